@@ -33,11 +33,11 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from perfkit.analysis.model.estimate import Difference
 from perfkit.analysis.suite.compare import compare_to_baseline
-from perfkit.attach.launched import STACKS_HZ
-from perfkit.attach.live.triggers import REASONS, Triggers
-from perfkit.attach.live.watch import open_watch
+from perfkit.attach.launcher_env import STACKS_HZ
+from perfkit.attach.live.live_watch import open_watch
+from perfkit.attach.live.trace_triggers import REASONS, TraceTriggers
 from perfkit.files import read_json, write_json
-from perfkit.instruments.stacks.own import sampled
+from perfkit.instruments.stacks.own_stacks import sample_own_stacks
 from perfkit.spec import Schedule, Struct
 from perfkit.store.live import LIVE_FILE, LiveStart
 
@@ -106,7 +106,7 @@ def watch_alone(_trained: Trained, folder: Path, _steps: int) -> Iterator[StepEn
     start = LiveStart(
         time_s=time.time(), pid=0, hostname="", name="", device_name="", flops_per_step=1e9, peak_flops=1e12
     )
-    triggers = Triggers(REASONS, folder)
+    triggers = TraceTriggers(REASONS, folder)
     watch = open_watch(folder / LIVE_FILE, start, torch.device("cpu"), triggers=triggers, units_per_step=BATCH)
     watch.start(time.perf_counter_ns())
 
@@ -150,7 +150,7 @@ def idle(trained: Trained, folder: Path, _steps: int) -> Iterator[StepEnd]:
 def stacks(_trained: Trained, folder: Path, _steps: int) -> Iterator[StepEnd]:
     """While stacks are sampled from outside; nothing else is attached."""
     folder.mkdir(parents=True)
-    with sampled(folder, STACKS_HZ, lambda _: None):
+    with sample_own_stacks(folder, STACKS_HZ, lambda _: None):
         yield lambda: None
 
 

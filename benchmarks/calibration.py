@@ -18,7 +18,7 @@ from subprocess import DEVNULL, run
 
 import msgspec
 
-from perfkit.devices.ceiling import Ceiling, Confidence, DeviceCeilings, Level
+from perfkit.devices.ceiling import Ceiling, CeilingLevel, Confidence, DeviceCeilings
 from perfkit.devices.repeats import SPREAD_TOLERANCE
 from perfkit.files import read_json, write_json
 from perfkit.units import format_bandwidth, format_flop_rate, format_percent
@@ -78,7 +78,7 @@ def compare(runs: Sequence[DeviceCeilings]) -> tuple[Figure, ...]:
                 spreads=tuple(ceiling.spread for ceiling in alike),
                 low_confidence=tuple(ceiling.confidence == Confidence.LOW for ceiling in alike),
                 apart=(max(values) - min(values)) / max(values),
-                expected_to_repeat=level == Level.MATRIX or (level == Level.MEMORY and threads == 1),
+                expected_to_repeat=level == CeilingLevel.MATRIX or (level == CeilingLevel.MEMORY and threads == 1),
                 sources=tuple(ceiling.source for ceiling in alike),
             )
         )

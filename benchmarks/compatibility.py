@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 
 from perfkit.errors import PerfkitError, UnavailableError
-from perfkit.measure.step import train_step
+from perfkit.measure.train_step import train_step
 from perfkit.spec import WorkloadSpec, convert_params, parse_technique
 from perfkit.techniques.apply import apply_all
 from perfkit.techniques.compatibility import check_compatibility
@@ -110,7 +110,7 @@ def train(rank: int, names: tuple[str, ...], folder: str) -> None:
 def losses_of(names: tuple[str, ...]) -> list[float] | str:
     """The losses, mean over ranks, or how the run ended."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["torch", "perfkit.techniques.apply", "perfkit.measure.step"])  # imported once
+    context.set_forkserver_preload(["torch", "perfkit.techniques.apply", "perfkit.measure.train_step"])  # imported once
     with tempfile.TemporaryDirectory() as folder:
         ranks = [context.Process(target=train, args=(rank, names, folder)) for rank in range(RANKS)]
         for process in ranks:

@@ -22,8 +22,8 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
-from perfkit.measure.gloo import one_gloo_worker
-from perfkit.measure.step import train_step
+from perfkit.measure.gloo import limit_gloo_workers
+from perfkit.measure.train_step import train_step
 from perfkit.techniques.apply import apply_all
 from perfkit.techniques.ddp import Ddp
 from perfkit.techniques.state import TrainState, World
@@ -113,7 +113,7 @@ def rank_main(rank: int, technique: str, workers: int, steps: int, folder: str) 
 
 def join(rank: int, size: int, folder: str, workers: int) -> None:
     if workers == 1:
-        one_gloo_worker()
+        limit_gloo_workers()
     store = f"file://{folder}/rendezvous"
     dist.init_process_group("gloo", init_method=store, rank=rank, world_size=size, timeout=timedelta(minutes=2))
 

@@ -19,10 +19,10 @@ import torch
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
-from perfkit.attach.live.options import LiveOptions
-from perfkit.attach.live.triggers import REASONS, Triggers
-from perfkit.attach.live.watch import open_watch
-from perfkit.attach.live.window import Trend, usual
+from perfkit.attach.live.live_options import LiveOptions
+from perfkit.attach.live.live_watch import open_watch
+from perfkit.attach.live.step_trend import StepTrend, compute_usual
+from perfkit.attach.live.trace_triggers import REASONS, TraceTriggers
 from perfkit.files import write_json
 from perfkit.spec import Struct
 from perfkit.store.live import LIVE_FILE, LiveStart
@@ -73,7 +73,7 @@ def step_times(steps: int, spread: float, seed: int) -> NDArray[np.int64]:
 
 def drifts(times: NDArray[np.int64]) -> list[int]:
     """The steps after which a drift is told."""
-    trend = Trend(OPTIONS)
+    trend = StepTrend(OPTIONS)
     windows = times[: len(times) // OPTIONS.window * OPTIONS.window].reshape(-1, OPTIONS.window)
     return [
         number * OPTIONS.window
@@ -86,7 +86,7 @@ def outliers(times: NDArray[np.int64]) -> int:
     """Steps over the limit that the steps before them set."""
     count = 0
     for before, after in pairwise(times.reshape(-1, OPTIONS.recent)):
-        limit = usual(before.tolist(), OPTIONS)
+        limit = compute_usual(before.tolist(), OPTIONS)
         assert limit is not None
         count += int((after > limit.limit).sum())
     return count
@@ -116,7 +116,7 @@ def alarms(spread: float, series: int) -> Alarms:
 def cost(folder: Path) -> Cost:
     """Of `STEPS` calls of `LiveWatch.step`."""
     start = LiveStart(time_s=0.0, pid=0, hostname="", name="", device_name="", flops_per_step=1e9, peak_flops=1e12)
-    triggers = Triggers(REASONS, folder)
+    triggers = TraceTriggers(REASONS, folder)
     watch = open_watch(folder / LIVE_FILE, start, torch.device("cpu"), triggers=triggers, units_per_step=8)
     clock, now, used, looks = time.thread_time_ns, 0, [], []
     empty = []

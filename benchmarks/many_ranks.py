@@ -26,7 +26,7 @@ from perfkit.analysis.model.fleet import LATE, Fleet
 from perfkit.analysis.parallel import engines
 from perfkit.analysis.ranks.fleet import FleetReducer
 from perfkit.analysis.trace.trace_analysis import TraceJob, TraceOutcome, analyze_file
-from perfkit.devices.machine import available_cores, cpu_model
+from perfkit.devices.machine import count_available_cores, read_cpu_model
 from perfkit.errors import PerfkitError
 
 STEPS = 4
@@ -61,7 +61,7 @@ def main() -> None:
     line = fit(runs)
     print(f"CPU = {line['start_s']:.2f} s + {line['cpu_s_a_rank'] * 1e3:.1f} ms a rank, within {line['worst']:.1%}")
     result = {
-        "machine": f"{cpu_model()}, {available_cores()} cores",
+        "machine": f"{read_cpu_model()}, {count_available_cores()} cores",
         "engine": options.engine,
         "rank_json_bytes": size,
         "analysis": runs,

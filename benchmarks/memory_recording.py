@@ -23,10 +23,10 @@ from torch.distributed._tools.mem_tracker import MemTracker
 from torch.profiler import ProfilerActivity, profile
 
 from perfkit.files import write_json
-from perfkit.instruments.memory.modules import marked_modules
-from perfkit.instruments.memory.profiler import AllocationProfiler
-from perfkit.instruments.memory.state import watched_gradients
-from perfkit.instruments.trained import trained_of
+from perfkit.instruments.memory.allocation_profiler import AllocationProfiler
+from perfkit.instruments.memory.module_marks import mark_modules
+from perfkit.instruments.memory.training_state import watch_gradients
+from perfkit.instruments.trained_models import get_trained_models
 from perfkit.spec import Struct
 from tests.fixtures.memory_oracles.training_step import Trained, train
 
@@ -47,8 +47,8 @@ Instrument = Callable[[Trained], AbstractContextManager[Step]]
 @contextmanager
 def recorder(trained: Trained, *, ops: bool) -> Iterator[Step]:
     """perfkit's recorder as the memory pass uses it: in light steps, or with ops."""
-    what = trained_of(trained.state)
-    with marked_modules(what), watched_gradients(what), AllocationProfiler(ops=ops):
+    what = get_trained_models(trained.state)
+    with mark_modules(what), watch_gradients(what), AllocationProfiler(ops=ops):
         yield trained.step
 
 

@@ -32,7 +32,7 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch import nn
 
-from perfkit.measure.step import train_step
+from perfkit.measure.train_step import train_step
 from perfkit.techniques.apply import apply_all
 from perfkit.techniques.pipeline_schedules import BUBBLE
 from perfkit.techniques.pipeline_steps import BUSY, PIPELINE, PipelineSteps

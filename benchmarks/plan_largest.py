@@ -11,8 +11,8 @@ sizes apart that are within a sixteenth of the planned one. Rows that are more t
 import argparse
 from pathlib import Path
 
-from perfkit.devices.machine import available_cores
-from perfkit.measure.largest_batch import resolution
+from perfkit.devices.machine import count_available_cores
+from perfkit.measure.largest_batch import compute_resolution
 from perfkit.parse_units import parse_amount
 from perfkit.plan.resolve_auto import find_open_params
 from perfkit.spec import parse_variants
@@ -50,7 +50,7 @@ def searched(workload: str, limit_bytes: int, most: int) -> BatchSearch:
         variants=tuple(parse_variants(f"batch:auto:most={most}")),
         device="cpu",
         device_count=0,
-        cores=available_cores(),
+        cores=count_available_cores(),
         memory_limit_bytes=limit_bytes,
     )
     (search,) = find_open_params(request, lambda _: None).batches
@@ -65,7 +65,7 @@ def row(name: str, search: BatchSearch) -> str:
     runs = max((trial.size for trial in search.trials if trial.fits), default=None)
     if search.predicted is None or runs is None:
         return f"{start}{search.predicted or 'none'} | {runs or search.trials[-1].reason} | | | {trials} | outside |"
-    step = resolution(search.predicted)
+    step = compute_resolution(search.predicted)
     apart = (search.predicted - runs) / step
     outside = "outside" if abs(apart) > MOST_STEPS else ""
     return f"{start}{search.predicted} | {runs} | {apart:+.1f} | {step} | {trials} | {outside} |"

@@ -23,9 +23,9 @@ import msgspec
 from perfkit.allocations import Allocations
 from perfkit.analysis.memory.account import build_memory_account
 from perfkit.errors import UnavailableError
-from perfkit.measure.bench import ranks_needed, refusal_of
-from perfkit.measure.rank import run_rank
-from perfkit.measure.schedule import ScheduledRun, bench_schedule
+from perfkit.measure.bench import compute_needed_ranks, find_refusal
+from perfkit.measure.run_rank import run_rank
+from perfkit.measure.schedule import ScheduledRun, build_schedule
 from perfkit.plan.rehearsal import rehearse_step
 from perfkit.spec import RunSpec, Schedule, parse_variants
 from perfkit.store.layout import MEMORY_FILE, get_rank_folder
@@ -93,7 +93,7 @@ def runs(name: str, techniques: str) -> Iterator[ScheduledRun]:
         device_count=0,
         cores=1,
     )
-    for run in bench_schedule(request, ranks_needed, refusal_of).runs:
+    for run in build_schedule(request, compute_needed_ranks, find_refusal).runs:
         yield replace(run, spec=msgspec.structs.replace(run.spec, schedule=_SHORT, passes=("memory",)))
 
 

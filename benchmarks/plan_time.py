@@ -29,7 +29,7 @@ import pandas as pd
 
 from perfkit.analysis.suite.compare import compute_log_ratios
 from perfkit.analysis.suite.runs import VariantRuns
-from perfkit.devices import cache
+from perfkit.devices import ceilings_cache
 from perfkit.errors import PerfkitError
 from perfkit.plan import device_efficiencies
 from perfkit.plan.device_efficiencies import load_efficiencies
@@ -124,7 +124,7 @@ def _predicted(variants: Iterable[Variant], learned_from: Iterable[StoredSuite])
 @contextmanager
 def _learned(suites: Iterable[StoredSuite]) -> Iterator[None]:
     """What these suites tell is all that is known while entered, beside the measured ceilings of this machine."""
-    own = cache.folder()
+    own = ceilings_cache.get_cache_folder()
     with tempfile.TemporaryDirectory() as folder, patch.object(device_efficiencies, "load_packaged", lambda: ()):
         for kept in ("ceilings", "links", "disk"):
             if (own / kept).is_dir():

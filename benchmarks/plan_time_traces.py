@@ -31,7 +31,7 @@ import pandas as pd
 from perfkit.analysis.trace.roofs import Roofs
 from perfkit.cost.formula_table import cost_op
 from perfkit.cost.op_call import Arg, OpCall, TensorArg
-from perfkit.devices.catalogue import named
+from perfkit.devices.catalog import resolve_entry
 from perfkit.errors import PerfkitError
 from perfkit.plan.device_efficiencies import build_gpu_roofs, compute_unlikeness, get_learned_ceilings
 from perfkit.plan.efficiencies import MeasuredDevice
@@ -143,7 +143,7 @@ def _print_weights_left_out(folder: Path) -> None:
     """Of each device the products with one weight (n, k), summed over all m, from those with all other weights."""
     print("\n| device | weights left out | off by (root mean square) | furthest |\n|---|--:|--:|--:|")
     for name, device in SWEPT.items():
-        roofs, products = build_gpu_roofs(named(device)), _products(folder / name)
+        roofs, products = build_gpu_roofs(resolve_entry(device)), _products(folder / name)
         errors = []
         for (n, k), some in list(products.groupby(["n", "k"]))[::_EVERY]:
             others = products[(products.n != n) | (products.k != k)]
@@ -165,7 +165,7 @@ def _call(op_class: str, flops: float, elements: float, ms: float) -> TimedCall:
 
 
 def _of_gpu(device: str, program: str, calls: Sequence[TimedCall], *, sweep: bool) -> LearnedDevice:
-    roofs = build_gpu_roofs(named(device))
+    roofs = build_gpu_roofs(resolve_entry(device))
     told = LearnedProgram(name=program, samples=make_samples(calls, roofs), sweep=sweep)
     return LearnedDevice(device=device, device_name=roofs.device_name, programs=(told,))
 
@@ -202,8 +202,8 @@ def _chain(learned: LearnedDevice, program: LearnedProgram, devices: Sequence[Le
     if learned.ceilings:
         return None
     others = [each for each in devices if each is not learned and not each.ceilings]
-    entry, measured = named(learned.device), None
-    for other in sorted(others, key=lambda each: compute_unlikeness(entry, named(each.device)), reverse=True):
+    entry, measured = resolve_entry(learned.device), None
+    for other in sorted(others, key=lambda each: compute_unlikeness(entry, resolve_entry(each.device)), reverse=True):
         kept = tuple(each for each in other.programs if each.name != program.name)
         if kept:
             measured = MeasuredDevice(_roofs(other), kept, measured)
@@ -212,7 +212,7 @@ def _chain(learned: LearnedDevice, program: LearnedProgram, devices: Sequence[Le
 
 def _roofs(learned: LearnedDevice) -> Roofs:
     if not learned.ceilings:
-        return build_gpu_roofs(named(learned.device))
+        return build_gpu_roofs(resolve_entry(learned.device))
     return Roofs(get_learned_ceilings(learned), "cpu", learned.device_name, learned.programs[0].threads)
 
 

@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 import perfkit
-from perfkit.instruments.memory import profiler, record
+from perfkit.instruments.memory import allocation_profiler, memory_recording
 from perfkit.spec import Schedule
 from perfkit.store.read import read_suite
 from perfkit.units import format_bytes, format_seconds
@@ -30,13 +30,13 @@ STEPS = 20  # those of the schedule and those between
 
 # What closing a memory recording calls. The first two read torch's own objects, which no other process can.
 PARTS = (
-    (profiler, "_disable_profiler"),
-    (profiler, "_flatten"),
-    (record, "other_blocks"),
-    (record, "_at"),
-    (record, "labels"),
-    (record, "carried"),
-    (record, "columns"),
+    (allocation_profiler, "_disable_profiler"),
+    (allocation_profiler, "_flatten"),
+    (memory_recording, "other_blocks"),
+    (memory_recording, "_at"),
+    (memory_recording, "labels"),
+    (memory_recording, "carried"),
+    (memory_recording, "columns"),
 )
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.suite.analyze import analyze_suite
-from perfkit.devices import cache
-from perfkit.devices.fingerprint import fingerprint
-from perfkit.devices.resolve import ceilings_for
+from perfkit.devices import ceilings_cache
+from perfkit.devices.ceiling_lookup import resolve_ceilings
+from perfkit.devices.fingerprint import build_fingerprint
 from perfkit.files import write_json
 from perfkit.store.layout import CEILINGS_FILE
 
@@ -26,13 +26,13 @@ def analyze_and_remeasure(
     analysis = analyze_suite(folder)
     known = analysis.ceilings
     beaten = () if known is None else tuple(ceiling for ceiling in known.ceilings if ceiling.refuted)
-    if known is None or not beaten or known.fingerprint != fingerprint(known.device, known.device_name):
+    if known is None or not beaten or known.fingerprint != build_fingerprint(known.device, known.device_name):
         return analysis
-    cache.refute(known.fingerprint, beaten)
+    ceilings_cache.refute_ceilings(known.fingerprint, beaten)
     if not calibrate:
         return analysis
     progress(beaten[0].refuted.partition(": ")[0] + ": measuring it again")
     threads = sorted({ceiling.threads for ceiling in beaten if ceiling.threads is not None})
-    again = ceilings_for(known.device, known.device_name, threads, calibrate=True, progress=progress)
+    again = resolve_ceilings(known.device, known.device_name, threads, calibrate=True, progress=progress)
     write_json(folder / CEILINGS_FILE, again)
     return analyze_suite(folder)

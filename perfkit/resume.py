@@ -9,17 +9,17 @@ import msgspec
 
 import perfkit
 from perfkit.analysis.compare.environments import ComparisonEffect, compare_environments
-from perfkit.devices.ceiling import DeviceCeilings, Kind, Level
+from perfkit.devices.ceiling import CeilingKind, CeilingLevel, DeviceCeilings
 from perfkit.errors import UsageError
 from perfkit.files import write_json
-from perfkit.measure.bench import go_on, ranks_needed, refusal_of
+from perfkit.measure.auto_params import Find, require_given_params
+from perfkit.measure.bench import compute_needed_ranks, find_refusal, finish_session
+from perfkit.measure.device_probe import bind_request_to_machine, probe_environment
 from perfkit.measure.events import Event
-from perfkit.measure.here import environment_here, request_here
-from perfkit.measure.left_open import Find, found_by_nobody
 from perfkit.measure.limits import check_limits, check_sampling
-from perfkit.measure.making import SuiteInMaking
-from perfkit.measure.schedule import Techniques, bench_schedule
-from perfkit.measure.settled import settled
+from perfkit.measure.resolve_request import resolve_request
+from perfkit.measure.schedule import Techniques, build_schedule
+from perfkit.measure.suite_writer import SuiteWriter
 from perfkit.record import Environment, RunStatus
 from perfkit.spec import LaunchSpec
 from perfkit.store.layout import CEILINGS_FILE, MeasurementSession, Suite
@@ -82,7 +82,7 @@ def read_whole_request(folder: Path) -> BenchRequest:
     return _merge_all_variants(suite, _get_session_request(folder, suite, 0))
 
 
-def open_to_resume(folder: Path, *, ask: Ask = environment_here) -> OpenedSuite:
+def open_to_resume(folder: Path, *, ask: Ask = probe_environment) -> OpenedSuite:
     """A suite that was interrupted: what has not ended is made anew, and its last session goes on.
 
     Raises:
@@ -90,12 +90,12 @@ def open_to_resume(folder: Path, *, ask: Ask = environment_here) -> OpenedSuite:
         RunFormatError: `folder` cannot be read.
     """
     stored = read_suite(folder)
-    _refuse_other_conditions(stored, request_here(read_first_request(folder)), ask)
+    _refuse_other_conditions(stored, bind_request_to_machine(read_first_request(folder)), ask)
     return OpenedSuite(stored, _get_session_request(folder, stored.suite, -1), _list_unfinished_runs(stored), new=False)
 
 
 def open_to_extend(
-    folder: Path, request: BenchRequest, *, failed: bool = False, ask: Ask = environment_here
+    folder: Path, request: BenchRequest, *, failed: bool = False, ask: Ask = probe_environment
 ) -> OpenedSuite:
     """A suite that more is asked of: the variants of `request`, those that never came to an end, and those that
     `failed` where these are asked for.
@@ -109,7 +109,7 @@ def open_to_extend(
     check_limits(request.timeout_s, request.memory_limit_bytes)
     check_sampling(request.rounds, request.precision, request.budget_s)
     stored = read_suite(folder)
-    request = settled(_merge_world_sizes(stored.suite, request))
+    request = resolve_request(_merge_world_sizes(stored.suite, request))
     named, broken = _map_named_variants(request), _list_failed_runs(stored)
     left_out: tuple[str, ...] = ()
     if not failed:
@@ -124,7 +124,7 @@ def open_to_extend(
     wanted = _deduplicate_variants([*request.variants, *_find_repeated_variants(stored, gone, broken)])
     if not wanted:
         raise UsageError(f"{folder}: no run of it has failed, and nothing else was asked for: name a --technique")
-    _refuse_other_conditions(stored, request_here(request), ask)
+    _refuse_other_conditions(stored, bind_request_to_machine(request), ask)
     return OpenedSuite(stored, msgspec.structs.replace(request, variants=wanted), gone, new=True, left_out=left_out)
 
 
@@ -136,12 +136,12 @@ def measure_remaining(
     progress: Callable[[Event], None],
     ncu: Path | None = None,
     price: Price | None = None,
-    find: Find = found_by_nobody,
+    find: Find = require_given_params,
 ) -> Suite:
-    """Measure what is left. As in `perfkit.measure.bench.bench`, an interruption loses nothing that was measured."""
+    """Measure what is left. As in `perfkit.measure.bench.run_bench`, an interruption loses nothing that was measured."""
     stored = opened.stored
     ended = {run.variant for run in stored.runs if run.path not in opened.gone and run.run.status != RunStatus.OK}
-    making = SuiteInMaking(stored.folder, stored.suite, ended)
+    making = SuiteWriter(stored.folder, stored.suite, ended)
     making.remove(opened.gone)
     if opened.new:
         now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -151,13 +151,13 @@ def measure_remaining(
         making.update(sessions=(*stored.suite.sessions, session))
     if ceilings is not None and _list_measured_ceilings(stored.ceilings) <= _list_measured_ceilings(ceilings):
         write_json(stored.folder / CEILINGS_FILE, ceilings)
-    return go_on(making, progress, ncu, price, find)
+    return finish_session(making, progress, ncu, price, find)
 
 
-def _list_measured_ceilings(ceilings: DeviceCeilings | None) -> set[tuple[Level, str | None, int | None]]:
+def _list_measured_ceilings(ceilings: DeviceCeilings | None) -> set[tuple[CeilingLevel, str | None, int | None]]:
     """What has been measured: a machine whose cache is empty knows less than the suite does."""
     known = ceilings.ceilings if ceilings is not None else ()
-    return {(each.level, each.dtype, each.threads) for each in known if each.kind == Kind.MEASURED}
+    return {(each.level, each.dtype, each.threads) for each in known if each.kind == CeilingKind.MEASURED}
 
 
 def _get_session_request(folder: Path, suite: Suite, session: int) -> BenchRequest:
@@ -230,7 +230,7 @@ def _list_failed_runs(stored: StoredSuite) -> tuple[str, ...]:
 
 def _map_named_variants(request: BenchRequest) -> dict[str, Techniques]:
     """The variants that are asked for by name, without their baselines."""
-    runs = bench_schedule(request, ranks_needed, refusal_of).runs if request.variants else ()
+    runs = build_schedule(request, compute_needed_ranks, find_refusal).runs if request.variants else ()
     return {run.spec.variant: run.spec.techniques for run in runs if run.spec.techniques in request.variants}
 
 
@@ -253,7 +253,9 @@ def _find_repeated_variants(stored: StoredSuite, gone: Iterable[str], broken: It
     known = {
         run.spec.variant: run.spec.techniques
         for place in range(len(suite.sessions))
-        for run in bench_schedule(_get_session_request(stored.folder, suite, place), ranks_needed, refusal_of).runs
+        for run in build_schedule(
+            _get_session_request(stored.folder, suite, place), compute_needed_ranks, find_refusal
+        ).runs
     }
     names = {name for name in known if name not in begun}
     names |= {run.variant for run in suite.runs if run.path in bad}

@@ -7,14 +7,14 @@ from typing import Any
 import msgspec
 
 from perfkit.analysis.model.suite import Analysis
-from perfkit.devices.machine import available_cores
-from perfkit.devices.wanted import find_device
+from perfkit.devices.device_choice import find_device
+from perfkit.devices.machine import count_available_cores
 from perfkit.errors import UsageError
-from perfkit.measure.bench import bench as run_suite
-from perfkit.measure.bench import ceilings_of, default_folder
+from perfkit.measure.bench import name_default_folder, resolve_request_ceilings
+from perfkit.measure.bench import run_bench as run_suite
 from perfkit.measure.events import Event
 from perfkit.measure.limits import check_limits
-from perfkit.measure.settled import settled
+from perfkit.measure.resolve_request import resolve_request
 from perfkit.remeasure import analyze_and_remeasure
 from perfkit.spec import Schedule, parse_variants
 from perfkit.store.request import BenchRequest
@@ -67,7 +67,7 @@ def bench(
         find_open_params,  # not sooner: plans take long to import, and other commands need none
     )
 
-    folder = Path(out) if out is not None else default_folder(workload)
+    folder = Path(out) if out is not None else name_default_folder(workload)
     target = find_device(device)
     variants = tuple(parse_variants(expand_variants(technique)))
     for variant in variants:
@@ -78,7 +78,7 @@ def bench(
         variants=variants,
         device=target.kind,
         device_count=target.visible,
-        cores=available_cores(),
+        cores=count_available_cores(),
         schedule=Schedule(warmup=warmup, max_warmup=max(warmup, plan.max_warmup), timed=steps or plan.timed),
         turns=steps,
     )
@@ -87,8 +87,8 @@ def bench(
     except TypeError as error:
         raise UsageError(f"perfkit.bench: {error}") from None
     check_limits(request.timeout_s, request.memory_limit_bytes)
-    request = settled(request)
-    ceilings = ceilings_of(request, target.name, calibrate=calibrate)
+    request = resolve_request(request)
+    ceilings = resolve_request_ceilings(request, target.name, calibrate=calibrate)
     run_suite(
         request,
         folder,

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import settings
 
-from perfkit.measure.launch.ranks import COMPILE_CACHE
+from perfkit.measure.launch.rank_processes import COMPILE_CACHE
 from perfkit_cli.main import commands
 from tests.fixtures.made_once import common, made_once
 

@@ -78,11 +78,11 @@ def history(setting: Setting) -> Found:
     setting.needs_perfkit()
     import torch
 
-    from perfkit.instruments.memory.history import allocator_history
+    from perfkit.instruments.memory.allocator_history import record_allocator_history
 
     @contextmanager
     def recording(_pair: int) -> Iterator[Callable[[], None]]:
-        with allocator_history(setting.folder / "history.json.gz", torch.device("cuda", 0)):
+        with record_allocator_history(setting.folder / "history.json.gz", torch.device("cuda", 0)):
             yield lambda: None
 
     return overhead(training("cuda"), recording, "cuda", MOST["history"])

@@ -61,18 +61,18 @@ def calibration(setting: Setting, *, short: bool) -> Found:
     if not short:
         setting.needs_gpu()
     setting.needs_perfkit()
-    from perfkit.devices.ceiling import Kind
-    from perfkit.devices.resolve import calibrate_now
+    from perfkit.devices.ceiling import CeilingKind
+    from perfkit.devices.ceiling_lookup import calibrate_machine
 
     def progress(line: str) -> None:
         print(line, file=sys.stderr)
 
-    cached = calibrate_now(setting.device, [] if setting.device == "cuda" else [1], short=short, progress=progress)
+    cached = calibrate_machine(setting.device, [] if setting.device == "cuda" else [1], short=short, progress=progress)
     measured: DeviceCeilings = cached.calibrations[-1].measured  # this one alone: the best of all days says less
     rates = {
         (str(ceiling.level), ceiling.dtype): (ceiling.value, ceiling.spread)
         for ceiling in measured.ceilings
-        if ceiling.kind == Kind.MEASURED
+        if ceiling.kind == CeilingKind.MEASURED
     }
     beside = compare_rates(rates, measured.device_name)
     notes = [f"note: {note}" for note in measured.notes]
@@ -138,12 +138,12 @@ def _datasheet(name: str) -> tuple[str | None, dict[tuple[str, str | None], floa
 
     if find_missing():
         return None, {}
-    from perfkit.devices.catalogue import ceilings, find
+    from perfkit.devices.catalog import build_datasheet_ceilings, find_entry
 
-    entry = find(name)
+    entry = find_entry(name)
     if entry is None:
         return None, {}
-    return entry.id, {(str(ceiling.level), ceiling.dtype): ceiling.value for ceiling in ceilings(entry)}
+    return entry.id, {(str(ceiling.level), ceiling.dtype): ceiling.value for ceiling in build_datasheet_ceilings(entry)}
 
 
 ROWS = (

@@ -91,20 +91,20 @@ def count_op(op_class: str, setting: Setting) -> Found:
     if setting.device == "cpu":
         subprocess.run(program, check=True, cwd=ROOT)
         return Found({"modelled": json.loads(costs.read_text()), "counted": None}, ["counters need a GPU"])
-    from perfkit.instruments.ncu import ncu_command
+    from perfkit.instruments.ncu import build_ncu_command
 
     ncu = _find_ncu(setting)
-    command = ncu_command(ncu, export, _chip_metrics(ncu, setting.home / CHIP_METRICS))
+    command = build_ncu_command(ncu, export, _chip_metrics(ncu, setting.home / CHIP_METRICS))
     ended = run_together({op_class: Command([*command, *program], setting.folder / "ncu.log")}, NCU_S)[op_class]
     return compare_op(op_class, costs, export, ended)
 
 
 def compare_op(op_class: str, costs: Path, export: Path, ended: Ended) -> Found:
     """Compare the modelled costs with the export; wrong are ratios beyond `BOUNDS`, and an export without counts."""
-    from perfkit.instruments.ncu import refusal
+    from perfkit.instruments.ncu import explain_refusal
 
     figures: dict[str, Any] = {"exit_code": ended.code, "ncu_s": round(ended.seconds, 1), "output": ended.tail}
-    reason = f"ncu was ended after {NCU_S:.0f} s" if ended.code is None else refusal(export)
+    reason = f"ncu was ended after {NCU_S:.0f} s" if ended.code is None else explain_refusal(export)
     if reason:
         return Found(figures, ended.tail.splitlines(), [reason])
     modelled, counted = json.loads(costs.read_text()), sum_counters(export)
@@ -154,10 +154,10 @@ def _find_ncu(setting: Setting) -> Path:
 
 
 def _chip_metrics(ncu: Path, kept: Path) -> tuple[str, ...]:
-    from perfkit.instruments.ncu import chip_metrics
+    from perfkit.instruments.ncu import list_chip_metrics
 
     if not kept.exists():
-        kept.write_text(json.dumps(chip_metrics(ncu)))
+        kept.write_text(json.dumps(list_chip_metrics(ncu)))
     metrics: list[str] = json.loads(kept.read_text())
     return tuple(metrics)
 

@@ -29,7 +29,7 @@ CULPRITS: Mapping[tuple[str, str], Sequence[str]] = {
 
 def launch_fault(fault: str, folder: Path, device: str) -> dict[str, Any]:
     """Launch the ranks and describe how they ended: status, reason, what each rank waits in, and the dumps."""
-    from perfkit.measure.launch.launch import launch
+    from perfkit.measure.launch.run_launch import launch_run
     from perfkit.spec import LaunchSpec, RunSpec, Schedule, TechniqueSpec, WorkloadSpec
 
     spec = RunSpec(
@@ -39,7 +39,7 @@ def launch_fault(fault: str, folder: Path, device: str) -> dict[str, Any]:
         launch=LaunchSpec(device=device, world_size=2, threads=1, timeout_s=TIMEOUT_S),
         passes=(),
     )
-    run = launch(spec, folder / "run", print)
+    run = launch_run(spec, folder / "run", print)
     return {
         "status": run.status,
         "reason": run.reason,

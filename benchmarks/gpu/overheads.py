@@ -103,7 +103,7 @@ def measure_energy_pass(setting: Setting) -> Found:
     setting.needs_gpu()
     setting.needs_perfkit()
     from perfkit.files import read_json
-    from perfkit.measure.launch.launch import launch
+    from perfkit.measure.launch.run_launch import launch_run
     from perfkit.record import Measurement, RankRecord, RunStatus
     from perfkit.spec import ENERGY_S, LaunchSpec, RunSpec, Schedule, WorkloadSpec
     from perfkit.store.layout import RECORD_FILE, get_rank_folder
@@ -113,7 +113,7 @@ def measure_energy_pass(setting: Setting) -> Found:
         schedule=Schedule(warmup=3, max_warmup=5, timed=ENERGY_STEPS, energy_s=ENERGY_S),
         launch=LaunchSpec(device="cuda", timeout_s=60.0),
     )  # fmt: skip
-    run = launch(spec, setting.folder / "run", print)
+    run = launch_run(spec, setting.folder / "run", print)
     if run.status != RunStatus.OK:
         return Found({"status": run.status}, wrong=[f"{run.status}: {run.reason}"])
     record = read_json(get_rank_folder(setting.folder / "run", 0) / RECORD_FILE, RankRecord)

@@ -49,10 +49,14 @@ def sample_phases(setting: Setting) -> Found:
 
 def memory_peak(device_name: str) -> float:
     """The datasheet's memory bandwidth of a device, in bytes per second."""
-    from perfkit.devices.catalogue import ceilings, named
-    from perfkit.devices.ceiling import Level
+    from perfkit.devices.catalog import build_datasheet_ceilings, resolve_entry
+    from perfkit.devices.ceiling import CeilingLevel
 
-    (peak,) = (ceiling.value for ceiling in ceilings(named(device_name)) if ceiling.level == Level.MEMORY)
+    (peak,) = (
+        ceiling.value
+        for ceiling in build_datasheet_ceilings(resolve_entry(device_name))
+        if ceiling.level == CeilingLevel.MEMORY
+    )
     return peak
 
 

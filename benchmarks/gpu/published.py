@@ -34,10 +34,14 @@ _DEVICE = "a100-sxm-80gb"
 
 def peak_flops(device: str, variant: str) -> float:
     """Dense peak in FLOP/s of a device of the catalogue, for the variant's precision: bf16 with amp, else fp32."""
-    from perfkit.devices.catalogue import ceilings, named
+    from perfkit.devices.catalog import build_datasheet_ceilings, resolve_entry
 
     wanted = ("matrix", "bf16") if "amp" in variant else ("vector", "fp32")
-    (peak,) = (ceiling.value for ceiling in ceilings(named(device)) if (ceiling.level, ceiling.dtype) == wanted)
+    (peak,) = (
+        ceiling.value
+        for ceiling in build_datasheet_ceilings(resolve_entry(device))
+        if (ceiling.level, ceiling.dtype) == wanted
+    )
     return peak
 
 

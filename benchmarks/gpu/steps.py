@@ -25,7 +25,7 @@ from benchmarks.gpu.published import list_published, peak_flops
 from benchmarks.gpu.rows import Found, Row, Setting, main
 
 if TYPE_CHECKING:
-    from perfkit.measure.turns.resident import Team
+    from perfkit.measure.interleaving.resident_teams import Team
     from perfkit.record import StepSamples
     from perfkit.spec import WorkloadSpec
 
@@ -187,7 +187,7 @@ def are_apart(one: Summary, other: Summary) -> bool:
 
 
 def _time_groups(case: Case, groups: Sequence[Sequence[str]], setting: Setting) -> dict[str, Timed]:
-    from perfkit.measure.turns import protocol
+    from perfkit.measure.interleaving import protocol
 
     timed = {name: Timed() for name in case.variants}
     with _running(case, setting) as teams:
@@ -218,7 +218,7 @@ def _time_groups(case: Case, groups: Sequence[Sequence[str]], setting: Setting) 
 
 @contextmanager
 def _running(case: Case, setting: Setting) -> Iterator[dict[str, "Team"]]:
-    from perfkit.measure.turns.resident import Team
+    from perfkit.measure.interleaving.resident_teams import Team
     from perfkit.spec import LaunchSpec, RunSpec, Schedule, parse_variants
 
     launch = LaunchSpec(device=setting.device, threads=1 if setting.device == "cpu" else None)
@@ -239,7 +239,7 @@ def _running(case: Case, setting: Setting) -> Iterator[dict[str, "Team"]]:
 
 def _note_failure(timed: Timed, ask: Callable[[], T]) -> T | None:
     """The answer, or None where the process failed, with the reason in `timed`."""
-    from perfkit.measure.turns.resident import TeamFailedError
+    from perfkit.measure.interleaving.resident_teams import TeamFailedError
 
     try:
         return ask()
@@ -249,7 +249,7 @@ def _note_failure(timed: Timed, ask: Callable[[], T]) -> T | None:
 
 
 def _wait_ready(team: "Team", limit_s: float) -> None:
-    from perfkit.measure.turns.resident import Conversation, check_ready
+    from perfkit.measure.interleaving.resident_teams import Conversation, check_ready
 
     with Conversation([team], time.monotonic() + limit_s, print) as talk:
         (answers,) = talk.wait([team])
@@ -258,12 +258,12 @@ def _wait_ready(team: "Team", limit_s: float) -> None:
 
 def _ask(team: "Team", word: str, steps: int, setting: Setting) -> list[float]:
     """Have a process take steps; their seconds, on the device's clock where it has one."""
-    from perfkit.measure.turns.resident import Conversation, steps_of
+    from perfkit.measure.interleaving.resident_teams import Conversation, merge_team_steps
 
     with Conversation([team], time.monotonic() + LIMIT_S[setting.device], print) as talk:
         team.say(f"{word} {steps}")
         (answers,) = talk.wait([team])
-    samples: StepSamples = steps_of(answers)
+    samples: StepSamples = merge_team_steps(answers)
     return list(samples.device_s or samples.wall_s)
 
 
@@ -271,11 +271,11 @@ def _read_device() -> tuple[str, int]:
     """The GPU's id in the catalogue and its memory in bytes, from NVML: torch would hold a context in this process."""
     import pynvml
 
-    from perfkit.devices.catalogue import named
+    from perfkit.devices.catalog import resolve_entry
 
     pynvml.nvmlInit()
     handle = pynvml.nvmlDeviceGetHandleByIndex(0)
-    return named(pynvml.nvmlDeviceGetName(handle)).id, pynvml.nvmlDeviceGetMemoryInfo(handle).total
+    return resolve_entry(pynvml.nvmlDeviceGetName(handle)).id, pynvml.nvmlDeviceGetMemoryInfo(handle).total
 
 
 def _describe(summary: Summary | None, seconds: Sequence[float]) -> dict[str, Any] | None:

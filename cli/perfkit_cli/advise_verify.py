@@ -26,32 +26,32 @@ class Verification(NamedTuple):
 
 def prepare_verification(subject: "AdviceSubject", first: int, out: Path | None) -> Verification:
     """The runs of a subject's workload on this machine. A `UsageError` where they cannot be made or kept."""
-    from perfkit.devices.visible import visible_gpus
-    from perfkit.measure.bench import default_folder
-    from perfkit.measure.here import request_here
-    from perfkit.measure.occupied import refuse_occupied
+    from perfkit.devices.visible_gpus import list_visible_gpus
+    from perfkit.measure.bench import name_default_folder
+    from perfkit.measure.device_probe import bind_request_to_machine
+    from perfkit.measure.output_dir import refuse_occupied
 
     request = subject.request
     if request is None:
         raise UsageError(f"--verify runs a workload, and {subject.name} names none")
-    if request.device != "cpu" and not visible_gpus():
+    if request.device != "cpu" and not list_visible_gpus():
         raise UsageError(f"--verify runs on this machine: it has no GPU, on which {subject.name} ran")
-    folder = out or default_folder(request.workload.label)
+    folder = out or name_default_folder(request.workload.label)
     refuse_impossible(folder)
     refuse_occupied(folder)
-    return Verification(request_here(request), first, folder)
+    return Verification(bind_request_to_machine(request), first, folder)
 
 
 def verify_advice(advice: "Advice", runs: Verification, *, quiet: bool) -> "Advice":
     """The advice with what a bench of its first options and of the best combination measured."""
     from perfkit.analysis.suite.analyze import analyze_suite
-    from perfkit.devices.wanted import find_device
-    from perfkit.measure.bench import bench
+    from perfkit.devices.device_choice import find_device
+    from perfkit.measure.bench import run_bench
     from perfkit.plan.advise.verify import attach_measured, make_verify_request
 
     request = make_verify_request(advice, runs.request, runs.first)
     console = Console(stderr=True, quiet=quiet)
     ceilings = resolve_ceilings(request, find_device(request.device).name, calibrate=False, console=console)
     with show_progress(console) as progress:
-        bench(request, runs.folder, command=get_command_line(), ceilings=ceilings, progress=progress)
+        run_bench(request, runs.folder, command=get_command_line(), ceilings=ceilings, progress=progress)
     return attach_measured(advice, analyze_suite(runs.folder))

@@ -54,7 +54,7 @@ def command(
     from perfkit.analysis.stacks.process_stacks import analyze_process
     from perfkit.errors import PerfkitError, UsageError
     from perfkit.files import write_bytes
-    from perfkit.instruments.process import look, running
+    from perfkit.instruments.process_sampling import find_process, sample_process
     from perfkit.store.stack_formats import encode_speedscope
     from perfkit.store.stacks import COLLAPSED_FILE, SPEEDSCOPE_FILE
     from perfkit.store.summary import PROCESS_FILE
@@ -64,12 +64,12 @@ def command(
 
     if seconds < 1:
         raise UsageError("--duration: give at least 1s")
-    process = running(pid)
+    process = find_process(pid)
     folder = out or OUT / str(pid)
     refuse_foreign(folder, PROCESS_FILE, "perfkit attach")
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        facts, threads = look(process, folder / COLLAPSED_FILE, seconds=seconds, hz=rate)
+        facts, threads = sample_process(process, folder / COLLAPSED_FILE, seconds=seconds, hz=rate)
     except PerfkitError:
         if not any(folder.iterdir()):
             folder.rmdir()

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from perfkit.devices.wanted import DEVICES
+from perfkit.devices.device_choice import DEVICES
 from perfkit.errors import UsageError, raise_terminated
-from perfkit.measure.launch.table import LAUNCHERS
+from perfkit.measure.launch.launcher_table import LAUNCHERS
 from perfkit.spec import ENERGY_S
 from perfkit_cli.bench_kubernetes import KUBERNETES, add_kubernetes_options, refuse_kubernetes_options, write_manifest
 from perfkit_cli.bench_request import (
@@ -247,7 +247,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     """
     from rich.console import Console
 
-    from perfkit.measure.bench import default_folder
+    from perfkit.measure.bench import name_default_folder
     from perfkit.store.layout import SUITE_FILE
     from perfkit_cli.main import describe_interrupt
 
@@ -259,10 +259,10 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     console = Console(stderr=True, quiet=quiet)
     new = options["into"] is None and options["resume"] is None
     if is_submitted(ctx):
-        folder = options["resume"] or options["into"] or options["out"] or default_folder(options["workload"])
+        folder = options["resume"] or options["into"] or options["out"] or name_default_folder(options["workload"])
         ctx.exit(run_as_job(ctx, folder))
     if new:
-        folder = options["out"] or default_folder(options["workload"])
+        folder = options["out"] or name_default_folder(options["workload"])
         measure = _prepare_new_suite(ctx, folder, console)
     else:
         from perfkit_cli.bench_again import prepare_existing_suite
@@ -293,14 +293,14 @@ def command(ctx: click.Context, /, **options: Any) -> None:
 
 def _prepare_new_suite(ctx: click.Context, folder: Path, console: "Console") -> Callable[[], None]:
     """What measures a suite in a new folder; a wrong request is a `UsageError` before."""
-    from perfkit.devices.machine import available_cores
-    from perfkit.devices.wanted import find_device
-    from perfkit.measure.bench import bench
-    from perfkit.measure.launch.table import STARTS_HERE
+    from perfkit.devices.device_choice import find_device
+    from perfkit.devices.machine import count_available_cores
+    from perfkit.measure.bench import run_bench
+    from perfkit.measure.launch.launcher_table import STARTS_HERE
     from perfkit.measure.limits import check_limits, check_sampling
-    from perfkit.measure.occupied import refuse_occupied
+    from perfkit.measure.output_dir import refuse_occupied
+    from perfkit.measure.resolve_request import resolve_request
     from perfkit.measure.schedule import check_launcher
-    from perfkit.measure.settled import settled
     from perfkit.store.request import BenchRequest
     from perfkit.workloads.workload_table import resolve_workload
     from perfkit_cli.planning import plan_bench
@@ -322,10 +322,10 @@ def _prepare_new_suite(ctx: click.Context, folder: Path, console: "Console") -> 
         variants=(),
         device=target.kind,
         device_count=target.visible,
-        cores=available_cores(),
+        cores=count_available_cores(),
     )
     request = apply_options(request, {name: options[name] for name in TAKEN})
-    request = settled(request)
+    request = resolve_request(request)
     refuse_energy(request)
     check_launcher(request)
     request = msgspec.structs.replace(request, variants=choose_variants(options, request, console))
@@ -336,7 +336,7 @@ def _prepare_new_suite(ctx: click.Context, folder: Path, console: "Console") -> 
             plan_bench(folder, request, target.name, console)
         ceilings = resolve_ceilings(request, target.name, calibrate=calibrate, console=console)
         with show_progress(console) as progress:
-            bench(
+            run_bench(
                 request,
                 folder,
                 command=get_command_line(),

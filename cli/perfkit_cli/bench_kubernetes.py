@@ -49,14 +49,14 @@ def refuse_kubernetes_options(ctx: click.Context) -> None:
 
 def write_manifest(ctx: click.Context) -> None:
     """Print the manifest for the command that was given; a `UsageError` says what it lacks."""
-    from perfkit.measure.launch.kubernetes import Pods, Volume, manifest
+    from perfkit.measure.launch.kubernetes import Pods, VolumeClaim, build_manifest
 
     options = ctx.params
     refuse_given(ctx, _NEVER, "--launcher kubernetes writes the manifest of a new bench, and runs nothing")
     url = get_url(ctx, "out")
     _check_options(options, url)
     claim, _, path = (options["volume_claim"] or "").partition(":")
-    volume = Volume(claim=claim, path=path or _MOUNT) if claim else None
+    volume = VolumeClaim(claim=claim, path=path or _MOUNT) if claim else None
     out = url or _resolve_out_folder(options, path or _MOUNT)
     name, count = _derive_job_name(out), options["nnodes"]
     ranks, threads = max(options["world_sizes"]) // count, options["threads"]
@@ -72,7 +72,7 @@ def write_manifest(ctx: click.Context) -> None:
     comment = f"{get_command_line()}\nIts report will be {out}/report.html" + (
         f", on the claim {claim}." if claim else "."
     )
-    click.echo(manifest(pods, comment), nl=False)
+    click.echo(build_manifest(pods, comment), nl=False)
 
 
 def _check_options(options: dict[str, Any], url: str | None) -> None:
@@ -111,11 +111,11 @@ def _check_options(options: dict[str, Any], url: str | None) -> None:
 
 def _resolve_out_folder(options: dict[str, Any], mount: str) -> str:
     """The suite's folder in the pods, on their volume."""
-    from perfkit.measure.bench import default_folder
+    from perfkit.measure.bench import name_default_folder
 
     if not mount.startswith("/"):
         raise UsageError(f"--volume-claim {options['volume_claim']}: expected NAME:/PATH, a path in the pods")
-    out = PurePosixPath(mount) / (options["out"] or default_folder(options["workload"]).name)
+    out = PurePosixPath(mount) / (options["out"] or name_default_folder(options["workload"]).name)
     if ".." in out.parts or not out.is_relative_to(mount) or out == PurePosixPath(mount):
         raise UsageError(
             f"--out {options['out']} is no folder in {mount}, the volume of the pods; what they write elsewhere goes "
@@ -144,14 +144,14 @@ def _select_pod_arguments(ctx: click.Context) -> list[str]:
 
 
 def _build_pod_command(asked: list[str], name: str, count: int, out: str) -> tuple[str, ...]:
-    from perfkit.measure.launch.kubernetes import INDEX, endpoint
+    from perfkit.measure.launch.kubernetes import INDEX, format_endpoint
 
     bench = ["perfkit", "bench", *asked]
     if count == 1:
         return (*bench, "--out", out)
     bench += ["--launcher", "torchrun", "--out", out]
     script = f"""\
-first={endpoint(name)}
+first={format_endpoint(name)}
 if [ "${INDEX}" = 0 ]; then
   exec {shlex.join(bench)} --rdzv-endpoint "$first"
 fi

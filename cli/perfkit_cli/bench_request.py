@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from perfkit.devices.wanted import find_device
+from perfkit.devices.device_choice import find_device
 from perfkit.errors import UsageError
 from perfkit.spec import ENERGY_S, Schedule, WorkloadSpec, parse_workload
 from perfkit.store.request import BenchRequest, make_rank_fields
@@ -65,7 +65,7 @@ def apply_options(request: BenchRequest, options: Mapping[str, Any]) -> BenchReq
     if "rounds" not in options and ("precision" in options or "budget" in options):
         fields["rounds"] = None  # a number of rounds would stand in for them
     if "device" in options:
-        from perfkit.measure.launch.table import STARTS_HERE
+        from perfkit.measure.launch.launcher_table import STARTS_HERE
 
         launcher = options.get("launcher", request.launcher)
         fields["device"] = find_device(options["device"], here=launcher in STARTS_HERE).kind
@@ -78,13 +78,13 @@ def apply_options(request: BenchRequest, options: Mapping[str, Any]) -> BenchReq
 
 def choose_variants(options: Mapping[str, Any], request: BenchRequest, console: "Console") -> tuple["Techniques", ...]:
     """The variants that --technique and --combine name."""
-    from perfkit.measure.bench import standing_refusal
+    from perfkit.measure.bench import find_technique_refusal
     from perfkit_cli.variants import combine_variants, parse_named_variants
 
     named = parse_named_variants(options["technique"])
     if options["combine"] != "all":
         return named
-    variants, left_out = combine_variants(named, lambda technique: standing_refusal(request, technique))
+    variants, left_out = combine_variants(named, lambda technique: find_technique_refusal(request, technique))
     for item in left_out:
         console.out(f"left out: {item.variant}: {item.reason}")
     return variants
@@ -111,11 +111,11 @@ def resolve_ceilings(
     request: BenchRequest, device_name: str, *, calibrate: bool, console: "Console"
 ) -> "DeviceCeilings":
     """What the device can at most do, with every number of threads that the runs will use."""
-    from perfkit.measure.bench import ceilings_of
+    from perfkit.measure.bench import resolve_request_ceilings
     from perfkit_cli.live_lines import show_lines
 
     with show_lines(console) as tell:
-        return ceilings_of(request, device_name, calibrate=calibrate, progress=tell)
+        return resolve_request_ceilings(request, device_name, calibrate=calibrate, progress=tell)
 
 
 def get_command_line() -> str:

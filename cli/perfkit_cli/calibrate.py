@@ -4,12 +4,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from perfkit.devices.wanted import DEVICES
+from perfkit.devices.device_choice import DEVICES
 from perfkit.errors import UsageError
 from perfkit_cli.option_values import require_one_of
 
 if TYPE_CHECKING:
-    from perfkit.devices.wanted import Device
+    from perfkit.devices.device_choice import ChosenDevice
 
 EXAMPLES = """\b
 Examples:
@@ -49,9 +49,9 @@ def command(device: str, threads: str | None, world_size: int | None, short: boo
     from rich.console import Console
 
     from perfkit.devices.calibrate import parse_threads
-    from perfkit.devices.machine import available_cores
-    from perfkit.devices.resolve import calibrate_now, ceilings_for
-    from perfkit.devices.wanted import find_device
+    from perfkit.devices.ceiling_lookup import calibrate_machine, resolve_ceilings
+    from perfkit.devices.device_choice import find_device
+    from perfkit.devices.machine import count_available_cores
     from perfkit_cli.ceilings import build_ceilings_table
     from perfkit_cli.live_lines import show_lines
 
@@ -63,38 +63,43 @@ def command(device: str, threads: str | None, world_size: int | None, short: boo
         return
     counts: tuple[int, ...] = ()
     if target.kind == "cpu":
-        counts = parse_threads(threads) if threads else tuple(sorted({1, available_cores()}))
+        counts = parse_threads(threads) if threads else tuple(sorted({1, count_available_cores()}))
     missing = _find_missing_threads(target.kind, target.name, counts, short=short, force=force)
     if missing is not None:
         with show_lines(Console(stderr=True)) as tell:
-            calibrate_now(target.kind, missing, short=short, progress=tell, device_name=target.name)
-    known = ceilings_for(target.kind, target.name, counts, calibrate=False)
+            calibrate_machine(target.kind, missing, short=short, progress=tell, device_name=target.name)
+    known = resolve_ceilings(target.kind, target.name, counts, calibrate=False)
     console = Console()
     console.print(build_ceilings_table(known, console.width))
     for note in known.notes:
         console.print(f"note: {note}", markup=False, highlight=False)
     if target.kind == "cpu" and not short:
-        if available_cores() > 1:
+        if count_available_cores() > 1:
             _calibrate_links(target, 2, short=True, force=force)
         console.print(_describe_disk(force), markup=False, highlight=False)
 
 
-def _calibrate_links(target: "Device", ranks: int, *, short: bool, force: bool) -> None:
+def _calibrate_links(target: "ChosenDevice", ranks: int, *, short: bool, force: bool) -> None:
     """Show what collectives between so many ranks reach; measured where it is not known."""
     from rich.console import Console
 
-    from perfkit.devices.links.calibrate import find_groups, known, measure, missing
-    from perfkit.devices.visible import lacking
+    from perfkit.devices.links.link_calibration import (
+        find_groups,
+        is_measurement_missing,
+        load_link_rates,
+        measure_links,
+    )
+    from perfkit.devices.visible_gpus import explain_missing_gpus
     from perfkit_cli.ceilings import build_links_table, describe_links
     from perfkit_cli.live_lines import show_lines
 
-    if target.kind == "cuda" and (why := lacking(ranks, target.visible)):
+    if target.kind == "cuda" and (why := explain_missing_gpus(ranks, target.visible)):
         raise UsageError(f"--world-size {ranks}: {why}")
-    rates = known(target.kind, target.name)
+    rates = load_link_rates(target.kind, target.name)
     kinds = [group.link for group in find_groups(target.kind, ranks)]
-    if force or missing(rates, ranks, short=short, links=kinds):
+    if force or is_measurement_missing(rates, ranks, short=short, links=kinds):
         with show_lines(Console(stderr=True)) as tell:
-            rates = measure(target.kind, target.name, ranks, short=short, progress=tell)
+            rates = measure_links(target.kind, target.name, ranks, short=short, progress=tell)
     of_these = [rate for rate in rates if rate.ranks == ranks]
     console = Console()
     for kind in kinds:
@@ -125,12 +130,12 @@ def _find_missing_threads(
 
     A short calibration does not count as known where a full one is asked for, nor what was disturbed or refuted.
     """
-    from perfkit.devices import cache
-    from perfkit.devices.fingerprint import fingerprint
+    from perfkit.devices import ceilings_cache
+    from perfkit.devices.fingerprint import build_fingerprint
     from perfkit.errors import RunFormatError
 
     try:
-        cached = None if force else cache.load(fingerprint(device, name))
+        cached = None if force else ceilings_cache.load_ceilings(build_fingerprint(device, name))
     except RunFormatError:
         cached = None  # measuring again replaces a file that cannot be read
     known = (

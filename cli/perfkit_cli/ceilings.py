@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from rich.table import Table
 
 from perfkit.cost.link_ceiling import compute_bus_bandwidth
-from perfkit.devices.ceiling import Ceiling, Confidence, DeviceCeilings, Kind, LinkRate
-from perfkit.devices.unit_names import unit_name
+from perfkit.devices.ceiling import Ceiling, CeilingKind, Confidence, DeviceCeilings, LinkRate
+from perfkit.devices.unit_names import get_unit_name
 from perfkit.units import format_bandwidth, format_bytes, format_flop_rate, format_percent, format_seconds
 
 # Columns of text that the table needs to say where each figure comes from, too.
@@ -31,11 +31,11 @@ def build_ceilings_table(known: DeviceCeilings, width: int) -> Table:
 def _format_cells(ceiling: Ceiling, device_name: str) -> tuple[str, ...]:
     confidence = "" if ceiling.confidence is None else ceiling.confidence.value
     return (
-        unit_name(ceiling.level, device_name),
+        get_unit_name(ceiling.level, device_name),
         ceiling.dtype or "",
         "" if ceiling.threads is None else str(ceiling.threads),
         format_flop_rate(ceiling.value) if ceiling.unit == "FLOP/s" else format_bandwidth(ceiling.value),
-        ceiling.kind.value if ceiling.kind == Kind.DATASHEET else ceiling.measured_at[:10],
+        ceiling.kind.value if ceiling.kind == CeilingKind.DATASHEET else ceiling.measured_at[:10],
         "" if ceiling.spread is None else format_percent(ceiling.spread),
         "disturbed" if ceiling.disturbed else confidence,
         ceiling.source,

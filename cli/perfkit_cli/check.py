@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from perfkit.devices.wanted import DEVICES
+from perfkit.devices.device_choice import DEVICES
 from perfkit.errors import raise_terminated
 from perfkit_cli.check_modes import CheckArguments, run_check
 from perfkit_cli.option_values import require_one_of

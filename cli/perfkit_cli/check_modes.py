@@ -299,12 +299,12 @@ def _prepare_order(given: CheckArguments, config: "CheckConfig") -> "Iterator[Ch
 
     from perfkit.check.cases import Machine
     from perfkit.check.check_options import CheckOptions
-    from perfkit.devices.machine import available_cores
-    from perfkit.devices.wanted import find_device
+    from perfkit.devices.device_choice import find_device
+    from perfkit.devices.machine import count_available_cores
     from perfkit_cli.check_progress import show_check_progress
 
     target = find_device(config.device)
-    machine = Machine(device=target.kind, name=target.name, count=target.visible, cores=available_cores())
+    machine = Machine(device=target.kind, name=target.name, count=target.visible, cores=count_available_cores())
     console = Console(stderr=True, quiet=given.quiet or given.as_json)
     with show_check_progress(console) as progress:
         yield CheckOptions(machine=machine, command=_get_command_line(), timed=not given.exact, progress=progress)

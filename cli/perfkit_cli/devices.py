@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import click
 import msgspec
 
-from perfkit.devices.catalogue import Entry, catalogue, ceilings
-from perfkit.devices.ceiling import Ceiling, Level
+from perfkit.devices.catalog import CatalogEntry, build_datasheet_ceilings, load_catalog
+from perfkit.devices.ceiling import Ceiling, CeilingLevel
 from perfkit.spec import Struct
 
 EXAMPLES = """\b
@@ -37,12 +37,13 @@ def command(text: str, as_json: bool) -> None:
     from perfkit_cli.listing import align_columns
 
     wanted = text.lower()
-    entries = [entry for entry in catalogue().devices if wanted in " ".join((entry.id, *entry.names)).lower()]
+    entries = [entry for entry in load_catalog().devices if wanted in " ".join((entry.id, *entry.names)).lower()]
     if not entries:
         raise UsageError(f"no device with {text!r} in its id or name; `perfkit devices` lists all")
     if as_json:
         devices = [
-            ListedDevice(id=entry.id, names=entry.names, ceilings=ceilings(entry), note=entry.note) for entry in entries
+            ListedDevice(id=entry.id, names=entry.names, ceilings=build_datasheet_ceilings(entry), note=entry.note)
+            for entry in entries
         ]
         click.echo(msgspec.json.format(msgspec.json.encode(devices), indent=2))
         return
@@ -50,23 +51,23 @@ def command(text: str, as_json: bool) -> None:
         click.echo(line)
 
 
-def _build_header(entries: Sequence[Entry]) -> tuple[str, ...]:
+def _build_header(entries: Sequence[CatalogEntry]) -> tuple[str, ...]:
     """Units bear the names of all vendors that are listed."""
-    from perfkit.devices.unit_names import unit_name
+    from perfkit.devices.unit_names import get_unit_name
 
-    def units(level: Level) -> str:
-        return " / ".join(dict.fromkeys(unit_name(level, entry.names[0]) for entry in entries))
+    def units(level: CeilingLevel) -> str:
+        return " / ".join(dict.fromkeys(get_unit_name(level, entry.names[0]) for entry in entries))
 
-    rates = (f"16-bit {units(Level.MATRIX)}", f"fp32 {units(Level.VECTOR)}")
+    rates = (f"16-bit {units(CeilingLevel.MATRIX)}", f"fp32 {units(CeilingLevel.VECTOR)}")
     return ("id", *rates, "memory", "host link", "interconnect", "name as drivers report it")
 
 
-def _build_row(entry: Entry) -> tuple[str, ...]:
+def _build_row(entry: CatalogEntry) -> tuple[str, ...]:
     from perfkit.units import format_bandwidth, format_flop_rate
 
-    known = {(ceiling.level, ceiling.dtype): ceiling.value for ceiling in ceilings(entry)}
+    known = {(ceiling.level, ceiling.dtype): ceiling.value for ceiling in build_datasheet_ceilings(entry)}
 
-    def rate(*wanted: tuple[Level, str | None]) -> str:
+    def rate(*wanted: tuple[CeilingLevel, str | None]) -> str:
         value = next((known[key] for key in wanted if key in known), None)
         if value is None:
             return "-"
@@ -74,10 +75,10 @@ def _build_row(entry: Entry) -> tuple[str, ...]:
 
     return (
         entry.id,
-        rate((Level.MATRIX, "bf16"), (Level.MATRIX, "fp16")),
-        rate((Level.VECTOR, "fp32")),
-        rate((Level.MEMORY, None)),
-        rate((Level.HOST_LINK, None)),
-        rate((Level.INTERCONNECT, None)),
+        rate((CeilingLevel.MATRIX, "bf16"), (CeilingLevel.MATRIX, "fp16")),
+        rate((CeilingLevel.VECTOR, "fp32")),
+        rate((CeilingLevel.MEMORY, None)),
+        rate((CeilingLevel.HOST_LINK, None)),
+        rate((CeilingLevel.INTERCONNECT, None)),
         entry.names[0],
     )

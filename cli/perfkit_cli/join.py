@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from perfkit.measure.launch.nodes import Orders
+    from perfkit.measure.launch.nodes import NodeCoordinator
 
 EXAMPLES = """\b
 Examples:
@@ -30,14 +30,14 @@ def command(*, endpoint: str, node_rank: int, quiet: bool) -> None:
     machine is done, and can be started before it: it waits for an hour.
     """
     from perfkit.errors import raise_terminated
-    from perfkit.measure.launch.nodes import Orders, await_first
+    from perfkit.measure.launch.nodes import NodeCoordinator, wait_for_first_node
 
     # The first process of a container is deaf to a signal that it does not handle.
     signal.signal(signal.SIGTERM, raise_terminated)
     if not quiet:
         click.echo(f"waiting for {endpoint}", err=True)
-    await_first(endpoint)
-    orders = Orders(endpoint, first=False)
+    wait_for_first_node(endpoint)
+    orders = NodeCoordinator(endpoint, first=False)
     orders.join(node_rank)
     try:
         _run_ranks(orders, node_rank, quiet=quiet)
@@ -46,9 +46,9 @@ def command(*, endpoint: str, node_rank: int, quiet: bool) -> None:
         raise
 
 
-def _run_ranks(orders: "Orders", node_rank: int, *, quiet: bool) -> None:
+def _run_ranks(orders: "NodeCoordinator", node_rank: int, *, quiet: bool) -> None:
     from perfkit.errors import PerfkitError
-    from perfkit.measure.launch.torchrun import run_beside
+    from perfkit.measure.launch.torchrun_launcher import run_node_ranks
     from perfkit.store.layout import SPEC_FILE
 
     while (folder := orders.wait_for_run()) is not None:
@@ -56,4 +56,4 @@ def _run_ranks(orders: "Orders", node_rank: int, *, quiet: bool) -> None:
             raise PerfkitError(f"{folder}: not there on this machine: write to a folder that all machines share")
         if not quiet:
             click.echo(f"{folder}", err=True)
-        run_beside(folder, node_rank, orders)
+        run_node_ranks(folder, node_rank, orders)

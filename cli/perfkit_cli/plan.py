@@ -180,7 +180,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         refuse_given(ctx, _OF_A_SEARCH, "these are of a search for the largest batch, --max batch_size")
     if options["gpu"] is None:
         refuse_given(ctx, _OF_A_GPU, _LINKS_OF_A_CPU)
-    from perfkit.measure.settled import settled
+    from perfkit.measure.resolve_request import resolve_request
     from perfkit_reports.subjects.plan.document import build_document
 
     if options["max"] or options["search"]:
@@ -188,7 +188,9 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         return
     folder = None if as_json or options["no_report"] else _choose_plan_folder(options["workload"], options["out"])
     target = _resolve_target(options)
-    plan = plan_request(settled(build_plan_request(options, options["world_sizes"]), target.kind), target, console)
+    plan = plan_request(
+        resolve_request(build_plan_request(options, options["world_sizes"]), target.kind), target, console
+    )
     if as_json:
         click.echo(_encode_plan(plan))
     elif folder is None:
@@ -241,7 +243,7 @@ def _select_links(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def build_plan_request(options: Mapping[str, Any], world_sizes: Sequence[int]) -> "BenchRequest":
     """What to plan, by the options `workload`, `technique` and those of sizes, on these numbers of ranks."""
-    from perfkit.devices.machine import available_cores
+    from perfkit.devices.machine import count_available_cores
     from perfkit.plan.quiet_libraries import hide_library_remarks
     from perfkit.store.request import BenchRequest, make_rank_fields
     from perfkit.workloads.workload_table import resolve_workload
@@ -255,7 +257,7 @@ def build_plan_request(options: Mapping[str, Any], world_sizes: Sequence[int]) -
         variants=parse_named_variants(options["technique"]),
         device="cpu",
         device_count=0,
-        cores=available_cores(),
+        cores=count_available_cores(),
         dtype=options["dtype"],
         accumulation=options["accumulate"],
         scaling=options.get("scaling", "weak"),
@@ -265,11 +267,11 @@ def build_plan_request(options: Mapping[str, Any], world_sizes: Sequence[int]) -
 
 def _choose_plan_folder(workload: str, out: Path | None) -> Path:
     """Where the report is written: never over a suite, or over anything but an earlier plan."""
-    from perfkit.measure.bench import default_folder
+    from perfkit.measure.bench import name_default_folder
     from perfkit.store.layout import SUITE_FILE
     from perfkit.store.summary import PLAN_FILE
 
-    folder = out or default_folder(f"plan-{workload}")
+    folder = out or name_default_folder(f"plan-{workload}")
     if (folder / SUITE_FILE).is_file():
         raise UsageError(f"{folder} holds a suite: --into {folder} plans its variants")
     refuse_foreign(folder, PLAN_FILE, "perfkit plan")

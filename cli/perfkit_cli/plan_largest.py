@@ -8,7 +8,7 @@ from rich.console import Console
 
 from perfkit.analysis.model.plan import LargestBatch, PlannedBatch
 from perfkit.errors import UsageError
-from perfkit.measure.own_size import batch_size
+from perfkit.measure.redundant_size import read_batch_size
 from perfkit.plan.largest_batch import plan_largest_batch
 from perfkit.plan.target import Target
 from perfkit.spec import format_variant_label
@@ -25,7 +25,7 @@ def find_largest_batches(
     """The largest batch of the baseline and of every variant; the console tells each size as it is planned."""
     if target.limit_bytes is None:
         raise UsageError("--max batch_size fits a batch into memory: say how much, --memory 6GiB or --gpu h100-80g")
-    first = batch_size(request.workload, target.kind) or 1
+    first = read_batch_size(request.workload, target.kind) or 1
     variants = {format_variant_label(techniques): techniques for techniques in ((), *request.variants)}
     found = []
     with console.status("planning") as status:

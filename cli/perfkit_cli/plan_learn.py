@@ -18,13 +18,13 @@ def learn_and_show(paths: Sequence[str], gpu: str | None, console: Console) -> N
 
     What nothing can be learned from is named with the reason; where that is all, it is an error.
     """
-    from perfkit.devices.catalogue import named
+    from perfkit.devices.catalog import resolve_entry
     from perfkit.plan.device_efficiencies import make_measured_devices
     from perfkit.plan.efficiency_store import get_device_path, store_learned
     from perfkit.plan.learn import find_sources, learn_efficiencies
     from perfkit_cli.listing import align_columns
 
-    entry = None if gpu is None else named(gpu)
+    entry = None if gpu is None else resolve_entry(gpu)
     kept: dict[str, LearnedDevice] = {}
     with console.status("learning") as status:
         for source in find_sources(paths):

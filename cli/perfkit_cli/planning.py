@@ -29,8 +29,8 @@ def plan_request(request: "BenchRequest", target: "Target", console: "Console") 
     """The plan of a request's variants on each of its numbers of ranks; `batch:auto` is a `UsageError`."""
     silence_kineto()
 
-    from perfkit.measure.bench import ranks_needed
-    from perfkit.measure.scaled import of_each_size
+    from perfkit.measure.bench import compute_needed_ranks
+    from perfkit.measure.world_sizes import split_by_world_size
     from perfkit.plan.least_change import suggest_least_change
     from perfkit.plan.plan import plan_variants
     from perfkit.plan.plan_record import build_plan_record
@@ -40,7 +40,7 @@ def plan_request(request: "BenchRequest", target: "Target", console: "Console") 
     searches: list[RecomputationSearch] = []
     variants: list[Techniques] = []
     with console.status("planning") as status:
-        for sized in of_each_size(request, ranks_needed):
+        for sized in split_by_world_size(request, compute_needed_ranks):
             found = find_by_plan(sized, target, lambda name: status.update(f"planned {name}"))
             searches += found.recomputations
             variants += [each for each in found.request.variants if each not in variants]
@@ -61,7 +61,7 @@ def plan_suite(folder: Path, memory: str | None, console: "Console", further: Se
     from msgspec.structs import replace
 
     from perfkit.files import write_json
-    from perfkit.measure.settled import settled
+    from perfkit.measure.resolve_request import resolve_request
     from perfkit.plan.extrapolate_ranks import extrapolate_ranks
     from perfkit.plan.target import find_run_target
     from perfkit.resume import read_whole_request
@@ -79,7 +79,7 @@ def plan_suite(folder: Path, memory: str | None, console: "Console", further: Se
         if further
         else extrapolate_ranks(request)
     )
-    write_json(folder / PLAN_FILE, plan_request(settled(sized), target, console))
+    write_json(folder / PLAN_FILE, plan_request(resolve_request(sized), target, console))
 
 
 def plan_bench(folder: Path, request: "BenchRequest", device_name: str, console: "Console") -> None:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from perfkit_cli.planning import silence_kineto
 
 if TYPE_CHECKING:
+    from perfkit.measure.auto_params import FoundParams
     from perfkit.measure.events import Event
-    from perfkit.measure.left_open import Found
     from perfkit.store.request import BenchRequest
 
 
-def resolve_auto_params(request: "BenchRequest", progress: Callable[["Event"], None]) -> "Found":
+def resolve_auto_params(request: "BenchRequest", progress: Callable[["Event"], None]) -> "FoundParams":
     """As `perfkit.plan.resolve_auto.find_open_params` does."""
     silence_kineto()
 

@@ -17,7 +17,7 @@ from perfkit_cli.url_folders import get_url
 _OPTION = "--slurm"
 
 if TYPE_CHECKING:
-    from perfkit.measure.launch.slurm_queue import Queued
+    from perfkit.measure.launch.slurm_queue import QueuedJob
     from perfkit.store.request import BenchRequest
 
 
@@ -34,14 +34,14 @@ def parse_slurm_options(_ctx: click.Context, param: click.Parameter, values: Ite
 
 def is_submitted(ctx: click.Context) -> bool:
     """Whether this command has to become a job. A `UsageError` for options of one where it has not."""
-    from perfkit.measure.launch.allocation import in_slurm_job
+    from perfkit.measure.launch.slurm_allocation import is_in_slurm_job
 
     by_slurm = _get_launcher(ctx) == "slurm"
     if get_given_options(ctx, ("slurm",)) and not by_slurm:
         raise UsageError("--slurm has options of a job: add --launcher slurm")
-    if in_slurm_job():
+    if is_in_slurm_job():
         refuse_given(ctx, ("slurm",), "--slurm has options of a new job, and this is one already, which is used")
-    return by_slurm and not in_slurm_job()
+    return by_slurm and not is_in_slurm_job()
 
 
 def run_as_job(ctx: click.Context, folder: Path) -> int:
@@ -96,7 +96,7 @@ def _get_launcher(ctx: click.Context) -> str:
 
 def _build_request(ctx: click.Context, folder: Path) -> "BenchRequest":
     """What is asked for, as far as another machine can tell: wrong names are told before anything waits in a queue."""
-    from perfkit.measure.occupied import refuse_occupied
+    from perfkit.measure.output_dir import refuse_occupied
     from perfkit.resume import read_first_request, read_whole_request
     from perfkit.spec import parse_variants, parse_workload
     from perfkit.store.request import BenchRequest
@@ -123,14 +123,14 @@ def _build_request(ctx: click.Context, folder: Path) -> "BenchRequest":
 
 def _compute_job_size(request: "BenchRequest") -> tuple[int, int]:
     """Nodes, and tasks on each: as many as the largest variant has ranks."""
-    from perfkit.measure.bench import ranks_needed
-    from perfkit.measure.launch.ranks import ranks_per_node, refuse_endpoint
-    from perfkit.measure.schedule import bench_schedule
-    from perfkit.measure.settled import settled
+    from perfkit.measure.bench import compute_needed_ranks
+    from perfkit.measure.launch.rank_processes import count_ranks_per_node, refuse_endpoint
+    from perfkit.measure.resolve_request import resolve_request
+    from perfkit.measure.schedule import build_schedule
 
-    runs = bench_schedule(settled(request), ranks_needed).runs
+    runs = build_schedule(resolve_request(request), compute_needed_ranks).runs
     refuse_endpoint(runs[0].spec.launch)
-    return request.nodes, max(ranks_per_node(run.spec.launch) for run in runs)
+    return request.nodes, max(count_ranks_per_node(run.spec.launch) for run in runs)
 
 
 def _build_job_arguments(ctx: click.Context, folder: Path) -> list[str]:
@@ -151,14 +151,14 @@ def _build_job_arguments(ctx: click.Context, folder: Path) -> list[str]:
     return [*arguments, "--out", str(folder)] if new and ctx.params["out"] is None else arguments
 
 
-def _ignore_place(_place: "Queued") -> None:
+def _ignore_place(_place: "QueuedJob") -> None:
     pass
 
 
 def _make_queue_reporter(job: str, folder: Path) -> Any:
     click.echo(f"job {job} writes {folder}; Ctrl-C cancels it", err=True)
 
-    def tell(place: "Queued") -> None:
+    def tell(place: "QueuedJob") -> None:
         if place.state == "PENDING" and place.reason != "None":  # which it is until Slurm has looked at it
             click.echo(f"job {job} waits in the partition {place.partition}: {place.reason}", err=True)
         elif place.state == "RUNNING":

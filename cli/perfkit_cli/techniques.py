@@ -33,7 +33,7 @@ def command(name: str | None, as_json: bool, docs: Path | None) -> None:
     """List the techniques, their parameters, and which of them can act on this machine; or print the page of one."""
     import torch
 
-    from perfkit.devices.wanted import find_device
+    from perfkit.devices.device_choice import find_device
     from perfkit.techniques.table import TECHNIQUES
     from perfkit_cli.listing import show_listing
     from perfkit_cli.technique_listing import describe_availability, format_listing, list_technique

@@ -9,9 +9,9 @@ from typing import Any, Self, TypeVar
 import nvtx
 import torch
 
-from perfkit.attach.phases import PhaseMarks, followed
+from perfkit.attach.phase_marks import PhaseMarks, get_followed_marks
 from perfkit.errors import UsageError
-from perfkit.instruments.marks import DOMAIN
+from perfkit.instruments.range_marks import DOMAIN
 from perfkit.record import PHASES
 
 _profiling: Callable[[], bool] = torch._C._autograd._profiler_enabled
@@ -30,7 +30,7 @@ class Annotation:
     def __enter__(self) -> Self:
         if _is_compiling():  # a range would break the graph; what is compiled is told by its kernels' names
             return self
-        marks = followed() if self.name in PHASES else None
+        marks = get_followed_marks() if self.name in PHASES else None
         if marks is not None and not marks.mark(self.name):
             marks = None
         recorded = None
@@ -69,12 +69,12 @@ class Annotation:
         if inspect.iscoroutinefunction(function):
 
             async def wrapper(*args: Any, **kwargs: Any) -> Any:
-                return await _awaited(name, function(*args, **kwargs))
+                return await _drive_coroutine(name, function(*args, **kwargs))
 
         elif inspect.isgeneratorfunction(function):
 
             def wrapper(*args: Any, **kwargs: Any) -> Any:
-                return (yield from _resumed(name, function(*args, **kwargs)))
+                return (yield from _drive_generator(name, function(*args, **kwargs)))
 
         else:
 
@@ -106,7 +106,7 @@ def annotate(name: str) -> Annotation:
 _NVTX = nvtx.get_domain(DOMAIN)
 
 
-def _resumed(name: str, inner: Any) -> Generator[Any, Any, Any]:
+def _drive_generator(name: str, inner: Any) -> Generator[Any, Any, Any]:
     """Drives a generator or coroutine, each stretch of it in a range: in the pauses others have the thread."""
     proceed, argument = inner.send, None
     while True:
@@ -126,5 +126,5 @@ def _resumed(name: str, inner: Any) -> Generator[Any, Any, Any]:
 
 
 @coroutine
-def _awaited(name: str, inner: Coroutine[Any, Any, Any]) -> Generator[Any, Any, Any]:
-    return (yield from _resumed(name, inner))
+def _drive_coroutine(name: str, inner: Coroutine[Any, Any, Any]) -> Generator[Any, Any, Any]:
+    return (yield from _drive_generator(name, inner))

@@ -1,4 +1,4 @@
-"""What recordings may cost the program that they are made in: seconds, and bytes of the host's memory."""
+"""Limits of what recordings may cost the program that they are made in: seconds, and bytes of the host's memory."""
 
 import math
 import time
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 
-from perfkit.devices.machine import CGROUP, container_memory_limit
+from perfkit.devices.machine import CGROUP, read_container_memory_limit
 from perfkit.units import format_bytes, format_percent, format_seconds
 
 # Recordings may take so much of the time that has passed since the watching began, and in any case so many seconds:
@@ -42,26 +42,26 @@ class HostMemory:
     total: int
 
 
-def host_memory(cgroup: Path = CGROUP) -> HostMemory:
+def read_host_memory(cgroup: Path = CGROUP) -> HostMemory:
     """Now. Where a control group has a limit, what is left of that counts; file pages that it can drop are left."""
     host = psutil.virtual_memory()
     available, total = int(host.available), int(host.total)
-    limit = container_memory_limit(cgroup)
-    used = _used(cgroup)
+    limit = read_container_memory_limit(cgroup)
+    used = _read_used(cgroup)
     if limit is not None and used is not None:
         total = min(total, limit)
-        available = min(available, limit - used + _inactive_files(cgroup))
+        available = min(available, limit - used + _read_inactive_files(cgroup))
     return HostMemory(psutil.Process().memory_info().rss, max(0, available), total)
 
 
-def _used(cgroup: Path) -> int | None:
+def _read_used(cgroup: Path) -> int | None:
     try:
         return int((cgroup / "memory.current").read_text())
     except OSError:
         return None
 
 
-def _inactive_files(cgroup: Path) -> int:
+def _read_inactive_files(cgroup: Path) -> int:
     try:
         lines = (cgroup / "memory.stat").read_text().splitlines()
     except OSError:
@@ -69,7 +69,7 @@ def _inactive_files(cgroup: Path) -> int:
     return next((int(line.split()[1]) for line in lines if line.startswith("inactive_file ")), 0)
 
 
-class Budget:
+class RecordingBudget:
     """Keeps account of what recordings have cost so far, and says when one must not begin or has to end.
 
     Attributes:
@@ -82,7 +82,7 @@ class Budget:
         max_memory: float | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
-        memory: Callable[[], HostMemory] = host_memory,
+        memory: Callable[[], HostMemory] = read_host_memory,
     ) -> None:
         self._overhead = overhead
         self._max_memory = max_memory
@@ -154,7 +154,7 @@ class Budget:
         )
 
 
-def memory_cost_s(trace_close_s: float, trace_steps: int, memory_steps: int) -> float:
+def estimate_memory_cost_s(trace_close_s: float, trace_steps: int, memory_steps: int) -> float:
     """What recording memory is expected to cost, in seconds, from what it took to close the trace; 0 without one."""
     if not trace_steps:
         return 0.0

@@ -39,19 +39,19 @@ class Guard:
 
     def _handle_failure(self, error: Exception) -> None:
         self.failure = error
-        self.reason = f"{self._name} switched itself off: {describe(error)}"
+        self.reason = f"{self._name} switched itself off: {describe_error(error)}"
         # What the system or perfkit itself says plainly needs no traceback: a full disk, a folder that cannot be.
         plain = isinstance(error, OSError | PerfkitError)
         trace = None if plain else error
-        LOG.warning("%s switched itself off, training goes on: %s", self._name, describe(error), exc_info=trace)
+        LOG.warning("%s switched itself off, training goes on: %s", self._name, describe_error(error), exc_info=trace)
         try:
             self._switch_off()
         except Exception as second:
-            if not plain or describe(second) != describe(error):  # the same disk is full for its last words
-                LOG.warning("perfkit could not take all of its hooks away: %s", describe(second), exc_info=second)
+            if not plain or describe_error(second) != describe_error(error):  # the same disk is full for its last words
+                LOG.warning("perfkit could not take all of its hooks away: %s", describe_error(second), exc_info=second)
 
 
-def describe(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """The exception's type and message in a line."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

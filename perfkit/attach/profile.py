@@ -13,17 +13,17 @@ from torch import nn
 from torch.optim import Optimizer
 
 from perfkit.attach.budget import OVERHEAD
-from perfkit.attach.folder import default_folder, plan_in
 from perfkit.attach.guard import LOG
-from perfkit.attach.hooks import without_our_frames
-from perfkit.attach.launched import MOST_HZ, STACKS_HZ
-from perfkit.attach.live.open import LiveWishes
-from perfkit.attach.live.triggers import REASONS
-from perfkit.attach.live.watch import Callback
+from perfkit.attach.launcher_env import MOST_HZ, STACKS_HZ
+from perfkit.attach.live.live_watch import Callback
+from perfkit.attach.live.trace_triggers import REASONS
+from perfkit.attach.live.watch_setup import WatchOptions
 from perfkit.attach.logger import Logger
-from perfkit.attach.session import Wishes
-from perfkit.attach.summary import Summary, summary_of
-from perfkit.attach.watcher import Order, Watcher
+from perfkit.attach.loop_hooks import remove_own_frames
+from perfkit.attach.loop_session import LoopOptions
+from perfkit.attach.run_folder import find_plan, name_default_folder
+from perfkit.attach.summary import RunSummary, build_summary
+from perfkit.attach.watcher import LoopWatcher, WatcherOptions
 from perfkit.errors import UsageError, make_unknown_name_error
 from perfkit.parse_units import parse_amount
 from perfkit.spec import Schedule
@@ -35,9 +35,9 @@ _watching: "Profile | None" = None
 class Profile:
     """Watches the training loop that runs while it is entered; see `profile`."""
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: WatcherOptions) -> None:
         self._order = order
-        self._watcher: Watcher | None = None
+        self._watcher: LoopWatcher | None = None
 
     @property
     def active(self) -> bool:
@@ -66,7 +66,7 @@ class Profile:
             LOG.warning("perfkit is watching this process already: %s is not recorded", self._order.wishes.folder)
             return self
         _watching = self
-        self._watcher = Watcher(self._order, by_hand=by_hand, at_exit=self._stop_at_exit)
+        self._watcher = LoopWatcher(self._order, by_hand=by_hand, at_exit=self._stop_at_exit)
         self._watcher.guard(self._watcher.begin)
         return self
 
@@ -87,19 +87,19 @@ class Profile:
         if _watching is not self or self._watcher is None:
             return
         if error is not None:
-            without_our_frames(error)
+            remove_own_frames(error)
         try:
             self._watcher.guard(partial(self._watcher.finish, error, elsewhere=elsewhere))
         finally:  # also where somebody interrupts it
             self._watcher.let_go()
             _watching = None
 
-    def summary(self) -> Summary:
+    def summary(self) -> RunSummary:
         """What was recorded, drawn now: text when printed, with figures where a notebook shows it.
 
         The report is written for it, in a process of its own. May be called while the loop runs.
         """
-        return summary_of(self.folder)
+        return build_summary(self.folder)
 
     def __enter__(self) -> Self:
         return self.start()
@@ -193,11 +193,11 @@ def profile(
     planned = schedule or Schedule()
     if always_on:
         planned = msgspec.structs.replace(planned, memory=0, trace=planned.trace if trace_on else 0)
-    called = name or _script_name()
+    called = name or _get_script_name()
     models = {} if model is None else {"": model} if isinstance(model, nn.Module) else dict(model)
     optimizers = [] if optimizer is None else [optimizer] if isinstance(optimizer, Optimizer) else list(optimizer)
-    wishes = Wishes(
-        folder=Path(folder) if folder is not None else default_folder(called, datetime.now()),
+    wishes = LoopOptions(
+        folder=Path(folder) if folder is not None else name_default_folder(called, datetime.now()),
         name=called,
         models=models,
         schedule=planned,
@@ -206,12 +206,12 @@ def profile(
         ranks=None if ranks is None else tuple(ranks),
         stacks_hz=int(stacks or 0),
         overhead=parse_amount(str(overhead), "1"),
-        max_memory=None if max_memory is None else _bytes(max_memory),
-        plan=None if plan is None else plan_in(Path(plan)).read_bytes(),
+        max_memory=None if max_memory is None else _parse_bytes(max_memory),
+        plan=None if plan is None else find_plan(Path(plan)).read_bytes(),
     )
-    live = LiveWishes(trace_on=trace_on, on_outlier=on_outlier, on_drift=on_drift, flops_per_step=flops_per_step)
+    live = WatchOptions(trace_on=trace_on, on_outlier=on_outlier, on_drift=on_drift, flops_per_step=flops_per_step)
     return Profile(
-        Order(
+        WatcherOptions(
             wishes,
             optimizers=optimizers,
             step_every=step_every,
@@ -222,11 +222,11 @@ def profile(
     )
 
 
-def _bytes(size: float | str) -> float:
+def _parse_bytes(size: float | str) -> float:
     return parse_amount(size if isinstance(size, str) else f"{size}B", "bytes")
 
 
-def _script_name() -> str:
+def _get_script_name() -> str:
     """`train` for `python train.py`; `training` where there is no script (a notebook, a prompt)."""
     main = getattr(sys.modules.get("__main__"), "__file__", None)
     return Path(main).stem if main and not main.startswith("<") else "training"  # `python -` calls it <stdin>

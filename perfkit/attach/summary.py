@@ -1,15 +1,15 @@
-"""What `summary()` of a profile returns: the text for a terminal, and the figures for a notebook."""
+"""The summary of a profile, which `summary()` returns: the text for a terminal, and the figures for a notebook."""
 
 import html
 from dataclasses import dataclass
 from pathlib import Path
 
-from perfkit.attach.report import run_report
+from perfkit.attach.run_report import run_report_command
 from perfkit.store.layout import NOTEBOOK_FILE, RECORD_FILE, SUITE_FILE
 
 
 @dataclass(frozen=True)
-class Summary:
+class RunSummary:
     """The summary of a run. A notebook shows `page`, everything else `text`."""
 
     text: str
@@ -26,17 +26,17 @@ class Summary:
         return self.page
 
 
-def summary_of(folder: Path) -> Summary:
+def build_summary(folder: Path) -> RunSummary:
     """The summary of the run in `folder`, whose report is drawn for it in a process of its own.
 
     Where nothing was recorded, or no report can be drawn, the summary says so.
     """
     if not _has_records(folder):
-        return _told(f"Nothing has been recorded in {folder} yet: a step of the loop must have ended first.")
-    made = run_report(folder, "--notebook")
+        return _make_message(f"Nothing has been recorded in {folder} yet: a step of the loop must have ended first.")
+    made = run_report_command(folder, "--notebook")
     if made.returncode:
-        return _told(f"No report could be drawn of {folder}: {made.stderr.strip()}")
-    return Summary(text=made.stdout.strip(), page=(folder / NOTEBOOK_FILE).read_text(encoding="utf-8"))
+        return _make_message(f"No report could be drawn of {folder}: {made.stderr.strip()}")
+    return RunSummary(text=made.stdout.strip(), page=(folder / NOTEBOOK_FILE).read_text(encoding="utf-8"))
 
 
 def _has_records(folder: Path) -> bool:
@@ -45,5 +45,5 @@ def _has_records(folder: Path) -> bool:
     return suite.is_file() and suite.stat().st_size > 0 and any(folder.glob(f"*/0/rank*/{RECORD_FILE}"))
 
 
-def _told(text: str) -> Summary:
-    return Summary(text=text, page=f"<p>{html.escape(text)}</p>")
+def _make_message(text: str) -> RunSummary:
+    return RunSummary(text=text, page=f"<p>{html.escape(text)}</p>")

@@ -1,4 +1,4 @@
-"""What is to be done when a thread ends, by that thread itself: torch's profiler can be ended by no other."""
+"""Calls a function when a thread ends, by that thread itself: torch's profiler can be ended by no other."""
 
 import threading
 from collections.abc import Callable
@@ -14,12 +14,12 @@ class ThreadEnd:
         """At the end of the calling thread `function` is called, in place of what was to be before."""
         last = getattr(self._own, "last", None)
         if last is None:
-            self._own.last = _Last(function)
+            self._own.last = _EndCallback(function)
         else:
             last.function = function
 
 
-class _Last:
+class _EndCallback:
     """Python drops what is local to a thread as the last thing that the thread does."""
 
     def __init__(self, function: Callable[[], None]) -> None:

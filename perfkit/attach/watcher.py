@@ -11,22 +11,22 @@ from functools import partial
 from torch.optim import Optimizer
 
 from perfkit.attach.delivery import Delivery
-from perfkit.attach.folder import remove_unused
 from perfkit.attach.guard import LOG, Guard
-from perfkit.attach.hooks import LoopHooks, in_backward
-from perfkit.attach.launched import launched_rank
-from perfkit.attach.live.open import LiveWishes, watch_of
+from perfkit.attach.launcher_env import read_rank
+from perfkit.attach.live.watch_setup import WatchOptions, create_watch
 from perfkit.attach.logger import Logger
-from perfkit.attach.loop import Loop
-from perfkit.attach.phases import follow
-from perfkit.attach.profilers import ProfilerTaken
-from perfkit.attach.program import program, watched
-from perfkit.attach.report import await_ranks, deliver, write_report
-from perfkit.attach.session import LoopSession, Wishes
-from perfkit.attach.steps import StepFinder
+from perfkit.attach.loop_follower import LoopFollower
+from perfkit.attach.loop_hooks import LoopHooks, is_in_backward
+from perfkit.attach.loop_session import LoopOptions, LoopSession
+from perfkit.attach.phase_marks import follow_marks
+from perfkit.attach.profiler_turn import ProfilerTaken
+from perfkit.attach.recording_plan import record_passes, watch_loop
+from perfkit.attach.run_folder import remove_unused
+from perfkit.attach.run_report import send_report, wait_for_ranks, write_report
+from perfkit.attach.step_finder import StepFinder
 from perfkit.attach.thread_end import ThreadEnd
-from perfkit.attach.variant import VariantRecording
-from perfkit.instruments.failure import first_line, status_of
+from perfkit.attach.variant_recording import VariantRecording
+from perfkit.instruments.failure_status import classify_error, format_first_line
 from perfkit.instruments.recording import EndNow, Recording
 from perfkit.record import RunStatus
 
@@ -34,18 +34,18 @@ _KINETO_LEVEL, _KINETO_SILENT = "KINETO_LOG_LEVEL", "6"
 
 
 @dataclass(frozen=True)
-class Order:
+class WatcherOptions:
     """What is to be done with a loop, besides what is recorded of it."""
 
-    wishes: Wishes
+    wishes: LoopOptions
     optimizers: Sequence[Optimizer]
     step_every: int | None
     report: bool
     loggers: Sequence[Logger]
-    live: LiveWishes | None
+    live: WatchOptions | None
 
 
-class Watcher:
+class LoopWatcher:
     """Watches one loop, once. Everything but `begin` and `finish` is called by hooks, behind the guard.
 
     Attributes:
@@ -54,12 +54,12 @@ class Watcher:
         active: whether hooks are there.
     """
 
-    def __init__(self, order: Order, *, by_hand: bool, at_exit: Callable[[], None]) -> None:
+    def __init__(self, order: WatcherOptions, *, by_hand: bool, at_exit: Callable[[], None]) -> None:
         self.guard = Guard(self._switch_off)
         self.active = False
         self._order = order
         self._at_exit = at_exit
-        loop = Loop(StepFinder(order.step_every), self._handle_boundary)
+        loop = LoopFollower(StepFinder(order.step_every), self._handle_boundary)
         loop.by_hand = by_hand
         loop.within = self._check_memory
         self.session = LoopSession(order.wishes, loop)
@@ -72,7 +72,7 @@ class Watcher:
 
     def begin(self) -> None:
         """Put the hooks. Fails where the folder cannot be made: now, when it can be seen."""
-        if launched_rank() == 0:
+        if read_rank() == 0:
             self._order.wishes.folder.mkdir(parents=True, exist_ok=True)
         # What Kineto says of each of its recordings is not the program's output.
         os.environ.setdefault(_KINETO_LEVEL, _KINETO_SILENT)
@@ -81,7 +81,7 @@ class Watcher:
         self.active = True
         self._hooks.install()
         self.session.profiler.install(self.guard, self._give_way)
-        follow(self.session.loop.phases)
+        follow_marks(self.session.loop.phases)
         atexit.register(self._at_exit)
 
     def finish(self, error: BaseException | None, *, elsewhere: bool = False) -> None:
@@ -103,17 +103,17 @@ class Watcher:
                 )
             return
         regular = error is None or _is_regular(error)
-        status = RunStatus.OK if error is None or regular else status_of(error)
-        reason = "" if error is None or regular else first_line(error)
+        status = RunStatus.OK if error is None or regular else classify_error(error)
+        reason = "" if error is None or regular else format_first_line(error)
         if unfinished and regular and recording.recorder.record.status != RunStatus.OK:  # else but stacks are missing
-            recording.warnings.append(recording.waiting or _too_short(session, recording))
+            recording.warnings.append(recording.waiting or _explain_missing(session, recording))
         text = "" if error is None or regular else "".join(traceback.format_exception(error)).rstrip()
         if session.watch is not None:
             session.watch.close(reason or "the loop ended")
         session.end(recording, status, reason, text)
         written = False
         if self._order.report and session.world.rank == 0:
-            await_ranks(recording.folder, session.world.size)
+            wait_for_ranks(recording.folder, session.world.size)
             if status == RunStatus.OK:
                 session.calibrate()
             written = write_report(session.folder)
@@ -122,7 +122,7 @@ class Watcher:
         if session.watch is None:
             for delivery in self._deliveries:
                 delivery.scalars(session.steps, session.collect_figures(recording))
-        deliver(self._deliveries, session.folder if written else None)
+        send_report(self._deliveries, session.folder if written else None)
 
     def let_go(self) -> None:
         """Take the hooks away; what is trained is the program's alone again."""
@@ -156,7 +156,7 @@ class Watcher:
         """In the middle of a step a recording ends that outgrows the memory that it may take. Not where ending a
         profiler would void what goes on: a backward pass, the capture of a CUDA graph."""
         session = self.session
-        if not session.profiler.ours or in_backward() or session.is_capturing():
+        if not session.profiler.ours or is_in_backward() or session.is_capturing():
             return
         reason = session.budget.check_memory()
         if reason:
@@ -200,11 +200,11 @@ class Watcher:
         self._searches = searches
 
     def _run_passes(self, recording: VariantRecording) -> Recording[None]:
-        yield from program(self.session, recording, self._hooks)
+        yield from record_passes(self.session, recording, self._hooks)
         live = self._order.live
         if live is not None:
-            open_watch = partial(watch_of, live, self._deliveries)
-            yield from watched(self.session, recording, open_watch, count=live.flops_per_step is None)
+            open_watch = partial(create_watch, live, self._deliveries)
+            yield from watch_loop(self.session, recording, open_watch, count=live.flops_per_step is None)
 
     def _handle_thread_end(self) -> None:
         self.guard(self._finish_thread)
@@ -237,7 +237,7 @@ class Watcher:
         if self.active:
             self._hooks.remove()
             self.session.profiler.remove()
-            follow(None)
+            follow_marks(None)
         self.active = False
 
 
@@ -246,7 +246,7 @@ def _is_regular(error: BaseException) -> bool:
     return (isinstance(error, SystemExit) and error.code in (None, 0)) or isinstance(error, GeneratorExit)
 
 
-def _too_short(session: LoopSession, recording: VariantRecording) -> str:
+def _explain_missing(session: LoopSession, recording: VariantRecording) -> str:
     missing = [instrument for instrument in ("trace", "memory") if not recording.instrumented_s.get(instrument)]
     missing = [instrument for instrument in missing if getattr(session.schedule, instrument)]
     if len(recording.series) < session.schedule.timed:

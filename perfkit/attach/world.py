@@ -6,21 +6,21 @@ from datetime import timedelta
 
 import torch.distributed as dist
 
-from perfkit.attach.launched import launched_local_rank
+from perfkit.attach.launcher_env import read_local_rank
 from perfkit.errors import PerfkitError
 from perfkit.techniques.state import World
 
 _PATIENCE = timedelta(seconds=60)
 
 
-def current_world() -> World:
+def get_world() -> World:
     """The rank as the process group knows it; a process without one is alone."""
     if not (dist.is_available() and dist.is_initialized()):
         return World()
-    return World(rank=dist.get_rank(), size=dist.get_world_size(), local_rank=launched_local_rank())
+    return World(rank=dist.get_rank(), size=dist.get_world_size(), local_rank=read_local_rank())
 
 
-def first_ranks(world: World, name: str, decide: Callable[[], str]) -> str:
+def share_decision(world: World, name: str, decide: Callable[[], str]) -> str:
     """What rank 0 decides, on every rank.
 
     It goes through the store that the process group was made with: no collective, which would stand in the way of the

@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from perfkit.check.config import EXAMPLE, CheckCase, CheckConfig, Thresholds
 from perfkit.errors import UsageError
-from perfkit.measure.bench import ranks_needed
-from perfkit.measure.left_open import refuse_left_open
-from perfkit.measure.schedule import bench_schedule
+from perfkit.measure.auto_params import refuse_open_params
+from perfkit.measure.bench import compute_needed_ranks
+from perfkit.measure.schedule import build_schedule
 from perfkit.spec import ENERGY_S, RunSpec, Schedule, WorkloadSpec, format_variant_label, parse_variants, parse_workload
 from perfkit.store.request import BenchRequest
 from perfkit.workloads.workload_table import WORKLOADS
@@ -62,7 +62,7 @@ def plan_cases(config: CheckConfig, machine: Machine, schedule: Schedule) -> tup
 def _plan_case(number: int, case: CheckCase, config: CheckConfig, machine: Machine, schedule: Schedule) -> PlannedCase:
     named = tuple(parse_variants(case.technique))
     for techniques in named:
-        refuse_left_open(techniques)
+        refuse_open_params(techniques)
     if case.resolve_thresholds()["energy"] is not None:
         schedule = replace(schedule, energy_s=ENERGY_S)
     spec = parse_workload(case.workload, WORKLOADS.list_names())
@@ -85,7 +85,7 @@ def _plan_case(number: int, case: CheckCase, config: CheckConfig, machine: Machi
     wanted = {format_variant_label(techniques) for techniques in named}
     specs = tuple(
         item.spec
-        for item in bench_schedule(request, ranks_needed).runs
+        for item in build_schedule(request, compute_needed_ranks).runs
         if format_variant_label(item.spec.techniques) in wanted
     )
     folder = f"{number}-{re.sub(r'[^A-Za-z0-9._-]+', '-', request.workload.label).strip('-')[:60]}"

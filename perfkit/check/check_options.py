@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from perfkit.check.cases import Machine, PlannedCase
 from perfkit.check.events import CheckEvent, SideEvent
 from perfkit.devices.ceiling import DeviceCeilings
-from perfkit.devices.resolve import ceilings_for
+from perfkit.devices.ceiling_lookup import resolve_ceilings
 from perfkit.measure.events import RunEvent
 
 # Runs of each side where something is gated of which each process gives one figure.
@@ -25,7 +25,7 @@ class CheckOptions:
     def load_ceilings(self, case: PlannedCase) -> DeviceCeilings:
         """What is known of the device: nothing is calibrated for a check."""
         threads = sorted({spec.launch.threads for spec in case.specs if spec.launch.threads is not None})
-        return ceilings_for(self.machine.device, self.machine.name, threads, calibrate=False)
+        return resolve_ceilings(self.machine.device, self.machine.name, threads, calibrate=False)
 
     def make_progress_reporter(self, case: PlannedCase, index: int, rounds: int) -> Callable[[str, RunEvent], None]:
         """Tells of the runs with instruments of round `index`, from 0."""

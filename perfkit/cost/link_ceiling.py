@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from perfkit.cost.collective import CollectiveType, Message, make_message_of_size
-from perfkit.devices.ceiling import Ceiling, Level, LinkRate
-from perfkit.devices.ceiling import Kind as Obtained
-from perfkit.devices.links.rates import at_size
+from perfkit.devices.ceiling import Ceiling, CeilingLevel, LinkRate
+from perfkit.devices.ceiling import CeilingKind as Obtained
+from perfkit.devices.links.rates import interpolate_rate
 from perfkit.units import format_bytes
 
 # Both ends of a message between two ranks take equally long.
@@ -21,11 +21,11 @@ def compute_bus_bandwidth(rate: LinkRate) -> float:
 
 def find_link_ceiling(rates: Sequence[LinkRate], message: Message, ranks: int) -> Ceiling | None:
     """The bus bandwidth that collectives of this kind and size reached among so many ranks; None where not timed."""
-    found = at_size(rates, _MEASURED_AS.get(message.kind, message.kind), ranks, message.bytes)
+    found = interpolate_rate(rates, _MEASURED_AS.get(message.kind, message.kind), ranks, message.bytes)
     if found is None:
         return None
     return Ceiling(
-        level=Level.INTERCONNECT,
+        level=CeilingLevel.INTERCONNECT,
         dtype=None,
         value=compute_bus_bandwidth(found),
         unit="B/s",

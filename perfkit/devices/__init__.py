@@ -1,1 +1,1 @@
-"""What devices can at most do: datasheet catalogue, detection and measured ceilings."""
+"""Ceilings of devices, the most that each can do: datasheet catalog, detection and measured ceilings."""

@@ -15,21 +15,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfkit.devices import machine
-from perfkit.devices.ceiling import Ceiling, DeviceCeilings, Kind
-from perfkit.devices.fingerprint import DEVICES, fingerprint
-from perfkit.devices.measure import Measured, Progress, run, wall_timer
-from perfkit.devices.repeats import KernelRepeats, best_canary, summarise
+from perfkit.devices.ceiling import Ceiling, CeilingKind, DeviceCeilings
+from perfkit.devices.fingerprint import DEVICES, build_fingerprint
+from perfkit.devices.kernel_timing import KernelResults, Progress, make_wall_timer, run_kernels
+from perfkit.devices.repeats import KernelRepeats, find_best_canary, summarize_repeats
 from perfkit.errors import UsageError
 from perfkit.files import write_json
 from perfkit.spec import Struct
 
 if TYPE_CHECKING:
-    from perfkit.devices.calibrate_cuda import Device
+    from perfkit.devices.cuda_kernels import CalibratedGpu
 
 REPEATS_VERSION = 1
 
 
-class Repeats(Struct):
+class CalibrationRepeats(Struct):
     """The raw repeats of a calibration, from which its ceilings and their spreads follow."""
 
     schema_version: int = REPEATS_VERSION
@@ -38,22 +38,22 @@ class Repeats(Struct):
     kernels: tuple[KernelRepeats, ...]
 
 
-def repeats_path(out: Path) -> Path:
+def get_repeats_path(out: Path) -> Path:
     """Where the repeats lie beside the ceilings."""
     return out.with_suffix(".repeats.json")
 
 
-def to_ceilings(kernels: Sequence[KernelRepeats]) -> list[Ceiling]:
+def build_ceilings(kernels: Sequence[KernelRepeats]) -> list[Ceiling]:
     """The best kernel of each level, dtype and number of threads, as a measured ceiling."""
     best: dict[tuple[str, str | None, int | None], Ceiling] = {}
     for kernel in kernels:
-        summary = summarise(kernel.repeats, best_canary(kernels, kernel.threads), kernel.level)
+        summary = summarize_repeats(kernel.repeats, find_best_canary(kernels, kernel.threads), kernel.level)
         ceiling = Ceiling(
             level=kernel.level,
             dtype=kernel.dtype,
             value=summary.value,
             unit=kernel.unit,
-            kind=Kind.MEASURED,
+            kind=CeilingKind.MEASURED,
             source=f"{kernel.label}; best of {summary.total} repeats, {summary.kept} undisturbed",
             threads=kernel.threads,
             spread=summary.spread,
@@ -70,25 +70,25 @@ def calibrate_cpu(
     threads: Sequence[int], *, short: bool, progress: Progress
 ) -> tuple[DeviceCeilings, tuple[KernelRepeats, ...]]:
     """The measured ceilings of this CPU for each number of threads, with the repeats behind them."""
-    from perfkit.devices import calibrate_cpu as cpu
+    from perfkit.devices import cpu_kernels as cpu
 
-    pressure = machine.cpu_pressure()
+    pressure = machine.read_cpu_pressure()
     started = (time.process_time(), time.perf_counter())
-    kernels, canaries, notes = cpu.kernels(threads, short=short, progress=progress)
-    outcome = run(kernels, canaries, cpu.SHORT if short else cpu.FULL, wall_timer(), progress)
-    pressure_after = machine.cpu_pressure()
-    measured = [cpu.downgraded(ceiling, pressure, pressure_after) for ceiling in to_ceilings(outcome.kernels)]
-    ceilings, implausible = cpu.plausible(measured)
-    derived, why_not = cpu.derived(ceilings)
+    kernels, canaries, notes = cpu.choose_kernels(threads, short=short, progress=progress)
+    outcome = run_kernels(kernels, canaries, cpu.SHORT if short else cpu.FULL, make_wall_timer(), progress)
+    pressure_after = machine.read_cpu_pressure()
+    measured = [cpu.reduce_confidence(ceiling, pressure, pressure_after) for ceiling in build_ceilings(outcome.kernels)]
+    ceilings, implausible = cpu.filter_plausible(measured)
+    derived, why_not = cpu.derive_vector_ceilings(ceilings)
     notes += [
         *outcome.failures,
         *implausible,
         *why_not,
         "bandwidths count bytes as STREAM does: write-allocate traffic is left out (x4/3 for a triad)",
-        cpu.load_note(pressure, pressure_after),
-        f"the calibrating process got {cpu.cpu_share(started):.2f} CPUs on average",
+        cpu.format_load_note(pressure, pressure_after),
+        f"the calibrating process got {cpu.compute_cpu_share(started):.2f} CPUs on average",
     ]
-    return _device("cpu", machine.cpu_model(), (*ceilings, *derived), notes), tuple(outcome.kernels)
+    return _build_device_ceilings("cpu", machine.read_cpu_model(), (*ceilings, *derived), notes), tuple(outcome.kernels)
 
 
 def calibrate_cuda(
@@ -98,30 +98,36 @@ def calibrate_cuda(
 
     Without a name it is the current device. What the device cannot do is a note, with the reason.
     """
-    from perfkit.devices import calibrate_cuda as cuda
+    from perfkit.devices import cuda_kernels as cuda
 
-    with cuda.opened(device_name) as device:
+    with cuda.open_device(device_name) as device:
         outcome, notes = _measure_cuda(device, short=short, progress=progress)
-    ceilings = [cuda.downgraded(ceiling, device) for ceiling in to_ceilings(outcome.kernels)]
-    return _device("cuda", device.name, tuple(ceilings), [*notes, *outcome.failures]), tuple(outcome.kernels)
+    ceilings = [cuda.reduce_confidence(ceiling, device) for ceiling in build_ceilings(outcome.kernels)]
+    return _build_device_ceilings("cuda", device.name, tuple(ceilings), [*notes, *outcome.failures]), tuple(
+        outcome.kernels
+    )
 
 
-def _measure_cuda(device: "Device", *, short: bool, progress: Progress) -> tuple[Measured, list[str]]:
+def _measure_cuda(device: "CalibratedGpu", *, short: bool, progress: Progress) -> tuple[KernelResults, list[str]]:
     """Every buffer on the device ends with this call."""
-    from perfkit.devices import calibrate_cuda as cuda
+    from perfkit.devices import cuda_kernels as cuda
 
-    timer = cuda.event_timer(device)
+    timer = cuda.make_event_timer(device)
     progress(f"trying every product on {device.name}")
-    kernels, canary, notes = cuda.kernels(device, timer, short=short)
+    kernels, canary, notes = cuda.choose_kernels(device, timer, short=short)
     cuda.warm_up(device, canary, short=short, progress=progress)
-    return run(kernels, {None: canary}, cuda.effort_of(short=short), timer, progress, cuda.release), notes
+    return run_kernels(
+        kernels, {None: canary}, cuda.choose_effort(short=short), timer, progress, cuda.release_memory
+    ), notes
 
 
-def _device(device: str, name: str, ceilings: tuple[Ceiling, ...], notes: Sequence[str]) -> DeviceCeilings:
+def _build_device_ceilings(
+    device: str, name: str, ceilings: tuple[Ceiling, ...], notes: Sequence[str]
+) -> DeviceCeilings:
     return DeviceCeilings(
         device=device,
         device_name=name,
-        fingerprint=fingerprint(device, name),
+        fingerprint=build_fingerprint(device, name),
         measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
         ceilings=ceilings,
         notes=tuple(dict.fromkeys(notes)),
@@ -165,8 +171,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     else:
         measured, kernels = calibrate_cuda(short=options.short, progress=progress, device_name=options.device_name)
     write_json(
-        repeats_path(options.out),
-        Repeats(fingerprint=measured.fingerprint, measured_at=measured.measured_at, kernels=kernels),
+        get_repeats_path(options.out),
+        CalibrationRepeats(fingerprint=measured.fingerprint, measured_at=measured.measured_at, kernels=kernels),
     )
     write_json(options.out, measured)
 

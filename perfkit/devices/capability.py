@@ -3,7 +3,7 @@
 import re
 from enum import StrEnum
 
-from perfkit.devices.catalogue import Entry
+from perfkit.devices.catalog import CatalogEntry
 
 Capability = tuple[int, int]
 
@@ -27,7 +27,7 @@ _CAPABILITIES: tuple[tuple[str, Capability], ...] = (
 )
 
 
-def capability_of(gpu: Entry) -> Capability:
+def get_capability(gpu: CatalogEntry) -> Capability:
     """What `torch.cuda.get_device_capability` tells of a GPU of the catalogue."""
     return next(version for pattern, version in _CAPABILITIES if re.match(pattern, gpu.id))
 
@@ -51,7 +51,7 @@ _AMD_FP8: tuple[tuple[Capability, Fp8Format], ...] = (
 )
 
 
-def fp8_format(capability: Capability, *, amd: bool) -> Fp8Format | None:
+def get_fp8_format(capability: Capability, *, amd: bool) -> Fp8Format | None:
     """The fp8 numbers that the matrix units of a GPU multiply; None where it has no units for fp8."""
     if amd:
         return dict(_AMD_FP8).get(capability)

@@ -7,7 +7,7 @@ from perfkit.spec import Struct
 CEILINGS_VERSION = 3
 
 
-class Level(StrEnum):
+class CeilingLevel(StrEnum):
     """What a ceiling bounds. Compute levels carry a dtype, memory and link levels a bandwidth in B/s."""
 
     MATRIX = "matrix"  # tensor cores, AMX, or the CPU's FMA units through a matrix product
@@ -19,7 +19,7 @@ class Level(StrEnum):
     INTERCONNECT = "interconnect"
 
 
-class Kind(StrEnum):
+class CeilingKind(StrEnum):
     DATASHEET = "datasheet"
     MEASURED = "measured"
 
@@ -39,11 +39,11 @@ class Ceiling(Struct):
     nothing.
     """
 
-    level: Level
+    level: CeilingLevel
     dtype: str | None
     value: float
     unit: str
-    kind: Kind
+    kind: CeilingKind
     source: str
     threads: int | None = None
     spread: float | None = None
@@ -60,10 +60,10 @@ class Ceiling(Struct):
         return ", low confidence" if self.confidence == Confidence.LOW else ""
 
 
-class Cache(Struct):
+class CacheCapacity(Struct):
     """How much a cache of the device holds, all of its parts together. Its bandwidth, where known, is a ceiling."""
 
-    level: Level
+    level: CeilingLevel
     capacity_bytes: float
     source: str
 
@@ -106,13 +106,18 @@ class DeviceCeilings(Struct):
     fingerprint: str
     measured_at: str = ""
     ceilings: tuple[Ceiling, ...] = ()
-    caches: tuple[Cache, ...] = ()
+    caches: tuple[CacheCapacity, ...] = ()
     links: tuple[LinkRate, ...] = ()
     no_links: str = ""
     notes: tuple[str, ...] = ()
 
     def find(
-        self, level: Level, dtype: str | None = None, *, threads: int | None = None, kind: Kind | None = None
+        self,
+        level: CeilingLevel,
+        dtype: str | None = None,
+        *,
+        threads: int | None = None,
+        kind: CeilingKind | None = None,
     ) -> Ceiling | None:
         """The ceiling of a level (and dtype, and number of threads), the measured one first; None if it is not known.
 
@@ -127,8 +132,8 @@ class DeviceCeilings(Struct):
             and (kind is None or ceiling.kind == kind)
             and (ceiling.threads is None or threads is None or ceiling.threads == threads)
         ]
-        return min(matches, key=lambda ceiling: ceiling.kind != Kind.MEASURED, default=None)
+        return min(matches, key=lambda ceiling: ceiling.kind != CeilingKind.MEASURED, default=None)
 
-    def capacity(self, level: Level) -> float | None:
+    def capacity(self, level: CeilingLevel) -> float | None:
         """The bytes that a cache holds; None if that is not known."""
         return next((cache.capacity_bytes for cache in self.caches if cache.level == level), None)

@@ -4,8 +4,8 @@ import functools
 
 import torch
 
-from perfkit.devices.ceiling import Level
-from perfkit.devices.measure import FAILURES, Kernel, Window, reason
+from perfkit.devices.ceiling import CeilingLevel
+from perfkit.devices.kernel_timing import FAILURES, CalibrationKernel, TimingWindow, format_reason
 
 STREAM_BYTES = 2**30  # of one array, far beyond any L2
 STREAM_SHARE = 8  # of the free memory, three arrays of it at a time
@@ -13,38 +13,42 @@ LINK_BYTES = 256 * 2**20
 L2_CALLS = 100
 
 
-def kernels(free_bytes: int, l2_bytes: int) -> tuple[list[Kernel], list[str]]:
+def build_kernels(free_bytes: int, l2_bytes: int) -> tuple[list[CalibrationKernel], list[str]]:
     """The kernels that bound bandwidths, and notes on how they are to be read and what is left out."""
     notes = ["bandwidths count each byte read and each byte written"]
     elements = min(STREAM_BYTES, free_bytes // STREAM_SHARE) // 4
-    chosen = [_copy(elements), _triad(Level.MEMORY, elements)]
+    chosen = [_build_copy(elements), _build_triad(CeilingLevel.MEMORY, elements)]
     if l2_bytes:
-        chosen.append(_triad(Level.L2, l2_bytes // 2 // 12, calls=L2_CALLS))
+        chosen.append(_build_triad(CeilingLevel.L2, l2_bytes // 2 // 12, calls=L2_CALLS))
         notes.append("L2 is measured with triads replayed from a graph; launch gaps between them make it a lower bound")
     try:
         host = torch.randint(0, 127, (LINK_BYTES,), dtype=torch.int8, pin_memory=True)
     except FAILURES as error:
-        notes.append(f"the host link is not measured: {LINK_BYTES // 2**20} MiB cannot be pinned ({reason(error)})")
+        notes.append(
+            f"the host link is not measured: {LINK_BYTES // 2**20} MiB cannot be pinned ({format_reason(error)})"
+        )
     else:
-        chosen += [_host_link(host, to_device=True), _host_link(host, to_device=False)]
+        chosen += [_build_host_link(host, to_device=True), _build_host_link(host, to_device=False)]
     return chosen, notes
 
 
-def _copy(elements: int) -> Kernel:
-    def prepare() -> Window:
+def _build_copy(elements: int) -> CalibrationKernel:
+    def prepare() -> TimingWindow:
         source = torch.randn(elements, device="cuda")
         target = torch.empty_like(source)
-        return Window(lambda: target.copy_(source), 8.0 * elements)
+        return TimingWindow(lambda: target.copy_(source), 8.0 * elements)
 
     label = f"copy of {4 * elements / 2**20:.0f} MiB"
-    return Kernel(level=Level.MEMORY, dtype=None, threads=None, label=label, unit="B/s", prepare=prepare)
+    return CalibrationKernel(
+        level=CeilingLevel.MEMORY, dtype=None, threads=None, label=label, unit="B/s", prepare=prepare
+    )
 
 
-def _triad(level: Level, elements: int, calls: int = 1) -> Kernel:
-    def prepare() -> Window:
+def _build_triad(level: CeilingLevel, elements: int, calls: int = 1) -> CalibrationKernel:
+    def prepare() -> TimingWindow:
         a, b, c = (torch.randn(elements, device="cuda") for _ in range(3))
         if calls == 1:
-            return Window(lambda: torch.add(b, c, alpha=0.5, out=a), 12.0 * elements)
+            return TimingWindow(lambda: torch.add(b, c, alpha=0.5, out=a), 12.0 * elements)
         torch.add(b, c, alpha=0.5, out=a)  # loads the kernel before the capture
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
@@ -55,22 +59,24 @@ def _triad(level: Level, elements: int, calls: int = 1) -> Kernel:
         def replay(*_: torch.Tensor) -> None:  # the graph keeps addresses, not tensors
             graph.replay()
 
-        return Window(functools.partial(replay, a, b, c), 12.0 * elements * calls)
+        return TimingWindow(functools.partial(replay, a, b, c), 12.0 * elements * calls)
 
     label = f"triad of {12 * elements / 2**20:.0f} MiB in {level}"
-    return Kernel(level=level, dtype=None, threads=None, label=label, unit="B/s", prepare=prepare)
+    return CalibrationKernel(level=level, dtype=None, threads=None, label=label, unit="B/s", prepare=prepare)
 
 
-def _host_link(host: torch.Tensor, *, to_device: bool) -> Kernel:
+def _build_host_link(host: torch.Tensor, *, to_device: bool) -> CalibrationKernel:
     """A transfer of pinned memory one way. The faster direction becomes the ceiling, since it bounds both.
 
     The pinned memory is the same for both ways and all repeats: to make it takes longer than all of its transfers.
     """
 
-    def prepare() -> Window:
+    def prepare() -> TimingWindow:
         device = torch.empty(LINK_BYTES, dtype=torch.int8, device="cuda")
         target, source = (device, host) if to_device else (host, device)
-        return Window(lambda: target.copy_(source, non_blocking=True), float(LINK_BYTES))
+        return TimingWindow(lambda: target.copy_(source, non_blocking=True), float(LINK_BYTES))
 
     label = f"pinned transfer {'to' if to_device else 'from'} the device, {LINK_BYTES // 2**20} MiB"
-    return Kernel(level=Level.HOST_LINK, dtype=None, threads=None, label=label, unit="B/s", prepare=prepare)
+    return CalibrationKernel(
+        level=CeilingLevel.HOST_LINK, dtype=None, threads=None, label=label, unit="B/s", prepare=prepare
+    )

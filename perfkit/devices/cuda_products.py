@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import torch
 
-from perfkit.devices.catalogue import Entry
-from perfkit.devices.ceiling import Level
-from perfkit.devices.fp32 import set_matmul_precision
-from perfkit.devices.measure import FAILURES, Call, Kernel, Timer, Window, reason
+from perfkit.devices.catalog import CatalogEntry
+from perfkit.devices.ceiling import CeilingLevel
+from perfkit.devices.fp32_precision import set_matmul_precision
+from perfkit.devices.kernel_timing import FAILURES, CalibrationKernel, Call, Timer, TimingWindow, format_reason
 from perfkit.units import format_seconds
 
 PROBE_SIZE = 1024
@@ -24,31 +24,31 @@ MEMORY_SHARE = 0.25
 
 
 @dataclass(frozen=True)
-class Product:
+class DtypeProduct:
     """A square product of one dtype, and the unit it runs on. `why_not` says why it is not even tried."""
 
     dtype: str
-    level: Level
+    level: CeilingLevel
     make: Callable[[int], Call]
     why_not: str = ""
 
 
-class Limits(NamedTuple):
+class ProductLimits(NamedTuple):
     """What one product may take: seconds of a window, bytes of memory."""
 
     window_s: float
     free_bytes: int
 
 
-class Chosen(NamedTuple):
+class ProductKernels(NamedTuple):
     """The products to measure, a canary (the first that works; None where none does), and notes on the others."""
 
-    kernels: list[Kernel]
-    canary: Kernel | None
+    kernels: list[CalibrationKernel]
+    canary: CalibrationKernel | None
     notes: list[str]
 
 
-def products(capability: tuple[int, int], *, rocm: bool) -> list[Product]:
+def list_products(capability: tuple[int, int], *, rocm: bool) -> list[DtypeProduct]:
     """A product per dtype, and the unit it runs on.
 
     NVIDIA GPUs run fp32 products on the vector units unless TF32 is allowed, and fp64 ones on matrix units
@@ -60,54 +60,64 @@ def products(capability: tuple[int, int], *, rocm: bool) -> list[Product]:
     no_int8 = "left out on ROCm" if rocm else ("" if capability >= (7, 5) else "no int8 Tensor Cores before 7.5")
     no_fp8 = "left out on ROCm" if rocm else ("" if capability >= (8, 9) else "no fp8 Tensor Cores before 8.9")
     return [
-        Product("fp16", Level.MATRIX, lambda size: _mm(size, torch.float16)),
-        Product("bf16", Level.MATRIX, lambda size: _mm(size, torch.bfloat16), no_bf16),
-        Product("tf32", Level.MATRIX, lambda size: _mm(size, torch.float32, "tf32"), no_tf32),
-        Product("fp32", Level.MATRIX if rocm else Level.VECTOR, lambda size: _mm(size, torch.float32)),
-        Product("fp64", Level.MATRIX if fp64_matrix else Level.VECTOR, lambda size: _mm(size, torch.float64)),
-        Product("int8", Level.MATRIX, _int8_mm, no_int8),
-        Product("fp8", Level.MATRIX, _fp8_mm, no_fp8),
+        DtypeProduct("fp16", CeilingLevel.MATRIX, lambda size: _make_mm(size, torch.float16)),
+        DtypeProduct("bf16", CeilingLevel.MATRIX, lambda size: _make_mm(size, torch.bfloat16), no_bf16),
+        DtypeProduct("tf32", CeilingLevel.MATRIX, lambda size: _make_mm(size, torch.float32, "tf32"), no_tf32),
+        DtypeProduct(
+            "fp32", CeilingLevel.MATRIX if rocm else CeilingLevel.VECTOR, lambda size: _make_mm(size, torch.float32)
+        ),
+        DtypeProduct(
+            "fp64",
+            CeilingLevel.MATRIX if fp64_matrix else CeilingLevel.VECTOR,
+            lambda size: _make_mm(size, torch.float64),
+        ),
+        DtypeProduct("int8", CeilingLevel.MATRIX, _make_int8_mm, no_int8),
+        DtypeProduct("fp8", CeilingLevel.MATRIX, _make_fp8_mm, no_fp8),
     ]
 
 
-def kernels(
-    candidates: Sequence[Product], entry: Entry | None, sizes: Sequence[int], limits: Limits, timer: Timer
-) -> Chosen:
+def choose_kernels(
+    candidates: Sequence[DtypeProduct],
+    entry: CatalogEntry | None,
+    sizes: Sequence[int],
+    limits: ProductLimits,
+    timer: Timer,
+) -> ProductKernels:
     """The products that work here, each at those of the `sizes` that keep to the limits.
 
     How long a size takes follows from the datasheet's peak in `entry` or, where it has none, from a small product.
     """
-    chosen: list[Kernel] = []
+    chosen: list[CalibrationKernel] = []
     notes: list[str] = []
-    canary: Kernel | None = None
+    canary: CalibrationKernel | None = None
     for product in candidates:
-        outcome = product.why_not or tried(product, timer)
+        outcome = product.why_not or probe_product(product, timer)
         if isinstance(outcome, str):
             notes.append(f"{product.dtype} products are not measured: {outcome}")
             continue
-        rate = _peak(product, entry) or outcome
-        allowed = allowed_sizes(sizes, rate, limits)
+        rate = _get_datasheet_peak(product, entry) or outcome
+        allowed = filter_sizes(sizes, rate, limits)
         if allowed != list(sizes):
             notes.append(
                 f"{product.dtype} products are measured up to n={allowed[-1]}: larger ones take more than "
                 f"{format_seconds(limits.window_s)} or too much memory"
             )
-        chosen += [_kernel(product, size) for size in allowed]
-        canary = canary or _kernel(product, allowed_sizes((CANARY_SIZE,), rate, limits)[0])
-    return Chosen(chosen, canary, notes)
+        chosen += [_build_kernel(product, size) for size in allowed]
+        canary = canary or _build_kernel(product, filter_sizes((CANARY_SIZE,), rate, limits)[0])
+    return ProductKernels(chosen, canary, notes)
 
 
-def tried(product: Product, timer: Timer) -> float | str:
+def probe_product(product: DtypeProduct, timer: Timer) -> float | str:
     """FLOP/s of a small product, after one that loads the kernel; or why there is none."""
     try:
         call = product.make(PROBE_SIZE)
         timer(call)
         return 2.0 * PROBE_SIZE**3 / timer(call)
     except FAILURES as error:
-        return reason(error)
+        return format_reason(error)
 
 
-def allowed_sizes(sizes: Sequence[int], rate: float, limits: Limits) -> list[int]:
+def filter_sizes(sizes: Sequence[int], rate: float, limits: ProductLimits) -> list[int]:
     """Those of the sizes within the limits at `rate` FLOP/s; where there is none, the largest that is."""
     longest = (limits.window_s * rate / 2) ** (1 / 3)
     largest = (limits.free_bytes * MEMORY_SHARE / OPERANDS_BYTES) ** 0.5
@@ -115,38 +125,38 @@ def allowed_sizes(sizes: Sequence[int], rate: float, limits: Limits) -> list[int
     return [size for size in sizes if size <= bound] or [max(int(bound) // STEP * STEP, MIN_SIZE)]
 
 
-def _kernel(product: Product, size: int) -> Kernel:
-    return Kernel(
+def _build_kernel(product: DtypeProduct, size: int) -> CalibrationKernel:
+    return CalibrationKernel(
         level=product.level,
         dtype=product.dtype,
         threads=None,
         label=f"{product.dtype} product n={size}",
         unit="FLOP/s",
-        prepare=lambda: Window(product.make(size), 2.0 * size**3),
+        prepare=lambda: TimingWindow(product.make(size), 2.0 * size**3),
     )
 
 
-def _peak(product: Product, entry: Entry | None) -> float | None:
+def _get_datasheet_peak(product: DtypeProduct, entry: CatalogEntry | None) -> float | None:
     """The datasheet's FLOP/s for a product; None where it has none."""
     if entry is None:
         return None
-    rates = entry.matrix_tflops if product.level == Level.MATRIX else entry.vector_tflops
+    rates = entry.matrix_tflops if product.level == CeilingLevel.MATRIX else entry.vector_tflops
     return rates[product.dtype][0] * 1e12 if product.dtype in rates else None
 
 
-def _mm(size: int, dtype: torch.dtype, precision: str = "ieee") -> Call:
+def _make_mm(size: int, dtype: torch.dtype, precision: str = "ieee") -> Call:
     set_matmul_precision(precision)
     left, right = (torch.randn(size, size, device="cuda", dtype=dtype) for _ in range(2))
     out = torch.empty_like(left)
     return lambda: torch.mm(left, right, out=out)
 
 
-def _int8_mm(size: int) -> Call:
+def _make_int8_mm(size: int) -> Call:
     left, right = (torch.randint(-128, 128, (size, size), device="cuda", dtype=torch.int8) for _ in range(2))
     return lambda: torch._int_mm(left, right.t())
 
 
-def _fp8_mm(size: int) -> Call:
+def _make_fp8_mm(size: int) -> Call:
     """As torchao and torchtitan multiply: one scale a tensor, and sums kept in the tensor cores' own precision.
 
     Without `use_fast_accum` Hopper adds in fp32 every few steps and is slower than what real programs reach; other

@@ -1,4 +1,4 @@
-"""What identifies a machine as far as measured ceilings go: if any of it changes, they must be measured again."""
+"""The fingerprint of a machine as far as measured ceilings go: if any of it changes, they must be measured again."""
 
 import hashlib
 import re
@@ -19,32 +19,32 @@ def check_device(device: str) -> None:
         raise UsageError(f"device {device!r} cannot be calibrated: expected one of {', '.join(DEVICES)}")
 
 
-def fingerprint(device: str, device_name: str) -> str:
+def build_fingerprint(device: str, device_name: str) -> str:
     """One readable line that names the device, its limits and the torch whose kernels were measured.
 
     `device_name` is that of the GPU; the CPU is asked itself, so that every caller gets the same answer.
     """
     check_device(device)
-    parts = _cpu_parts() if device == "cpu" else _gpu_parts(device_name)
-    return "; ".join((*parts, f"torch {_torch_version()}"))
+    parts = _describe_cpu() if device == "cpu" else _describe_gpu(device_name)
+    return "; ".join((*parts, f"torch {_get_torch_version()}"))
 
 
-def file_stem(text: str) -> str:
+def make_file_stem(text: str) -> str:
     """A file name for a fingerprint: its readable beginning and a hash of the whole."""
     start = re.sub(r"[^a-z0-9]+", "-", text.partition(";")[0].lower()).strip("-")[:40]
     return f"{start}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
-def _cpu_parts() -> list[str]:
-    cpus = machine.usable_cpus()
-    limit = machine.container_cpu_limit()
-    caches = machine.data_caches(cpus)
+def _describe_cpu() -> list[str]:
+    cpus = machine.list_usable_cpus()
+    limit = machine.read_container_cpu_limit()
+    caches = machine.read_data_caches(cpus)
     return [
-        machine.cpu_model(),
-        machine.cpu_identity() or "model unknown",
+        machine.read_cpu_model(),
+        machine.read_cpu_identity() or "model unknown",
         f"{len(cpus)} usable CPUs",
         "no container limit" if limit is None else f"container limit {limit:g} CPUs",
-        "flags " + (" ".join(machine.cpu_flags()) or "unknown"),
+        "flags " + (" ".join(machine.read_cpu_flags()) or "unknown"),
         "caches "
         + (
             ", ".join(f"L{k} {c.instances} x {format_bytes(c.size_bytes)}" for k, c in sorted(caches.items()))
@@ -53,14 +53,14 @@ def _cpu_parts() -> list[str]:
     ]
 
 
-def _gpu_parts(device_name: str) -> list[str]:
+def _describe_gpu(device_name: str) -> list[str]:
     """Driver and memory from NVML, which needs neither torch nor a CUDA context."""
     try:
-        with nvml.opened():
-            parts = [device_name, f"driver {nvml.text(pynvml.nvmlSystemGetDriverVersion())}"]
+        with nvml.open_nvml():
+            parts = [device_name, f"driver {nvml.decode_text(pynvml.nvmlSystemGetDriverVersion())}"]
             for index in range(pynvml.nvmlDeviceGetCount()):
                 handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-                if nvml.text(pynvml.nvmlDeviceGetName(handle)) == device_name:
+                if nvml.decode_text(pynvml.nvmlDeviceGetName(handle)) == device_name:
                     parts.append(format_bytes(pynvml.nvmlDeviceGetMemoryInfo(handle).total))
                     break
             return parts
@@ -68,7 +68,7 @@ def _gpu_parts(device_name: str) -> list[str]:
         return [device_name, f"driver unknown ({error})"]
 
 
-def _torch_version() -> str:
+def _get_torch_version() -> str:
     """From the installed package, since importing torch takes seconds."""
     try:
         return version("torch")

@@ -1,4 +1,4 @@
-"""What the operating system says of this machine: its processor, caches and memory, and the limits of a container.
+"""Facts of this machine from the operating system: its processor, caches and memory, and the limits of a container.
 
 Everything is read from Linux's /proc and /sys; what a system does not offer is None or empty.
 """
@@ -33,34 +33,34 @@ _MATTERING_FLAGS = (
 )
 
 
-class Cache(NamedTuple):
+class DataCache(NamedTuple):
     """A level of data cache: bytes of one instance, and how many instances the usable CPUs have between them."""
 
     size_bytes: int
     instances: int
 
 
-def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+def read_cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
     """The processor's name as the system gives it: `AMD EPYC 9R14`, or the architecture where there is no name."""
-    fields = _cpuinfo(cpuinfo)
+    fields = _read_cpuinfo(cpuinfo)
     return fields.get("model name") or fields.get("Hardware") or platform.processor() or platform.machine()
 
 
-def cpu_identity(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+def read_cpu_identity(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
     """Family, model and stepping: virtual machines often hide the processor's name, rarely these."""
-    fields = _cpuinfo(cpuinfo)
+    fields = _read_cpuinfo(cpuinfo)
     parts = (("family", "cpu family"), ("model", "model"), ("stepping", "stepping"), ("part", "CPU part"))
     return " ".join(f"{label} {fields[key]}" for label, key in parts if key in fields)
 
 
-def cpu_flags(cpuinfo: Path = Path("/proc/cpuinfo")) -> tuple[str, ...]:
+def read_cpu_flags(cpuinfo: Path = Path("/proc/cpuinfo")) -> tuple[str, ...]:
     """The instruction sets present among those that change the speed of matrix products."""
-    fields = _cpuinfo(cpuinfo)
+    fields = _read_cpuinfo(cpuinfo)
     present = set((fields.get("flags") or fields.get("Features") or "").split())
     return tuple(flag for flag in _MATTERING_FLAGS if flag in present)
 
 
-def _cpuinfo(path: Path) -> dict[str, str]:
+def _read_cpuinfo(path: Path) -> dict[str, str]:
     try:
         text = path.read_text()
     except OSError:
@@ -70,20 +70,20 @@ def _cpuinfo(path: Path) -> dict[str, str]:
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
-def usable_cpus() -> tuple[int, ...]:
+def list_usable_cpus() -> tuple[int, ...]:
     """The CPUs this process may run on."""
     if hasattr(os, "sched_getaffinity"):
         return tuple(sorted(os.sched_getaffinity(0)))
     return tuple(range(os.cpu_count() or 1))
 
 
-def memory_node(cpu: int, root: Path = Path("/sys/devices/system/cpu")) -> int:
+def find_numa_node(cpu: int, root: Path = Path("/sys/devices/system/cpu")) -> int:
     """The NUMA node of this CPU: memory of others takes it longer. 0 where the system does not tell."""
     nodes = [path.name.removeprefix("node") for path in (root / f"cpu{cpu}").glob("node*")]
     return next((int(node) for node in nodes if node.isdecimal()), 0)
 
 
-def container_cpu_limit(root: Path = CGROUP) -> float | None:
+def read_container_cpu_limit(root: Path = CGROUP) -> float | None:
     """CPUs' worth of time per second that the control group allows; None where there is no limit."""
     try:
         quota, period = (root / "cpu.max").read_text().split()
@@ -96,7 +96,7 @@ def container_cpu_limit(root: Path = CGROUP) -> float | None:
     return None if quota in ("max", "-1") else int(quota) / int(period)
 
 
-def container_memory_limit(root: Path = CGROUP) -> int | None:
+def read_container_memory_limit(root: Path = CGROUP) -> int | None:
     """Bytes that the control group allows; None where there is no limit."""
     try:
         text = (root / "memory.max").read_text().strip()
@@ -105,28 +105,28 @@ def container_memory_limit(root: Path = CGROUP) -> int | None:
     return int(text) if text.isdecimal() else None  # "max" where there is no limit
 
 
-def memory_bytes(root: Path = CGROUP) -> int:
+def get_memory_bytes(root: Path = CGROUP) -> int:
     """The main memory that there is for this process: the machine's, within the container's limit."""
-    total, limit = int(psutil.virtual_memory().total), container_memory_limit(root)
+    total, limit = int(psutil.virtual_memory().total), read_container_memory_limit(root)
     return total if limit is None else min(total, limit)
 
 
-def available_cores() -> int:
+def count_available_cores() -> int:
     """How many CPUs' worth of work this process can do at once: those it may run on, within the container's limit.
 
     In a Slurm job those of the job, which not every cluster keeps its processes to.
     """
-    limits = (container_cpu_limit(), slurm_cpus())
-    return max(1, min([len(usable_cpus()), *(int(limit) for limit in limits if limit is not None)]))
+    limits = (read_container_cpu_limit(), read_slurm_cpus())
+    return max(1, min([len(list_usable_cpus()), *(int(limit) for limit in limits if limit is not None)]))
 
 
-def slurm_cpus() -> int | None:
+def read_slurm_cpus() -> int | None:
     """The CPUs of this machine that a Slurm job or step has, of which this process is one; None elsewhere."""
     given = os.environ.get("SLURM_CPUS_ON_NODE", "")
     return int(given) if given.isdecimal() else None
 
 
-def data_caches(cpus: Iterable[int], root: Path = Path("/sys/devices/system/cpu")) -> dict[int, Cache]:
+def read_data_caches(cpus: Iterable[int], root: Path = Path("/sys/devices/system/cpu")) -> dict[int, DataCache]:
     """Level -> data or unified cache, over the given CPUs. Empty where the system does not tell."""
     sizes: dict[int, int] = {}
     sharers: dict[int, set[str]] = {}
@@ -135,24 +135,24 @@ def data_caches(cpus: Iterable[int], root: Path = Path("/sys/devices/system/cpu"
             try:
                 kind = (index / "type").read_text().strip()
                 level = int((index / "level").read_text())
-                size = _size_bytes((index / "size").read_text())
+                size = _parse_size((index / "size").read_text())
                 shared_by = (index / "shared_cpu_list").read_text().strip()
             except (OSError, ValueError):
                 continue
             if kind in ("Data", "Unified"):
                 sizes[level] = size
                 sharers.setdefault(level, set()).add(shared_by)
-    return {level: Cache(size, len(sharers[level])) for level, size in sizes.items()}
+    return {level: DataCache(size, len(sharers[level])) for level, size in sizes.items()}
 
 
-def _size_bytes(text: str) -> int:
+def _parse_size(text: str) -> int:
     match = re.fullmatch(r"(\d+)([KMG]?)", text.strip())
     if match is None:
         raise ValueError(f"not a cache size: {text!r}")
     return int(match[1]) * {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}[match[2]]
 
 
-def cpu_pressure(path: Path = Path("/proc/pressure/cpu")) -> float | None:
+def read_cpu_pressure(path: Path = Path("/proc/pressure/cpu")) -> float | None:
     """Share of the last 10 s in which some task waited for a CPU (Linux pressure stall information)."""
     try:
         match = re.search(r"some avg10=([\d.]+)", path.read_text())

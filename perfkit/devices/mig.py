@@ -16,40 +16,40 @@ from perfkit.devices import nvml
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
-class Instance(NamedTuple):
+class MigInstance(NamedTuple):
     """A MIG instance: `name` is that of the GPU with the profile (`NVIDIA A100-SXM4-40GB MIG 1g.5gb`)."""
 
     name: str
     uuid: str
 
 
-def visible_instances() -> tuple[Instance, ...]:
+def list_visible_instances() -> tuple[MigInstance, ...]:
     """The instances that processes started from here can use, one each; none where a whole GPU can be used."""
     chosen = [each.strip() for each in os.environ.get(VISIBLE, "").split(",")]
     try:
-        with nvml.opened():
+        with nvml.open_nvml():
             if any(each.startswith(nvml.MIG) for each in chosen):
                 handles = [pynvml.nvmlDeviceGetHandleByUUID(each) for each in chosen if each.startswith(nvml.MIG)]
-                return tuple(map(_instance, handles))
-            gpus = nvml.gpus()
-            numbers = range(len(gpus)) if VISIBLE not in os.environ else [*_numbers(chosen, len(gpus))]
+                return tuple(map(_read_instance, handles))
+            gpus = nvml.list_gpus()
+            numbers = range(len(gpus)) if VISIBLE not in os.environ else [*_parse_numbers(chosen, len(gpus))]
             if not numbers or not all(gpus[number].partitioned for number in numbers):
                 return ()
-            return tuple(instance for number in numbers for instance in _instances_on(number))
+            return tuple(instance for number in numbers for instance in _list_instances(number))
     except pynvml.NVMLError:
         return ()
 
 
-def instance_variables(local_rank: int) -> dict[str, str]:
+def build_instance_variables(local_rank: int) -> dict[str, str]:
     """What gives a rank an instance of its own; empty without MIG, and where the launcher has chosen one already.
 
     With fewer instances than ranks they are given in turn: ranks compare them once they have begun.
     """
-    instances = visible_instances()
+    instances = list_visible_instances()
     return {VISIBLE: instances[local_rank % len(instances)].uuid} if len(instances) > 1 else {}
 
 
-def _numbers(chosen: list[str], count: int) -> Iterator[int]:
+def _parse_numbers(chosen: list[str], count: int) -> Iterator[int]:
     """The GPUs of these numbers, before the first that is none."""
     for each in chosen:
         if not each.isdecimal() or int(each) >= count:
@@ -57,15 +57,17 @@ def _numbers(chosen: list[str], count: int) -> Iterator[int]:
         yield int(each)
 
 
-def _instances_on(number: int) -> Iterator[Instance]:
+def _list_instances(number: int) -> Iterator[MigInstance]:
     gpu = pynvml.nvmlDeviceGetHandleByIndex(number)
     for place in range(pynvml.nvmlDeviceGetMaxMigDeviceCount(gpu)):
         try:
             handle = pynvml.nvmlDeviceGetMigDeviceHandleByIndex(gpu, place)
         except pynvml.NVMLError_NotFound:  # no instance at this place
             continue
-        yield _instance(handle)
+        yield _read_instance(handle)
 
 
-def _instance(handle: object) -> Instance:
-    return Instance(nvml.text(pynvml.nvmlDeviceGetName(handle)), nvml.text(pynvml.nvmlDeviceGetUUID(handle)))
+def _read_instance(handle: object) -> MigInstance:
+    return MigInstance(
+        nvml.decode_text(pynvml.nvmlDeviceGetName(handle)), nvml.decode_text(pynvml.nvmlDeviceGetUUID(handle))
+    )

@@ -28,7 +28,9 @@ class MixedPeak(NamedTuple, Generic[Computed]):
     missing: Computed | None = None
 
 
-def mixed_peak(flops: Mapping[Computed, float], find: Callable[[Computed], Ceiling | None]) -> MixedPeak[Computed]:
+def compute_mixed_peak(
+    flops: Mapping[Computed, float], find: Callable[[Computed], Ceiling | None]
+) -> MixedPeak[Computed]:
     """The peak of a step whose FLOPs (more than none) are computed as the keys say; `find` knows each one's ceiling."""
     main, total = max(flops, key=flops.__getitem__), sum(flops.values())
     parts = []

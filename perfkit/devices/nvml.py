@@ -22,7 +22,7 @@ class Gpu(NamedTuple):
 
 
 @contextmanager
-def opened() -> Iterator[None]:
+def open_nvml() -> Iterator[None]:
     """NVML can be asked while the body runs; an `NVMLError` where there is no NVIDIA driver."""
     pynvml.nvmlInit()
     try:
@@ -31,28 +31,32 @@ def opened() -> Iterator[None]:
         pynvml.nvmlShutdown()
 
 
-def gpus() -> tuple[Gpu, ...]:
+def list_gpus() -> tuple[Gpu, ...]:
     """All GPUs by NVML's index, which is the order of their PCI addresses; an `NVMLError` where one cannot be asked."""
     handles = (pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount()))
     return tuple(
-        Gpu(text(pynvml.nvmlDeviceGetName(handle)), text(pynvml.nvmlDeviceGetUUID(handle)), _is_partitioned(handle))
+        Gpu(
+            decode_text(pynvml.nvmlDeviceGetName(handle)),
+            decode_text(pynvml.nvmlDeviceGetUUID(handle)),
+            _is_partitioned(handle),
+        )
         for handle in handles
     )
 
 
-def memory_of(name: str) -> int | None:
+def read_gpu_memory(name: str) -> int | None:
     """Bytes of the memory of the GPUs of a name; None where they differ, where there are none, or no NVIDIA driver."""
     try:
-        with opened():
+        with open_nvml():
             handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
-            alike = [handle for handle in handles if text(pynvml.nvmlDeviceGetName(handle)) == name]
+            alike = [handle for handle in handles if decode_text(pynvml.nvmlDeviceGetName(handle)) == name]
             sizes = {int(pynvml.nvmlDeviceGetMemoryInfo(handle).total) for handle in alike}
     except pynvml.NVMLError:
         return None
     return sizes.pop() if len(sizes) == 1 else None
 
 
-def handle_of(uuid: str) -> Any:
+def find_handle(uuid: str) -> Any:
     """The handle of the device to which CUDA gives this UUID, a GPU or a MIG instance; an `NVMLError` where none is it.
 
     torch prints UUIDs without the prefix that NVML wants. Of an instance CUDA tells its own UUID (`cuDeviceGetUuid_v2`,
@@ -65,21 +69,21 @@ def handle_of(uuid: str) -> Any:
         handle = pynvml.nvmlDeviceGetHandleByUUID(GPU + uuid)
     except pynvml.NVMLError:
         return pynvml.nvmlDeviceGetHandleByUUID(MIG + uuid)
-    return _visible_instance(GPU + uuid) if _is_partitioned(handle) else handle
+    return _find_visible_instance(GPU + uuid) if _is_partitioned(handle) else handle
 
 
-def text(value: str | bytes) -> str:
+def decode_text(value: str | bytes) -> str:
     """NVML's Python binding returns bytes in older versions."""
     return value.decode() if isinstance(value, bytes) else value
 
 
-def _visible_instance(gpu_uuid: str) -> Any:
+def _find_visible_instance(gpu_uuid: str) -> Any:
     """The instance on a GPU that CUDA_VISIBLE_DEVICES names, of which CUDA shows one for each GPU."""
     for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(","):
         if name.startswith(MIG):
             handle = pynvml.nvmlDeviceGetHandleByUUID(name)
             around = pynvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle)
-            if text(pynvml.nvmlDeviceGetUUID(around)) == gpu_uuid:
+            if decode_text(pynvml.nvmlDeviceGetUUID(around)) == gpu_uuid:
                 return handle
     raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from perfkit.devices.ceiling import Ceiling, DeviceCeilings, Kind, Level
+from perfkit.devices.ceiling import Ceiling, CeilingKind, CeilingLevel, DeviceCeilings
 
 CPU = "cpu"
 IEEE, TF32 = "ieee", "tf32"  # torch's words for fp32 as it is, and for its 10 upper bits of mantissa
@@ -24,8 +24,8 @@ class Fp32Settings(NamedTuple):
     has_tf32: bool = False
 
 
-def matrix_ceiling(
-    known: DeviceCeilings, dtype: str, *, threads: int | None, kind: Kind | None = None
+def find_matrix_ceiling(
+    known: DeviceCeilings, dtype: str, *, threads: int | None, kind: CeilingKind | None = None
 ) -> Ceiling | None:
     """The ceiling of matrix products that are computed in `dtype`; None where it is not known.
 
@@ -38,22 +38,22 @@ def matrix_ceiling(
     data-centre GPUs (A100: 52 against 19.5 TFLOP/s) and less on consumer ones (RTX 4090: 28 against 83).
     """
 
-    def find(level: Level, dtype: str) -> Ceiling | None:
+    def find(level: CeilingLevel, dtype: str) -> Ceiling | None:
         return known.find(level, dtype, threads=threads if known.device == CPU else None, kind=kind)
 
     if dtype == THREE_TF32:
-        third = find(Level.MATRIX, TF32)
-        return None if third is None else three_tf32(third)
-    matrix = find(Level.MATRIX, dtype)
-    return matrix or find(Level.VECTOR, dtype) if known.device != CPU and dtype == "fp32" else matrix
+        third = find(CeilingLevel.MATRIX, TF32)
+        return None if third is None else derive_three_tf32(third)
+    matrix = find(CeilingLevel.MATRIX, dtype)
+    return matrix or find(CeilingLevel.VECTOR, dtype) if known.device != CPU and dtype == "fp32" else matrix
 
 
-def conventional_kind(device: str) -> Kind:
+def get_utilization_kind(device: str) -> CeilingKind:
     """Utilisation refers to the vendor's figure on a GPU; a CPU has none, so it is what was measured."""
-    return Kind.MEASURED if device in ("", CPU) else Kind.DATASHEET
+    return CeilingKind.MEASURED if device in ("", CPU) else CeilingKind.DATASHEET
 
 
-def three_tf32(tf32: Ceiling) -> Ceiling:
+def derive_three_tf32(tf32: Ceiling) -> Ceiling:
     """The ceiling of fp32 products that are three in TF32 each."""
     source = f"a third of the TF32 peak, three TF32 products for each; {tf32.source}"
     return replace(tf32, dtype=THREE_TF32, value=tf32.value / 3, source=source)

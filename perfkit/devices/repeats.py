@@ -1,4 +1,4 @@
-"""What repeated measurements of a kernel say: a value, its spread, and whether to trust it. Pure arithmetic.
+"""Statistics of repeated measurements of a kernel: a value, its spread, and whether to trust it. Pure arithmetic.
 
 On a shared machine medians of a run wander by tens of percent, since whole repeats run slow together when a
 neighbour is busy. A ceiling asks for what the hardware can do, so within a repeat the 99th percentile of the
@@ -10,14 +10,16 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from perfkit.devices.ceiling import Confidence, Level
+from perfkit.devices.ceiling import CeilingLevel, Confidence
 from perfkit.spec import Struct
 
 CANARY_TOLERANCE = 0.03
 SPREAD_TOLERANCE = 0.05
 MIN_KEPT = 3
 MIN_USABLE = 2  # with fewer undisturbed repeats there is no telling what the others would have been
-CORE_CLOCKED = frozenset({Level.MATRIX, Level.VECTOR, Level.L2})  # these follow the core's clock, as the canary does
+CORE_CLOCKED = frozenset(
+    {CeilingLevel.MATRIX, CeilingLevel.VECTOR, CeilingLevel.L2}
+)  # these follow the core's clock, as the canary does
 
 
 class Repeat(Struct):
@@ -36,7 +38,7 @@ class Repeat(Struct):
 class KernelRepeats(Struct):
     """All repeats of one kernel in the order of time."""
 
-    level: Level
+    level: CeilingLevel
     dtype: str | None
     threads: int | None
     label: str
@@ -44,7 +46,7 @@ class KernelRepeats(Struct):
     repeats: tuple[Repeat, ...]
 
 
-class Summary(NamedTuple):
+class RepeatSummary(NamedTuple):
     """`spread` is None where fewer than two repeats are usable; `kept` of `total` repeats passed the canary."""
 
     value: float
@@ -59,7 +61,7 @@ class Summary(NamedTuple):
         return "" if self.kept >= MIN_USABLE else f"{self.kept} of {self.total} repeats undisturbed"
 
 
-def quantile_rate(durations_s: Sequence[float], amount: float, quantile: float) -> float:
+def compute_quantile_rate(durations_s: Sequence[float], amount: float, quantile: float) -> float:
     """The rate that a share `quantile` of the windows does not exceed (nearest rank): 0.99 is nearly the best.
 
     `amount` is what one window does (FLOPs or bytes); the result is in amount per second.
@@ -69,7 +71,7 @@ def quantile_rate(durations_s: Sequence[float], amount: float, quantile: float) 
     return amount / ordered[max(rank, 1) - 1]
 
 
-def best_canary(kernels: Sequence[KernelRepeats], threads: int | None) -> float:
+def find_best_canary(kernels: Sequence[KernelRepeats], threads: int | None) -> float:
     """The best canary of all repeats with this number of threads."""
     return max(
         max(repeat.canary_before, repeat.canary_after)
@@ -79,7 +81,7 @@ def best_canary(kernels: Sequence[KernelRepeats], threads: int | None) -> float:
     )
 
 
-def summarise(repeats: Sequence[Repeat], canary: float, level: Level) -> Summary:
+def summarize_repeats(repeats: Sequence[Repeat], canary: float, level: CeilingLevel) -> RepeatSummary:
     """The best of the repeats whose canaries are within 3 % of `canary`, the best one seen.
 
     Where fewer than two repeats pass, all are used. Confidence is low where the best values of the earlier and
@@ -96,4 +98,4 @@ def summarise(repeats: Sequence[Repeat], canary: float, level: Level) -> Summary
         spread = abs(max(used[:middle]) - max(used[middle:])) / value
     undisturbed = len(kept) >= MIN_KEPT or level not in CORE_CLOCKED
     trusted = undisturbed and spread is not None and spread <= SPREAD_TOLERANCE
-    return Summary(value, spread, Confidence.HIGH if trusted else Confidence.LOW, len(kept), len(repeats))
+    return RepeatSummary(value, spread, Confidence.HIGH if trusted else Confidence.LOW, len(kept), len(repeats))

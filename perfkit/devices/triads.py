@@ -12,58 +12,58 @@ import psutil
 import torch
 
 from perfkit.devices import machine
-from perfkit.devices.ceiling import Level
-from perfkit.devices.measure import Kernel, Window, fill_window, threads_text, wall_timer
+from perfkit.devices.ceiling import CeilingLevel
+from perfkit.devices.kernel_timing import CalibrationKernel, TimingWindow, fill_window, format_threads, make_wall_timer
 
 TRIAD_BYTES = 12  # per fp32 element: two reads and a write
 SLICE_BYTES = 8 * 2**20  # per thread and window, so that a window takes about 0.5 ms
 DRAM_BYTES = {"short": 512 * 2**20, "full": 2**30}
 
 
-def triads(threads: int, *, short: bool) -> tuple[list[Kernel], list[str]]:
+def build_triads(threads: int, *, short: bool) -> tuple[list[CalibrationKernel], list[str]]:
     """The triads for a number of threads, and notes on levels that are left out and why."""
-    caches = machine.data_caches(machine.usable_cpus())
-    kernels: list[Kernel] = []
+    caches = machine.read_data_caches(machine.list_usable_cpus())
+    kernels: list[CalibrationKernel] = []
     notes: list[str] = []
-    sizes = cache_working_sets(caches, threads)
+    sizes = compute_working_sets(caches, threads)
     for level, size in sizes.items():
-        kernels.append(_triad(level, size, threads))
-    for name, level in (("L2", Level.L2), ("L3", Level.L3)):
+        kernels.append(_build_triad(level, size, threads))
+    for name, level in (("L2", CeilingLevel.L2), ("L3", CeilingLevel.L3)):
         if level not in sizes:
             notes.append(
-                f"{name} with {threads_text(threads)} is not measured: its size is not known or too small to tell apart"
+                f"{name} with {format_threads(threads)} is not measured: its size is not known or too small to tell apart"
             )
     last = caches.get(max(caches, default=0))
     cached = last.size_bytes * last.instances if last else 0
-    total = dram_buffer(cached, psutil.virtual_memory().available, DRAM_BYTES["short" if short else "full"])
+    total = size_dram_buffer(cached, psutil.virtual_memory().available, DRAM_BYTES["short" if short else "full"])
     if total < 4 * cached:
         notes.append(
             f"DRAM is measured in {total / 2**20:.0f} MiB, {total / cached:.1f} times the last-level cache of "
             f"{cached / 2**20:.0f} MiB that the system reports: part of it may come from the cache"
         )
-    kernels.append(_dram_triad(total, threads))
+    kernels.append(_build_dram_triad(total, threads))
     return kernels, notes
 
 
-def cache_working_sets(caches: dict[int, machine.Cache], threads: int) -> dict[Level, int]:
+def compute_working_sets(caches: dict[int, machine.DataCache], threads: int) -> dict[CeilingLevel, int]:
     """Bytes for a triad that fits a level and not the one below: half of L2; four times L2, at most half of L3.
 
     L2 counts once per thread (a thread has one of its own), L3 once per instance that the threads can reach.
     """
-    sizes: dict[Level, int] = {}
+    sizes: dict[CeilingLevel, int] = {}
     if 2 not in caches:
         return sizes
     l2 = caches[2].size_bytes * min(threads, caches[2].instances)
-    sizes[Level.L2] = l2 // 2
+    sizes[CeilingLevel.L2] = l2 // 2
     if 3 in caches:
         l3 = caches[3].size_bytes * min(threads, caches[3].instances)
         size = min(4 * l2, l3 // 2)
         if size >= 2 * l2:
-            sizes[Level.L3] = size
+            sizes[CeilingLevel.L3] = size
     return sizes
 
 
-def dram_buffer(cached_bytes: int, available_bytes: int, bound_bytes: int) -> int:
+def size_dram_buffer(cached_bytes: int, available_bytes: int, bound_bytes: int) -> int:
     """Bytes of a buffer far beyond the caches: ten times the last level, within `bound_bytes`.
 
     It never takes more than a quarter of the memory that is free.
@@ -74,44 +74,44 @@ def dram_buffer(cached_bytes: int, available_bytes: int, bound_bytes: int) -> in
     return min(max(10 * cached_bytes, 256 * 2**20), bound_bytes, available_bytes // 4)
 
 
-def _triad(level: Level, total_bytes: int, threads: int) -> Kernel:
+def _build_triad(level: CeilingLevel, total_bytes: int, threads: int) -> CalibrationKernel:
     elements = total_bytes // TRIAD_BYTES
 
-    def prepare() -> Window:
+    def prepare() -> TimingWindow:
         torch.set_num_threads(threads)
         a, b, c = (torch.full((elements,), value) for value in (0.0, 1.0, 2.0))
-        return fill_window(lambda: torch.add(b, c, alpha=0.5, out=a), float(TRIAD_BYTES * elements), wall_timer())
+        return fill_window(lambda: torch.add(b, c, alpha=0.5, out=a), float(TRIAD_BYTES * elements), make_wall_timer())
 
-    return Kernel(
+    return CalibrationKernel(
         level=level,
         dtype=None,
         threads=threads,
-        label=f"triad in {level.upper()}, {total_bytes / 2**20:.3g} MiB, {threads_text(threads)}",
+        label=f"triad in {level.upper()}, {total_bytes / 2**20:.3g} MiB, {format_threads(threads)}",
         unit="B/s",
         prepare=prepare,
     )
 
 
-def _dram_triad(total_bytes: int, threads: int) -> Kernel:
+def _build_dram_triad(total_bytes: int, threads: int) -> CalibrationKernel:
     part = min(SLICE_BYTES * threads, total_bytes // 16) // TRIAD_BYTES
     slices = total_bytes // (TRIAD_BYTES * part)
 
-    def prepare() -> Window:
+    def prepare() -> TimingWindow:
         torch.set_num_threads(threads)
         a, b, c = (torch.full((slices * part,), value) for value in (0.0, 1.0, 2.0))
-        return Window(_rotating(a, b, c, part), float(TRIAD_BYTES * part))
+        return TimingWindow(_make_rotating_call(a, b, c, part), float(TRIAD_BYTES * part))
 
-    return Kernel(
-        level=Level.MEMORY,
+    return CalibrationKernel(
+        level=CeilingLevel.MEMORY,
         dtype=None,
         threads=threads,
-        label=f"triad in DRAM, slices of {total_bytes / 2**20:.0f} MiB in turn, {threads_text(threads)}",
+        label=f"triad in DRAM, slices of {total_bytes / 2**20:.0f} MiB in turn, {format_threads(threads)}",
         unit="B/s",
         prepare=prepare,
     )
 
 
-def _rotating(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, part: int) -> Callable[[], object]:
+def _make_rotating_call(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, part: int) -> Callable[[], object]:
     """Each call works on the next slice, so that none is still cached when its turn comes again."""
     turns = itertools.cycle(list(zip(a.split(part), b.split(part), c.split(part), strict=True)))
 

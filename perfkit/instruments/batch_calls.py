@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader
 PACKAGES = ("albumentations", "webdataset")
 
 
-def batch_calls(loader: DataLoader[Any]) -> dict[str, float]:
+def count_batch_calls(loader: DataLoader[Any]) -> dict[str, float]:
     """Calls of functions of each of `PACKAGES` while a loader without workers makes its first batch.
 
     In Python alone, in the order of their names: `{"batch_calls:webdataset": 120.0, ...}`.

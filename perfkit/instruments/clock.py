@@ -36,7 +36,7 @@ class HostClock:
             step(index)
             wall.append(self._wall_ns())
             cpu.append(self._cpu_ns())
-        return StepSamples(wall_s=_seconds_between(wall), cpu_s=_seconds_between(cpu))
+        return StepSamples(wall_s=_compute_durations(wall), cpu_s=_compute_durations(cpu))
 
 
 class CudaClock:
@@ -64,7 +64,7 @@ class CudaClock:
             wall.append(time.perf_counter_ns())
             cpu.append(time.process_time_ns())
         device = tuple(before.elapsed_time(after) * 1e-3 for before, after in pairwise(events))
-        return StepSamples(wall_s=_seconds_between(wall), cpu_s=_seconds_between(cpu), device_s=device)
+        return StepSamples(wall_s=_compute_durations(wall), cpu_s=_compute_durations(cpu), device_s=device)
 
 
 class CycleClock:
@@ -79,7 +79,7 @@ class CycleClock:
         self._cycle = cycle
 
     def time_steps(self, step: Step, first: int, count: int) -> StepSamples:
-        steps = self._clock.time_steps(step, first, whole_cycles(count, self._cycle))
+        steps = self._clock.time_steps(step, first, round_to_cycles(count, self._cycle))
         return StepSamples(
             wall_s=self._average_cycles(steps.wall_s),
             cpu_s=self._average_cycles(steps.cpu_s),
@@ -91,23 +91,23 @@ class CycleClock:
         return tuple(chain.from_iterable(repeat(fmean(cycle), len(cycle)) for cycle in cycles))
 
 
-def whole_cycles(count: int, cycle: int) -> int:
+def round_to_cycles(count: int, cycle: int) -> int:
     """So many steps, and as many more as make whole cycles."""
     return math.ceil(count / cycle) * cycle
 
 
-def clock_for(device: torch.device, cycle: int = 1) -> Clock:
+def choose_clock(device: torch.device, cycle: int = 1) -> Clock:
     """The clock that is right for where the work is done, and for steps that are alike after so many only."""
     clock: Clock = CudaClock(device) if device.type == "cuda" else HostClock()
     return CycleClock(clock, cycle) if cycle > 1 else clock
 
 
-def step_times(samples: StepSamples) -> tuple[float, ...]:
+def get_step_times(samples: StepSamples) -> tuple[float, ...]:
     """The step times in seconds: the device's where it has its own, else wall time."""
     return samples.device_s or samples.wall_s
 
 
-def joined(first: StepSamples, second: StepSamples) -> StepSamples:
+def join_samples(first: StepSamples, second: StepSamples) -> StepSamples:
     """Two consecutive series as one."""
     return StepSamples(
         wall_s=first.wall_s + second.wall_s,
@@ -116,5 +116,5 @@ def joined(first: StepSamples, second: StepSamples) -> StepSamples:
     )
 
 
-def _seconds_between(stamps: list[int]) -> tuple[float, ...]:
+def _compute_durations(stamps: list[int]) -> tuple[float, ...]:
     return tuple((after - before) / 1e9 for before, after in pairwise(stamps))

@@ -27,14 +27,14 @@ _POLL_S = 0.002
 _PATIENCE_S = 1.0
 
 
-class Energy(NamedTuple):
+class StepEnergy(NamedTuple):
     """What the steps of a window took: joules a step, and the mean power over the window in watts."""
 
     step: Quantity
     power: Quantity
 
 
-class _Tick(NamedTuple):
+class _CounterTick(NamedTuple):
     time_s: float
     joules: float
 
@@ -63,25 +63,27 @@ class EnergyWindow:
         self._before = read()
         self._began = now()
 
-    def close(self, steps: int, remedy: str) -> Energy:
+    def close(self, steps: int, remedy: str) -> StepEnergy:
         """The energy of `steps` steps, which the device has just finished; `remedy` says what to type where the window
         was too short. After one that was long enough this waits for two ticks."""
         seconds = self._now() - self._began
         if self._before is None:
-            return unknown("the device has no energy counter (NVML: Volta or later, and whole GPUs)")
+            return make_unknown_energy("the device has no energy counter (NVML: Volta or later, and whole GPUs)")
         if seconds < LEAST_S:
-            return unknown(f"window {seconds:.1f} s < {LEAST_S:.0f} s: {remedy}")
+            return make_unknown_energy(f"window {seconds:.1f} s < {LEAST_S:.0f} s: {remedy}")
         first, second = self._wait_for_tick(), self._wait_for_tick()
         if first is None or second is None:
-            return unknown(f"NVML's energy counter did not move within {_PATIENCE_S:.0f} s")
+            return make_unknown_energy(f"NVML's energy counter did not move within {_PATIENCE_S:.0f} s")
         joules, tick_s = first.joules - self._before, second.time_s - first.time_s
         source = (
             f"NVML energy counter over {steps:,} step{'' if steps == 1 else 's'}, {seconds:.1f} s; it moves every "
             f"{tick_s * 1e3:.0f} ms: ± {format_percent(self._uncertain_ticks * tick_s / seconds)}"
         )
-        return Energy(make_measurement(joules / steps, "J", source), make_measurement(joules / seconds, "W", source))
+        return StepEnergy(
+            make_measurement(joules / steps, "J", source), make_measurement(joules / seconds, "W", source)
+        )
 
-    def _wait_for_tick(self) -> _Tick | None:
+    def _wait_for_tick(self) -> _CounterTick | None:
         """Wait until the counter moves; None where it does not."""
         until = self._now() + _PATIENCE_S
         before = after = self._read()
@@ -90,14 +92,14 @@ class EnergyWindow:
                 return None
             self._sleep(_POLL_S)
             after = self._read()
-        return None if after is None else _Tick(self._now(), after)
+        return None if after is None else _CounterTick(self._now(), after)
 
 
-def unknown(reason: str) -> Energy:
-    return Energy(Unknown(reason=reason), Unknown(reason=reason))
+def make_unknown_energy(reason: str) -> StepEnergy:
+    return StepEnergy(Unknown(reason=reason), Unknown(reason=reason))
 
 
-def no_counter(device: torch.device, sensors: Sensors | None) -> str:
+def explain_missing_counter(device: torch.device, sensors: Sensors | None) -> str:
     """Why the device's energy is not measured; "" where its counter can be asked."""
     if device.type != "cuda":
         return f"perfkit reads no energy counter of a {device.type.upper()}"

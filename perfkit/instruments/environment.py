@@ -10,8 +10,13 @@ import msgspec
 import psutil
 import torch
 
-from perfkit.devices.fp32 import fp32_settings
-from perfkit.devices.machine import container_cpu_limit, container_memory_limit, cpu_model, usable_cpus
+from perfkit.devices.fp32_precision import read_fp32_settings
+from perfkit.devices.machine import (
+    list_usable_cpus,
+    read_container_cpu_limit,
+    read_container_memory_limit,
+    read_cpu_model,
+)
 from perfkit.git import read_revision
 from perfkit.instruments.variables import recorded_variables
 from perfkit.record import Environment
@@ -22,42 +27,42 @@ PACKAGES = ("numpy", "triton", "transformers", "torchao", "deepspeed", "peft", "
 _MATMUL_WORDS = {"ieee": "highest", "tf32": "high", "bf16": "medium"}
 
 
-def environment(device: torch.device) -> Environment:
+def read_environment(device: torch.device) -> Environment:
     """The environment of this process. What cannot be read is None."""
-    model = cpu_model()
+    model = read_cpu_model()
     host = Environment(
         hostname=socket.gethostname(),
         platform=platform.platform(),
         python=platform.python_version(),
         torch=str(torch.__version__),
         device=device.type,
-        affinity=usable_cpus(),
+        affinity=list_usable_cpus(),
         device_name=model or "cpu",
         device_count=1,
         cpu_model=model,
         cpu_capability=torch.backends.cpu.get_cpu_capability(),
         cpu_cores=psutil.cpu_count(logical=False),
-        cpu_governor=_text(Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")),
+        cpu_governor=_read_text(Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")),
         threads=torch.get_num_threads(),
         memory_total_bytes=psutil.virtual_memory().total,
-        container_cpu_limit=container_cpu_limit(),
-        container_memory_limit_bytes=container_memory_limit(),
+        container_cpu_limit=read_container_cpu_limit(),
+        container_memory_limit_bytes=read_container_memory_limit(),
         git_revision=read_revision(Path()),
-        packages=_packages(),
+        packages=_list_packages(),
         variables=recorded_variables(os.environ, on_gpu=device.type == "cuda"),
     )
-    return with_fp32(_on_gpu(host, device) if device.type == "cuda" else host, device)
+    return add_fp32_settings(_add_gpu_facts(host, device) if device.type == "cuda" else host, device)
 
 
-def with_fp32(given: Environment, device: torch.device) -> Environment:
+def add_fp32_settings(given: Environment, device: torch.device) -> Environment:
     """`given` with what torch computes fp32 products in now: a program may set that late."""
-    fp32 = fp32_settings(device)
+    fp32 = read_fp32_settings(device)
     return msgspec.structs.replace(
         given, matmul_precision=_MATMUL_WORDS[fp32.matmul], conv_precision=fp32.conv, rnn_precision=fp32.rnn
     )
 
 
-def _on_gpu(host: Environment, device: torch.device) -> Environment:
+def _add_gpu_facts(host: Environment, device: torch.device) -> Environment:
     properties = torch.cuda.get_device_properties(device)
     return msgspec.structs.replace(
         host,
@@ -65,7 +70,7 @@ def _on_gpu(host: Environment, device: torch.device) -> Environment:
         device_count=torch.cuda.device_count(),
         device_memory_bytes=properties.total_memory,
         compute_capability=f"{properties.major}.{properties.minor}",
-        driver=_driver(),
+        driver=_read_driver(),
         cuda=torch.version.cuda or torch.version.hip,
         nccl=nccl_version(),
     )
@@ -78,7 +83,7 @@ def nccl_version() -> str | None:
     return ".".join(map(str, torch.cuda.nccl.version()))
 
 
-def _driver() -> str | None:
+def _read_driver() -> str | None:
     import pynvml  # only where there is a GPU: the library asks the driver when it is initialised
 
     try:
@@ -88,7 +93,7 @@ def _driver() -> str | None:
         return None
 
 
-def _packages() -> dict[str, str]:
+def _list_packages() -> dict[str, str]:
     versions = {}
     for name in PACKAGES:
         try:
@@ -98,7 +103,7 @@ def _packages() -> dict[str, str]:
     return versions
 
 
-def _text(path: Path) -> str | None:
+def _read_text(path: Path) -> str | None:
     try:
         return path.read_text().strip()
     except OSError:

@@ -14,7 +14,7 @@ from perfkit.workloads.routing import Routing
 from perfkit.workloads.workload import Batch
 
 
-def expert_loads(state: TrainState, batch: Batch) -> tuple[ExpertLoad, ...]:
+def measure_expert_loads(state: TrainState, batch: Batch) -> tuple[ExpertLoad, ...]:
     """What each router makes of the tokens of a batch, in the order in which they are called.
 
     Told by modules that return a `Routing`, and by those of experts that are called with the experts of each token.
@@ -26,7 +26,7 @@ def expert_loads(state: TrainState, batch: Batch) -> tuple[ExpertLoad, ...]:
         return ()
     with unwrap_modules(state.model):
         names = {module: name for name, module in state.model.named_modules()}
-        experts = {name: _experts(state, name) for name in find(state.model)}
+        experts = {name: _count_experts(state, name) for name in find(state.model)}
     if not experts:
         return ()
     loads: list[ExpertLoad] = []
@@ -34,9 +34,9 @@ def expert_loads(state: TrainState, batch: Batch) -> tuple[ExpertLoad, ...]:
     def see(name: str, _module: nn.Module, inputs: tuple[object, ...], output: object) -> None:
         chosen = get_chosen_experts(inputs)
         if isinstance(output, Routing):
-            loads.append(_load(name, output))
+            loads.append(_build_load(name, output))
         elif name in experts and chosen is not None:
-            loads.append(_load_without_slots(name, chosen, experts[name]))
+            loads.append(_build_load_without_slots(name, chosen, experts[name]))
 
     with ExitStack() as stack:
         for module, name in names.items():
@@ -46,16 +46,16 @@ def expert_loads(state: TrainState, batch: Batch) -> tuple[ExpertLoad, ...]:
     return tuple(loads)
 
 
-def _experts(state: TrainState, name: str) -> int:
+def _count_experts(state: TrainState, name: str) -> int:
     """How many experts a layer has on all ranks."""
     module = state.model.get_submodule(name)
     parameter, _ = next(module.named_parameters())
     return count_experts(module) * state.dealt.get(f"{name}.{parameter}", 1)
 
 
-def _load(router: str, routing: Routing) -> ExpertLoad:
+def _build_load(router: str, routing: Routing) -> ExpertLoad:
     return ExpertLoad(
-        layer=_layer(router),
+        layer=_get_layer_name(router),
         tokens=routing.total,
         sent=tuple(routing.sent.tolist()),
         taken=tuple(routing.taken.tolist()),
@@ -64,11 +64,11 @@ def _load(router: str, routing: Routing) -> ExpertLoad:
     )
 
 
-def _load_without_slots(name: str, chosen: torch.Tensor, experts: int) -> ExpertLoad:
+def _build_load_without_slots(name: str, chosen: torch.Tensor, experts: int) -> ExpertLoad:
     """Of experts that take all tokens; an auxiliary loss, if there is one, is the model's own affair."""
     sent = tuple(chosen.flatten().bincount(minlength=experts).tolist())
-    return ExpertLoad(layer=_layer(name), tokens=len(chosen), sent=sent, taken=sent, dropped=0)
+    return ExpertLoad(layer=_get_layer_name(name), tokens=len(chosen), sent=sent, taken=sent, dropped=0)
 
 
-def _layer(name: str) -> str:
+def _get_layer_name(name: str) -> str:
     return name.rpartition(".")[0] or name

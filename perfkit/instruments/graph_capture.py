@@ -3,7 +3,7 @@
 import torch
 
 
-def capturing(device: torch.device) -> bool:
+def is_capturing(device: torch.device) -> bool:
     """Whether this thread's current stream, that of `device` or of the current device, is being captured.
 
     torch asks the current device only, which need not be the model's. It answers without making a context where the

@@ -53,7 +53,7 @@ def count_kernels(events: Iterable[KinetoEvent], wanted: slice) -> KernelCount |
             host.append(event)
         elif not event.is_user_annotation():
             (timed if event.duration_ns() > 0 else untimed)[event.correlation_id()] += 1
-    calls = _launches(host, _steps(host, wanted))
+    calls = _find_launches(host, _find_steps(host, wanted))
     if not calls or ((timed or untimed) and not any(timed[call] or untimed[call] for call, _ in calls)):
         return None
     launched = sum(max(1, timed[call] + untimed[call]) for call, _ in calls)
@@ -61,7 +61,7 @@ def count_kernels(events: Iterable[KinetoEvent], wanted: slice) -> KernelCount |
     return KernelCount(launched, lost, sum(is_graph for _, is_graph in calls))
 
 
-def _steps(host: Iterable[KinetoEvent], wanted: slice) -> list[tuple[int, int]]:
+def _find_steps(host: Iterable[KinetoEvent], wanted: slice) -> list[tuple[int, int]]:
     marked = sorted(
         (event.start_ns(), event.start_ns() + event.duration_ns())
         for event in host
@@ -70,7 +70,7 @@ def _steps(host: Iterable[KinetoEvent], wanted: slice) -> list[tuple[int, int]]:
     return marked[wanted]
 
 
-def _launches(host: Iterable[KinetoEvent], steps: Sequence[tuple[int, int]]) -> list[tuple[int, bool]]:
+def _find_launches(host: Iterable[KinetoEvent], steps: Sequence[tuple[int, int]]) -> list[tuple[int, bool]]:
     """The ids of the launches in these steps, and whether each starts a graph; not of what a graph is captured from."""
     launches: list[tuple[int, bool]] = []
     captures = 0
@@ -87,16 +87,16 @@ def _launches(host: Iterable[KinetoEvent], steps: Sequence[tuple[int, int]]) -> 
     return launches
 
 
-def cupti_here() -> cupti.CuptiVersion | None:
+def find_cupti() -> cupti.CuptiVersion | None:
     """The version of CUPTI that torch records with: its package's, else that of the CUDA which torch was built with."""
     return cupti.find_installed_version() or cupti.derive_cuda_version(torch.version.cuda or "")
 
 
-def remarks(count: KernelCount | None, session: int) -> list[str]:
+def list_remarks(count: KernelCount | None, session: int) -> list[str]:
     """What has to be known of a trace that was the process's `session`-th on a GPU; empty where all is well."""
     if count is None:
         return []
-    said, version = [], cupti_here()
+    said, version = [], find_cupti()
     if count.too_many:
         known = f": {version} is known to lose some" if version is not None and version.loses_records else ""
         said.append(

@@ -53,13 +53,13 @@ def find_ncu(environment: Mapping[str, str] | None = None) -> Path:
     return usable
 
 
-def chip_metrics(ncu: Path) -> tuple[str, ...]:
+def list_chip_metrics(ncu: Path) -> tuple[str, ...]:
     """What the GPUs here have of the metrics that only some chips have, empty where ncu does not tell."""
     told = subprocess.run([ncu, "--query-metrics"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     return tuple(f"{name}.sum" for name in dict.fromkeys(_OF_SOME_CHIPS.findall(told.stdout)))
 
 
-def ncu_command(ncu: Path, export: Path, more: Sequence[str] = ()) -> tuple[str, ...]:
+def build_ncu_command(ncu: Path, export: Path, more: Sequence[str] = ()) -> tuple[str, ...]:
     """The words that go before a program's own command line; counts of `METRICS` and `more` go to `export`, as CSV in
     base units.
 
@@ -96,7 +96,7 @@ _REFUSALS = (
 )
 
 
-def refusal(export: Path) -> str:
+def explain_refusal(export: Path) -> str:
     """Why an export holds no counters and what to do, in words; empty where it holds some."""
     if not export.is_file():
         return "ncu ended before it wrote anything"

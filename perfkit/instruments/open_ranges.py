@@ -24,7 +24,7 @@ class OpenRangeError(PerfkitError):
         )
 
 
-class Span(NamedTuple):
+class RangeSpan(NamedTuple):
     """A range that was marked, in nanoseconds."""
 
     name: str
@@ -32,7 +32,7 @@ class Span(NamedTuple):
     end_ns: int
 
 
-def lasting(spans: Iterable[Span]) -> tuple[str, ...]:
+def find_open_ranges(spans: Iterable[RangeSpan]) -> tuple[str, ...]:
     """The ranges that were open at the end of the last step and may be for several more.
 
     torch ends a range that nobody has closed with the one around it, at the same nanosecond: by that they are known.
@@ -58,12 +58,12 @@ def lasting(spans: Iterable[Span]) -> tuple[str, ...]:
     )
 
 
-def spans_of(roots: Iterable[Any]) -> Iterator[Span]:
+def list_spans(roots: Iterable[Any]) -> Iterator[RangeSpan]:
     """The steps of a tree of torch's events (`experimental_event_tree`), and what was open at their ends."""
     for step in roots:
         if not step.name.startswith(STEP_MARK):
             continue
         level = [step]
         while level:
-            yield from (Span(event.name, event.start_time_ns, event.end_time_ns) for event in level)
+            yield from (RangeSpan(event.name, event.start_time_ns, event.end_time_ns) for event in level)
             level = [child for event in level for child in event.children if child.end_time_ns >= step.end_time_ns]

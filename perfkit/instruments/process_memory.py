@@ -1,4 +1,5 @@
-"""What the process and the device hold beside tensors: read before the model is built, and around the memory pass."""
+"""Memory that the process and the device hold beside tensors: read before the model is built, and around the memory
+pass."""
 
 import ctypes
 import os
@@ -28,7 +29,7 @@ _LAG_BYTES = 16 * 2**20
 
 @dataclass
 class ResidentPeak:
-    """What `peak_rss_during` yields: known when its body has ended.
+    """What `measure_peak_rss` yields: known when its body has ended.
 
     Attributes:
         peak: the largest resident set during the body.
@@ -39,21 +40,21 @@ class ResidentPeak:
     mapped: Quantity = NOT_MEASURED
 
 
-def before_model(device: torch.device, sensors: Sensors | None, world: World) -> ProcessMemory:
+def read_before_model(device: torch.device, sensors: Sensors | None, world: World) -> ProcessMemory:
     """What the process holds when interpreter, libraries, and on a GPU context and process group, are all there is."""
     on_gpu = device.type == "cuda"
-    at_context = device_moment(device, sensors) if on_gpu else None
-    at_group = _first_collective(device, sensors) if on_gpu and world.size > 1 else None
+    at_context = read_device_moment(device, sensors) if on_gpu else None
+    at_group = _run_first_collective(device, sensors) if on_gpu and world.size > 1 else None
     when = "before the model was built"
     return ProcessMemory(
-        before_model=_resident(PROC, when),
-        mapped_before_model=_mapped(PROC, when),
+        before_model=_read_resident(PROC, when),
+        mapped_before_model=_read_mapped(PROC, when),
         at_context=at_context,
         at_group=at_group,
     )
 
 
-def device_moment(device: torch.device, sensors: Sensors | None) -> DeviceMemoryState:
+def read_device_moment(device: torch.device, sensors: Sensors | None) -> DeviceMemoryState:
     """The memory of a CUDA device now; waiting for the device creates the context where there is none."""
     torch.cuda.synchronize(device)
     no_nvml = Unknown(reason="NVML is not available")
@@ -65,18 +66,18 @@ def device_moment(device: torch.device, sensors: Sensors | None) -> DeviceMemory
         device=no_nvml
         if memory is None
         else make_measurement(memory.used, "bytes", "NVML, all processes of the device"),
-        driver=no_nvml if memory is None else _reserved(memory.reserved),
+        driver=no_nvml if memory is None else _build_reserved(memory.reserved),
     )
 
 
-def _reserved(size: int | None) -> Quantity:
+def _build_reserved(size: int | None) -> Quantity:
     if size is None:
         return Unknown(reason="this driver's NVML does not tell what it reserves from what is used")
     return make_measurement(size, "bytes", "NVML, reserved for the driver and the firmware")
 
 
 @contextmanager
-def peak_rss_during(proc: Path = PROC) -> Iterator[ResidentPeak]:
+def measure_peak_rss(proc: Path = PROC) -> Iterator[ResidentPeak]:
     """Measure the largest resident set while the body runs, also where it ends with an error.
 
     What was freed before and is still held by the C library's allocator is given back to the system first, so that
@@ -88,40 +89,40 @@ def peak_rss_during(proc: Path = PROC) -> Iterator[ResidentPeak]:
     try:
         yield resident
     finally:
-        resident.mapped = _mapped(proc, "at the end of the memory pass")
-        resident.peak = reset if isinstance(reset, Unknown) else _peak(proc)
+        resident.mapped = _read_mapped(proc, "at the end of the memory pass")
+        resident.peak = reset if isinstance(reset, Unknown) else _read_peak(proc)
 
 
-def _first_collective(device: torch.device, sensors: Sensors | None) -> DeviceMemoryState:
+def _run_first_collective(device: torch.device, sensors: Sensors | None) -> DeviceMemoryState:
     """The device after the first collective, for which NCCL sets up its communicator and buffers."""
     dist.all_reduce(torch.zeros(1, device=device))
-    return device_moment(device, sensors)
+    return read_device_moment(device, sensors)
 
 
-def peak_resident_bytes(proc: Path = PROC) -> int | None:
+def read_peak_resident_bytes(proc: Path = PROC) -> int | None:
     """The largest resident set so far, or since it was last reset; None where the system does not tell."""
-    return _status(proc).get(_PEAK)
+    return _read_status(proc).get(_PEAK)
 
 
-def _resident(proc: Path, when: str) -> Quantity:
-    size = _status(proc).get(_RESIDENT)
-    return _no_status(proc) if size is None else make_measurement(size, "bytes", f"resident set {when}")
+def _read_resident(proc: Path, when: str) -> Quantity:
+    size = _read_status(proc).get(_RESIDENT)
+    return _make_unknown(proc) if size is None else make_measurement(size, "bytes", f"resident set {when}")
 
 
-def _mapped(proc: Path, when: str) -> Quantity:
+def _read_mapped(proc: Path, when: str) -> Quantity:
     """Resident pages of files (code, mapped files) and of shared memory."""
-    status = _status(proc)
+    status = _read_status(proc)
     if not all(name in status for name in _MAPPED):
-        return _no_status(proc)
+        return _make_unknown(proc)
     return make_measurement(
         sum(status[name] for name in _MAPPED), "bytes", f"resident pages of files and shared memory {when}"
     )
 
 
-def _peak(proc: Path) -> Quantity:
-    size = _status(proc).get(_PEAK)
+def _read_peak(proc: Path) -> Quantity:
+    size = _read_status(proc).get(_PEAK)
     if size is None:
-        return _no_status(proc)
+        return _make_unknown(proc)
     return make_measurement(size, "bytes", "largest resident set over the memory pass (the kernel's high-water mark)")
 
 
@@ -131,13 +132,13 @@ def _reset_peak(proc: Path) -> Unknown | None:
         (proc / "clear_refs").write_text(_RESET_PEAK)
     except OSError as error:
         return Unknown(reason=f"the peak of the resident set cannot be reset here ({error.strerror})")
-    status = _status(proc)
+    status = _read_status(proc)
     if status.get(_PEAK, 0) > status.get(_RESIDENT, 0) + _LAG_BYTES:
         return Unknown(reason="the system did not reset the peak of the resident set")
     return None
 
 
-def _status(proc: Path) -> dict[str, int]:
+def _read_status(proc: Path) -> dict[str, int]:
     """The sizes in `status` in bytes; empty on a system without it."""
     try:
         text = (proc / "status").read_text()
@@ -146,7 +147,7 @@ def _status(proc: Path) -> dict[str, int]:
     return {name: int(size) * 1024 for name, size in _STATUS.findall(text)}
 
 
-def _no_status(proc: Path) -> Unknown:
+def _make_unknown(proc: Path) -> Unknown:
     return Unknown(reason=f"the system does not tell it ({proc / 'status'}, Linux)")
 
 

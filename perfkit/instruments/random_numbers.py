@@ -7,27 +7,27 @@ import torch
 from torch.optim import Optimizer
 
 
-def generator_states(device: torch.device) -> list[torch.Tensor]:
+def read_generator_states(device: torch.device) -> list[torch.Tensor]:
     """The states of torch's generators that a step on this device may draw from."""
     return [torch.get_rng_state(), *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else [])]
 
 
-def have_moved(before: list[torch.Tensor], device: torch.device) -> bool:
+def has_drawn_numbers(before: list[torch.Tensor], device: torch.device) -> bool:
     """Whether numbers were drawn since."""
-    return any(not torch.equal(*pair) for pair in zip(before, generator_states(device), strict=True))
+    return any(not torch.equal(*pair) for pair in zip(before, read_generator_states(device), strict=True))
 
 
 @contextmanager
-def random_updates(optimizers: Iterable[Optimizer], device: torch.device) -> Iterator[dict[str, float]]:
+def watch_random_updates(optimizers: Iterable[Optimizer], device: torch.device) -> Iterator[dict[str, float]]:
     """While it is entered, the fact says of the updates whether any drew random numbers; absent without an update."""
     fact: dict[str, float] = {}
     before: list[torch.Tensor] = []
 
     def begin(*_of_the_call: object) -> None:
-        before[:] = generator_states(device)
+        before[:] = read_generator_states(device)
 
     def end(*_of_the_call: object) -> None:
-        fact["random_updates"] = max(fact.get("random_updates", 0.0), float(have_moved(before, device)))
+        fact["random_updates"] = max(fact.get("random_updates", 0.0), float(has_drawn_numbers(before, device)))
 
     with ExitStack() as stack:
         for optimizer in optimizers:

@@ -27,7 +27,7 @@ class EndNow(Exception):  # noqa: N818 - no error: it has cost enough
     """
 
 
-def drive(recording: Recording[T], step: Step, first: int) -> T:
+def drive_recording(recording: Recording[T], step: Step, first: int) -> T:
     """Run `step(first)`, `step(first + 1)`, ... as often as `recording` wants, and return its result."""
     index = first
     while True:
@@ -44,7 +44,7 @@ def drive(recording: Recording[T], step: Step, first: int) -> T:
         index += 1
 
 
-def same_thread(began: int) -> None:
+def check_same_thread(began: int) -> None:
     """Raise a `PerfkitError` where a recording that began on the thread `began` ends on another one.
 
     What torch's profiler returns there is no result, and reading it ends the process.

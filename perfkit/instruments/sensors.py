@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 import msgspec
 import pynvml
 
-from perfkit.devices.nvml import handle_of
+from perfkit.devices.nvml import find_handle
 from perfkit.record import DeviceSample, Quantity, Unknown, make_measurement
 
 PERIOD_S = 0.1
 
 
-class DeviceMemory(NamedTuple):
+class NvmlMemory(NamedTuple):
     """Bytes of the device's memory: `used` by all processes, `reserved` for the driver and the firmware.
 
     `reserved` is None where the driver does not tell it apart; it is then within `used`.
@@ -42,22 +42,22 @@ class Sensors:
     def __init__(self, uuid: str) -> None:
         pynvml.nvmlInit()
         self.uuid = uuid
-        self._handle = handle_of(uuid)
+        self._handle = find_handle(uuid)
 
     def sample(self, time_s: float) -> DeviceSample:
         """One reading; a sensor that the device does not have is None."""
         handle = self._handle
-        power = _read(pynvml.nvmlDeviceGetPowerUsage, handle)
+        power = _query_sensor(pynvml.nvmlDeviceGetPowerUsage, handle)
         memory = self.memory()
-        utilisation = _read(pynvml.nvmlDeviceGetUtilizationRates, handle)
-        clock = _read(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM)
+        utilisation = _query_sensor(pynvml.nvmlDeviceGetUtilizationRates, handle)
+        clock = _query_sensor(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM)
         return DeviceSample(
             time_s=time_s,
             utilisation=None if utilisation is None else utilisation.gpu / 100,
             memory_used_bytes=None if memory is None else memory.used,
             memory_reserved_bytes=None if memory is None else memory.reserved,
             sm_clock_hz=None if clock is None else clock * 1e6,
-            temperature_c=_read(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU),
+            temperature_c=_query_sensor(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU),
             power_w=None if power is None else power * 1e-3,
             power_instant_w=self._read_power_instant_w(),
         )
@@ -67,21 +67,21 @@ class Sensors:
 
         It is of the whole board and moves every tens of milliseconds only.
         """
-        millijoules = _read(pynvml.nvmlDeviceGetTotalEnergyConsumption, self._handle)
+        millijoules = _query_sensor(pynvml.nvmlDeviceGetTotalEnergyConsumption, self._handle)
         return None if millijoules is None else millijoules * 1e-3
 
-    def memory(self) -> DeviceMemory | None:
+    def memory(self) -> NvmlMemory | None:
         """Memory that is not free on the device; None where NVML does not tell.
 
         NVML's second version tells what is reserved. Whether it counts that as used too differs between its documents
         and its drivers, so what is neither free nor reserved is taken. Drivers before R510 have the first version
         alone, and some (WSL) answer the second with an error; its `used` holds what is reserved.
         """
-        memory = _read(pynvml.nvmlDeviceGetMemoryInfo, self._handle, pynvml.nvmlMemory_v2)
+        memory = _query_sensor(pynvml.nvmlDeviceGetMemoryInfo, self._handle, pynvml.nvmlMemory_v2)
         if memory is not None:
-            return DeviceMemory(int(memory.total - memory.free - memory.reserved), int(memory.reserved))
-        memory = _read(pynvml.nvmlDeviceGetMemoryInfo, self._handle)
-        return None if memory is None else DeviceMemory(int(memory.used), None)
+            return NvmlMemory(int(memory.total - memory.free - memory.reserved), int(memory.reserved))
+        memory = _query_sensor(pynvml.nvmlDeviceGetMemoryInfo, self._handle)
+        return None if memory is None else NvmlMemory(int(memory.used), None)
 
     def process_used_bytes(self, process: int) -> Quantity:
         """Memory of the device that the driver counts for the process with this id, its context included."""
@@ -99,7 +99,7 @@ class Sensors:
 
     def _read_power_instant_w(self) -> float | None:
         """What the device draws at this moment, where the driver (R525 and later) tells it beside the mean."""
-        values = _read(pynvml.nvmlDeviceGetFieldValues, self._handle, [pynvml.NVML_FI_DEV_POWER_INSTANT])
+        values = _query_sensor(pynvml.nvmlDeviceGetFieldValues, self._handle, [pynvml.NVML_FI_DEV_POWER_INSTANT])
         if values is None or values[0].nvmlReturn != pynvml.NVML_SUCCESS:
             return None
         return float(values[0].value.uiVal * 1e-3)
@@ -114,7 +114,7 @@ def open_sensors(uuid: str) -> Sensors | None:
 
 
 @contextmanager
-def sampling(uuid: str, path: Path) -> Iterator[None]:
+def sample_sensors(uuid: str, path: Path) -> Iterator[None]:
     """Sample the device from another process while the body runs; readings go to `path`, one JSON a line."""
     command = [sys.executable, "-m", "perfkit.instruments.sensors", "--uuid", uuid, "--out", str(path)]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
@@ -136,7 +136,7 @@ def read_samples(path: Path) -> tuple[DeviceSample, ...]:
     return tuple(msgspec.json.decode(line, type=DeviceSample) for line in lines)
 
 
-def _read(query: Any, *arguments: Any) -> Any:
+def _query_sensor(query: Any, *arguments: Any) -> Any:
     try:
         return query(*arguments)
     except pynvml.NVMLError:
@@ -152,15 +152,15 @@ def main() -> None:
     sensors = Sensors(options.uuid)
     start = time.monotonic()
     with options.out.open("wb", buffering=0) as file:
-        file.write(_line(sensors, start))
+        file.write(_encode_sample(sensors, start))
         sys.stdout.write("sampling\n")  # tells the worker that start-up is over
         sys.stdout.flush()
         while True:
             time.sleep(options.period)
-            file.write(_line(sensors, start))
+            file.write(_encode_sample(sensors, start))
 
 
-def _line(sensors: Sensors, start: float) -> bytes:
+def _encode_sample(sensors: Sensors, start: float) -> bytes:
     return msgspec.json.encode(sensors.sample(time.monotonic() - start)) + b"\n"
 
 

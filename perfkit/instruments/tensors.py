@@ -9,9 +9,9 @@ from torch.optim import Optimizer
 
 from perfkit.cost.dtypes import BY_NAME, BY_TORCH_NAME
 from perfkit.cost.fp32_products import MATMUL, resolve_compute_dtype
-from perfkit.devices.fp32 import fp32_settings
+from perfkit.devices.fp32_precision import read_fp32_settings
 from perfkit.devices.peak import Fp32Settings
-from perfkit.instruments.trained import Trained, trained_of
+from perfkit.instruments.trained_models import TrainedModels, get_trained_models
 from perfkit.record import InitialBlock
 from perfkit.techniques.paged_optimizer import get_local_optimizer
 from perfkit.techniques.paged_tensors import get_local_part
@@ -27,7 +27,7 @@ _SPARSE = {
 }
 
 
-def optimizer_tensors(optimizers: Sequence[Optimizer]) -> Iterator[tuple[str, torch.Tensor]]:
+def list_optimizer_tensors(optimizers: Sequence[Optimizer]) -> Iterator[tuple[str, torch.Tensor]]:
     """Name and tensor of all optimizer state of this rank, in the wrapped optimizer where there is one.
 
     Names are `exp_avg[3]`, of several optimizers `exp_avg[1:3]`. Sharded tensors come as they are (DTensor).
@@ -36,22 +36,22 @@ def optimizer_tensors(optimizers: Sequence[Optimizer]) -> Iterator[tuple[str, to
         prefix = f"{place}:" if len(optimizers) > 1 else ""
         for number, state in enumerate(get_local_optimizer(optimizer).state.values()):
             for key, value in state.items():
-                for tensor in held_tensors(value):
+                for tensor in find_nested_tensors(value):
                     yield f"{key}[{prefix}{number}]", tensor
 
 
-def held_tensors(value: object) -> Iterator[torch.Tensor]:
+def find_nested_tensors(value: object) -> Iterator[torch.Tensor]:
     """The tensors of one entry of an optimizer's state: preconditioners come in lists, projections in objects."""
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, list | tuple):
         for item in value:
-            yield from held_tensors(item)
+            yield from find_nested_tensors(item)
     elif hasattr(value, "ortho_matrix"):  # GaLore's projector
-        yield from held_tensors(value.ortho_matrix)
+        yield from find_nested_tensors(value.ortho_matrix)
 
 
-def trained_blocks(trained: Trained) -> tuple[InitialBlock, ...]:
+def list_trained_blocks(trained: TrainedModels) -> tuple[InitialBlock, ...]:
     """The distinct storages on the training device whose category follows from what is trained."""
     blocks: dict[int, InitialBlock] = {}
 
@@ -59,25 +59,25 @@ def trained_blocks(trained: Trained) -> tuple[InitialBlock, ...]:
         for name, tensor in tensors:
             if tensor.device.type != trained.device.type:
                 continue
-            for part in plain_parts(get_local_part(tensor)):
+            for part in list_plain_parts(get_local_part(tensor)):
                 add_block(blocks, part, category, name)
 
     add("parameter", trained.named_parameters())
-    add("gradient", _gradients(trained))
-    add("optimizer state", optimizer_tensors(trained.optimizers))
+    add("gradient", _list_gradients(trained))
+    add("optimizer state", list_optimizer_tensors(trained.optimizers))
     add("buffer", trained.named_buffers())
     return tuple(blocks.values())
 
 
-def known_blocks(state: TrainState) -> tuple[InitialBlock, ...]:
-    """`trained_blocks` of what a worker trains."""
-    return trained_blocks(trained_of(state))
+def list_known_blocks(state: TrainState) -> tuple[InitialBlock, ...]:
+    """`list_trained_blocks` of what a worker trains."""
+    return list_trained_blocks(get_trained_models(state))
 
 
 def add_block(blocks: dict[int, InitialBlock], tensor: torch.Tensor, category: str, name: str) -> None:
     """Add the storage of `tensor`, unless it is empty or there already."""
     storage = tensor.untyped_storage()
-    address = address_of(storage)
+    address = get_address(storage)
     if storage.nbytes() and address not in blocks:
         whole = tensor.nbytes == storage.nbytes()
         blocks[address] = InitialBlock(
@@ -86,52 +86,52 @@ def add_block(blocks: dict[int, InitialBlock], tensor: torch.Tensor, category: s
             category=category,
             name=name,
             shape=str(list(tensor.shape)) if whole else "",
-            dtype=short_dtype(tensor.dtype),
+            dtype=shorten_dtype(tensor.dtype),
         )
 
 
-def address_of(storage: torch.UntypedStorage) -> int:
+def get_address(storage: torch.UntypedStorage) -> int:
     """Where a storage begins; that of a fake tensor, which begins nowhere, by its own object."""
     return int(storage._cdata) if storage.device.type == "meta" else storage.data_ptr()
 
 
-def category_bytes(blocks: Iterable[InitialBlock], category: str) -> int:
+def sum_category_bytes(blocks: Iterable[InitialBlock], category: str) -> int:
     """Bytes of one category."""
     return sum(block.size_bytes for block in blocks if block.category == category)
 
 
-def parameter_bytes_by_dtype(model: nn.Module) -> dict[str, int]:
+def sum_parameter_bytes(model: nn.Module) -> dict[str, int]:
     """Bytes of this rank's parameters by dtype (`fp32`), leaving out those whose memory is elsewhere now."""
     totals: dict[str, int] = {}
     for parameter in model.parameters():
-        for tensor in plain_parts(get_local_part(parameter)):
+        for tensor in list_plain_parts(get_local_part(parameter)):
             if tensor.untyped_storage().nbytes():
-                name = short_dtype(tensor.dtype)
+                name = shorten_dtype(tensor.dtype)
                 totals[name] = totals.get(name, 0) + tensor.nbytes
     return totals
 
 
-def parameter_facts(models: Iterable[nn.Module]) -> dict[str, float]:
+def collect_parameter_facts(models: Iterable[nn.Module]) -> dict[str, float]:
     """The facts `parameter_bytes:<dtype>` of models that are trained together."""
     totals: Counter[str] = Counter()
     for model in models:
-        totals.update(parameter_bytes_by_dtype(model))
+        totals.update(sum_parameter_bytes(model))
     return {f"parameter_bytes:{name}": float(size) for name, size in totals.items()}
 
 
-def trainable_bytes(model: nn.Module) -> int:
+def sum_trainable_bytes(model: nn.Module) -> int:
     """Bytes of this rank's parameters that take gradients, wherever they are now."""
     return sum(get_local_part(parameter).nbytes for parameter in model.parameters() if parameter.requires_grad)
 
 
-def plain_parts(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+def list_plain_parts(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
     """The plain tensors inside a tensor without a storage of its own: a subclass (a quantized weight or state), or a
     sparse one. Any other tensor as it is; nothing of one without memory that can be asked for (`has_storage`)."""
     flatten = getattr(tensor, "__tensor_flatten__", None)
     if flatten is not None:
         names, _ = flatten()
         for name in names:
-            yield from plain_parts(getattr(tensor, name))
+            yield from list_plain_parts(getattr(tensor, name))
     elif tensor.layout in _SPARSE:
         for part in _SPARSE[tensor.layout]:
             yield getattr(tensor, part)().detach()
@@ -152,29 +152,29 @@ def has_storage(tensor: torch.Tensor) -> bool:
     )
 
 
-def short_dtype(dtype: torch.dtype) -> str:
+def shorten_dtype(dtype: torch.dtype) -> str:
     """`torch.bfloat16` -> `bf16`; a dtype that has no short name keeps its own."""
     name = str(dtype).removeprefix("torch.")
     return BY_TORCH_NAME[name].name if name in BY_TORCH_NAME else name
 
 
-def compute_dtype(dtype: str, device: torch.device) -> str:
+def get_compute_dtype(dtype: str, device: torch.device) -> str:
     """What matrix products of operands of `dtype` are computed in: fp32 ones in TF32 where torch lets a GPU do so."""
-    return resolve_compute_dtype(MATMUL, dtype, product_settings(device))
+    return resolve_compute_dtype(MATMUL, dtype, read_product_settings(device))
 
 
-def product_settings(device: torch.device) -> Fp32Settings | None:
+def read_product_settings(device: torch.device) -> Fp32Settings | None:
     """The settings that decide what fp32 products are computed in; None on a CPU, where they stay fp32."""
-    return fp32_settings(device) if device.type == "cuda" else None
+    return read_fp32_settings(device) if device.type == "cuda" else None
 
 
-def torch_dtype(name: str) -> torch.dtype:
+def get_torch_dtype(name: str) -> torch.dtype:
     """`bf16` -> `torch.bfloat16`."""
     dtype: torch.dtype = getattr(torch, BY_NAME[name].torch_name)
     return dtype
 
 
-def _gradients(trained: Trained) -> Iterator[tuple[str, torch.Tensor]]:
+def _list_gradients(trained: TrainedModels) -> Iterator[tuple[str, torch.Tensor]]:
     for name, parameter in trained.named_parameters():
         if parameter.grad is not None:
             yield name, parameter.grad

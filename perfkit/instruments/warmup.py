@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from statistics import median
 
-from perfkit.instruments.clock import Clock, Step, joined, step_times
+from perfkit.instruments.clock import Clock, Step, get_step_times, join_samples
 from perfkit.record import StepSamples
 
 WINDOW = 5
@@ -35,8 +35,8 @@ def warm_up(
     Ranks must run the same number of steps: `agree` turns a rank's own answer into that of all ranks.
     """
     samples = clock.time_steps(step, 0, least) if least else StepSamples()
-    steady = agree(is_steady(step_times(samples)))
-    while len(times := step_times(samples)) < most and not steady:
-        samples = joined(samples, clock.time_steps(step, len(times), 1))
-        steady = agree(is_steady(step_times(samples)))
+    steady = agree(is_steady(get_step_times(samples)))
+    while len(times := get_step_times(samples)) < most and not steady:
+        samples = join_samples(samples, clock.time_steps(step, len(times), 1))
+        steady = agree(is_steady(get_step_times(samples)))
     return samples, steady

@@ -3,13 +3,13 @@
 import torch
 from torch import nn
 
-from perfkit.instruments.tensors import plain_parts
+from perfkit.instruments.tensors import list_plain_parts
 from perfkit.techniques.paged_tensors import get_local_part
 from perfkit.techniques.prune import LAYERS
 
 
 @torch.no_grad()
-def zero_weight_share(model: nn.Module) -> float | None:
+def measure_zero_weight_share(model: nn.Module) -> float | None:
     """Share of the weights of linear layers and convolutions that are zero after the last forward pass.
 
     Quantized and sparse weights, and those whose memory is elsewhere now, are left out; None where no other is there.
@@ -18,7 +18,7 @@ def zero_weight_share(model: nn.Module) -> float | None:
     for module in model.modules():
         if isinstance(module, LAYERS) and isinstance(module.weight, torch.Tensor):
             weight = get_local_part(module.weight)
-            plain = any(part is weight for part in plain_parts(weight))
+            plain = any(part is weight for part in list_plain_parts(weight))
             if plain and weight.is_floating_point() and weight.untyped_storage().nbytes():
                 zeros += weight.numel() - int(torch.count_nonzero(weight))
                 count += weight.numel()

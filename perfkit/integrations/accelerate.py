@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from perfkit.attach.profile import Profile
-from perfkit.integrations.attachment import Attachment, Ending
+from perfkit.integrations.attachment import Attachment, ProfileContext
 from perfkit.optional_deps import explain_import_error
 
 try:
@@ -14,7 +14,7 @@ except ModuleNotFoundError as error:
     raise explain_import_error("accelerate", "'perfkit[accelerate]'", error) from None
 
 
-class PerfkitTracker(Ending, GeneralTracker):  # type: ignore[misc]  # Accelerate has no types
+class PerfkitTracker(ProfileContext, GeneralTracker):  # type: ignore[misc]  # Accelerate has no types
     """Profiles a loop that Accelerate prepares; steps are told by the optimizers, of every rank.
 
     It begins where it is made, since Accelerate starts its trackers on the main process alone, whatever they ask for.

@@ -59,7 +59,7 @@ class Attachment:
         self.profile = None
 
 
-class Ending:
+class ProfileContext:
     """What the callbacks share: how training's end is told where the framework does not tell it.
 
     A callback is a context manager: `with PerfkitCallback("runs/x") as callback:` around the training finishes the
@@ -82,7 +82,7 @@ class Ending:
         self.close(error)
 
 
-def unwrapped(optimizer: Any) -> Any:
+def unwrap_optimizer(optimizer: Any) -> Any:
     """The optimizer that steps, inside of wrappers such as Accelerate's; None stays None."""
     inner = getattr(optimizer, "optimizer", None)
-    return unwrapped(inner) if isinstance(inner, Optimizer) else optimizer
+    return unwrap_optimizer(inner) if isinstance(inner, Optimizer) else optimizer

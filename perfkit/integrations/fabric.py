@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from perfkit.integrations.attachment import Attachment, Ending
+from perfkit.integrations.attachment import Attachment, ProfileContext
 
 
-class PerfkitFabricCallback(Ending):
+class PerfkitFabricCallback(ProfileContext):
     """Profiles a loop that Fabric's `setup` prepares; steps are told by the optimizers.
 
     It begins with the first `fabric.setup(...)`, when the processes of `fabric.launch()` are there, or, where models

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from perfkit.integrations.attachment import Attachment, Ending, unwrapped
+from perfkit.integrations.attachment import Attachment, ProfileContext, unwrap_optimizer
 from perfkit.optional_deps import explain_import_error
 
 try:
@@ -12,7 +12,7 @@ except ModuleNotFoundError as error:
     raise explain_import_error("transformers", "'perfkit[hf]' accelerate", error) from None
 
 
-class PerfkitCallback(Ending, TrainerCallback):  # type: ignore[misc, unused-ignore]  # untyped without transformers
+class PerfkitCallback(ProfileContext, TrainerCallback):  # type: ignore[misc, unused-ignore]  # untyped without transformers
     """Profiles `trainer.train()`: a step is one update, over all batches that it accumulates.
 
     Steps in which an evaluation ran are left out of the times; saving a checkpoint counts, as does logging. The samples
@@ -44,8 +44,8 @@ class PerfkitCallback(Ending, TrainerCallback):  # type: ignore[misc, unused-ign
             lambda: {
                 # What is compiled is called through a wrapper, which the callback is not given: let it be looked for.
                 "model": None if args.torch_compile else model,
-                "optimizer": unwrapped(optimizer),
-                "units_per_step": _samples(args, state) if self._in_samples else None,
+                "optimizer": unwrap_optimizer(optimizer),
+                "units_per_step": _count_step_samples(args, state) if self._in_samples else None,
             },
             by_hand=True,
         )
@@ -62,7 +62,7 @@ class PerfkitCallback(Ending, TrainerCallback):  # type: ignore[misc, unused-ign
         self._attachment.end()
 
 
-def _samples(args: TrainingArguments, state: TrainerState) -> float:
+def _count_step_samples(args: TrainingArguments, state: TrainerState) -> float:
     """Samples in one step of this rank. The state knows what `auto_find_batch_size` has found."""
     batch_size: int = state.train_batch_size or args.train_batch_size
     split = getattr(args.accelerator_config, "split_batches", False)

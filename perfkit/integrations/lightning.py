@@ -5,11 +5,11 @@ import importlib.util
 from pathlib import Path
 from typing import Any
 
-from perfkit.integrations.attachment import Attachment, Ending
+from perfkit.integrations.attachment import Attachment, ProfileContext
 from perfkit.optional_deps import make_missing_package_error
 
 
-def _callback_classes() -> tuple[type, ...]:
+def _find_callback_classes() -> tuple[type, ...]:
     """The class `Callback` of every Lightning that is installed: a Trainer knows that of its own package alone."""
     modules = [
         name for name in ("lightning.pytorch", "pytorch_lightning") if importlib.util.find_spec(name.partition(".")[0])
@@ -19,7 +19,7 @@ def _callback_classes() -> tuple[type, ...]:
     return tuple(importlib.import_module(name).Callback for name in modules)
 
 
-class PerfkitCallback(Ending, *_callback_classes()):  # type: ignore[misc]  # bases that only the installation knows
+class PerfkitCallback(ProfileContext, *_find_callback_classes()):  # type: ignore[misc]  # bases that only the installation knows
     """Profiles `trainer.fit(...)`: a step ends with a batch in which an optimizer has stepped.
 
     So a step is one update over `accumulate_grad_batches` batches, and in manual optimization one batch, however many

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from perfkit.attach.logger import Logger
-from perfkit.integrations.finished import figures_of, report_of
-from perfkit.integrations.libraries import library
+from perfkit.integrations.import_library import import_library
+from perfkit.integrations.run_files import find_figures, find_report
 from perfkit.record import RankRecord
 from perfkit.store.read import read_suite
 
@@ -39,8 +39,8 @@ class MlflowLogger:
         experiment: str | None = None,
         name: str = "",
     ) -> None:
-        self._mlflow = library("mlflow", package="mlflow", extra="mlflow")
-        self._fluent = library("mlflow.tracking.fluent", package="mlflow", extra="mlflow")
+        self._mlflow = import_library("mlflow", package="mlflow", extra="mlflow")
+        self._fluent = import_library("mlflow.tracking.fluent", package="mlflow", extra="mlflow")
         self._tracking_uri = tracking_uri
         self._experiment = experiment
         self._name = name
@@ -61,16 +61,16 @@ class MlflowLogger:
 
         A `PerfkitError` where no report was written.
         """
-        report = report_of(folder)
+        report = find_report(folder)
         client, run_id = self._get_run()
         place = f"perfkit/{report.parent.name}"
         client.log_artifact(run_id, str(report), place)
-        for path in figures_of(folder).values():
+        for path in find_figures(folder).values():
             client.log_artifact(run_id, str(path), f"{place}/figures")
         records = [rank.record for run in read_suite(folder).runs for rank in run.ranks]
         if records:
             param = self._mlflow.entities.Param
-            client.log_batch(run_id, params=[param(name, value) for name, value in _params(records[0]).items()])
+            client.log_batch(run_id, params=[param(name, value) for name, value in _build_params(records[0]).items()])
 
     def close(self) -> None:
         if self._own:
@@ -110,7 +110,7 @@ class MlflowLogger:
         return str(self._fluent._get_experiment_id()) if self._tracking_uri is None else DEFAULT_EXPERIMENT
 
 
-def _params(record: RankRecord) -> dict[str, str]:
+def _build_params(record: RankRecord) -> dict[str, str]:
     params = {"perfkit/world_size": str(record.world_size)}
     if record.environment is not None:
         params["perfkit/device"] = record.environment.device_name
@@ -118,6 +118,6 @@ def _params(record: RankRecord) -> dict[str, str]:
     return params
 
 
-def from_text(argument: str, name: str) -> Logger:
+def create_logger(argument: str, name: str) -> Logger:
     """`mlflow`, or `mlflow:TRACKING_URI`."""
     return MlflowLogger(tracking_uri=argument or None, name=name)

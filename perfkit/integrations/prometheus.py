@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from perfkit.attach.live.scalars import SCALARS
 from perfkit.attach.logger import Logger
-from perfkit.attach.world import current_world
+from perfkit.attach.world import get_world
 from perfkit.errors import UsageError
-from perfkit.integrations.libraries import library
+from perfkit.integrations.import_library import import_library
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -36,8 +36,8 @@ class PrometheusTextLogger:
         if Path(path).suffix != SUFFIX:
             raise UsageError(f"{path}: the node exporter collects files whose names end in {SUFFIX}: name it so")
         self._path = Path(path).absolute()
-        self._client = library("prometheus_client", package="prometheus_client", extra="prometheus")
-        self._core = library("prometheus_client.core", package="prometheus_client", extra="prometheus")
+        self._client = import_library("prometheus_client", package="prometheus_client", extra="prometheus")
+        self._core = import_library("prometheus_client.core", package="prometheus_client", extra="prometheus")
         self._name = name
         self._rank = rank
         self._host = host or socket.gethostname()
@@ -57,14 +57,14 @@ class PrometheusTextLogger:
 
     def collect(self) -> "Iterator[Metric]":
         """What prometheus_client asks a collector for."""
-        rank = current_world().rank if self._rank is None else self._rank
+        rank = get_world().rank if self._rank is None else self._rank
         labels = (self._name, str(rank), self._host)
-        yield _one(
+        yield _build_metric(
             self._core.CounterMetricFamily, "perfkit_steps", "Steps done when this was written", labels, self._step
         )
         for name, value in self._values.items():
             scalar = _BY_NAME[name]
-            yield _one(self._core.GaugeMetricFamily, scalar.prometheus, scalar.help, labels, value)
+            yield _build_metric(self._core.GaugeMetricFamily, scalar.prometheus, scalar.help, labels, value)
 
     def report(self, folder: Path) -> None:
         """Prometheus has no place for reports."""
@@ -73,13 +73,13 @@ class PrometheusTextLogger:
         """The last figures stay."""
 
 
-def _one(family: Any, name: str, text: str, labels: tuple[str, ...], value: float) -> "Metric":
+def _build_metric(family: Any, name: str, text: str, labels: tuple[str, ...], value: float) -> "Metric":
     metric: Metric = family(name, text, labels=LABELS)
     metric.add_metric(labels, value)  # type: ignore[attr-defined]
     return metric
 
 
-def from_text(argument: str, name: str) -> Logger:
+def create_logger(argument: str, name: str) -> Logger:
     """`prometheus:FILE.prom`."""
     if not argument:
         raise UsageError("prometheus needs the file to write: prometheus:FILE.prom")

@@ -10,8 +10,8 @@ from PIL import Image
 
 from perfkit.attach.logger import Logger
 from perfkit.errors import UsageError
-from perfkit.integrations.finished import figures_of, report_of
-from perfkit.integrations.libraries import library
+from perfkit.integrations.import_library import import_library
+from perfkit.integrations.run_files import find_figures, find_report
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
@@ -30,7 +30,7 @@ class TensorBoardLogger:
     """
 
     def __init__(self, target: "str | Path | SummaryWriter") -> None:
-        module = library("torch.utils.tensorboard", package="tensorboard", extra="tensorboard")
+        module = import_library("torch.utils.tensorboard", package="tensorboard", extra="tensorboard")
         self._own = isinstance(target, str | os.PathLike)
         self._writer: SummaryWriter = (
             module.SummaryWriter(str(target), flush_secs=FLUSH_S) if isinstance(target, str | os.PathLike) else target
@@ -44,13 +44,13 @@ class TensorBoardLogger:
 
     def report(self, folder: Path) -> None:
         """The figures, and where the report is. A `PerfkitError` where none was written."""
-        report = report_of(folder)
-        for name, path in figures_of(folder).items():
+        report = find_report(folder)
+        for name, path in find_figures(folder).items():
             with Image.open(path) as image:
                 self._writer.add_image(
                     f"perfkit/{name}", np.asarray(image.convert("RGB")), self._step, dataformats="HWC"
                 )
-        self._writer.add_text("perfkit/report", _link(report, str(self._writer.get_logdir())), self._step)
+        self._writer.add_text("perfkit/report", _format_link(report, str(self._writer.get_logdir())), self._step)
         self._writer.flush()
 
     def close(self) -> None:
@@ -60,7 +60,7 @@ class TensorBoardLogger:
             self._writer.flush()
 
 
-def _link(report: Path, log_dir: str) -> str:
+def _format_link(report: Path, log_dir: str) -> str:
     """Markdown. TensorBoard shows a link to a file as its text, to be copied: browsers do not follow it from a page."""
     url = report.as_uri()
     lines = [f"[{url}]({url})"]
@@ -69,7 +69,7 @@ def _link(report: Path, log_dir: str) -> str:
     return "\n\n".join((f"perfkit's {report.name}:", *lines))
 
 
-def from_text(argument: str, _: str) -> Logger:
+def create_logger(argument: str, _: str) -> Logger:
     """`tensorboard:DIR`."""
     if not argument:
         raise UsageError("tensorboard needs the folder to write to: tensorboard:DIR")

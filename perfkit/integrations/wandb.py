@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from perfkit.attach.logger import Logger
 from perfkit.errors import PerfkitError
-from perfkit.integrations.finished import figures_of, report_of
-from perfkit.integrations.libraries import library
+from perfkit.integrations.import_library import import_library
+from perfkit.integrations.run_files import find_figures, find_report
 
 if TYPE_CHECKING:
     import wandb
@@ -29,7 +29,7 @@ class WandbLogger:
     """
 
     def __init__(self, run: "wandb.Run | None" = None, **options: Any) -> None:
-        self._wandb = library("wandb", package="wandb", extra="wandb")
+        self._wandb = import_library("wandb", package="wandb", extra="wandb")
         self._given = run
         self._options = options
         self._own: wandb.Run | None = None
@@ -41,8 +41,8 @@ class WandbLogger:
 
     def report(self, folder: Path) -> None:
         """The report as HTML, its static figures as images. A `PerfkitError` as in `scalars`, or without a report."""
-        media: dict[str, Any] = {"perfkit/report": self._wandb.Html(str(report_of(folder)), inject=False)}
-        for name, path in figures_of(folder).items():
+        media: dict[str, Any] = {"perfkit/report": self._wandb.Html(str(find_report(folder)), inject=False)}
+        for name, path in find_figures(folder).items():
             media[f"perfkit/{name}"] = self._wandb.Image(str(path))
         self._log_data(media)
 
@@ -54,7 +54,7 @@ class WandbLogger:
         theirs: wandb.Run | None = self._given or self._wandb.run
         if self._own is None and theirs is not None:
             if theirs is not self._theirs:
-                self._theirs = _prepared(theirs)
+                self._theirs = _prepare_run(theirs)
             theirs.log(data, commit=False)
             return
         if self._own is None:
@@ -76,15 +76,15 @@ class WandbLogger:
         run: wandb.Run = self._wandb.init(reinit="create_new", settings=settings, **self._options)
         # `wandb.init` of a program returns the last run that is active, even one that was opened beside it.
         self._wandb.setup().remove_active_run(run)
-        return _prepared(run)
+        return _prepare_run(run)
 
 
-def _prepared(run: "wandb.Run") -> "wandb.Run":
+def _prepare_run(run: "wandb.Run") -> "wandb.Run":
     run.define_metric(STEP, hidden=True)
     run.define_metric("perfkit/*", step_metric=STEP)
     return run
 
 
-def from_text(argument: str, name: str) -> Logger:
+def create_logger(argument: str, name: str) -> Logger:
     """`wandb`, or `wandb:PROJECT`."""
     return WandbLogger(project=argument or None, name=name or None)

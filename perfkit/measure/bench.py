@@ -15,28 +15,28 @@ import torch
 
 import perfkit
 from perfkit.devices.ceiling import DeviceCeilings
-from perfkit.devices.resolve import ceilings_for
+from perfkit.devices.ceiling_lookup import resolve_ceilings
 from perfkit.files import write_bytes
-from perfkit.instruments.ncu import chip_metrics, ncu_command, refusal
+from perfkit.instruments.ncu import build_ncu_command, explain_refusal, list_chip_metrics
+from perfkit.measure.auto_params import Find, require_given_params
 from perfkit.measure.events import Event, PassStarted, RunFinished, RunStarted
-from perfkit.measure.launch.launch import launch
-from perfkit.measure.launch.ranks import COMPILE_CACHE
-from perfkit.measure.launch.table import LAUNCHERS
-from perfkit.measure.left_open import Find, found_by_nobody
+from perfkit.measure.launch.launcher_table import LAUNCHERS
+from perfkit.measure.launch.rank_processes import COMPILE_CACHE
+from perfkit.measure.launch.run_launch import launch_run
 from perfkit.measure.limits import check_limits, check_sampling
-from perfkit.measure.making import SuiteInMaking, new_suite
-from perfkit.measure.occupied import refuse_occupied
-from perfkit.measure.own_size import own_size
-from perfkit.measure.rounds import sample
+from perfkit.measure.output_dir import refuse_occupied
+from perfkit.measure.redundant_size import explain_redundant_size
+from perfkit.measure.resolve_request import resolve_request
+from perfkit.measure.rounds import measure_rounds
 from perfkit.measure.schedule import (
     BenchSchedule,
     ScheduledRun,
     Techniques,
-    bench_schedule,
+    build_schedule,
     check_launcher,
-    world_size_for,
+    choose_world_size,
 )
-from perfkit.measure.settled import settled
+from perfkit.measure.suite_writer import SuiteWriter, create_suite
 from perfkit.record import RunResult, RunStatus
 from perfkit.spec import RunSpec, format_variant_label
 from perfkit.store.layout import COUNTERS_FILE, Suite, get_counters_path, get_rank_folder, get_run_path
@@ -51,7 +51,7 @@ from perfkit.workloads.source_digests import compute_source_digests
 _NO_REFUSALS: Mapping[str, str] = {}
 
 
-def bench(
+def run_bench(
     request: BenchRequest,
     folder: Path,
     *,
@@ -60,7 +60,7 @@ def bench(
     progress: Callable[[Event], None],
     ncu: Path | None = None,
     price: Price | None = None,
-    find: Find = found_by_nobody,
+    find: Find = require_given_params,
 ) -> Suite:
     """Run every variant of `request` into `folder`, new or empty but for a lock, and return the suite.
 
@@ -68,26 +68,26 @@ def bench(
     is skipped or fails is not run again. `suite.json` is written before every run, so that a KeyboardInterrupt, which
     is raised again, loses nothing that was measured. With `ncu` (Nsight Compute's command) every variant of one rank is
     then run once more with its kernels counted; why one was not is a warning of the suite. `find` finds what techniques
-    leave open (`perfkit.measure.left_open`).
+    leave open (`perfkit.measure.auto_params`).
     """
     check_limits(request.timeout_s, request.memory_limit_bytes)
     check_sampling(request.rounds, request.precision, request.budget_s)
     check_launcher(request)
     refuse_occupied(folder)
-    request = settled(request)
-    schedule = _schedule(request)
+    request = resolve_request(request)
+    schedule = _build_schedule(request)
     with lock_folder(folder):
         sources = compute_source_digests(request.workload.name)
-        making = new_suite(schedule, folder, command=command, ceilings=ceilings, request=request, sources=sources)
-        return go_on(making, progress, ncu, price, find)
+        making = create_suite(schedule, folder, command=command, ceilings=ceilings, request=request, sources=sources)
+        return finish_session(making, progress, ncu, price, find)
 
 
-def go_on(
-    making: SuiteInMaking,
+def finish_session(
+    making: SuiteWriter,
     progress: Callable[[Event], None],
     ncu: Path | None = None,
     price: Price | None = None,
-    find: Find = found_by_nobody,
+    find: Find = require_given_params,
 ) -> Suite:
     """Do what is left of the session that is on: first runs, then rounds, then counters.
 
@@ -97,16 +97,16 @@ def go_on(
     if price is not None:
         making.update(price=price)
     try:
-        with compile_caches() as making.compile_caches:
-            return _go_on(making, progress, ncu, find)
+        with open_compile_caches() as making.compile_caches:
+            return _run_remaining(making, progress, ncu, find)
     finally:
         LAUNCHERS.load(making.request.launcher).give_back()
 
 
 @contextmanager
-def compile_caches() -> Iterator[Path | None]:
+def open_compile_caches() -> Iterator[Path | None]:
     """A folder for the variants' own caches; None where the user has named one, which is used."""
-    if _names_caches():
+    if _is_cache_named():
         yield None
     else:
         # A worker that still compiles may write while it is removed.
@@ -114,7 +114,7 @@ def compile_caches() -> Iterator[Path | None]:
             yield Path(folder)
 
 
-def _names_caches() -> bool:
+def _is_cache_named() -> bool:
     """Whether the user has named a folder other than torch's. Importing bitsandbytes enters that."""
     named = os.environ.get(COMPILE_CACHE)
     if named is None:
@@ -124,7 +124,7 @@ def _names_caches() -> bool:
     return bool(named != default_cache_dir())
 
 
-def _go_on(making: SuiteInMaking, progress: Callable[[Event], None], ncu: Path | None, find: Find) -> Suite:
+def _run_remaining(making: SuiteWriter, progress: Callable[[Event], None], ncu: Path | None, find: Find) -> Suite:
     request, refusals = making.request, _NO_REFUSALS
     if any(map(find_open_technique, request.variants)):
         found = find(request, progress)
@@ -134,18 +134,18 @@ def _go_on(making: SuiteInMaking, progress: Callable[[Event], None], ncu: Path |
         )
         request, refusals = found.request, found.refusals
         making.update_session(request=request)
-    schedule = _schedule(request, refusals)
+    schedule = _build_schedule(request, refusals)
     making.plan(schedule)
-    first = list(_first_runs(making, schedule, request))
+    first = list(_list_first_runs(making, schedule, request))
     for index, item in enumerate(first):
         making.run(item, progress, index=index, total=len(first))
-    sample(making, schedule, request, progress)
+    measure_rounds(making, schedule, request, progress)
     if ncu is not None:
-        _count(making, [item.spec for item in schedule.runs], ncu, progress)
+        _collect_counters(making, [item.spec for item in schedule.runs], ncu, progress)
     return making.suite
 
 
-def _first_runs(making: SuiteInMaking, schedule: BenchSchedule, request: BenchRequest) -> Iterator[ScheduledRun]:
+def _list_first_runs(making: SuiteWriter, schedule: BenchSchedule, request: BenchRequest) -> Iterator[ScheduledRun]:
     """Those that are missing, all of one repeat.
 
     Where times of first runs count, a baseline that has had its own is run again beside them, without instruments: the
@@ -161,46 +161,50 @@ def _first_runs(making: SuiteInMaking, schedule: BenchSchedule, request: BenchRe
         yield ScheduledRun(run.spec, repeat, run.skip)
 
 
-def _schedule(request: BenchRequest, refusals: Mapping[str, str] = _NO_REFUSALS) -> BenchSchedule:
+def _build_schedule(request: BenchRequest, refusals: Mapping[str, str] = _NO_REFUSALS) -> BenchSchedule:
     """The runs of a suite, in which sizes that the workload has anyway are skipped, and what `refusals` has by name."""
 
     def refusal(techniques: Techniques, device: str, dtype: str) -> str:
         known = refusals.get(format_variant_label(techniques))
-        return known or refusal_of(techniques, device, dtype) or own_size(request, techniques)
+        return known or find_refusal(techniques, device, dtype) or explain_redundant_size(request, techniques)
 
-    return bench_schedule(request, ranks_needed, refusal)
+    return build_schedule(request, compute_needed_ranks, refusal)
 
 
-def first_run(request: BenchRequest, techniques: Techniques) -> ScheduledRun:
+def schedule_first_run(request: BenchRequest, techniques: Techniques) -> ScheduledRun:
     """The first run of one combination of techniques; of several numbers of ranks on the most, which need the most."""
-    schedule = bench_schedule(msgspec.structs.replace(request, variants=(techniques,)), ranks_needed, refusal_of)
+    schedule = build_schedule(
+        msgspec.structs.replace(request, variants=(techniques,)), compute_needed_ranks, find_refusal
+    )
     return next(run for run in reversed(schedule.runs) if run.spec.techniques == techniques)
 
 
-def _count(making: SuiteInMaking, specs: list[RunSpec], ncu: Path, progress: Callable[[Event], None]) -> None:
+def _collect_counters(making: SuiteWriter, specs: list[RunSpec], ncu: Path, progress: Callable[[Event], None]) -> None:
     """Run each variant that ended well under Nsight Compute; its counts go beside the first run's trace."""
-    wanted = [spec for spec in specs if spec.variant not in making.ended and not _counts(making, spec).is_file()]
-    of_chip = chip_metrics(ncu) if wanted else ()
+    wanted = [
+        spec for spec in specs if spec.variant not in making.ended and not _locate_counters(making, spec).is_file()
+    ]
+    of_chip = list_chip_metrics(ncu) if wanted else ()
     for index, spec in enumerate(wanted):
         label = f"{spec.variant} (counters)"
         progress(RunStarted(index, len(wanted), label, 0))
-        run, reason = _count_one(spec, making, partial(ncu_command, ncu, more=of_chip), progress)
+        run, reason = _collect_variant_counters(spec, making, partial(build_ncu_command, ncu, more=of_chip), progress)
         progress(RunFinished(index, len(wanted), label, 0, run.status, reason, run.seconds))
         if reason:
             told = (*making.suite.warnings, f"{spec.variant}: no counters: {reason}")
             making.update(warnings=tuple(dict.fromkeys(told)))  # it is tried again whenever the suite goes on
 
 
-def _counts(making: SuiteInMaking, spec: RunSpec) -> Path:
+def _locate_counters(making: SuiteWriter, spec: RunSpec) -> Path:
     """Where the counts of a variant go: beside its first run's trace."""
     first = making.first_repeat(spec.variant)
     assert first is not None, "a variant that has not ended has been run"
     return get_rank_folder(making.folder / get_run_path(spec.variant, first), 0) / COUNTERS_FILE
 
 
-def _count_one(
+def _collect_variant_counters(
     spec: RunSpec,
-    making: SuiteInMaking,
+    making: SuiteWriter,
     counting: Callable[[Path], tuple[str, ...]],
     progress: Callable[[Event], None],
 ) -> tuple[RunResult, str]:
@@ -215,21 +219,21 @@ def _count_one(
     schedule = msgspec.structs.replace(spec.schedule, timed=1, energy_s=0.0)
     alone = msgspec.structs.replace(spec.launch, launcher="process")  # ncu starts the rank itself
     once = msgspec.structs.replace(spec, passes=("counters",), schedule=schedule, launch=alone)
-    run = launch(once, own, lambda name: progress(PassStarted(name)), under=counting(export))
-    reason = refusal(export)
+    run = launch_run(once, own, lambda name: progress(PassStarted(name)), under=counting(export))
+    reason = explain_refusal(export)
     if run.status != RunStatus.OK and (not reason or not export.is_file()):
         reason = f"{run.status}: {run.reason}"
     if not reason:
-        write_bytes(_counts(making, spec), export.read_bytes())
+        write_bytes(_locate_counters(making, spec), export.read_bytes())
     return run, reason
 
 
-def ranks_needed(techniques: Techniques) -> RankRequirement:
+def compute_needed_ranks(techniques: Techniques) -> RankRequirement:
     """The ranks that a combination of techniques needs."""
     return rank_sharing.count_needed_ranks(compose_techniques(techniques))
 
 
-def refusal_of(techniques: Techniques, device: str, dtype: str) -> str:
+def find_refusal(techniques: Techniques, device: str, dtype: str) -> str:
     """Why a combination of techniques cannot act, as far as is known before a process is started; empty if it may.
 
     On a GPU a process of their own is asked what the device lacks: this one must not take memory there.
@@ -237,12 +241,12 @@ def refusal_of(techniques: Techniques, device: str, dtype: str) -> str:
     composed = compose_techniques(techniques)
     try:
         lacking = [explain_inability(each, torch.device(device)) for each in composed if device == "cpu"]
-    except Exception:  # noqa: BLE001 - as in `dtype_refusal`
+    except Exception:  # noqa: BLE001 - as in `find_dtype_refusal`
         return ""
-    return next(filter(None, lacking), "") or dtype_refusal(techniques, device, dtype)
+    return next(filter(None, lacking), "") or find_dtype_refusal(techniques, device, dtype)
 
 
-def dtype_refusal(techniques: Techniques, device: str, dtype: str) -> str:
+def find_dtype_refusal(techniques: Techniques, device: str, dtype: str) -> str:
     """Why a combination of techniques does not run in a dtype on a kind of device; empty if it does."""
     composed = compose_techniques(techniques)
     try:
@@ -251,17 +255,17 @@ def dtype_refusal(techniques: Techniques, device: str, dtype: str) -> str:
         return ""
 
 
-def default_folder(workload: str) -> Path:
+def name_default_folder(workload: str) -> Path:
     """`runs/TIME-WORKLOAD`."""
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", workload).strip("-")[:60]
     return Path("runs") / f"{datetime.now():%Y-%m-%d-%H%M%S}-{name}"
 
 
-def ceilings_of(
+def resolve_request_ceilings(
     request: BenchRequest, device_name: str, *, calibrate: bool, progress: Callable[[str], None] = lambda _: None
 ) -> DeviceCeilings:
     """What the device can at most do, with every number of threads that the runs of `request` will use."""
-    runs = bench_schedule(request, ranks_needed, refusal_of).runs
+    runs = build_schedule(request, compute_needed_ranks, find_refusal).runs
     threads = sorted({run.spec.launch.threads for run in runs if run.spec.launch.threads is not None and not run.skip})
     launches = [run.spec.launch for run in runs if not run.skip]
     # What was measured between ranks of one machine says nothing of the network between several.
@@ -269,15 +273,15 @@ def ceilings_of(
     if request.device != "cpu":  # links are measured with a GPU a rank, on GPUs that this process sees
         ranks = {size for size in ranks if size <= request.device_count}
         calibrate = calibrate and request.device_count > 0
-    return ceilings_for(
+    return resolve_ceilings(
         request.device, device_name, threads, calibrate=calibrate, progress=progress, ranks=sorted(ranks)
     )
 
 
-def standing_refusal(request: BenchRequest, technique: Technique) -> str:
+def find_technique_refusal(request: BenchRequest, technique: Technique) -> str:
     """Why a technique cannot act here, whatever goes with it; empty if it can, as far as is known before it is run."""
-    _, lacking = world_size_for(request, rank_sharing.count_needed_ranks((technique,)))
+    _, lacking = choose_world_size(request, rank_sharing.count_needed_ranks((technique,)))
     try:
         return lacking or explain_inability(technique, torch.device(request.device)) or ""
-    except Exception:  # noqa: BLE001 - as in `refusal_of`
+    except Exception:  # noqa: BLE001 - as in `find_refusal`
         return ""

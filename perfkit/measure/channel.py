@@ -1,4 +1,4 @@
-"""What a worker process says to its parent and hears from it, kept apart from what the user's program prints.
+"""Channels between a worker process and its parent, kept apart from what the user's program prints.
 
 Imports nothing but the standard library: it is used before limits are set and torch is imported.
 """
@@ -18,7 +18,7 @@ def end_with_parent() -> None:
         ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
 
 
-def progress_channel(log: Path) -> Callable[[str], None]:
+def open_progress_channel(log: Path) -> Callable[[str], None]:
     """Keep standard output for progress and send everything that is printed from now on to the log.
 
     It is open until this process ends, also where nobody keeps the function: the parent takes the one for the other.
@@ -31,7 +31,7 @@ def progress_channel(log: Path) -> Callable[[str], None]:
     return lambda text: print(text, file=channel)
 
 
-def command_channel() -> Iterator[str]:
+def open_command_channel() -> Iterator[str]:
     """Keep standard input for the parent's commands, a line each; the program's own input is empty from now on.
 
     The iterator waits for the next line, and ends when the parent has gone.

@@ -7,14 +7,14 @@ from typing import Protocol
 import torch
 
 from perfkit.errors import UsageError
-from perfkit.instruments.tensors import address_of
+from perfkit.instruments.tensors import get_address
 from perfkit.workloads.workload import Batch, Workload, count_samples, join_batches, split_batch
 
 POOL_BATCHES = 16
 POOL_BYTES = 256 * 2**20
 
 
-class Steps(Protocol):
+class StepBatches(Protocol):
     """The batches of each step."""
 
     def step(self, index: int, microbatches: int) -> Iterable[Batch]:
@@ -22,7 +22,7 @@ class Steps(Protocol):
         ...
 
 
-class Source(Steps, Protocol):
+class BatchSource(StepBatches, Protocol):
     """Where batches come from: made before the first step (`BatchPool`) or in every one (`LoadedBatches`)."""
 
     @property
@@ -55,7 +55,7 @@ class Microbatches:
         return self.made()
 
 
-def microbatches(batches: Steps, index: int, accumulation: int, parts: int) -> Microbatches:
+def make_microbatches(batches: StepBatches, index: int, accumulation: int, parts: int) -> Microbatches:
     """Those of optimizer step `index`: of so many batches, each in so many parts."""
 
     def made() -> Iterator[Batch]:
@@ -84,10 +84,13 @@ class BatchPool:
         pinned: bool,
         most: int = POOL_BATCHES,
     ) -> None:
-        first = _make(workload, seed, ranks, 0, dtype, pinned)
+        first = _make_batch(workload, seed, ranks, 0, dtype, pinned)
         size = sum(tensor.nbytes for tensor in first.values()) // len(ranks)  # as many as with one rank each
         count = max(1, min(most, POOL_BYTES // max(1, size)))
-        self._batches = [first, *(_make(workload, seed, ranks, index, dtype, pinned) for index in range(1, count))]
+        self._batches = [
+            first,
+            *(_make_batch(workload, seed, ranks, index, dtype, pinned) for index in range(1, count)),
+        ]
 
     @property
     def nbytes(self) -> int:
@@ -96,7 +99,7 @@ class BatchPool:
 
     def addresses(self) -> frozenset[int]:
         """Where the storages of all batches begin."""
-        return frozenset(address_of(tensor.untyped_storage()) for batch in self._batches for tensor in batch.values())
+        return frozenset(get_address(tensor.untyped_storage()) for batch in self._batches for tensor in batch.values())
 
     def step(self, index: int, microbatches: int) -> list[Batch]:
         """The microbatches of optimizer step `index`."""
@@ -110,25 +113,27 @@ class BatchPool:
         """As above."""
 
 
-def _make(workload: Workload, seed: int, ranks: Sequence[int], index: int, dtype: torch.dtype, pinned: bool) -> Batch:
+def _make_batch(
+    workload: Workload, seed: int, ranks: Sequence[int], index: int, dtype: torch.dtype, pinned: bool
+) -> Batch:
     make, made_by = workload.make_batch, f"make_batch of {workload.name}"
     assert make is not None
-    batches = (make(torch.Generator().manual_seed(data_seed(seed, rank, index))) for rank in ranks)
-    cast = in_dtype(join_batches([checked(batch, made_by) for batch in batches]), dtype)
+    batches = (make(torch.Generator().manual_seed(compute_data_seed(seed, rank, index))) for rank in ranks)
+    cast = cast_batch(join_batches([check_batch(batch, made_by) for batch in batches]), dtype)
     return {name: tensor.pin_memory() for name, tensor in cast.items()} if pinned else cast
 
 
-def data_seed(seed: int, rank: int, index: int) -> int:
+def compute_data_seed(seed: int, rank: int, index: int) -> int:
     """Distinct for every (seed, rank, index): ranks and indices stay far below the factors."""
     return (seed * 4096 + rank) * 65536 + index
 
 
-def in_dtype(batch: Batch, dtype: torch.dtype) -> Batch:
+def cast_batch(batch: Batch, dtype: torch.dtype) -> Batch:
     """The batch with what is floating in the parameters' dtype."""
     return {name: tensor.to(dtype) if tensor.is_floating_point() else tensor for name, tensor in batch.items()}
 
 
-def checked(batch: object, made_by: str) -> Batch:
+def check_batch(batch: object, made_by: str) -> Batch:
     """The batch; a `UsageError` for what is no dict of tensors: user code made it."""
     example = 'such as {"x": x, "y": y}'
     if not isinstance(batch, dict):
@@ -140,7 +145,7 @@ def checked(batch: object, made_by: str) -> Batch:
     return batch
 
 
-def batch_facts(batch: Batch) -> dict[str, float]:
+def collect_batch_facts(batch: Batch) -> dict[str, float]:
     """`batch_size`, the samples of a batch, and `sequence_length`, the second dimension of its tables of integers.
 
     Each is left out where the tensors do not agree on one.

@@ -1,4 +1,4 @@
-"""What a bench tells while it runs."""
+"""Events that a bench reports while it runs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -20,7 +20,7 @@ from torch.distributed import ProcessGroupGloo
 from perfkit.measure.launch.network import GLOO_INTERFACES
 
 
-class _OneWorker(ProcessGroupGloo):
+class _SingleWorkerGloo(ProcessGroupGloo):
     def __init__(self, store: Store, rank: int, size: int, timeout: timedelta) -> None:
         gloo: Any = ProcessGroupGloo  # whose stub has other names
         options = gloo._Options()
@@ -32,13 +32,13 @@ class _OneWorker(ProcessGroupGloo):
         super().__init__(store, rank, size, options)
 
 
-def one_gloo_worker() -> None:
+def limit_gloo_workers() -> None:
     """From now on all Gloo groups of this process have one worker. torch takes options for every backend but this."""
     create = c10d._new_process_group_helper
 
     def with_one_worker(*args: Any, **options: Any) -> Any:
         # Only meanwhile: later on torch takes the class for what groups are instances of, and they lose a subclass.
-        with patch.object(c10d, "ProcessGroupGloo", _OneWorker):
+        with patch.object(c10d, "ProcessGroupGloo", _SingleWorkerGloo):
             return create(*args, **options)
 
     c10d._new_process_group_helper = with_one_worker

@@ -13,13 +13,13 @@ import torch
 from torch._C._distributed_c10d import Store
 
 from perfkit.devices.nvml import MIG
-from perfkit.devices.visible import lacking
+from perfkit.devices.visible_gpus import explain_missing_gpus
 from perfkit.techniques.state import World
 
 _KEY = "perfkit/gpu"
 
 
-def gpu_index(local_rank: int, local_ranks: int, visible: int, *, shared: bool = False) -> int | None:
+def choose_gpu_index(local_rank: int, local_ranks: int, visible: int, *, shared: bool = False) -> int | None:
     """CUDA's number of the GPU that a rank takes; None where it sees none."""
     if not visible:
         return None
@@ -28,7 +28,7 @@ def gpu_index(local_rank: int, local_ranks: int, visible: int, *, shared: bool =
     return local_rank % visible if shared else 0
 
 
-def gpu_identity(index: int | None) -> str:
+def read_gpu_identity(index: int | None) -> str:
     """The UUID of a visible GPU or MIG instance; empty for none."""
     if index is None:
         return ""
@@ -44,7 +44,7 @@ def exchange_identities(store: Store, world: World, identity: str) -> list[str]:
     return [store.get(f"{_KEY}/{rank}").decode() for rank in range(world.size)]
 
 
-def gpu_conflict(identities: Sequence[str], local_ranks: int, visible: int, *, shared: bool = False) -> str:
+def find_gpu_conflict(identities: Sequence[str], local_ranks: int, visible: int, *, shared: bool = False) -> str:
     """Why ranks with these GPUs cannot run, the same on every rank; empty if each has a GPU of its own.
 
     `visible` is how many GPUs this rank sees, of a machine with `local_ranks` ranks.
@@ -53,13 +53,13 @@ def gpu_conflict(identities: Sequence[str], local_ranks: int, visible: int, *, s
     for rank, identity in enumerate(identities):
         ranks[identity].append(rank)
     if without := ranks.pop("", []):
-        return f"{_named(without)} of {len(identities)} {'see' if len(without) > 1 else 'sees'} no GPU"
+        return f"{_format_ranks(without)} of {len(identities)} {'see' if len(without) > 1 else 'sees'} no GPU"
     for identity, same in ranks.items():
         if len(same) > 1 and not shared:
-            few = lacking(local_ranks, visible)
-            return f"{few}{': ' if few else ''}{_named(same)} would share the GPU {identity}"
+            few = explain_missing_gpus(local_ranks, visible)
+            return f"{few}{': ' if few else ''}{_format_ranks(same)} would share the GPU {identity}"
     return ""
 
 
-def _named(ranks: Sequence[int]) -> str:
+def _format_ranks(ranks: Sequence[int]) -> str:
     return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"

@@ -12,7 +12,7 @@ from perfkit.files import read_json
 from perfkit.measure.events import Event
 from perfkit.measure.limits import MARGIN
 from perfkit.measure.schedule import ScheduledRun, Techniques
-from perfkit.measure.trial import lacked_memory, shortened, tried
+from perfkit.measure.trial import is_out_of_memory, run_trial, shorten_run
 from perfkit.record import Measurement, RankRecord, RunResult, RunStatus
 from perfkit.spec import RunSpec, TechniqueSpec, format_variant_label
 from perfkit.store.layout import RECORD_FILE, BatchSearch, BatchTrial
@@ -25,7 +25,7 @@ _RESOLUTION = 1 / 16
 Launch = Callable[[RunSpec, int], tuple[RunResult, list[RankRecord]]]  # a run, as the trial of this number
 
 
-def largest_fitting(fits: Callable[[int], bool | None], first: int, most: int, step: int | None = None) -> int:
+def find_largest_fitting(fits: Callable[[int], bool | None], first: int, most: int, step: int | None = None) -> int:
     """The largest size up to `most` that fits, found from `first` on; 0 where none does.
 
     Sizes go up, or down, by `step`, which doubles each time; without one `first` itself is doubled, or halved. Then
@@ -44,12 +44,12 @@ def largest_fitting(fits: Callable[[int], bool | None], first: int, most: int, s
     return low
 
 
-def resolution(size: int) -> int:
+def compute_resolution(size: int) -> int:
     """How far sizes of about this one may be apart that are not told apart."""
     return max(1, int(size * _RESOLUTION))
 
 
-def sized(techniques: Techniques, size: int) -> Techniques:
+def set_batch_size(techniques: Techniques, size: int) -> Techniques:
     """The same with this size of the batch."""
     batch = TechniqueSpec(name=Batch.name, params={"size": size})
     if all(technique.name != Batch.name for technique in techniques):
@@ -57,7 +57,7 @@ def sized(techniques: Techniques, size: int) -> Techniques:
     return tuple(batch if technique.name == Batch.name else technique for technique in techniques)
 
 
-def with_largest_batch(
+def find_largest_batch(
     techniques: Techniques,
     most: int,
     *,
@@ -79,10 +79,10 @@ def with_largest_batch(
             told apart.
         progress: is told of every trial.
     """
-    search = _Search(techniques, scheduled, partial(_launched, progress=progress))
-    step = None if predicted is None else resolution(predicted)
-    size = largest_fitting(search.try_size, predicted or first, most, step)
-    found = sized(techniques, size or search.trials[-1].size)
+    search = _SizeSearch(techniques, scheduled, partial(_launch_trial, progress=progress))
+    step = None if predicted is None else compute_resolution(predicted)
+    size = find_largest_fitting(search.try_size, predicted or first, most, step)
+    found = set_batch_size(techniques, size or search.trials[-1].size)
     return found, BatchSearch(
         asked=format_variant_label(techniques),
         found=format_variant_label(found) if size else None,
@@ -95,7 +95,7 @@ def with_largest_batch(
 
 
 @dataclass
-class _Search:
+class _SizeSearch:
     """Trials of one variant. `limit_bytes` is what a rank may take, None until a GPU has told."""
 
     techniques: Techniques
@@ -107,10 +107,10 @@ class _Search:
 
     def try_size(self, size: int) -> bool | None:
         """Whether a few steps of this size leave the margin free; None where they end for another reason."""
-        item = self.scheduled(sized(self.techniques, size))
+        item = self.scheduled(set_batch_size(self.techniques, size))
         if item.skip:
             return self._record_trial(BatchTrial(size=size, fits=None, reason=item.skip))
-        spec = self._limit_memory(shortened(item.spec))
+        spec = self._limit_memory(shorten_run(item.spec))
         if spec.launch.device == "cpu" and spec.launch.memory_limit_bytes is None:
             # Nothing stops a process that takes more: what would is not begun. Much of one peak may be the model;
             # with another, of half the batch, what a sample takes is known.
@@ -145,7 +145,7 @@ class _Search:
     def _judge_trial(self, size: int, run: RunResult, records: list[RankRecord]) -> BatchTrial:
         seconds = run.seconds
         if run.status != RunStatus.OK:
-            fits = False if lacked_memory(run) else None
+            fits = False if is_out_of_memory(run) else None
             return BatchTrial(size=size, fits=fits, seconds=seconds, reason=f"{run.status}: {run.reason}")
         memory = [record.memory for record in records if record.memory is not None]
         on_device = records[0].environment is not None and records[0].environment.device != "cpu"
@@ -184,11 +184,13 @@ class _Search:
         return trial.fits
 
 
-def _launched(spec: RunSpec, number: int, *, progress: Callable[[Event], None]) -> tuple[RunResult, list[RankRecord]]:
-    run, records = tried(spec, number, progress, _record)
+def _launch_trial(
+    spec: RunSpec, number: int, *, progress: Callable[[Event], None]
+) -> tuple[RunResult, list[RankRecord]]:
+    run, records = run_trial(spec, number, progress, _read_record)
     return run, [record for record in records if record is not None]
 
 
-def _record(rank: Path) -> RankRecord | None:
+def _read_record(rank: Path) -> RankRecord | None:
     path = rank / RECORD_FILE
     return read_json(path, RankRecord) if path.is_file() else None

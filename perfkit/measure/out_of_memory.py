@@ -1,22 +1,22 @@
-"""What was alive when a run ran out of memory: the step that failed is run once more under the recorder."""
+"""Records what was alive when a run ran out of memory: the step that failed is run once more under the recorder."""
 
 import gc
 from dataclasses import replace
 
 from perfkit.allocations import FailedRequest
-from perfkit.instruments.failure import status_of
-from perfkit.instruments.memory.failed import failed_request
-from perfkit.instruments.memory.record import record_failing_step
-from perfkit.instruments.process_memory import peak_rss_during
-from perfkit.instruments.tensors import known_blocks
-from perfkit.instruments.trained import trained_of
-from perfkit.measure.session import Session, keep_peak
+from perfkit.instruments.failure_status import classify_error
+from perfkit.instruments.memory.failed_request import parse_failed_request
+from perfkit.instruments.memory.memory_recording import record_failing_step
+from perfkit.instruments.process_memory import measure_peak_rss
+from perfkit.instruments.tensors import list_known_blocks
+from perfkit.instruments.trained_models import get_trained_models
+from perfkit.measure.session import TrainingSession, keep_peak
 from perfkit.record import RunStatus
 from perfkit.store.layout import MEMORY_FILE
 from perfkit.store.memory_file import write_allocations
 
 
-def record_failure(session: Session, request: FailedRequest) -> None:
+def record_failure(session: TrainingSession, request: FailedRequest) -> None:
     """Write what filled the memory when `request` failed in the step that `session` was in.
 
     To be called when the exception is gone and with it all that its frames held. With several ranks, where no step
@@ -32,12 +32,12 @@ def record_failure(session: Session, request: FailedRequest) -> None:
             return
         session.step(index)
 
-    with peak_rss_during() as resident:
+    with measure_peak_rss() as resident:
         recorded = record_failing_step(
             again,
-            trained_of(state),
-            blocks=lambda: known_blocks(state),
-            failure=_failure,
+            get_trained_models(state),
+            blocks=lambda: list_known_blocks(state),
+            failure=_parse_failure,
             harness=session.data.addresses(),
         )
     if recorded.failed is None:
@@ -46,5 +46,5 @@ def record_failure(session: Session, request: FailedRequest) -> None:
     keep_peak(session, resident)
 
 
-def _failure(error: BaseException) -> FailedRequest | None:
-    return failed_request(error) if status_of(error) == RunStatus.OUT_OF_MEMORY else None
+def _parse_failure(error: BaseException) -> FailedRequest | None:
+    return parse_failed_request(error) if classify_error(error) == RunStatus.OUT_OF_MEMORY else None

@@ -8,37 +8,37 @@ import torch
 
 from perfkit.cost.fp32_products import group_by_compute_dtype
 from perfkit.cost.live_flops import count_flops
-from perfkit.instruments.blocks import block_facts
-from perfkit.instruments.clock import step_times
-from perfkit.instruments.compiling import holds_compiled
-from perfkit.instruments.energy import EnergyWindow, no_counter, unknown
-from perfkit.instruments.exchanged import ExchangedBytes
-from perfkit.instruments.expert_loads import expert_loads
-from perfkit.instruments.layout import convolution_layouts
-from perfkit.instruments.memory.allocator import unreported
-from perfkit.instruments.memory.history import allocator_history
-from perfkit.instruments.memory.record import recorded
-from perfkit.instruments.own_steps import own_step_facts
-from perfkit.instruments.peaks import memory_peaks
-from perfkit.instruments.process_memory import peak_rss_during
-from perfkit.instruments.random_numbers import random_updates
-from perfkit.instruments.recording import drive
-from perfkit.instruments.saved import REPLAYED, saved_tensor_bytes
-from perfkit.instruments.sensors import read_samples, sampling
-from perfkit.instruments.teacher import teacher_facts
+from perfkit.instruments.block_facts import collect_block_facts
+from perfkit.instruments.clock import get_step_times
+from perfkit.instruments.compile_exclusion import has_compiled_modules
+from perfkit.instruments.convolution_layout import count_convolution_layouts
+from perfkit.instruments.energy import EnergyWindow, explain_missing_counter, make_unknown_energy
+from perfkit.instruments.exchanged_bytes import ExchangedBytes
+from perfkit.instruments.expert_loads import measure_expert_loads
+from perfkit.instruments.memory.allocator_access import explain_unreported
+from perfkit.instruments.memory.allocator_history import record_allocator_history
+from perfkit.instruments.memory.memory_recording import record_memory
+from perfkit.instruments.memory_peaks import read_memory_peaks
+from perfkit.instruments.own_step_facts import collect_own_step_facts
+from perfkit.instruments.process_memory import measure_peak_rss
+from perfkit.instruments.random_numbers import watch_random_updates
+from perfkit.instruments.recording import drive_recording
+from perfkit.instruments.saved_tensors import REPLAYED, measure_saved_bytes
+from perfkit.instruments.sensors import read_samples, sample_sensors
+from perfkit.instruments.teacher_facts import measure_teacher_facts
 from perfkit.instruments.tensors import (
-    category_bytes,
-    known_blocks,
-    parameter_facts,
-    product_settings,
-    trainable_bytes,
+    collect_parameter_facts,
+    list_known_blocks,
+    read_product_settings,
+    sum_category_bytes,
+    sum_trainable_bytes,
 )
-from perfkit.instruments.trained import trained_of
+from perfkit.instruments.trained_models import get_trained_models
 from perfkit.instruments.warmup import warm_up
-from perfkit.instruments.zero_weights import zero_weight_share
-from perfkit.measure.loading import LoadedBatches
-from perfkit.measure.session import Session, keep_moment, keep_peak, mean_losses
-from perfkit.measure.step import counted_backward_passes, train_step
+from perfkit.instruments.zero_weights import measure_zero_weight_share
+from perfkit.measure.loaded_batches import LoadedBatches
+from perfkit.measure.session import TrainingSession, compute_mean_losses, keep_moment, keep_peak
+from perfkit.measure.train_step import count_backward_passes, train_step
 from perfkit.record import Flops, Measurement, Quantity, QuantityOrigin, Unknown
 from perfkit.store.layout import HISTORY_FILE, MEMORY_FILE
 from perfkit.store.memory_file import write_allocations
@@ -48,7 +48,7 @@ from perfkit.workloads.workload import move_to_device
 ENERGY_REMEDY = "perfkit bench --energy"
 
 
-def warm_up_pass(session: Session) -> None:
+def run_warm_up_pass(session: TrainingSession) -> None:
     """Steps until steady, kept apart from the samples; at least those that are unlike all others."""
     schedule, first = session.spec.schedule, session.state.settles_after
     least, most = max(schedule.warmup, first), max(schedule.max_warmup, first)
@@ -57,7 +57,7 @@ def warm_up_pass(session: Session) -> None:
     keep_moment(session, "at_warm")
 
 
-def timed_pass(session: Session) -> None:
+def run_timed_pass(session: TrainingSession) -> None:
     """The timed steps: nothing on but the clock, and on a GPU the sensors, which another process reads.
 
     What techniques counted and what torch.compile did until here is read afterwards. The energy is that of these steps
@@ -70,14 +70,18 @@ def timed_pass(session: Session) -> None:
     readings = recorder.folder / "sensors.jsonl"
     counters = dict(state.counters)
     waited_s = session.data.waited_s if isinstance(session.data, LoadedBatches) else 0.0
-    with sampling(session.sensors.uuid, readings) if session.sensors else nullcontext():
+    with sample_sensors(session.sensors.uuid, readings) if session.sensors else nullcontext():
         window = EnergyWindow(session.sensors.energy_joules) if session.sensors else None
         samples = session.clock.time_steps(session.step, session.next_step, count)
-        energy = window.close(count, ENERGY_REMEDY) if window else unknown(no_counter(state.device, None))
+        energy = (
+            window.close(count, ENERGY_REMEDY)
+            if window
+            else make_unknown_energy(explain_missing_counter(state.device, None))
+        )
     recorder.update(
         samples=samples,
-        memory=memory_peaks(state.device, session.sensors, "over the timed steps"),
-        losses=mean_losses(session.losses, session.state.world),
+        memory=read_memory_peaks(state.device, session.sensors, "over the timed steps"),
+        losses=compute_mean_losses(session.losses, session.state.world),
         device_samples=read_samples(readings),
         energy=energy.step,
         power=energy.power,
@@ -105,20 +109,20 @@ def timed_pass(session: Session) -> None:
     )
 
 
-def energy_pass(session: Session) -> None:
+def run_energy_pass(session: TrainingSession) -> None:
     """Steps for `schedule.energy_s` seconds, with nothing on but the energy counter.
 
     They are no samples of the step time, of which every variant has as many. All ranks run as many of them, and begin
     together once each one's counter has settled.
     """
     state, recorder = session.state, session.recorder
-    sensors, lacking = session.sensors, no_counter(state.device, session.sensors)
+    sensors, lacking = session.sensors, explain_missing_counter(state.device, session.sensors)
     if not session.agree(not lacking):
-        energy = unknown(lacking or "another rank's energy cannot be read")
+        energy = make_unknown_energy(lacking or "another rank's energy cannot be read")
         recorder.update(energy=energy.step, power=energy.power)
         return
     assert sensors is not None
-    asked = math.ceil(session.spec.schedule.energy_s / median(step_times(recorder.record.samples)))
+    asked = math.ceil(session.spec.schedule.energy_s / median(get_step_times(recorder.record.samples)))
     count = session.round_to_cycles(session.reduce_max(asked))
     torch.cuda.synchronize(state.device)
     window = EnergyWindow(sensors.energy_joules, settle=True)
@@ -131,29 +135,29 @@ def energy_pass(session: Session) -> None:
     recorder.update(energy=energy.step, power=energy.power)
 
 
-def memory_pass(session: Session) -> None:
+def run_memory_pass(session: TrainingSession) -> None:
     """The process's largest size in a step, then the allocations of a few, with what each block is for."""
     state, folder = session.state, session.recorder.folder
     keep_moment(session, "at_memory")
-    with peak_rss_during() as resident:  # before the recorder, which takes memory too
+    with measure_peak_rss() as resident:  # before the recorder, which takes memory too
         for _ in range(state.cycle):
             session.step(session.next_step)
     keep_peak(session, resident)
-    reason = unreported(state.device)
+    reason = explain_unreported(state.device)
     if reason is not None:
         session.recorder.warn(f"no memory was recorded: {reason}")
         return
-    recording = recorded(
+    recording = record_memory(
         session.round_to_cycles(session.spec.schedule.memory),
-        trained_of(state),
-        blocks=lambda: known_blocks(state),
+        get_trained_models(state),
+        blocks=lambda: list_known_blocks(state),
         harness=session.data.addresses(),
-        history=allocator_history(folder / HISTORY_FILE, state.device, tell=session.recorder.warn),
+        history=record_allocator_history(folder / HISTORY_FILE, state.device, tell=session.recorder.warn),
     )
-    write_allocations(folder / MEMORY_FILE, drive(recording, session.step, session.next_step))
+    write_allocations(folder / MEMORY_FILE, drive_recording(recording, session.step, session.next_step))
 
 
-def evidence_pass(session: Session) -> None:
+def run_evidence_pass(session: TrainingSession) -> None:
     """The techniques' claims, the facts that they are checked against, and the FLOPs of a step as run."""
     state = session.state
     # First: what cannot be measured leaves them undecided, and not out.
@@ -161,35 +165,35 @@ def evidence_pass(session: Session) -> None:
         claims=tuple(claim for technique in session.techniques for claim in technique.claims(state))
     )
     batch = move_to_device(next(iter(session.batches(session.next_step))), state.device)
-    session.recorder.update(experts=expert_loads(state, batch))
-    compiled = _model_is_compiled(session)
-    with convolution_layouts(state.model) as layouts:
+    session.recorder.update(experts=measure_expert_loads(state, batch))
+    compiled = _is_model_compiled(session)
+    with count_convolution_layouts(state.model) as layouts:
         if state.workload.step is not None:
-            own = own_step_facts(state, batch)
+            own = collect_own_step_facts(state, batch)
             saved = own.get("saved_tensor_bytes")
         else:
             own = {}
-            saved = saved_tensor_bytes(lambda: state.loss(batch), state.device)
+            saved = measure_saved_bytes(lambda: state.loss(batch), state.device)
     if not compiled:  # what is called within compiled code is not seen
-        session.recorder.add_facts(block_facts(state, batch, session.reference_saved))
+        session.recorder.add_facts(collect_block_facts(state, batch, session.reference_saved))
     elif not own:
         state.backward(state.loss(batch))
-    teacher = teacher_facts(state, batch)
-    blocks = known_blocks(state)
+    teacher = measure_teacher_facts(state, batch)
+    blocks = list_known_blocks(state)
     state.zero_grad()
     facts = {
-        "parameter_bytes": float(category_bytes(blocks, "parameter")) - teacher.get("teacher_bytes", 0.0),
-        "trainable_parameter_bytes": float(trainable_bytes(state.model)),
-        "gradient_bytes": float(category_bytes(blocks, "gradient")),
-        "optimizer_state_bytes": float(category_bytes(blocks, "optimizer state")),
-        **parameter_facts([state.model]),
+        "parameter_bytes": float(sum_category_bytes(blocks, "parameter")) - teacher.get("teacher_bytes", 0.0),
+        "trainable_parameter_bytes": float(sum_trainable_bytes(state.model)),
+        "gradient_bytes": float(sum_category_bytes(blocks, "gradient")),
+        "optimizer_state_bytes": float(sum_category_bytes(blocks, "optimizer state")),
+        **collect_parameter_facts([state.model]),
         **own,
         **layouts,
         **teacher,
     }
     if isinstance(session.data, LoadedBatches):
         facts |= session.data.collect_facts(state.non_blocking) | session.data.count_batch_calls()
-    zeros = zero_weight_share(state.model)
+    zeros = measure_zero_weight_share(state.model)
     if zeros is not None:
         facts["zero_weight_share"] = zeros
     if saved is None:
@@ -199,17 +203,17 @@ def evidence_pass(session: Session) -> None:
     _count_step(session)
 
 
-def _model_is_compiled(session: Session) -> bool:
+def _is_model_compiled(session: TrainingSession) -> bool:
     """Whether there are graphs and they are the model's: of modules, or of what the workload's own code compiles.
 
     Those of a technique that compiles something else, as an optimizer's update, hide none of its modules.
     """
     if "graphs" not in session.recorder.record.facts:
         return False
-    return holds_compiled(session.state.model) or not any(each.compiles() for each in session.techniques)
+    return has_compiled_modules(session.state.model) or not any(each.compiles() for each in session.techniques)
 
 
-def counters_pass(session: Session) -> None:
+def run_counters_pass(session: TrainingSession) -> None:
     """One step while a counting profiler around this process is on; without one it is only a step."""
     device = session.state.device
     if device.type != "cuda":
@@ -222,14 +226,14 @@ def counters_pass(session: Session) -> None:
     torch.cuda.profiler.stop()
 
 
-def _count_step(session: Session) -> None:
+def _count_step(session: TrainingSession) -> None:
     """FLOPs of one whole step as run, counted eagerly: compiled code does the same products; collectives of a cycle."""
     index = session.next_step
     batches = session.batches(index)
-    compiled = _model_is_compiled(session)
+    compiled = _is_model_compiled(session)
     state = session.state
-    drawn, exchanged = random_updates(state.optimizers.values(), state.device), ExchangedBytes(state.mesh.lines)
-    with counted_backward_passes(state) as passes, drawn as random, exchanged:
+    drawn, exchanged = watch_random_updates(state.optimizers.values(), state.device), ExchangedBytes(state.mesh.lines)
+    with count_backward_passes(state) as passes, drawn as random, exchanged:
         count = count_flops(lambda: train_step(state, batches, index))
     for further in range(index + 1, index + state.cycle):
         with exchanged:
@@ -248,5 +252,5 @@ def _count_step(session: Session) -> None:
     )
     flops = session.recorder.record.flops
     model: Quantity = flops.model if flops else Unknown(reason="the unmodified model was not measured")
-    computed = group_by_compute_dtype(count.matrix_by_operands, product_settings(state.device))
+    computed = group_by_compute_dtype(count.matrix_by_operands, read_product_settings(state.device))
     session.recorder.update(flops=Flops(model=model, hardware=hardware, uncounted=count.uncounted, by_dtype=computed))

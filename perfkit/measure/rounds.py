@@ -14,8 +14,8 @@ import msgspec
 import psutil
 
 from perfkit.measure.events import Event, RoundFinished, RoundStarted
-from perfkit.measure.making import SuiteInMaking
 from perfkit.measure.schedule import BenchSchedule, ScheduledRun
+from perfkit.measure.suite_writer import SuiteWriter
 from perfkit.sampling import (
     LEAST_ROUNDS,
     compute_half_width,
@@ -43,8 +43,8 @@ _SLOW = 4.0
 _MEMORY_SHARE = 0.8
 
 
-def sample(
-    making: SuiteInMaking, schedule: BenchSchedule, request: BenchRequest, progress: Callable[[Event], None]
+def measure_rounds(
+    making: SuiteWriter, schedule: BenchSchedule, request: BenchRequest, progress: Callable[[Event], None]
 ) -> None:
     """Measure rounds of all variants whose first run ended well; the session's `sampling` says how it went.
 
@@ -53,18 +53,18 @@ def sample(
     other: the machine of another day is none to compare with.
     """
     if request.rounds != 0:
-        _Rounds(making, schedule, request, progress).measure()
+        _RoundMeasurement(making, schedule, request, progress).measure()
 
 
 @dataclass
-class _Rounds:
+class _RoundMeasurement:
     """`references` has for each variant what it is compared with: itself where that is nothing, and its own step time
     is to be precise. `logs` has a log ratio (or the log of a step time) a round, `round_s` what the rounds took, and
     `cost_s` what each variant's last took with those it was measured beside. `before` is what was done of this session
     before it was interrupted. Of a variant's first run, `step_s` is what a step took, and `resident_bytes` what it
     held."""
 
-    making: SuiteInMaking
+    making: SuiteWriter
     schedule: BenchSchedule
     request: BenchRequest
     progress: Callable[[Event], None]

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import msgspec
 
 from perfkit.devices.shared_gpu import is_sharing_allowed
-from perfkit.devices.visible import lacking
+from perfkit.devices.visible_gpus import explain_missing_gpus
 from perfkit.errors import UnavailableError, UnknownParameterError, UsageError
-from perfkit.measure.launch.table import LAUNCHERS, STARTS_HERE
-from perfkit.measure.scaled import RanksNeeded, of_each_size, of_rank, own_batch
+from perfkit.measure.launch.launcher_table import LAUNCHERS, STARTS_HERE
+from perfkit.measure.world_sizes import RanksNeeded, build_rank_workload, explain_own_batch, split_by_world_size
 from perfkit.spec import LaunchSpec, RunSpec, TechniqueSpec
 from perfkit.store.request import BenchRequest
 from perfkit.techniques.rank_sharing import explain_lacking_ranks
@@ -54,16 +54,16 @@ class BenchSchedule:
         return again if repeat % 2 == 0 else again[::-1]
 
 
-def bench_schedule(request: BenchRequest, needed: RanksNeeded, refusal: Refusal = lambda *_: "") -> BenchSchedule:
+def build_schedule(request: BenchRequest, needed: RanksNeeded, refusal: Refusal = lambda *_: "") -> BenchSchedule:
     """Baselines first, one for every world size in use: sharded training is compared with plain data parallelism."""
     chosen: dict[str, ScheduledRun] = {}
-    for sized in of_each_size(request, needed):
+    for sized in split_by_world_size(request, needed):
         for techniques in sized.variants:
-            size, skip = world_size_for(sized, needed(techniques))
-            skip = skip or refusal(techniques, request.device, request.dtype) or own_batch(sized, techniques)
-            skip = skip or unbuildable(sized, techniques, size)
+            size, skip = choose_world_size(sized, needed(techniques))
+            skip = skip or refusal(techniques, request.device, request.dtype) or explain_own_batch(sized, techniques)
+            skip = skip or explain_unbuildable(sized, techniques, size)
             for item in (techniques,) if skip else ((), techniques):
-                run = ScheduledRun(_spec(sized, item, size), 0, skip)
+                run = ScheduledRun(_build_run_spec(sized, item, size), 0, skip)
                 chosen.setdefault(run.spec.variant, run)
     if not chosen:
         raise UsageError("nothing to run: name at least one technique, such as --technique amp")
@@ -73,9 +73,9 @@ def bench_schedule(request: BenchRequest, needed: RanksNeeded, refusal: Refusal 
     return BenchSchedule(variants=tuple(run.spec.variant for run in runs), baselines=baselines, runs=tuple(runs))
 
 
-def unbuildable(request: BenchRequest, techniques: Techniques, ranks: int) -> str:
+def explain_unbuildable(request: BenchRequest, techniques: Techniques, ranks: int) -> str:
     """Why the workload cannot have the sizes that techniques and so many ranks give it; empty if it can."""
-    workload = of_rank(request, techniques, ranks)
+    workload = build_rank_workload(request, techniques, ranks)
     if workload == request.workload:
         return ""
     try:
@@ -89,18 +89,18 @@ def unbuildable(request: BenchRequest, techniques: Techniques, ranks: int) -> st
     return ""
 
 
-def world_size_for(request: BenchRequest, needed: RankRequirement) -> tuple[int, str]:
+def choose_world_size(request: BenchRequest, needed: RankRequirement) -> tuple[int, str]:
     """The number of ranks, of several the most, for a variant that needs so many, and why it cannot run here, if so."""
     size, (least, multiple) = max(request.sizes, default=None), needed
     if size is not None:
-        return size, explain_lacking_ranks(needed, size) or _lacking_gpus(request, size // request.nodes)
+        return size, explain_lacking_ranks(needed, size) or _explain_missing_gpus(request, size // request.nodes)
     if request.device == "cpu" or least == 1:
         return least, ""
     most = request.device_count // multiple * multiple
-    return max(least, most), _lacking_gpus(request, least, least=True)
+    return max(least, most), _explain_missing_gpus(request, least, least=True)
 
 
-def _lacking_gpus(request: BenchRequest, ranks: int, *, least: bool = False) -> str:
+def _explain_missing_gpus(request: BenchRequest, ranks: int, *, least: bool = False) -> str:
     """Why this machine has too few GPUs for so many ranks, as far as it can be known before they are started.
 
     What this process sees tells nothing of ranks on other machines or in tasks of their own: they say so themselves.
@@ -108,22 +108,22 @@ def _lacking_gpus(request: BenchRequest, ranks: int, *, least: bool = False) -> 
     elsewhere = request.launcher not in STARTS_HERE
     if request.device == "cpu" or elsewhere or (request.device_count and is_sharing_allowed()):
         return ""
-    return lacking(ranks, request.device_count, least=least)
+    return explain_missing_gpus(ranks, request.device_count, least=least)
 
 
-def _spec(request: BenchRequest, techniques: Techniques, size: int) -> RunSpec:
+def _build_run_spec(request: BenchRequest, techniques: Techniques, size: int) -> RunSpec:
     schedule = request.schedule
     if request.by_turns:  # the rounds tell the time: as many steps as losses are compared of, steady or not
         enough = max(1, schedule.parity - schedule.warmup)
         schedule = msgspec.structs.replace(schedule, max_warmup=schedule.warmup, timed=min(schedule.timed, enough))
     return RunSpec(
-        workload=of_rank(request, techniques, size),
+        workload=build_rank_workload(request, techniques, size),
         techniques=techniques,
         dtype=request.dtype,
         seed=request.seed,
         accumulation=request.accumulation,
         schedule=schedule,
-        launch=launch_spec(request, size),
+        launch=build_launch_spec(request, size),
         passes=VARIANT_PASSES if techniques else BASELINE_PASSES,
     )
 
@@ -131,10 +131,10 @@ def _spec(request: BenchRequest, techniques: Techniques, size: int) -> RunSpec:
 def check_launcher(request: BenchRequest) -> None:
     """Raise a `UsageError` where the launcher cannot start the ranks that are asked for."""
     for size in request.sizes or (1,):
-        LAUNCHERS.load(request.launcher).check(launch_spec(request, size))
+        LAUNCHERS.load(request.launcher).check(build_launch_spec(request, size))
 
 
-def launch_spec(request: BenchRequest, size: int) -> LaunchSpec:
+def build_launch_spec(request: BenchRequest, size: int) -> LaunchSpec:
     """Where and how `size` ranks of a suite are started. On CPUs those of one machine share its cores."""
     threads = request.threads
     if threads is None and request.device == "cpu":

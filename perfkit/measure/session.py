@@ -7,19 +7,19 @@ import msgspec
 import torch
 import torch.distributed as dist
 
-from perfkit.instruments.clock import Clock, whole_cycles
-from perfkit.instruments.process_memory import ResidentPeak, device_moment
+from perfkit.instruments.clock import Clock, round_to_cycles
+from perfkit.instruments.process_memory import ResidentPeak, read_device_moment
 from perfkit.instruments.recorder import Recorder
 from perfkit.instruments.sensors import Sensors
-from perfkit.measure.data import Microbatches, Source, microbatches
-from perfkit.measure.step import train_step
+from perfkit.measure.data import BatchSource, Microbatches, make_microbatches
+from perfkit.measure.train_step import train_step
 from perfkit.spec import RunSpec
 from perfkit.techniques.state import TrainState, World
 from perfkit.techniques.technique import Technique
 
 
 @dataclass
-class Session:
+class TrainingSession:
     """What the passes share.
 
     `reference_saved` are the bytes that each block of the unmodified model saves for backward, by name; empty where it
@@ -29,7 +29,7 @@ class Session:
     spec: RunSpec
     state: TrainState
     techniques: tuple[Technique, ...]
-    data: Source
+    data: BatchSource
     clock: Clock
     recorder: Recorder
     sensors: Sensors | None
@@ -40,7 +40,7 @@ class Session:
 
     def batches(self, index: int) -> Microbatches:
         """The microbatches of optimizer step `index`, on the host."""
-        return microbatches(self.data, index, self.spec.accumulation, self.state.microbatches)
+        return make_microbatches(self.data, index, self.spec.accumulation, self.state.microbatches)
 
     def step(self, index: int) -> None:
         """Run optimizer step `index`; its loss is kept on the device."""
@@ -50,7 +50,7 @@ class Session:
 
     def round_to_cycles(self, count: int) -> int:
         """So many steps, and as many more as make whole cycles of them."""
-        return whole_cycles(count, self.state.cycle)
+        return round_to_cycles(count, self.state.cycle)
 
     def gather_losses(self) -> None:
         """Put all losses so far into one tensor: how many steps came before shall not show in the peaks of the next."""
@@ -74,7 +74,7 @@ class Session:
         return int(counts.item())
 
 
-def mean_losses(losses: list[torch.Tensor], world: World) -> tuple[float, ...]:
+def compute_mean_losses(losses: list[torch.Tensor], world: World) -> tuple[float, ...]:
     """The losses of consecutive steps, averaged over ranks."""
     series = torch.cat([loss.float().reshape(-1) for loss in losses])
     if world.size > 1:
@@ -83,19 +83,19 @@ def mean_losses(losses: list[torch.Tensor], world: World) -> tuple[float, ...]:
     return tuple(series.tolist())
 
 
-def keep_moment(session: Session, name: str) -> None:
+def keep_moment(session: TrainingSession, name: str) -> None:
     """Keep what the device holds now as the moment of `ProcessMemory` that is called so; on a CPU there is none."""
     if session.state.device.type == "cuda":
-        _keep(session, **{name: device_moment(session.state.device, session.sensors)})
+        _update_process_memory(session, **{name: read_device_moment(session.state.device, session.sensors)})
 
 
-def keep_peak(session: Session, resident: ResidentPeak) -> None:
+def keep_peak(session: TrainingSession, resident: ResidentPeak) -> None:
     """Keep the process's peak that was measured now, and what a GPU holds with the memory pass done."""
     device = session.state.device
-    at_end = device_moment(device, session.sensors) if device.type == "cuda" else None
-    _keep(session, peak=resident.peak, mapped_after=resident.mapped, at_end=at_end)
+    at_end = read_device_moment(device, session.sensors) if device.type == "cuda" else None
+    _update_process_memory(session, peak=resident.peak, mapped_after=resident.mapped, at_end=at_end)
 
 
-def _keep(session: Session, **measured: object) -> None:
+def _update_process_memory(session: TrainingSession, **measured: object) -> None:
     memory = msgspec.structs.replace(session.recorder.record.process_memory, **measured)
     session.recorder.update(process_memory=memory)

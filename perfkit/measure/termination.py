@@ -14,14 +14,14 @@ import time
 from pathlib import Path
 
 from perfkit.errors import PerfkitError
-from perfkit.measure.flight import leave_flight_record
+from perfkit.measure.flight_dump import save_flight_record
 
 # All ranks are told at once. The first that ended would end what the others wait in, before they have told of it.
 OTHERS_S = 0.5
 _STDERR = 2
 
 
-def tell_when_terminated(folder: Path, *, ranks: int) -> None:
+def report_on_termination(folder: Path, *, ranks: int) -> None:
     """From now on SIGTERM has this process print its stacks, leave its flight record in `folder`, and end by it.
 
     Processes that are forked from this one are ended by SIGTERM at once, as ever.
@@ -31,17 +31,17 @@ def tell_when_terminated(folder: Path, *, ranks: int) -> None:
         os.set_blocking(say, False)
         signal.signal(signal.SIGTERM, lambda *_: None)  # the thread ends the process
         signal.set_wakeup_fd(say, warn_on_full_buffer=False)
-        threading.Thread(target=_wait, args=(heard, folder), name="perfkit SIGTERM", daemon=True).start()
+        threading.Thread(target=_wait_for_signal, args=(heard, folder), name="perfkit SIGTERM", daemon=True).start()
     faulthandler.register(signal.SIGTERM, file=_STDERR, chain=True)
-    os.register_at_fork(before=_hold_back, after_in_parent=_let_through, after_in_child=_forget)
+    os.register_at_fork(before=_block_signal, after_in_parent=_unblock_signal, after_in_child=_reset_handlers)
 
 
-def _wait(heard: int, folder: Path) -> None:
+def _wait_for_signal(heard: int, folder: Path) -> None:
     while os.read(heard, 1) != bytes((signal.SIGTERM,)):
         pass  # another signal that Python handles
     try:
         with contextlib.suppress(PerfkitError, RuntimeError, MemoryError):  # a disk that is full; no dump can be had
-            leave_flight_record(folder)
+            save_flight_record(folder)
         time.sleep(OTHERS_S)
     finally:
         faulthandler.unregister(signal.SIGTERM)
@@ -50,17 +50,17 @@ def _wait(heard: int, folder: Path) -> None:
 
 
 # A signal that reached a fork before it has forgotten would be told through the pipe that it shares with this process.
-def _hold_back() -> None:
+def _block_signal() -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
 
 
-def _let_through() -> None:
+def _unblock_signal() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
 
 
-def _forget() -> None:
+def _reset_handlers() -> None:
     faulthandler.unregister(signal.SIGTERM)
     if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.set_wakeup_fd(-1)
-    _let_through()
+    _unblock_signal()

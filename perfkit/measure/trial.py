@@ -8,8 +8,8 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from perfkit.measure.events import Event, PassStarted, RunFinished, RunStarted
-from perfkit.measure.launch.launch import launch
-from perfkit.measure.launch.outcome import killed_by_system
+from perfkit.measure.launch.run_launch import launch_run
+from perfkit.measure.launch.run_outcome import is_killed_by_system
 from perfkit.record import RunResult, RunStatus
 from perfkit.spec import RunSpec, Schedule
 from perfkit.store.layout import get_rank_folder
@@ -19,12 +19,12 @@ T = TypeVar("T")
 _SHORT = Schedule(warmup=1, max_warmup=1, timed=1)
 
 
-def shortened(spec: RunSpec, passes: tuple[str, ...] = ()) -> RunSpec:
+def shorten_run(spec: RunSpec, passes: tuple[str, ...] = ()) -> RunSpec:
     """The run as a trial: as few steps as tell what it takes, and these passes after them."""
     return replace(spec, passes=passes, schedule=_SHORT)
 
 
-def tried(
+def run_trial(
     spec: RunSpec, number: int, progress: Callable[[Event], None], read: Callable[[Path], T]
 ) -> tuple[RunResult, list[T]]:
     """How the `number`-th trial of a search ended, and what `read` finds in the folder of each of its ranks."""
@@ -34,12 +34,12 @@ def tried(
     shared = Path.cwd() if spec.launch.nodes > 1 else None
     with tempfile.TemporaryDirectory(prefix="perfkit-trial-", dir=shared) as parent:
         folder = Path(parent) / "run"
-        run = launch(spec, folder, lambda name: progress(PassStarted(name)))
+        run = launch_run(spec, folder, lambda name: progress(PassStarted(name)))
         found = [read(get_rank_folder(folder, rank)) for rank in range(spec.launch.world_size)]
     progress(RunFinished(number, number + 1, label, 0, run.status, run.reason, run.seconds))
     return run, found
 
 
-def lacked_memory(run: RunResult) -> bool:
+def is_out_of_memory(run: RunResult) -> bool:
     """Whether memory is what ended a run."""
-    return run.status == RunStatus.OUT_OF_MEMORY or killed_by_system(run)
+    return run.status == RunStatus.OUT_OF_MEMORY or is_killed_by_system(run)

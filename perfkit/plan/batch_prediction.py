@@ -3,12 +3,12 @@
 import psutil
 from msgspec.structs import replace
 
-from perfkit.devices.wanted import find_device
+from perfkit.devices.device_choice import find_device
 from perfkit.errors import UsageError
-from perfkit.measure.bench import ranks_needed
+from perfkit.measure.bench import compute_needed_ranks
 from perfkit.measure.limits import MARGIN
-from perfkit.measure.own_size import batch_size
-from perfkit.measure.schedule import Techniques, world_size_for
+from perfkit.measure.redundant_size import read_batch_size
+from perfkit.measure.schedule import Techniques, choose_world_size
 from perfkit.plan.host_process import estimate_process_bytes
 from perfkit.plan.largest_batch import plan_largest_batch
 from perfkit.plan.target import CPU, Target, find_local_target
@@ -21,13 +21,13 @@ def predict_batch(request: BenchRequest, techniques: Techniques, most: int) -> i
     The limit is that of the search, less its margin: on a CPU `--memory-limit`, or else each rank's share of what is
     available on this machine, less what a process takes beside tensors; a GPU's own memory. Not verified on a GPU yet.
     """
-    ranks, lacking = world_size_for(request, ranks_needed(techniques))
+    ranks, lacking = choose_world_size(request, compute_needed_ranks(techniques))
     on_cpu = request.device == "cpu"
     target = None if lacking else _make_cpu_target(request, ranks) if on_cpu else _make_gpu_target(request)
     if target is None:
         return None
     of_ranks, margin = replace(request, world_size=ranks, world_sizes=()), 0.0 if on_cpu else MARGIN
-    first = batch_size(request.workload, request.device) or 1
+    first = read_batch_size(request.workload, request.device) or 1
     largest = plan_largest_batch(
         of_ranks, techniques, target, margin=margin, first=first, most=most, with_batches=on_cpu
     )

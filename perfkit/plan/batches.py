@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-from perfkit.instruments.tensors import address_of, torch_dtype
+from perfkit.instruments.tensors import get_address, get_torch_dtype
 from perfkit.measure.data import BatchPool
-from perfkit.measure.loading import LoadedBatches
+from perfkit.measure.loaded_batches import LoadedBatches
 from perfkit.spec import RunSpec
 from perfkit.workloads.loaders import LoaderChanges
 from perfkit.workloads.workload import Batch, Workload
@@ -22,7 +22,7 @@ class RepeatedBatch:
                 workload,
                 seed=spec.seed,
                 rank=rank,
-                dtype=torch_dtype(spec.dtype),
+                dtype=get_torch_dtype(spec.dtype),
                 loading=LoaderChanges(options={"num_workers": 0}),
             )
             (first,) = loaded.step(0, 1)
@@ -38,7 +38,7 @@ class RepeatedBatch:
 
     def addresses(self) -> frozenset[int]:
         """Where the storages of the batch begin."""
-        return frozenset(address_of(tensor.untyped_storage()) for tensor in self._batch.values())
+        return frozenset(get_address(tensor.untyped_storage()) for tensor in self._batch.values())
 
     def step(self, _index: int, microbatches: int) -> list[Batch]:
         """The microbatches of a step."""
@@ -53,4 +53,4 @@ def make_batches(workload: Workload, spec: RunSpec, ranks: Sequence[int], steps:
     if workload.make_loader is not None:
         return RepeatedBatch(workload, spec, ranks[0])
     most = steps * spec.accumulation
-    return BatchPool(workload, seed=spec.seed, ranks=ranks, dtype=torch_dtype(spec.dtype), pinned=False, most=most)
+    return BatchPool(workload, seed=spec.seed, ranks=ranks, dtype=get_torch_dtype(spec.dtype), pinned=False, most=most)

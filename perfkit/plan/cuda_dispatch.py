@@ -20,8 +20,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.optim import optimizer
 from torch.utils._pytree import tree_map_only
 
-from perfkit.devices.capability import capability_of
-from perfkit.devices.catalogue import Entry
+from perfkit.devices.capability import get_capability
+from perfkit.devices.catalog import CatalogEntry
 
 # Ops that CUDA's autocast computes in fp32 (AT_FORALL_FP32 in ATen/autocast_mode.h of torch 2.13): their arguments are
 # cast. The CPU's autocast leaves most of them in 16 bits.
@@ -62,12 +62,12 @@ _SMALL_SHARED_MEMORY = ((8, 6), (8, 7), (8, 9), (12, 0), (12, 1))
 
 
 @contextmanager
-def patch_cuda_dispatch(gpu: Entry) -> Iterator[None]:
+def patch_cuda_dispatch(gpu: CatalogEntry) -> Iterator[None]:
     """A step on fake CPU tensors makes the tensors that it makes on this GPU. One that is here is not asked."""
     hip = "7.0" if gpu.vendor == "AMD" else None  # whichever version
     with ExitStack() as stack:
         stack.enter_context(patch.object(torch.cuda, "is_available", lambda: False))
-        stack.enter_context(patch.object(torch.cuda, "get_device_capability", lambda _device=None: capability_of(gpu)))
+        stack.enter_context(patch.object(torch.cuda, "get_device_capability", lambda _device=None: get_capability(gpu)))
         stack.enter_context(patch.object(torch.version, "hip", hip))
         library = stack.enter_context(torch.library._scoped_library("aten", "IMPL"))
         for name in _CAST_TO_FP32.split():

@@ -5,11 +5,11 @@ from dataclasses import replace
 from math import log, sqrt
 
 from perfkit.analysis.trace.roofs import Roofs
-from perfkit.devices.catalogue import Entry, ceilings, named
+from perfkit.devices.catalog import CatalogEntry, build_datasheet_ceilings, resolve_entry
 from perfkit.devices.ceiling import DeviceCeilings
-from perfkit.devices.machine import cpu_model
+from perfkit.devices.ceiling_lookup import resolve_ceilings
+from perfkit.devices.machine import read_cpu_model
 from perfkit.devices.peak import CPU
-from perfkit.devices.resolve import ceilings_for
 from perfkit.errors import UnavailableError
 from perfkit.plan.efficiencies import Efficiencies, MeasuredDevice
 from perfkit.plan.efficiency_store import LearnedDevice, LearnedProgram, load_learned, load_packaged
@@ -29,7 +29,7 @@ def load_efficiencies(target: Target, threads: int) -> Efficiencies:
 def get_target_ceilings(target: Target) -> DeviceCeilings:
     """The ceilings of what a plan is made for: those measured of this CPU, the datasheet's of a GPU."""
     if target.entry is None:
-        return ceilings_for(CPU, cpu_model(), (), calibrate=False)
+        return resolve_ceilings(CPU, read_cpu_model(), (), calibrate=False)
     return _build_datasheet_ceilings(target.entry)
 
 
@@ -77,13 +77,13 @@ def _split_by_threads(learned: LearnedDevice, known: DeviceCeilings, threads: in
             yield MeasuredDevice(roofs, tuple(each for each in learned.programs if each.threads == count))
 
 
-def _load_gpu_efficiencies(entry: Entry) -> Efficiencies:
+def _load_gpu_efficiencies(entry: CatalogEntry) -> Efficiencies:
     known = {each.device: each for each in load_packaged() if not each.ceilings}
     here = load_learned(entry.id)
     both = _merge_learned(known.get(entry.id), here)
     if both is not None:
         known[entry.id] = both
-    alike = sorted(known.values(), key=lambda each: compute_unlikeness(entry, named(each.device)))
+    alike = sorted(known.values(), key=lambda each: compute_unlikeness(entry, resolve_entry(each.device)))
     measured = [each for learned in alike for each in make_measured_devices(learned)]
     own = measured[:1] if entry.id in known else []
     told = f"measured on this GPU: {_join_program_names(own)}; other ops" if own else "not measured on this GPU:"
@@ -107,20 +107,22 @@ def make_measured_devices(learned: LearnedDevice) -> Iterator[MeasuredDevice]:
     if learned.ceilings:
         yield from _split_by_threads(learned, get_learned_ceilings(learned), 1)
     else:
-        yield MeasuredDevice(build_gpu_roofs(named(learned.device)), learned.programs)
+        yield MeasuredDevice(build_gpu_roofs(resolve_entry(learned.device)), learned.programs)
 
 
-def build_gpu_roofs(entry: Entry) -> Roofs:
+def build_gpu_roofs(entry: CatalogEntry) -> Roofs:
     """The datasheet's roofs of a GPU, which what is learned is held against on whichever machine."""
     known = _build_datasheet_ceilings(entry)
     return Roofs(known, known.device, known.device_name)
 
 
-def _build_datasheet_ceilings(entry: Entry) -> DeviceCeilings:
-    return DeviceCeilings(device="cuda", device_name=entry.names[0], fingerprint="", ceilings=ceilings(entry))
+def _build_datasheet_ceilings(entry: CatalogEntry) -> DeviceCeilings:
+    return DeviceCeilings(
+        device="cuda", device_name=entry.names[0], fingerprint="", ceilings=build_datasheet_ceilings(entry)
+    )
 
 
-def compute_unlikeness(entry: Entry, other: Entry) -> tuple[bool, bool, float]:
+def compute_unlikeness(entry: CatalogEntry, other: CatalogEntry) -> tuple[bool, bool, float]:
     """How unlike two GPUs are: those of one vendor first, then by the factors between their peaks and bandwidths."""
     peaks = sum(
         abs(log(entry.matrix_tflops[dtype][0] / other.matrix_tflops[dtype][0]))

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import torch
 
-from perfkit.devices.cache import folder
-from perfkit.devices.fingerprint import file_stem, fingerprint
+from perfkit.devices.ceilings_cache import get_cache_folder
+from perfkit.devices.fingerprint import build_fingerprint, make_file_stem
 from perfkit.devices.peak import CPU
 from perfkit.errors import UnavailableError
 from perfkit.files import read_json, write_json
@@ -77,7 +77,7 @@ def find_mount(path: Path) -> str:
 
 
 def _get_file() -> Path:
-    return folder() / "disk" / f"{file_stem(fingerprint(CPU, ''))}.json"
+    return get_cache_folder() / "disk" / f"{make_file_stem(build_fingerprint(CPU, ''))}.json"
 
 
 def _fit_disk(measured: DiskTimings) -> DiskSpeed:

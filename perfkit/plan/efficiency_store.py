@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from perfkit.devices.cache import folder
 from perfkit.devices.ceiling import Ceiling
-from perfkit.devices.fingerprint import file_stem
+from perfkit.devices.ceilings_cache import get_cache_folder
+from perfkit.devices.fingerprint import make_file_stem
 from perfkit.files import read_json, write_json
 from perfkit.plan.work import Work
 from perfkit.spec import Struct
@@ -98,7 +98,7 @@ def load_packaged() -> tuple[LearnedDevice, ...]:
 
 def get_device_path(device: str) -> Path:
     """Where what was learned of a device here is kept, beside the measured ceilings."""
-    return folder() / "efficiencies" / f"{file_stem(device)}.json"
+    return get_cache_folder() / "efficiencies" / f"{make_file_stem(device)}.json"
 
 
 Kept = tuple[Path, frozenset[tuple[Path, int]]]
@@ -106,8 +106,8 @@ Kept = tuple[Path, frozenset[tuple[Path, int]]]
 
 def list_kept_files() -> Kept:
     """Where what was learned is kept, and its files with the time of their last change: another after any `store_learned`."""
-    files = (folder() / "efficiencies").glob("*.json")
-    return folder(), frozenset((file, file.stat().st_mtime_ns) for file in files)
+    files = (get_cache_folder() / "efficiencies").glob("*.json")
+    return get_cache_folder(), frozenset((file, file.stat().st_mtime_ns) for file in files)
 
 
 def load_learned(device: str) -> LearnedDevice | None:

@@ -1,6 +1,6 @@
 """A recorder of the memory that fake tensors would take: every storage that an op returns, from its birth to its end.
 
-It is to fake tensors what `AllocationProfiler` is to real ones, and gives the same `Recorded`.
+It is to fake tensors what `AllocationProfiler` is to real ones, and gives the same `RecordedEvents`.
 """
 
 import sys
@@ -20,8 +20,14 @@ from torch.utils._mode_utils import no_dispatch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from perfkit.allocations import UNKNOWN
-from perfkit.instruments.memory.profiled import Allocation, Call, Range, Recorded, Use
-from perfkit.instruments.tensors import address_of, has_storage
+from perfkit.instruments.memory.profiler_events import (
+    ForwardCall,
+    MarkedRange,
+    ProfiledAllocation,
+    RecordedEvents,
+    TensorUse,
+)
+from perfkit.instruments.tensors import get_address, has_storage
 from perfkit.plan.op_scratch_probe import OpScratchProbe
 from perfkit.record import InitialBlock
 
@@ -52,7 +58,7 @@ class FakeMemory:
 
     def __init__(self, told_of_read: Callable[[], None] = lambda: None) -> None:
         self._told_of_read = told_of_read
-        self.recorded = Recorded([], [], [], {})
+        self.recorded = RecordedEvents([], [], [], {})
         self._now = self._total = 0
         self._alive: dict[int, int] = {}  # bytes by address
         self._watched: set[int] = set()
@@ -67,7 +73,7 @@ class FakeMemory:
         def resized(storage: torch.UntypedStorage, size: int) -> torch.UntypedStorage:
             """FSDP2 and paging free and obtain the memory of tensors that stay."""
             result: torch.UntypedStorage = resize(storage, size)
-            address = address_of(storage)
+            address = get_address(storage)
             if self._alive.get(address, 0) != storage.nbytes():
                 self._end_storage(address)
                 self._start_storage(storage, "aten::resize_", line=_format_line(sys._getframe(1)))
@@ -82,7 +88,7 @@ class FakeMemory:
 
     def begin(self) -> None:
         """Forget what was recorded; what is alive stays."""
-        self.recorded = Recorded([], [], [], {})
+        self.recorded = RecordedEvents([], [], [], {})
 
     def now(self) -> int:
         """The next moment on the clock of the recording."""
@@ -102,7 +108,7 @@ class FakeMemory:
     def read(self, tensor: torch.Tensor) -> float | int:
         """What a program reads of a fake tensor."""
         self._told_of_read()
-        value = self._values.get(address_of(tensor.untyped_storage()), 1)
+        value = self._values.get(get_address(tensor.untyped_storage()), 1)
         return float(value) if tensor.is_floating_point() else value
 
     def enter(self, name: str) -> None:
@@ -112,7 +118,7 @@ class FakeMemory:
     def leave(self) -> None:
         """The range that began last ends."""
         name, start = self._open.pop()
-        self.recorded.ranges.append(Range(name, _THREAD, start, self.now()))
+        self.recorded.ranges.append(MarkedRange(name, _THREAD, start, self.now()))
 
     def call(
         self, name: str, mutable: bool, given: Sequence[torch.Tensor], made: Sequence[torch.Tensor], scratch: int
@@ -121,13 +127,13 @@ class FakeMemory:
         start = self.now()
         node = _current_autograd_node()
         if node is None:
-            self.recorded.forwards[_get_sequence_nr()] = Call(start, _THREAD, "")
+            self.recorded.forwards[_get_sequence_nr()] = ForwardCall(start, _THREAD, "")
         for tensor in given:
             self._record_use(tensor)
-        inputs = tuple(address_of(tensor.untyped_storage()) for tensor in given)
+        inputs = tuple(get_address(tensor.untyped_storage()) for tensor in given)
         for tensor in made:
             storage = tensor.untyped_storage()
-            if address_of(storage) not in self._alive:
+            if get_address(storage) not in self._alive:
                 self._start_storage(storage, name, start, inputs)
             self._record_use(tensor)
         if scratch:
@@ -135,11 +141,11 @@ class FakeMemory:
             self._record_event(SCRATCH, -scratch, name, start)
         if name in _WRITTEN:
             for tensor in (*given, *made) if mutable else made:
-                self._values[address_of(tensor.untyped_storage())] = _WRITTEN[name]
+                self._values[get_address(tensor.untyped_storage())] = _WRITTEN[name]
 
     def _record_use(self, tensor: torch.Tensor) -> None:
-        address = address_of(tensor.untyped_storage())
-        self.recorded.uses.append(Use(self._now, address, tensor._cdata, tuple(tensor.shape), tensor.dtype))
+        address = get_address(tensor.untyped_storage())
+        self.recorded.uses.append(TensorUse(self._now, address, tensor._cdata, tuple(tensor.shape), tensor.dtype))
 
     def _start_storage(
         self,
@@ -149,7 +155,7 @@ class FakeMemory:
         inputs: tuple[int, ...] = (),
         line: str = "",
     ) -> None:
-        address, size = address_of(storage), storage.nbytes()
+        address, size = get_address(storage), storage.nbytes()
         if not size:
             return
         self._alive[address] = size
@@ -174,7 +180,7 @@ class FakeMemory:
         self._total += size
         node = _current_autograd_node()
         self.recorded.allocations.append(
-            Allocation(
+            ProfiledAllocation(
                 time_ns=self.now(),
                 thread=_THREAD,
                 address=address,

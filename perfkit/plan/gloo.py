@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from perfkit.cost.collective import CollectiveType, make_message_of_size
 from perfkit.devices.ceiling import LinkRate
-from perfkit.devices.links.calibrate import known
+from perfkit.devices.links.link_calibration import load_link_rates
 from perfkit.devices.peak import CPU
 from perfkit.errors import NewerFormatError
 from perfkit.plan import alpha_beta
@@ -19,7 +19,7 @@ def load_gloo_links() -> Interconnect | None:
     """The links between ranks on this machine; None where they were not measured, or a newer perfkit keeps them, which
     the notes of the ceilings tell."""
     try:
-        return fit_gloo_links(known(CPU, ""))
+        return fit_gloo_links(load_link_rates(CPU, ""))
     except NewerFormatError:
         return None
 

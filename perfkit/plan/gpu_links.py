@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from perfkit.devices.capability import Capability, capability_of
-from perfkit.devices.catalogue import Entry, Sourced, catalogue
+from perfkit.devices.capability import Capability, get_capability
+from perfkit.devices.catalog import CatalogEntry, Sourced, load_catalog
 from perfkit.plan.collectives import CollectiveProtocol, GroupLinks, Interconnect, SwitchReduction
 
 
@@ -83,7 +83,7 @@ _OF_HOPPER = 0.74 / 0.85
 _BLACKWELL: Capability = (10, 0)
 
 
-def make_nccl_links(entry: Entry, ranks_per_node: int, network: float | None) -> Interconnect | None:
+def make_nccl_links(entry: CatalogEntry, ranks_per_node: int, network: float | None) -> Interconnect | None:
     """NCCL's or RCCL's collectives among devices of a kind; None where no link between them is in the catalogue.
 
     `network` are the bytes a second, in one direction, of the network's links of one device.
@@ -108,15 +108,15 @@ def make_nccl_links(entry: Entry, ranks_per_node: int, network: float | None) ->
 def _resolve_figure(figure: Sourced) -> tuple[float, str]:
     """A figure of the catalogue with the words of its source."""
     rate, source = figure
-    return rate, catalogue().sources[source]
+    return rate, load_catalog().sources[source]
 
 
-def has_switch(entry: Entry) -> bool:
+def has_switch(entry: CatalogEntry) -> bool:
     """Whether GPUs of this kind stand behind switches that sum (NVLink SHARP, `NVLS`)."""
     return _IN_SWITCH.fullmatch(entry.id) is not None
 
 
-def _make_pcie_links(entry: Entry, across: float | None, ranks_per_node: int) -> Interconnect | None:
+def _make_pcie_links(entry: CatalogEntry, across: float | None, ranks_per_node: int) -> Interconnect | None:
     if entry.host_link_gb_s is None:
         return None
     rate, source = _resolve_figure(entry.host_link_gb_s)
@@ -127,7 +127,7 @@ def _make_pcie_links(entry: Entry, across: float | None, ranks_per_node: int) ->
 
 
 def _make_xgmi_links(
-    entry: Entry, across: float | None, ranks_per_node: int, over_pcie: Interconnect | None
+    entry: CatalogEntry, across: float | None, ranks_per_node: int, over_pcie: Interconnect | None
 ) -> Interconnect | None:
     """Groups of as many as are linked have a link to each; of more, all have what lies between them else."""
     assert entry.interconnect_gb_s is not None
@@ -146,10 +146,10 @@ def _make_xgmi_links(
     return Interconnect(whole, across, ranks_per_node, _OVER_NVLINK, mesh.spread, source, fewer=fewer, one_to_one=link)
 
 
-def _make_switch_reduction(entry: Entry) -> SwitchReduction | None:
+def _make_switch_reduction(entry: CatalogEntry) -> SwitchReduction | None:
     if not has_switch(entry):
         return None
     assert entry.interconnect_gb_s is not None
-    newer = _OF_HOPPER if capability_of(entry) >= _BLACKWELL else 1.0
+    newer = _OF_HOPPER if get_capability(entry) >= _BLACKWELL else 1.0
     rate = entry.interconnect_gb_s[0] * 1e9 * newer
     return SwitchReduction(_SUM_STARTS_S, {ranks: share * rate for ranks, share in _SUMMED.items()})

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from perfkit.analysis.model.plan import Interval
-from perfkit.devices.catalogue import Entry
+from perfkit.devices.catalog import CatalogEntry
 from perfkit.plan.gpu_links import OF_PCIE
 
 
@@ -22,6 +22,6 @@ class HostLink(NamedTuple):
         return Interval(value=fastest / self.share, low=fastest, high=fastest / self.share**2)
 
 
-def find_host_link(gpu: Entry) -> HostLink | None:
+def find_host_link(gpu: CatalogEntry) -> HostLink | None:
     """The link of a GPU of the catalogue, None where that has none. Copies reach what NCCL counts on of PCI Express."""
     return None if gpu.host_link_gb_s is None else HostLink(gpu.host_link_gb_s[0] * 1e9, OF_PCIE)

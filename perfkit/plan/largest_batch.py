@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 
 from perfkit.analysis.model.plan import LargestBatch, PlannedBatch
-from perfkit.measure.largest_batch import largest_fitting, sized
+from perfkit.measure.largest_batch import find_largest_fitting, set_batch_size
 from perfkit.measure.schedule import ScheduledRun, Techniques
 from perfkit.plan.plan import plan_variant, schedule_run
 from perfkit.plan.target import Target
@@ -44,11 +44,13 @@ def plan_largest_batch(
     usable = target.shrink_limit(margin)
 
     def fits(size: int) -> bool | None:
-        sizes.append(_plan_size(size, schedule_run(request, sized(techniques, size), target), usable, with_batches))
+        sizes.append(
+            _plan_size(size, schedule_run(request, set_batch_size(techniques, size), target), usable, with_batches)
+        )
         progress(sizes[-1])
         return sizes[-1].fits
 
-    largest = largest_fitting(fits, first, most)
+    largest = find_largest_fitting(fits, first, most)
     return LargestBatch(
         variant=format_variant_label(techniques),
         size=largest or None,

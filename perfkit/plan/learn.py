@@ -14,7 +14,7 @@ from perfkit.analysis.suite.runs import VariantRuns
 from perfkit.analysis.trace.rank_trace import DetailedAnalysis, analyze_with_details
 from perfkit.analysis.trace.roofs import build_roofs
 from perfkit.analysis.trace.trace_device import identify_device
-from perfkit.devices.catalogue import Entry, find
+from perfkit.devices.catalog import CatalogEntry, find_entry
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.devices.peak import CPU
 from perfkit.errors import UnavailableError
@@ -44,7 +44,7 @@ def find_sources(paths: Iterable[str]) -> Iterator[str]:
 
 
 def learn_efficiencies(
-    source: str, gpu: Entry | None = None, left_out: Callable[[str], None] = lambda _: None
+    source: str, gpu: CatalogEntry | None = None, left_out: Callable[[str], None] = lambda _: None
 ) -> tuple[LearnedDevice, ...]:
     """What a suite or a trace tells: one for each device, and number of threads, that it ran on.
 
@@ -59,12 +59,12 @@ def learn_efficiencies(
     return learn_suite(read_suite(Path(source)), left_out) if is_suite else (_learn_trace(source, gpu),)
 
 
-def _learn_trace(source: str, gpu: Entry | None) -> LearnedDevice:
+def _learn_trace(source: str, gpu: CatalogEntry | None) -> LearnedDevice:
     trace = read_trace(source)
     device = identify_device(trace)
     if device.kind == CPU:
         raise UnavailableError(f"{source}: a trace does not say which CPU it is of; a suite of perfkit bench does")
-    entry = gpu or find(device.name, device.units)
+    entry = gpu or find_entry(device.name, device.units)
     if entry is None:
         told = f"{device.name!r} is not in the catalogue" if device.name else "the trace does not name its GPU"
         raise UnavailableError(f"{source}: {told}: say which it is with --gpu")
@@ -201,8 +201,8 @@ def _get_ceilings(stored: StoredSuite, environment: Environment) -> DeviceCeilin
     return stored.ceilings if environment.device == CPU else build_gpu_roofs(_find_entry(environment)).ceilings
 
 
-def _find_entry(environment: Environment) -> Entry:
-    entry = find(environment.device_name)
+def _find_entry(environment: Environment) -> CatalogEntry:
+    entry = find_entry(environment.device_name)
     if entry is None:
         raise UnavailableError(f"{environment.device_name!r} is not in the catalogue")
     return entry

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import perfkit
-from perfkit.instruments.trained import unwrapped
+from perfkit.instruments.trained_models import unwrap_name
 
 _NOT_THE_USERS = (Path(torch.__file__).parent, Path(perfkit.__file__).parent)
 
@@ -39,7 +39,7 @@ class ModuleLocator:
 def _get_qualified_name(module: nn.Module, model: nn.Module) -> str | None:
     """The last of a module's names in a model, "" for the model itself; None where it is no part of it."""
     names = [name for name, other in model.named_modules(remove_duplicate=False) if other is module]
-    return unwrapped(names[-1]) if names else None
+    return unwrap_name(names[-1]) if names else None
 
 
 def _format_line(frames: Sequence[FrameType]) -> str:

@@ -9,8 +9,8 @@ from statistics import median
 from typing import NamedTuple
 
 from perfkit.analysis.model.plan import Interval, NonTensorMemory
-from perfkit.devices.capability import Capability, capability_of
-from perfkit.devices.catalogue import Entry
+from perfkit.devices.capability import Capability, get_capability
+from perfkit.devices.catalog import CatalogEntry
 from perfkit.plan.cuda_scratch import SOURCES
 from perfkit.plan.efficiency_store import load_learned
 from perfkit.plan.gpu_links import has_switch
@@ -164,11 +164,11 @@ def _estimate_context(target: Target) -> NonTensorMemory:
     return NonTensorMemory(name=CONTEXT, bytes=bounds, source=source)
 
 
-def _get_published_context(entry: Entry) -> _ContextBounds:
+def _get_published_context(entry: CatalogEntry) -> _ContextBounds:
     """Capabilities of AMD's GPUs count otherwise: a MI250X is 9.0 as well."""
     if entry.vendor != "NVIDIA":
         return _ANY_CONTEXT
-    capability = capability_of(entry)
+    capability = get_capability(entry)
     return next((bounds for first, last, bounds in _CONTEXTS if first <= capability <= last), _ANY_CONTEXT)
 
 
@@ -204,7 +204,7 @@ def _estimate_nccl_buffers(target: Target, groups: Sequence[int]) -> Iterator[No
     heads = [ranks for ranks in near if ranks >= _LEAST_OF_NVLS]
     if not has_switch(target.entry) or not heads:
         return
-    newer = capability_of(target.entry) >= _BLACKWELL
+    newer = get_capability(target.entry) >= _BLACKWELL
     few, many = (sum(heads) * channels * _BYTES_A_CHANNEL for channels in _get_channel_bounds(newer))
     yield NonTensorMemory(
         name="NVLink SHARP's buffers",

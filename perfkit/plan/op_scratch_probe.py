@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only
 
 from perfkit.cost.workspaces import TAKES_WORKSPACE
-from perfkit.instruments.memory.profiler import AllocationProfiler
+from perfkit.instruments.memory.allocation_profiler import AllocationProfiler
 from perfkit.plan.fake_ranks import COPIED_BY_GLOO, count_gloo_copy_bytes
 
 _RECURRENT = torch.ops.aten.mkldnn_rnn_layer.default

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 from perfkit.analysis.memory.account import build_memory_account
 from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.analysis.model.plan import PlannedPeak, PlannedVariant
-from perfkit.devices.machine import available_cores
+from perfkit.devices.machine import count_available_cores
 from perfkit.errors import UnavailableError
-from perfkit.measure.bench import ranks_needed, refusal_of
-from perfkit.measure.schedule import BenchSchedule, ScheduledRun, Techniques, bench_schedule, world_size_for
+from perfkit.measure.bench import compute_needed_ranks, find_refusal
+from perfkit.measure.schedule import BenchSchedule, ScheduledRun, Techniques, build_schedule, choose_world_size
 from perfkit.plan.closed_forms import compute_closed_forms
 from perfkit.plan.device_memory import compute_device_memory
 from perfkit.plan.quiet_libraries import hide_library_remarks
@@ -46,9 +46,9 @@ def plan_schedule(
     """The runs that are planned. What a GPU lacks is found out when its step is gone through."""
 
     def refusal(techniques: Techniques, _device: str, dtype: str) -> str:
-        return refusals.get(format_variant_label(techniques)) or refusal_of(techniques, target.kind, dtype)
+        return refusals.get(format_variant_label(techniques)) or find_refusal(techniques, target.kind, dtype)
 
-    return bench_schedule(replace(request, device="cpu", device_count=0), ranks_needed, refusal)
+    return build_schedule(replace(request, device="cpu", device_count=0), compute_needed_ranks, refusal)
 
 
 def make_planner(request: BenchRequest, target: Target, progress: Callable[[str], None] = lambda _: None) -> PlanOne:
@@ -59,7 +59,7 @@ def make_planner(request: BenchRequest, target: Target, progress: Callable[[str]
         name = format_variant_label(techniques)
         if name in known:
             return known[name]
-        ranks, _ = world_size_for(request, ranks_needed(techniques))
+        ranks, _ = choose_world_size(request, compute_needed_ranks(techniques))
         known[name] = plan_variant(
             schedule_run(replace(request, world_size=ranks, world_sizes=()), techniques, target), target
         )
@@ -99,7 +99,7 @@ def plan_variant(run: ScheduledRun, target: Target = CPU) -> PlannedVariant:
         blocks=rehearsed.blocks,
         batches_bytes=rehearsed.batches_bytes,
     )
-    threads = run.spec.launch.threads or available_cores()
+    threads = run.spec.launch.threads or count_available_cores()
     told = add_time(told, rehearsed.issued, target, threads, rehearsed.bubble_share)
     if told.step_s is not None:
         threads_of_cpu = threads if target.kind == "cpu" else None

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 from perfkit.analysis.memory.allocation_lifetimes import build_lifetimes
 from perfkit.analysis.memory.totals import compute_totals
 from perfkit.files import read_json
-from perfkit.measure.bench import first_run
+from perfkit.measure.bench import schedule_first_run
 from perfkit.measure.events import Event
 from perfkit.measure.schedule import Techniques
-from perfkit.measure.trial import lacked_memory, shortened, tried
+from perfkit.measure.trial import is_out_of_memory, run_trial, shorten_run
 from perfkit.plan.least_recomputation import Try
 from perfkit.record import Measurement, RankRecord, RunStatus
 from perfkit.store.layout import MEMORY_FILE, RECORD_FILE, RecomputationTrial
@@ -25,15 +25,15 @@ def make_trial_runner(request: BenchRequest, progress: Callable[[Event], None]) 
     numbers = count()
 
     def trial(techniques: Techniques, planned: RecomputationTrial) -> RecomputationTrial:
-        item = first_run(request, techniques)
+        item = schedule_first_run(request, techniques)
         if item.skip:
             return replace(planned, fits=None, reason=item.skip)
         # A CPU's allocator keeps no statistics: the memory pass counts its events.
         passes = ("memory",) if item.spec.launch.device == "cpu" else ()
-        run, peaks = tried(shortened(item.spec, passes), next(numbers), progress, read_allocator_peak)
+        run, peaks = run_trial(shorten_run(item.spec, passes), next(numbers), progress, read_allocator_peak)
         told = replace(planned, seconds=run.seconds)
         if run.status != RunStatus.OK:
-            fits = False if lacked_memory(run) else None
+            fits = False if is_out_of_memory(run) else None
             return replace(told, fits=fits, reason=f"{run.status}: {run.reason}")
         known = [peak for peak in peaks if peak is not None]
         if not known:

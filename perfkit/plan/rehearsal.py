@@ -10,16 +10,16 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.optim import Adam, AdamW, Optimizer
 
 from perfkit.allocations import Allocations
-from perfkit.devices.catalogue import Entry
-from perfkit.devices.fp32 import fp32_settings
-from perfkit.instruments.memory.modules import marked_modules
-from perfkit.instruments.memory.profiled import Recorded
-from perfkit.instruments.memory.record import in_detail
-from perfkit.instruments.memory.state import owners, watched_gradients
-from perfkit.instruments.tensors import known_blocks, parameter_facts, torch_dtype
-from perfkit.instruments.trained import trained_of
-from perfkit.measure.data import Microbatches, batch_facts, microbatches
-from perfkit.measure.step import train_step
+from perfkit.devices.catalog import CatalogEntry
+from perfkit.devices.fp32_precision import read_fp32_settings
+from perfkit.instruments.memory.memory_recording import label_recording
+from perfkit.instruments.memory.module_marks import mark_modules
+from perfkit.instruments.memory.profiler_events import RecordedEvents
+from perfkit.instruments.memory.training_state import find_owners, watch_gradients
+from perfkit.instruments.tensors import collect_parameter_facts, get_torch_dtype, list_known_blocks
+from perfkit.instruments.trained_models import get_trained_models
+from perfkit.measure.data import Microbatches, collect_batch_facts, make_microbatches
+from perfkit.measure.train_step import train_step
 from perfkit.plan.batches import Batches, make_batches
 from perfkit.plan.conversion import convert_fakes, copy_fakes
 from perfkit.plan.cuda_dispatch import patch_cuda_dispatch
@@ -97,7 +97,7 @@ class RehearsedStep(NamedTuple):
     bubble_share: float | Unknown = 0.0
 
 
-def rehearse_step(spec: RunSpec, gpu: Entry | None = None) -> RehearsedStep:
+def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None) -> RehearsedStep:
     """A step of the first rank of a run on a CPU, or as it is on a GPU of the catalogue.
 
     Raises:
@@ -107,7 +107,7 @@ def rehearse_step(spec: RunSpec, gpu: Entry | None = None) -> RehearsedStep:
     """
     device = torch.device("cpu")
     acts_on = device if gpu is None else torch.device("cuda")
-    dtype = torch_dtype(spec.dtype)
+    dtype = get_torch_dtype(spec.dtype)
     workload = load_workload(spec.workload, device=acts_on.type)
     check_microbatches(workload, spec.accumulation)
     techniques, said = select_planned_techniques(spec.techniques)
@@ -148,30 +148,32 @@ def rehearse_step(spec: RunSpec, gpu: Entry | None = None) -> RehearsedStep:
         data = make_batches(workload, spec, state.batches_of_ranks or (world.rank,), steps=2)
 
         def step(index: int) -> None:
-            parts = microbatches(data, index, spec.accumulation, state.microbatches)
+            parts = make_microbatches(data, index, spec.accumulation, state.microbatches)
             train_step(state, parts if gpu is None else _copy_microbatches(parts), index)
 
         with used:
             step(0)
-        facts = {**parameter_facts([state.model]), **batch_facts(data.step(0, 1)[0])}
+        facts = {**collect_parameter_facts([state.model]), **collect_batch_facts(data.step(0, 1)[0])}
         before += _list_changes(memory.recorded, data)
         memory.begin()
-        trained = trained_of(state)
-        known = [*known_blocks(state)]
+        trained = get_trained_models(state)
+        known = [*list_known_blocks(state)]
         known += memory.list_other_blocks(data.addresses() | {block.address for block in known})
-        owned = owners(trained)
-        ops = StepOps(None if gpu is None else fp32_settings(acts_on))  # as the program and its techniques have set it
+        owned = find_owners(trained)
+        ops = StepOps(
+            None if gpu is None else read_fp32_settings(acts_on)
+        )  # as the program and its techniques have set it
         host.told = ops.record_copy
         with (
-            marked_modules(trained),
-            watched_gradients(trained, memory.now) as gradients,
+            mark_modules(trained),
+            watch_gradients(trained, memory.now) as gradients,
             watch_pages(ops.record_page),
             ops,
         ):
             step(1)
         recorded = memory.recorded
     recorded.ranges.sort(key=lambda mark: (mark.start_ns, -mark.end_ns))
-    allocations = in_detail(recorded, device, known, owned, gradients, source=SOURCE)
+    allocations = label_recording(recorded, device, known, owned, gradients, source=SOURCE)
     scratch = alone.most if isinstance(alone, CudaScratch) else {}
     return RehearsedStep(
         allocations=allocations,
@@ -205,7 +207,7 @@ def _copy_microbatches(parts: Microbatches) -> Microbatches:
     return Microbatches(len(parts), lambda: ({name: tensor.clone() for name, tensor in part.items()} for part in parts))
 
 
-def _list_changes(recorded: Recorded, data: Batches) -> tuple[Change, ...]:
+def _list_changes(recorded: RecordedEvents, data: Batches) -> tuple[Change, ...]:
     """What was allocated and freed, without the batches on the host."""
     host = data.addresses()
     return tuple((event.address, event.size) for event in recorded.allocations if event.address not in host)

@@ -5,13 +5,13 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from perfkit.devices.wanted import find_device
+from perfkit.devices.device_choice import find_device
 from perfkit.errors import UsageError
-from perfkit.measure.bench import first_run
+from perfkit.measure.auto_params import FoundParams
+from perfkit.measure.bench import schedule_first_run
 from perfkit.measure.events import Event
-from perfkit.measure.largest_batch import with_largest_batch
-from perfkit.measure.left_open import Found
-from perfkit.measure.own_size import batch_size
+from perfkit.measure.largest_batch import find_largest_batch
+from perfkit.measure.redundant_size import read_batch_size
 from perfkit.measure.schedule import Techniques
 from perfkit.plan.batch_prediction import predict_batch
 from perfkit.plan.least_recomputation import Searched, find_least_recomputation
@@ -31,27 +31,29 @@ _Found = tuple[Techniques, _Search] | None  # None: it is as it was asked for
 _FindOne = Callable[[Techniques, Technique], _Found]
 
 
-def find_open_params(request: BenchRequest, progress: Callable[[Event], None]) -> Found:
+def find_open_params(request: BenchRequest, progress: Callable[[Event], None]) -> FoundParams:
     """A request of this machine with what its variants leave open; `progress` is told of every trial."""
 
     def found(techniques: Techniques, technique: Technique) -> _Found:
         if isinstance(technique, Batch):
-            return with_largest_batch(
+            return find_largest_batch(
                 techniques,
                 technique.most,
-                scheduled=partial(first_run, request),
-                first=batch_size(request.workload, request.device) or 1,
+                scheduled=partial(schedule_first_run, request),
+                first=read_batch_size(request.workload, request.device) or 1,
                 predicted=predict_batch(request, techniques, technique.most),
                 progress=progress,
             )
-        if isinstance(technique, Ckpt) and not first_run(request, techniques).skip:
+        if isinstance(technique, Ckpt) and not schedule_first_run(request, techniques).skip:
             return _find_least_recomputation(request, techniques, technique, progress)
         return None
 
     return _find_for_variants(request, found)
 
 
-def find_by_plan(request: BenchRequest, target: Target, progress: Callable[[str], None] = lambda _: None) -> Found:
+def find_by_plan(
+    request: BenchRequest, target: Target, progress: Callable[[str], None] = lambda _: None
+) -> FoundParams:
     """A request with what plans for a device find; `progress` is told of every variant that is planned.
 
     Raises `UsageError` for a batch without a size.
@@ -68,7 +70,7 @@ def find_by_plan(request: BenchRequest, target: Target, progress: Callable[[str]
     return _find_for_variants(request, found)
 
 
-def _find_for_variants(request: BenchRequest, find_one: _FindOne) -> Found:
+def _find_for_variants(request: BenchRequest, find_one: _FindOne) -> FoundParams:
     variants: list[Techniques] = []
     searches: list[_Search] = []
     for techniques in request.variants:
@@ -80,7 +82,7 @@ def _find_for_variants(request: BenchRequest, find_one: _FindOne) -> Found:
             variants.append(found[0])
             searches.append(found[1])
     recomputations = tuple(search for search in searches if isinstance(search, RecomputationSearch))
-    return Found(
+    return FoundParams(
         request=replace(request, variants=tuple(variants)),
         batches=tuple(search for search in searches if isinstance(search, BatchSearch)),
         recomputations=recomputations,

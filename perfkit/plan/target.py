@@ -4,9 +4,9 @@ import os
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from perfkit.devices.catalogue import Entry, named, with_memory
-from perfkit.devices.machine import memory_bytes
-from perfkit.devices.nvml import memory_of
+from perfkit.devices.catalog import CatalogEntry, find_entry_with_memory, resolve_entry
+from perfkit.devices.machine import get_memory_bytes
+from perfkit.devices.nvml import read_gpu_memory
 from perfkit.errors import UsageError
 from perfkit.parse_units import parse_amount
 from perfkit.plan.allocator_settings import EXPANDABLE_SEGMENTS, parse_allocator_settings
@@ -31,7 +31,7 @@ class Target(NamedTuple):
 
     device: str = "cpu"
     kind: Literal["cpu", "cuda"] = "cpu"
-    entry: Entry | None = None
+    entry: CatalogEntry | None = None
     capacity_bytes: int | None = None
     limit_bytes: int | None = None
     ranks_per_node: int = 8
@@ -57,7 +57,7 @@ def parse_target(gpu: str | None, memory: str | None) -> Target:
         UsageError: an unknown GPU, with those of similar names; a GPU that comes with several amounts of memory; or
             memory that is no amount or more than there is.
     """
-    return _make_cpu_target(None, memory) if gpu is None else _make_gpu_target(named(gpu), memory, os.environ)
+    return _make_cpu_target(None, memory) if gpu is None else _make_gpu_target(resolve_entry(gpu), memory, os.environ)
 
 
 def find_reported_target(
@@ -75,13 +75,13 @@ def find_reported_target(
     """
     if kind == "cpu":
         return _make_cpu_target(reported_bytes, memory)
-    entry = with_memory(name, reported_bytes)
+    entry = find_entry_with_memory(name, reported_bytes)
     return None if entry is None else _make_gpu_target(entry, memory, os.environ if variables is None else variables)
 
 
 def find_local_target(kind: str, name: str) -> Target | None:
     """What this machine has, with the memory that its driver tells. Otherwise as `find_reported_target`."""
-    return find_reported_target(kind, name, None, None if kind == "cpu" else memory_of(name))
+    return find_reported_target(kind, name, None, None if kind == "cpu" else read_gpu_memory(name))
 
 
 def find_run_target(kind: str, environment: Environment | None, memory: str | None) -> Target | None:
@@ -104,12 +104,12 @@ def explain_unknown_gpu(device_name: str) -> str:
 
 
 def _make_cpu_target(total_bytes: int | None, memory: str | None) -> Target:
-    capacity = memory_bytes() if total_bytes is None else total_bytes
+    capacity = get_memory_bytes() if total_bytes is None else total_bytes
     limit = None if memory is None else _parse_limit(memory, capacity, "the machine")
     return CPU._replace(capacity_bytes=capacity, limit_bytes=limit)
 
 
-def _make_gpu_target(entry: Entry, memory: str | None, variables: Mapping[str, str]) -> Target:
+def _make_gpu_target(entry: CatalogEntry, memory: str | None, variables: Mapping[str, str]) -> Target:
     if entry.memory_gb is None:
         raise UsageError(f"{entry.id} comes with several amounts of memory: write which, such as --gpu {entry.id}-16g")
     capacity = int(entry.memory_gb * 2**30)  # cards of 80 GB have 80 GiB, less what the driver keeps

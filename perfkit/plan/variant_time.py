@@ -6,7 +6,7 @@ from functools import lru_cache, partial
 from msgspec.structs import replace
 
 from perfkit.analysis.model.plan import Interval, PlannedVariant, StepTime
-from perfkit.devices.catalogue import named
+from perfkit.devices.catalog import resolve_entry
 from perfkit.errors import UnavailableError
 from perfkit.plan.collectives import Interconnect
 from perfkit.plan.device_efficiencies import load_efficiencies
@@ -73,7 +73,7 @@ def _add_bubble(step: StepTime, pipeline: Interval, share: float) -> StepTime:
 @lru_cache(maxsize=8)
 def _load_cached_efficiencies(device: str | None, threads: int, _kept: Kept) -> Efficiencies:
     """Fitted once for all variants of a plan, and again after something was learned."""
-    target = Target() if device is None else Target(device, "cuda", named(device))
+    target = Target() if device is None else Target(device, "cuda", resolve_entry(device))
     return load_efficiencies(target, threads)
 
 

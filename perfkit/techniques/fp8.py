@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import torch
 
-from perfkit.devices.capability import fp8_format
+from perfkit.devices.capability import get_fp8_format
 from perfkit.record import Claim, ParityRule, Relation
 from perfkit.techniques.linear_layers import find_divisible_layers
 from perfkit.techniques.state import TrainState
@@ -50,7 +50,7 @@ class Fp8(Technique):
         if device.type != "cuda":
             return None
         amd, capability = torch.version.hip is not None, torch.cuda.get_device_capability(device)
-        if fp8_format(capability, amd=amd) is not None:
+        if get_fp8_format(capability, amd=amd) is not None:
             return None
         told = ".".join(map(str, capability))
         if amd:

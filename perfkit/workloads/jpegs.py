@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from perfkit.devices.cache import folder
+from perfkit.devices.ceilings_cache import get_cache_folder
 from perfkit.optional_deps import explain_import_error
 from perfkit.workloads import synthetic_data
 
@@ -47,7 +47,7 @@ class Jpegs(NamedTuple):
         return index % self.classes
 
     def _get_folder(self, format: str) -> Path:
-        return folder() / "images" / f"{format}-v{_VERSION}-{self.images}x{self.pixels}px-{self.classes}"
+        return get_cache_folder() / "images" / f"{format}-v{_VERSION}-{self.images}x{self.pixels}px-{self.classes}"
 
     def _write_files(self, to: Path) -> None:
         for index, jpeg in enumerate(self._draw_images()):

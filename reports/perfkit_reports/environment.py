@@ -6,7 +6,7 @@ from typing import Any
 from perfkit import units
 from perfkit.analysis.model.suite import Analysis
 from perfkit.devices.ceiling import Ceiling, Confidence
-from perfkit.devices.unit_names import unit_name
+from perfkit.devices.unit_names import get_unit_name
 from perfkit.record import Environment
 from perfkit_reports.document.cells import Cell, make_unknown_cell
 from perfkit_reports.document.tables import NOTHING, Column
@@ -64,7 +64,7 @@ def build_ceiling_columns(device_name: str) -> list[Column[Ceiling]]:
     """Those of a table of the ceilings of a device, whose units are called as its vendor does."""
 
     def name(ceiling: Ceiling) -> Cell:
-        return Cell(" ".join(filter(None, (ceiling.dtype, unit_name(ceiling.level, device_name)))))
+        return Cell(" ".join(filter(None, (ceiling.dtype, get_unit_name(ceiling.level, device_name)))))
 
     def confidence(ceiling: Ceiling) -> Cell:
         if ceiling.refuted:

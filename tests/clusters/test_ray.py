@@ -14,9 +14,9 @@ import psutil
 import pytest
 
 from perfkit.errors import PerfkitError
-from perfkit.measure.launch import ray as on_ray
-from perfkit.measure.launch.launch import launch
-from perfkit.measure.launch.ranks import RankPlace
+from perfkit.measure.launch import ray_launcher as on_ray
+from perfkit.measure.launch.rank_processes import RankPlace
+from perfkit.measure.launch.run_launch import launch_run
 from perfkit.record import RunResult, RunStatus
 from perfkit.spec import LaunchSpec, RunSpec, Schedule, TechniqueSpec, WorkloadSpec
 from tests.conftest import TINY
@@ -63,7 +63,7 @@ def run_with(fault: str, folder: Path, timeout_s: float = 120.0, **launched: Any
         launch=LaunchSpec(world_size=2, threads=1, timeout_s=timeout_s, launcher="ray", nodes=2, **launched),
         passes=(),
     )
-    return launch(spec, folder / "run", lambda _: None, place=RankPlace(folder=folder))
+    return launch_run(spec, folder / "run", lambda _: None, place=RankPlace(folder=folder))
 
 
 def test_a_bench_on_two_nodes_has_all_that_its_ranks_wrote(perfkit: Any) -> None:

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from perfkit.devices.calibrate import main
-from perfkit.devices.catalogue import ceilings, find
-from perfkit.devices.ceiling import DeviceCeilings, Kind, Level
+from perfkit.devices.catalog import build_datasheet_ceilings, find_entry
+from perfkit.devices.ceiling import CeilingKind, CeilingLevel, DeviceCeilings
 from perfkit.files import read_json
 
 pytestmark = [
@@ -20,16 +20,16 @@ def test_measured_ceilings_are_below_the_datasheets(tmp_path: Path) -> None:
     out = tmp_path / "ceilings.json"
     main(["--device", "cuda", "--short", "--out", str(out)])
     found = read_json(out, DeviceCeilings)
-    assert found.find(Level.MATRIX, "fp16") is not None
-    assert found.find(Level.MEMORY) is not None
-    assert found.find(Level.HOST_LINK) is not None or any("cannot be pinned" in note for note in found.notes)
+    assert found.find(CeilingLevel.MATRIX, "fp16") is not None
+    assert found.find(CeilingLevel.MEMORY) is not None
+    assert found.find(CeilingLevel.HOST_LINK) is not None or any("cannot be pinned" in note for note in found.notes)
     # Whatever a device cannot do has its reason.
     for dtype in ("fp16", "bf16", "tf32", "fp32", "fp64", "int8", "fp8"):
         known = any(ceiling.dtype == dtype for ceiling in found.ceilings)
         assert known != any(note.startswith(f"{dtype} products are not measured: ") for note in found.notes), dtype
-    measured = {(c.level, c.dtype): c.value for c in found.ceilings if c.kind == Kind.MEASURED}
-    entry = find(found.device_name)
-    for sheet in ceilings(entry) if entry is not None else ():
+    measured = {(c.level, c.dtype): c.value for c in found.ceilings if c.kind == CeilingKind.MEASURED}
+    entry = find_entry(found.device_name)
+    for sheet in build_datasheet_ceilings(entry) if entry is not None else ():
         value = measured.get((sheet.level, sheet.dtype))
         # The boost clock of the datasheet is not the highest a device reaches.
         assert value is None or 0.2 * sheet.value < value < 1.1 * sheet.value, (sheet.level, sheet.dtype)

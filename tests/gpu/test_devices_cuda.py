@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from perfkit.instruments.clock import CudaClock
-from perfkit.instruments.environment import environment
+from perfkit.instruments.environment import read_environment
 
 pytestmark = [
     pytest.mark.gpu,
@@ -19,7 +19,7 @@ pytestmark = [
 
 _PARENT = """
 import torch
-from perfkit.devices.wanted import find_device
+from perfkit.devices.device_choice import find_device
 assert find_device("cuda").visible > 0
 print(torch.cuda.is_initialized())
 """
@@ -79,7 +79,7 @@ def tf32() -> Iterator[None]:
     torch.cuda.is_available() and torch.cuda.get_device_capability() < (8, 0), reason="no TF32 before 8.0"
 )
 def test_tf32_is_told_whichever_switch_allowed_it(tf32: None) -> None:
-    assert environment(torch.device("cuda", 0)).matmul_precision == "high"
+    assert read_environment(torch.device("cuda", 0)).matmul_precision == "high"
 
 
 @pytest.mark.slow

@@ -14,11 +14,11 @@ from torch.profiler import record_function
 
 from perfkit.analysis.memory.account import build_memory_account
 from perfkit.analysis.memory.process_memory import CONTEXT, RESIDUAL, build_process_balance
-from perfkit.instruments.environment import environment
-from perfkit.instruments.memory.failed import failed_request
-from perfkit.instruments.memory.history import allocator_history
-from perfkit.instruments.memory.profiler import AllocationProfiler
-from perfkit.instruments.process_memory import before_model, device_moment
+from perfkit.instruments.environment import read_environment
+from perfkit.instruments.memory.allocation_profiler import AllocationProfiler
+from perfkit.instruments.memory.allocator_history import record_allocator_history
+from perfkit.instruments.memory.failed_request import parse_failed_request
+from perfkit.instruments.process_memory import read_before_model, read_device_moment
 from perfkit.instruments.sensors import Sensors
 from perfkit.record import Measurement, RankRecord, RunStatus
 from perfkit.techniques.state import World
@@ -54,7 +54,7 @@ def step() -> Callable[[], None]:
 def test_the_history_balances_with_the_allocators_counters(step: Callable[[], None], tmp_path: Path) -> None:
     path = tmp_path / "history.json.gz"
     torch.cuda.reset_peak_memory_stats()
-    with allocator_history(path, torch.device("cuda", 0)):
+    with record_allocator_history(path, torch.device("cuda", 0)):
         step()
         step()
         torch.cuda.synchronize()
@@ -88,7 +88,7 @@ def test_the_history_costs_three_percent_at_most(step: Callable[[], None], tmp_p
     plain, recorded = [], []
     for _ in range(ROUNDS):
         plain.append(seconds())
-        with allocator_history(tmp_path / "history.json.gz", torch.device("cuda", 0)):
+        with record_allocator_history(tmp_path / "history.json.gz", torch.device("cuda", 0)):
             recorded.append(seconds())
     assert statistics.median(recorded) <= 1.03 * statistics.median(plain)
 
@@ -96,16 +96,16 @@ def test_the_history_costs_three_percent_at_most(step: Callable[[], None], tmp_p
 def test_the_process_balances_with_nvml(step: Callable[[], None]) -> None:
     device = torch.device("cuda", 0)
     sensors = Sensors(str(torch.cuda.get_device_properties(device).uuid))
-    memory = before_model(device, sensors, World(rank=0, size=1, local_rank=0))
+    memory = read_before_model(device, sensors, World(rank=0, size=1, local_rank=0))
     step()
-    end = device_moment(device, sensors)
+    end = read_device_moment(device, sensors)
     if not isinstance(end.process, Measurement):
         pytest.skip(end.process.reason)
     record = RankRecord(
         rank=0,
         world_size=1,
         status=RunStatus.OK,
-        environment=environment(device),
+        environment=read_environment(device),
         process_memory=type(memory)(at_context=memory.at_context, at_end=end),
     )
     peak = torch.cuda.max_memory_allocated()
@@ -120,7 +120,7 @@ def test_a_request_that_fails_is_read() -> None:
     size = 2**44
     with pytest.raises(torch.OutOfMemoryError) as caught:
         torch.empty(size, dtype=torch.uint8, device="cuda")
-    request = failed_request(caught.value)
+    request = parse_failed_request(caught.value)
     assert request.bytes == pytest.approx(size, rel=0.001)
 
 
@@ -131,7 +131,7 @@ def test_a_history_that_the_program_records_is_left_alone(step: Callable[[], Non
         step()
         torch.cuda.synchronize()
         before = len(memory._snapshot()["device_traces"][0])
-        with allocator_history(tmp_path / "history.json.gz", torch.device("cuda", 0)):
+        with record_allocator_history(tmp_path / "history.json.gz", torch.device("cuda", 0)):
             step()
             torch.cuda.synchronize()
         assert len(memory._snapshot()["device_traces"][0]) > before > 0

@@ -21,8 +21,8 @@ from torch.utils.data import DataLoader, TensorDataset
 import perfkit
 from perfkit.analysis.model.loop import LoopAnalysis
 from perfkit.analysis.model.suite import Variant
-from perfkit.attach.loop import Loop as Attending
-from perfkit.instruments.memory.holders import held_tensors
+from perfkit.attach.loop_follower import LoopFollower as Attending
+from perfkit.instruments.memory.holders import find_held_tensors
 from perfkit.record import RunStatus
 from perfkit.spec import Schedule
 
@@ -169,7 +169,7 @@ def held() -> Counter[str]:
     """Bytes by category of the tensors that are alive without the loop: modules of tests make some when imported."""
     gc.collect()
     everything = [("unknown", each) for each in gc.get_objects() if type(each) in PLAIN]
-    known = [(category, tensor) for category, _, tensor in held_tensors() if type(tensor) in PLAIN]
+    known = [(category, tensor) for category, _, tensor in find_held_tensors() if type(tensor) in PLAIN]
     storages = {
         tensor.untyped_storage().data_ptr(): (category, tensor.untyped_storage().nbytes())
         for category, tensor in (*everything, *known)

@@ -4,7 +4,7 @@ import json
 import sys
 from pathlib import Path
 
-from perfkit.measure.bench import bench
+from perfkit.measure.bench import run_bench
 from perfkit.measure.events import RunFinished
 from perfkit.spec import Schedule, WorkloadSpec, parse_variants
 from perfkit.store.read import read_suite
@@ -44,7 +44,7 @@ def run(tmp_path: Path, printed: str) -> list[RunFinished]:
         schedule=Schedule(warmup=0, max_warmup=0, timed=1, memory=0, trace=1, parity=1),
     )
     ended: list[RunFinished] = []
-    bench(
+    run_bench(
         request,
         tmp_path / "suite",
         command="",

@@ -21,8 +21,8 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 import perfkit
 from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.suite import Variant
-from perfkit.attach.loop import Loop
-from perfkit.attach.session import LoopSession
+from perfkit.attach.loop_follower import LoopFollower
+from perfkit.attach.loop_session import LoopSession
 from perfkit.instruments.recorder import Recorder
 from perfkit.record import RunStatus
 from perfkit.spec import Schedule
@@ -176,11 +176,11 @@ def test_hooks_on_modules_are_gone(tmp_path: Path) -> None:
 # --- perfkit fails ----------------------------------------------------------------------------------------------------
 
 BREAKABLE = (
-    (Loop, "began"),
-    (Loop, "ended"),
-    (Loop, "forward"),
-    (Loop, "stepping"),
-    (Loop, "stepped"),
+    (LoopFollower, "began"),
+    (LoopFollower, "ended"),
+    (LoopFollower, "forward"),
+    (LoopFollower, "stepping"),
+    (LoopFollower, "stepped"),
     (LoopSession, "open"),
     (LoopSession, "write_timing"),
     (LoopSession, "mark_step"),

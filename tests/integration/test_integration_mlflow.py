@@ -8,8 +8,8 @@ import mlflow
 import pytest
 from mlflow.exceptions import MlflowException
 
+from perfkit.integrations.logger_table import open_logger
 from perfkit.integrations.mlflow import MlflowLogger
-from perfkit.integrations.table import logger_for
 from tests.fixtures.finished_run import finished_run
 
 
@@ -37,7 +37,7 @@ def history(store: str, run_id: str, name: str) -> list[tuple[int, float]]:
 
 
 def test_metrics_artifacts_and_params_of_a_run_of_its_own_are_read_back(store: str, tmp_path: Path) -> None:
-    logger = logger_for(f"mlflow:{store}", "train")
+    logger = open_logger(f"mlflow:{store}", "train")
     logger.scalars(10, {"perfkit/step_s": 0.25, "perfkit/mfu": 0.5})
     logger.scalars(20, {"perfkit/step_s": 0.125})
     logger.report(finished_run(tmp_path / "today"))

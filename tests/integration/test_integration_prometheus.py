@@ -8,8 +8,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from perfkit.attach.live.scalars import SCALARS
 from perfkit.errors import UsageError
+from perfkit.integrations.logger_table import open_logger
 from perfkit.integrations.prometheus import PrometheusTextLogger
-from perfkit.integrations.table import logger_for
 
 
 def samples(path: Path) -> dict[str, float]:
@@ -37,7 +37,7 @@ def test_every_figure_is_read_back_in_base_units_with_its_labels(tmp_path: Path)
 
 def test_a_figure_that_is_not_known_any_more_is_not_kept(tmp_path: Path) -> None:
     path = tmp_path / "train.prom"
-    logger = logger_for(f"prometheus:{path}", "train")
+    logger = open_logger(f"prometheus:{path}", "train")
     logger.scalars(10, {"perfkit/step_s": 0.25, "perfkit/mfu": 0.5})
     logger.scalars(20, {"perfkit/step_s": 0.125})
     assert samples(path) == {"perfkit_step_seconds": 0.125, "perfkit_steps_total": 20}

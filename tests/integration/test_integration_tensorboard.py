@@ -7,7 +7,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from torch.utils.tensorboard import SummaryWriter
 
 from perfkit.errors import PerfkitError
-from perfkit.integrations.table import logger_for
+from perfkit.integrations.logger_table import open_logger
 from perfkit.integrations.tensorboard import TensorBoardLogger
 from tests.fixtures.finished_run import finished_run
 
@@ -20,7 +20,7 @@ def read(log_dir: Path) -> EventAccumulator:
 
 def test_figures_images_and_the_place_of_the_report_are_read_back(tmp_path: Path) -> None:
     run = finished_run(tmp_path / "run")
-    logger = logger_for(f"tensorboard:{tmp_path / 'tb'}")
+    logger = open_logger(f"tensorboard:{tmp_path / 'tb'}")
     logger.scalars(10, {"perfkit/step_s": 0.25, "perfkit/mfu": 0.5})
     logger.scalars(20, {"perfkit/step_s": 0.125})
     logger.report(run)

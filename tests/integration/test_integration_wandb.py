@@ -9,7 +9,7 @@ import pytest
 import wandb
 
 from perfkit.errors import PerfkitError
-from perfkit.integrations.table import logger_for
+from perfkit.integrations.logger_table import open_logger
 from perfkit.integrations.wandb import WandbLogger
 from tests.fixtures.finished_run import finished_run
 from tests.fixtures.wandb_file import records
@@ -65,7 +65,7 @@ def only_file() -> Path:
 def test_a_run_of_its_own_has_figures_over_perfkits_steps_and_the_report(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    logger = logger_for("wandb:speed", "train")
+    logger = open_logger("wandb:speed", "train")
     logger.scalars(10, {"perfkit/step_s": 0.25, "perfkit/mfu": 0.5})
     print("the program's own output")
     logger.scalars(20, {"perfkit/step_s": 0.125})

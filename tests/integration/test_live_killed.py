@@ -9,16 +9,16 @@ from pathlib import Path
 
 import torch
 
-from perfkit.attach.live.watch import open_watch
+from perfkit.attach.live.live_watch import open_watch
 from perfkit.store.live import LiveEvent, LiveStart, LiveWindow, read_live
 
 PROGRAM = """
 import os, sys, time
 from pathlib import Path
 import torch
-from perfkit.attach.live.options import LiveOptions
-from perfkit.attach.live.triggers import Triggers
-from perfkit.attach.live.watch import open_watch
+from perfkit.attach.live.live_options import LiveOptions
+from perfkit.attach.live.trace_triggers import Triggers
+from perfkit.attach.live.live_watch import open_watch
 from perfkit.store.live import LiveStart
 
 path = Path(sys.argv[1])

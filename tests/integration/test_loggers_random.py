@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import wandb
 
-from perfkit.integrations.table import LOGGERS, logger_for
+from perfkit.integrations.logger_table import LOGGERS, open_logger
 from tests.fixtures.finished_run import finished_run
 from tests.fixtures.random_states import random_states
 
@@ -27,7 +27,7 @@ PLACES = {"tensorboard": "tb", "wandb": "", "mlflow": "sqlite:///mlflow.db", "pr
 def test_a_run_without_a_name_of_its_own_draws_none(tracker: str, tmp_path: Path) -> None:
     run = finished_run(tmp_path / "run")
     before = random_states()
-    logger = logger_for(f"{tracker}:{PLACES[tracker]}")
+    logger = open_logger(f"{tracker}:{PLACES[tracker]}")
     logger.scalars(10, {"perfkit/step_s": 0.25})
     logger.report(run)
     logger.close()

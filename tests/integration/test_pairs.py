@@ -17,7 +17,7 @@ from perfkit.check.sides.revision import open_worktree, read_working_tree
 from perfkit.check.sides.side import SideFailedError, make_side
 from perfkit.check.sides.suites import measure_sides
 from perfkit.files import read_json
-from perfkit.measure.turns.lockstep import LEAST_TURNS
+from perfkit.measure.interleaving.lockstep import LEAST_TURNS
 from perfkit.record import RankRecord, RunStatus
 from perfkit.spec import LaunchSpec, RunSpec, Schedule, WorkloadSpec
 from perfkit.store.pairs import ALTERNATING, LOCK_STEP, PAIRS_FILE, Pairs
@@ -110,7 +110,7 @@ def workers_of(pid):
     return [
         child.pid
         for child in psutil.Process(pid).children(recursive=True)
-        if "perfkit.measure.worker" in child.cmdline() or "perfkit.measure.turns.worker" in child.cmdline()
+        if "perfkit.measure.worker" in child.cmdline() or "perfkit.measure.interleaving.turn_worker" in child.cmdline()
     ]
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from perfkit.measure.launch.launch import launch
-from perfkit.measure.launch.ranks import RankPlace
+from perfkit.measure.launch.rank_processes import RankPlace
+from perfkit.measure.launch.run_launch import launch_run
 from perfkit.record import RunStatus
 from perfkit.spec import LaunchSpec, RunSpec, Schedule, TechniqueSpec, WorkloadSpec
 
@@ -80,7 +80,7 @@ def test_the_rank_that_fails_is_named_and_where_the_other_waited(
         passes=(),
     )
     told: list[str] = []
-    run = launch(spec, tmp_path / "run", told.append, place=RankPlace(folder=tmp_path))
+    run = launch_run(spec, tmp_path / "run", told.append, place=RankPlace(folder=tmp_path))
     assert "timed steps" in told
     assert len(told) == len(set(told))  # of one rank
     status, reason = EXPECTED[fault]

@@ -8,20 +8,20 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from perfkit.devices import cache
-from perfkit.devices.ceiling import Confidence, DeviceCeilings, Kind, Level
-from perfkit.devices.fingerprint import fingerprint
-from perfkit.devices.machine import cpu_model
+from perfkit.devices import ceilings_cache
+from perfkit.devices.ceiling import CeilingKind, CeilingLevel, Confidence, DeviceCeilings
+from perfkit.devices.fingerprint import build_fingerprint
+from perfkit.devices.machine import read_cpu_model
 from tests.conftest import TINY, CommandLine
 from tests.fixtures.rank_traces import ceiling
 
-KEY = fingerprint("cpu", "")
+KEY = build_fingerprint("cpu", "")
 BENCH = ("--device", "cpu", "-t", "ckpt", *TINY, "--batch-size", "4", "--quiet")
 LOW = {  # about 1 % of what a core of these years does
-    (Level.MATRIX, "fp32"): 1e9,
-    (Level.VECTOR, "fp32"): 1e9,
-    (Level.MEMORY, None): 1e8,
-    (Level.L2, None): 1e8,
+    (CeilingLevel.MATRIX, "fp32"): 1e9,
+    (CeilingLevel.VECTOR, "fp32"): 1e9,
+    (CeilingLevel.MEMORY, None): 1e8,
+    (CeilingLevel.L2, None): 1e8,
 }
 
 
@@ -29,15 +29,15 @@ LOW = {  # about 1 % of what a core of these years does
 def busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     """The command line on a machine whose ceilings of one thread were measured far too low, as it seemed with care."""
     monkeypatch.setenv("PERFKIT_CACHE", str(tmp_path / "cache"))
-    made = (ceiling(level, dtype, value, kind=Kind.MEASURED, threads=1) for (level, dtype), value in LOW.items())
+    made = (ceiling(level, dtype, value, kind=CeilingKind.MEASURED, threads=1) for (level, dtype), value in LOW.items())
     measured = DeviceCeilings(
         device="cpu",
-        device_name=cpu_model(),
+        device_name=read_cpu_model(),
         fingerprint=KEY,
         measured_at="2026-01-01T12:00:00+00:00",
         ceilings=tuple(replace(each, spread=0.01, confidence=Confidence.HIGH) for each in made),
     )
-    cache.store(measured, [], full=True)
+    ceilings_cache.store_calibration(measured, [], full=True)
     return CommandLine(tmp_path, tmp_path / "cache")
 
 
@@ -61,7 +61,7 @@ def report_of(perfkit: CommandLine) -> dict[str, Any]:
 
 
 def fp32(known: DeviceCeilings) -> tuple[float, str]:
-    (found,) = (each for each in known.ceilings if (each.level, each.dtype) == (Level.MATRIX, "fp32"))
+    (found,) = (each for each in known.ceilings if (each.level, each.dtype) == (CeilingLevel.MATRIX, "fp32"))
     return found.value, found.measured_at[:10]
 
 
@@ -69,10 +69,10 @@ def test_a_bench_measures_a_refuted_ceiling_again_and_its_folder_tells_the_same(
     measuring = [argument for argument in BENCH if argument != "--no-calibrate"]
     done = busy("bench", *measuring, "--out", "suite")
     assert done.returncode == 0, done.stderr
-    kept = cache.load(KEY)
+    kept = ceilings_cache.load_ceilings(KEY)
     assert kept is not None
     value, day = fp32(kept.measured)
-    assert value > 2 * LOW[Level.MATRIX, "fp32"]
+    assert value > 2 * LOW[CeilingLevel.MATRIX, "fp32"]
     assert day > "2026-01-01"
     assert len(kept.calibrations) == 2
     first = report_of(busy)
@@ -96,7 +96,7 @@ def test_without_calibration_the_shares_are_not_known_and_the_next_command_measu
     assert all(share <= 1 for share in shares(report))
     (exceeded,) = (each for each in report["findings"] if each["id"] == "limit.exceeded_ceilings")
     assert "fp32" in exceeded["title"]
-    kept = cache.load(KEY)
+    kept = ceilings_cache.load_ceilings(KEY)
     assert kept is not None
-    assert fp32(kept.measured) == (LOW[Level.MATRIX, "fp32"], "2026-01-01")
+    assert fp32(kept.measured) == (LOW[CeilingLevel.MATRIX, "fp32"], "2026-01-01")
     assert kept.list_doubtful_threads() == {1}

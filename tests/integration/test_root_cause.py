@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from perfkit.files import read_json
-from perfkit.measure.launch.launch import launch
-from perfkit.measure.launch.ranks import RankPlace
+from perfkit.measure.launch.rank_processes import RankPlace
+from perfkit.measure.launch.run_launch import launch_run
 from perfkit.record import RankRecord, RunResult, RunStatus, find_traceback
 from perfkit.spec import LaunchSpec, RunSpec, Schedule, parse_workload
 
@@ -47,7 +47,7 @@ def run_two(folder: Path, fault: str) -> tuple[RunResult, str]:
         launch=LaunchSpec(world_size=2, threads=1, timeout_s=120),
         passes=(),
     )
-    run = launch(spec, folder / "run", lambda _: None, place=RankPlace(folder=folder))
+    run = launch_run(spec, folder / "run", lambda _: None, place=RankPlace(folder=folder))
     records = [read_json(path, RankRecord) for path in sorted((folder / "run").glob("rank*/record.json"))]
     return run, find_traceback(run, records)
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from perfkit.errors import PerfkitError
-from perfkit.measure.launch.launch import launch
-from perfkit.measure.launch.ranks import RankPlace
+from perfkit.measure.launch.rank_processes import RankPlace
+from perfkit.measure.launch.run_launch import launch_run
 from perfkit.record import RunStatus
 from perfkit.spec import LaunchSpec, RunSpec, Schedule, TechniqueSpec, WorkloadSpec
 from tests.fixtures.endpoints import free_endpoint
@@ -27,7 +27,7 @@ def test_a_rank_that_is_killed_on_the_other_is_named(perfkit, monkeypatch) -> No
         launch=LaunchSpec(world_size=2, threads=1, timeout_s=120.0, launcher="torchrun", nodes=2, endpoint=where),
         passes=(),
     )
-    run = launch(spec, folder / "run", lambda _: None, place=RankPlace(folder=folder))
+    run = launch_run(spec, folder / "run", lambda _: None, place=RankPlace(folder=folder))
     assert run.status == RunStatus.CRASHED, run
     assert run.reason.startswith("rank 1 was killed (SIGKILL)")
     assert [(wait.rank, wait.op) for wait in run.waits] == [(0, "all_reduce")]
@@ -35,4 +35,4 @@ def test_a_rank_that_is_killed_on_the_other_is_named(perfkit, monkeypatch) -> No
     other.terminate()
     other.communicate(timeout=30)
     with pytest.raises(PerfkitError, match="machine 1 of 2 has left"):
-        launch(spec, folder / "next", lambda _: None, place=RankPlace(folder=folder))
+        launch_run(spec, folder / "next", lambda _: None, place=RankPlace(folder=folder))

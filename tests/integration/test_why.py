@@ -11,7 +11,7 @@ from perfkit.analysis.suite.analyze import inspect_suite
 from perfkit.check.result import ChangeExplanation
 from perfkit.check.why.explanation import explain_variant
 from perfkit.check.why.side import SideAnalysis, observe_variant
-from perfkit.measure.bench import bench
+from perfkit.measure.bench import run_bench
 from perfkit.spec import Schedule, WorkloadSpec, parse_variants
 from perfkit.store.read import StoredSuite, read_suite
 from perfkit.store.request import BenchRequest
@@ -40,7 +40,7 @@ def measure(tmp_path_factory: pytest.TempPathFactory) -> Measure:
             rounds=0,
             schedule=Schedule(warmup=1, max_warmup=2, timed=2, memory=3, trace=3, parity=1),
         )
-        bench(request, folder, command="test", ceilings=None, progress=lambda event: None)
+        run_bench(request, folder, command="test", ceilings=None, progress=lambda event: None)
         return read_suite(folder)
 
     return measured

@@ -7,19 +7,19 @@ import pytest
 from msgspec.structs import replace
 
 from perfkit.analysis.suite.analyze import analyze_suite
-from perfkit.devices import cache, resolve
-from perfkit.devices.ceiling import DeviceCeilings, Kind, Level
-from perfkit.devices.fingerprint import fingerprint
+from perfkit.devices import ceiling_lookup, ceilings_cache
+from perfkit.devices.ceiling import CeilingKind, CeilingLevel, DeviceCeilings
+from perfkit.devices.fingerprint import build_fingerprint
 from perfkit.record import Unknown, get_value
 from perfkit.remeasure import analyze_and_remeasure
 from tests.fixtures.rank_traces import ceiling
 from tests.fixtures.suites import record, write_suite
 
-KEY = fingerprint("cpu", "")
+KEY = build_fingerprint("cpu", "")
 
 
 def known(value: float, at: str, *threads: int) -> DeviceCeilings:
-    matrix = ceiling(Level.MATRIX, "fp32", value, kind=Kind.MEASURED)
+    matrix = ceiling(CeilingLevel.MATRIX, "fp32", value, kind=CeilingKind.MEASURED)
     return DeviceCeilings(
         device="cpu",
         device_name="Test CPU",
@@ -33,11 +33,11 @@ def machine_of(monkeypatch: pytest.MonkeyPatch, real: float) -> list[tuple[int, 
     """A machine that reaches `real` FLOP/s whenever it is calibrated; the threads that it was."""
     asked: list[tuple[int, ...]] = []
 
-    def calibrate_now(_: str, threads: Sequence[int], **__: object) -> cache.Cached:
+    def calibrate_now(_: str, threads: Sequence[int], **__: object) -> ceilings_cache.CachedCeilings:
         asked.append(tuple(threads))
-        return cache.store(known(real, "2026-02-02", *threads), [], full=False)
+        return ceilings_cache.store_calibration(known(real, "2026-02-02", *threads), [], full=False)
 
-    monkeypatch.setattr(resolve, "calibrate_now", calibrate_now)
+    monkeypatch.setattr(ceiling_lookup, "calibrate_machine", calibrate_now)
     return asked
 
 
@@ -54,7 +54,7 @@ def test_a_refuted_ceiling_is_measured_again_and_the_folder_tells_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked, lines = machine_of(monkeypatch, 1e11), list[str]()
-    low = cache.store(known(1e9, "2026-01-01", 1, 2), [], full=True).measured
+    low = ceilings_cache.store_calibration(known(1e9, "2026-01-01", 1, 2), [], full=True).measured
     folder = suite(tmp_path, low)
     assert mfu(folder) is None
     mended = analyze_and_remeasure(folder, calibrate=True, progress=lines.append)
@@ -62,7 +62,7 @@ def test_a_refuted_ceiling_is_measured_again_and_the_folder_tells_the_same(
     assert lines[0] == "work ran faster than the measured ceiling of 1.00 GFLOP/s: measuring it again"
     assert get_value(mended.variants[0].mfu) == pytest.approx(0.2)
     assert mfu(folder) == pytest.approx(0.2)
-    kept = cache.load(KEY)
+    kept = ceilings_cache.load_ceilings(KEY)
     assert kept is not None
     assert {each.threads: (each.value, each.measured_at) for each in kept.measured.ceilings} == {
         1: (1e9, "2026-01-01"),
@@ -72,11 +72,11 @@ def test_a_refuted_ceiling_is_measured_again_and_the_folder_tells_the_same(
 
 def test_without_calibration_it_is_kept_for_the_next_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = machine_of(monkeypatch, 1e11)
-    folder = suite(tmp_path, cache.store(known(1e9, "2026-01-01"), [], full=True).measured)
+    folder = suite(tmp_path, ceilings_cache.store_calibration(known(1e9, "2026-01-01"), [], full=True).measured)
     left = analyze_and_remeasure(folder, calibrate=False)
     assert isinstance(left.variants[0].mfu, Unknown)
     assert asked == []
-    resolve.ceilings_for("cpu", "Test CPU", [2], calibrate=True)
+    ceiling_lookup.resolve_ceilings("cpu", "Test CPU", [2], calibrate=True)
     assert asked == [(2,)]
 
 
@@ -84,11 +84,11 @@ def test_what_measuring_does_not_find_stays_unknown_and_is_not_measured_each_tim
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = machine_of(monkeypatch, 1.5e10)
-    folder = suite(tmp_path, cache.store(known(1e9, "2026-01-01"), [], full=True).measured)
+    folder = suite(tmp_path, ceilings_cache.store_calibration(known(1e9, "2026-01-01"), [], full=True).measured)
     analysis = analyze_and_remeasure(folder, calibrate=True)
     assert isinstance(analysis.variants[0].mfu, Unknown)
     assert "15.0 GFLOP/s" in analysis.variants[0].mfu.reason
-    resolve.ceilings_for("cpu", "Test CPU", [2], calibrate=True)
+    ceiling_lookup.resolve_ceilings("cpu", "Test CPU", [2], calibrate=True)
     assert asked == [(2,)]
 
 
@@ -97,7 +97,7 @@ def test_a_calibration_of_another_day_that_was_better_is_taken_as_it_is(
 ) -> None:
     asked = machine_of(monkeypatch, 1e11)
     folder = suite(tmp_path, known(1e9, "2026-01-01"))
-    cache.store(known(2e11, "2026-01-31"), [], full=True)
+    ceilings_cache.store_calibration(known(2e11, "2026-01-31"), [], full=True)
     assert get_value(analyze_and_remeasure(folder, calibrate=True).variants[0].mfu) == pytest.approx(0.1)
     assert asked == []
 
@@ -115,4 +115,4 @@ def test_without_a_refuted_ceiling_nothing_is_done(tmp_path: Path, monkeypatch: 
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
     assert get_value(analyze_and_remeasure(folder, calibrate=True).variants[0].mfu) == pytest.approx(0.2)
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
-    assert (asked, cache.load(KEY)) == ([], None)
+    assert (asked, ceilings_cache.load_ceilings(KEY)) == ([], None)

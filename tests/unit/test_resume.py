@@ -10,13 +10,13 @@ import perfkit
 from perfkit import resume
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.analysis.suite.analyze import analyze_suite
-from perfkit.devices.ceiling import Ceiling, DeviceCeilings, Kind, Level
+from perfkit.devices.ceiling import Ceiling, CeilingKind, CeilingLevel, DeviceCeilings
 from perfkit.errors import UsageError
 from perfkit.files import read_json, write_json
 from perfkit.measure import bench as bench_module
-from perfkit.measure import here, making
-from perfkit.measure.bench import bench
-from perfkit.measure.left_open import Find, Found, found_by_nobody
+from perfkit.measure import device_probe, suite_writer
+from perfkit.measure.auto_params import Find, FoundParams, require_given_params
+from perfkit.measure.bench import run_bench
 from perfkit.measure.schedule import Techniques
 from perfkit.record import Environment, RankRecord, RunResult, RunStatus, StepSamples, make_measurement
 from perfkit.resume import open_to_extend, open_to_resume
@@ -62,7 +62,7 @@ class Machine:
         self._happens(spec.variant)
         return self._write(spec, folder)
 
-    def step_by_turns(self, teams: list[making.Team], **_: object) -> None:
+    def step_by_turns(self, teams: list[suite_writer.Team], **_: object) -> None:
         self._happens(" ".join(sorted(team.label for team in teams)))
         for team in teams:
             self._write(team.spec, team.folder)
@@ -96,20 +96,20 @@ class Machine:
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     made = Machine()
-    monkeypatch.setattr(making, "launch", made.launch)
-    monkeypatch.setattr(making, "step_by_turns", made.step_by_turns)
-    monkeypatch.setattr(here, "available_cores", lambda: 2)
+    monkeypatch.setattr(suite_writer, "launch_run", made.launch)
+    monkeypatch.setattr(suite_writer, "step_by_turns", made.step_by_turns)
+    monkeypatch.setattr(device_probe, "count_available_cores", lambda: 2)
     return made
 
 
-def started(folder: Path, find: Find = found_by_nobody, **changes: object) -> Path:
+def started(folder: Path, find: Find = require_given_params, **changes: object) -> Path:
     request = msgspec.structs.replace(REQUEST, **changes)
-    bench(request, folder, command="perfkit bench", ceilings=None, progress=lambda _: None, find=find)
+    run_bench(request, folder, command="perfkit bench", ceilings=None, progress=lambda _: None, find=find)
     return folder
 
 
 def grown(
-    folder: Path, text: str = "", *, failed: bool = False, find: Find = found_by_nobody, **changes: object
+    folder: Path, text: str = "", *, failed: bool = False, find: Find = require_given_params, **changes: object
 ) -> Analysis:
     variants = tuple(parse_variants(text)) if text else ()
     request = msgspec.structs.replace(resume.read_first_request(folder), variants=variants, **changes)
@@ -306,14 +306,14 @@ def test_a_workload_that_has_changed_since_is_refused_with_its_file(machine: Mac
         grown(suite, "flash")
 
 
-def sized(request: BenchRequest, _progress: object) -> Found:
+def sized(request: BenchRequest, _progress: object) -> FoundParams:
     """Whatever is open is a batch, of four samples."""
     (four,) = parse_variants("batch:size=4")
     variants = tuple(four if find_open_technique(each) else each for each in request.variants)
-    return Found(msgspec.structs.replace(request, variants=variants))
+    return FoundParams(msgspec.structs.replace(request, variants=variants))
 
 
-def killed(*_: object) -> Found:
+def killed(*_: object) -> FoundParams:
     raise Killed
 
 
@@ -333,7 +333,7 @@ def test_a_search_that_ended_before_its_variant_was_entered_is_not_made_again(
     machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(making.SuiteInMaking, "plan", killed)
+        patch.setattr(suite_writer.SuiteWriter, "plan", killed)
         with pytest.raises(Killed):
             started(tmp_path / "s", find=sized, variants=tuple(parse_variants("batch:auto")))
     assert read_suite(tmp_path / "s").suite.variants == ("baseline", "batch:auto")
@@ -342,9 +342,9 @@ def test_a_search_that_ended_before_its_variant_was_entered_is_not_made_again(
 
 
 def test_a_variant_for_which_nothing_was_found_is_skipped_with_the_reason(machine: Machine, tmp_path: Path) -> None:
-    def found(request: BenchRequest, _progress: object) -> Found:
+    def found(request: BenchRequest, _progress: object) -> FoundParams:
         search = RecomputationSearch(asked="ckpt:fit=1MiB", found=None, limit_bytes=2.0**20, trials=(), reason="why")
-        return Found(request, recomputations=(search,), refusals={"ckpt:fit=1MiB": "why"})
+        return FoundParams(request, recomputations=(search,), refusals={"ckpt:fit=1MiB": "why"})
 
     suite = started(tmp_path / "s", find=found, variants=tuple(parse_variants("ckpt:fit=1MiB,amp")))
     analysis = analyze_suite(suite)
@@ -384,7 +384,7 @@ def test_one_that_was_skipped_is_tried_again_where_it_is_named(
         return "its package is missing" if techniques and techniques[0].name == "amp" else ""
 
     with monkeypatch.context() as patch:
-        patch.setattr(bench_module, "refusal_of", refused)
+        patch.setattr(bench_module, "find_refusal", refused)
         suite = started(tmp_path / "s")
     assert of(grown(suite, "flash"), "amp").status == RunStatus.SKIPPED
     machine.log.clear()
@@ -406,12 +406,14 @@ def test_a_price_is_kept_before_anything_is_run(machine: Machine, tmp_path: Path
     machine.kill_at = 1
     price = Price(per_hour=3.6, currency="$")
     with pytest.raises(Killed):
-        bench(REQUEST, tmp_path, command="", ceilings=None, progress=lambda _: None, price=price)
+        run_bench(REQUEST, tmp_path, command="", ceilings=None, progress=lambda _: None, price=price)
     assert read_suite(tmp_path).suite.price == price
 
 
 def test_measured_ceilings_are_not_replaced_by_none(machine: Machine, tmp_path: Path) -> None:
-    matrix = Ceiling(level=Level.MATRIX, dtype="fp32", value=1e11, unit="FLOP/s", kind=Kind.MEASURED, source="a test")
+    matrix = Ceiling(
+        level=CeilingLevel.MATRIX, dtype="fp32", value=1e11, unit="FLOP/s", kind=CeilingKind.MEASURED, source="a test"
+    )
     fewer = DeviceCeilings(device="cpu", device_name="a CPU", fingerprint="f")
     some = msgspec.structs.replace(fewer, ceilings=(matrix,))
     more = msgspec.structs.replace(fewer, ceilings=(matrix, msgspec.structs.replace(matrix, dtype="bf16")))
@@ -426,8 +428,8 @@ def test_why_there_are_no_counters_is_told_once(
     machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     skipped = RunResult(status=RunStatus.SKIPPED, reason="no right to")
-    monkeypatch.setattr(bench_module, "_count_one", lambda *_: (skipped, "no right to"))
-    monkeypatch.setattr(bench_module, "chip_metrics", lambda _ncu: ())
+    monkeypatch.setattr(bench_module, "_collect_variant_counters", lambda *_: (skipped, "no right to"))
+    monkeypatch.setattr(bench_module, "list_chip_metrics", lambda _ncu: ())
     suite = started(tmp_path / "s", variants=tuple(parse_variants("baseline")))
     for _ in range(2):
         opened = open_to_resume(suite, ask=lambda _: HERE)

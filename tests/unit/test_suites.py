@@ -6,10 +6,10 @@ import pytest
 
 import perfkit
 from perfkit.analysis.model.suite import Analysis
-from perfkit.devices import wanted
+from perfkit.devices import device_choice
 from perfkit.errors import UsageError
 from perfkit.files import write_json
-from perfkit.measure import making
+from perfkit.measure import suite_writer
 from perfkit.record import RankRecord, RunResult, RunStatus, StepSamples
 from perfkit.spec import RunSpec
 from perfkit.store.layout import RUN_FILE, SPEC_FILE
@@ -30,8 +30,8 @@ def launched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[RunSpec]:
             write_json(folder / name, value)
         return run
 
-    monkeypatch.setattr(making, "launch", launch)
-    monkeypatch.setattr(wanted, "find_device", lambda _: wanted.Device("cpu", "a CPU", 1))
+    monkeypatch.setattr(suite_writer, "launch_run", launch)
+    monkeypatch.setattr(device_choice, "find_device", lambda _: device_choice.ChosenDevice("cpu", "a CPU", 1))
     monkeypatch.chdir(tmp_path)
     return specs
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from perfkit.attach.folder import plan_in
-from perfkit.attach.launched import MOST_HZ, STACKS_HZ
-from perfkit.attach.live.triggers import REASONS
+from perfkit.attach.launcher_env import MOST_HZ, STACKS_HZ
+from perfkit.attach.live.trace_triggers import REASONS
+from perfkit.attach.run_folder import find_plan
 from perfkit.errors import UsageError, make_unknown_name_error
-from perfkit.integrations.table import LOGGERS
+from perfkit.integrations.logger_table import LOGGERS
 from perfkit.parse_units import parse_amount
 from perfkit.spec import Schedule
 
@@ -191,7 +191,7 @@ def check_run_options(
         trace_on=reasons,
         log=log,
         stacks=_parse_sampling_rate(stacks),
-        plan=None if plan is None else plan_in(plan).parent,
+        plan=None if plan is None else find_plan(plan).parent,
         report=not no_report,
         quiet=quiet,
     )

@@ -7,9 +7,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perfkit.attach.folder import default_folder
 from perfkit.attach.guard import Guard
-from perfkit.attach.launched import launched_rank
+from perfkit.attach.launcher_env import read_rank
+from perfkit.attach.run_folder import name_default_folder
 from perfkit.store.layout import SUITE_FILE
 from perfkit_cli.run_script.import_hooks import call_after_import
 from perfkit_cli.run_script.options import RunOptions
@@ -31,7 +31,7 @@ class ProgramWatcher:
 
     def __init__(self, options: RunOptions, program: UserProgram) -> None:
         name = options.name or program.name
-        self.folder = Path(options.out or default_folder(name, datetime.now())).absolute()
+        self.folder = Path(options.out or name_default_folder(name, datetime.now())).absolute()
         self.steps = StepFunction(options.step_function) if options.step_function else None
         self._options = options
         self._program = program
@@ -73,7 +73,7 @@ class ProgramWatcher:
             self._print_line(f"interrupted: what was measured is in {_format_path(self.folder)}")
 
     def _start_profile(self) -> None:
-        self._profile = make_run_profile(self._options, self.folder, self._name, logs=launched_rank() == 0)
+        self._profile = make_run_profile(self._options, self.folder, self._name, logs=read_rank() == 0)
         self._profile.start(by_hand=self.steps is not None)
         if self.steps is not None:
             self.steps.on_step = self._profile.step
@@ -111,7 +111,7 @@ class ProgramWatcher:
 
     def _print_line(self, text: str) -> None:
         """A line on standard error, of rank 0 alone."""
-        if launched_rank() == 0 and sys.stderr is not None:
+        if read_rank() == 0 and sys.stderr is not None:
             sys.stderr.write(f"perfkit: {text}\n")
             sys.stderr.flush()
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from perfkit.attach.guard import LOG
 from perfkit.errors import PerfkitError
-from perfkit.integrations.table import logger_for
+from perfkit.integrations.logger_table import open_logger
 from perfkit_cli.run_script.options import RunOptions
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def _make_loggers(options: RunOptions, name: str) -> "list[Logger]":
     loggers = []
     for text in options.log:
         try:
-            loggers.append(logger_for(text, name))
+            loggers.append(open_logger(text, name))
         except PerfkitError as error:
             LOG.warning("perfkit does without --log %s: %s", text, error)
     return loggers

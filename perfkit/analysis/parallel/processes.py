@@ -15,7 +15,7 @@ from typing import Generic, TypeVar, cast
 
 import psutil
 
-from perfkit.devices.machine import available_cores
+from perfkit.devices.machine import count_available_cores
 from perfkit.errors import PerfkitError
 
 Item = TypeVar("Item")
@@ -61,7 +61,7 @@ def run_in_processes(
 
 def count_default_jobs() -> int:
     """As many as there are cores, as far as the free memory allows."""
-    return max(1, min(available_cores(), psutil.virtual_memory().available // _PROCESS_BYTES))
+    return max(1, min(count_available_cores(), psutil.virtual_memory().available // _PROCESS_BYTES))
 
 
 def try_item(function: Callable[[Item], Result], item: Item) -> Result | PerfkitError:

@@ -22,7 +22,7 @@ from perfkit.analysis.suite.sweeps import find_sweeps
 from perfkit.analysis.suite.variant import build_variant
 from perfkit.analysis.suite.verdicts import VariantData, compute_verdicts
 from perfkit.devices.ceiling import Ceiling, DeviceCeilings
-from perfkit.devices.refuted import marked
+from perfkit.devices.exceeded_ceilings import mark_refuted
 from perfkit.record import Environment, WorkloadFacts
 from perfkit.store.read import StoredSuite, read_suite
 
@@ -120,7 +120,7 @@ def _apply_ceilings(
     beaten = {ceiling for subject in subjects.values() for ceiling in _find_exceeded_ceilings(subject)}
     if ceilings is None or not beaten:
         return subjects, ceilings
-    held = marked(ceilings, beaten)
+    held = mark_refuted(ceilings, beaten)
     return against(held), held
 
 

@@ -16,7 +16,7 @@ from perfkit.analysis.suite.plan import read_plan
 from perfkit.analysis.suite.runs import VariantRuns
 from perfkit.analysis.suite.verdicts import VariantData
 from perfkit.analysis.trace.op_class import OpClass, classify_work
-from perfkit.devices.catalogue import with_memory
+from perfkit.devices.catalog import find_entry_with_memory
 from perfkit.record import Environment, get_value
 from perfkit.spec import RunSpec
 from perfkit.store.layout import Suite
@@ -77,7 +77,7 @@ def _identify_device(spec: RunSpec, environment: Environment | None) -> str:
     """The device of a run as plans call it: `cpu`, or a GPU's id in the catalogue."""
     if environment is None:
         return spec.launch.device
-    entry = with_memory(environment.device_name, environment.device_memory_bytes)
+    entry = find_entry_with_memory(environment.device_name, environment.device_memory_bytes)
     return spec.launch.device if entry is None else entry.id
 
 

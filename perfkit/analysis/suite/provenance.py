@@ -6,7 +6,7 @@ from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.provenance import Provenance
 from perfkit.analysis.model.suite import Variant
 from perfkit.analysis.trace.provenance import describe_quantity
-from perfkit.devices.ceiling import DeviceCeilings, Kind
+from perfkit.devices.ceiling import CeilingKind, DeviceCeilings
 from perfkit.record import Environment
 
 
@@ -98,7 +98,7 @@ def _compute_traced_ratio(variant: Variant) -> float | None:
 def _describe_ceilings(environment: Environment | None, ceilings: DeviceCeilings | None) -> list[Provenance]:
     if ceilings is None:
         return [Provenance(figure="ceilings", how="unknown", detail="none are known for this machine")]
-    measured = [ceiling for ceiling in ceilings.ceilings if ceiling.kind == Kind.MEASURED]
+    measured = [ceiling for ceiling in ceilings.ceilings if ceiling.kind == CeilingKind.MEASURED]
     low = sum(ceiling.confidence == "low" for ceiling in measured)
     parts = [f"{len(measured)} measured on {ceilings.device_name} {ceilings.measured_at}".strip()]
     days = sorted({ceiling.measured_at[:10] for ceiling in measured if ceiling.measured_at})

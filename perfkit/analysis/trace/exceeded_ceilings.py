@@ -11,7 +11,7 @@ from perfkit.analysis.trace.op_class import OpClass, classify_op
 from perfkit.analysis.trace.roofline import COMPUTE
 from perfkit.analysis.trace.roofs import Roofs
 from perfkit.cost.op_call import ComputeUnit
-from perfkit.devices.ceiling import Ceiling, Kind
+from perfkit.devices.ceiling import Ceiling, CeilingKind
 
 # Of the step: what a single short op shows may be the clock's error.
 _WEIGHTY = 0.01
@@ -25,6 +25,6 @@ def find_exceeded_ceilings(ops: Iterable[OpRow], roofs: Roofs) -> tuple[Ceiling,
         if not row.above_roof or row.bound != COMPUTE or row.share < _WEIGHTY or row.phase == OUTSIDE:
             continue
         ceiling = roofs.compute(ComputeUnit(row.unit), row.dtype) if classify_op(row.name) == OpClass.MATMUL else None
-        if ceiling is not None and ceiling.kind == Kind.MEASURED and ceiling not in found:
+        if ceiling is not None and ceiling.kind == CeilingKind.MEASURED and ceiling not in found:
             found.append(ceiling)
     return tuple(found)

@@ -12,7 +12,7 @@ from perfkit.analysis.trace.capture_joining import join_captures
 from perfkit.analysis.trace.replayed_analysis import analyze_and_replay
 from perfkit.analysis.trace.trace_device import identify_device
 from perfkit.analysis.trace.trace_memory import summarize_memory
-from perfkit.devices.for_trace import TraceCeilings, ceilings_of_trace
+from perfkit.devices.trace_ceilings import TraceCeilings, resolve_trace_ceilings
 from perfkit.errors import RunFormatError
 from perfkit.trace.counters.match_counters import read_counters
 from perfkit.trace.ops import read_ops
@@ -66,7 +66,7 @@ def analyze_file(job: TraceJob) -> TraceOutcome:
         notes = f" ({'; '.join(trace.notes)})" if trace.notes else ""
         raise RunFormatError(f"{job.source}: no event in it lasts any time, so there is nothing to analyse{notes}")
     device = identify_device(trace)
-    device_ceilings = ceilings_of_trace(device, job.device)
+    device_ceilings = resolve_trace_ceilings(device, job.device)
     counted = None if job.counters is None else read_counters(job.counters)
     ops, graphs, found = join_captures(
         read_ops(trace), job.source, job.captures, job.limits, must_fit=job.must_fit, workers=job.readers

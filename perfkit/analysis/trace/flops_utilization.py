@@ -16,11 +16,11 @@ from msgspec.structs import replace
 from perfkit.analysis.trace.roofs import Roofs, describe_ceiling
 from perfkit.cost.fp32_products import MATMUL, resolve_compute_dtype
 from perfkit.cost.op_call import ComputeUnit
-from perfkit.devices.ceiling import Ceiling, Kind
-from perfkit.devices.mixed_peak import mixed_peak
-from perfkit.devices.peak import conventional_kind
-from perfkit.devices.refuted import faster_than
-from perfkit.devices.unit_names import unit_name
+from perfkit.devices.ceiling import Ceiling, CeilingKind
+from perfkit.devices.exceeded_ceilings import explain_exceeded
+from perfkit.devices.mixed_peak import compute_mixed_peak
+from perfkit.devices.peak import get_utilization_kind
+from perfkit.devices.unit_names import get_unit_name
 from perfkit.record import Flops, Measurement, Quantity, QuantityOrigin, Unknown
 from perfkit.units import format_percent
 
@@ -46,14 +46,16 @@ def find_peak(roofs: Roofs, dtype: str, world_size: int) -> PeakRate | Unknown:
 
 
 def find_peak_of_mix(roofs: Roofs, flops: Mapping[Computed, float], world_size: int) -> PeakRate | Unknown:
-    """As `find_peak`, for a step whose FLOPs are computed on several units or in several dtypes (`mixed_peak`)."""
-    conventional = conventional_kind(roofs.device)
+    """As `find_peak`, for a step whose FLOPs are computed on several units or in several dtypes (`compute_mixed_peak`)."""
+    conventional = get_utilization_kind(roofs.device)
     name = roofs.device_name or (roofs.ceilings.device_name if roofs.ceilings is not None else "")
-    mixed = mixed_peak(flops, lambda computed: roofs.compute(*computed, conventional))
+    mixed = compute_mixed_peak(flops, lambda computed: roofs.compute(*computed, conventional))
     if mixed.value is None:
         assert mixed.missing is not None
         unit, dtype = mixed.missing
-        return Unknown(reason=f"no {conventional} {dtype} {unit_name(unit, name)} peak: {roofs.explain_missing(dtype)}")
+        return Unknown(
+            reason=f"no {conventional} {dtype} {get_unit_name(unit, name)} peak: {roofs.explain_missing(dtype)}"
+        )
     ranks = f" x {world_size} ranks" if world_size > 1 else ""
     parts = tuple(ceiling for _, ceiling in mixed.parts)
     return PeakRate(mixed.value * world_size, _describe_mix(mixed.parts, name) + ranks, parts)
@@ -95,7 +97,7 @@ def compute_utilization(flops: Flops, step_s: float | None, limit: PeakRate | Un
         return Utilization(
             why if isinstance(model, Measurement) else model,
             why if isinstance(hardware, Measurement) else hardware,
-            tuple(ceiling for ceiling in limit.ceilings if ceiling.kind == Kind.MEASURED),
+            tuple(ceiling for ceiling in limit.ceilings if ceiling.kind == CeilingKind.MEASURED),
         )
     return Utilization(Unknown(reason=_NOT_ALL_RAN) if _is_beyond_peak(model) else model, hardware)
 
@@ -112,7 +114,7 @@ def _is_beyond_peak(share: Quantity) -> bool:
 
 def _explain_excess(limit: PeakRate) -> str:
     first = limit.ceilings[0]
-    return faster_than(replace(first, value=limit.flops_per_s))
+    return explain_exceeded(replace(first, value=limit.flops_per_s))
 
 
 def _compute_share(flops: Quantity, step_s: float | None, limit: PeakRate | Unknown) -> Quantity:

@@ -12,7 +12,7 @@ from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.trace.roofline import MEMORY, UNKNOWN
 from perfkit.analysis.trace.roofs import Roofs
 from perfkit.analysis.trace.work.roofline_rows import RooflineGroups, count_parts
-from perfkit.devices.ceiling import Level
+from perfkit.devices.ceiling import CeilingLevel
 from perfkit.trace.counters.match_counters import CounterColumns
 from perfkit.trace.read import NONE
 
@@ -37,10 +37,10 @@ def build_level_points(
     flops = groups.sum_by_group(counters.flops)
     levels: tuple[tuple[str, NDArray[np.float64]], ...] = (
         (L1, groups.sum_by_group(counters.l1_bytes)),
-        (Level.L2, groups.sum_by_group(counters.l2_bytes)),
-        (Level.MEMORY, groups.sum_by_group(counters.dram_bytes)),
+        (CeilingLevel.L2, groups.sum_by_group(counters.l2_bytes)),
+        (CeilingLevel.MEMORY, groups.sum_by_group(counters.dram_bytes)),
     )
-    bandwidths = {str(level): roofs.find_bandwidth(level) for level in (Level.L2, Level.MEMORY)}
+    bandwidths = {str(level): roofs.find_bandwidth(level) for level in (CeilingLevel.L2, CeilingLevel.MEMORY)}
     dots: list[OpRow] = []
     counted = np.flatnonzero(~np.isnan(flops) & (pieces.step[groups.first] != NONE) & (placed.precision != NONE))
     for index in counted[np.argsort(-placed.seconds[counted], kind="stable")][:MOST_KERNELS].tolist():

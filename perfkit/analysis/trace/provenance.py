@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from perfkit.analysis.model.provenance import Provenance
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.devices.ceiling import DeviceCeilings, Kind
+from perfkit.devices.ceiling import CeilingKind, DeviceCeilings
 from perfkit.record import Measurement, Quantity
 from perfkit.units import format_bytes, format_seconds
 
@@ -135,8 +135,8 @@ def _describe_device_ceilings(ceilings: DeviceCeilings | None) -> list[Provenanc
     if ceilings is None or not ceilings.ceilings:
         reason = "; ".join(ceilings.notes) if ceilings is not None else "none are known for this device"
         return [Provenance(figure="ceilings", how="unknown", detail=reason or "none are known for this device")]
-    measured = [ceiling for ceiling in ceilings.ceilings if ceiling.kind == Kind.MEASURED]
-    rest = [ceiling for ceiling in ceilings.ceilings if ceiling.kind == Kind.DATASHEET]
+    measured = [ceiling for ceiling in ceilings.ceilings if ceiling.kind == CeilingKind.MEASURED]
+    rest = [ceiling for ceiling in ceilings.ceilings if ceiling.kind == CeilingKind.DATASHEET]
     parts = []
     if measured:
         parts.append(f"{len(measured)} measured on this machine {ceilings.measured_at}".rstrip())

@@ -38,10 +38,10 @@ from perfkit.analysis.trace.work.work_analysis import WorkAnalysis, analyze_work
 from perfkit.analysis.trace.work.work_item_costs import WorkItemCosts
 from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
 from perfkit.analysis.trace.work.work_table import WorkTable
-from perfkit.devices.catalogue import units_of
-from perfkit.devices.ceiling import DeviceCeilings, Level
+from perfkit.devices.catalog import get_units
+from perfkit.devices.ceiling import CeilingLevel, DeviceCeilings
+from perfkit.devices.exceeded_ceilings import mark_refuted
 from perfkit.devices.peak import CPU, IEEE, TF32, Fp32Settings
-from perfkit.devices.refuted import marked
 from perfkit.record import Environment
 from perfkit.trace.counters.match_counters import LaunchCounters
 from perfkit.trace.ops import Ops, read_ops
@@ -128,7 +128,7 @@ def analyze_with_details(
     if idle is None:
         idle = find_idle_causes(ops, spans, engine.waiting)
     some_lost = engine.lost is not None and engine.lost.matters
-    gemms, attentions = build_product_rows(engine, roofs, device.units or units_of(name))
+    gemms, attentions = build_product_rows(engine, roofs, device.units or get_units(name))
     kernel_rows, op_rows = build_kernel_table(engine.by_kernel, step_s), build_op_table(engine.by_op, step_s)
     multiplied = compute_matrix_utilization(work, engine.costs, step_s, roofs, some_lost=some_lost)
     rank_trace = RankTrace(
@@ -201,7 +201,7 @@ def analyze_with_details(
         return DetailedAnalysis(
             rank_trace, engine, kernel_rows, op_rows, gemms, attentions, idle.long, idle.time, idle.of
         )
-    held = marked(ceilings, beaten)
+    held = mark_refuted(ceilings, beaten)
     return analyze_with_details(
         ops, held, device_name=device_name, counters=counters, environment=environment, critical=critical, idle=idle
     )
@@ -231,7 +231,7 @@ def _guess_fp32_settings(kind: str, ceilings: DeviceCeilings | None) -> Fp32Sett
 
     cuDNN takes TF32 then. Should a program have forbidden it, its roofs are too high, which no time can be beaten by.
     """
-    has_tf32 = kind == "cuda" and ceilings is not None and ceilings.find(Level.MATRIX, TF32) is not None
+    has_tf32 = kind == "cuda" and ceilings is not None and ceilings.find(CeilingLevel.MATRIX, TF32) is not None
     return Fp32Settings(matmul=IEEE, conv=TF32, rnn=TF32, has_tf32=True) if has_tf32 else None
 
 

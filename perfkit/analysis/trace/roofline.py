@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.analysis.trace.roofs import Roofs
-from perfkit.devices.ceiling import Level
+from perfkit.devices.ceiling import CeilingLevel
 
 Floats = NDArray[np.float64]
 
@@ -25,7 +25,7 @@ UNKNOWN = "unknown"
 BOUNDS = (COMPUTE, MEMORY, LATENCY, UNKNOWN)
 
 # Levels of memory, the slowest first.
-LEVELS = (Level.MEMORY, Level.L3, Level.L2)
+LEVELS = (CeilingLevel.MEMORY, CeilingLevel.L3, CeilingLevel.L2)
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class RooflineLimit:
 
     attainable_s: float | None
     bound: str
-    level: str = Level.MEMORY
+    level: str = CeilingLevel.MEMORY
     above_roof: bool = False
 
 
@@ -120,9 +120,9 @@ def _compute_memory_s(moved: Floats, seconds: Floats, calls: Floats, roofs: Roof
     return time_s, level
 
 
-def _compute_uncached_s(level: Level, moved: Floats, calls: Floats, roofs: Roofs) -> Floats:
+def _compute_uncached_s(level: CeilingLevel, moved: Floats, calls: Floats, roofs: Roofs) -> Floats:
     """The least time of the bytes that a cache cannot hold, 0 where its capacity is not known."""
-    capacity, memory = roofs.get_capacity(level), roofs.find_bandwidth(Level.MEMORY)
+    capacity, memory = roofs.get_capacity(level), roofs.find_bandwidth(CeilingLevel.MEMORY)
     if capacity is None or memory is None:
         return np.zeros(len(moved))
     return np.maximum(np.nan_to_num(moved) - capacity * calls, 0.0) / memory.value

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from perfkit.cost.collective import Message
 from perfkit.cost.link_ceiling import find_link_ceiling
 from perfkit.cost.op_call import ComputeUnit
-from perfkit.devices.ceiling import Ceiling, DeviceCeilings, Kind, Level
-from perfkit.devices.peak import CPU, IEEE, TF32, Fp32Settings, matrix_ceiling
-from perfkit.devices.refuted import faster_than
-from perfkit.devices.unit_names import unit_name
+from perfkit.devices.ceiling import Ceiling, CeilingKind, CeilingLevel, DeviceCeilings
+from perfkit.devices.exceeded_ceilings import explain_exceeded
+from perfkit.devices.peak import CPU, IEEE, TF32, Fp32Settings, find_matrix_ceiling
+from perfkit.devices.unit_names import get_unit_name
 from perfkit.record import Environment
 from perfkit.units import format_bandwidth, format_flop_rate
 
@@ -50,19 +50,21 @@ class Roofs:
         held = (each for each in known if each.dtype == dtype and (threads is None or each.threads in (None, threads)))
         return next((each.refuted for each in held if each.refuted), "")
 
-    def compute(self, unit: ComputeUnit, dtype: str, kind: Kind | None = None) -> Ceiling | None:
+    def compute(self, unit: ComputeUnit, dtype: str, kind: CeilingKind | None = None) -> Ceiling | None:
         """The peak rate of a functional unit that computes in `dtype`.
 
         Where the vector units' rate is not known, the matrix peak stands in: it is no lower, so that a time derived
         from it is still one that cannot be beaten.
         """
         if unit == ComputeUnit.VECTOR:
-            return self._find_ceiling(Level.VECTOR, dtype, kind) or self._find_ceiling(Level.MATRIX, dtype, kind)
+            return self._find_ceiling(CeilingLevel.VECTOR, dtype, kind) or self._find_ceiling(
+                CeilingLevel.MATRIX, dtype, kind
+            )
         if self.ceilings is None or not self.device or self.ceilings.device != self.device:
             return None
-        return matrix_ceiling(self.ceilings, dtype, threads=self.threads, kind=kind)
+        return find_matrix_ceiling(self.ceilings, dtype, threads=self.threads, kind=kind)
 
-    def find_bandwidth(self, level: Level = Level.MEMORY) -> Ceiling | None:
+    def find_bandwidth(self, level: CeilingLevel = CeilingLevel.MEMORY) -> Ceiling | None:
         """The bandwidth of a level of memory or of a link."""
         return self._find_ceiling(level, None, None)
 
@@ -70,13 +72,13 @@ class Roofs:
         """The bus bandwidth of a collective of this kind and size, as measured; else the rate of the links."""
         if self.ceilings is None or self.ceilings.device != self.device:
             return None
-        return find_link_ceiling(self.ceilings.links, message, ranks) or self.find_bandwidth(Level.INTERCONNECT)
+        return find_link_ceiling(self.ceilings.links, message, ranks) or self.find_bandwidth(CeilingLevel.INTERCONNECT)
 
-    def get_capacity(self, level: Level) -> float | None:
+    def get_capacity(self, level: CeilingLevel) -> float | None:
         """The bytes that a cache holds."""
         return None if self.ceilings is None or self.ceilings.device != self.device else self.ceilings.capacity(level)
 
-    def _find_ceiling(self, level: Level, dtype: str | None, kind: Kind | None) -> Ceiling | None:
+    def _find_ceiling(self, level: CeilingLevel, dtype: str | None, kind: CeilingKind | None) -> Ceiling | None:
         if self.ceilings is None or not self.device or self.ceilings.device != self.device:
             return None
         return self.ceilings.find(level, dtype, threads=self.threads if self.device == CPU else None, kind=kind)
@@ -101,7 +103,7 @@ def _fp32_settings(environment: Environment) -> Fp32Settings | None:
 
 def explain_excess(rate: float | None, ceiling: Ceiling | None, ranks: int | None = None) -> str:
     """Why a rate has no share of a ceiling, where it is higher; empty where it is not."""
-    return "" if rate is None or ceiling is None or rate <= ceiling.value else faster_than(ceiling, ranks=ranks)
+    return "" if rate is None or ceiling is None or rate <= ceiling.value else explain_exceeded(ceiling, ranks=ranks)
 
 
 def describe_ceiling(ceiling: Ceiling, device_name: str = "") -> str:
@@ -109,6 +111,6 @@ def describe_ceiling(ceiling: Ceiling, device_name: str = "") -> str:
     value = format_flop_rate(ceiling.value) if ceiling.unit == "FLOP/s" else format_bandwidth(ceiling.value)
     threads = "" if ceiling.threads is None else f", {ceiling.threads} thread{'s' if ceiling.threads != 1 else ''}"
     day = f", {ceiling.measured_at[:10]}" if ceiling.measured_at else ""
-    level = unit_name(ceiling.level, device_name)
+    level = get_unit_name(ceiling.level, device_name)
     name = f"{ceiling.dtype} {level}" if ceiling.dtype else level
     return f"{name} peak {value} ({ceiling.kind}{day}{threads}{ceiling.doubt}: {ceiling.source})"

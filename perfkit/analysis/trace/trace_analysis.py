@@ -22,8 +22,8 @@ from perfkit.analysis.trace.file_analysis import DEFAULT_LIMITS, TraceJob, Trace
 from perfkit.analysis.trace.provenance import build_trace_provenance
 from perfkit.analysis.trace.trace_labels import label_sides, label_traces
 from perfkit.analysis.trace.trace_memory import make_fullness_key, shorten_account
-from perfkit.devices.catalogue import named
-from perfkit.devices.for_trace import HERE, TraceCeilings
+from perfkit.devices.catalog import resolve_entry
+from perfkit.devices.trace_ceilings import HERE, TraceCeilings
 from perfkit.errors import PerfkitError, RunFormatError, UsageError
 from perfkit.trace.reading.text_blocks import ReadLimits
 from perfkit.trace.reading.trace_sources import Named, derive_trace_name, expand_sources
@@ -235,7 +235,7 @@ def _make_progress(done: int, total: int, job: TraceJob, result: TraceOutcome | 
 def _check_device(device: str) -> None:
     """A wrong name is known before anything is read."""
     if device.strip().lower() != HERE:
-        named(device)
+        resolve_entry(device)
 
 
 def _shorten_tables(rank: RankTrace) -> RankTrace:

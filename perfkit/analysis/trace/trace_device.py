@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 
-from perfkit.devices.for_trace import TraceDevice
+from perfkit.devices.trace_ceilings import TraceDevice
 from perfkit.trace.read import DEVICE_CATEGORIES, Category, Trace
 
 # A device's name tells its kind, else the events of its runtime or the calls that launched its kernels do; what tells

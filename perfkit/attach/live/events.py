@@ -1,4 +1,4 @@
-"""What a watch tells about steps."""
+"""Events that a watch reports about steps."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ class StepEvent:
     """A step that took unusually long, or steps that have become slower.
 
     Attributes:
-        kind: `outlier` or `drift`.
+        kind: `make_outlier_event` or `make_drift_event`.
         step: the step, or the last of those that are slower.
         step_s: seconds that it took, or their median.
         usual_s: the median that it is compared with.
@@ -29,14 +29,14 @@ class StepEvent:
     text: str
 
 
-def outlier(step: int, step_s: float, usual_s: float, untold: int) -> StepEvent:
+def make_outlier_event(step: int, step_s: float, usual_s: float, untold: int) -> StepEvent:
     """`untold` are outliers since the last one that was told."""
     more = f"; {untold} more since the last was told" if untold else ""
     text = f"step {step} took {format_seconds(step_s)}, {step_s / usual_s:.1f} times the usual {format_seconds(usual_s)}{more}"
     return StepEvent(OUTLIER, step, step_s, usual_s, text)
 
 
-def drift(step: int, step_s: float, usual_s: float, steps: int) -> StepEvent:
+def make_drift_event(step: int, step_s: float, usual_s: float, steps: int) -> StepEvent:
     """`steps` is how many steps in a row are slower."""
     text = (
         f"steps take {step_s / usual_s - 1:.0%} longer: {format_seconds(step_s)} over the last {steps} steps, "

@@ -1,4 +1,4 @@
-"""What a process and its device hold and do, read once a line of the log and never in a step."""
+"""Reads what a process and its device hold and do, once a line of the log and never in a step."""
 
 import os
 import time
@@ -17,7 +17,7 @@ STATM = Path("/proc/self/statm")  # proc(5): sizes in pages, the second is the r
 NO_SAMPLE = DeviceSample(time_s=0.0)
 
 
-class Resources(NamedTuple):
+class ProcessResources(NamedTuple):
     """None where it is not known. Bytes of the CUDA allocator are its peaks since the process began, or since the
     program itself reset them: resetting them here would change what the program reads. `power_w` is the driver's mean
     over the last second, or of the moment, as in `DeviceSample`."""
@@ -65,18 +65,18 @@ class SensorThread:
 
 
 class ResourceReader:
-    """Reads `Resources` of this process and a device."""
+    """Reads `ProcessResources` of this process and a device."""
 
     def __init__(self, device: torch.device, sensors: SensorThread | None = None, statm: Path = STATM) -> None:
         self._device = device
         self._sensors = sensors
         self._statm = statm
 
-    def read(self) -> Resources:
+    def read(self) -> ProcessResources:
         sample = self._sensors.latest if self._sensors else NO_SAMPLE
         allocated, reserved = self._read_allocator() if self._device.type == "cuda" else (None, None)
-        return Resources(
-            rss_bytes=resident_bytes(self._statm),
+        return ProcessResources(
+            rss_bytes=read_resident_bytes(self._statm),
             allocated_bytes=allocated,
             reserved_bytes=reserved,
             utilisation=sample.utilisation,
@@ -95,7 +95,7 @@ class ResourceReader:
         return statistics["allocated_bytes"]["all"]["peak"], statistics["reserved_bytes"]["all"]["peak"]
 
 
-def reader_for(device: torch.device, period_s: float) -> ResourceReader:
+def open_reader(device: torch.device, period_s: float) -> ResourceReader:
     """The reader of a device, with its sensors where NVML knows it."""
     if device.type != "cuda":
         return ResourceReader(device)
@@ -103,7 +103,7 @@ def reader_for(device: torch.device, period_s: float) -> ResourceReader:
     return ResourceReader(device, SensorThread(sensors.sample, period_s) if sensors else None)
 
 
-def resident_bytes(statm: Path = STATM) -> int | None:
+def read_resident_bytes(statm: Path = STATM) -> int | None:
     """The resident set of this process; None on a system that does not tell it so."""
     try:
         pages = int(statm.read_bytes().split()[1])

@@ -58,7 +58,7 @@ SCALARS: dict[str, Scalar] = {
 }
 
 
-def scalars(window: LiveWindow) -> dict[str, float]:
+def build_scalars(window: LiveWindow) -> dict[str, float]:
     """The figures of a window by the name they have in trackers; what is not known is left out."""
     figures = {scalar.name: getattr(window, field) for field, scalar in SCALARS.items()}
     return {name: float(value) for name, value in figures.items() if value is not None}

@@ -10,19 +10,19 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from perfkit.attach.guard import Guard, describe
-from perfkit.attach.hooks import LoopHooks
-from perfkit.attach.loop import Loop
-from perfkit.attach.models import named
-from perfkit.attach.phases import follow
-from perfkit.attach.quiet import only_errors
-from perfkit.attach.steps import StepFinder
+from perfkit.attach.guard import Guard, describe_error
+from perfkit.attach.loop_follower import LoopFollower
+from perfkit.attach.loop_hooks import LoopHooks
+from perfkit.attach.model_discovery import name_models
+from perfkit.attach.phase_marks import follow_marks
+from perfkit.attach.step_finder import StepFinder
+from perfkit.attach.torch_log_level import log_errors_only
 from perfkit.check.pytest.memory import StepMemory, measure_step_memory
 from perfkit.check.pytest.ops import TracedStepOps, trace_step_ops
 from perfkit.cost.live_flops import FlopCount, count_flops
 from perfkit.errors import PerfkitError, UsageError
-from perfkit.instruments.marks import step_mark
-from perfkit.instruments.trained import Trained
+from perfkit.instruments.range_marks import mark_step
+from perfkit.instruments.trained_models import TrainedModels
 
 # What Kineto says of each of its recordings is no output of the tests.
 _KINETO_LEVEL, _KINETO_SILENT = "KINETO_LOG_LEVEL", "6"
@@ -45,7 +45,7 @@ class StepMeasurement:
     steps: int
 
 
-def find_trained(models: Models, optimizers: Optimizers, device: torch.device | str | None) -> Trained:
+def find_trained(models: Models, optimizers: Optimizers, device: torch.device | str | None) -> TrainedModels:
     """The models and optimizers of a step.
 
     Without `device` it is that of the parameters; without parameters the GPU where this process has used one.
@@ -68,10 +68,10 @@ def find_trained(models: Models, optimizers: Optimizers, device: torch.device | 
         step_device = torch.device("cuda", torch.cuda.current_device())
     if step_device.type not in ("cpu", "cuda"):
         raise UsageError(f"a step on {step_device.type!r} cannot be measured: expected cpu or cuda")
-    return Trained(step_device, named(modules), tuple(steppers))
+    return TrainedModels(step_device, name_models(modules), tuple(steppers))
 
 
-def measure_step(step: Callable[[], object], trained: Trained, warmup: int) -> StepMeasurement:
+def measure_step(step: Callable[[], object], trained: TrainedModels, warmup: int) -> StepMeasurement:
     """Run `step` `warmup` times, then once under each instrument and a few times more around the memory's.
 
     Raises:
@@ -91,11 +91,11 @@ def measure_step(step: Callable[[], object], trained: Trained, warmup: int) -> S
     def run(index: int) -> None:
         nonlocal steps
         steps += 1
-        with step_mark(index):
+        with mark_step(index):
             step()
             loop.phases.end()
 
-    with _mark_phases(trained) as loop, only_errors():
+    with _mark_phases(trained) as loop, log_errors_only():
         memory = measure_step_memory(run, 0, trained)
         ops = trace_step_ops(run, steps, trained)
     flops = count_flops(step)
@@ -111,9 +111,9 @@ def measure_step(step: Callable[[], object], trained: Trained, warmup: int) -> S
 
 
 @contextmanager
-def _mark_phases(trained: Trained) -> Iterator[Loop]:
+def _mark_phases(trained: TrainedModels) -> Iterator[LoopFollower]:
     """The phases of the steps are marked while this is entered."""
-    loop = Loop(StepFinder(), lambda: None)
+    loop = LoopFollower(StepFinder(), lambda: None)
     loop.by_hand, loop.sizing = True, False
     # Marked phases stand for all there are. Without a model whose calls are seen, what torch itself records tells more.
     loop.phases.on = bool(trained.models)
@@ -122,15 +122,17 @@ def _mark_phases(trained: Trained) -> Iterator[Loop]:
     try:
         hooks.install()
         hooks.listen(trained.models.values())
-        follow(loop.phases)
+        follow_marks(loop.phases)
         yield loop
     finally:
-        follow(None)
+        follow_marks(None)
         hooks.remove()
         loop.phases.end()
         loop.let_go()
     if guard.failure is not None:
-        raise PerfkitError(f"the phases of the step could not be told: {describe(guard.failure)}") from guard.failure
+        raise PerfkitError(
+            f"the phases of the step could not be told: {describe_error(guard.failure)}"
+        ) from guard.failure
 
 
 def _refuse_other_profilers() -> None:

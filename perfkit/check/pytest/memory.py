@@ -12,15 +12,15 @@ from perfkit.analysis.memory.allocation_lifetimes import Lifetimes, build_lifeti
 from perfkit.analysis.memory.totals import compute_totals
 from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.instruments.clock import Step
-from perfkit.instruments.memory.record import recorded
-from perfkit.instruments.recording import drive
-from perfkit.instruments.tensors import trained_blocks
-from perfkit.instruments.trained import Trained
+from perfkit.instruments.memory.memory_recording import record_memory
+from perfkit.instruments.recording import drive_recording
+from perfkit.instruments.tensors import list_trained_blocks
+from perfkit.instruments.trained_models import TrainedModels
 from perfkit.record import PHASES, InitialBlock
 
 _FORWARD, _BACKWARD = PHASES.index("forward"), PHASES.index("backward")
 
-# `recorded` wants one step before those that it records, and two after.
+# `record_memory` wants one step before those that it records, and two after.
 STEPS = 4
 
 
@@ -43,16 +43,16 @@ class StepMemory:
     account: MemoryAccount | None
 
 
-def measure_step_memory(step: Step, first: int, trained: Trained) -> StepMemory:
+def measure_step_memory(step: Step, first: int, trained: TrainedModels) -> StepMemory:
     """Run `step(first)` and those after it, `STEPS` in all, and one more on a GPU."""
     own: set[int] = set()
 
     def blocks() -> tuple[InitialBlock, ...]:
-        held = trained_blocks(trained)
+        held = list_trained_blocks(trained)
         own.update(block.address for block in held)
         return held
 
-    everything = drive(recorded(1, trained, blocks=blocks), step, first)
+    everything = drive_recording(record_memory(1, trained, blocks=blocks), step, first)
     mine = [block for block in everything.known if block.address in own or block.category == GRADIENT]
     events = replace(everything, known=tuple(mine), unexplained_bytes=0)
     lives = build_lifetimes(events)
@@ -65,10 +65,10 @@ def measure_step_memory(step: Step, first: int, trained: Trained) -> StepMemory:
     return StepMemory(peak, peak - start, _sum_saved(events, lives), build_memory_account(events))
 
 
-def _measure_allocator_peak(step: Callable[[], object], trained: Trained) -> tuple[int, int]:
+def _measure_allocator_peak(step: Callable[[], object], trained: TrainedModels) -> tuple[int, int]:
     """The peak of a step and what was allocated before it, by the statistics of CUDA's allocator, with nothing on."""
     device = trained.device
-    state = sum(round_cuda_size(block.size_bytes) for block in trained_blocks(trained))
+    state = sum(round_cuda_size(block.size_bytes) for block in list_trained_blocks(trained))
     torch.cuda.synchronize(device)
     torch.cuda.reset_peak_memory_stats(device)
     before = torch.cuda.memory_allocated(device)

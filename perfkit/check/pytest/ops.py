@@ -10,9 +10,9 @@ import numpy as np
 
 from perfkit.errors import UsageError
 from perfkit.instruments.clock import Step
-from perfkit.instruments.recording import drive
-from perfkit.instruments.trace import traced
-from perfkit.instruments.trained import Trained
+from perfkit.instruments.recording import drive_recording
+from perfkit.instruments.trace_recording import record_trace
+from perfkit.instruments.trained_models import TrainedModels
 from perfkit.record import PHASES
 from perfkit.trace.call_counts import count_kernel_calls
 from perfkit.trace.cost_ops import OpRole
@@ -63,11 +63,11 @@ class TracedStepOps:
         return counts
 
 
-def trace_step_ops(step: Step, first: int, trained: Trained) -> TracedStepOps:
+def trace_step_ops(step: Step, first: int, trained: TrainedModels) -> TracedStepOps:
     """Trace `step(first)`."""
     with TemporaryDirectory(prefix="perfkit-") as folder:
         path = Path(folder) / "trace.json.gz"
-        drive(traced(1, path, device=trained.device), step, first)
+        drive_recording(record_trace(1, path, device=trained.device), step, first)
         return _build_step_ops(read_ops(read_trace(path, allocations=False)))
 
 

@@ -8,7 +8,7 @@ import torch
 
 import perfkit
 from perfkit.analysis.compare import environments
-from perfkit.instruments.environment import environment
+from perfkit.instruments.environment import read_environment
 from perfkit.record import Environment
 from perfkit.store.baseline import Baseline, StoredVariant, read_baseline, write_baseline
 
@@ -52,7 +52,7 @@ def write_stored(path: Path, change: FiguresUpdate) -> None:
 
 def read_current_environment(device: torch.device) -> Environment:
     """What of the environment can change a figure that is counted exactly; the rest would only fill a diff."""
-    here = environment(device)
+    here = read_environment(device)
     return Environment(
         hostname="",
         platform="",

@@ -8,8 +8,8 @@ import msgspec
 
 from perfkit.check.sides.side import MeasuredSide, make_failure, place_sides
 from perfkit.files import read_json
-from perfkit.measure.launch.launch import launch
-from perfkit.measure.launch.ranks import RankPlace
+from perfkit.measure.launch.rank_processes import RankPlace
+from perfkit.measure.launch.run_launch import launch_run
 from perfkit.record import RankRecord, RunStatus, StepSamples
 from perfkit.sampling import merge_slowest_ranks
 from perfkit.spec import RunSpec
@@ -37,7 +37,7 @@ def measure_pair(
 def _run_steps(
     side: MeasuredSide, place: RankPlace, spec: RunSpec, folder: Path, report: Callable[[str], None]
 ) -> StepSamples:
-    run = launch(spec, folder, lambda name: report(f"{side.label}: {name}"), place=place)
+    run = launch_run(spec, folder, lambda name: report(f"{side.label}: {name}"), place=place)
     if run.status != RunStatus.OK:
         raise make_failure(side, run, folder)
     ranks = range(spec.launch.world_size)

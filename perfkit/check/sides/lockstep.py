@@ -5,10 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from perfkit.check.sides.side import MeasuredSide, make_failure, place_sides
-from perfkit.devices.machine import usable_cpus
-from perfkit.measure.turns.cores import cores_of_round
-from perfkit.measure.turns.lockstep import step_by_turns
-from perfkit.measure.turns.resident import Team, TeamFailedError
+from perfkit.devices.machine import list_usable_cpus
+from perfkit.measure.interleaving.core_pinning import choose_round_cores
+from perfkit.measure.interleaving.lockstep import step_by_turns
+from perfkit.measure.interleaving.resident_teams import Team, TeamFailedError
 from perfkit.spec import RunSpec
 from perfkit.store.pairs import Pair
 
@@ -22,7 +22,7 @@ def measure_pair(
     left running in any case. `spec.launch.timeout_s` bounds the pair as a whole.
     """
     start = time.monotonic()
-    cores = cores_of_round(usable_cpus(), spec.launch.world_size, spec.launch.threads, index // 2)
+    cores = choose_round_cores(list_usable_cpus(), spec.launch.world_size, spec.launch.threads, index // 2)
     sides = {
         Team(side.label, spec, folder / name, place=place, cores=cores): side
         for side, place, name in zip((before, after), place_sides(before, after), ("before", "after"), strict=True)

@@ -10,7 +10,7 @@ import msgspec
 from perfkit.check.sides import alternating_pairs, lockstep
 from perfkit.check.sides.side import MeasuredSide
 from perfkit.errors import UsageError
-from perfkit.instruments.load import load_between, read_load
+from perfkit.instruments.machine_load import compute_load, read_load
 from perfkit.spec import RunSpec
 from perfkit.store.pairs import ALTERNATING, LOCK_STEP, PAIRS_FILE, Pair, Pairs, write_pairs
 from perfkit.units import format_seconds
@@ -85,7 +85,7 @@ def measure_pairs(
         pair = TURNS[turns](
             before, after, spec, folder / f"{index:03}", index=index, report=lambda text: progress(PairProgress(text))
         )
-        pair = msgspec.structs.replace(pair, load=load_between(began, read_load()))
+        pair = msgspec.structs.replace(pair, load=compute_load(began, read_load()))
         pairs = msgspec.structs.replace(pairs, pairs=(*pairs.pairs, pair))
         pairs = msgspec.structs.replace(pairs, ended=_find_stop_reason(pairs, most, budget_s, enough))
         write_pairs(folder / PAIRS_FILE, pairs)

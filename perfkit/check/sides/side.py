@@ -8,8 +8,8 @@ import perfkit
 from perfkit.check.sides.revision import Revision
 from perfkit.errors import PerfkitError, UsageError
 from perfkit.files import read_json
-from perfkit.measure.imported import OTHER_TREE, OWN_TREE
-from perfkit.measure.launch.ranks import RankPlace
+from perfkit.measure.foreign_imports import OTHER_TREE, OWN_TREE
+from perfkit.measure.launch.rank_processes import RankPlace
 from perfkit.record import RankRecord, RunResult, find_traceback
 from perfkit.store.layout import RECORD_FILE
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from perfkit.check.sides.side import MeasuredSide, place_sides
 from perfkit.devices.ceiling import DeviceCeilings
-from perfkit.measure.bench import dtype_refusal, ranks_needed
+from perfkit.measure.bench import compute_needed_ranks, find_dtype_refusal
 from perfkit.measure.events import RunEvent
-from perfkit.measure.making import new_suite
-from perfkit.measure.schedule import bench_schedule
+from perfkit.measure.schedule import build_schedule
+from perfkit.measure.suite_writer import create_suite
 from perfkit.store.layout import Suite
 from perfkit.store.request import BenchRequest
 
@@ -30,9 +30,9 @@ def measure_sides(
     Instruments run in the first of the `repeats`. A variant's runs take turns in the order ABBA. `progress` gets the
     side's label with each event. A run that fails is a result in its suite, and is not repeated on its side.
     """
-    schedule = bench_schedule(request, ranks_needed, dtype_refusal)
+    schedule = build_schedule(request, compute_needed_ranks, find_dtype_refusal)
     making = [
-        (side, place, new_suite(schedule, folder / name, command=command, ceilings=ceilings))
+        (side, place, create_suite(schedule, folder / name, command=command, ceilings=ceilings))
         for side, place, name in zip((before, after), place_sides(before, after), ("before", "after"), strict=True)
     ]
     for repeat in range(repeats):
@@ -52,8 +52,8 @@ def measure_side(
     progress: Callable[[str, RunEvent], None],
 ) -> Suite:
     """Run every variant of `request` once on one side alone, into `folder`, which must not exist."""
-    schedule = bench_schedule(request, ranks_needed, dtype_refusal)
-    suite = new_suite(schedule, folder, command=command, ceilings=ceilings)
+    schedule = build_schedule(request, compute_needed_ranks, find_dtype_refusal)
+    suite = create_suite(schedule, folder, command=command, ceilings=ceilings)
     place, _ = place_sides(side, side)
     for item in schedule.runs:
         suite.run(item, partial(progress, side.label), place)

@@ -30,10 +30,10 @@ def run_ranks(commands: Sequence[Sequence[str]], folder: Path, timeout_s: float)
         for command, output, error in zip(commands, outputs, errors, strict=True):
             with output.open("wb") as out, error.open("wb") as err:
                 processes.append(subprocess.Popen(command, stdout=out, stderr=err))
-        first = _first_failed(processes, timeout_s)
+        first = _find_first_failed(processes, timeout_s)
     except TimeoutError:
         going_on = [rank for rank, process in enumerate(processes) if process.poll() is None]
-        told = "; ".join(f"rank {rank}: {_last(errors[rank])}" for rank in going_on)
+        told = "; ".join(f"rank {rank}: {_read_last_lines(errors[rank])}" for rank in going_on)
         raise LinksError(
             f"{len(commands)} ranks were not done with their collectives after {timeout_s:g} s. {told}"
         ) from None
@@ -42,11 +42,13 @@ def run_ranks(commands: Sequence[Sequence[str]], folder: Path, timeout_s: float)
             process.kill()
             process.wait()
     if first is not None:
-        raise LinksError(f"rank {first} of {len(commands)} could not exchange messages: {_last(errors[first])}")
+        raise LinksError(
+            f"rank {first} of {len(commands)} could not exchange messages: {_read_last_lines(errors[first])}"
+        )
     return outputs[0].read_bytes()
 
 
-def _first_failed(processes: Sequence[subprocess.Popen[bytes]], timeout_s: float) -> int | None:
+def _find_first_failed(processes: Sequence[subprocess.Popen[bytes]], timeout_s: float) -> int | None:
     """The rank that failed before all others, once all have ended or have had time to; None where all end well."""
     ended: queue.SimpleQueue[int] = queue.SimpleQueue()
 
@@ -70,6 +72,6 @@ def _first_failed(processes: Sequence[subprocess.Popen[bytes]], timeout_s: float
     return first
 
 
-def _last(output: Path) -> str:
+def _read_last_lines(output: Path) -> str:
     lines = output.read_text(errors="replace").strip().splitlines()
     return " | ".join(lines[-_LINES:]) or "no output"

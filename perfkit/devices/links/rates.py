@@ -1,4 +1,4 @@
-"""What collectives took between ranks of one machine, and what that says of a message of another size."""
+"""Times of collectives between ranks of one machine, and what they say of a message of another size."""
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -11,7 +11,7 @@ from perfkit.devices.repeats import SPREAD_TOLERANCE
 _Key = tuple[str, int, int, str]
 
 
-def merged(rates: Iterable[LinkRate]) -> tuple[LinkRate, ...]:
+def merge_rates(rates: Iterable[LinkRate]) -> tuple[LinkRate, ...]:
     """The fastest of each collective, number of ranks, size and kind of link, whichever calibration it is from.
 
     What a disturbed calibration reached was reached. The result is called disturbed unless an undisturbed one came as
@@ -37,7 +37,7 @@ def merged(rates: Iterable[LinkRate]) -> tuple[LinkRate, ...]:
     )
 
 
-def over_link(rates: Iterable[LinkRate], ranks: int, link: str) -> tuple[LinkRate, ...]:
+def select_link_rates(rates: Iterable[LinkRate], ranks: int, link: str) -> tuple[LinkRate, ...]:
     """Leave out, of the rates among so many ranks, those over other kinds of links than this one, which runs use."""
     return tuple(rate for rate in rates if rate.ranks != ranks or rate.link == link)
 
@@ -47,12 +47,12 @@ def has_several_links(rates: Iterable[LinkRate], ranks: int) -> bool:
     return len({rate.link for rate in rates if rate.ranks == ranks}) > 1
 
 
-def at_size(rates: Sequence[LinkRate], collective: str, ranks: int, nbytes: float) -> LinkRate | None:
+def interpolate_rate(rates: Sequence[LinkRate], collective: str, ranks: int, nbytes: float) -> LinkRate | None:
     """What a message of this size takes at best: between two measured sizes in proportion, a smaller one as long as the
     smallest, a larger one at the rate of the largest. None where the collective was not measured among so many ranks,
     and where it was over several kinds of links: a rate bounds only messages over its own.
     """
-    known = sorted((rate for rate in rates if (rate.collective, rate.ranks) == (collective, ranks)), key=_size)
+    known = sorted((rate for rate in rates if (rate.collective, rate.ranks) == (collective, ranks)), key=_get_size)
     if not known or nbytes <= 0 or has_several_links(known, ranks):
         return None
     for below, above in pairwise(known):
@@ -72,5 +72,5 @@ def at_size(rates: Sequence[LinkRate], collective: str, ranks: int, nbytes: floa
     return replace(end, bytes=round(nbytes), seconds=end.seconds * longer)
 
 
-def _size(rate: LinkRate) -> int:
+def _get_size(rate: LinkRate) -> int:
     return rate.bytes

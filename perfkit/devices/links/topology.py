@@ -29,7 +29,7 @@ _SLOWEST_LAST = tuple(dict.fromkeys(_ANCESTORS.values()))
 _MOST_GROUPS = 20_000  # 8 of 16 GPUs are 12,870
 
 
-class Group(NamedTuple):
+class GpuGroup(NamedTuple):
     """GPUs that exchange messages, by their numbers, and the slowest kind of link among them; "" where not known."""
 
     gpus: tuple[int, ...]
@@ -39,54 +39,54 @@ class Group(NamedTuple):
 def read_kinds(numbers: Sequence[int]) -> dict[tuple[int, int], str]:
     """The kind of link of each pair of GPUs, by NVML's numbers, the smaller first; empty where NVML cannot say."""
     try:
-        with nvml.opened():
+        with nvml.open_nvml():
             handles = {number: pynvml.nvmlDeviceGetHandleByIndex(number) for number in sorted(numbers)}
             pairs = itertools.combinations(handles, 2)
-            return {(one, other): _kind(handles[one], handles[other]) for one, other in pairs}
+            return {(one, other): _read_kind(handles[one], handles[other]) for one, other in pairs}
     except pynvml.NVMLError:
         return {}
 
 
-def slowest_link(gpus: Sequence[int], kinds: Kinds) -> str:
+def find_slowest_link(gpus: Sequence[int], kinds: Kinds) -> str:
     """The slowest kind among these GPUs, which bounds what all of them exchange; "" where a pair is not known."""
     pairs = [kinds.get((min(pair), max(pair)), "") for pair in itertools.combinations(gpus, 2)]
-    return "" if "" in pairs else max(pairs, key=_slowness, default="")
+    return "" if "" in pairs else max(pairs, key=_get_slowness, default="")
 
 
-def groups_to_measure(order: Sequence[int], ranks: int, kinds: Kinds) -> tuple[Group, ...]:
+def choose_groups(order: Sequence[int], ranks: int, kinds: Kinds) -> tuple[GpuGroup, ...]:
     """The first GPUs in CUDA's `order`, which ranks take, and one more group for each other kind of link."""
-    found: dict[str, Group] = {}
+    found: dict[str, GpuGroup] = {}
     for gpus in itertools.islice(itertools.combinations(order, ranks), _MOST_GROUPS):
-        link = slowest_link(gpus, kinds)
-        found.setdefault(link, Group(gpus, link))
+        link = find_slowest_link(gpus, kinds)
+        found.setdefault(link, GpuGroup(gpus, link))
     return tuple(found.values())
 
 
-def _slowness(kind: str) -> tuple[int, int]:
+def _get_slowness(kind: str) -> tuple[int, int]:
     if kind.startswith(_NVLINK):
         return 0, -int(kind.removeprefix(_NVLINK))
     return 1, _SLOWEST_LAST.index(kind)
 
 
-def _kind(one: Any, other: Any) -> str:
-    links = _nvlinks(one, other)
+def _read_kind(one: Any, other: Any) -> str:
+    links = _count_nvlinks(one, other)
     return f"{_NVLINK}{links}" if links else _ANCESTORS[pynvml.nvmlDeviceGetTopologyCommonAncestor(one, other)]
 
 
-def _nvlinks(one: Any, other: Any) -> int:
+def _count_nvlinks(one: Any, other: Any) -> int:
     """How many NVLinks of a GPU lead to another one; to a switch all of them do."""
     if pynvml.nvmlDeviceGetP2PStatus(one, other, pynvml.NVML_P2P_CAPS_INDEX_NVLINK) != pynvml.NVML_P2P_STATUS_OK:
         return 0
-    bus = nvml.text(pynvml.nvmlDeviceGetPciInfo(other).busId).lower()
-    return sum(_leads_to(one, link, bus) for link in range(pynvml.NVML_NVLINK_MAX_LINKS))
+    bus = nvml.decode_text(pynvml.nvmlDeviceGetPciInfo(other).busId).lower()
+    return sum(_is_link_to(one, link, bus) for link in range(pynvml.NVML_NVLINK_MAX_LINKS))
 
 
-def _leads_to(gpu: Any, link: int, bus: str) -> bool:
+def _is_link_to(gpu: Any, link: int, bus: str) -> bool:
     try:
         if pynvml.nvmlDeviceGetNvLinkState(gpu, link) != pynvml.NVML_FEATURE_ENABLED:
             return False
         if pynvml.nvmlDeviceGetNvLinkRemoteDeviceType(gpu, link) == pynvml.NVML_NVLINK_DEVICE_TYPE_SWITCH:
             return True
-        return nvml.text(pynvml.nvmlDeviceGetNvLinkRemotePciInfo(gpu, link).busId).lower() == bus
+        return nvml.decode_text(pynvml.nvmlDeviceGetNvLinkRemotePciInfo(gpu, link).busId).lower() == bus
     except pynvml.NVMLError:  # a GPU has fewer links than NVML counts at most
         return False

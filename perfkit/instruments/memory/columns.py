@@ -6,18 +6,18 @@ import msgspec
 import torch
 
 from perfkit.allocations import NONE, Allocations, TextNumbers, build_allocations, round_cuda_size
-from perfkit.instruments.memory.labels import Label
-from perfkit.instruments.memory.places import Places
-from perfkit.instruments.memory.profiled import Allocation
-from perfkit.instruments.memory.unseen import Event
+from perfkit.instruments.memory.allocation_places import PlaceIndex
+from perfkit.instruments.memory.block_labels import BlockLabel
+from perfkit.instruments.memory.profiler_events import ProfiledAllocation
+from perfkit.instruments.memory.unseen_frees import Event
 from perfkit.record import InitialBlock
 
 
-def columns(
+def build_columns(
     device: torch.device,
     events: Sequence[Event],
     known: Sequence[InitialBlock],
-    places: Places,
+    places: PlaceIndex,
     source: str,
     start: int = 0,
 ) -> Allocations:
@@ -31,9 +31,9 @@ def columns(
         source: how the events were obtained.
         start: the first event that counts; those before it only tell what was alive.
     """
-    before = _survivors(events[:start])
-    sizes = _freed_first(events[start:]) | {event.address: event.size for event, _, _ in before}
-    blocks = tuple(_sized(block, device, sizes) for block in known)
+    before = _find_survivors(events[:start])
+    sizes = _find_freed_first(events[start:]) | {event.address: event.size for event, _, _ in before}
+    blocks = tuple(_set_allocated_size(block, device, sizes) for block in known)
     addresses = {block.address for block in blocks}
     # What nothing but its allocation tells of keeps that event, outside of any step.
     kept = [
@@ -51,7 +51,7 @@ def columns(
         phase=[place.phase for place in there],
         visit=[place.visit for place in there],
         step=[place.step for place in there],
-        op=[names.number(_op(event, label)) for event, label in zip(recorded, told, strict=True)],
+        op=[names.number(_get_op(event, label)) for event, label in zip(recorded, told, strict=True)],
         module=[names.number(label.module) for label in told],
         line=[names.number(label.line) for label in told],
         shape=[names.number(label.shape) for label in told],
@@ -59,18 +59,18 @@ def columns(
         category=[names.number(label.category) for label in told],
         names=names.list_texts(),
         known=blocks,
-        unexplained_bytes=_unexplained(device, events[start:], explained),
+        unexplained_bytes=_compute_unexplained_bytes(device, events[start:], explained),
         bands=tuple(
             band for band in places.build_bands() if start < len(events) and band.end_ns > events[start][0].time_ns
         ),
     )
 
 
-def _op(event: Allocation, label: Label) -> str:
+def _get_op(event: ProfiledAllocation, label: BlockLabel) -> str:
     return label.op if event.size > 0 else label.keeper
 
 
-def _survivors(events: Sequence[Event]) -> list[Event]:
+def _find_survivors(events: Sequence[Event]) -> list[Event]:
     """The allocations that no event among `events` ends, in the order of time."""
     alive: dict[int, Event] = {}
     for event in events:
@@ -80,7 +80,7 @@ def _survivors(events: Sequence[Event]) -> list[Event]:
     return list(alive.values())
 
 
-def _freed_first(events: Sequence[Event]) -> dict[int, int]:
+def _find_freed_first(events: Sequence[Event]) -> dict[int, int]:
     """By address the sizes of blocks that were there before the events, as their frees report them."""
     first: dict[int, int] = {}
     for event, _, _ in events:
@@ -88,13 +88,13 @@ def _freed_first(events: Sequence[Event]) -> dict[int, int]:
     return {address: -size for address, size in first.items() if size < 0}
 
 
-def _sized(block: InitialBlock, device: torch.device, sizes: Mapping[int, int]) -> InitialBlock:
+def _set_allocated_size(block: InitialBlock, device: torch.device, sizes: Mapping[int, int]) -> InitialBlock:
     """The block with the allocator's own size: as it was reported, else the least that CUDA's allocator gives."""
     rounded = block.size_bytes if device.type == "cpu" else round_cuda_size(block.size_bytes)
     return msgspec.structs.replace(block, size_bytes=sizes.get(block.address, rounded))
 
 
-def _unexplained(device: torch.device, recorded: Sequence[Event], explained: int) -> int:
+def _compute_unexplained_bytes(device: torch.device, recorded: Sequence[Event], explained: int) -> int:
     """What CUDA's allocator had handed out before the first event beside `explained` (a CPU's keeps no such count)."""
     if device.type == "cpu" or not recorded:
         return 0

@@ -14,7 +14,7 @@ from torch.optim import Optimizer
 from torch.utils.data import DataLoader, Dataset
 
 from perfkit.allocations import BUFFER, INPUT, OPTIMIZER_STATE, PARAMETER
-from perfkit.instruments.objects import instances
+from perfkit.instruments.live_objects import find_instances
 
 # How deep datasets hold others or containers (splits of a concatenation), and how much of a container is looked at.
 _DEEPEST = 5
@@ -23,44 +23,44 @@ _MOST = 100_000
 Held = tuple[str, str, torch.Tensor]
 
 
-def held_tensors() -> Iterator[Held]:
+def find_held_tensors() -> Iterator[Held]:
     """Category, name and tensor: what modules, optimizers and datasets hold."""
-    for item in instances(nn.Module, Optimizer, Dataset, DataLoader):
+    for item in find_instances(nn.Module, Optimizer, Dataset, DataLoader):
         kind = type(item)
         if issubclass(kind, nn.Module):
-            yield from _of_module(item)
+            yield from _list_module_tensors(item)
         elif issubclass(kind, Optimizer):
-            yield from _of_optimizer(item)
+            yield from _list_optimizer_tensors(item)
         elif issubclass(kind, Dataset):
-            yield from _of_dataset(item)
+            yield from _list_dataset_tensors(item)
         elif issubclass(kind, DataLoader):  # whose dataset need be no `Dataset`
-            yield from _of_dataset(item.__dict__.get("dataset"))
+            yield from _list_dataset_tensors(item.__dict__.get("dataset"))
 
 
-def _of_module(module: nn.Module) -> Iterator[Held]:
+def _list_module_tensors(module: nn.Module) -> Iterator[Held]:
     for category, attribute in ((PARAMETER, "_parameters"), (BUFFER, "_buffers")):
         for name, tensor in (module.__dict__.get(attribute) or {}).items():
             if isinstance(tensor, torch.Tensor):
                 yield category, f"{name} of a {type(module).__name__} that is not trained", tensor
 
 
-def _of_optimizer(optimizer: Optimizer) -> Iterator[Held]:
+def _list_optimizer_tensors(optimizer: Optimizer) -> Iterator[Held]:
     kind = type(optimizer).__name__
     for group in optimizer.__dict__.get("param_groups", ()):
         for parameter in group["params"]:
             if isinstance(parameter, torch.Tensor):
                 yield PARAMETER, f"a parameter of {kind}, of no module", parameter
     for state in optimizer.__dict__.get("state", {}).values():
-        for tensor in _inside(state, 0):
+        for tensor in _find_inside(state, 0):
             yield OPTIMIZER_STATE, f"held by {kind}", tensor
 
 
-def _of_dataset(dataset: Any) -> Iterator[Held]:
-    for tensor in _inside(dataset, 0):
+def _list_dataset_tensors(dataset: Any) -> Iterator[Held]:
+    for tensor in _find_inside(dataset, 0):
         yield INPUT, f"held by the dataset, a {type(dataset).__name__}", tensor
 
 
-def _inside(value: Any, depth: int) -> Iterator[torch.Tensor]:
+def _find_inside(value: Any, depth: int) -> Iterator[torch.Tensor]:
     """The tensors in datasets, tuples, lists and mappings."""
     if isinstance(value, torch.Tensor):
         yield value
@@ -74,4 +74,4 @@ def _inside(value: Any, depth: int) -> Iterator[torch.Tensor]:
         inside = value
     if depth < _DEEPEST:
         for part in islice(inside, _MOST):
-            yield from _inside(part, depth + 1)
+            yield from _find_inside(part, depth + 1)

@@ -13,8 +13,8 @@ from typing import Any
 from perfkit.files import read_json, write_json
 from perfkit.measure.channel import end_with_parent
 from perfkit.measure.launch.nodes import parse_endpoint
-from perfkit.measure.launch.ranks import ranks_per_node
-from perfkit.measure.launch.torchrun import RankExits
+from perfkit.measure.launch.rank_processes import count_ranks_per_node
+from perfkit.measure.launch.torchrun_launcher import AgentExits
 from perfkit.spec import LaunchSpec, RunSpec
 from perfkit.store.layout import SPEC_FILE, get_agent_file
 
@@ -33,8 +33,8 @@ def main() -> None:
         config = LaunchConfig(
             min_nodes=launch.nodes,
             max_nodes=launch.nodes,
-            nproc_per_node=ranks_per_node(launch),
-            **_rendezvous(launch, folder, node),
+            nproc_per_node=count_ranks_per_node(launch),
+            **_build_rendezvous(launch, folder, node),
             max_restarts=0,
             logs_specs=DefaultLogsSpecs(log_dir=logs),
         )
@@ -42,11 +42,11 @@ def main() -> None:
             elastic_launch(config, sys.executable)("-m", "perfkit.measure.worker", str(folder))
         except ChildFailedError as error:
             ended = tuple((rank, failure.exitcode) for rank, failure in error.failures.items())
-            write_json(get_agent_file(folder, node), RankExits(ended=ended))
+            write_json(get_agent_file(folder, node), AgentExits(ended=ended))
             sys.exit(1)
 
 
-def _rendezvous(launch: LaunchSpec, folder: Path, node: int) -> dict[str, Any]:
+def _build_rendezvous(launch: LaunchSpec, folder: Path, node: int) -> dict[str, Any]:
     if launch.nodes == 1:
         return {"run_id": uuid.uuid4().hex, "rdzv_backend": "c10d", "rdzv_endpoint": "localhost:0"}
     host, port = parse_endpoint(launch.endpoint)

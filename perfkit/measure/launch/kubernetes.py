@@ -16,7 +16,7 @@ _GPU = "nvidia.com/gpu"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Volume:
+class VolumeClaim:
     """A claim of storage that all pods mount at the same path."""
 
     claim: str
@@ -35,16 +35,16 @@ class Pods:
     count: int
     gpus: int
     cpus: int | None
-    volume: Volume | None
+    volume: VolumeClaim | None
     command: tuple[str, ...]
 
 
-def endpoint(name: str) -> str:
+def format_endpoint(name: str) -> str:
     """`HOST:PORT` of the first pod of the Job `name`, whose Service is called so, too."""
     return f"{name}-0.{name}:{_PORT}"
 
 
-def manifest(pods: Pods, comment: str) -> str:
+def build_manifest(pods: Pods, comment: str) -> str:
     """The YAML of the Job, and of the Service that names its pods where there are several, after `comment`.
 
     `UnavailableError` without PyYAML.
@@ -62,35 +62,35 @@ def manifest(pods: Pods, comment: str) -> str:
         return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
     Dumper.add_representer(str, text)
-    documents = [_job(pods)] if pods.count == 1 else [_service(pods.name), _job(pods)]
+    documents = [_build_job(pods)] if pods.count == 1 else [_build_service(pods.name), _build_job(pods)]
     written: str = yaml.dump_all(documents, Dumper=Dumper, sort_keys=False, width=10_000)
     head = "".join(f"# {line}".rstrip() + "\n" for line in comment.splitlines())
     return head + written
 
 
-def _service(name: str) -> dict[str, Any]:
+def _build_service(name: str) -> dict[str, Any]:
     # No address of its own: it only gives each pod a name, and at once, since they wait for each other.
     spec = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {"job-name": name}}
     return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
 
 
-def _job(pods: Pods) -> dict[str, Any]:
+def _build_job(pods: Pods) -> dict[str, Any]:
     spec = {
         "completionMode": "Indexed",
         "completions": pods.count,
         "parallelism": pods.count,
         "backoffLimit": 0,  # a bench that is begun anew finds its folder occupied
-        "template": {"metadata": {"labels": {"app.kubernetes.io/name": "perfkit"}}, "spec": _pod(pods)},
+        "template": {"metadata": {"labels": {"app.kubernetes.io/name": "perfkit"}}, "spec": _build_pod(pods)},
     }
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": pods.name}, "spec": spec}
 
 
-def _pod(pods: Pods) -> dict[str, Any]:
+def _build_pod(pods: Pods) -> dict[str, Any]:
     container: dict[str, Any] = {
         "name": "perfkit",
         "image": pods.image,
         "command": list(pods.command),
-        **_resources(pods),
+        **_build_resources(pods),
         "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}],
     }
     # A container's own /dev/shm has 64 MiB, too little for a DataLoader's workers and for NCCL.
@@ -100,13 +100,13 @@ def _pod(pods: Pods) -> dict[str, Any]:
         volumes.append({"name": "runs", "persistentVolumeClaim": {"claimName": pods.volume.claim}})
     pod: dict[str, Any] = {"restartPolicy": "Never"}
     if pods.count > 1:
-        pod |= {"subdomain": pods.name, "affinity": _apart(pods.name)}
+        pod |= {"subdomain": pods.name, "affinity": _build_anti_affinity(pods.name)}
     if pods.gpus:
         pod["tolerations"] = [{"key": _GPU, "operator": "Exists", "effect": "NoSchedule"}]
     return {**pod, "containers": [container], "volumes": volumes}
 
 
-def _resources(pods: Pods) -> dict[str, Any]:
+def _build_resources(pods: Pods) -> dict[str, Any]:
     resources: dict[str, Any] = {}
     if pods.cpus is not None:
         resources["requests"] = {"cpu": str(pods.cpus)}
@@ -115,7 +115,7 @@ def _resources(pods: Pods) -> dict[str, Any]:
     return {"resources": resources} if resources else {}
 
 
-def _apart(name: str) -> dict[str, Any]:
+def _build_anti_affinity(name: str) -> dict[str, Any]:
     """Each pod on a machine of its own: two on one would talk through its memory, and be told as two machines."""
     term = {"labelSelector": {"matchLabels": {"job-name": name}}, "topologyKey": "kubernetes.io/hostname"}
     return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}

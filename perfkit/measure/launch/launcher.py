@@ -1,16 +1,17 @@
-"""What a launcher is: it starts all ranks of a run, on this machine or others, and says how each of them ended."""
+"""The protocol of launchers: each starts all ranks of a run, on this machine or others, and says how each of them
+ended."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from perfkit.measure.launch.ranks import RankPlace
+from perfkit.measure.launch.rank_processes import RankPlace
 from perfkit.spec import LaunchSpec, RunSpec
 
 Report = Callable[[str], None]
 
 
-class Exits(NamedTuple):
+class ExitCodes(NamedTuple):
     """The exit code of each rank, negative for a signal, and the ranks that ended by themselves, the first one first.
 
     A code is None where it is not known, and `untold` says why.
@@ -34,12 +35,12 @@ class StartedRanks(Protocol):
     def end(self) -> None:
         """End what still runs, gently first: nothing of the run is left on any machine when this returns."""
 
-    def exits(self) -> Exits:
+    def exits(self) -> ExitCodes:
         """How they ended, once `end` has returned."""
 
 
 class Launcher(Protocol):
-    """One way to start ranks: a row of `perfkit.measure.launch.table`.
+    """One way to start ranks: a row of `perfkit.measure.launch.launcher_table`.
 
     What it starts is `python -m perfkit.measure.worker FOLDER` for each rank, with `ranks.rank_variables` in its
     environment, at a place where the run's folder and the workload lie at the same path as here. Standard output of

@@ -12,7 +12,7 @@ import psutil
 GLOO_INTERFACES = "GLOO_SOCKET_IFNAME"
 
 
-def address_towards(host: str) -> str:
+def find_local_address(host: str) -> str:
     """This machine's own address on the way to `host`; "" where that cannot be told. Nothing is sent."""
     with contextlib.suppress(OSError):
         family, kind, protocol, _, where = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)[0]
@@ -22,9 +22,9 @@ def address_towards(host: str) -> str:
     return ""
 
 
-def gloo_variables(host: str) -> dict[str, str]:
+def build_gloo_variables(host: str) -> dict[str, str]:
     """What has Gloo take the network on which `host` is, unless the user has named one, or it cannot be told."""
-    address = address_towards(host)
+    address = find_local_address(host)
     names = (name for name, known in psutil.net_if_addrs().items() if address in (each.address for each in known))
     name = next(names, "")
     return {GLOO_INTERFACES: name} if name and GLOO_INTERFACES not in os.environ else {}

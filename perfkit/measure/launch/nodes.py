@@ -10,7 +10,7 @@ from pathlib import Path
 from torch._C._distributed_c10d import TCPStore
 
 from perfkit.errors import PerfkitError, UsageError
-from perfkit.measure.launch.network import address_towards
+from perfkit.measure.launch.network import find_local_address
 
 _POLL_S = 0.2
 _CONNECT_S = 300.0
@@ -27,7 +27,7 @@ def parse_endpoint(endpoint: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def await_first(endpoint: str, within_s: float = JOINED_WITHIN_S) -> None:
+def wait_for_first_node(endpoint: str, within_s: float = JOINED_WITHIN_S) -> None:
     """Wait until the first machine listens there; a `PerfkitError` says why it cannot be reached.
 
     torch's own waiting fills the terminal with warnings.
@@ -45,7 +45,7 @@ def await_first(endpoint: str, within_s: float = JOINED_WITHIN_S) -> None:
             return
 
 
-class Orders:
+class NodeCoordinator:
     """What the first machine says to the others. Runs are numbered from 1."""
 
     def __init__(self, endpoint: str, *, first: bool) -> None:
@@ -85,7 +85,7 @@ class Orders:
     def join(self, node: int) -> None:
         """Say that this is the machine `node`, and there, and by which of its addresses it came."""
         self._node = node
-        self._store.set(f"joined {node}", address_towards(parse_endpoint(self._endpoint)[0]))
+        self._store.set(f"joined {node}", find_local_address(parse_endpoint(self._endpoint)[0]))
 
     def announce_quit(self) -> None:
         """Say that this machine takes part no more, though the first may go on."""

@@ -11,9 +11,9 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
 from perfkit.files import write_json
-from perfkit.measure.launch.listen import Deadline, lines_of
-from perfkit.measure.launch.network import gloo_variables
-from perfkit.measure.launch.ranks import (
+from perfkit.measure.launch.network import build_gloo_variables
+from perfkit.measure.launch.process_output import Deadline, read_lines
+from perfkit.measure.launch.rank_processes import (
     COMPILE_CACHE,
     RankPlace,
     RankProcess,
@@ -33,7 +33,7 @@ _NOT_RETURNED = (SPEC_FILE, "rendezvous")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Share:
+class NodeShare:
     """What one node does of a run, the `number`-th that it takes part in: the ranks from `first` on.
 
     `folder` is where the command was given: ranks work there where the node has it, else where Ray has put the job's
@@ -48,24 +48,24 @@ class Share:
     environment: dict[str, str] = field(default_factory=dict)
 
 
-class Ended(NamedTuple):
+class RankEnded(NamedTuple):
     """A rank has ended."""
 
     rank: int
     code: int
 
 
-class Part(NamedTuple):
+class FilePart(NamedTuple):
     """The next bytes of a file that a rank wrote, `path` seen from the run's folder."""
 
     path: str
     data: bytes
 
 
-Said = str | Ended | Part  # a text: rank 0 has entered this pass
+Said = str | RankEnded | FilePart  # a text: rank 0 has entered this pass
 
 
-class Node:
+class RayNode:
     """The actor. `end` may be called while `run` is at work: it has to have two threads."""
 
     def __init__(self) -> None:
@@ -88,7 +88,7 @@ class Node:
         agents = {"TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RESTART_COUNT": "0"}
         return {"MASTER_ADDR": here, "MASTER_PORT": str(self._store.port), **agents}
 
-    def run(self, share: Share) -> Iterator[Said]:
+    def run(self, share: NodeShare) -> Iterator[Said]:
         """Run this node's ranks in a folder that goes with them."""
         with TemporaryDirectory(prefix="perfkit-ray-") as temporary:
             folder = Path(temporary) / "run"
@@ -98,13 +98,13 @@ class Node:
                 self._caches.add(share.environment[COMPILE_CACHE])
             try:
                 for rank in range(share.first, share.first + share.ranks):
-                    self._ranks.append(_started(share, rank, folder))
+                    self._ranks.append(_start_node_rank(share, rank, folder))
                 if self._over >= share.number:
                     kill_ranks(self._ranks)
                 yield from self._report_output(share.first)
             finally:
                 end_ranks(self._ranks)
-            yield from _written(folder)
+            yield from _read_file_parts(folder)
 
     def end(self, number: int) -> None:
         """End what this node still runs of its run `number`, gently first."""
@@ -119,29 +119,29 @@ class Node:
                 folder.parent.rmdir()
 
     def _report_output(self, first: int) -> Iterator[Said]:
-        for index, line in lines_of(self._ranks, Deadline(_FOREVER_S)):
+        for index, line in read_lines(self._ranks, Deadline(_FOREVER_S)):
             if line is None:
-                yield Ended(first + index, self._ranks[index].returncode)
+                yield RankEnded(first + index, self._ranks[index].returncode)
             elif first + index == 0:
                 yield line
 
 
-def _started(share: Share, rank: int, folder: Path) -> RankProcess:
+def _start_node_rank(share: NodeShare, rank: int, folder: Path) -> RankProcess:
     here = Path(share.folder)
     environment = dict(share.environment)
     if "MASTER_ADDR" in environment:
-        environment |= gloo_variables(environment["MASTER_ADDR"])
+        environment |= build_gloo_variables(environment["MASTER_ADDR"])
     place = RankPlace(folder=here if here.is_dir() else None, environment=environment)
     return start_rank("perfkit.measure.worker", share.spec.launch, folder, rank, place=place)
 
 
-def _written(folder: Path) -> Iterator[Part]:
+def _read_file_parts(folder: Path) -> Iterator[FilePart]:
     """What ranks left, in parts."""
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         name = path.relative_to(folder).as_posix()
         if name in _NOT_RETURNED:
             continue
         with path.open("rb") as file:
-            yield Part(name, file.read(_PART_BYTES))
+            yield FilePart(name, file.read(_PART_BYTES))
             while data := file.read(_PART_BYTES):
-                yield Part(name, data)
+                yield FilePart(name, data)

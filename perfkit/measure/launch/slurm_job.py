@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from perfkit.errors import UsageError
-from perfkit.measure.launch.slurm_queue import Queued, how_ended, queued
+from perfkit.measure.launch.slurm_queue import QueuedJob, find_queued_job, read_end_state
 from perfkit.optional_deps import explain_import_error
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _ASK_S = 5.0  # how often Slurm is asked: its controller serves all users
 _RESULT_S = 20.0  # until a file that another machine has written is seen here
 
 
-class Ended(NamedTuple):
+class JobEnd(NamedTuple):
     """`code` is the command's exit code, None where the job ended without it; `told` is what Slurm says of the job."""
 
     code: int | None
@@ -53,7 +53,7 @@ class SlurmJob:
         tasks_per_node: int,
         parameters: Mapping[str, str | bool],
     ) -> None:
-        executor = _executor(folder)
+        executor = _create_executor(folder)
         # submitit asks for a time of its own where none is given, and has ranks told by SIGUSR2, which ends them, that
         # the end is near. What is wanted is Slurm's default, and its SIGTERM at the end.
         executor.update_parameters(
@@ -70,7 +70,7 @@ class SlurmJob:
         self._result_s = _RESULT_S
         self._read = [file.stat().st_size if file.exists() else 0 for file in self._files]
         # One process, in the job's script, whatever the number of tasks is.
-        self._job = _submitted(executor, arguments, str(self.out), str(self.err)).task(0)
+        self._job = _submit_job(executor, arguments, str(self.out), str(self.err)).task(0)
 
     @property
     def number(self) -> str:
@@ -82,7 +82,7 @@ class SlurmJob:
         self._job.cancel(check=False)
         self._result_s = _LOOK_S  # of what is ended from here nobody needs the code
 
-    def follow(self, out: BinaryIO, err: BinaryIO, tell: Callable[[Queued], None]) -> Ended:
+    def follow(self, out: BinaryIO, err: BinaryIO, tell: Callable[[QueuedJob], None]) -> JobEnd:
         """Copy what the command prints until the job has ended; `tell` hears when its place in the queue changes."""
         for place in self._poll_places():
             if place is not None:
@@ -94,12 +94,12 @@ class SlurmJob:
         code = self._job.result() if result.exists() else None
         for file in (result, self._job.paths.submitted_pickle):
             file.unlink(missing_ok=True)
-        return Ended(code, how_ended(self.number))
+        return JobEnd(code, read_end_state(self.number))
 
-    def _poll_places(self) -> Iterator[Queued | None]:
+    def _poll_places(self) -> Iterator[QueuedJob | None]:
         """Now and then until the job has ended: where it is, None where that has not changed or is not known."""
         result = self._job.paths.result_pickle
-        last: Queued | None = None
+        last: QueuedJob | None = None
         gone_at: float | None = None
         asked_at = 0.0
         while not result.exists():
@@ -109,7 +109,7 @@ class SlurmJob:
             if gone_at is None and now > asked_at + _ASK_S:
                 asked_at = now
                 try:
-                    place = queued(self.number)
+                    place = find_queued_job(self.number)
                 except OSError:
                     place = last  # the controller is away: the job goes on
                 if place is None:
@@ -124,7 +124,7 @@ class SlurmJob:
         """Wait until Slurm has cleaned up after the job: nothing of it runs then."""
         limit = time.monotonic() + _RESULT_S
         with contextlib.suppress(OSError):
-            while queued(self.number) is not None and time.monotonic() < limit:
+            while find_queued_job(self.number) is not None and time.monotonic() < limit:
                 time.sleep(_LOOK_S)
 
     def _copy_output(self, *streams: BinaryIO) -> None:
@@ -138,7 +138,7 @@ class SlurmJob:
                 stream.flush()
 
 
-def _executor(folder: Path) -> "submitit.SlurmExecutor":
+def _create_executor(folder: Path) -> "submitit.SlurmExecutor":
     try:
         import submitit
     except ModuleNotFoundError as error:
@@ -151,7 +151,9 @@ def _executor(folder: Path) -> "submitit.SlurmExecutor":
         ) from None
 
 
-def _submitted(executor: "submitit.SlurmExecutor", arguments: Sequence[str], out: str, err: str) -> "submitit.Job[int]":
+def _submit_job(
+    executor: "submitit.SlurmExecutor", arguments: Sequence[str], out: str, err: str
+) -> "submitit.Job[int]":
     from submitit.core.utils import FailedJobError, FailedSubmissionError
 
     try:

@@ -1,4 +1,4 @@
-"""What Slurm says of a job, asked of squeue and scontrol: without its accounting, sacct knows nothing of a job."""
+"""The state of a job as squeue and scontrol tell it: without Slurm's accounting, sacct knows nothing of a job."""
 
 import re
 import subprocess
@@ -7,7 +7,7 @@ from typing import NamedTuple
 _GONE = "Invalid job id"
 
 
-class Queued(NamedTuple):
+class QueuedJob(NamedTuple):
     """A job that has not ended: `PENDING`, `RUNNING`, `COMPLETING` ...; `reason` is why it is pending."""
 
     state: str
@@ -16,21 +16,21 @@ class Queued(NamedTuple):
     nodes: str
 
 
-def queued(job: str) -> Queued | None:
+def find_queued_job(job: str) -> QueuedJob | None:
     """A job as it is in the queue; None where it has ended or was never there.
 
     OSError where Slurm does not answer, with what it says.
     """
-    asked = _ask("squeue", "--noheader", f"--jobs={job}", "--format=%T|%r|%P|%N")
+    asked = _run_query("squeue", "--noheader", f"--jobs={job}", "--format=%T|%r|%P|%N")
     if asked.returncode and _GONE not in asked.stderr:
         raise OSError(asked.stderr.strip())
     lines = asked.stdout.splitlines()
-    return Queued(*lines[0].split("|", 3)) if lines else None
+    return QueuedJob(*lines[0].split("|", 3)) if lines else None
 
 
-def how_ended(job: str) -> str:
+def read_end_state(job: str) -> str:
     """`TIMEOUT`, `CANCELLED (reason)` ...; "" where Slurm has forgotten the job, which it does after minutes."""
-    told = _ask("scontrol", "--oneliner", "show", "job", job).stdout
+    told = _run_query("scontrol", "--oneliner", "show", "job", job).stdout
     state = re.search(r"\bJobState=(\S+)", told)
     reason = re.search(r"\bReason=(\S+)", told)
     if state is None:
@@ -38,5 +38,5 @@ def how_ended(job: str) -> str:
     return state[1] if reason is None or reason[1] == "None" else f"{state[1]} ({reason[1]})"
 
 
-def _ask(*command: str) -> subprocess.CompletedProcess[str]:
+def _run_query(*command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, check=False, capture_output=True, text=True)

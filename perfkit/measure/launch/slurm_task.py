@@ -10,10 +10,10 @@ import sys
 from pathlib import Path
 
 from perfkit.files import read_json
-from perfkit.measure.launch.allocation import another_node
-from perfkit.measure.launch.listen import Deadline, lines_of
-from perfkit.measure.launch.network import gloo_variables
-from perfkit.measure.launch.ranks import RankPlace, end_ranks, start_rank
+from perfkit.measure.launch.network import build_gloo_variables
+from perfkit.measure.launch.process_output import Deadline, read_lines
+from perfkit.measure.launch.rank_processes import RankPlace, end_ranks, start_rank
+from perfkit.measure.launch.slurm_allocation import find_other_node
 from perfkit.spec import RunSpec
 from perfkit.store.layout import SPEC_FILE
 
@@ -30,22 +30,22 @@ def main() -> None:
     launch = read_json(folder / SPEC_FILE, RunSpec).launch
     number = int(os.environ["SLURM_PROCID"])
     if number == 0:
-        _say(STEP, os.environ["SLURM_STEP_ID"])
+        _print_message(STEP, os.environ["SLURM_STEP_ID"])
     os.environ.pop("MASTER_PORT", None)  # of the user's own script
     environment = {"MASTER_ADDR": os.environ["SLURMD_NODENAME"]}
-    if other := another_node():
-        environment |= gloo_variables(other)
+    if other := find_other_node():
+        environment |= build_gloo_variables(other)
     place = RankPlace(environment=environment)
     rank = start_rank("perfkit.measure.worker", launch, folder, number, place=place)
-    for _, line in lines_of([rank], Deadline(launch.timeout_s + _LONGER_S)):
+    for _, line in read_lines([rank], Deadline(launch.timeout_s + _LONGER_S)):
         if line is not None:
-            _say(PASS, line)
+            _print_message(PASS, line)
     end_ranks([rank])
-    _say(EXIT, f"{number} {rank.returncode}")
+    _print_message(EXIT, f"{number} {rank.returncode}")
     sys.exit(0 if rank.returncode == 0 else 1)
 
 
-def _say(word: str, text: str) -> None:
+def _print_message(word: str, text: str) -> None:
     print(word, text, flush=True)
 
 

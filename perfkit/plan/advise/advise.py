@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from perfkit.errors import UsageError
-from perfkit.measure.own_size import batch_size
+from perfkit.measure.redundant_size import read_batch_size
 from perfkit.plan.advise.candidates import Candidate, Techniques, judge_loss_risk, make_candidate, select_candidates
 from perfkit.plan.advise.combine import combine_techniques
 from perfkit.plan.advise.estimates import VariantEstimate, VariantEstimates
@@ -33,7 +33,7 @@ def advise(
         UsageError: the goal needs what is not known of the subject: memory, or a limit of it.
     """
     request, target = subject.request, subject.target
-    size = None if request is None else batch_size(request.workload, subject.place.device)
+    size = None if request is None else read_batch_size(request.workload, subject.place.device)
     plan = None if request is None or target is None else make_planner(request, target, progress)
     limit = None if target is None else target.limit_bytes
     if goal in ("memory", "batch") and plan is None:

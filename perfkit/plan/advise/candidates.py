@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import torch
 
-from perfkit.measure.bench import ranks_needed, refusal_of
-from perfkit.measure.schedule import unbuildable
+from perfkit.measure.bench import compute_needed_ranks, find_refusal
+from perfkit.measure.schedule import explain_unbuildable
 from perfkit.plan.advise.model import ExcludedVariant, Goal, LossRisk
 from perfkit.plan.advise.subject import AdviceSubject
 from perfkit.plan.plan import schedule_run
@@ -79,7 +79,7 @@ def _explain_other_work(found: Candidate, goal: Goal, batch_size: int | None) ->
 def _explain_refusal(found: Candidate, subject: AdviceSubject) -> str:
     """Why it cannot act where the step runs; empty if it can."""
     place = subject.place
-    lacking = explain_lacking_ranks(ranks_needed(found.specs), place.world_size, _MORE_RANKS[subject.kind])
+    lacking = explain_lacking_ranks(compute_needed_ranks(found.specs), place.world_size, _MORE_RANKS[subject.kind])
     if lacking:
         return lacking
     emulated = (each.emulated(torch.device(place.device)) for each in found.techniques)
@@ -91,8 +91,8 @@ def _explain_skip(found: Candidate, subject: AdviceSubject) -> str:
     place, request = subject.place, subject.request
     if request is not None and subject.target is not None and subject.step is None:
         return schedule_run(request, found.specs, subject.target).skip
-    refused = refusal_of(found.specs, place.device, place.dtype)
-    return refused or ("" if request is None else unbuildable(request, found.specs, place.world_size))
+    refused = find_refusal(found.specs, place.device, place.dtype)
+    return refused or ("" if request is None else explain_unbuildable(request, found.specs, place.world_size))
 
 
 def judge_loss_risk(techniques: Iterable[Technique]) -> LossRisk:

@@ -8,7 +8,7 @@ from perfkit.analysis.findings.trace.trace_view import CPU
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.trace.op_class import OpClass, classify_op
 from perfkit.analysis.trace.roofline import LATENCY
-from perfkit.devices.ceiling import Level
+from perfkit.devices.ceiling import CeilingLevel
 from perfkit.plan.advise.answers import AddressedWork, AdvisedView, Answer, NoEffect, UnknownEffect, format_taken_time
 from perfkit.plan.work import Work
 from perfkit.techniques.amp import Amp
@@ -106,7 +106,7 @@ def _scale_to_dtype(view: AdvisedView, rows: Sequence[OpRow], dtype: str) -> Cha
     """What the same products would take in another dtype, by the ratio of the peaks."""
     if not rows:
         return NoEffect(f"the step has no products in more bits than {dtype} that are large enough to gain")
-    peak = view.get_peak(Level.MATRIX, dtype)
+    peak = view.get_peak(CeilingLevel.MATRIX, dtype)
     known = [(row, now) for row in rows if (now := _get_peak(view, row.dtype)) is not None]
     if peak is None or not known:
         return UnknownEffect(f"the device's peak in {dtype if peak is None else rows[0].dtype}")
@@ -117,8 +117,8 @@ def _scale_to_dtype(view: AdvisedView, rows: Sequence[OpRow], dtype: str) -> Cha
 
 def _get_peak(view: AdvisedView, dtype: str) -> float | None:
     """A CPU multiplies fp32 at its matrix rate, a GPU on its vector units where the matrix units do not take it."""
-    peak = view.get_peak(Level.MATRIX, dtype)
-    return peak if peak is not None or view.trace.device == CPU else view.get_peak(Level.VECTOR, dtype)
+    peak = view.get_peak(CeilingLevel.MATRIX, dtype)
+    return peak if peak is not None or view.trace.device == CPU else view.get_peak(CeilingLevel.VECTOR, dtype)
 
 
 def _compute_time_part(view: AdvisedView, row: OpRow, dtype: str, ratio: float) -> float:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from perfkit.analysis.suite.read_passes import select_ceilings
 from perfkit.analysis.suite.runs import VariantRuns, find_baseline_names
 from perfkit.devices.ceiling import DeviceCeilings
-from perfkit.devices.machine import cpu_model
+from perfkit.devices.machine import read_cpu_model
 from perfkit.errors import UsageError
 from perfkit.plan.advise import traced_step
 from perfkit.plan.advise.model import Kind
@@ -90,8 +90,8 @@ def make_run_subject(folder: Path, memory: str | None = None) -> AdviceSubject:
             raise UsageError(f"{folder}: {'; '.join(notes)}")
         if memory is not None:
             raise UsageError(f"{folder}: --memory needs a plan, and {notes[-1]}")
-    elif step is None and device != cpu_model() and target.kind == "cpu":
-        notes.append(f"times are planned for the CPU of this machine, {cpu_model()}")
+    elif step is None and device != read_cpu_model() and target.kind == "cpu":
+        notes.append(f"times are planned for the CPU of this machine, {read_cpu_model()}")
     place = RunPlace(launch.device, main.spec.dtype, launch.world_size)
     workload = main.spec.workload.label
     name = workload if runs.name == workload else f"{runs.name} of {workload}"  # a loop of one's own has its name

@@ -11,11 +11,11 @@ from perfkit.analysis.replay.replay import ReplayResult, replay_trace, simulate_
 from perfkit.analysis.replay.step_nodes import find_step_nodes
 from perfkit.analysis.trace.rank_trace import DetailedAnalysis, analyze_with_details
 from perfkit.analysis.trace.trace_device import identify_device
-from perfkit.devices.catalogue import Entry, find
+from perfkit.devices.catalog import CatalogEntry, find_entry
 from perfkit.devices.ceiling import DeviceCeilings
-from perfkit.devices.for_trace import ceilings_of_trace
-from perfkit.devices.machine import cpu_model
+from perfkit.devices.machine import read_cpu_model
 from perfkit.devices.peak import CPU
+from perfkit.devices.trace_ceilings import resolve_trace_ceilings
 from perfkit.errors import UnavailableError, UsageError
 from perfkit.plan.advise.answers import AdvisedView
 from perfkit.plan.device_efficiencies import load_efficiencies
@@ -65,9 +65,9 @@ def load_trace_step(path: Path, device: str | None = None) -> TracedStep:
     """
     ops = _read_step_ops(path)
     found = identify_device(ops.trace)
-    known = ceilings_of_trace(found, device)
+    known = resolve_trace_ceilings(found, device)
     analysed = analyze_with_details(ops, known.ceilings, device_name=known.device_name)
-    entry = find(known.device_name, found.units if device is None else None)
+    entry = find_entry(known.device_name, found.units if device is None else None)
     return _build_traced_step(path, ops, analysed, None if entry is None else _load_gpu_efficiencies(entry))
 
 
@@ -87,7 +87,7 @@ def load_run_step(
     return _build_traced_step(path, ops, analysed, efficiencies, step_s, data_wait_share)
 
 
-def _load_gpu_efficiencies(entry: Entry) -> Efficiencies | None:
+def _load_gpu_efficiencies(entry: CatalogEntry) -> Efficiencies | None:
     """None where no GPU was measured."""
     try:
         return load_efficiencies(Target(device=entry.id, kind="cuda", entry=entry), 1)
@@ -98,9 +98,9 @@ def _load_gpu_efficiencies(entry: Entry) -> Efficiencies | None:
 def _load_environment_efficiencies(environment: Environment) -> Efficiencies | None:
     """Of the CPU of this machine, or of the GPU; None where neither that nor one like it was measured."""
     if environment.device != CPU:
-        entry = find(environment.device_name)
+        entry = find_entry(environment.device_name)
         return None if entry is None else _load_gpu_efficiencies(entry)
-    if environment.device_name != cpu_model() or environment.threads is None:
+    if environment.device_name != read_cpu_model() or environment.threads is None:
         return None
     try:
         return load_efficiencies(Target(), environment.threads)

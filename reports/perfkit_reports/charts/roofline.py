@@ -11,7 +11,7 @@ from typing import Any
 
 from perfkit import units
 from perfkit.analysis.model.step import OpRow
-from perfkit.devices.unit_names import unit_name
+from perfkit.devices.unit_names import get_unit_name
 from perfkit_reports.charts.frame import (
     Figure,
     Note,
@@ -199,7 +199,7 @@ def _format_hover(series: RooflineSeries, point: OpRow) -> str:
         shorten_middle(point.shapes, 96),
         f"{units.format_seconds(point.seconds)} a step ({units.format_percent(point.share)}), {units.format_significant(point.calls)} calls",
         f"{units.format_flop_rate(get_coordinates(point)[1])} at {units.format_significant(get_coordinates(point)[0])} FLOP/byte",
-        f"{point.dtype}, {unit_name(point.unit, series.device)}",
+        f"{point.dtype}, {get_unit_name(point.unit, series.device)}",
         f"bound by {point.bound}" + (f" ({point.level})" if point.bound == "memory" else ""),
         "" if gain is None else f"reaching the roof would save {units.format_seconds(max(0.0, gain))} a step",
         f"above the roof: {point.no_share}" if point.above_roof else "",

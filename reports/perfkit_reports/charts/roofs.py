@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 
 from perfkit import units
 from perfkit.analysis.model.step import OpRow
-from perfkit.devices.ceiling import Ceiling, Kind, Level
-from perfkit.devices.peak import TF32, THREE_TF32, three_tf32
-from perfkit.devices.unit_names import unit_name
+from perfkit.devices.ceiling import Ceiling, CeilingKind, CeilingLevel
+from perfkit.devices.peak import TF32, THREE_TF32, derive_three_tf32
+from perfkit.devices.unit_names import get_unit_name
 from perfkit_reports.charts.roofline_plane import RooflineDevice, RooflinePlane, get_coordinates
 from perfkit_reports.names import shorten_middle
 from perfkit_reports.palette import NEUTRAL
 
-_PEAKS = (Level.MATRIX, Level.VECTOR)
-_BANDWIDTHS = {Level.MEMORY: "memory", Level.L3: "L3", Level.L2: "L2"}
+_PEAKS = (CeilingLevel.MATRIX, CeilingLevel.VECTOR)
+_BANDWIDTHS = {CeilingLevel.MEMORY: "memory", CeilingLevel.L3: "L3", CeilingLevel.L2: "L2"}
 _LEAST_SHARE = 3e-3  # points below this share of the step do not stretch the axes
 _MOST_DECADES = 6
 
@@ -51,7 +51,7 @@ class Roof:
 
     @property
     def measured(self) -> bool:
-        return self.ceiling.kind == Kind.MEASURED
+        return self.ceiling.kind == CeilingKind.MEASURED
 
     @property
     def source(self) -> str:
@@ -117,7 +117,7 @@ def _build_device_roofs(device: RooflineDevice, frame: AxisLimits) -> list[Roof]
     """A slope per bandwidth and a flat per peak, the measured and the datasheet ones meeting among themselves."""
     found = []
     look = (device.name, device.series[0].style.colour if device.name else NEUTRAL)
-    for kind in Kind:
+    for kind in CeilingKind:
         peaks, bandwidths = (
             tuple(ceiling for ceiling in some if ceiling.kind == kind) for some in _select_ceilings(device)
         )
@@ -145,7 +145,7 @@ def _group_by_value(peaks: tuple[Ceiling, ...]) -> dict[float, list[Ceiling]]:
 
 def _format_names(peaks: list[Ceiling], device_name: str) -> str:
     dtypes = ", ".join(dict.fromkeys(peak.dtype for peak in peaks if peak.dtype))
-    of = " and ".join(dict.fromkeys(unit_name(peak.level.value, device_name) for peak in peaks))
+    of = " and ".join(dict.fromkeys(get_unit_name(peak.level.value, device_name) for peak in peaks))
     return f"{dtypes} {of}".strip()
 
 
@@ -154,7 +154,7 @@ def _select_ceilings(device: RooflineDevice) -> tuple[tuple[Ceiling, ...], tuple
     used = {point.dtype for series in device.series for point in series.points}
     peaks = tuple(ceiling for ceiling in device.ceilings if ceiling.level in _PEAKS)
     if THREE_TF32 in used:
-        peaks += tuple(three_tf32(peak) for peak in peaks if peak.dtype == TF32)
+        peaks += tuple(derive_three_tf32(peak) for peak in peaks if peak.dtype == TF32)
     return (
         tuple(peak for peak in peaks if peak.dtype in used) or peaks,
         tuple(ceiling for ceiling in device.ceilings if ceiling.level in _BANDWIDTHS),

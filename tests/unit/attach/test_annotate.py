@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import perfkit
-from perfkit.attach import phases
-from perfkit.attach.phases import PhaseMarks
+from perfkit.attach import phase_marks
+from perfkit.attach.phase_marks import PhaseMarks
 from perfkit.errors import UsageError
 from perfkit.record import PHASES
 from perfkit.trace.annotations import match_phase
@@ -158,9 +158,9 @@ def marks() -> Iterator[PhaseMarks]:
     """Those of a loop that is watched and being recorded."""
     made = PhaseMarks()
     made.on = True
-    phases.follow(made)
+    phase_marks.follow_marks(made)
     yield made
-    phases.follow(None)
+    phase_marks.follow_marks(None)
 
 
 def test_what_the_program_says_goes_before_what_hooks_see(marks: PhaseMarks) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.attach.budget import FLOOR_S, Budget, HostMemory, host_memory, memory_cost_s
+from perfkit.attach.budget import FLOOR_S, HostMemory, RecordingBudget, estimate_memory_cost_s, read_host_memory
 
 GIB = 2**30
 
@@ -22,8 +22,8 @@ class Host:
     def memory(self) -> HostMemory:
         return HostMemory(int(self.resident * GIB), int(self.available * GIB), int(self.total * GIB))
 
-    def budget(self, overhead: float = 0.05, max_memory: float | None = None) -> Budget:
-        return Budget(overhead, max_memory, clock=self.clock, memory=self.memory)
+    def budget(self, overhead: float = 0.05, max_memory: float | None = None) -> RecordingBudget:
+        return RecordingBudget(overhead, max_memory, clock=self.clock, memory=self.memory)
 
 
 def test_the_floor_holds_until_the_share_is_more() -> None:
@@ -114,12 +114,12 @@ def test_the_limit_of_a_control_group_counts(tmp_path: Path) -> None:
     (tmp_path / "memory.max").write_text("1000000\n")
     (tmp_path / "memory.current").write_text("900000\n")
     (tmp_path / "memory.stat").write_text("file 80000\ninactive_file 50000\n")
-    found = host_memory(tmp_path)
+    found = read_host_memory(tmp_path)
     assert (found.available, found.total) == (150_000, 1_000_000)
     (tmp_path / "memory.max").write_text("max\n")
-    assert host_memory(tmp_path).total > 1_000_000
+    assert read_host_memory(tmp_path).total > 1_000_000
 
 
 def test_memory_is_expected_to_cost_a_multiple_of_the_traces_end() -> None:
-    assert memory_cost_s(4.6, 3, 3) == pytest.approx(10.1, abs=0.1)
-    assert memory_cost_s(4.6, 0, 3) == 0.0
+    assert estimate_memory_cost_s(4.6, 3, 3) == pytest.approx(10.1, abs=0.1)
+    assert estimate_memory_cost_s(4.6, 0, 3) == 0.0

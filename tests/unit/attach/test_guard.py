@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from perfkit.attach.guard import Guard, describe
+from perfkit.attach.guard import Guard, describe_error
 from perfkit.errors import PerfkitError
 
 
@@ -114,5 +114,5 @@ def test_nothing_is_called_in_a_forked_child() -> None:
 
 
 def test_a_description_is_one_line() -> None:
-    assert describe(ValueError("two\n  lines")) == "ValueError: two lines"
-    assert describe(KeyError()) == "KeyError"
+    assert describe_error(ValueError("two\n  lines")) == "ValueError: two lines"
+    assert describe_error(KeyError()) == "KeyError"

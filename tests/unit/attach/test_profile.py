@@ -338,12 +338,12 @@ def test_loggers_get_the_figures_of_a_finished_recording(tmp_path: Path) -> None
 
 
 def test_loggers_are_the_first_ranks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from perfkit.attach import session
+    from perfkit.attach import loop_session
     from perfkit.techniques.state import World
 
     board, told = Board(), tmp_path / "run"
-    monkeypatch.setattr(session, "current_world", lambda: World(rank=1, size=2, local_rank=1))
-    monkeypatch.setattr(session, "first_ranks", lambda world, name, decide: str(told))
+    monkeypatch.setattr(loop_session, "get_world", lambda: World(rank=1, size=2, local_rank=1))
+    monkeypatch.setattr(loop_session, "share_decision", lambda world, name, decide: str(told))
     with short(told, loggers=[board]):
         train(ENOUGH)
     assert (board.got, board.closed) == ([], 0)

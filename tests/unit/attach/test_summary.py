@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import perfkit
-from perfkit.attach.summary import Summary, summary_of
+from perfkit.attach.summary import RunSummary, build_summary
 
 
 def test_before_anything_was_recorded_it_says_so(tmp_path: Path) -> None:
@@ -21,13 +21,13 @@ def test_a_folder_that_cannot_be_drawn_says_why(tmp_path: Path) -> None:
     rank.mkdir(parents=True)
     (rank / "record.json").write_text("{")
     (tmp_path / "suite.json").write_text("{")
-    summary = summary_of(tmp_path)
+    summary = build_summary(tmp_path)
     assert "No report could be drawn" in str(summary)
     assert "suite.json" in str(summary)
     assert "Traceback" not in str(summary)
 
 
 def test_text_and_page() -> None:
-    summary = Summary(text="12 ms a step", page="<b>12 ms</b>")
+    summary = RunSummary(text="12 ms a step", page="<b>12 ms</b>")
     assert f"{summary}" == "12 ms a step"
     assert summary._repr_html_() == "<b>12 ms</b>"

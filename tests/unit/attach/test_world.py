@@ -11,7 +11,7 @@ from torch._C._distributed_c10d import FileStore
 from torch.multiprocessing.spawn import spawn
 
 from perfkit.attach import world as worlds
-from perfkit.attach.world import current_world, first_ranks
+from perfkit.attach.world import get_world, share_decision
 from perfkit.errors import PerfkitError
 from perfkit.techniques.state import World
 
@@ -23,10 +23,10 @@ def join(rank: int, folder: str) -> None:
 
 def agree(rank: int, folder: str) -> None:
     join(rank, folder)
-    world = current_world()
+    world = get_world()
     assert world == World(rank=rank, size=2, local_rank=rank)
-    found = first_ranks(world, "folder", lambda: f"decided by {rank}")
-    again = first_ranks(world, "another", lambda: f"again by {rank}")
+    found = share_decision(world, "folder", lambda: f"decided by {rank}")
+    again = share_decision(world, "another", lambda: f"again by {rank}")
     Path(folder, f"rank{rank}").write_text(f"{found}, {again}")
     dist.barrier()
     dist.destroy_process_group()
@@ -40,7 +40,7 @@ def disagree(rank: int, folder: str) -> None:
     join(rank, folder)
     began = time.monotonic()
     try:
-        first_ranks(current_world(), "folder", cannot_decide)
+        share_decision(get_world(), "folder", cannot_decide)
     except (OSError, PerfkitError) as error:
         Path(folder, f"rank{rank}").write_text(f"{type(error).__name__}: {error}")
     assert time.monotonic() - began < worlds._PATIENCE.total_seconds() / 2, "the others were told at once"
@@ -55,10 +55,10 @@ def of_two(function: Any, folder: Path) -> list[str]:
 
 
 def test_a_process_alone() -> None:
-    assert current_world() == World()
-    assert first_ranks(World(), "folder", lambda: "mine") == "mine"
+    assert get_world() == World()
+    assert share_decision(World(), "folder", lambda: "mine") == "mine"
     with pytest.raises(OSError, match="no space left"):
-        first_ranks(World(), "folder", cannot_decide)
+        share_decision(World(), "folder", cannot_decide)
 
 
 @pytest.mark.slow
@@ -79,7 +79,7 @@ def test_a_local_rank_that_is_no_number(local: str, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(dist, "is_initialized", lambda: True)
     monkeypatch.setattr(dist, "get_rank", lambda: 5)
     monkeypatch.setattr(dist, "get_world_size", lambda: 8)
-    assert current_world() == World(rank=5, size=8, local_rank=0)
+    assert get_world() == World(rank=5, size=8, local_rank=0)
 
 
 class Store:
@@ -104,11 +104,11 @@ def test_each_round_of_elastic_ranks_decides_anew(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(dist.distributed_c10d, "_get_default_store", lambda: store)
     for restart in ("0", "1"):
         monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", restart)
-        assert first_ranks(World(0, 2), "folder", lambda restart=restart: f"run-{restart}") == f"run-{restart}"  # type: ignore[misc]
-        assert first_ranks(World(1, 2), "folder", lambda: "not asked") == f"run-{restart}"
+        assert share_decision(World(0, 2), "folder", lambda restart=restart: f"run-{restart}") == f"run-{restart}"  # type: ignore[misc]
+        assert share_decision(World(1, 2), "folder", lambda: "not asked") == f"run-{restart}"
 
 
 def test_a_first_rank_that_never_says_anything(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dist.distributed_c10d, "_get_default_store", Store)
     with pytest.raises(dist.DistStoreError):
-        first_ranks(World(1, 2), "folder", lambda: "not asked")
+        share_decision(World(1, 2), "folder", lambda: "not asked")

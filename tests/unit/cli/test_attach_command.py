@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from perfkit.instruments import process
+from perfkit.instruments import process_sampling
 from perfkit_cli.main import commands
 from tests.fixtures.spied_process import facts, threads
 from tests.fixtures.suites import changed
@@ -17,7 +17,7 @@ def test_a_look_that_ctrl_c_ended_is_drawn_and_says_so(
     interrupted: bool, code: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     seen = changed(facts(), interrupted=interrupted), list(threads())
-    monkeypatch.setattr(process, "look", lambda *_args, **_options: seen)
+    monkeypatch.setattr(process_sampling, "sample_process", lambda *_args, **_options: seen)
     ended = CliRunner().invoke(commands, ["attach", str(os.getpid()), "--out", str(tmp_path / "look")])
     assert ended.exit_code == code, ended.output
     assert ("Ctrl-C ended the look" in (tmp_path / "look/report.md").read_text()) is interrupted

@@ -15,14 +15,14 @@ def interrupted(*_: object, **__: object) -> None:
 def test_an_interruption_before_the_first_run_says_that_nothing_was_measured(
     perfkit_in_process, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(perfkit.measure.bench, "ceilings_of", interrupted)
+    monkeypatch.setattr(perfkit.measure.bench, "resolve_request_ceilings", interrupted)
     done = perfkit_in_process("bench", *ARGUMENTS)
     assert (done.returncode, done.stderr) == (130, "interrupted: nothing was measured\n")
     assert not (perfkit_in_process.folder / "mine").exists()
 
 
 def test_a_folder_that_holds_a_lock_only_is_taken(perfkit_in_process, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(perfkit.measure.bench, "ceilings_of", interrupted)
+    monkeypatch.setattr(perfkit.measure.bench, "resolve_request_ceilings", interrupted)
     mine = perfkit_in_process.folder / "mine"
     mine.mkdir()
     (mine / LOCK_FILE).touch()

@@ -8,7 +8,7 @@ import pytest
 
 from perfkit.cost import formula_table
 from perfkit.errors import PerfkitError
-from perfkit.measure.bench import dtype_refusal
+from perfkit.measure.bench import find_dtype_refusal
 from perfkit.record import Claim, Relation
 from perfkit.registry import BrokenPluginError
 from perfkit.spec import TechniqueSpec, parse_workload
@@ -99,7 +99,7 @@ def test_a_technique_that_raises_when_it_is_asked_for_its_dtype_fails_in_its_own
         raise KeyError(dtype)
 
     monkeypatch.setattr(plugins.Works, "computes_in", computes_in)
-    assert dtype_refusal((TechniqueSpec(name="works"),), "cpu", "fp32") == ""
+    assert find_dtype_refusal((TechniqueSpec(name="works"),), "cpu", "fp32") == ""
 
 
 def test_ops_whose_formula_is_broken_have_no_known_work(monkeypatch: pytest.MonkeyPatch) -> None:

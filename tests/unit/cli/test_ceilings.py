@@ -6,15 +6,15 @@ import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
-from perfkit.devices import cache
-from perfkit.devices.ceiling import Confidence, DeviceCeilings, Kind, Level, LinkRate
-from perfkit.devices.fingerprint import fingerprint
+from perfkit.devices import ceilings_cache
+from perfkit.devices.ceiling import CeilingKind, CeilingLevel, Confidence, DeviceCeilings, LinkRate
+from perfkit.devices.fingerprint import build_fingerprint
 from perfkit_cli.calibrate import _find_missing_threads
 from perfkit_cli.ceilings import build_ceilings_table, build_links_table, describe_links
 from tests.fixtures.rank_traces import ceiling
 
 LOW = replace(
-    ceiling(Level.MATRIX, "fp32", 1.66e11, "torch.mm; 0 undisturbed", kind=Kind.MEASURED, threads=2),
+    ceiling(CeilingLevel.MATRIX, "fp32", 1.66e11, "torch.mm; 0 undisturbed", kind=CeilingKind.MEASURED, threads=2),
     measured_at="2026-01-31T10:00:00",
     spread=0.1,
     confidence=Confidence.LOW,
@@ -23,11 +23,11 @@ LOW = replace(
 KNOWN = DeviceCeilings(
     device="cpu",
     device_name="a CPU",
-    fingerprint=fingerprint("cpu", ""),
+    fingerprint=build_fingerprint("cpu", ""),
     ceilings=(
         LOW,
         replace(LOW, dtype="fp64", disturbed=""),
-        ceiling(Level.MEMORY, None, 3e10, "its sheet", kind=Kind.DATASHEET),
+        ceiling(CeilingLevel.MEMORY, None, 3e10, "its sheet", kind=CeilingKind.DATASHEET),
     ),
 )
 
@@ -60,11 +60,11 @@ def test_where_there_is_room_the_sources_are_told() -> None:
 def test_what_was_disturbed_or_refuted_is_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PERFKIT_CACHE", str(tmp_path))
     good = replace(LOW, disturbed="", threads=1)
-    cache.store(replace(KNOWN, ceilings=(LOW, good)), [], full=True)
+    ceilings_cache.store_calibration(replace(KNOWN, ceilings=(LOW, good)), [], full=True)
     assert _find_missing_threads("cpu", "", (1, 2), short=False, force=False) == (2,)
-    cache.refute(KNOWN.fingerprint, [good])
+    ceilings_cache.refute_ceilings(KNOWN.fingerprint, [good])
     assert _find_missing_threads("cpu", "", (1, 2), short=True, force=False) == (1, 2)
-    cache.store(replace(KNOWN, ceilings=(replace(LOW, disturbed=""), good)), [], full=False)
+    ceilings_cache.store_calibration(replace(KNOWN, ceilings=(replace(LOW, disturbed=""), good)), [], full=False)
     assert _find_missing_threads("cpu", "", (1, 2), short=True, force=False) is None
 
 

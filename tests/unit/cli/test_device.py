@@ -5,9 +5,9 @@ import torch
 from rich.console import Console
 
 import perfkit.measure.bench
-import perfkit.measure.making
-from perfkit.devices import visible
-from perfkit.devices.wanted import Device, find_device
+import perfkit.measure.suite_writer
+from perfkit.devices import visible_gpus
+from perfkit.devices.device_choice import ChosenDevice, find_device
 from perfkit.errors import UsageError
 from perfkit.record import RunResult, RunStatus
 from perfkit.spec import parse_variants
@@ -22,7 +22,7 @@ def driver(monkeypatch, tmp_path):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(torch.version, "cuda", "13.0")
-    monkeypatch.setattr(visible, "_has_cuda_driver", lambda: True)
+    monkeypatch.setattr(visible_gpus, "_has_cuda_driver", lambda: True)
     for name in ("_lazy_init", "init", "is_available", "device_count", "get_device_name", "get_device_properties"):
         monkeypatch.setattr(torch.cuda, name, lambda *_: pytest.fail("CUDA was used"))
     driver = FakeNvml([FakeGpu("GPU-a0"), FakeGpu("GPU-b1")])
@@ -32,12 +32,12 @@ def driver(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("wanted", ["auto", "cuda"])
 def test_the_gpus_are_known_without_cuda(driver, wanted):
-    assert find_device(wanted) == Device("cuda", "NVIDIA H100 80GB HBM3", 2)
+    assert find_device(wanted) == ChosenDevice("cuda", "NVIDIA H100 80GB HBM3", 2)
     assert driver.open == 0
 
 
 def test_a_cpu_is_not_asked_of_the_driver(driver, monkeypatch):
-    monkeypatch.setattr(visible, "visible_gpus", lambda: pytest.fail("GPUs were looked for"))
+    monkeypatch.setattr(visible_gpus, "list_visible_gpus", lambda: pytest.fail("GPUs were looked for"))
     assert find_device("cpu").kind == "cpu"
 
 
@@ -50,16 +50,16 @@ def test_no_gpu(driver):
 
 def test_ranks_elsewhere_may_have_gpus_that_are_not_here(driver):
     driver.gpus = []
-    assert find_device("cuda", here=False) == Device("cuda", "", 0)
+    assert find_device("cuda", here=False) == ChosenDevice("cuda", "", 0)
     assert find_device("auto", here=False).kind == "cpu"
     driver.gpus = [FakeGpu("GPU-a0")]
-    assert find_device("cuda", here=False) == Device("cuda", "NVIDIA H100 80GB HBM3", 1)
+    assert find_device("cuda", here=False) == ChosenDevice("cuda", "NVIDIA H100 80GB HBM3", 1)
 
 
 @pytest.mark.parametrize(("count", "sizes"), [(8, [2, 4]), (2, [2]), (0, [])])
 def test_links_are_measured_among_gpus_that_are_seen_here(monkeypatch, count, sizes):
     asked = {}
-    monkeypatch.setattr(perfkit.measure.bench, "ceilings_for", lambda *_, **options: asked.update(options))
+    monkeypatch.setattr(perfkit.measure.bench, "resolve_ceilings", lambda *_, **options: asked.update(options))
     request = BenchRequest(
         workload=resolve_workload("gpt:size=nano", "cuda", 1, 32),
         variants=tuple(parse_variants("baseline")),
@@ -69,7 +69,7 @@ def test_links_are_measured_among_gpus_that_are_seen_here(monkeypatch, count, si
         world_sizes=(2, 4),
         launcher="slurm",
     )
-    perfkit.measure.bench.ceilings_of(request, "", calibrate=True)
+    perfkit.measure.bench.resolve_request_ceilings(request, "", calibrate=True)
     assert asked["ranks"] == sizes
     assert asked["calibrate"] == (count > 0)
 
@@ -81,7 +81,7 @@ def test_a_bench_starts_its_runs_without_having_used_cuda(driver, monkeypatch, t
         started.append(spec.variant)
         return RunResult(status=RunStatus.OK, reason="", perfkit="test")
 
-    monkeypatch.setattr(perfkit.measure.making, "launch", launch)
+    monkeypatch.setattr(perfkit.measure.suite_writer, "launch_run", launch)
     found = find_device("auto")
     request = BenchRequest(
         workload=resolve_workload("gpt:size=nano", found.kind, 1, 32),
@@ -93,5 +93,7 @@ def test_a_bench_starts_its_runs_without_having_used_cuda(driver, monkeypatch, t
     )
     ceilings = resolve_ceilings(request, found.name, calibrate=False, console=Console(quiet=True))
     assert "driver 580.65.06; 80.0 GiB" in ceilings.fingerprint
-    perfkit.measure.bench.bench(request, tmp_path / "suite", command="", ceilings=ceilings, progress=lambda event: None)
+    perfkit.measure.bench.run_bench(
+        request, tmp_path / "suite", command="", ceilings=ceilings, progress=lambda event: None
+    )
     assert started == ["baseline", "amp", "baseline@2", "zero1@2"]

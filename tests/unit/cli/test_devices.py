@@ -4,14 +4,14 @@ import json
 
 from click.testing import CliRunner
 
-from perfkit.devices.catalogue import catalogue
+from perfkit.devices.catalog import load_catalog
 from perfkit.errors import UsageError
 from perfkit_cli.devices import command
 
 
 def test_every_device_has_a_line() -> None:
     lines = CliRunner().invoke(command).output.splitlines()
-    assert [line.split()[0] for line in lines[1:]] == [entry.id for entry in catalogue().devices]
+    assert [line.split()[0] for line in lines[1:]] == [entry.id for entry in load_catalog().devices]
     some = CliRunner().invoke(command, ["h100"]).output.splitlines()
     assert [line.split()[0] for line in some] == ["id", "h100-sxm", "h100-pcie", "h100-nvl"]
     assert isinstance(CliRunner().invoke(command, ["no such thing"]).exception, UsageError)

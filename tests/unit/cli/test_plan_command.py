@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from perfkit.analysis.suite.plan import read_plan
-from perfkit.devices import cache
+from perfkit.devices import ceilings_cache
 from perfkit.store.layout import SUITE_FILE
 from perfkit_cli.main import commands
 
@@ -94,7 +94,7 @@ def test_what_is_learned_is_said_and_kept_and_what_tells_nothing_is_named() -> N
     assert ended.exit_code == 0, ended.output
     assert re.search(r"^AMD Instinct MI250 +mi250_toy_train +\d+ +\d+ +x1\.\d\d", ended.stdout, re.MULTILINE)
     assert "a trace does not say which CPU it is of" in ended.stderr
-    (kept,) = (cache.folder() / "efficiencies").iterdir()
+    (kept,) = (ceilings_cache.get_cache_folder() / "efficiencies").iterdir()
     assert f"kept in {kept}" in ended.stdout
 
 

@@ -48,7 +48,7 @@ def test_a_bench_is_written_where_nothing_is(
         write_suite(folder, {"baseline": [record(0.1)], "amp": [record(0.05)]})
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(perfkit.measure.bench, "bench", measured)
+    monkeypatch.setattr(perfkit.measure.bench, "run_bench", measured)
     done = perfkit_in_process("bench", *ARGUMENTS, "--out", "memory://bucket/y")
     assert done.returncode == 130
     assert done.stderr.endswith("runs/y is copied to memory://bucket/y\n")

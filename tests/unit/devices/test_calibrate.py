@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.devices.calibrate import main, parse_threads, repeats_path, to_ceilings
-from perfkit.devices.ceiling import Confidence, Kind, Level
+from perfkit.devices.calibrate import build_ceilings, get_repeats_path, main, parse_threads
+from perfkit.devices.ceiling import CeilingKind, CeilingLevel, Confidence
 from perfkit.devices.repeats import KernelRepeats, Repeat
 from perfkit.errors import UsageError
 
@@ -13,7 +13,7 @@ from perfkit.errors import UsageError
 def kernel(label: str, rates: tuple[float, ...], canaries: tuple[float, ...] | None = None) -> KernelRepeats:
     canaries = canaries or (100.0,) * len(rates)
     return KernelRepeats(
-        level=Level.MATRIX,
+        level=CeilingLevel.MATRIX,
         dtype="bf16",
         threads=1,
         label=label,
@@ -26,15 +26,17 @@ def kernel(label: str, rates: tuple[float, ...], canaries: tuple[float, ...] | N
 
 
 def test_the_best_size_becomes_the_ceiling_with_its_own_spread() -> None:
-    (ceiling,) = to_ceilings([kernel("n=512", (90.0, 90.0, 90.0, 90.0)), kernel("n=1024", (100.0, 97.0, 99.0, 98.0))])
+    (ceiling,) = build_ceilings(
+        [kernel("n=512", (90.0, 90.0, 90.0, 90.0)), kernel("n=1024", (100.0, 97.0, 99.0, 98.0))]
+    )
     assert ceiling.value == 100.0
     assert ceiling.spread == pytest.approx(0.01)
-    assert (ceiling.kind, ceiling.confidence, ceiling.threads) == (Kind.MEASURED, Confidence.HIGH, 1)
+    assert (ceiling.kind, ceiling.confidence, ceiling.threads) == (CeilingKind.MEASURED, Confidence.HIGH, 1)
     assert ceiling.source == "n=1024; best of 4 repeats, 4 undisturbed"
 
 
 def test_disturbed_repeats_are_counted_in_the_source() -> None:
-    (ceiling,) = to_ceilings([kernel("n=512", (90.0, 91.0, 50.0, 92.0), (100.0, 100.0, 60.0, 99.0))])
+    (ceiling,) = build_ceilings([kernel("n=512", (90.0, 91.0, 50.0, 92.0), (100.0, 100.0, 60.0, 99.0))])
     assert ceiling.source == "n=512; best of 4 repeats, 3 undisturbed"
     assert ceiling.confidence == Confidence.HIGH
 
@@ -55,4 +57,4 @@ def test_a_bad_number_of_threads_ends_with_usage(tmp_path: Path, capsys: pytest.
 
 
 def test_repeats_lie_beside_the_ceilings() -> None:
-    assert repeats_path(Path("a/ceilings.json")) == Path("a/ceilings.repeats.json")
+    assert get_repeats_path(Path("a/ceilings.json")) == Path("a/ceilings.repeats.json")

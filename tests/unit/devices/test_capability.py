@@ -2,14 +2,14 @@
 
 import pytest
 
-from perfkit.devices.capability import Fp8Format, capability_of, fp8_format
-from perfkit.devices.catalogue import Entry, catalogue, named
+from perfkit.devices.capability import Fp8Format, get_capability, get_fp8_format
+from perfkit.devices.catalog import CatalogEntry, load_catalog, resolve_entry
 
 
-@pytest.mark.parametrize("gpu", catalogue().devices, ids=lambda gpu: gpu.id)
-def test_formats_come_with_their_architecture(gpu: Entry) -> None:
+@pytest.mark.parametrize("gpu", load_catalog().devices, ids=lambda gpu: gpu.id)
+def test_formats_come_with_their_architecture(gpu: CatalogEntry) -> None:
     """TF32 and bf16 since compute capability 8.0, fp8 since 8.9 (CUDA C++ Programming Guide)."""
-    capability = capability_of(gpu)
+    capability = get_capability(gpu)
     if gpu.vendor == "NVIDIA":
         assert "tf32" not in gpu.matrix_tflops or capability >= (8, 0)
         assert "fp8" not in gpu.matrix_tflops or capability >= (8, 9)
@@ -40,12 +40,12 @@ def test_formats_come_with_their_architecture(gpu: Entry) -> None:
     ],
 )
 def test_versions_as_their_vendors_print_them(gpu: str, capability: tuple[int, int]) -> None:
-    assert capability_of(named(gpu)) == capability
+    assert get_capability(resolve_entry(gpu)) == capability
 
 
-@pytest.mark.parametrize("gpu", catalogue().devices, ids=lambda gpu: gpu.id)
-def test_a_gpu_with_a_peak_in_fp8_has_units_for_it(gpu: Entry) -> None:
-    found = fp8_format(capability_of(gpu), amd=gpu.vendor == "AMD")
+@pytest.mark.parametrize("gpu", load_catalog().devices, ids=lambda gpu: gpu.id)
+def test_a_gpu_with_a_peak_in_fp8_has_units_for_it(gpu: CatalogEntry) -> None:
+    found = get_fp8_format(get_capability(gpu), amd=gpu.vendor == "AMD")
     assert (found is not None) == ("fp8" in gpu.matrix_tflops)
 
 
@@ -64,5 +64,5 @@ def test_a_gpu_with_a_peak_in_fp8_has_units_for_it(gpu: Entry) -> None:
     ],
 )
 def test_amd_multiplies_its_own_fp8_before_mi350(gpu: str, expected: Fp8Format | None) -> None:
-    entry = named(gpu)
-    assert fp8_format(capability_of(entry), amd=entry.vendor == "AMD") == expected
+    entry = resolve_entry(gpu)
+    assert get_fp8_format(get_capability(entry), amd=entry.vendor == "AMD") == expected

@@ -2,8 +2,8 @@
 
 import pytest
 
-from perfkit.devices.mig import instance_variables, visible_instances
-from perfkit.measure.launch.ranks import rank_variables
+from perfkit.devices.mig import build_instance_variables, list_visible_instances
+from perfkit.measure.launch.rank_processes import build_rank_variables
 from perfkit.spec import LaunchSpec
 from tests.fixtures.fake_nvml import FakeGpu, FakeNvml
 
@@ -34,23 +34,23 @@ def test_the_instances_that_may_be_used(
 ) -> None:
     if chosen is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", chosen)
-    assert [instance.uuid for instance in visible_instances()] == uuids
+    assert [instance.uuid for instance in list_visible_instances()] == uuids
     assert driver.open == 0
 
 
 def test_a_whole_gpu_is_taken_as_before(driver: FakeNvml) -> None:
     driver.gpus[1].instances = ()
-    assert visible_instances() == ()
-    assert instance_variables(1) == {}
+    assert list_visible_instances() == ()
+    assert build_instance_variables(1) == {}
 
 
 @pytest.mark.parametrize(("rank", "uuid"), [(0, "MIG-a0"), (1, "MIG-a1"), (2, "MIG-b0"), (3, "MIG-a0")])
 def test_each_rank_is_started_with_its_own(driver: FakeNvml, rank: int, uuid: str) -> None:
     on_gpus = LaunchSpec(device="cuda", world_size=4)
-    assert rank_variables(on_gpus, rank)["CUDA_VISIBLE_DEVICES"] == uuid
-    assert "CUDA_VISIBLE_DEVICES" not in rank_variables(LaunchSpec(world_size=4), rank)
+    assert build_rank_variables(on_gpus, rank)["CUDA_VISIBLE_DEVICES"] == uuid
+    assert "CUDA_VISIBLE_DEVICES" not in build_rank_variables(LaunchSpec(world_size=4), rank)
 
 
 def test_what_the_launcher_has_chosen_stays(driver: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-a1")
-    assert instance_variables(1) == {}
+    assert build_instance_variables(1) == {}

@@ -2,14 +2,14 @@
 
 import pytest
 
-from perfkit.devices.ceiling import Ceiling, Kind, Level
-from perfkit.devices.mixed_peak import MixedPeak, mixed_peak
+from perfkit.devices.ceiling import Ceiling, CeilingKind, CeilingLevel
+from perfkit.devices.mixed_peak import MixedPeak, compute_mixed_peak
 
 PEAKS = {"tf32": 100.0, "fp32": 10.0, "3xtf32": 40.0, "bf16": 200.0}
 
 
 def found(flops: dict[str, float]) -> MixedPeak[tuple[str, str]]:
-    return mixed_peak({("matrix", dtype): each for dtype, each in flops.items()}, find)
+    return compute_mixed_peak({("matrix", dtype): each for dtype, each in flops.items()}, find)
 
 
 def find(computed: tuple[str, str]) -> Ceiling | None:
@@ -17,7 +17,12 @@ def find(computed: tuple[str, str]) -> Ceiling | None:
     if dtype not in PEAKS:
         return None
     return Ceiling(
-        level=Level.MATRIX, dtype=dtype, value=PEAKS[dtype], unit="FLOP/s", kind=Kind.DATASHEET, source="a test"
+        level=CeilingLevel.MATRIX,
+        dtype=dtype,
+        value=PEAKS[dtype],
+        unit="FLOP/s",
+        kind=CeilingKind.DATASHEET,
+        source="a test",
     )
 
 

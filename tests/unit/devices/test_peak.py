@@ -2,11 +2,13 @@
 
 import pytest
 
-from perfkit.devices.ceiling import Ceiling, DeviceCeilings, Kind, Level
-from perfkit.devices.peak import conventional_kind, matrix_ceiling
+from perfkit.devices.ceiling import Ceiling, CeilingKind, CeilingLevel, DeviceCeilings
+from perfkit.devices.peak import find_matrix_ceiling, get_utilization_kind
 
 
-def ceiling(level: Level, dtype: str, value: float, kind: Kind = Kind.DATASHEET, threads: int | None = None) -> Ceiling:
+def ceiling(
+    level: CeilingLevel, dtype: str, value: float, kind: CeilingKind = CeilingKind.DATASHEET, threads: int | None = None
+) -> Ceiling:
     return Ceiling(level=level, dtype=dtype, value=value, unit="FLOP/s", kind=kind, source="a test", threads=threads)
 
 
@@ -16,26 +18,28 @@ def known(device: str, *ceilings: Ceiling) -> DeviceCeilings:
 
 GPU = known(
     "cuda",
-    ceiling(Level.MATRIX, "bf16", 1000),
-    ceiling(Level.MATRIX, "bf16", 800, Kind.MEASURED),
-    ceiling(Level.MATRIX, "tf32", 500),
-    ceiling(Level.VECTOR, "fp32", 60),
+    ceiling(CeilingLevel.MATRIX, "bf16", 1000),
+    ceiling(CeilingLevel.MATRIX, "bf16", 800, CeilingKind.MEASURED),
+    ceiling(CeilingLevel.MATRIX, "tf32", 500),
+    ceiling(CeilingLevel.VECTOR, "fp32", 60),
 )
 CPU = known(
     "cpu",
-    ceiling(Level.MATRIX, "fp32", 10, Kind.MEASURED, threads=1),
-    ceiling(Level.MATRIX, "fp32", 40, Kind.MEASURED, threads=4),
+    ceiling(CeilingLevel.MATRIX, "fp32", 10, CeilingKind.MEASURED, threads=1),
+    ceiling(CeilingLevel.MATRIX, "fp32", 40, CeilingKind.MEASURED, threads=4),
 )
 
 
-def value(device: DeviceCeilings, dtype: str, *, threads: int | None = None, kind: Kind | None = None) -> float | None:
-    found = matrix_ceiling(device, dtype, threads=threads, kind=kind)
+def value(
+    device: DeviceCeilings, dtype: str, *, threads: int | None = None, kind: CeilingKind | None = None
+) -> float | None:
+    found = find_matrix_ceiling(device, dtype, threads=threads, kind=kind)
     return None if found is None else found.value
 
 
 def test_matrix_units_where_they_take_the_dtype() -> None:
-    assert value(GPU, "bf16", kind=Kind.DATASHEET) == 1000
-    assert value(GPU, "bf16", kind=Kind.MEASURED) == 800
+    assert value(GPU, "bf16", kind=CeilingKind.DATASHEET) == 1000
+    assert value(GPU, "bf16", kind=CeilingKind.MEASURED) == 800
     assert value(GPU, "bf16") == 800
     assert value(GPU, "tf32") == 500
 
@@ -45,32 +49,34 @@ def test_fp32_on_a_gpu_runs_on_its_vector_units() -> None:
 
 
 def test_fp32_on_a_gpu_whose_matrix_units_take_it() -> None:
-    device = known("cuda", ceiling(Level.MATRIX, "fp32", 160), ceiling(Level.VECTOR, "fp32", 80))
+    device = known("cuda", ceiling(CeilingLevel.MATRIX, "fp32", 160), ceiling(CeilingLevel.VECTOR, "fp32", 80))
     assert value(device, "fp32") == 160
 
 
 def test_where_tf32_is_not_known_fp32_is_no_answer() -> None:
-    only_fp32 = known("cuda", ceiling(Level.VECTOR, "fp32", 60))
+    only_fp32 = known("cuda", ceiling(CeilingLevel.VECTOR, "fp32", 60))
     assert value(only_fp32, "tf32") is None
     assert value(only_fp32, "3xtf32") is None
 
 
 def test_three_tf32_products_for_one_reach_a_third_of_the_peak() -> None:
-    found = matrix_ceiling(GPU, "3xtf32", threads=None)
-    assert (found.value, found.level, found.dtype) == (500 / 3, Level.MATRIX, "3xtf32")
+    found = find_matrix_ceiling(GPU, "3xtf32", threads=None)
+    assert (found.value, found.level, found.dtype) == (500 / 3, CeilingLevel.MATRIX, "3xtf32")
     assert found.source == "a third of the TF32 peak, three TF32 products for each; a test"
 
 
 def test_a_kind_that_is_not_known_is_no_other() -> None:
-    assert value(GPU, "fp32", kind=Kind.MEASURED) is None
+    assert value(GPU, "fp32", kind=CeilingKind.MEASURED) is None
     assert value(GPU, "fp8") is None
 
 
 def test_threads_count_on_a_cpu_alone() -> None:
     assert [value(CPU, "fp32", threads=threads) for threads in (1, 4, 2)] == [10, 40, None]
-    assert value(GPU, "bf16", threads=4, kind=Kind.DATASHEET) == 1000
+    assert value(GPU, "bf16", threads=4, kind=CeilingKind.DATASHEET) == 1000
 
 
-@pytest.mark.parametrize(("device", "kind"), [("cuda", Kind.DATASHEET), ("cpu", Kind.MEASURED), ("", Kind.MEASURED)])
-def test_what_utilisation_refers_to(device: str, kind: Kind) -> None:
-    assert conventional_kind(device) == kind
+@pytest.mark.parametrize(
+    ("device", "kind"), [("cuda", CeilingKind.DATASHEET), ("cpu", CeilingKind.MEASURED), ("", CeilingKind.MEASURED)]
+)
+def test_what_utilisation_refers_to(device: str, kind: CeilingKind) -> None:
+    assert get_utilization_kind(device) == kind

@@ -2,7 +2,7 @@
 
 import pytest
 
-from perfkit.devices.unit_names import unit_name
+from perfkit.devices.unit_names import get_unit_name
 
 
 @pytest.mark.parametrize(
@@ -17,5 +17,5 @@ from perfkit.devices.unit_names import unit_name
     ],
 )
 def test_units_are_called_as_their_vendor_calls_them(device: str, matrix: str, vector: str) -> None:
-    assert (unit_name("matrix", device), unit_name("vector", device)) == (matrix, vector)
-    assert unit_name("memory", device) == "memory"
+    assert (get_unit_name("matrix", device), get_unit_name("vector", device)) == (matrix, vector)
+    assert get_unit_name("memory", device) == "memory"

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from perfkit.instruments.clock import CudaClock, CycleClock, HostClock, joined, step_times, whole_cycles
+from perfkit.instruments.clock import CudaClock, CycleClock, HostClock, get_step_times, join_samples, round_to_cycles
 from perfkit.record import StepSamples
 from tests.fixtures.two_gpus import LAUNCH_MS, two_gpus
 
@@ -37,12 +37,12 @@ def test_steps_are_numbered_from_first():
 
 
 def test_device_time_is_the_step_time_where_there_is_one():
-    assert step_times(StepSamples(wall_s=(1.0,), device_s=(2.0,))) == (2.0,)
-    assert step_times(StepSamples(wall_s=(1.0,))) == (1.0,)
+    assert get_step_times(StepSamples(wall_s=(1.0,), device_s=(2.0,))) == (2.0,)
+    assert get_step_times(StepSamples(wall_s=(1.0,))) == (1.0,)
 
 
 def test_series_join_in_order():
-    both = joined(StepSamples(wall_s=(1.0,), cpu_s=(2.0,)), StepSamples(wall_s=(3.0,), cpu_s=(4.0,)))
+    both = join_samples(StepSamples(wall_s=(1.0,), cpu_s=(2.0,)), StepSamples(wall_s=(3.0,), cpu_s=(4.0,)))
     assert both.wall_s == (1.0, 3.0)
     assert both.cpu_s == (2.0, 4.0)
 
@@ -66,5 +66,5 @@ def test_steps_of_a_cycle_take_the_mean_of_it():
 
 
 def test_whole_cycles_are_at_least_what_is_asked():
-    assert [whole_cycles(count, 4) for count in (1, 4, 5)] == [4, 4, 8]
-    assert whole_cycles(7, 1) == 7
+    assert [round_to_cycles(count, 4) for count in (1, 4, 5)] == [4, 4, 8]
+    assert round_to_cycles(7, 1) == 7

@@ -7,19 +7,19 @@ from typing import Any
 import pytest
 import torch
 
-from perfkit.instruments.energy import Energy, EnergyWindow, no_counter
+from perfkit.instruments.energy import EnergyWindow, StepEnergy, explain_missing_counter
 from perfkit.record import Measurement, QuantityOrigin, Unknown
 from tests.fixtures.energy_counter import BUSY_W, FakeGpu
 
 
-def measure(gpu: FakeGpu, steps: int, step_s: float, *, settle: bool = False) -> Energy:
+def measure(gpu: FakeGpu, steps: int, step_s: float, *, settle: bool = False) -> StepEnergy:
     window = EnergyWindow(gpu.joules, settle=settle, now=gpu.now, sleep=gpu.sleep)
     for _ in range(steps):
         gpu.step(step_s)
     return window.close(steps, "more steps")
 
 
-def known(energy: Energy) -> tuple[Measurement, Measurement]:
+def known(energy: StepEnergy) -> tuple[Measurement, Measurement]:
     assert isinstance(energy.step, Measurement)
     assert isinstance(energy.power, Measurement)
     return energy.step, energy.power
@@ -93,6 +93,6 @@ def test_a_device_without_a_counter() -> None:
 
 def test_where_no_counter_can_be_asked_there_is_a_reason() -> None:
     sensors: Any = SimpleNamespace()
-    assert no_counter(torch.device("cpu"), None) == "perfkit reads no energy counter of a CPU"
-    assert no_counter(torch.device("cuda", 0), None).startswith("NVML is not available")  # AMD's GPUs, too
-    assert no_counter(torch.device("cuda", 0), sensors) == ""
+    assert explain_missing_counter(torch.device("cpu"), None) == "perfkit reads no energy counter of a CPU"
+    assert explain_missing_counter(torch.device("cuda", 0), None).startswith("NVML is not available")  # AMD's GPUs, too
+    assert explain_missing_counter(torch.device("cuda", 0), sensors) == ""

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from perfkit.instruments.environment import environment, nccl_version, with_fp32
+from perfkit.instruments.environment import add_fp32_settings, nccl_version, read_environment
 from tests.fixtures.suites import ENVIRONMENT
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
@@ -13,7 +13,7 @@ CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 @pytest.mark.parametrize(("precision", "word"), [("ieee", "highest"), ("tf32", "high"), ("bf16", "medium")])
 def test_the_new_switch(precision: str, word: str) -> None:
     torch.backends.fp32_precision = precision
-    found = environment(CPU)
+    found = read_environment(CPU)
     assert (found.matmul_precision, found.conv_precision, found.rnn_precision) == (word, precision, precision)
 
 
@@ -21,19 +21,19 @@ def test_the_new_switch(precision: str, word: str) -> None:
 @pytest.mark.parametrize("word", ["highest", "high", "medium"])
 def test_the_old_switch(word: str) -> None:
     torch.set_float32_matmul_precision(word)
-    assert environment(CPU).matmul_precision == word
+    assert read_environment(CPU).matmul_precision == word
 
 
 def test_nothing_set() -> None:
-    found = environment(CPU)
+    found = read_environment(CPU)
     assert (found.matmul_precision, found.conv_precision, found.rnn_precision) == ("highest", "ieee", "ieee")
 
 
 def test_a_gpu_has_one_setting_for_each_kind_of_op(fp32_gpu: dict[str, str]) -> None:
-    found = with_fp32(ENVIRONMENT, GPU)
+    found = add_fp32_settings(ENVIRONMENT, GPU)
     assert (found.matmul_precision, found.conv_precision, found.rnn_precision) == ("highest", "tf32", "tf32")
     fp32_gpu |= {"matmul": "tf32", "conv": "none"}
-    found = with_fp32(ENVIRONMENT, GPU)
+    found = add_fp32_settings(ENVIRONMENT, GPU)
     assert (found.matmul_precision, found.conv_precision, found.rnn_precision) == ("high", "ieee", "tf32")
 
 
@@ -47,6 +47,6 @@ def test_the_version_of_nccl(monkeypatch: pytest.MonkeyPatch, available: bool, v
 def test_variables_of_nccl_are_in_the_environment_of_several_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NCCL_NVLS_ENABLE", "0")
     monkeypatch.setenv("WORLD_SIZE", "1")
-    assert "NCCL_NVLS_ENABLE" not in environment(CPU).variables
+    assert "NCCL_NVLS_ENABLE" not in read_environment(CPU).variables
     monkeypatch.setenv("WORLD_SIZE", "2")
-    assert environment(CPU).variables["NCCL_NVLS_ENABLE"] == "0"
+    assert read_environment(CPU).variables["NCCL_NVLS_ENABLE"] == "0"

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from perfkit.instruments.expert_loads import expert_loads
+from perfkit.instruments.expert_loads import measure_expert_loads
 from perfkit.workloads.moe import Moe
 from tests.unit.techniques.tiny import WORKLOAD, applied, batches, new_state
 
@@ -15,7 +15,7 @@ from tests.unit.techniques.tiny import WORKLOAD, applied, batches, new_state
 def test_tokens_are_sent_taken_or_dropped(router):
     workload = Moe(router=router, seq_len=16, capacity=0.5).build()
     state = new_state(workload)
-    loads = expert_loads(state, batches(state, 0)[0])
+    loads = measure_expert_loads(state, batches(state, 0)[0])
     assert [load.layer for load in loads] == [f"blocks.{index}.mlp" for index in range(4)]
     choices = {"switch": 32, "gshard": 64, "expert_choice": 16}[router]
     for load in loads:
@@ -31,7 +31,7 @@ def test_tokens_are_sent_taken_or_dropped(router):
 def test_they_are_named_as_built_and_called_once_where_blocks_run_again():
     state = applied("ckpt", new_state(Moe(seq_len=16).build())).state
     (batch,) = batches(state, 0)
-    loads = expert_loads(state, batch)
+    loads = measure_expert_loads(state, batch)
     assert [load.layer for load in loads] == [f"blocks.{index}.mlp" for index in range(4)]
 
 
@@ -42,7 +42,7 @@ def test_a_stage_of_a_pipeline_tells_none():
     state.own_forward = lambda batch: pytest.fail("the forward pass of a stage is no call of all routers")
     for parameter in [*state.model.blocks[2].mlp.experts._parameters]:
         delattr(state.model.blocks[2].mlp.experts, parameter)
-    assert expert_loads(state, batch) == ()
+    assert measure_expert_loads(state, batch) == ()
 
 
 def test_experts_are_counted_by_what_the_module_says():
@@ -73,5 +73,5 @@ def test_experts_are_counted_by_what_the_module_says():
     )
     state = new_state(workload)
     (batch,) = batches(state, 0)
-    (load,) = expert_loads(state, batch)
+    (load,) = measure_expert_loads(state, batch)
     assert load.sent == (load.tokens, 0, 0)

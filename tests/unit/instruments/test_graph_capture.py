@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from perfkit.instruments.graph_capture import capturing
+from perfkit.instruments.graph_capture import is_capturing
 from tests.fixtures.two_gpus import two_gpus
 
 CPU, FIRST, SECOND = torch.device("cpu"), torch.device("cuda", 0), torch.device("cuda", 1)
@@ -26,16 +26,16 @@ def test_the_models_stream_and_the_current_one_are_asked(monkeypatch, captured_o
     gpus = two_gpus(monkeypatch)
     gpus.launch(1, 1)
     gpus.capturing = captured_on
-    assert capturing(device) is expected
+    assert is_capturing(device) is expected
     assert (gpus.current, gpus.contexts) == (0, {1})
 
 
 def test_without_cuda_nothing_is_asked(monkeypatch):
     gpus = two_gpus(monkeypatch)
     gpus.capturing = 0
-    assert not capturing(CPU)
+    assert not is_capturing(CPU)
     assert gpus.contexts == set()
 
 
 def test_a_build_without_cuda_has_no_captures():
-    assert not capturing(CPU)
+    assert not is_capturing(CPU)

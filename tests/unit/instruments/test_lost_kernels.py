@@ -9,8 +9,8 @@ from torch.profiler import ProfilerActivity, profile
 
 from perfkit.cupti import CuptiVersion
 from perfkit.instruments import lost_kernels
-from perfkit.instruments.lost_kernels import KernelCount, count_kernels, remarks
-from perfkit.instruments.marks import step_mark
+from perfkit.instruments.lost_kernels import KernelCount, count_kernels, list_remarks
+from perfkit.instruments.range_marks import mark_step
 
 ALL = slice(0, None)
 LOST = "the profiler lost 500 of 2,000 kernels of the traced steps (25.0 %)"
@@ -118,19 +118,19 @@ def test_what_is_said(
     expected: list[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(lost_kernels, "cupti_here", lambda: version)
-    assert remarks(count, session) == expected
+    monkeypatch.setattr(lost_kernels, "find_cupti", lambda: version)
+    assert list_remarks(count, session) == expected
 
 
 def test_graphs_in_a_later_session_before_13_1_update_1(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lost_kernels, "cupti_here", lambda: CuptiVersion(13, 1, 75))
-    (said,) = remarks(KernelCount(2000, 0, 4), 2)
+    monkeypatch.setattr(lost_kernels, "find_cupti", lambda: CuptiVersion(13, 1, 75))
+    (said,) = list_remarks(KernelCount(2000, 0, 4), 2)
     assert "the 2. recording of this process" in said
     assert "CUPTI 13.1.75 here" in said
 
 
 def test_what_torch_itself_gives() -> None:
-    with profile(activities=[ProfilerActivity.CPU]) as recorded, step_mark(0):
+    with profile(activities=[ProfilerActivity.CPU]) as recorded, mark_step(0):
         torch.ones(5).sum()
     results = recorded.profiler.kineto_results
     events = results.events()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from perfkit.errors import UsageError
-from perfkit.instruments.ncu import METRICS, chip_metrics, find_ncu, ncu_command, refusal
+from perfkit.instruments.ncu import METRICS, build_ncu_command, explain_refusal, find_ncu, list_chip_metrics
 from perfkit.trace.counters.match_counters import read_counters
 from tests.fixtures.ncu_exports import BF16, FADD, FFMA, FMUL, READ, TIME, WRITE, raw_page
 
@@ -31,7 +31,7 @@ def test_without_it_the_message_says_where_to_get_it(tmp_path: Path, monkeypatch
 
 
 def test_the_command_counts_only_what_the_worker_asks_for_and_writes_base_units(tmp_path: Path) -> None:
-    words = ncu_command(Path("/opt/ncu"), tmp_path / "counters.csv")
+    words = build_ncu_command(Path("/opt/ncu"), tmp_path / "counters.csv")
     options = dict(zip(words[1::2], words[2::2], strict=False))
     assert words[0] == "/opt/ncu"
     assert options["--profile-from-start"] == "off"
@@ -67,20 +67,20 @@ def test_a_chip_is_asked_for_what_it_has(tmp_path: Path) -> None:
     ncu = tmp_path / "ncu"
     ncu.write_text(f"#!/bin/sh\n[ $1 = --query-metrics ] && cat << END\n{QUERIED}END\n")
     ncu.chmod(0o755)
-    assert chip_metrics(ncu) == (
+    assert list_chip_metrics(ncu) == (
         "sm__ops_path_tensor_src_bf16_dst_fp32.sum",
         "sm__ops_path_tensor_src_bf16_dst_fp32_sparsity_off.sum",
         "sm__inst_executed_pipe_tensor.sum",
     )
-    words = ncu_command(ncu, tmp_path / "counters.csv", more=chip_metrics(ncu))
-    assert words[words.index("--metrics") + 1] == ",".join((*METRICS, *chip_metrics(ncu)))
+    words = build_ncu_command(ncu, tmp_path / "counters.csv", more=list_chip_metrics(ncu))
+    assert words[words.index("--metrics") + 1] == ",".join((*METRICS, *list_chip_metrics(ncu)))
 
 
 def test_an_ncu_that_tells_nothing_leaves_what_every_chip_has(tmp_path: Path) -> None:
     ncu = tmp_path / "ncu"
     ncu.write_text("#!/bin/sh\nexit 1\n")
     ncu.chmod(0o755)
-    assert chip_metrics(ncu) == ()
+    assert list_chip_metrics(ncu) == ()
 
 
 @pytest.mark.parametrize(
@@ -95,11 +95,11 @@ def test_an_ncu_that_tells_nothing_leaves_what_every_chip_has(tmp_path: Path) ->
 def test_refusals_say_what_to_do(tmp_path: Path, printed: str, said: str) -> None:
     export = tmp_path / "counters.csv"
     export.write_text(f"==PROF== Connected to process 1\n{printed}\n")
-    assert said in refusal(export)
+    assert said in explain_refusal(export)
 
 
 def test_an_export_with_a_table_is_no_refusal(tmp_path: Path) -> None:
     export = tmp_path / "counters.csv"
-    assert refusal(export) == "ncu ended before it wrote anything"
+    assert explain_refusal(export) == "ncu ended before it wrote anything"
     export.write_text(raw_page([("k", {READ: "1"})]))
-    assert refusal(export) == ""
+    assert explain_refusal(export) == ""

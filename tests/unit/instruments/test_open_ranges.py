@@ -8,36 +8,39 @@ import pytest
 import torch
 from torch.profiler import record_function
 
-from perfkit.instruments.marks import step_mark
-from perfkit.instruments.open_ranges import OpenRangeError, Span, lasting, spans_of
+from perfkit.instruments.open_ranges import OpenRangeError, RangeSpan, find_open_ranges, list_spans
+from perfkit.instruments.range_marks import mark_step
 
 Body = Callable[[ExitStack, int], None]
 
 
-def steps(*ends: int) -> list[Span]:
+def steps(*ends: int) -> list[RangeSpan]:
     """Steps that follow each other, from 0."""
-    return [Span(f"perfkit::step#{number}", a, b) for number, (a, b) in enumerate(itertools.pairwise((0, *ends)))]
+    return [RangeSpan(f"perfkit::step#{number}", a, b) for number, (a, b) in enumerate(itertools.pairwise((0, *ends)))]
 
 
 @pytest.mark.parametrize(
     ("spans", "expected"),
     [
-        ([*steps(10, 20), Span("load", 2, 8), Span("load", 12, 18)], ()),
-        ([*steps(10, 20), Span("epoch", 4, 10)], ("epoch",)),  # cut off by the end of one step
+        ([*steps(10, 20), RangeSpan("load", 2, 8), RangeSpan("load", 12, 18)], ()),
+        ([*steps(10, 20), RangeSpan("epoch", 4, 10)], ("epoch",)),  # cut off by the end of one step
         # Cut off by every step, it is opened in every step.
-        ([*steps(10, 20), Span("iteration", 4, 10), Span("iteration", 14, 20)], ()),
-        ([*steps(10, 20), Span("iteration 7", 4, 10), Span("iteration 8", 14, 20)], ()),
+        ([*steps(10, 20), RangeSpan("iteration", 4, 10), RangeSpan("iteration", 14, 20)], ()),
+        ([*steps(10, 20), RangeSpan("iteration 7", 4, 10), RangeSpan("iteration 8", 14, 20)], ()),
         # Open at the end of every step, and closed in the next.
-        ([*steps(10, 20, 30), Span("it 1", 4, 12), Span("it 2", 14, 22), Span("it 3", 24, 30)], ()),
-        ([*steps(10, 20, 30), Span("validation", 4, 12)], ()),  # it outlasted a step and was closed
-        ([*steps(10), Span("iteration", 4, 10)], ("iteration",)),  # of a single step nothing can be told
-        ([*steps(10, 20), Span("Optimizer.step#LBFGS.step", 4, 10)], ()),  # an optimizer's own ends in the next step
-        ([Span("epoch", 0, 10)], ()),
+        ([*steps(10, 20, 30), RangeSpan("it 1", 4, 12), RangeSpan("it 2", 14, 22), RangeSpan("it 3", 24, 30)], ()),
+        ([*steps(10, 20, 30), RangeSpan("validation", 4, 12)], ()),  # it outlasted a step and was closed
+        ([*steps(10), RangeSpan("iteration", 4, 10)], ("iteration",)),  # of a single step nothing can be told
+        (
+            [*steps(10, 20), RangeSpan("Optimizer.step#LBFGS.step", 4, 10)],
+            (),
+        ),  # an optimizer's own ends in the next step
+        ([RangeSpan("epoch", 0, 10)], ()),
         ([], ()),
     ],
 )
-def test_ranges_that_last(spans: list[Span], expected: tuple[str, ...]) -> None:
-    assert lasting(spans) == expected
+def test_ranges_that_last(spans: list[RangeSpan], expected: tuple[str, ...]) -> None:
+    assert find_open_ranges(spans) == expected
 
 
 def test_the_error_names_the_range_and_what_to_do() -> None:
@@ -50,10 +53,10 @@ def traced(body: Body, count: int) -> tuple[str, ...]:
     with ExitStack() as program:  # what the program leaves open is closed after the profiler's end, as it would be
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
             for number in range(count):
-                with step_mark(number):
+                with mark_step(number):
                     body(program, number)
         results = profiler.profiler.kineto_results
-        return lasting(spans_of(results.experimental_event_tree()))
+        return find_open_ranges(list_spans(results.experimental_event_tree()))
 
 
 def work() -> None:

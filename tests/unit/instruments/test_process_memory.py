@@ -7,8 +7,8 @@ import torch
 import torch.distributed as dist
 
 from perfkit.instruments import process_memory
-from perfkit.instruments.process_memory import before_model, device_moment, peak_rss_during
-from perfkit.instruments.sensors import DeviceMemory
+from perfkit.instruments.process_memory import measure_peak_rss, read_before_model, read_device_moment
+from perfkit.instruments.sensors import NvmlMemory
 from perfkit.record import Unknown, get_value, make_measurement
 from perfkit.techniques.state import World
 
@@ -29,7 +29,7 @@ def write_status(proc, *, peak, resident):
 
 def test_the_peak_is_that_of_the_body(tmp_path):
     write_status(tmp_path, peak=2048, resident=2048)
-    with peak_rss_during(tmp_path) as found:
+    with measure_peak_rss(tmp_path) as found:
         assert (tmp_path / "clear_refs").read_text() == "5"
         write_status(tmp_path, peak=8192, resident=2048)
     assert get_value(found.peak) == 8 * MIB
@@ -38,21 +38,21 @@ def test_the_peak_is_that_of_the_body(tmp_path):
 
 def test_the_peak_is_known_after_an_error_too(tmp_path):
     write_status(tmp_path, peak=2048, resident=2048)
-    with pytest.raises(MemoryError), peak_rss_during(tmp_path) as found:
+    with pytest.raises(MemoryError), measure_peak_rss(tmp_path) as found:
         raise MemoryError
     assert get_value(found.peak) == 2 * MIB
 
 
 def test_a_peak_that_is_not_reset_is_unknown(tmp_path):
     write_status(tmp_path, peak=1_000_000, resident=2048)
-    with peak_rss_during(tmp_path) as found:
+    with measure_peak_rss(tmp_path) as found:
         pass
     assert found.peak == Unknown(reason="the system did not reset the peak of the resident set")
     assert get_value(found.mapped) == 768 * 1024
 
 
 def test_a_system_without_proc(tmp_path):
-    with peak_rss_during(tmp_path / "none") as found:
+    with measure_peak_rss(tmp_path / "none") as found:
         pass
     assert isinstance(found.peak, Unknown)
     assert "cannot be reset" in found.peak.reason
@@ -63,16 +63,16 @@ def test_a_system_without_proc(tmp_path):
 def test_a_real_peak_counts_what_was_touched_in_the_body_alone():
     before = bytearray(200 * MIB)
     del before
-    with peak_rss_during() as small:
+    with measure_peak_rss() as small:
         pass
-    with peak_rss_during() as large:
+    with measure_peak_rss() as large:
         block = bytearray(b"\x01") * (100 * MIB)
         del block
     assert get_value(large.peak) - get_value(small.peak) == pytest.approx(100 * MIB, rel=0.2)
 
 
 def test_on_a_cpu_there_is_no_moment_of_a_device():
-    memory = before_model(torch.device("cpu"), None, World(rank=0, size=2, local_rank=0))
+    memory = read_before_model(torch.device("cpu"), None, World(rank=0, size=2, local_rank=0))
     assert (memory.at_context, memory.at_group) == (None, None)
     assert get_value(memory.before_model) > get_value(memory.mapped_before_model) > 0
 
@@ -94,14 +94,14 @@ def cuda(monkeypatch):
     monkeypatch.setattr(dist, "all_reduce", all_reduce)
     monkeypatch.setattr(torch, "zeros", lambda count, device: None)
     state.sensors = SimpleNamespace(
-        memory=lambda: DeviceMemory(state.process + MIB, state.reserved),
+        memory=lambda: NvmlMemory(state.process + MIB, state.reserved),
         process_used_bytes=lambda process: make_measurement(state.process, "bytes", "NVML"),
     )
     return state
 
 
 def test_a_moment_of_the_device(cuda):
-    moment = device_moment(torch.device("cuda", 0), cuda.sensors)
+    moment = read_device_moment(torch.device("cuda", 0), cuda.sensors)
     assert (moment.allocated, moment.reserved) == (512, 2 * MIB)
     assert (get_value(moment.process), get_value(moment.device)) == (500 * MIB, 501 * MIB)
     assert get_value(moment.driver) == 600 * MIB
@@ -110,25 +110,25 @@ def test_a_moment_of_the_device(cuda):
 
 def test_a_driver_that_does_not_tell_what_it_reserves(cuda):
     cuda.reserved = None
-    moment = device_moment(torch.device("cuda", 0), cuda.sensors)
+    moment = read_device_moment(torch.device("cuda", 0), cuda.sensors)
     assert get_value(moment.device) == 501 * MIB
     assert "does not tell" in moment.driver.reason
 
 
 def test_without_nvml_only_the_allocator_is_known(cuda):
-    moment = device_moment(torch.device("cuda", 0), None)
+    moment = read_device_moment(torch.device("cuda", 0), None)
     assert moment.reserved == 2 * MIB
     assert isinstance(moment.process, Unknown)
     assert isinstance(moment.device, Unknown)
 
 
 def test_the_group_is_told_from_the_context(cuda):
-    memory = before_model(torch.device("cuda", 0), cuda.sensors, World(rank=0, size=2, local_rank=0))
+    memory = read_before_model(torch.device("cuda", 0), cuda.sensors, World(rank=0, size=2, local_rank=0))
     assert get_value(memory.at_context.process) == 500 * MIB
     assert get_value(memory.at_group.process) == 1400 * MIB
 
 
 def test_a_lone_rank_makes_no_collective(cuda):
-    memory = before_model(torch.device("cuda", 0), cuda.sensors, World(rank=0, size=1, local_rank=0))
+    memory = read_before_model(torch.device("cuda", 0), cuda.sensors, World(rank=0, size=1, local_rank=0))
     assert memory.at_group is None
     assert cuda.process == 500 * MIB

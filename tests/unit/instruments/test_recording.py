@@ -2,7 +2,7 @@
 
 import pytest
 
-from perfkit.instruments.recording import Recording, drive
+from perfkit.instruments.recording import Recording, drive_recording
 
 
 def watching(count: int, events: list[str]) -> Recording[str]:
@@ -20,7 +20,7 @@ def watching(count: int, events: list[str]) -> Recording[str]:
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_as_many_steps_as_it_wants_and_its_result(count: int) -> None:
     events: list[str] = []
-    found = drive(watching(count, events), lambda index: events.append(str(index)), 5)
+    found = drive_recording(watching(count, events), lambda index: events.append(str(index)), 5)
     assert found == "found"
     assert events == ["on", *(each for index in range(5, 5 + count) for each in (str(index), "seen")), "off"]
 
@@ -34,7 +34,7 @@ def test_a_step_that_raises_closes_it_first(error: BaseException) -> None:
             raise error
 
     with pytest.raises(type(error)) as raised:
-        drive(watching(3, events), step, 5)
+        drive_recording(watching(3, events), step, 5)
     assert raised.value is error
     assert events == ["on", "seen", "off"]
 
@@ -46,5 +46,5 @@ def test_what_it_raises_itself_is_raised_on() -> None:
 
     steps: list[int] = []
     with pytest.raises(ValueError, match="on purpose"):
-        drive(failing(), steps.append, 0)
+        drive_recording(failing(), steps.append, 0)
     assert steps == [0]

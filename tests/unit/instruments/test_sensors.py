@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pynvml
 import pytest
 
-from perfkit.instruments.sensors import DeviceMemory, Sensors, open_sensors, read_samples
+from perfkit.instruments.sensors import NvmlMemory, Sensors, open_sensors, read_samples
 
 
 def missing(*arguments):
@@ -89,14 +89,14 @@ def test_a_driver_that_knows_the_first_version_of_memory_alone(driver, monkeypat
         return memory_info(handle)
 
     monkeypatch.setattr(pynvml, "nvmlDeviceGetMemoryInfo", first_only)
-    assert Sensors("1234").memory() == DeviceMemory(used=15 * GIB // 2, reserved=None)
+    assert Sensors("1234").memory() == NvmlMemory(used=15 * GIB // 2, reserved=None)
 
 
 def test_what_is_reserved_is_not_used_whether_the_driver_counts_it_as_used_or_not(driver, monkeypatch):
     apart = Sensors("1234").memory()
     within = SimpleNamespace(**{**vars(memory_info("handle", pynvml.nvmlMemory_v2)), "used": 15 * GIB // 2})
     monkeypatch.setattr(pynvml, "nvmlDeviceGetMemoryInfo", lambda handle, version=None: within)
-    assert Sensors("1234").memory() == apart == DeviceMemory(used=7 * GIB, reserved=GIB // 2)
+    assert Sensors("1234").memory() == apart == NvmlMemory(used=7 * GIB, reserved=GIB // 2)
 
 
 def test_memory_that_nvml_does_not_tell_is_none(driver, monkeypatch):

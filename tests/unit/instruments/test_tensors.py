@@ -8,19 +8,19 @@ import torch
 from torch import nn
 
 from perfkit.errors import UsageError
-from perfkit.instruments import saved
-from perfkit.instruments.saved import plain_saved_bytes, saved_tensor_bytes
+from perfkit.instruments import saved_tensors
+from perfkit.instruments.saved_tensors import measure_plain_saved_bytes, measure_saved_bytes
 from perfkit.instruments.tensors import (
-    category_bytes,
-    compute_dtype,
-    known_blocks,
-    parameter_bytes_by_dtype,
-    plain_parts,
-    product_settings,
-    short_dtype,
-    trained_blocks,
+    get_compute_dtype,
+    list_known_blocks,
+    list_plain_parts,
+    list_trained_blocks,
+    read_product_settings,
+    shorten_dtype,
+    sum_category_bytes,
+    sum_parameter_bytes,
 )
-from perfkit.instruments.trained import Trained
+from perfkit.instruments.trained_models import TrainedModels
 from perfkit.measure.data import POOL_BATCHES, BatchPool
 from perfkit.techniques.state import TrainState, World
 from perfkit.workloads.workload import Workload
@@ -64,34 +64,34 @@ def state():
 
 
 def test_shared_storages_count_once(state):
-    blocks = known_blocks(state)
-    sizes = {category: category_bytes(blocks, category) for category in ("parameter", "buffer")}
+    blocks = list_known_blocks(state)
+    sizes = {category: sum_category_bytes(blocks, category) for category in ("parameter", "buffer")}
     assert sizes == {"parameter": 4 * (16 + 4), "buffer": 12}
 
 
 def test_gradients_and_optimizer_state_appear_with_the_first_step(state):
-    assert category_bytes(known_blocks(state), "gradient") == 0
+    assert sum_category_bytes(list_known_blocks(state), "gradient") == 0
     state.loss({"x": torch.randn(2, 4)}).backward()
     state.update()
-    blocks = known_blocks(state)
-    assert category_bytes(blocks, "gradient") == 4 * 20
+    blocks = list_known_blocks(state)
+    assert sum_category_bytes(blocks, "gradient") == 4 * 20
     # AdamW: two moments of the parameters' size and a step counter of 4 bytes for each of the two parameters.
-    assert category_bytes(blocks, "optimizer state") == 2 * 4 * 20 + 2 * 4
+    assert sum_category_bytes(blocks, "optimizer state") == 2 * 4 * 20 + 2 * 4
 
 
 def test_parameters_by_dtype(state):
     state.model.first.bias.data = state.model.first.bias.data.to(torch.bfloat16)
-    assert parameter_bytes_by_dtype(state.model) == {"fp32": 64, "bf16": 8}
-    assert short_dtype(torch.int64) == "int64"
+    assert sum_parameter_bytes(state.model) == {"fp32": 64, "bf16": 8}
+    assert shorten_dtype(torch.int64) == "int64"
 
 
 def test_saved_bytes_of_a_two_layer_net(state):
     x = torch.randn(2, 4)
-    left = saved_tensor_bytes(lambda: state.model(x).sum(), CPU)
+    left = measure_saved_bytes(lambda: state.model(x).sum(), CPU)
     # relu's output, which is also the second layer's input, and the loss; x was there before.
     assert left == 2 * 4 * 4 + 4
     # x counts here, as autograd saves it; the loss does not.
-    assert plain_saved_bytes(state.model, lambda: state.model(x).sum(), CPU) == {"": 2 * (2 * 4 * 4)}
+    assert measure_plain_saved_bytes(state.model, lambda: state.model(x).sum(), CPU) == {"": 2 * (2 * 4 * 4)}
 
 
 def test_a_free_of_what_was_there_before_takes_nothing_away(monkeypatch, state):
@@ -102,14 +102,14 @@ def test_a_free_of_what_was_there_before_takes_nothing_away(monkeypatch, state):
 
     seen = events((0x10, -6144), (0x20, 32), (0x10, 64), (0x20, -32), (0x30, 8))
     recorded = SimpleNamespace(recorded=SimpleNamespace(allocations=seen))
-    monkeypatch.setattr(saved, "AllocationProfiler", lambda ops: nullcontext(recorded))
-    assert saved_tensor_bytes(lambda: state.model(torch.randn(2, 4)).sum(), CPU) == 64 + 8
+    monkeypatch.setattr(saved_tensors, "AllocationProfiler", lambda ops: nullcontext(recorded))
+    assert measure_saved_bytes(lambda: state.model(torch.randn(2, 4)).sum(), CPU) == 64 + 8
 
 
 def test_a_checkpointed_net_saves_next_to_nothing(state):
     x = torch.randn(2, 4, requires_grad=True)
     checkpoint = torch.utils.checkpoint.checkpoint
-    left = saved_tensor_bytes(
+    left = measure_saved_bytes(
         lambda: checkpoint(state.model, x, use_reentrant=False, preserve_rng_state=False).sum(), CPU
     )
     assert left < 2 * 4 * 4
@@ -176,22 +176,22 @@ class Quantized(torch.Tensor):
 def test_of_a_tensor_subclass_the_tensors_inside_count(state):
     weight = Quantized(torch.ones(4, 4, dtype=torch.int8), torch.ones(1))
     state.model.second.weight = nn.Parameter(weight, requires_grad=False)
-    blocks = known_blocks(state)
-    assert category_bytes(blocks, "parameter") == 4 * (16 + 4) + 16 + 4
-    assert parameter_bytes_by_dtype(state.model) == {"fp32": 4 * (16 + 4) + 4, "int8": 16}
+    blocks = list_known_blocks(state)
+    assert sum_category_bytes(blocks, "parameter") == 4 * (16 + 4) + 16 + 4
+    assert sum_parameter_bytes(state.model) == {"fp32": 4 * (16 + 4) + 4, "int8": 16}
     x = torch.randn(2, 4)
     # The input and the output of the first layer's ReLU, and the weight that the second is given in fp32.
-    saved = plain_saved_bytes(state.model, lambda: state.model(x).sum(), CPU)[""]
+    saved = measure_plain_saved_bytes(state.model, lambda: state.model(x).sum(), CPU)[""]
     assert saved >= x.nbytes + 2 * 4 * 4
 
 
 def test_sparse_tensors_are_their_parts(state):
     dense = torch.tensor([[0.0, 2.0], [3.0, 0.0]])
     coo = torch.sparse_coo_tensor([[0, 1, 0], [1, 0, 1]], [1.0, 3.0, 1.0], (2, 2), check_invariants=True)
-    assert [tuple(part.shape) for part in plain_parts(coo)] == [(2, 3), (3,)]
-    assert [tuple(part.shape) for part in plain_parts(dense.to_sparse_csr())] == [(3,), (2,), (2,)]
-    assert [tuple(part.shape) for part in plain_parts(dense.to_sparse_csc())] == [(3,), (2,), (2,)]
-    assert [part.data_ptr() for part in plain_parts(dense)] == [dense.data_ptr()]
+    assert [tuple(part.shape) for part in list_plain_parts(coo)] == [(2, 3), (3,)]
+    assert [tuple(part.shape) for part in list_plain_parts(dense.to_sparse_csr())] == [(3,), (2,), (2,)]
+    assert [tuple(part.shape) for part in list_plain_parts(dense.to_sparse_csc())] == [(3,), (2,), (2,)]
+    assert [part.data_ptr() for part in list_plain_parts(dense)] == [dense.data_ptr()]
 
 
 def test_tensors_that_stand_for_others_have_no_storage_to_ask_for():
@@ -199,21 +199,21 @@ def test_tensors_that_stand_for_others_have_no_storage_to_ask_for():
     within: list[list[torch.Tensor]] = []
 
     def look(tensor):
-        within.append(list(plain_parts(tensor)))
+        within.append(list(list_plain_parts(tensor)))
         return tensor.sum()
 
     torch.func.grad(look)(torch.ones(3))
     torch.func.vmap(look)(torch.ones(3, 2))
-    assert list(plain_parts(functional)) == []
+    assert list(list_plain_parts(functional)) == []
     assert within == [[], []]
 
 
 def test_sparse_gradients():
     embedding = nn.Embedding(9, 4, sparse=True)
     embedding(torch.tensor([1, 5])).sum().backward()
-    blocks = trained_blocks(Trained(CPU, {"": embedding}, ()))
-    assert category_bytes(blocks, "parameter") == 9 * 4 * 4
-    assert category_bytes(blocks, "gradient") == 2 * 4 * 4 + 2 * 8
+    blocks = list_trained_blocks(TrainedModels(CPU, {"": embedding}, ()))
+    assert sum_category_bytes(blocks, "parameter") == 9 * 4 * 4
+    assert sum_category_bytes(blocks, "gradient") == 2 * 4 * 4 + 2 * 8
 
 
 def test_what_replayed_graphs_save_is_not_known(state, monkeypatch):
@@ -228,8 +228,8 @@ def test_what_replayed_graphs_save_is_not_known(state, monkeypatch):
         torch.cuda.CUDAGraph.replay(object())
         return state.model(x).sum()
 
-    assert saved_tensor_bytes(lambda: state.model(x).sum(), torch.device("cuda")) == 0
-    assert saved_tensor_bytes(replaying, torch.device("cuda")) is None
+    assert measure_saved_bytes(lambda: state.model(x).sum(), torch.device("cuda")) == 0
+    assert measure_saved_bytes(replaying, torch.device("cuda")) is None
     assert state.model.first.weight.grad is not None  # the step that was begun is ended
     assert torch.cuda.CUDAGraph.replay is patched
 
@@ -237,14 +237,14 @@ def test_what_replayed_graphs_save_is_not_known(state, monkeypatch):
 @pytest.mark.usefixtures("fp32_switches")
 def test_a_cpu_multiplies_fp32_in_fp32_whatever_is_set():
     torch.backends.fp32_precision = "tf32"
-    assert compute_dtype("fp32", CPU) == "fp32"
-    assert product_settings(CPU) is None
+    assert get_compute_dtype("fp32", CPU) == "fp32"
+    assert read_product_settings(CPU) is None
 
 
 def test_matrix_products_of_a_gpu_follow_their_own_setting(fp32_gpu):
     device = torch.device("cuda", 0)
-    assert compute_dtype("fp32", device) == "fp32"  # although cuDNN takes TF32
+    assert get_compute_dtype("fp32", device) == "fp32"  # although cuDNN takes TF32
     fp32_gpu["matmul"] = "tf32"
-    assert (compute_dtype("fp32", device), compute_dtype("bf16", device)) == ("tf32", "bf16")
+    assert (get_compute_dtype("fp32", device), get_compute_dtype("bf16", device)) == ("tf32", "bf16")
     fp32_gpu["capability"] = (7, 0)
-    assert compute_dtype("fp32", device) == "fp32"
+    assert get_compute_dtype("fp32", device) == "fp32"

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from perfkit.integrations import attachment
-from perfkit.integrations.attachment import Attachment, Ending, unwrapped
+from perfkit.integrations.attachment import Attachment, ProfileContext, unwrap_optimizer
 
 
 class FakeProfile:
@@ -95,7 +95,7 @@ def test_a_profile_that_nobody_ended_is_finished_as_failed_when_training_begins_
 
 
 def test_a_callback_as_context_manager_records_the_exception_and_lets_it_pass(started: list[FakeProfile]) -> None:
-    class Callback(Ending):
+    class Callback(ProfileContext):
         def __init__(self) -> None:
             self._attachment = Attachment(None, {})
             self._attachment.begin()
@@ -113,6 +113,6 @@ def test_an_optimizer_is_found_inside_of_its_wrappers() -> None:
         def __init__(self, optimizer: torch.optim.Optimizer) -> None:
             self.optimizer = optimizer
 
-    assert unwrapped(Wrapper(Wrapper(plain))) is plain
-    assert unwrapped(plain) is plain
-    assert unwrapped(None) is None
+    assert unwrap_optimizer(Wrapper(Wrapper(plain))) is plain
+    assert unwrap_optimizer(plain) is plain
+    assert unwrap_optimizer(None) is None

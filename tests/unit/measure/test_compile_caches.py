@@ -3,13 +3,13 @@
 import pytest
 from torch._inductor.runtime.cache_dir_utils import cache_dir
 
-from perfkit.measure.bench import compile_caches
-from perfkit.measure.launch.ranks import COMPILE_CACHE
+from perfkit.measure.bench import open_compile_caches
+from perfkit.measure.launch.rank_processes import COMPILE_CACHE
 
 
 def test_they_have_a_folder_that_is_empty_and_gone_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(COMPILE_CACHE, raising=False)
-    with compile_caches() as folder:
+    with open_compile_caches() as folder:
         assert folder is not None
         assert not list(folder.iterdir())
     assert not folder.exists()
@@ -17,7 +17,7 @@ def test_they_have_a_folder_that_is_empty_and_gone_at_the_end(monkeypatch: pytes
 
 def test_the_folder_that_the_user_names_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
     monkeypatch.setenv(COMPILE_CACHE, str(tmp_path))
-    with compile_caches() as folder:
+    with open_compile_caches() as folder:
         assert folder is None
 
 
@@ -25,5 +25,5 @@ def test_the_one_that_torch_entered_by_itself_was_named_by_nobody(monkeypatch: p
     monkeypatch.setenv(COMPILE_CACHE, "")  # put back after the test
     monkeypatch.delenv(COMPILE_CACHE)
     cache_dir()  # as bitsandbytes does when it is imported
-    with compile_caches() as folder:
+    with open_compile_caches() as folder:
         assert folder is not None

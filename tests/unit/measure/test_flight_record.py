@@ -12,7 +12,7 @@ from perfkit.flight.match import find_mismatches
 from perfkit.flight.model import FlightRecord
 from perfkit.flight.record_file import read_flight_record
 from perfkit.measure.dump_mark import find_marks
-from perfkit.measure.flight import leave_flight_record
+from perfkit.measure.flight_dump import save_flight_record
 from perfkit.trace.flight_dumps import read_dump, select_dumps
 
 
@@ -32,7 +32,7 @@ def told(record: FlightRecord) -> list[tuple[str, str, int | None, bool]]:
 
 @pytest.mark.usefixtures("_alone")
 def test_a_rank_leaves_what_torch_recorded_and_dumps_of_torch_tell_the_same(tmp_path: Path) -> None:
-    leave_flight_record(tmp_path)
+    save_flight_record(tmp_path)
     (tmp_path / "dump_0").write_bytes(c10d._dump_fr_trace(True, True, False))
     (tmp_path / "json_rank_0.json").write_bytes(c10d._dump_fr_trace_json(True, False))
     left = read_flight_record(tmp_path / "flight_recorder.json.gz")
@@ -56,6 +56,6 @@ def test_the_mark_stands_while_the_record_is_made(tmp_path: Path, monkeypatch: p
 
     monkeypatch.setattr(c10d, "_dump_nccl_trace", dump, raising=False)
     with pytest.raises(RuntimeError):
-        leave_flight_record(tmp_path)
+        save_flight_record(tmp_path)
     assert seen == [[tmp_path / "flight_recorder.writing"]]
     assert find_marks(tmp_path) == []

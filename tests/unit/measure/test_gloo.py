@@ -9,7 +9,7 @@ import torch.distributed as dist
 import torch.distributed.distributed_c10d as c10d
 from torch.distributed.device_mesh import init_device_mesh
 
-from perfkit.measure.gloo import one_gloo_worker
+from perfkit.measure.gloo import limit_gloo_workers
 
 CPU = torch.device("cpu")
 
@@ -30,7 +30,7 @@ def workers(group: dist.ProcessGroup) -> int:
 @pytest.mark.parametrize("interface", ["", "lo"])
 def test_groups_have_one_worker(rendezvous: str, interface: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", interface)
-    one_gloo_worker()
+    limit_gloo_workers()
     dist.init_process_group("gloo", init_method=rendezvous, rank=0, world_size=1)
     of_mesh = init_device_mesh("cpu", (1, 1), mesh_dim_names=("dp", "tp")).get_group("tp")
     groups = [dist.group.WORLD, dist.new_group([0], use_local_synchronization=True), of_mesh]

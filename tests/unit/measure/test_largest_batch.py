@@ -7,14 +7,14 @@ import pytest
 
 from perfkit.measure import largest_batch
 from perfkit.measure.largest_batch import (
-    _Search,
-    largest_fitting,
-    resolution,
-    sized,
-    with_largest_batch,
+    _SizeSearch,
+    compute_resolution,
+    find_largest_batch,
+    find_largest_fitting,
+    set_batch_size,
 )
-from perfkit.measure.launch.launcher import Exits
-from perfkit.measure.launch.outcome import outcome
+from perfkit.measure.launch.launcher import ExitCodes
+from perfkit.measure.launch.run_outcome import determine_outcome
 from perfkit.measure.schedule import ScheduledRun
 from perfkit.record import Environment, MemoryPeaks, RankRecord, RunResult, RunStatus, Unknown, make_measurement
 from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec, format_variant_label, parse_variants
@@ -29,7 +29,7 @@ def tried(limit: int, first: int, most: int, step: int | None = None) -> tuple[i
         sizes.append(size)
         return size <= limit
 
-    return largest_fitting(fits, first, most, step), sizes
+    return find_largest_fitting(fits, first, most, step), sizes
 
 
 def test_sizes_are_doubled_then_bisected():
@@ -49,7 +49,7 @@ def test_sizes_within_a_sixteenth_are_not_told_apart():
 
 
 def test_near_a_prediction_few_sizes_are_tried():
-    assert resolution(100) == 6
+    assert compute_resolution(100) == 6
     assert tried(103, 100, 1024, 6) == (100, [100, 106])
     assert tried(130, 100, 1024, 6) == (130, [100, 106, 118, 142, 130, 136])
     assert tried(97, 100, 1024, 6) == (97, [100, 94, 97])
@@ -59,8 +59,8 @@ def test_near_a_prediction_few_sizes_are_tried():
 
 def test_the_variant_that_asks_for_a_search_gets_the_size():
     (techniques,) = parse_variants("amp+batch:auto:most=64")
-    assert [technique.label for technique in sized(techniques, 12)] == ["amp", "batch:size=12"]
-    assert [technique.label for technique in sized(parse_variants("amp")[0], 12)] == ["amp", "batch:size=12"]
+    assert [technique.label for technique in set_batch_size(techniques, 12)] == ["amp", "batch:size=12"]
+    assert [technique.label for technique in set_batch_size(parse_variants("amp")[0], 12)] == ["amp", "batch:size=12"]
 
 
 def scheduled(techniques, skip=lambda size: "", **launch) -> ScheduledRun:
@@ -83,7 +83,7 @@ def search(*, peak=lambda size: 100.0 + 10 * size, available=1000.0, end=lambda 
         return RunResult(status=RunStatus.OK), [RankRecord(rank=0, world_size=1, status=RunStatus.OK, memory=memory)]
 
     techniques = parse_variants("batch:auto")[0]
-    made = _Search(techniques, partial(scheduled, **launch), launch_fake, available=lambda: available)
+    made = _SizeSearch(techniques, partial(scheduled, **launch), launch_fake, available=lambda: available)
     return made, launched
 
 
@@ -94,7 +94,7 @@ def sizes_of(launched: list[RunSpec]) -> list[int]:
 def test_a_trial_fits_if_it_leaves_the_margin():
     # 90 % of 1000 bytes are usable: 100 + 10 x 80.
     made, launched = search()
-    assert largest_fitting(made.fits, 10, 1024) in range(75, 81)
+    assert find_largest_fitting(made.fits, 10, 1024) in range(75, 81)
     assert made.limit_bytes == 1000.0
     assert max(sizes_of(launched)) <= 80
 
@@ -112,14 +112,14 @@ def test_on_a_cpu_what_is_expected_to_take_more_is_not_run():
 def test_what_the_model_takes_is_told_from_what_a_sample_takes_before_a_size_is_ruled_out():
     # 9000 bytes are usable: 6000 + 10 x 300. In proportion to the first trial 16 would take 12160.
     made, launched = search(peak=lambda size: 6000.0 + 10 * size, available=10_000.0)
-    assert largest_fitting(made.fits, 8, 1024) in range(282, 301)
+    assert find_largest_fitting(made.fits, 8, 1024) in range(282, 301)
     assert sizes_of(launched)[:3] == [8, 4, 16]
     assert max(sizes_of(launched)) <= 300
 
 
 def test_smaller_sizes_than_one_that_takes_too_much_are_run():
     made, launched = search(peak=lambda size: 100.0 + 106 * size)  # 948 of the 900 that are usable
-    assert largest_fitting(made.fits, 8, 1024) == 7
+    assert find_largest_fitting(made.fits, 8, 1024) == 7
     assert sizes_of(launched) == [8, 4, 6, 7]
     assert made.trials[0].reason == "leaves less than 10 % of 1,000 B"
 
@@ -129,7 +129,7 @@ OUT_OF_MEMORY = RunResult(status=RunStatus.OUT_OF_MEMORY, reason="out of memory"
 
 def test_within_a_limit_a_process_that_runs_out_of_memory_tells():
     made, launched = search(end=lambda size: OUT_OF_MEMORY if size >= 40 else None, memory_limit_bytes=10_000)
-    assert largest_fitting(made.fits, 10, 1024) in range(37, 40)
+    assert find_largest_fitting(made.fits, 10, 1024) in range(37, 40)
     assert 40 in sizes_of(launched)
     assert made.limit_bytes == 10_000
     assert {trial.fits for trial in made.trials if trial.size >= 40} == {False}
@@ -143,9 +143,9 @@ def test_on_a_cpu_the_limit_is_of_addresses_so_a_trial_is_given_what_the_margin_
 
 def test_what_the_system_killed_does_not_fit(tmp_path):
     spec = RunSpec(workload=WorkloadSpec(name="gpt"), launch=LaunchSpec(world_size=2))
-    killed = outcome(spec, tmp_path, None, Exits((-signal.SIGTERM, -signal.SIGKILL), (1,)))
+    killed = determine_outcome(spec, tmp_path, None, ExitCodes((-signal.SIGTERM, -signal.SIGKILL), (1,)))
     assert search(end=lambda _: killed)[0].fits(8) is False
-    crashed = outcome(spec, tmp_path, None, Exits((-signal.SIGKILL, -signal.SIGSEGV), (1,)))
+    crashed = determine_outcome(spec, tmp_path, None, ExitCodes((-signal.SIGKILL, -signal.SIGSEGV), (1,)))
     assert search(end=lambda _: crashed)[0].fits(8) is None
 
 
@@ -154,7 +154,7 @@ def test_a_trial_that_ends_for_another_reason_ends_the_search():
     assert tried_until_unknown(8) == (0, [8])
     for status in (RunStatus.FAILED, RunStatus.SKIPPED, RunStatus.TIMEOUT):
         made, launched = search(end=lambda _, status=status: RunResult(status=status, reason="why"))
-        assert largest_fitting(made.fits, 8, 1024) == 0
+        assert find_largest_fitting(made.fits, 8, 1024) == 0
         assert sizes_of(launched) == [8]
         assert made.trials[0].fits is None
         assert made.trials[0].reason == f"{status}: why"
@@ -167,16 +167,16 @@ def tried_until_unknown(unknown: int) -> tuple[int, list[int]]:
         sizes.append(size)
         return None if size == unknown else size < 60
 
-    return largest_fitting(fits, 8, 1024), sizes
+    return find_largest_fitting(fits, 8, 1024), sizes
 
 
 def found(monkeypatch, end=lambda size: None, skip=lambda size: "", predicted=None):
     """The variant, what was found, and the sizes tried, of a search from 8 on for a workload that `skip` refuses."""
     made, _ = search(end=end)
-    monkeypatch.setattr(largest_batch, "_launched", lambda spec, number, progress: made.launch(spec, number))
+    monkeypatch.setattr(largest_batch, "_launch_trial", lambda spec, number, progress: made.launch(spec, number))
     monkeypatch.setattr(largest_batch.psutil, "virtual_memory", lambda: type("Memory", (), {"available": 1000}))
     (techniques,) = parse_variants("batch:auto:most=32")
-    changed, searched = with_largest_batch(
+    changed, searched = find_largest_batch(
         techniques,
         32,
         scheduled=partial(scheduled, skip=skip),

@@ -11,7 +11,7 @@ from torch import nn
 from perfkit.allocations import GRADIENT, OPTIMIZER_STATE, PARAMETER, Allocations, FailedRequest
 from perfkit.instruments.recorder import Recorder
 from perfkit.measure.out_of_memory import record_failure
-from perfkit.measure.session import Session
+from perfkit.measure.session import TrainingSession
 from perfkit.record import Measurement, RankRecord, RunStatus
 from perfkit.spec import RunSpec, WorkloadSpec
 from perfkit.store.memory_file import read_allocations
@@ -34,7 +34,7 @@ class Greedy(nn.Linear):
         return super().forward(x)
 
 
-def session(folder: Path, *, world_size: int = 1, broken: bool = False) -> Session:
+def session(folder: Path, *, world_size: int = 1, broken: bool = False) -> TrainingSession:
     """One that is about to take step 4, its optimizer's state there, with gradients that the failure left."""
     model = nn.Sequential(nn.Linear(3, 5), Greedy(5, 7))
 
@@ -68,7 +68,7 @@ def session(folder: Path, *, world_size: int = 1, broken: bool = False) -> Sessi
     )
     record = RankRecord(rank=0, world_size=world_size, status=RunStatus.OUT_OF_MEMORY)
     clock: Any = None
-    return Session(
+    return TrainingSession(
         spec=RunSpec(workload=WorkloadSpec(name="tiny"), techniques=()),
         state=state,
         techniques=(),
@@ -81,7 +81,7 @@ def session(folder: Path, *, world_size: int = 1, broken: bool = False) -> Sessi
     )
 
 
-def written(found: Session) -> Allocations:
+def written(found: TrainingSession) -> Allocations:
     return read_allocations(found.recorder.folder / "memory.parquet")
 
 

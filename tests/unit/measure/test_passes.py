@@ -10,8 +10,8 @@ import torch
 
 from perfkit.instruments.energy import EnergyWindow
 from perfkit.measure import passes
-from perfkit.measure.passes import energy_pass
-from perfkit.measure.rank import _passes
+from perfkit.measure.passes import run_energy_pass
+from perfkit.measure.run_rank import _select_passes
 from perfkit.record import Measurement, Quantity, StepSamples, Unknown
 from perfkit.spec import ENERGY_S, RunSpec, Schedule, WorkloadSpec
 from perfkit.techniques.compile import Compile
@@ -67,7 +67,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeGpu:
 
 def run(session: FakeSession) -> None:
     given: Any = session
-    energy_pass(given)
+    run_energy_pass(given)
 
 
 def test_steps_are_repeated_until_the_window_is_long_enough(gpu: FakeGpu) -> None:
@@ -123,10 +123,10 @@ def test_without_a_counter_no_step_is_run_and_the_reason_is_told(
 
 def test_the_pass_is_there_where_it_was_asked_for_and_before_what_slows_steps() -> None:
     spec = RunSpec(workload=WorkloadSpec(name="gpt"), passes=("trace",), schedule=Schedule(energy_s=ENERGY_S))
-    assert list(_passes(spec)) == ["warm-up", "timed steps", "energy", "trace"]
+    assert list(_select_passes(spec)) == ["warm-up", "timed steps", "energy", "trace"]
     later = RunSpec(workload=WorkloadSpec(name="gpt"), passes=(), schedule=Schedule(energy_s=ENERGY_S))
-    assert list(_passes(later)) == ["warm-up", "timed steps", "energy"]
-    assert "energy" not in _passes(RunSpec(workload=WorkloadSpec(name="gpt")))
+    assert list(_select_passes(later)) == ["warm-up", "timed steps", "energy"]
+    assert "energy" not in _select_passes(RunSpec(workload=WorkloadSpec(name="gpt")))
 
 
 @pytest.mark.parametrize(
@@ -149,4 +149,4 @@ def test_graphs_of_an_optimizer_are_not_the_models(
         state=SimpleNamespace(model=model),
         techniques=techniques,
     )
-    assert passes._model_is_compiled(session) is expected
+    assert passes._is_model_compiled(session) is expected

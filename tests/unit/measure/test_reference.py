@@ -12,7 +12,7 @@ from torch import nn
 
 from perfkit.errors import UnavailableError
 from perfkit.instruments.recorder import Recorder
-from perfkit.measure.setup import _measure_reference, _without, set_up
+from perfkit.measure.session_setup import _measure_reference, _subtract_flops, set_up_session
 from perfkit.record import Flops, Measurement, QuantityOrigin, RankRecord, RunStatus, Unknown
 from perfkit.spec import RunSpec, TechniqueSpec, WorkloadSpec
 from perfkit.techniques.state import World
@@ -74,12 +74,12 @@ def test_what_techniques_leave_out_is_no_flop_of_the_model() -> None:
         model=Measurement(value=10.0, unit="FLOP", how=QuantityOrigin.COUNTED, source="counted"),
         hardware=Unknown(reason=""),
     )
-    left = _without(whole, 4.0)
+    left = _subtract_flops(whole, 4.0)
     assert (left.model.value, left.model.source) == (6.0, "counted, without those that its techniques leave out")
-    assert _without(whole, 0.0) == whole
+    assert _subtract_flops(whole, 0.0) == whole
     unknown = Flops(model=Unknown(reason="too large"), hardware=Unknown(reason=""))
-    assert _without(unknown, 4.0) == unknown
-    assert _without(None, 4.0) is None
+    assert _subtract_flops(unknown, 4.0) == unknown
+    assert _subtract_flops(None, 4.0) is None
 
 
 def test_a_part_of_a_batch_that_the_model_does_not_take_is_the_techniques_refusal(tmp_path: Path) -> None:
@@ -90,4 +90,4 @@ def test_a_part_of_a_batch_that_the_model_does_not_take_is_the_techniques_refusa
     )
     recorder = Recorder(tmp_path, RankRecord(rank=0, world_size=1, status=RunStatus.OK))
     with pytest.raises(UnavailableError, match="accum cannot act on this step: a microbatch of one sample"):
-        set_up(spec, torch.device("cpu"), World(), recorder, lambda _: None)
+        set_up_session(spec, torch.device("cpu"), World(), recorder, lambda _: None)

@@ -7,8 +7,8 @@ import pytest
 
 from perfkit.measure import rounds
 from perfkit.measure.events import RoundFinished, RoundStarted
-from perfkit.measure.rounds import _Rounds
-from perfkit.measure.schedule import bench_schedule
+from perfkit.measure.rounds import _RoundMeasurement
+from perfkit.measure.schedule import build_schedule
 from perfkit.record import StepSamples
 from perfkit.spec import WorkloadSpec, parse_variants
 from perfkit.store.layout import MeasurementSession, Suite, SuiteRun, SuiteSampling
@@ -86,12 +86,12 @@ def measure(making, text="amp,ckpt", *, available=64 * GIB, device="cpu", ended=
     )  # fmt: skip
     making.ended |= set(ended)
     events = []
-    schedule = bench_schedule(
+    schedule = build_schedule(
         request, lambda techniques: RankRequirement(2 if techniques and techniques[0].name == "zero1" else 1)
     )
     if not making.suite.runs:
         making.have(0, *schedule.variants)
-    _Rounds(making, schedule, request, events.append, lambda: making.now, lambda: available).measure()
+    _RoundMeasurement(making, schedule, request, events.append, lambda: making.now, lambda: available).measure()
     return events
 
 
@@ -151,7 +151,7 @@ def test_as_many_rounds_as_are_asked_for():
     assert making.suite.sampling == SuiteSampling(rounds=2, seconds=60.0, ended="2 rounds were asked for")
     assert len(making.log) == 2
     none = FakeMaking(noisy())
-    rounds.sample(none, None, BenchRequest(
+    rounds.measure_rounds(none, None, BenchRequest(
         workload=WorkloadSpec(name="gpt"), variants=(), device="cpu", device_count=0, cores=1, rounds=0,
     ), print)  # fmt: skip
     assert none.suite.sampling is None

@@ -8,19 +8,19 @@ from pathlib import Path
 import pytest
 
 from perfkit.measure import termination
-from perfkit.measure.termination import tell_when_terminated
+from perfkit.measure.termination import report_on_termination
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_a_rank_tells_and_ends_by_the_signal_and_so_does_its_fork(tmp_path: Path, monkeypatch, capfd, ranks) -> None:
-    monkeypatch.setattr(termination, "leave_flight_record", lambda folder: (folder / "told").touch())
+    monkeypatch.setattr(termination, "save_flight_record", lambda folder: (folder / "told").touch())
     monkeypatch.setattr(termination, "OTHERS_S", 0.0)
     read, write = os.pipe()
     rank = os.fork()
     if rank == 0:
         try:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)  # as a process begins, whatever tests before have put there
-            tell_when_terminated(tmp_path, ranks=ranks)
+            report_on_termination(tmp_path, ranks=ranks)
             forked = os.fork()
             if forked:
                 os.kill(forked, signal.SIGTERM)

@@ -10,7 +10,7 @@ import torch
 from perfkit.instruments.lost_kernels import KernelCount
 from perfkit.instruments.recorder import Recorder
 from perfkit.instruments.recording import Recording
-from perfkit.instruments.trace import Traced
+from perfkit.instruments.trace_recording import RecordedTrace
 from perfkit.measure import trace_pass as passes
 from perfkit.record import RankRecord, RunStatus
 from perfkit.store.layout import TRACE_FILE
@@ -25,8 +25,8 @@ class Worker:
         self.spec = SimpleNamespace(schedule=SimpleNamespace(trace=3))
         self.agree = agree
         self.next_step, self.leads, self._lost = 0, [], list(lost)
-        monkeypatch.setattr(passes, "traced", self._traced)
-        passes.trace_pass(self)  # type: ignore[arg-type]
+        monkeypatch.setattr(passes, "record_trace", self._traced)
+        passes.run_trace_pass(self)  # type: ignore[arg-type]
 
     def step(self, index: int) -> None:
         self.next_step = index + 1
@@ -34,13 +34,13 @@ class Worker:
     def whole_cycles(self, count: int) -> int:
         return count
 
-    def _traced(self, count: int, path: Path, *, device: torch.device, lead: int) -> Recording[Traced]:
+    def _traced(self, count: int, path: Path, *, device: torch.device, lead: int) -> Recording[RecordedTrace]:
         self.leads.append(lead)
         for _ in range(count + lead):
             yield
         lost = self._lost.pop(0)
         path.write_text(f"lost {lost}")
-        return Traced((), None if lost is None else KernelCount(1000, lost, 0), len(self.leads))
+        return RecordedTrace((), None if lost is None else KernelCount(1000, lost, 0), len(self.leads))
 
     @property
     def kept(self) -> str:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from perfkit.measure import trial
 from perfkit.measure.events import Event, PassStarted, RunFinished, RunStarted
-from perfkit.measure.trial import lacked_memory, shortened, tried
+from perfkit.measure.trial import is_out_of_memory, run_trial, shorten_run
 from perfkit.record import RunResult, RunStatus
 from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_technique
 from perfkit.store.layout import get_rank_folder
@@ -33,10 +33,10 @@ def test_what_is_read_of_each_rank_is_all_that_stays(
             (get_rank_folder(folder, rank) / "told").write_text(f"by {rank}")
         return RunResult(status=RunStatus.OK, seconds=2.0)
 
-    monkeypatch.setattr(trial, "launch", launch)
+    monkeypatch.setattr(trial, "launch_run", launch)
     events: list[Event] = []
     spec = replace(SPEC, launch=replace(SPEC.launch, nodes=nodes))
-    run, found = tried(spec, 3, events.append, lambda rank: (rank / "told").read_text())
+    run, found = run_trial(spec, 3, events.append, lambda rank: (rank / "told").read_text())
     assert (run.status, found) == (RunStatus.OK, ["by 0", "by 1"])
     assert not folders[0].exists()
     assert folders[0].is_relative_to(tmp_path) == (nodes > 1)  # where other machines find it
@@ -49,12 +49,12 @@ def test_what_is_read_of_each_rank_is_all_that_stays(
 
 
 def test_a_trial_has_few_steps_and_no_instruments_but_those_asked_for() -> None:
-    assert shortened(SPEC).passes == ()
-    made = shortened(SPEC, ("memory",))
+    assert shorten_run(SPEC).passes == ()
+    made = shorten_run(SPEC, ("memory",))
     assert (made.passes, made.schedule.warmup, made.schedule.max_warmup, made.schedule.timed) == (("memory",), 1, 1, 1)
     assert made.variant == SPEC.variant
 
 
 def test_whether_memory_ended_a_run() -> None:
-    assert lacked_memory(RunResult(status=RunStatus.OUT_OF_MEMORY))
-    assert not lacked_memory(RunResult(status=RunStatus.FAILED))
+    assert is_out_of_memory(RunResult(status=RunStatus.OUT_OF_MEMORY))
+    assert not is_out_of_memory(RunResult(status=RunStatus.FAILED))

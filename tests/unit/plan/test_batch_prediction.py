@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from perfkit.analysis.model.plan import LargestBatch
-from perfkit.devices.wanted import Device
+from perfkit.devices.device_choice import ChosenDevice
 from perfkit.measure.limits import MARGIN
 from perfkit.plan import batch_prediction as module
 from perfkit.plan.batch_prediction import predict_batch
@@ -43,7 +43,7 @@ class Largest:
 def largest(monkeypatch: pytest.MonkeyPatch) -> Largest:
     made = Largest()
     monkeypatch.setattr(module, "plan_largest_batch", made)
-    monkeypatch.setattr(module, "batch_size", lambda *_: 2)
+    monkeypatch.setattr(module, "read_batch_size", lambda *_: 2)
     return made
 
 
@@ -53,7 +53,7 @@ def predicted(request: BenchRequest, variant: str) -> int | None:
 
 
 def gpu(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setattr(module, "find_device", lambda _: Device("cuda", name, 2))
+    monkeypatch.setattr(module, "find_device", lambda _: ChosenDevice("cuda", name, 2))
 
 
 def test_on_a_cpu_the_margin_and_what_is_beside_tensors_is_taken_off(

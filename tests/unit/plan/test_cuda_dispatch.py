@@ -10,13 +10,13 @@ from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from perfkit.devices.catalogue import named
-from perfkit.devices.fp32 import fp32_settings
+from perfkit.devices.catalog import resolve_entry
+from perfkit.devices.fp32_precision import read_fp32_settings
 from perfkit.devices.peak import Fp32Settings
 from perfkit.plan.cuda_dispatch import patch_cuda_dispatch
 from perfkit.plan.cuda_scratch import ATTENTION, CONVOLUTION, CudaScratch, count_attention_backward_bytes
 
-H100 = named("h100-sxm")
+H100 = resolve_entry("h100-sxm")
 
 
 @pytest.fixture
@@ -138,7 +138,7 @@ def test_flash_keeps_the_heads_of_keys_and_values_that_there_are() -> None:
 def test_scores_are_kept_where_cuda_has_no_kernel_without(
     gpu: str, keys: int, dtype: torch.dtype, mask: bool, explicit: bool
 ) -> None:
-    with patch_cuda_dispatch(named(gpu)), FakeTensorMode():
+    with patch_cuda_dispatch(resolve_entry(gpu)), FakeTensorMode():
         assert has_scores(kept_of_attention(8, keys, dtype, mask)) == explicit
 
 
@@ -157,13 +157,13 @@ def test_scores_are_kept_where_cuda_has_no_kernel_without(
 def test_fewer_heads_of_keys_keep_the_scores_where_the_width_is_too_much(
     gpu: str, dtype: torch.dtype, width: int, dropout: float, mask: bool, explicit: bool
 ) -> None:
-    with patch_cuda_dispatch(named(gpu)), FakeTensorMode():
+    with patch_cuda_dispatch(resolve_entry(gpu)), FakeTensorMode():
         assert has_scores(kept_of_attention(8, 2, dtype, mask, width, dropout)) == explicit
 
 
 @pytest.mark.parametrize(("gpu", "explicit"), [("v100-32g", False), ("t4", False), ("a100-40g", True)])
 def test_fp32_of_any_width_is_fused_before_ampere(gpu: str, explicit: bool) -> None:
-    with patch_cuda_dispatch(named(gpu)), FakeTensorMode():
+    with patch_cuda_dispatch(resolve_entry(gpu)), FakeTensorMode():
         assert has_scores(kept_of_attention(8, 8, torch.float32, width=30)) == explicit
 
 
@@ -179,7 +179,7 @@ def test_fp32_of_any_width_is_fused_before_ampere(gpu: str, explicit: bool) -> N
 )
 def test_a_backend_that_cannot_says_so(gpu: str, backend: SDPBackend, keys: int, dtype: torch.dtype) -> None:
     with (
-        patch_cuda_dispatch(named(gpu)),
+        patch_cuda_dispatch(resolve_entry(gpu)),
         FakeTensorMode(),
         sdpa_kernel(backend),
         pytest.raises(RuntimeError, match="kernel"),
@@ -189,7 +189,7 @@ def test_a_backend_that_cannot_says_so(gpu: str, backend: SDPBackend, keys: int,
 
 @pytest.mark.parametrize("backend", [SDPBackend.CUDNN_ATTENTION, SDPBackend.EFFICIENT_ATTENTION])
 def test_a_backend_that_can_keeps_no_scores(backend: SDPBackend) -> None:
-    with patch_cuda_dispatch(named("a100-40g")), FakeTensorMode(), sdpa_kernel(backend):
+    with patch_cuda_dispatch(resolve_entry("a100-40g")), FakeTensorMode(), sdpa_kernel(backend):
         assert not has_scores(kept_of_attention(8, 8, torch.bfloat16))
 
 
@@ -198,10 +198,10 @@ def test_torch_tells_the_gpu_that_is_planned_for() -> None:
     with patch_cuda_dispatch(H100):
         assert torch.cuda.get_device_capability(cuda) == (9, 0)
         assert not torch.cuda.is_available()
-        assert fp32_settings(cuda) == Fp32Settings(matmul="ieee", conv="tf32", rnn="tf32", has_tf32=True)
+        assert read_fp32_settings(cuda) == Fp32Settings(matmul="ieee", conv="tf32", rnn="tf32", has_tf32=True)
     for gpu in ("v100-32g", "mi300x"):
-        with patch_cuda_dispatch(named(gpu)):
-            assert fp32_settings(cuda) == Fp32Settings("ieee", "ieee", "ieee")
+        with patch_cuda_dispatch(resolve_entry(gpu)):
+            assert read_fp32_settings(cuda) == Fp32Settings("ieee", "ieee", "ieee")
     assert torch.version.hip is None
 
 

@@ -5,7 +5,7 @@ from math import log
 import msgspec
 import pytest
 
-from perfkit.devices.catalogue import named
+from perfkit.devices.catalog import resolve_entry
 from perfkit.errors import UnavailableError
 from perfkit.plan import device_efficiencies
 from perfkit.plan.device_efficiencies import compute_unlikeness, load_efficiencies
@@ -21,7 +21,7 @@ COPY = Work("copy", "fp32", 0.0, 1e6, matrix=False)
 @pytest.fixture(autouse=True)
 def _nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device_efficiencies, "load_packaged", lambda: ())
-    monkeypatch.setattr(device_efficiencies, "ceilings_for", lambda *_, **__: ceilings())
+    monkeypatch.setattr(device_efficiencies, "resolve_ceilings", lambda *_, **__: ceilings())
 
 
 def _copies(seconds: float, *, threads: int | None = None, name: str = "a program") -> LearnedProgram:
@@ -36,7 +36,7 @@ def _gpu(device: str, seconds: float) -> LearnedDevice:
 
 
 def _target(gpu: str) -> Target:
-    return Target(device=gpu, kind="cuda", entry=named(gpu))
+    return Target(device=gpu, kind="cuda", entry=resolve_entry(gpu))
 
 
 def test_a_cpu_takes_what_was_learned_on_it_with_as_many_threads() -> None:
@@ -70,7 +70,7 @@ def test_what_was_learned_here_with_other_threads_is_said_to_be(monkeypatch: pyt
     here = ceilings()
     four = tuple(msgspec.structs.replace(ceiling, threads=4) for ceiling in here.ceilings)
     both = msgspec.structs.replace(here, ceilings=(*here.ceilings, *four))
-    monkeypatch.setattr(device_efficiencies, "ceilings_for", lambda *_, **__: both)
+    monkeypatch.setattr(device_efficiencies, "resolve_ceilings", lambda *_, **__: both)
     programs = (_copies(9e-3, threads=4),)
     store_learned(
         LearnedDevice(device=here.fingerprint, device_name="a CPU", programs=programs, ceilings=both.ceilings)
@@ -121,9 +121,9 @@ def test_a_gpu_that_nobody_measured_is_as_efficient_as_the_most_alike_one_and_th
     efficiencies = load_efficiencies(_target("h100-sxm"), 1)
     interval = efficiencies.seconds(COPY)
     assert interval is not None
-    assert efficiencies.source == f"not measured on this GPU: as on others, {named('h200-sxm').names[0]} first"
+    assert efficiencies.source == f"not measured on this GPU: as on others, {resolve_entry('h200-sxm').names[0]} first"
     # At the lower bandwidth the call is that much larger than the one that was measured, and takes that much longer.
-    bandwidths = named("h100-sxm").memory_gb_s[0], named("h200-sxm").memory_gb_s[0]
+    bandwidths = resolve_entry("h100-sxm").memory_gb_s[0], resolve_entry("h200-sxm").memory_gb_s[0]
     assert interval.value == pytest.approx(1e-6 * bandwidths[1] / bandwidths[0])
     # The two that were measured are a factor of a thousand apart.
     assert log(interval.high / interval.value) == pytest.approx(1.645 * log(1000))
@@ -131,7 +131,8 @@ def test_a_gpu_that_nobody_measured_is_as_efficient_as_the_most_alike_one_and_th
 
 def test_gpus_of_one_vendor_are_more_alike_and_then_those_with_like_peaks() -> None:
     near = sorted(
-        ("mi300x", "l4", "h200-sxm", "a100-sxm-80gb"), key=lambda one: compute_unlikeness(named("h100-sxm"), named(one))
+        ("mi300x", "l4", "h200-sxm", "a100-sxm-80gb"),
+        key=lambda one: compute_unlikeness(resolve_entry("h100-sxm"), resolve_entry(one)),
     )
     assert near == ["h200-sxm", "a100-sxm-80gb", "l4", "mi300x"]
 

@@ -7,7 +7,7 @@ import torch
 import torch.distributed as dist
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from perfkit.instruments.memory.profiler import AllocationProfiler
+from perfkit.instruments.memory.allocation_profiler import AllocationProfiler
 from perfkit.plan.fake_memory import FakeMemory
 from perfkit.plan.fake_ranks import simulate_ranks
 from perfkit.plan.op_scratch_probe import OpScratchProbe

@@ -3,7 +3,7 @@
 import pytest
 
 from perfkit.cost.collective import CollectiveType, make_message_of_size
-from perfkit.devices.catalogue import catalogue, named
+from perfkit.devices.catalog import load_catalog, resolve_entry
 from perfkit.plan.collectives import Interconnect
 from perfkit.plan.gpu_links import has_switch, make_nccl_links
 
@@ -11,7 +11,7 @@ GIB = 2**30
 
 
 def links_of(gpu: str, ranks_per_node: int = 8) -> Interconnect:
-    links = make_nccl_links(named(gpu), ranks_per_node, None)
+    links = make_nccl_links(resolve_entry(gpu), ranks_per_node, None)
     assert links is not None
     return links
 
@@ -43,7 +43,7 @@ def test_without_nvlink_pci_express_is_between_ranks() -> None:
 
 
 def test_what_the_catalogue_does_not_know_is_not_known() -> None:
-    assert make_nccl_links(named("mi300a"), 8, None) is None
+    assert make_nccl_links(resolve_entry("mi300a"), 8, None) is None
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_a_gather_is_no_faster_in_the_switch() -> None:
     ],
 )
 def test_boards_of_hopper_and_blackwell_sum_in_the_switch(gpu: str, switched: bool) -> None:
-    assert has_switch(named(gpu)) == switched
+    assert has_switch(resolve_entry(gpu)) == switched
     assert (links_of(gpu).in_switch is not None) == switched
 
 
@@ -100,7 +100,9 @@ def test_blackwell_is_scaled_by_what_nccl_counts_on() -> None:
 
 
 WITHOUT = {
-    entry.id for entry in catalogue().devices if (links := make_nccl_links(entry, 8, None)) and "no P2P" in links.source
+    entry.id
+    for entry in load_catalog().devices
+    if (links := make_nccl_links(entry, 8, None)) and "no P2P" in links.source
 }
 
 
@@ -109,7 +111,7 @@ def test_geforce_cards_have_no_p2p_and_others_do() -> None:
     p2p = {"l40s", "a10", "a40", "rtx-a6000", "rtx-6000-ada", "rtx-4000-ada", "rtx-5000-ada", "t4", "mi210"}
     p2p |= {"rtx-pro-6000-blackwell", "quadro-rtx-6000", "rx-7900-xtx", "h100-sxm", "v100-pcie"}
     assert not p2p & WITHOUT
-    assert p2p <= {entry.id for entry in catalogue().devices}
+    assert p2p <= {entry.id for entry in load_catalog().devices}
 
 
 def test_without_p2p_half_of_the_link_is_left() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from perfkit.devices.catalogue import named
+from perfkit.devices.catalog import resolve_entry
 from perfkit.errors import UnavailableError
 from perfkit.files import write_json
 from perfkit.plan.efficiency_store import LearnedDevice, LearnedProgram, get_device_path, load_learned, store_learned
@@ -55,7 +55,7 @@ def test_a_trace_that_names_no_known_gpu_needs_the_users_word(tmp_path: Path) ->
     trace = str(_gpu_trace(tmp_path / "model.json", name="a GPU"))
     with pytest.raises(UnavailableError, match="'a GPU' is not in the catalogue: say which it is with --gpu"):
         learn_efficiencies(trace)
-    (learned,) = learn_efficiencies(trace, named("a100-sxm-80gb"))
+    (learned,) = learn_efficiencies(trace, resolve_entry("a100-sxm-80gb"))
     assert learned.device == "a100-sxm-80gb"
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from perfkit.instruments.memory.profiler import AllocationProfiler
+from perfkit.instruments.memory.allocation_profiler import AllocationProfiler
 from perfkit.plan import op_scratch_probe
 from perfkit.plan.fake_memory import FakeMemory
 from perfkit.plan.op_scratch_probe import OpScratchProbe, ProbedOp

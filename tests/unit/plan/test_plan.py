@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from perfkit.devices.catalogue import Entry, named
+from perfkit.devices.catalog import CatalogEntry, resolve_entry
 from perfkit.errors import UnavailableError
 from perfkit.plan import plan as planning
 from perfkit.plan.plan import plan_schedule, plan_variants
@@ -15,16 +15,16 @@ REQUEST = BenchRequest(workload=WorkloadSpec(name="gpt"), variants=((),), device
 
 
 def test_a_step_is_gone_through_as_on_the_device_that_is_planned_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Entry | None] = []
+    asked: list[CatalogEntry | None] = []
 
-    def rehearsed(spec: RunSpec, gpu: Entry | None) -> None:
+    def rehearsed(spec: RunSpec, gpu: CatalogEntry | None) -> None:
         asked.append(gpu)
         raise UnavailableError("not gone through")
 
     monkeypatch.setattr(planning, "rehearse_step", rehearsed)
     for target in (parse_target("h100-sxm", None), CPU):
         assert [variant.reason for variant in plan_variants(REQUEST, target)] == ["not gone through"]
-    assert asked == [named("h100-sxm"), None]
+    assert asked == [resolve_entry("h100-sxm"), None]
 
 
 def test_a_suite_of_gpus_is_gone_through_on_a_cpu() -> None:

@@ -38,7 +38,7 @@ def trial(
         specs.append(spec)
         return run, peaks
 
-    monkeypatch.setattr(recomputation_trials, "tried", tried)
+    monkeypatch.setattr(recomputation_trials, "run_trial", tried)
     return make_trial_runner(request(**changes), lambda _: None)(CKPT, PLANNED), specs
 
 

@@ -8,9 +8,9 @@ import torch
 
 from perfkit.analysis.memory.account import build_memory_account
 from perfkit.analysis.model.memory import MemoryAccount
-from perfkit.devices.catalogue import named
+from perfkit.devices.catalog import resolve_entry
 from perfkit.errors import UnavailableError
-from perfkit.measure.rank import run_rank
+from perfkit.measure.run_rank import run_rank
 from perfkit.plan.rehearsal import RehearsedStep, _is_plain_adam, rehearse_step
 from perfkit.plan.step_ops import StepCollective, StepCopy, StepOp
 from perfkit.record import RunStatus
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("nothing_left")
 WORKLOADS = Path(__file__).parents[3] / "benchmarks" / "plan_workloads.py"
 GPT = WorkloadSpec(name="gpt", params={"size": "nano", "seq_len": 64})
 LONG = WorkloadSpec(name="gpt", params={"size": "nano"})  # whose peak is in backward
-H100 = named("h100-sxm")
+H100 = resolve_entry("h100-sxm")
 SHORT = Schedule(warmup=1, max_warmup=1, timed=1, memory=1, trace=0, parity=1)
 
 
@@ -211,7 +211,7 @@ def test_what_the_workload_freezes_is_not_trained(tmp_path: Path) -> None:
 
 
 def on_gpu(techniques: str, gpu: str = "h100-sxm", workload: WorkloadSpec = GPT, ranks: int = 1) -> RehearsedStep:
-    return rehearse_step(spec(techniques, workload, ranks), named(gpu))
+    return rehearse_step(spec(techniques, workload, ranks), resolve_entry(gpu))
 
 
 def products(rehearsed: RehearsedStep) -> set[str]:

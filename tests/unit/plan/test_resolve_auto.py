@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from perfkit.analysis.model.plan import PlannedPeak, PlannedVariant
-from perfkit.devices.wanted import Device
+from perfkit.devices.device_choice import ChosenDevice
 from perfkit.errors import UsageError
 from perfkit.measure.schedule import Techniques
 from perfkit.plan import resolve_auto
@@ -107,9 +107,9 @@ def test_a_batch_is_searched_for_from_where_a_plan_says(monkeypatch: pytest.Monk
         )
         return found, search
 
-    monkeypatch.setattr(resolve_auto, "with_largest_batch", with_largest_batch)
+    monkeypatch.setattr(resolve_auto, "find_largest_batch", with_largest_batch)
     monkeypatch.setattr(resolve_auto, "predict_batch", lambda *_: 7)
-    monkeypatch.setattr(resolve_auto, "batch_size", lambda *_: 2)
+    monkeypatch.setattr(resolve_auto, "read_batch_size", lambda *_: 2)
     found = find_open_params(request("batch:auto:most=64,ckpt"), lambda _: None)
     assert labels(found.request) == ["batch:size=9", "ckpt"]
     assert (asked[0]["most"], asked[0]["first"], asked[0]["predicted"]) == (64, 2, 7)
@@ -118,7 +118,7 @@ def test_a_batch_is_searched_for_from_where_a_plan_says(monkeypatch: pytest.Monk
 
 
 def test_on_a_gpu_of_which_nothing_is_known_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resolve_auto, "find_device", lambda _: Device("cuda", "A GPU of tomorrow", 1))
+    monkeypatch.setattr(resolve_auto, "find_device", lambda _: ChosenDevice("cuda", "A GPU of tomorrow", 1))
     found = find_open_params(request("ckpt:fit=900B", device="cuda", device_count=1), lambda _: None)
     assert labels(found.request) == ["ckpt:fit=900B"]
     assert found.refusals == {"ckpt:fit=900B": explain_unknown_gpu("A GPU of tomorrow")}

@@ -9,7 +9,7 @@ from torch.distributed import _functional_collectives as functional
 
 from perfkit.cost.collective import CollectiveType, Message
 from perfkit.devices.peak import Fp32Settings
-from perfkit.instruments.marks import phase
+from perfkit.instruments.range_marks import mark_phase
 from perfkit.plan.fake_host import FakeHostPage
 from perfkit.plan.fake_ranks import simulate_ranks
 from perfkit.plan.rehearsal import rehearse_step
@@ -37,9 +37,9 @@ def collectives(technique: str, ranks: int) -> list[tuple[str, str, int, float]]
 def test_ops_have_their_work_and_their_phase() -> None:
     with FakeTensorMode(), StepOps() as ops:
         weight = torch.empty(4, 8, requires_grad=True)
-        with phase("forward"):
+        with mark_phase("forward"):
             loss = (torch.empty(2, 4) @ weight).view(16).sum()
-        with phase("backward"):
+        with mark_phase("backward"):
             loss.backward()
     product, total, *backward = (each for each in ops.issued if isinstance(each, StepOp))
     flops = 2 * 2 * 4 * 8
@@ -114,7 +114,7 @@ def test_a_switch_sums_floats_and_nothing_else() -> None:
 
 def test_copies_to_the_host_are_in_their_phase() -> None:
     page = FakeHostPage(0, 4096)
-    with FakeTensorMode(), StepOps() as ops, phase("forward"):
+    with FakeTensorMode(), StepOps() as ops, mark_phase("forward"):
         ops.record_copy(page, True)
     assert ops.issued == [StepCopy(page, True, "forward")]
 

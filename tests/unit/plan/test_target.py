@@ -112,7 +112,7 @@ def test_a_share_is_of_the_memory_that_the_recording_machine_had() -> None:
 
 
 def test_a_container_has_no_more_than_it_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(target, "memory_bytes", lambda: 2 * GIB)
+    monkeypatch.setattr(target, "get_memory_bytes", lambda: 2 * GIB)
     assert parse_target(None, "50%").limit_bytes == GIB
     with pytest.raises(UsageError, match=r"the machine has 2\.00 GiB"):
         parse_target(None, "3GiB")

@@ -10,12 +10,12 @@ import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from perfkit.instruments.blocks import block_facts
-from perfkit.instruments.exchanged import ExchangedBytes
-from perfkit.instruments.layout import convolution_layouts
-from perfkit.instruments.random_numbers import random_updates
-from perfkit.instruments.saved import plain_saved_bytes
-from perfkit.instruments.tensors import held_tensors, parameter_bytes_by_dtype, plain_parts, trainable_bytes
+from perfkit.instruments.block_facts import collect_block_facts
+from perfkit.instruments.convolution_layout import count_convolution_layouts
+from perfkit.instruments.exchanged_bytes import ExchangedBytes
+from perfkit.instruments.random_numbers import watch_random_updates
+from perfkit.instruments.saved_tensors import measure_plain_saved_bytes
+from perfkit.instruments.tensors import find_nested_tensors, list_plain_parts, sum_parameter_bytes, sum_trainable_bytes
 from perfkit.record import Claim, Relation
 from perfkit.techniques.call_wrappers import is_compiled_in_place
 from perfkit.techniques.paged_tensors import get_local_part
@@ -50,7 +50,7 @@ def saved_bytes(state: TrainState) -> int:
 
     def pack(tensor: torch.Tensor) -> torch.Tensor:
         if id(tensor) not in parameters and not isinstance(tensor._base, torch.nn.Parameter):
-            for part in plain_parts(get_local_part(tensor)):
+            for part in list_plain_parts(get_local_part(tensor)):
                 sizes[part.untyped_storage().data_ptr()] = part.untyped_storage().nbytes()
             kept.append(tensor)
         return tensor
@@ -70,7 +70,10 @@ def state_bytes(state: TrainState) -> float:
     local = (getattr(optimizer, "optim", optimizer) for optimizer in state.optimizers.values())
     values = (value for optimizer in local for entry in optimizer.state.values() for value in entry.values())
     return storage_bytes(
-        part for value in values for tensor in held_tensors(value) for part in plain_parts(get_local_part(tensor))
+        part
+        for value in values
+        for tensor in find_nested_tensors(value)
+        for part in list_plain_parts(get_local_part(tensor))
     )
 
 
@@ -85,7 +88,7 @@ def reference_facts(state: TrainState) -> dict[str, float]:
 
 def _saved_by_block(state: TrainState) -> dict[str, int]:
     (batch,) = batches(state, 0)
-    saved = plain_saved_bytes(state.model, lambda: state.loss(batch), state.device, state.block_names)
+    saved = measure_plain_saved_bytes(state.model, lambda: state.loss(batch), state.device, state.block_names)
     return {name: size for name, size in saved.items() if name}
 
 
@@ -98,22 +101,22 @@ def measured_facts(state: TrainState, reference: dict[str, float]) -> dict[str, 
     counters = dict(state.counters)
     train(state, steps=1)
     facts = {name: value - counters[name] for name, value in state.counters.items()} | reference
-    with convolution_layouts(state.model) as layouts:
+    with count_convolution_layouts(state.model) as layouts:
         facts["saved_tensor_bytes"] = float(saved_bytes(state))
     facts |= layouts | state.facts
-    facts |= {f"parameter_bytes:{name}": float(size) for name, size in parameter_bytes_by_dtype(state.model).items()}
+    facts |= {f"parameter_bytes:{name}": float(size) for name, size in sum_parameter_bytes(state.model).items()}
     if not _compiled(state):  # as in the evidence pass: what is called within compiled code is not seen
-        facts |= block_facts(state, batches(state, 0)[0], _by_block(reference))
+        facts |= collect_block_facts(state, batches(state, 0)[0], _by_block(reference))
         state.zero_grad()
 
     def after_backward() -> None:
         facts["parameter_bytes"] = storage_bytes(state.model.parameters())
-        facts["trainable_parameter_bytes"] = float(trainable_bytes(state.model))
+        facts["trainable_parameter_bytes"] = float(sum_trainable_bytes(state.model))
         facts["gradient_bytes"] = storage_bytes(p.grad for p in state.model.parameters() if p.grad is not None)
 
     # torch.compile leaves what is called under a dispatch mode as it is: one rank, which exchanges nothing, has none.
     exchanged = ExchangedBytes(state.mesh.lines) if state.world.size > 1 else nullcontext()
-    with random_updates(state.optimizers.values(), state.device) as drawn, exchanged as collectives:
+    with watch_random_updates(state.optimizers.values(), state.device) as drawn, exchanged as collectives:
         train(state, steps=state.cycle, after_backward=after_backward)
     facts |= drawn | (collectives.facts(state.cycle) if collectives else {})
     facts["optimizer_state_bytes"] = state_bytes(state)

@@ -12,8 +12,8 @@ from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
 from perfkit.errors import UnavailableError, UsageError
-from perfkit.instruments.blocks import block_facts
-from perfkit.instruments.saved import plain_saved_bytes
+from perfkit.instruments.block_facts import collect_block_facts
+from perfkit.instruments.saved_tensors import measure_plain_saved_bytes
 from perfkit.techniques import ckpt, saved_ops
 from perfkit.techniques.segments import BlockSegment, JoinedBlock
 from perfkit.techniques.state import TrainState
@@ -40,7 +40,9 @@ def saved_of_a_block(workload: Workload) -> int:
     """What a block of the unmodified model keeps for backward; the first one's input is not its own."""
     state = new_state(workload)
     (batch,) = batches(state, 0)
-    return plain_saved_bytes(state.model, lambda: state.loss(batch), state.device, state.block_names)["blocks.1"]
+    return measure_plain_saved_bytes(state.model, lambda: state.loss(batch), state.device, state.block_names)[
+        "blocks.1"
+    ]
 
 
 def held_in_backward(variant: str, layers: int) -> int:
@@ -68,7 +70,7 @@ def test_of_each_segment_its_input_is_saved(variant: str, segments: int) -> None
     wrapped = 16 - 4 if "skip" in variant else 16
     assert len(state.checkpointed) == wrapped
     gc.collect()  # what is freed within a block would count
-    facts = block_facts(state, batches(state, 0)[0], {})
+    facts = collect_block_facts(state, batches(state, 0)[0], {})
     # As everywhere, a module's input is counted where it is made: what is measured is the output of each segment.
     assert facts["block_saved_tensor_bytes"] == segments * (INPUT + RANDOM_STATE) + wrapped * SCALE
     assert facts["recomputed_blocks"] == segments
@@ -78,7 +80,7 @@ def test_only_the_first_blocks_are_checkpointed() -> None:
     state = applied("ckpt:blocks=3", new_state(deep(8))).state
     assert state.checkpointed == ("blocks.0", "blocks.1", "blocks.2")
     gc.collect()
-    facts = block_facts(state, batches(state, 0)[0], {})
+    facts = collect_block_facts(state, batches(state, 0)[0], {})
     assert facts["block_saved_tensor_bytes"] == 3 * (INPUT + RANDOM_STATE + SCALE)
     assert facts["recomputed_blocks"] == 3
 
@@ -172,7 +174,7 @@ def test_blocks_answer_what_models_ask_of_them() -> None:
 
 def kept(variant: str) -> float:
     state = applied(variant, new_state(deep(2))).state
-    return block_facts(state, batches(state, 0)[0], {})["block_saved_tensor_bytes"]
+    return collect_block_facts(state, batches(state, 0)[0], {})["block_saved_tensor_bytes"]
 
 
 def test_what_named_ops_return_is_kept() -> None:

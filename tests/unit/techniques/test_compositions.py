@@ -4,7 +4,7 @@ from unittest.mock import patch
 
 import pytest
 
-from perfkit.measure.gloo import one_gloo_worker
+from perfkit.measure.gloo import limit_gloo_workers
 from perfkit.spec import WorkloadSpec
 from perfkit.techniques.tensor_parallel import measure_split
 from perfkit.workloads.gpt import SIZES, Gpt, GptShape
@@ -77,7 +77,7 @@ def test_shards_of_parts_are_replicated_on_fake_ranks() -> None:
 
 def rank_main(rank: int, folder: str) -> None:
     workload = small_gpt()
-    one_gloo_worker()
+    limit_gloo_workers()
     with rank_of(rank, RANKS, folder) as (world, results):
         results["baseline"] = baseline = trained("baseline", world, None, workload)
         for variant in VARIANTS:

@@ -8,7 +8,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
 from perfkit.errors import UnavailableError
-from perfkit.instruments.saved import saved_tensor_bytes
+from perfkit.instruments.saved_tensors import measure_saved_bytes
 from perfkit.techniques.apply import AppliedTechniques
 from perfkit.techniques.state import TrainState
 from perfkit.techniques.technique import explain_refusal
@@ -79,7 +79,7 @@ def test_dropout_that_drops_nothing_is_not_switched() -> None:
 def held_after_forward(state: TrainState) -> int:
     train(state, steps=1)
     (batch,) = batches(state, 0)
-    held = saved_tensor_bytes(lambda: state.loss(batch), state.device)
+    held = measure_saved_bytes(lambda: state.loss(batch), state.device)
     state.close()
     assert held is not None
     return held

@@ -8,7 +8,7 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset
 
 from perfkit.errors import UnavailableError, UsageError
-from perfkit.measure.loading import LoadedBatches
+from perfkit.measure.loaded_batches import LoadedBatches
 from perfkit.techniques.data import Data
 from perfkit.techniques.state import TrainState
 from perfkit.techniques.technique import explain_inability

@@ -10,8 +10,8 @@ import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
 from perfkit.errors import UnavailableError
-from perfkit.instruments.teacher import teacher_facts
-from perfkit.instruments.tensors import known_blocks
+from perfkit.instruments.teacher_facts import measure_teacher_facts
+from perfkit.instruments.tensors import list_known_blocks
 from perfkit.spec import WorkloadSpec
 from perfkit.techniques import distill
 from perfkit.techniques.distill import Distill, compute_soft_loss
@@ -37,7 +37,7 @@ FORWARD_FLOPS = 2 * BATCH * TIME * WEIGHTS + BLOCKS * 2 * 2 * BATCH * TIME * TIM
 
 
 def facts_of(state: TrainState) -> dict[str, float]:
-    found = teacher_facts(state, batches(state, 0)[0])
+    found = measure_teacher_facts(state, batches(state, 0)[0])
     state.zero_grad()
     return found | state.facts
 
@@ -64,7 +64,7 @@ def test_the_teacher_computes_a_forward_pass_and_holds_the_bytes_of_its_weights(
         "teacher_gradient_bytes": 0.0,
     }
     assert all(holds for holds, _ in check_claims(Distill().claims(state), state, facts, {}))
-    names = {block.name for block in known_blocks(state) if block.category == "parameter"}
+    names = {block.name for block in list_known_blocks(state) if block.category == "parameter"}
     assert {"blocks.0.qkv.weight", "teacher.blocks.0.qkv.weight"} <= names
 
 

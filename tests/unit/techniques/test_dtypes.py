@@ -3,8 +3,8 @@
 import pytest
 
 from perfkit.errors import UnavailableError
-from perfkit.measure.bench import dtype_refusal, ranks_needed
-from perfkit.measure.schedule import bench_schedule
+from perfkit.measure.bench import compute_needed_ranks, find_dtype_refusal
+from perfkit.measure.schedule import build_schedule
 from perfkit.spec import WorkloadSpec, parse_variants
 from perfkit.store.request import BenchRequest
 from perfkit.techniques.apply import apply_all
@@ -37,8 +37,8 @@ FLASH = "flash runs in bf16 or fp16 on a GPU: type --technique amp+flash, or hol
 )
 def test_flash_on_a_gpu(technique, dtype, reason):
     (variant,) = parse_variants(technique)
-    assert dtype_refusal(variant, "cuda", dtype) == reason
-    assert dtype_refusal(variant, "cpu", dtype) == ""
+    assert find_dtype_refusal(variant, "cuda", dtype) == reason
+    assert find_dtype_refusal(variant, "cpu", dtype) == ""
 
 
 def test_the_parent_of_a_bench_skips_it():
@@ -46,7 +46,9 @@ def test_the_parent_of_a_bench_skips_it():
         workload=WorkloadSpec(name="gpt"), variants=tuple(parse_variants("flash,amp+flash")), device="cuda",
         device_count=1, cores=8, rounds=0,
     )  # fmt: skip
-    skipped = {run.spec.variant: run.skip for run in bench_schedule(request, ranks_needed, dtype_refusal).runs}
+    skipped = {
+        run.spec.variant: run.skip for run in build_schedule(request, compute_needed_ranks, find_dtype_refusal).runs
+    }
     assert skipped["flash"].startswith("flash runs in bf16 or fp16 on a GPU")
     assert skipped["amp+flash"] == skipped["baseline"] == ""
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from perfkit.errors import UnavailableError, UsageError
-from perfkit.measure.step import train_step
+from perfkit.measure.train_step import train_step
 from perfkit.record import MARK_PREFIX, PHASES
 from perfkit.techniques.engine import Engine
 from perfkit.techniques.state import TrainState, World

@@ -8,7 +8,7 @@ import torch
 
 from perfkit.cost.live_flops import count_flops
 from perfkit.errors import UnavailableError, UsageError
-from perfkit.instruments.saved import saved_tensor_bytes
+from perfkit.instruments.saved_tensors import measure_saved_bytes
 from perfkit.techniques.technique import explain_inability
 from perfkit.workloads import gpt
 from perfkit.workloads.workload import Workload
@@ -60,7 +60,7 @@ def test_the_weights_gradient_takes_the_place_of_the_logits(workload: Workload) 
     for variant in ("baseline", "fused_ce"):
         state = applied(variant, new_state(workload)).state
         (batch,) = batches(state, 0)
-        saved.append(saved_tensor_bytes(lambda state=state, batch=batch: state.loss(batch), CPU))
+        saved.append(measure_saved_bytes(lambda state=state, batch=batch: state.loss(batch), CPU))
     # Saved by the loss itself, too: the sum of the classes' weights, one number.
     assert saved[0] - saved[1] == 4 * VOCAB * (TOKENS - WIDTH) + 4
 

@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn.utils.parametrizations import spectral_norm
 
 from perfkit.errors import UnavailableError, UsageError
-from perfkit.instruments.zero_weights import zero_weight_share
+from perfkit.instruments.zero_weights import measure_zero_weight_share
 from perfkit.techniques import lottery_ticket
 from perfkit.techniques.state import TrainState
 from perfkit.workloads.resnet import ResNet
@@ -27,10 +27,10 @@ def test_pruned_weights_are_zero_after_training_too(variant: str, share: float) 
     idle = applied("baseline").state
     for trained, acts in ((state, True), (idle, False)):
         train(trained)
-        facts = {"zero_weight_share": zero_weight_share(trained.model) or 0.0}
+        facts = {"zero_weight_share": measure_zero_weight_share(trained.model) or 0.0}
         ((verdict, text),) = check_claims(pruning.claims(trained), trained, facts, {})
         assert verdict == acts, text
-    assert zero_weight_share(state.model) == pytest.approx(share, abs=1e-3)
+    assert measure_zero_weight_share(state.model) == pytest.approx(share, abs=1e-3)
 
 
 def test_the_smallest_weights_of_all_layers_are_pruned_and_nothing_else() -> None:
@@ -74,7 +74,7 @@ def test_the_workload_finds_its_parameters_by_name_for_its_groups() -> None:
     counts = [[len(group["params"]) for group in s.optimizers[""].param_groups] for s in (plain, pruned)]
     assert counts[0] == counts[1] == [1 + 2 * grouped.BLOCKS, counts[0][1]]
     train(pruned, steps=2)
-    assert zero_weight_share(pruned.model) == pytest.approx(0.5, abs=1e-2)
+    assert measure_zero_weight_share(pruned.model) == pytest.approx(0.5, abs=1e-2)
 
 
 def test_computed_weights_are_refused() -> None:
@@ -90,7 +90,7 @@ def test_computed_weights_are_refused() -> None:
 def test_losses_of_fewer_weights_are_not_comparable() -> None:
     (technique,) = composed("prune")
     assert technique.parity().relative is None
-    assert zero_weight_share(nn.Embedding(4, 2)) is None
+    assert measure_zero_weight_share(nn.Embedding(4, 2)) is None
 
 
 def test_only_plain_weights_are_looked_at() -> None:
@@ -100,7 +100,7 @@ def test_only_plain_weights_are_looked_at() -> None:
         model[0].weight.copy_(torch.tensor([[0.0, 1.0], [2.0, 3.0]]))
     model[1].weight = None
     model[2].weight = nn.Parameter(torch.eye(2).to_sparse())
-    assert zero_weight_share(model) == 0.25
+    assert measure_zero_weight_share(model) == 0.25
 
 
 def test_a_ticket_has_the_masks_of_a_short_training_and_the_weights_of_its_beginning() -> None:
@@ -138,7 +138,7 @@ def test_the_search_leaves_buffers_random_numbers_and_optimizers_as_they_were() 
 def test_a_search_that_trains_nothing_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     def check() -> list[bool]:
         state = applied("prune:rewind=3").state
-        facts = state.facts | {"zero_weight_share": zero_weight_share(state.model)}
+        facts = state.facts | {"zero_weight_share": measure_zero_weight_share(state.model)}
         (pruning,) = composed("prune:rewind=3")
         return [holds for holds, _ in check_claims(pruning.claims(state), state, facts, {})]
 
@@ -178,7 +178,7 @@ def test_a_late_ticket_begins_with_the_weights_after_so_many_steps() -> None:
 def test_a_late_ticket_that_begins_as_built_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lottery_ticket, "_copy_parameters", lambda model, into: None)
     state = applied("prune:rewind=3:late=2").state
-    facts = state.facts | {"zero_weight_share": zero_weight_share(state.model)}
+    facts = state.facts | {"zero_weight_share": measure_zero_weight_share(state.model)}
     (pruning,) = composed("prune:rewind=3:late=2")
     assert [holds for holds, _ in check_claims(pruning.claims(state), state, facts, {})] == [True, True, False]
 

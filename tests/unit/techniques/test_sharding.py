@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 
 from perfkit.errors import UnavailableError
-from perfkit.instruments.exchanged import ExchangedBytes
+from perfkit.instruments.exchanged_bytes import ExchangedBytes
 from perfkit.spec import convert_params, parse_technique
 from perfkit.techniques.ddp import Ddp, count_fewest_buckets
 from perfkit.techniques.gradient_hooks import POWERSGD_STARTS, count_low_rank_bytes

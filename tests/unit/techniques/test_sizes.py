@@ -8,9 +8,9 @@ import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
 from perfkit.errors import UnavailableError, UsageError
-from perfkit.measure.data import batch_facts
-from perfkit.measure.schedule import bench_schedule
-from perfkit.measure.step import counted_backward_passes, train_step
+from perfkit.measure.data import collect_batch_facts
+from perfkit.measure.schedule import build_schedule
+from perfkit.measure.train_step import count_backward_passes, train_step
 from perfkit.spec import WorkloadSpec, format_variant_label, parse_technique, parse_variants
 from perfkit.store.request import BenchRequest
 from perfkit.techniques.accum import Accum
@@ -59,11 +59,13 @@ def test_claims_are_of_the_sizes_found_in_the_batches():
     state = new_state()
     (size,) = Batch(size=8).claims(state)
     (length,) = Seq(len=32).claims(state)
-    facts = batch_facts({"ids": torch.zeros(8, 32, dtype=torch.long), "mask": torch.zeros(8, 32, dtype=torch.bool)})
+    facts = collect_batch_facts(
+        {"ids": torch.zeros(8, 32, dtype=torch.long), "mask": torch.zeros(8, 32, dtype=torch.bool)}
+    )
     assert facts == {size.fact: size.value, length.fact: length.value}
-    assert batch_facts({"x": torch.zeros(4, 3, 8, 8), "y": torch.zeros(4)}) == {"batch_size": 4.0}
-    assert batch_facts({"x": torch.zeros(4, 3), "y": torch.zeros(2)}) == {}
-    assert batch_facts({"x": torch.zeros(()), "y": torch.zeros(())}) == {}
+    assert collect_batch_facts({"x": torch.zeros(4, 3, 8, 8), "y": torch.zeros(4)}) == {"batch_size": 4.0}
+    assert collect_batch_facts({"x": torch.zeros(4, 3), "y": torch.zeros(2)}) == {}
+    assert collect_batch_facts({"x": torch.zeros(()), "y": torch.zeros(())}) == {}
 
 
 def test_a_workload_without_the_size_is_skipped_with_the_reason():
@@ -74,7 +76,7 @@ def test_a_workload_without_the_size_is_skipped_with_the_reason():
         device_count=0,
         cores=2,
     )
-    runs = {run.spec.variant: run for run in bench_schedule(request, lambda _: RankRequirement()).runs}
+    runs = {run.spec.variant: run for run in build_schedule(request, lambda _: RankRequirement()).runs}
     assert "seq_len" in runs["seq:len=64"].skip
     assert runs["batch:size=2"].skip == ""
     assert runs["batch:size=2"].spec.workload.params == {"batch_size": 2}
@@ -96,7 +98,7 @@ def test_a_size_that_the_users_code_refuses_is_skipped_with_what_it_said(tmp_pat
         device_count=0,
         cores=2,
     )
-    runs = {run.spec.variant: run.skip for run in bench_schedule(request, lambda _: RankRequirement()).runs}
+    runs = {run.spec.variant: run.skip for run in build_schedule(request, lambda _: RankRequirement()).runs}
     assert runs == {
         "baseline": "",
         "batch:size=4": "",
@@ -134,7 +136,7 @@ def test_backward_passes_are_counted_where_they_are_made():
     found = {}
     for variant in ("baseline", "accum:steps=4"):
         state = applied(variant).state
-        with counted_backward_passes(state) as passes:
+        with count_backward_passes(state) as passes:
             train_step(state, split_batch(batches(state, 0)[0], state.microbatches), 0)
         found[variant] = len(passes)
         train_step(state, batches(state, 1), 1)

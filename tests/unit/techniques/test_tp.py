@@ -10,7 +10,7 @@ from torch import nn
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel
 
 from perfkit.errors import UnavailableError
-from perfkit.measure.gloo import one_gloo_worker
+from perfkit.measure.gloo import limit_gloo_workers
 from perfkit.spec import WorkloadSpec
 from perfkit.techniques.state import World
 from perfkit.techniques.tensor_parallel import find_exchanges as exchanged_by
@@ -138,7 +138,7 @@ def test_a_workload_that_cannot_be_split_is_refused(workload: Workload, reason: 
 
 def rank_main(rank: int, folder: str) -> None:
     workload = Gpt(seq_len=SHORT).build()
-    one_gloo_worker()
+    limit_gloo_workers()
     with rank_of(rank, RANKS, folder) as (world, results):
         results["baseline"] = baseline = trained("baseline", world, None, workload)
         for variant in VARIANTS:

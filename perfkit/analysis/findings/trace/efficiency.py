@@ -11,7 +11,7 @@ from perfkit.analysis.findings.trace.trace_view import BEYOND_ROOF, RuleResult, 
 from perfkit.analysis.model.products import AttentionRow, GemmRow, ProductRow
 from perfkit.analysis.trace.attention_call import EFFICIENT, FLASH_2, TRITON
 from perfkit.analysis.trace.roofline import COMPUTE, MEMORY
-from perfkit.devices.ceiling import Level
+from perfkit.devices.ceiling import CeilingLevel
 from perfkit.units import format_percent
 
 Row = TypeVar("Row", bound=ProductRow)
@@ -195,7 +195,7 @@ def _format_attention(row: AttentionRow) -> str:
 def _suggest_fp8(view: TraceView, rows: Sequence[GemmRow]) -> Iterator[str]:
     """Where most of the time is in 16 bits, and the device has a higher peak in eight."""
     reduced = [row for row in rows if row.dtype in _16_BITS]
-    now = view.get_peak(Level.MATRIX, reduced[0].dtype) if reduced else None
-    fp8 = view.get_peak(Level.MATRIX, "fp8")
+    now = view.get_peak(CeilingLevel.MATRIX, reduced[0].dtype) if reduced else None
+    fp8 = view.get_peak(CeilingLevel.MATRIX, "fp8")
     if now and fp8 and fp8 >= HIGHER_PEAK * now and sum_seconds(reduced) > sum_seconds(rows) / 2:
         yield f"fp8 (torchao.float8) has a peak {fp8 / now:.1f} times as high, where its precision suffices."

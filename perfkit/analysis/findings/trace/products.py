@@ -20,7 +20,7 @@ from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.trace.matmul_operands import list_contiguous_sizes
 from perfkit.analysis.trace.op_class import OpClass, classify_op
 from perfkit.analysis.trace.roofline import LATENCY
-from perfkit.devices.ceiling import Level
+from perfkit.devices.ceiling import CeilingLevel
 from perfkit.units import format_flop_rate, format_percent
 
 _PRODUCTS = (OpClass.MATMUL, OpClass.CONVOLUTION, OpClass.ATTENTION)
@@ -65,10 +65,16 @@ def find_fp32_products(view: TraceView) -> Iterator[RuleResult]:
     if view.get_share(took) < NOTABLE:
         return
     # A CPU multiplies fp32 at its matrix rate, a GPU on its CUDA cores.
-    units = (Level.MATRIX, Level.VECTOR) if view.trace.device == CPU else (Level.VECTOR, Level.MATRIX)
+    units = (
+        (CeilingLevel.MATRIX, CeilingLevel.VECTOR)
+        if view.trace.device == CPU
+        else (CeilingLevel.VECTOR, CeilingLevel.MATRIX)
+    )
     now = next((peak for unit in units if (peak := view.get_peak(unit, "fp32")) is not None), None)
     higher = {
-        dtype: peak for dtype in ("tf32", "bf16", "fp16") if (peak := view.get_peak(Level.MATRIX, dtype)) is not None
+        dtype: peak
+        for dtype in ("tf32", "bf16", "fp16")
+        if (peak := view.get_peak(CeilingLevel.MATRIX, dtype)) is not None
     }
     evidence = f"products of fp32 operands take {view.show_time(took)}: {list_kernels(rows)}"
     if now is None or not higher:

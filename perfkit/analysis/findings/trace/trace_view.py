@@ -16,7 +16,7 @@ from perfkit.analysis.model.products import ProductRow
 from perfkit.analysis.model.step import OUTSIDE, OpRow
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.op_class import OpClass, classify_op
-from perfkit.devices.ceiling import DeviceCeilings, Level
+from perfkit.devices.ceiling import CeilingLevel, DeviceCeilings
 from perfkit.units import format_percent, format_seconds
 
 CPU = "cpu"
@@ -128,7 +128,7 @@ class TraceView:
     def get_share(self, time_s: float) -> float:
         return time_s / self.trace.step_s if self.trace.step_s > 0 else 0.0
 
-    def get_peak(self, level: Level, dtype: str) -> float | None:
+    def get_peak(self, level: CeilingLevel, dtype: str) -> float | None:
         """The peak rate of a unit for a dtype in FLOP/s."""
         ceiling = None if self.ceilings is None else self.ceilings.find(level, dtype)
         return None if ceiling is None else ceiling.value
@@ -141,7 +141,7 @@ class TraceView:
     @property
     def bandwidth(self) -> float | None:
         """Of the device's memory in B/s."""
-        ceiling = None if self.ceilings is None else self.ceilings.find(Level.MEMORY)
+        ceiling = None if self.ceilings is None else self.ceilings.find(CeilingLevel.MEMORY)
         return None if ceiling is None else ceiling.value
 
     def build_gain(

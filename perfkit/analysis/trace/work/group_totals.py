@@ -10,7 +10,7 @@ from perfkit.analysis.trace.roofline import BOUNDS, UNKNOWN
 from perfkit.analysis.trace.work.roofline_rows import RooflineGroups, compute_roof_share, count_parts
 from perfkit.analysis.trace.work.work_item_costs import Precision
 from perfkit.analysis.trace.work.work_items import WorkKind
-from perfkit.devices.ceiling import Level
+from perfkit.devices.ceiling import CeilingLevel
 from perfkit.trace.read import NONE
 
 Floats = NDArray[np.float64]
@@ -144,6 +144,6 @@ def build_roofline_dot(
             cost_source=f"{sums.modelled_s / sums.seconds:.0%} of the time modelled",
             unit=str(unit),
             dtype=dtype,
-            level=Level.MEMORY,
+            level=CeilingLevel.MEMORY,
         )
     ]

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from perfkit.analysis.model.trace import CopyRow
 from perfkit.analysis.trace.roofs import Roofs, describe_ceiling, explain_excess
 from perfkit.analysis.trace.work.grouping import group_rows
-from perfkit.devices.ceiling import Ceiling, Level
+from perfkit.devices.ceiling import Ceiling, CeilingLevel
 from perfkit.trace.event_names import EventNames
 from perfkit.trace.read import Category, Ints, Trace
 
@@ -48,8 +48,8 @@ def find_link_copies(trace: Trace, events: Ints) -> NDArray[np.bool_]:
 def find_link(kind: str, roofs: Roofs) -> Ceiling | None:
     """The link that a kind of copy goes over; None where it or its rate is not known."""
     if kind in (HTOD, DTOH):
-        return roofs.find_bandwidth(Level.HOST_LINK)
-    return roofs.find_bandwidth(Level.INTERCONNECT) if kind == PTOP else None
+        return roofs.find_bandwidth(CeilingLevel.HOST_LINK)
+    return roofs.find_bandwidth(CeilingLevel.INTERCONNECT) if kind == PTOP else None
 
 
 def build_copy_rows(trace: Trace, events: Ints, exposed_ns: Ints, parts: int, roofs: Roofs) -> tuple[CopyRow, ...]:

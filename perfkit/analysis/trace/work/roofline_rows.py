@@ -27,8 +27,8 @@ from perfkit.analysis.trace.work.wall_time import has_overlap, measure_group_wal
 from perfkit.analysis.trace.work.work_item_costs import WorkItemCosts
 from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
 from perfkit.cost.op_call import ComputeUnit
-from perfkit.devices.ceiling import Level
-from perfkit.devices.refuted import faster_than
+from perfkit.devices.ceiling import CeilingLevel
+from perfkit.devices.exceeded_ceilings import explain_exceeded
 from perfkit.record import PHASES
 from perfkit.trace.kernels import is_compiled_kernel
 from perfkit.trace.read import NONE
@@ -266,12 +266,12 @@ def _explain_missing_share(placed: RooflineGroups, index: int, limit: RooflineLi
         return roofs.explain_missing(dtype) if lacking else ""
     if limit.attainable_s <= placed.seconds[index]:
         return ""
-    ceiling = roofs.find_bandwidth(Level(limit.level))
+    ceiling = roofs.find_bandwidth(CeilingLevel(limit.level))
     if kind == WorkKind.COPY:
         ceiling = find_link(parse_copy_kind(placed.pieces.ops.trace.names[int(placed.pieces.name[first])]), roofs)
     elif limit.bound == COMPUTE and unit:
         ceiling = roofs.compute(ComputeUnit(unit), dtype)
-    return "" if ceiling is None else faster_than(ceiling)
+    return "" if ceiling is None else explain_exceeded(ceiling)
 
 
 def _get_upper_bound(most: float, least: float | None) -> float | None:
@@ -300,7 +300,7 @@ def _describe_source(placed: RooflineGroups, index: int, formula: str) -> str:
 
 def _get_level(placed: RooflineGroups, index: int, limit: RooflineLimit) -> str:
     if placed.pieces.kind[placed.first[index]] == WorkKind.COPY:
-        return str(Level.HOST_LINK)
+        return str(CeilingLevel.HOST_LINK)
     return "" if limit.attainable_s is None else str(limit.level)
 
 

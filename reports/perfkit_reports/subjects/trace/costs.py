@@ -9,7 +9,7 @@ from perfkit.analysis.model.step import OUTSIDE, OpRow
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.devices.peak import CPU
-from perfkit.devices.unit_names import unit_name
+from perfkit.devices.unit_names import get_unit_name
 from perfkit_reports.cells import (
     make_calls_cell,
     make_code_cell,
@@ -132,7 +132,7 @@ def _make_bytes_cell(row: OpRow) -> Cell:
 
 def _build_detail_columns(device_name: str) -> tuple[Column[OpRow], ...]:
     def unit(row: OpRow) -> Cell:
-        return make_text_cell(" ".join(filter(None, (row.dtype, unit_name(row.unit, device_name)))))
+        return make_text_cell(" ".join(filter(None, (row.dtype, get_unit_name(row.unit, device_name)))))
 
     return (
         Column(

@@ -9,7 +9,7 @@ from perfkit import units
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.step import OUTSIDE, OpRow
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.devices.ceiling import DeviceCeilings, Level
+from perfkit.devices.ceiling import CeilingLevel, DeviceCeilings
 from perfkit_reports.cells import LONGEST, make_calls_cell, make_integer_cell, make_optional_cell, make_seconds_cell
 from perfkit_reports.demangle import demangle_name
 from perfkit_reports.document.cells import Cell, make_unknown_cell
@@ -148,8 +148,12 @@ def _format_formula(row: OpRow, ceilings: DeviceCeilings | None) -> str:
     """`1.2 GFLOP / 989 TFLOP/s, 30 MB / 3.35 TB/s: the longer`; empty where the two do not give the time at best."""
     if ceilings is None or row.attainable_s is None or row.flops is None or row.bytes is None:
         return ""
-    peak = ceilings.find(Level(row.unit), row.dtype) if row.unit else None
-    memory = ceilings.find(Level(row.level)) if row.level in (Level.MEMORY, Level.L2, Level.L3) else None
+    peak = ceilings.find(CeilingLevel(row.unit), row.dtype) if row.unit else None
+    memory = (
+        ceilings.find(CeilingLevel(row.level))
+        if row.level in (CeilingLevel.MEMORY, CeilingLevel.L2, CeilingLevel.L3)
+        else None
+    )
     parts, longest = [], 0.0
     for amount, ceiling, show, rate in (
         (row.flops, peak, units.format_flops, units.format_flop_rate),

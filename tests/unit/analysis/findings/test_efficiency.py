@@ -8,12 +8,12 @@ import pytest
 from perfkit.analysis.findings.trace_findings import collect_trace_findings
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.devices.ceiling import Level
+from perfkit.devices.ceiling import CeilingLevel
 from tests.fixtures.rank_traces import attention, ceilings, gemm, rank_trace, row
 
 H100 = "NVIDIA H100 80GB HBM3"
 NO_FP8 = ceilings()
-FP8 = ceilings({(Level.MATRIX, "bf16"): 80e12, (Level.MATRIX, "fp8"): 160e12})
+FP8 = ceilings({(CeilingLevel.MATRIX, "bf16"): 80e12, (CeilingLevel.MATRIX, "fp8"): 160e12})
 COMPARE = "torch.nn.attention.sdpa_kernel."
 CAUSES = ("multiprocessors", "whole waves", "whole tiles")
 TRY = 'torch.compile(mode="max-autotune")'

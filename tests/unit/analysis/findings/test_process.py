@@ -3,7 +3,7 @@
 import pytest
 
 from perfkit.analysis.findings.main_thread import find_in_main_thread
-from perfkit.instruments.stacks.collapsed import read_collapsed
+from perfkit.instruments.stacks.collapsed_stacks import read_collapsed
 from perfkit.store.stacks import SampledThread
 from tests.fixtures.spied_process import threads
 

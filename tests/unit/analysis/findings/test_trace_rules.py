@@ -16,7 +16,7 @@ from perfkit.analysis.model.idle import ELSEWHERE, LATE, PEERS, SYNC
 from perfkit.analysis.model.step import AT_LEAST, AT_MOST, LostKernels
 from perfkit.analysis.model.time_split import DATA, PYTHON
 from perfkit.analysis.model.trace import Overlap, RankTrace, Recompute
-from perfkit.devices.ceiling import Ceiling, DeviceCeilings, Kind, Level
+from perfkit.devices.ceiling import Ceiling, CeilingKind, CeilingLevel, DeviceCeilings
 from tests.fixtures.rank_traces import (
     call,
     ceilings,
@@ -87,7 +87,13 @@ def test_products_too_small_for_their_arithmetic_gain_nothing_by_a_higher_peak()
 def test_fp32_products_run_at_the_matrix_rate_of_a_cpu_and_on_the_cuda_cores_of_a_gpu(
     device: str, times: float
 ) -> None:
-    known = ceilings({(Level.VECTOR, "fp32"): 10e12, (Level.MATRIX, "fp32"): 40e12, (Level.MATRIX, "bf16"): 80e12})
+    known = ceilings(
+        {
+            (CeilingLevel.VECTOR, "fp32"): 10e12,
+            (CeilingLevel.MATRIX, "fp32"): 40e12,
+            (CeilingLevel.MATRIX, "bf16"): 80e12,
+        }
+    )
     finding = of(msgspec.structs.replace(ops(mm("fp32")), device=device), "gemm.fp32", known)
     assert finding is not None
     assert finding.figures["bf16_flops_per_s"] / finding.figures["fp32_flops_per_s"] == pytest.approx(times)
@@ -106,7 +112,11 @@ def test_convolutions_have_a_switch_of_their_own_for_tf32() -> None:
 
 @pytest.mark.parametrize("known", [True, False])
 def test_where_other_products_run_in_tf32_it_is_not_advised_to_allow_it(known: bool) -> None:
-    peaks = {(Level.VECTOR, "fp32"): 1e13, (Level.MATRIX, "tf32"): 8e13, (Level.MATRIX, "bf16"): 1.6e14}
+    peaks = {
+        (CeilingLevel.VECTOR, "fp32"): 1e13,
+        (CeilingLevel.MATRIX, "tf32"): 8e13,
+        (CeilingLevel.MATRIX, "bf16"): 1.6e14,
+    }
     roofs = ceilings(peaks) if known else None
     convolution = mm("tf32", name="aten::cudnn_convolution")
     beside, apart = (
@@ -130,13 +140,17 @@ def test_fp32_is_told_without_a_gain_where_the_peaks_are_not_known_and_not_where
     assert finding is not None
     assert finding.gain_s is None
     assert (
-        of(ops(mm("fp32")), "gemm.fp32", ceilings({(Level.VECTOR, "fp32"): 1e13, (Level.MATRIX, "bf16"): 1.2e13}))
+        of(
+            ops(mm("fp32")),
+            "gemm.fp32",
+            ceilings({(CeilingLevel.VECTOR, "fp32"): 1e13, (CeilingLevel.MATRIX, "bf16"): 1.2e13}),
+        )
         is None
     )
 
 
 def test_fp16_needs_a_scaler_where_there_is_no_bf16() -> None:
-    peaks = {(Level.VECTOR, "fp32"): 15e12, (Level.MATRIX, "fp16"): 125e12}
+    peaks = {(CeilingLevel.VECTOR, "fp32"): 15e12, (CeilingLevel.MATRIX, "fp16"): 125e12}
     finding = of(ops(mm("fp32")), "gemm.fp32", ceilings(peaks))
     assert finding is not None
     assert 'torch.autocast("cuda", dtype=torch.float16)' in finding.action
@@ -626,7 +640,7 @@ def test_exposed_copies_of_pinned_memory() -> None:
 
 def test_a_refuted_ceiling_of_this_machine_is_a_warning() -> None:
     low = Ceiling(
-        level=Level.MATRIX, dtype="fp32", value=1e9, unit="FLOP/s", kind=Kind.MEASURED, source="", threads=2,
+        level=CeilingLevel.MATRIX, dtype="fp32", value=1e9, unit="FLOP/s", kind=CeilingKind.MEASURED, source="", threads=2,
         measured_at="2026-01-31T10:00:00", refuted="work ran faster than 1.00 GFLOP/s: measure it again with `this`",
     )  # fmt: skip
     known = DeviceCeilings(device="cpu", device_name="", fingerprint="", ceilings=(low,))

@@ -26,7 +26,7 @@ FUNCTIONS = (
     StackFunction(name="main", file="/me/train.py", owner=PROGRAM),
     StackFunction(name="Set.__getitem__", file="/me/data/set.py", owner=PROGRAM),
     StackFunction(name="linear", file="/v/site-packages/torch/nn/functional.py", owner=LIBRARY),
-    StackFunction(name="told", file="/v/site-packages/perfkit/attach/hooks.py", owner=OURS),
+    StackFunction(name="told", file="/v/site-packages/perfkit/attach/loop_hooks.py", owner=OURS),
     StackFunction(name="Queue.get", file="/usr/lib/python3.11/multiprocessing/queues.py", owner=LIBRARY),
 )
 CALLS = (

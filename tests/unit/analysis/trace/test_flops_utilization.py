@@ -9,8 +9,8 @@ from perfkit.analysis.trace.flops_utilization import (
 )
 from perfkit.analysis.trace.roofs import build_roofs
 from perfkit.cost.op_call import ComputeUnit
-from perfkit.devices.ceiling import Ceiling, Kind, Level
-from perfkit.devices.refuted import marked
+from perfkit.devices.ceiling import Ceiling, CeilingKind, CeilingLevel
+from perfkit.devices.exceeded_ceilings import mark_refuted
 from perfkit.record import Flops, Unknown, get_value
 from tests.fixtures.suites import CEILINGS, ENVIRONMENT, changed, counted
 
@@ -25,7 +25,7 @@ def shares(found: Utilization) -> tuple[float | None, float | None]:
     return get_value(found.mfu), get_value(found.hfu)
 
 
-def gpu_ceilings(*ceilings: tuple[Level, str, float, Kind]):
+def gpu_ceilings(*ceilings: tuple[CeilingLevel, str, float, CeilingKind]):
     found = tuple(
         Ceiling(level=level, dtype=dtype, value=value, unit="FLOP/s", kind=kind, source="test")
         for level, dtype, value, kind in ceilings
@@ -43,7 +43,8 @@ def test_mfu_on_a_cpu_is_over_the_measured_ceiling_of_all_ranks() -> None:
 
 def test_mfu_on_a_gpu_is_over_the_datasheet_even_where_a_measured_peak_is_known() -> None:
     ceilings = gpu_ceilings(
-        (Level.MATRIX, "bf16", 989e12, Kind.DATASHEET), (Level.MATRIX, "bf16", 788e12, Kind.MEASURED)
+        (CeilingLevel.MATRIX, "bf16", 989e12, CeilingKind.DATASHEET),
+        (CeilingLevel.MATRIX, "bf16", 788e12, CeilingKind.MEASURED),
     )
     limit = find_peak(build_roofs(ceilings, GPU), "bf16", 1)
     assert isinstance(limit, PeakRate)
@@ -52,7 +53,8 @@ def test_mfu_on_a_gpu_is_over_the_datasheet_even_where_a_measured_peak_is_known(
 
 def test_fp32_products_run_in_tf32_only_where_the_precision_allows_it() -> None:
     ceilings = gpu_ceilings(
-        (Level.MATRIX, "tf32", 495e12, Kind.DATASHEET), (Level.VECTOR, "fp32", 67e12, Kind.DATASHEET)
+        (CeilingLevel.MATRIX, "tf32", 495e12, CeilingKind.DATASHEET),
+        (CeilingLevel.VECTOR, "fp32", 67e12, CeilingKind.DATASHEET),
     )
     exact = find_peak(build_roofs(ceilings, changed(GPU, matmul_precision="highest")), "fp32", 1)
     fast = find_peak(build_roofs(ceilings, changed(GPU, matmul_precision="high")), "fp32", 1)
@@ -61,7 +63,10 @@ def test_fp32_products_run_in_tf32_only_where_the_precision_allows_it() -> None:
     assert (exact.flops_per_s, fast.flops_per_s) == (67e12, 495e12)
 
 
-A100 = gpu_ceilings((Level.MATRIX, "tf32", 156e12, Kind.DATASHEET), (Level.VECTOR, "fp32", 19.5e12, Kind.DATASHEET))
+A100 = gpu_ceilings(
+    (CeilingLevel.MATRIX, "tf32", 156e12, CeilingKind.DATASHEET),
+    (CeilingLevel.VECTOR, "fp32", 19.5e12, CeilingKind.DATASHEET),
+)
 
 
 def test_a_resnet_in_fp32_is_held_against_the_mix_of_tf32_and_fp32() -> None:
@@ -166,7 +171,7 @@ def test_flops_that_only_a_convention_counts_refute_nothing() -> None:
 def test_a_refuted_ceiling_is_no_peak_for_anyone() -> None:
     limit = find_peak(build_roofs(CEILINGS, ENVIRONMENT), "fp32", 1)
     assert isinstance(limit, PeakRate)
-    again = find_peak(build_roofs(marked(CEILINGS, limit.ceilings), ENVIRONMENT), "fp32", 1)
+    again = find_peak(build_roofs(mark_refuted(CEILINGS, limit.ceilings), ENVIRONMENT), "fp32", 1)
     assert isinstance(again, Unknown)
     assert again.reason.endswith(
         "work ran faster than the measured ceiling of 100 GFLOP/s: measure it again with "

@@ -20,7 +20,7 @@ from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.rank_trace import analyze_ops, analyze_trace
 from perfkit.analysis.trace.roofs import Roofs
 from perfkit.analysis.trace.work.work_analysis import analyze_work
-from perfkit.devices.ceiling import Ceiling, DeviceCeilings, Kind, Level
+from perfkit.devices.ceiling import Ceiling, CeilingKind, CeilingLevel, DeviceCeilings
 from perfkit.record import Measurement, Unknown
 from perfkit.trace.ops import Ops, read_ops
 from perfkit.trace.read import Trace, read_trace
@@ -33,13 +33,13 @@ CEILINGS = DeviceCeilings(
     device_name="Test GPU",
     fingerprint="",
     ceilings=tuple(
-        Ceiling(level=level, dtype=dtype, value=value, unit=unit, kind=Kind.DATASHEET, source="test")
+        Ceiling(level=level, dtype=dtype, value=value, unit=unit, kind=CeilingKind.DATASHEET, source="test")
         for level, dtype, value, unit in (
-            (Level.VECTOR, "fp32", 2e11, "FLOP/s"),
-            (Level.MATRIX, "tf32", 1e12, "FLOP/s"),
-            (Level.MEMORY, None, 1e10, "B/s"),
-            (Level.HOST_LINK, None, 2e9, "B/s"),
-            (Level.INTERCONNECT, None, 1e11, "B/s"),
+            (CeilingLevel.VECTOR, "fp32", 2e11, "FLOP/s"),
+            (CeilingLevel.MATRIX, "tf32", 1e12, "FLOP/s"),
+            (CeilingLevel.MEMORY, None, 1e10, "B/s"),
+            (CeilingLevel.HOST_LINK, None, 2e9, "B/s"),
+            (CeilingLevel.INTERCONNECT, None, 1e11, "B/s"),
         )
     ),
 )
@@ -376,8 +376,17 @@ def test_on_a_cpu_threads_take_the_place_of_streams(tmp_path: Path) -> None:
         device_name="Test CPU",
         fingerprint="",
         ceilings=(
-            Ceiling(level=Level.MATRIX, dtype="fp32", value=1e11, unit="FLOP/s", kind=Kind.MEASURED, source="test"),
-            Ceiling(level=Level.MEMORY, dtype=None, value=1e10, unit="B/s", kind=Kind.MEASURED, source="test"),
+            Ceiling(
+                level=CeilingLevel.MATRIX,
+                dtype="fp32",
+                value=1e11,
+                unit="FLOP/s",
+                kind=CeilingKind.MEASURED,
+                source="test",
+            ),
+            Ceiling(
+                level=CeilingLevel.MEMORY, dtype=None, value=1e10, unit="B/s", kind=CeilingKind.MEASURED, source="test"
+            ),
         ),
     )
     events = [
@@ -406,8 +415,18 @@ def test_on_a_cpu_threads_take_the_place_of_streams(tmp_path: Path) -> None:
 
 
 def test_a_product_that_is_faster_than_the_measured_ceiling_refutes_it(tmp_path: Path) -> None:
-    low = Ceiling(level=Level.MATRIX, dtype="fp32", value=1e9, unit="FLOP/s", kind=Kind.MEASURED, source="", threads=2)
-    memory = Ceiling(level=Level.MEMORY, dtype=None, value=1e10, unit="B/s", kind=Kind.MEASURED, source="", threads=2)
+    low = Ceiling(
+        level=CeilingLevel.MATRIX,
+        dtype="fp32",
+        value=1e9,
+        unit="FLOP/s",
+        kind=CeilingKind.MEASURED,
+        source="",
+        threads=2,
+    )
+    memory = Ceiling(
+        level=CeilingLevel.MEMORY, dtype=None, value=1e10, unit="B/s", kind=CeilingKind.MEASURED, source="", threads=2
+    )
     known = DeviceCeilings(device="cpu", device_name="Test CPU", fingerprint="", ceilings=(low, memory))
     result = analysed(tmp_path, [mark("ProfilerStep#1", 0, 4000), op("aten::mm", 10, 40, [SQUARE, SQUARE])], known)
     assert result.ceilings is not None

@@ -7,7 +7,7 @@ import pytest
 from perfkit.analysis.trace.roofline import RooflineLimit, compute_limits
 from perfkit.analysis.trace.roofs import Roofs, build_roofs
 from perfkit.cost.op_call import ComputeUnit
-from perfkit.devices.ceiling import Cache, Ceiling, DeviceCeilings, Kind, Level
+from perfkit.devices.ceiling import CacheCapacity, Ceiling, CeilingKind, CeilingLevel, DeviceCeilings
 from tests.fixtures.suites import CEILINGS, ENVIRONMENT, changed
 
 ROOFS = build_roofs(CEILINGS, ENVIRONMENT)  # 1e11 FLOP/s in fp32, 1e10 B/s from memory, 5e10 B/s from L3
@@ -49,17 +49,19 @@ def test_faster_than_memory_is_held_against_the_cache_and_faster_than_all_is_an_
 
 def cached(l2: float | None, capacity: float | None) -> Roofs:
     """1e10 B/s from memory, and an L2 of so many B/s and bytes."""
-    bandwidths = {Level.MEMORY: 1e10, **({} if l2 is None else {Level.L2: l2})}
+    bandwidths = {CeilingLevel.MEMORY: 1e10, **({} if l2 is None else {CeilingLevel.L2: l2})}
     return Roofs(
         DeviceCeilings(
             device="cuda",
             device_name="",
             fingerprint="",
             ceilings=tuple(
-                Ceiling(level=level, dtype=None, value=value, unit="B/s", kind=Kind.DATASHEET, source="")
+                Ceiling(level=level, dtype=None, value=value, unit="B/s", kind=CeilingKind.DATASHEET, source="")
                 for level, value in bandwidths.items()
             ),
-            caches=() if capacity is None else (Cache(level=Level.L2, capacity_bytes=capacity, source=""),),
+            caches=()
+            if capacity is None
+            else (CacheCapacity(level=CeilingLevel.L2, capacity_bytes=capacity, source=""),),
         ),
         "cuda",
     )

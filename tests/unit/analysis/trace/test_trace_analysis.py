@@ -9,7 +9,7 @@ import pytest
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.trace import trace_analysis as trace_analysis
 from perfkit.analysis.trace.trace_analysis import TraceProgress, analyze_traces
-from perfkit.devices.ceiling import Level
+from perfkit.devices.ceiling import CeilingLevel
 from perfkit.errors import RunFormatError, UsageError
 from perfkit.trace.reading.text_blocks import ReadLimits
 from tests.fixtures.gpu_traces import N, training_events, training_file
@@ -30,7 +30,7 @@ def test_one_trace(tmp_path: Path) -> None:
     assert found.warnings == ()
     known = found.traces[0].ceilings
     assert known is not None
-    assert known.find(Level.MATRIX, "bf16") is not None
+    assert known.find(CeilingLevel.MATRIX, "bf16") is not None
     assert [(read.number, read.total, read.error) for read in seen] == [(1, 1, "")]
     assert seen[0].json_bytes == found.traces[0].reading.json_bytes > 0
     assert msgspec.json.decode(msgspec.json.encode(found), type=TraceAnalysis) == found

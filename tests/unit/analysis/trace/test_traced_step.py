@@ -7,7 +7,7 @@ import pytest
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.suite.facts import derive_trace_facts
 from perfkit.analysis.trace.rank_trace import analyze_ops
-from perfkit.devices.ceiling import Ceiling, Kind, Level
+from perfkit.devices.ceiling import Ceiling, CeilingKind, CeilingLevel
 from perfkit.trace.ops import Ops, read_ops
 from perfkit.trace.read import read_trace
 from tests.fixtures.suites import CEILINGS, ENVIRONMENT, changed
@@ -130,8 +130,8 @@ GPU_CEILINGS = changed(
     CEILINGS,
     device="cuda",
     ceilings=tuple(
-        Ceiling(level=level, dtype=dtype, value=value, unit="FLOP/s", kind=Kind.DATASHEET, source="test")
-        for level, dtype, value in ((Level.MATRIX, "tf32", 1e12), (Level.VECTOR, "fp32", 1e11))
+        Ceiling(level=level, dtype=dtype, value=value, unit="FLOP/s", kind=CeilingKind.DATASHEET, source="test")
+        for level, dtype, value in ((CeilingLevel.MATRIX, "tf32", 1e12), (CeilingLevel.VECTOR, "fp32", 1e11))
     ),
 )
 

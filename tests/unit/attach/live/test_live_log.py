@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.attach.live import log as log_module
-from perfkit.attach.live.log import LiveLog
+from perfkit.attach.live import live_log as log_module
+from perfkit.attach.live.live_log import LiveLog
 from perfkit.errors import PerfkitError
 from perfkit.store.live import LiveEvent, read_live
 

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional
 
 import perfkit
-from perfkit.attach.phases import followed
+from perfkit.attach.phase_marks import get_followed_marks
 from perfkit.check.pytest.measure import StepMeasurement, find_trained, measure_step
 from perfkit.errors import PerfkitError, UsageError
 
@@ -153,7 +153,7 @@ def test_nothing_stays_hooked() -> None:
     measure_step(step, find_trained(model, optimizer, None), 1)
     assert (model.__dict__, model.first.__dict__) == before[:2]
     assert torch.autograd._engine_run_backward is before[2]  # type: ignore[attr-defined]
-    assert followed() is None
+    assert get_followed_marks() is None
     assert not torch._C._autograd._profiler_enabled()
     assert not torch.utils._python_dispatch._get_current_dispatch_mode_stack()  # type: ignore[attr-defined]
     assert not optimizer._optimizer_step_pre_hooks
@@ -174,7 +174,7 @@ def test_nothing_stays_hooked_where_the_step_fails() -> None:
     with pytest.raises(ValueError, match="the step's own"):
         measure_step(step, find_trained(model, None, None), 1)
     assert model.__dict__ == before
-    assert followed() is None
+    assert get_followed_marks() is None
     assert not torch._C._autograd._profiler_enabled()
     gc.collect()
     assert measured(Two()).memory.peak > 0

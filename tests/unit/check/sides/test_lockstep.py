@@ -17,7 +17,7 @@ def test_every_other_pair_begins_with_the_other_side(monkeypatch, tmp_path, inde
         return tuple(StepSamples(wall_s=(1.0 if team.label == "old" else 2.0,)) for team in teams)
 
     monkeypatch.setattr(lockstep, "step_by_turns", step)
-    monkeypatch.setattr(lockstep, "usable_cpus", lambda: (2, 5))
+    monkeypatch.setattr(lockstep, "list_usable_cpus", lambda: (2, 5))
     old, new = (MeasuredSide(label=label, root=tmp_path, tree=tmp_path) for label in ("old", "new"))
     spec = RunSpec(workload=WorkloadSpec(name="gpt"), launch=LaunchSpec(threads=1))
     pair = lockstep.measure_pair(old, new, spec, tmp_path / "pair", index=index, report=lambda text: None)

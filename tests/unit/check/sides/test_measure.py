@@ -7,7 +7,7 @@ from perfkit.check.sides.measure import PairFinished, PairStarted, measure_pairs
 from perfkit.check.sides.side import MeasuredSide, SideFailedError
 from perfkit.errors import UsageError
 from perfkit.files import read_json
-from perfkit.instruments.load import LoadReading
+from perfkit.instruments.machine_load import LoadReading
 from perfkit.record import RunResult, RunStatus, StepSamples
 from perfkit.spec import RunSpec, WorkloadSpec
 from perfkit.store.pairs import LOCK_STEP, PAIRS_FILE, Pair, Pairs

@@ -11,7 +11,7 @@ from perfkit.check.sides import side as side_module
 from perfkit.check.sides.side import MeasuredSide, make_failure, place_sides
 from perfkit.errors import PerfkitError, UsageError
 from perfkit.files import write_json
-from perfkit.measure.imported import OTHER_TREE, OWN_TREE
+from perfkit.measure.foreign_imports import OTHER_TREE, OWN_TREE
 from perfkit.record import RankRecord, RunResult, RunStatus
 
 

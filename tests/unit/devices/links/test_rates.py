@@ -6,8 +6,8 @@ from msgspec.structs import replace
 from perfkit.cost.collective import CollectiveType, make_message_of_size
 from perfkit.cost.link_ceiling import compute_bus_bandwidth, find_link_ceiling
 from perfkit.devices.ceiling import Confidence, LinkRate
-from perfkit.devices.links.exchange import COLLECTIVES
-from perfkit.devices.links.rates import at_size, merged, over_link
+from perfkit.devices.links.rates import interpolate_rate, merge_rates, select_link_rates
+from perfkit.devices.links.time_collectives import COLLECTIVES
 
 RATE = LinkRate(
     collective="all-reduce", ranks=4, bytes=1 << 20, seconds=1e-3, backend="gloo", confidence=Confidence.HIGH
@@ -17,12 +17,12 @@ LARGER = replace(RATE, bytes=4 << 20, seconds=3e-3)
 
 def test_the_fastest_of_all_days_holds() -> None:
     slower = replace(RATE, seconds=2e-3, measured_at="later")
-    assert merged([slower, LARGER, RATE]) == (RATE, LARGER)
+    assert merge_rates([slower, LARGER, RATE]) == (RATE, LARGER)
 
 
 @pytest.mark.parametrize(("seconds", "disturbed"), [(1.04e-3, ""), (1.2e-3, "busy")])
 def test_what_was_disturbed_stays_so_unless_a_good_one_comes_close(seconds: float, disturbed: str) -> None:
-    (kept,) = merged([replace(RATE, disturbed="busy"), replace(RATE, seconds=seconds)])
+    (kept,) = merge_rates([replace(RATE, disturbed="busy"), replace(RATE, seconds=seconds)])
     assert (kept.seconds, kept.disturbed) == (1e-3, disturbed)
 
 
@@ -36,20 +36,20 @@ def test_what_was_disturbed_stays_so_unless_a_good_one_comes_close(seconds: floa
     ],
 )
 def test_the_time_of_other_sizes(nbytes: int, seconds: float) -> None:
-    found = at_size([LARGER, RATE], "all-reduce", 4, nbytes)
+    found = interpolate_rate([LARGER, RATE], "all-reduce", 4, nbytes)
     assert found is not None
     assert found.seconds == pytest.approx(seconds)
     assert found.bytes == nbytes
 
 
 def test_what_was_not_measured_is_not_known() -> None:
-    assert at_size([RATE], "all-reduce", 2, 1 << 20) is None
-    assert at_size([RATE], "all-gather", 4, 1 << 20) is None
+    assert interpolate_rate([RATE], "all-reduce", 2, 1 << 20) is None
+    assert interpolate_rate([RATE], "all-gather", 4, 1 << 20) is None
 
 
 def test_doubt_of_either_end_is_doubt_in_between() -> None:
     doubtful = replace(LARGER, confidence=Confidence.LOW)
-    found = at_size([RATE, doubtful], "all-reduce", 4, (1 << 20) + 1)
+    found = interpolate_rate([RATE, doubtful], "all-reduce", 4, (1 << 20) + 1)
     assert found is not None
     assert found.confidence == Confidence.LOW
 
@@ -75,11 +75,11 @@ def test_collectives_bear_the_names_of_their_kinds() -> None:
 
 def test_a_rate_holds_for_messages_over_its_own_kind_of_link() -> None:
     bridge, far = replace(RATE, gpus=(0, 1, 2, 3), link="NV2"), replace(RATE, link="SYS", gpus=(0, 1, 2, 4))
-    assert merged([replace(bridge, seconds=2e-3), bridge, far]) == (bridge, far)
-    assert at_size([bridge, far], "all-reduce", 4, 1 << 20) is None
-    held = over_link([bridge, far], 4, "NV2")
-    assert at_size(held, "all-reduce", 4, 1 << 20) == bridge
+    assert merge_rates([replace(bridge, seconds=2e-3), bridge, far]) == (bridge, far)
+    assert interpolate_rate([bridge, far], "all-reduce", 4, 1 << 20) is None
+    held = select_link_rates([bridge, far], 4, "NV2")
+    assert interpolate_rate(held, "all-reduce", 4, 1 << 20) == bridge
     ceiling = find_link_ceiling(held, make_message_of_size(CollectiveType.ALL_REDUCE, 1 << 20, 4), 4)
     assert ceiling is not None
     assert ceiling.source.endswith("on GPUs 0, 1, 2, 3 (NV2)")
-    assert over_link([bridge, far], 2, "NV2") == (bridge, far)
+    assert select_link_rates([bridge, far], 2, "NV2") == (bridge, far)

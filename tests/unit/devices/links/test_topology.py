@@ -3,7 +3,7 @@
 import pynvml
 import pytest
 
-from perfkit.devices.links.topology import Group, groups_to_measure, read_kinds, slowest_link
+from perfkit.devices.links.topology import GpuGroup, choose_groups, find_slowest_link, read_kinds
 from tests.fixtures.fake_nvml import FakeGpu, FakeNvml
 
 PAIRS = {(0, 1): "NV2", (0, 2): "SYS", (0, 3): "SYS", (1, 2): "SYS", (1, 3): "PXB", (2, 3): "NV2"}
@@ -27,7 +27,7 @@ def test_at_switches_every_link_leads_to_every_gpu(monkeypatch: pytest.MonkeyPat
     FakeNvml([FakeGpu(f"GPU-{index}", nvlinks=("switch",) * 18) for index in range(8)]).install(monkeypatch)
     kinds = read_kinds(range(8))
     assert set(kinds.values()) == {"NV18"}
-    assert groups_to_measure(range(8), 2, kinds) == (Group((0, 1), "NV18"),)
+    assert choose_groups(range(8), 2, kinds) == (GpuGroup((0, 1), "NV18"),)
 
 
 def test_without_a_driver_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,11 +40,11 @@ def test_without_a_driver_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> N
     ("gpus", "link"), [((0, 1), "NV2"), ((3, 1), "PXB"), ((0, 1, 2), "SYS"), ((0,), ""), ((0, 7), "")]
 )
 def test_the_slowest_link_bounds_a_group(gpus: tuple[int, ...], link: str) -> None:
-    assert slowest_link(gpus, PAIRS) == link
+    assert find_slowest_link(gpus, PAIRS) == link
 
 
 def test_fewer_nvlinks_are_slower() -> None:
-    assert slowest_link((0, 1, 2), {(0, 1): "NV12", (0, 2): "NV4", (1, 2): "NV12"}) == "NV4"
+    assert find_slowest_link((0, 1, 2), {(0, 1): "NV12", (0, 2): "NV4", (1, 2): "NV12"}) == "NV4"
 
 
 @pytest.mark.parametrize(
@@ -58,4 +58,4 @@ def test_fewer_nvlinks_are_slower() -> None:
 def test_a_group_for_each_kind_the_runs_own_first(
     order: tuple[int, ...], ranks: int, groups: list[tuple[tuple[int, ...], str]]
 ) -> None:
-    assert [tuple(group) for group in groups_to_measure(order, ranks, PAIRS)] == groups
+    assert [tuple(group) for group in choose_groups(order, ranks, PAIRS)] == groups

@@ -6,11 +6,11 @@ from torch.optim.swa_utils import AveragedModel
 from torch.utils.data import ConcatDataset, DataLoader, Subset, TensorDataset
 
 from perfkit.allocations import BUFFER, INPUT, OPTIMIZER_STATE, PARAMETER
-from perfkit.instruments.memory.holders import held_tensors
+from perfkit.instruments.memory.holders import find_held_tensors
 
 
 def told(tensor: torch.Tensor) -> list[tuple[str, str]]:
-    return [(category, name) for category, name, each in held_tensors() if each is tensor]
+    return [(category, name) for category, name, each in find_held_tensors() if each is tensor]
 
 
 def test_modules_that_nobody_trains() -> None:
@@ -26,7 +26,7 @@ def test_a_module_whose_constructor_failed() -> None:
             self.__dict__["parent"] = None
 
     module = Unfinished()
-    assert list(held_tensors()) is not None
+    assert list(find_held_tensors()) is not None
     assert module.parent is None
 
 

@@ -15,11 +15,11 @@ from torch.optim.optimizer import (
 
 from perfkit.allocations import GRADIENT, NONE, OPTIMIZER_STATE, PARAMETER, UNKNOWN, Allocations
 from perfkit.analysis.memory.account import build_memory_account
-from perfkit.instruments.marks import phase, step_mark
-from perfkit.instruments.memory.record import recorded
-from perfkit.instruments.recording import Recording, drive
-from perfkit.instruments.tensors import trained_blocks
-from perfkit.instruments.trained import Trained
+from perfkit.instruments.memory.memory_recording import record_memory
+from perfkit.instruments.range_marks import mark_phase, mark_step
+from perfkit.instruments.recording import Recording, drive_recording
+from perfkit.instruments.tensors import list_trained_blocks
+from perfkit.instruments.trained_models import TrainedModels
 
 CPU = torch.device("cpu")
 BATCH, NOISE, INNER, WIDE = 7, 19, 17, 33
@@ -46,7 +46,7 @@ class Boundary:
                 next(self.recording)
             except StopIteration as ended:
                 self.found = ended.value
-        self._mark = step_mark(self.number)
+        self._mark = mark_step(self.number)
         self._mark.__enter__()
         self.number += 1
         return self.found is None
@@ -71,21 +71,21 @@ class Adversaries:
         self.makers = torch.optim.Adam(self.maker.parameters(), lr=1e-3)
         self.critics = torch.optim.AdamW(self.critic.parameters(), lr=1e-3)
         self.real = torch.randn(BATCH, INNER)
-        self.trained = Trained(CPU, {"maker": self.maker, "critic": self.critic}, (self.makers, self.critics))
+        self.trained = TrainedModels(CPU, {"maker": self.maker, "critic": self.critic}, (self.makers, self.critics))
 
     def step(self) -> None:
         self.critics.zero_grad()
         made = self.maker(torch.randn(BATCH, NOISE))
-        with phase("backward"):
+        with mark_phase("backward"):
             (self.critic(made.detach()).mean() - self.critic(self.real).mean()).backward()
-        with phase("optimizer"):
+        with mark_phase("optimizer"):
             self.critics.step()
             self.critics.zero_grad()
         self.makers.zero_grad()
         loss = -self.critic(made).mean()
-        with phase("backward"):
+        with mark_phase("backward"):
             loss.backward()
-        with phase("optimizer"):
+        with mark_phase("optimizer"):
             self.makers.step()
 
 
@@ -95,13 +95,13 @@ class InClosure:
     def __init__(self) -> None:
         self.model = nn.Sequential(nn.Linear(INNER, WIDE), nn.ReLU(), nn.Linear(WIDE, 1))
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-3)
-        self.trained = Trained(CPU, {"": self.model}, (self.optimizer,))
+        self.trained = TrainedModels(CPU, {"": self.model}, (self.optimizer,))
 
     def closure(self) -> torch.Tensor:
         self.optimizer.zero_grad()
-        with phase("forward"):
+        with mark_phase("forward"):
             loss = self.model(torch.randn(BATCH, INNER)).square().mean()
-        with phase("backward"):
+        with mark_phase("backward"):
             loss.backward()
         return loss
 
@@ -109,8 +109,8 @@ class InClosure:
         self.optimizer.step(self.closure)
 
 
-def recording_of(trained: Trained, count: int = 2) -> Recording[Allocations]:
-    return recorded(count, trained, blocks=lambda: trained_blocks(trained))
+def recording_of(trained: TrainedModels, count: int = 2) -> Recording[Allocations]:
+    return record_memory(count, trained, blocks=lambda: list_trained_blocks(trained))
 
 
 def by_hand(loop: Adversaries | InClosure, first: int = 1) -> Allocations:
@@ -150,7 +150,7 @@ def of_category(found: Allocations, category: str, step: int) -> list[tuple[str,
     )
 
 
-def hooks(trained: Trained) -> int:
+def hooks(trained: TrainedModels) -> int:
     """How many hooks there are that the recorder sets."""
     tables: list[object] = [_global_optimizer_pre_hooks, _global_optimizer_post_hooks]
     for each in trained.optimizers:
@@ -161,7 +161,7 @@ def hooks(trained: Trained) -> int:
     return sum(len(table) for table in tables)
 
 
-def undone(trained: Trained) -> bool:
+def undone(trained: TrainedModels) -> bool:
     return not torch._C._autograd._profiler_enabled() and hooks(trained) == 0
 
 
@@ -179,10 +179,10 @@ def test_a_loop_by_hand_is_recorded_as_one_that_is_driven(kind: Callable[[], Adv
     assert undone(loop.trained)
 
     def step(index: int) -> None:
-        with step_mark(index):
+        with mark_step(index):
             loop.step()
 
-    driven = drive(recording_of(loop.trained), step, 1)
+    driven = drive_recording(recording_of(loop.trained), step, 1)
     assert sorted(set(driven.step.tolist()) - {NONE}) == [2, 3]
     assert rows(boundary.found) == rows(driven)
     assert state(boundary.found) == state(driven)
@@ -301,11 +301,11 @@ def test_the_history_is_kept_on_around_the_steps_that_count_and_no_others() -> N
             on.append("off")
 
     loop = InClosure()
-    recording = recorded(2, loop.trained, blocks=lambda: trained_blocks(loop.trained), history=History())
-    drive(recording, lambda index: on.append(str(index)), 0)
+    recording = record_memory(2, loop.trained, blocks=lambda: list_trained_blocks(loop.trained), history=History())
+    drive_recording(recording, lambda index: on.append(str(index)), 0)
     assert on == ["0", "on", "1", "2", "off", "3", "4"]
     on.clear()
-    recording = recorded(2, loop.trained, blocks=lambda: trained_blocks(loop.trained), history=History())
+    recording = record_memory(2, loop.trained, blocks=lambda: list_trained_blocks(loop.trained), history=History())
     next(recording)
     next(recording)
     recording.close()
@@ -314,5 +314,5 @@ def test_the_history_is_kept_on_around_the_steps_that_count_and_no_others() -> N
 
 def test_steps_that_nobody_marked_are_not_told_from_what_was_before() -> None:
     loop = InClosure()
-    found = drive(recording_of(loop.trained), lambda _: loop.step(), 0)
+    found = drive_recording(recording_of(loop.trained), lambda _: loop.step(), 0)
     assert set(found.step.tolist()) <= {NONE}

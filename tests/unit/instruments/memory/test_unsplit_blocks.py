@@ -6,11 +6,11 @@ import torch
 from perfkit.allocations import PARAMETER, UNKNOWN, Allocations
 from perfkit.analysis.memory.account import build_memory_account
 from perfkit.analysis.memory.history_join import join_history
-from perfkit.instruments.memory.carried import carried
-from perfkit.instruments.memory.columns import columns
-from perfkit.instruments.memory.labels import Owner, labels
-from perfkit.instruments.memory.places import Places
-from perfkit.instruments.memory.profiled import Allocation, Use
+from perfkit.instruments.memory.allocation_places import PlaceIndex
+from perfkit.instruments.memory.block_labels import TensorOwner, label_blocks
+from perfkit.instruments.memory.columns import build_columns
+from perfkit.instruments.memory.profiler_events import ProfiledAllocation, TensorUse
+from perfkit.instruments.memory.propagate_labels import propagate_labels
 from perfkit.record import InitialBlock
 from perfkit.trace.memory.snapshot import parse_snapshot
 from tests.fixtures.caching_allocator import CachingAllocator
@@ -40,7 +40,7 @@ class Played:
         assert self.allocator.malloc(2 * MIB) == hole
         self.detailed, self.uses = self._step()
 
-    def _step(self) -> tuple[list[Allocation], list[Use]]:
+    def _step(self) -> tuple[list[ProfiledAllocation], list[TensorUse]]:
         begin = len(self.allocator.reported)
         blocks = [self.allocator.malloc(4 * shape[0] * shape[1]) for shape in SHAPES.values()]
         for block in blocks:
@@ -50,16 +50,16 @@ class Played:
             for number, (address, size, allocated) in enumerate(self.allocator.reported[begin:])
         ]
         shapes = enumerate(zip(blocks, SHAPES.values(), strict=True))
-        return events, [Use(15, block, number, shape, torch.float32) for number, (block, shape) in shapes]
+        return events, [TensorUse(15, block, number, shape, torch.float32) for number, (block, shape) in shapes]
 
     def recording(self) -> Allocations:
         places = [PLACE._replace(step=2)] * len(self.detailed)
-        owner = {0: Owner(PARAMETER, "fc.hidden")}
-        told = labels(recorded(self.detailed, self.uses), places, {}, owner, {})
+        owner = {0: TensorOwner(PARAMETER, "fc.hidden")}
+        told = label_blocks(recorded(self.detailed, self.uses), places, {}, owner, {})
         there = [PLACE._replace(step=1)] * len(self.light)
-        found = carried(self.light, there, self.detailed, places, told)
+        found = propagate_labels(self.light, there, self.detailed, places, told)
         known = [InitialBlock(address=self.weight, size_bytes=WEIGHT.size_bytes, category=PARAMETER, name=WEIGHT.name)]
-        return columns(CUDA, list(zip(self.light, there, found, strict=True)), known, Places([]), "played")
+        return build_columns(CUDA, list(zip(self.light, there, found, strict=True)), known, PlaceIndex([]), "played")
 
 
 def test_sizes_differ_between_the_steps() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.instruments.stacks.permission import seen_by_children
+from perfkit.instruments.stacks.permission import enable_child_tracing
 
 
 class FakeLibc:
@@ -22,7 +22,7 @@ class FakeLibc:
 def test_its_descendants_are_named_for_as_long_as_they_look(tmp_path: Path) -> None:
     scope, libc = tmp_path / "ptrace_scope", FakeLibc()
     scope.write_text("1\n")
-    with seen_by_children(scope, libc):
+    with enable_child_tracing(scope, libc):
         assert libc.named == [os.getpid()]
     assert libc.named == [os.getpid(), 0]
 
@@ -32,6 +32,6 @@ def test_where_it_is_allowed_or_cannot_be_nothing_is_done(scope: str | None, tmp
     file, libc = tmp_path / "ptrace_scope", FakeLibc()
     if scope is not None:
         file.write_text(scope)
-    with seen_by_children(file, libc):
+    with enable_child_tracing(file, libc):
         pass
     assert libc.named == []

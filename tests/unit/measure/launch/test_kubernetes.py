@@ -8,7 +8,7 @@ import yaml
 from kubernetes_validate import ValidationError, latest_version, validate
 
 from perfkit.errors import UnavailableError
-from perfkit.measure.launch.kubernetes import Pods, Volume, endpoint, manifest
+from perfkit.measure.launch.kubernetes import Pods, VolumeClaim, build_manifest, format_endpoint
 
 VERSIONS = ("1.25", latest_version())
 TWO = Pods(
@@ -17,14 +17,14 @@ TWO = Pods(
     count=2,
     gpus=8,
     cpus=16,
-    volume=Volume(claim="results", path="/runs"),
+    volume=VolumeClaim(claim="results", path="/runs"),
     command=("/bin/sh", "-c", "if true; then\n  exec perfkit bench\nfi\n"),
 )
 ONE = replace(TWO, count=1, gpus=0, cpus=None)
 
 
 def parts(pods: Pods) -> list[dict]:
-    return list(yaml.safe_load_all(manifest(pods, "perfkit bench\nwhere")))
+    return list(yaml.safe_load_all(build_manifest(pods, "perfkit bench\nwhere")))
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -45,7 +45,7 @@ def test_each_pod_is_a_machine_that_the_others_find() -> None:
     spec, pod = job["spec"], job["spec"]["template"]["spec"]
     assert (spec["completions"], spec["parallelism"], spec["backoffLimit"]) == (2, 2, 0)
     # Kubernetes calls the first pod JOB-0, and the Service that is its subdomain gives it an address.
-    assert endpoint(TWO.name) == f"{job['metadata']['name']}-0.{pod['subdomain']}:29500"
+    assert format_endpoint(TWO.name) == f"{job['metadata']['name']}-0.{pod['subdomain']}:29500"
     assert service["metadata"]["name"] == pod["subdomain"]
     assert service["spec"]["selector"] == {"job-name": job["metadata"]["name"]}
     [apart] = pod["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
@@ -72,7 +72,7 @@ def test_one_pod_needs_no_others() -> None:
 
 
 def test_it_can_be_read() -> None:
-    text = manifest(TWO, "perfkit bench\nwhere")
+    text = build_manifest(TWO, "perfkit bench\nwhere")
     assert text.startswith("# perfkit bench\n# where\napiVersion: v1\nkind: Service\n")
     assert "        - |\n          if true; then\n            exec perfkit bench\n          fi\n" in text
 
@@ -80,4 +80,4 @@ def test_it_can_be_read() -> None:
 def test_without_yaml_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "yaml", None)
     with pytest.raises(UnavailableError, match=r"pip install 'perfkit\[kubernetes\]'"):
-        manifest(TWO, "")
+        build_manifest(TWO, "")

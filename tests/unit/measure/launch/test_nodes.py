@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from perfkit.errors import PerfkitError, UsageError
-from perfkit.measure.launch.nodes import Orders, await_first, parse_endpoint
+from perfkit.measure.launch.nodes import NodeCoordinator, parse_endpoint, wait_for_first_node
 from tests.fixtures.endpoints import free_endpoint
 
 
@@ -21,10 +21,10 @@ def test_an_endpoint_is_a_host_and_a_port_with_one_after_it(endpoint: str) -> No
 def test_the_others_hear_of_each_run_and_of_its_end() -> None:
     endpoint = free_endpoint()
     with pytest.raises(PerfkitError, match=r"the first machine cannot be reached there \(Connection refused\)"):
-        await_first(endpoint, within_s=0.0)
-    first = Orders(endpoint, first=True)
-    await_first(endpoint, within_s=0.0)
-    other = Orders(endpoint, first=False)
+        wait_for_first_node(endpoint, within_s=0.0)
+    first = NodeCoordinator(endpoint, first=True)
+    wait_for_first_node(endpoint, within_s=0.0)
+    other = NodeCoordinator(endpoint, first=False)
     told: list[str] = []
     with pytest.raises(PerfkitError, match="machine 1, 2 of 3 has not joined: run `perfkit join 127"):
         first.wait_for_others(3, told.append, within_s=0.0)
@@ -47,13 +47,13 @@ def test_the_others_hear_of_each_run_and_of_its_end() -> None:
 
 def test_whom_the_first_waits_for_is_said_and_who_has_left_ends_the_bench() -> None:
     endpoint = free_endpoint()
-    first = Orders(endpoint, first=True)
+    first = NodeCoordinator(endpoint, first=True)
     told: list[str] = []
     with ThreadPoolExecutor() as threads:
         waiting = threads.submit(first.wait_for_others, 2, told.append, within_s=10.0)
         while not told and not waiting.done():
             time.sleep(0.01)
-        other = Orders(endpoint, first=False)
+        other = NodeCoordinator(endpoint, first=False)
         other.join(1)
         waiting.result()
     assert told == [f"waiting for machine 1: perfkit join {endpoint} --node-rank 1"]
@@ -64,8 +64,8 @@ def test_whom_the_first_waits_for_is_said_and_who_has_left_ends_the_bench() -> N
 
 def test_the_others_go_when_the_first_has_ended_without_a_word() -> None:
     endpoint = free_endpoint()
-    first = Orders(endpoint, first=True)
-    other = Orders(endpoint, first=False)
+    first = NodeCoordinator(endpoint, first=True)
+    other = NodeCoordinator(endpoint, first=False)
     del first
     assert other.wait_for_run() is None
     assert other.is_run_over()

@@ -10,8 +10,8 @@ import pytest
 
 from perfkit.errors import UsageError
 from perfkit.measure.launch import slurm_job
-from perfkit.measure.launch.slurm_job import Ended, SlurmJob
-from perfkit.measure.launch.slurm_queue import Queued
+from perfkit.measure.launch.slurm_job import JobEnd, SlurmJob
+from perfkit.measure.launch.slurm_queue import QueuedJob
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def submit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     return start
 
 
-def follow(job: SlurmJob, heard) -> tuple[Ended, bytes, bytes]:
+def follow(job: SlurmJob, heard) -> tuple[JobEnd, bytes, bytes]:
     out, err = io.BytesIO(), io.BytesIO()
     ended = job.follow(out, err, heard)
     return ended, out.getvalue(), err.getvalue()
@@ -58,9 +58,9 @@ def test_what_is_asked_of_slurm(tmp_path: Path, submit) -> None:
 
 def test_it_prints_what_the_job_prints_and_has_its_exit_code(tmp_path: Path, submit) -> None:
     job = submit()
-    places: list[Queued] = []
+    places: list[QueuedJob] = []
 
-    def heard(place: Queued) -> None:
+    def heard(place: QueuedJob) -> None:
         places.append(place)
         if place.state == "PENDING":
             (tmp_path / "queue").write_text("RUNNING|None|gpu|n[1-2]\n")
@@ -80,13 +80,13 @@ def test_it_prints_what_the_job_prints_and_has_its_exit_code(tmp_path: Path, sub
 def test_a_job_that_is_ended_from_outside_has_no_code_and_slurm_says_why(tmp_path: Path, submit) -> None:
     job = submit()
     ended, _, _ = follow(job, lambda _: (tmp_path / "queue").write_text(""))
-    assert ended == Ended(None, "CANCELLED")
+    assert ended == JobEnd(None, "CANCELLED")
 
 
 def test_one_that_is_interrupted_is_cancelled(tmp_path: Path, submit) -> None:
     job = submit()
 
-    def interrupt(_place: Queued) -> None:
+    def interrupt(_place: QueuedJob) -> None:
         os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):

@@ -65,7 +65,7 @@ def test_a_run_that_names_no_workload_has_no_plan(tmp_path: Path, monkeypatch: p
 def test_times_that_are_planned_for_another_cpu_than_it_ran_on_are_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(subject, "cpu_model", lambda: "this CPU")
+    monkeypatch.setattr(subject, "read_cpu_model", lambda: "this CPU")
     found = make_run_subject(suite(tmp_path / "there", "cpu", "that CPU", memory_total_bytes=512 * GIB), "0.5")
     assert found.notes[1:] == ("times are planned for the CPU of this machine, this CPU",)
     assert found.target is not None

@@ -2,7 +2,7 @@ import msgspec
 import pytest
 
 from perfkit.analysis.model.suite import Analysis
-from perfkit.devices.ceiling import Kind, Level
+from perfkit.devices.ceiling import CeilingKind, CeilingLevel
 from perfkit_reports.charts.roofs import build_roofs, compute_limits, is_placeable
 from perfkit_reports.subjects.suite.chart_styles import build_plane
 
@@ -27,7 +27,7 @@ def test_datasheet_roofs_meet_datasheet_roofs(realistic: Analysis) -> None:
     memory = next(
         roof
         for roof in build_roofs(build_plane(realistic))
-        if roof.ceiling.kind == Kind.DATASHEET and roof.name == "memory"
+        if roof.ceiling.kind == CeilingKind.DATASHEET and roof.name == "memory"
     )
     assert memory.x1 == pytest.approx(473e9 / 57e9)
 
@@ -44,7 +44,7 @@ def test_a_disturbed_ceiling_says_so_and_a_refuted_one_is_not_drawn(realistic: A
     def drawn(**fields: str) -> list[str]:
         ceilings = tuple(
             msgspec.structs.replace(each, **fields)
-            if (each.level, each.kind) == (Level.MEMORY, Kind.MEASURED)
+            if (each.level, each.kind) == (CeilingLevel.MEMORY, CeilingKind.MEASURED)
             else each
             for each in known.ceilings
         )
@@ -87,7 +87,7 @@ def test_nothing_is_drawn_of_nothing(nothing_measured: Analysis) -> None:
 def test_equal_peaks_are_one_line_with_both_names(realistic: Analysis) -> None:
     assert realistic.ceilings is not None
     bf16 = next(each for each in realistic.ceilings.ceilings if each.dtype == "bf16" and each.value == 402e9)
-    vector = msgspec.structs.replace(bf16, level=Level.VECTOR)
+    vector = msgspec.structs.replace(bf16, level=CeilingLevel.VECTOR)
     doubled = msgspec.structs.replace(realistic.ceilings, ceilings=(*realistic.ceilings.ceilings, vector))
     drawn = build_roofs(build_plane(msgspec.structs.replace(realistic, ceilings=doubled)))
     assert [roof.name for roof in drawn if roof.flat and roof.y0 == 402e9] == ["bf16 matrix and vector"]

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from perfkit.analysis.model.plan import Plan
 from perfkit.analysis.suite.plan import read_plan
-from perfkit.devices.ceiling import Ceiling, DeviceCeilings, Kind, Level
+from perfkit.devices.ceiling import Ceiling, CeilingKind, CeilingLevel, DeviceCeilings
 from perfkit.errors import RunFormatError
 from perfkit.plan.verdict import format_verdict
 from perfkit.store.listing import list_runs
@@ -174,9 +174,9 @@ def test_ranks_with_other_threads_lie_under_ceilings_of_their_own() -> None:
     baseline, amp, *_ = plan.variants
     assert baseline.step_s is not None
     assert amp.step_s is not None
-    levels = ((Level.MEMORY, None, 2e10), (Level.MATRIX, "fp32", 1e11))
+    levels = ((CeilingLevel.MEMORY, None, 2e10), (CeilingLevel.MATRIX, "fp32", 1e11))
     ceilings = tuple(
-        Ceiling(level=level, dtype=dtype, value=value * n, unit="", kind=Kind.MEASURED, source="", threads=n)
+        Ceiling(level=level, dtype=dtype, value=value * n, unit="", kind=CeilingKind.MEASURED, source="", threads=n)
         for level, dtype, value in levels
         for n in (1, 2)
     )

@@ -28,7 +28,7 @@ CASES: dict[str, tuple[tuple[tuple[str, str], ...], tuple[str, str, str, str]]] 
         ("gelu", "net/mlp.py:5 forward", "forward", ""),
     ),
     "a hook of perfkit around what the program calls": (
-        (("/x/site-packages/perfkit/attach/hooks.py", "followed"), ("/work/train.py", "main")),
+        (("/x/site-packages/perfkit/attach/loop_hooks.py", "followed"), ("/work/train.py", "main")),
         ("", "work/train.py:5 main", "", ""),
     ),
     "a module of an installed package": (

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.rank_trace import analyze_trace
-from perfkit.devices.ceiling import Ceiling, DeviceCeilings, Kind, Level
+from perfkit.devices.ceiling import Ceiling, CeilingKind, CeilingLevel, DeviceCeilings
 from perfkit.record import Measurement, Unknown
 from perfkit.trace.read import read_trace
 from tests.fixtures.traces import Event, call, kernel, launch, mark, op, write_trace
@@ -20,11 +20,11 @@ CEILINGS = DeviceCeilings(
     device_name="Test GPU",
     fingerprint="",
     ceilings=tuple(
-        Ceiling(level=level, dtype=dtype, value=value, unit=unit, kind=Kind.DATASHEET, source="test")
+        Ceiling(level=level, dtype=dtype, value=value, unit=unit, kind=CeilingKind.DATASHEET, source="test")
         for level, dtype, value, unit in (
-            (Level.VECTOR, "bf16", 2e11, "FLOP/s"),
-            (Level.MATRIX, "bf16", PEAK, "FLOP/s"),
-            (Level.MEMORY, None, BANDWIDTH, "B/s"),
+            (CeilingLevel.VECTOR, "bf16", 2e11, "FLOP/s"),
+            (CeilingLevel.MATRIX, "bf16", PEAK, "FLOP/s"),
+            (CeilingLevel.MEMORY, None, BANDWIDTH, "B/s"),
         )
     ),
 )
@@ -120,8 +120,10 @@ def test_the_most_is_no_more_than_the_time_allows(tmp_path: Path) -> None:
 
 
 def replaced_bandwidth(value: float) -> DeviceCeilings:
-    kept = [each for each in CEILINGS.ceilings if each.level != Level.MEMORY]
-    memory = Ceiling(level=Level.MEMORY, dtype=None, value=value, unit="B/s", kind=Kind.DATASHEET, source="test")
+    kept = [each for each in CEILINGS.ceilings if each.level != CeilingLevel.MEMORY]
+    memory = Ceiling(
+        level=CeilingLevel.MEMORY, dtype=None, value=value, unit="B/s", kind=CeilingKind.DATASHEET, source="test"
+    )
     return replace(CEILINGS, ceilings=(*kept, memory))
 
 

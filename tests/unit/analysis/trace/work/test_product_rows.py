@@ -7,7 +7,7 @@ import pytest
 
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.rank_trace import analyze_trace
-from perfkit.devices.ceiling import Level
+from perfkit.devices.ceiling import CeilingLevel
 from perfkit.trace.read import read_trace
 from tests.fixtures.rank_traces import ceilings
 from tests.fixtures.traces import Event, call, kernel, launch, mark, op, write_trace
@@ -24,7 +24,7 @@ def on_grid(event: Event, x: int, y: int = 1, z: int = 1) -> Event:
 
 def analysed(tmp_path: Path, *events: Event, device: str = "NVIDIA H100 80GB HBM3") -> RankTrace:
     trace = read_trace(write_trace(tmp_path / "trace.json.gz", [mark("ProfilerStep#1", 0, 1000), *events]))
-    known = ceilings({(Level.MATRIX, "bf16"): 80e12, (Level.VECTOR, "fp32"): 10e12})
+    known = ceilings({(CeilingLevel.MATRIX, "bf16"): 80e12, (CeilingLevel.VECTOR, "fp32"): 10e12})
     return analyze_trace(trace, known, device_name=device)
 
 

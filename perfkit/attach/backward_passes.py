@@ -1,0 +1,80 @@
+"""Loops that update without an optimizer: told by their backward passes, and what they train by its gradients."""
+
+import weakref
+
+import torch
+
+from perfkit.instruments.live_objects import find_instances
+
+# So many backward passes without an optimizer's step are waited for one, before they are looked into.
+_PATIENCE = 10
+# So often in a row gradients must be found cleared: where they are accumulated they are not twice.
+_SURE = 2
+
+
+class BackwardPasses:
+    """The backward passes of a loop in which no optimizer has stepped.
+
+    Each is taken for a step where the gradients are cleared before every one; where they are not, the loop accumulates
+    them for somebody who has not stepped yet.
+
+    Attributes:
+        steps: whether they are.
+    """
+
+    def __init__(self) -> None:
+        self.steps = False
+        self._count = 0
+        self._cleared = 0
+        self._looked = False
+        self._holders: list[weakref.ref[torch.Tensor]] = []
+
+    def begin_pass(self) -> None:
+        """A backward pass begins, and no optimizer has stepped."""
+        if self.steps or self._count < _PATIENCE:
+            return
+        self._cleared = self._cleared + 1 if not any(map(_has_gradient, self.holders)) else 0
+        self.steps = self._cleared >= _SURE
+        if not self._cleared:
+            self._count = 0
+
+    def end_pass(self) -> None:
+        """It has ended: what holds gradients now is what is trained."""
+        self._count += 1
+        if self._count == _PATIENCE:
+            self.look()
+
+    def look(self) -> None:
+        """Find the tensors that hold gradients, once: all there is in memory is gone through."""
+        if not self._looked:
+            self._looked = True
+            self._holders = [weakref.ref(tensor) for tensor in _find_gradient_holders()]
+
+    @property
+    def holders(self) -> tuple[torch.Tensor, ...]:
+        """Those that were found and that the program still has."""
+        return tuple(tensor for known in self._holders if (tensor := known()) is not None)
+
+    def let_go(self) -> None:
+        """An optimizer steps, or nothing is told any more."""
+        self.steps = self._looked = False
+        self._count = self._cleared = 0
+        self._holders = []
+
+
+def _find_gradient_holders() -> list[torch.Tensor]:
+    with torch._C.DisableTorchFunctionSubclass():  # subclasses may answer in their own way
+        tensors: list[torch.Tensor] = find_instances(torch.Tensor)
+        return [each for each in tensors if each.is_leaf and each.requires_grad and each.grad is not None]
+
+
+def _has_gradient(tensor: torch.Tensor) -> bool:
+    """Whether its gradient is there and not zero. Of a distributed or sparse one that is not asked: it would be an op
+    of all ranks, or none that there is."""
+    gradient = tensor.grad
+    if gradient is None:
+        return False
+    if type(gradient) is not torch.Tensor or gradient.layout != torch.strided:
+        return True
+    with torch.no_grad():
+        return bool(gradient.any())

@@ -1,0 +1,39 @@
+"""Facts that are known before torch is imported: which rank a launcher says this process is, and defaults."""
+
+import os
+from collections.abc import Iterable
+from typing import NamedTuple
+
+# How often a second Python stacks are sampled, by default and at most: docs/attach.md says what it costs.
+STACKS_HZ, MOST_HZ = 100, 1000
+
+
+class _LauncherVariables(NamedTuple):
+    """What a launcher calls a rank, and its number among those of its machine."""
+
+    rank: str
+    local_rank: str
+
+
+# The first that is set counts: torchrun and the others that set RANK may run within a job of the next ones.
+_LAUNCHERS = {
+    "torchrun, Ray Train, Accelerate, Kubeflow": _LauncherVariables("RANK", "LOCAL_RANK"),
+    "Open MPI": _LauncherVariables("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK"),
+    "MPICH, Intel MPI": _LauncherVariables("PMI_RANK", "MPI_LOCALRANKID"),
+    "Slurm": _LauncherVariables("SLURM_PROCID", "SLURM_LOCALID"),
+}
+
+
+def read_rank() -> int:
+    """The rank that a launcher gave this process, before there is a process group; 0 where none did."""
+    return _read_first_number(names.rank for names in _LAUNCHERS.values())
+
+
+def read_local_rank() -> int:
+    """Its number among the ranks of this machine, which is that of its GPU; 0 where no launcher gave one."""
+    return _read_first_number(names.local_rank for names in _LAUNCHERS.values())
+
+
+def _read_first_number(names: Iterable[str]) -> int:
+    given = next((os.environ[name] for name in names if name in os.environ), "0")
+    return int(given) if given.isdigit() else 0

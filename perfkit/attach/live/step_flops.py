@@ -1,0 +1,64 @@
+"""FLOPs of a step of somebody else's loop, counted once while it runs."""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import torch
+from torch import nn
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
+
+from perfkit.cost.live_flops import FlopCount, FlopCounter
+from perfkit.instruments.recording import Recording
+from perfkit.record import Measurement, Quantity, QuantityOrigin, Unknown
+from perfkit.techniques.compile_facts import collect_compile_facts
+
+NAMED = 3  # ops without a formula that are named
+
+
+class StepFlops(NamedTuple):
+    """FLOPs of a step; `by_operands` splits them by op and dtype of the operands, empty where they are not known."""
+
+    total: Quantity
+    by_operands: Mapping[tuple[str, str], float] = {}
+
+
+def count_step_flops(models: Mapping[str, nn.Module]) -> Recording[StepFlops]:
+    """Count the FLOPs of the next step of this rank: matrix products, convolutions and attention.
+
+    Wants one step, or none where counting would change what runs or see only a part of it. Every op of the step takes
+    tens of microseconds longer; what it computes stays the same to the bit. Recomputed activations count: with
+    checkpointing the MFU made of it is an HFU but for masked attention, which counts in full.
+    """
+    reason = _explain_uncountable(models.values())
+    if reason:
+        return StepFlops(Unknown(reason=reason))
+    counter = FlopCounter()
+    with counter:
+        yield
+    count = counter.build_count()
+    return StepFlops(_build_quantity(count), count.matrix_by_operands)
+
+
+def _explain_uncountable(models: Iterable[nn.Module]) -> str:
+    if collect_compile_facts() or any(_is_compiled(module) for model in models for module in model.modules()):
+        return "FLOPs inside compiled code cannot be counted while it runs: give flops_per_step"
+    if any(isinstance(model, nn.DataParallel) and len(model.device_ids) > 1 for model in models):
+        return "FLOPs in the threads of DataParallel cannot be counted: give flops_per_step"
+    if _get_current_dispatch_mode_stack():
+        return "another TorchDispatchMode is active between steps: give flops_per_step"
+    return ""
+
+
+def _is_compiled(module: nn.Module) -> bool:
+    """By `torch.compile(module)` or `module.compile()`."""
+    return isinstance(module, torch._dynamo.OptimizedModule) or module._compiled_call_impl is not None
+
+
+def _build_quantity(count: FlopCount) -> Quantity:
+    if not count.matrix:
+        return Unknown(reason="no GEMM was seen in a step: CUDA graphs and custom kernels do not tell theirs")
+    source = "GEMMs, convolutions and attention of one step as run"
+    if count.uncounted:
+        names = sorted(count.uncounted)
+        source += f"; without {', '.join(names[:NAMED])}{' and others' if len(names) > NAMED else ''}"
+    return Measurement(value=count.unmasked, unit="FLOP", how=QuantityOrigin.COUNTED, source=source + count.convention)

@@ -1,0 +1,206 @@
+"""Requests for a trace of the next steps, made by an event, a signal, a file or another rank.
+
+Ranks agree by a file in the run's folder and never wait for one another: the rank that wants a trace writes the step at
+which all begin, far enough ahead that all will have read it by then. So the traces are of the same steps.
+"""
+
+import math
+import signal
+import threading
+from collections.abc import Collection
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import msgspec
+
+from perfkit.attach.guard import LOG
+from perfkit.attach.live.events import DRIFT, OUTLIER, StepEvent
+from perfkit.errors import PerfkitError, make_unknown_name_error
+from perfkit.spec import Struct
+from perfkit.store.live import TRACE_NOW
+
+REASONS = ("regression", "outlier", "signal", "file")
+_REASON_OF = {DRIFT: "regression", OUTLIER: "outlier"}
+# Periods after which every rank has looked: each looks once a period, at the end of a step.
+LEAD = 3
+
+
+class TraceRequest(Struct):
+    """All ranks trace the steps after `step`. `automatic` are those that nobody asked for."""
+
+    step: int
+    reason: str
+    automatic: bool
+
+
+class TraceTriggers:
+    """Says when to trace: `due` after each step, `started` once a recording has begun.
+
+    A request that a user makes, by `kill -USR1` or `touch FOLDER/trace-now`, is always granted. Automatic ones are
+    granted `max_traces` times, `distance_s` apart: each costs time and disk. A `UsageError` names a reason that is not
+    one of `REASONS`.
+    """
+
+    def __init__(
+        self,
+        on: Collection[str],
+        folder: Path,
+        *,
+        rank: int = 0,
+        world_size: int = 1,
+        max_traces: int = 3,
+        distance_s: float = 600.0,
+        period_s: float = 1.0,
+    ) -> None:
+        for name in on:
+            if name not in REASONS:
+                raise make_unknown_name_error("reason to trace", name, REASONS)
+        self._on = frozenset(on)
+        self._path = folder / TRACE_NOW
+        self._rank = rank
+        self._several = world_size > 1
+        self._left = max_traces
+        self._distance_ns = round(distance_s * 1e9)
+        self._period_s = period_s
+        self._wish: tuple[str, bool] | None = None
+        self._request: TraceRequest | None = None
+        self._served: TraceRequest | None = None
+        self._served_ns = 0
+        self._automatic_ns: int | None = None
+        if rank == 0:
+            self._remove_request()  # what was asked of an earlier run
+        self._signal = SignalFlag() if "signal" in self._on else None
+
+    def handle_event(self, event: StepEvent, now_ns: int) -> None:
+        """An outlier or a drift, which may be a reason."""
+        if _REASON_OF[event.kind] in self._on and self._left and not self._is_too_soon(now_ns):
+            self._wish = (event.text, True)
+
+    def poll(self, step: int, now_ns: int, step_s: float | None) -> None:
+        """Look at signal and file, once a period; `step_s` is what a step takes, None where it is not known yet."""
+        if self._signal is not None and self._signal.take():
+            self._wish = ("SIGUSR1", False)
+        request = self._read_request() if self._several or "file" in self._on else None
+        if isinstance(request, TraceRequest):
+            self._accept_request(request)
+            self._remove_served(now_ns)
+            return
+        by_user = request is not None and "file" in self._on
+        if by_user and self._rank == 0:
+            self._wish = (f"the file {TRACE_NOW}", False)
+        # A file that a user made becomes a request of rank 0, which the others wait for.
+        if self._wish is not None and self._request is None and (self._rank == 0 or not by_user):
+            self._make_request(step, step_s)
+
+    def get_due_reason(self, step: int) -> str | None:
+        """After `step`: why the steps that follow are to be traced; None where they are not."""
+        request = self._request
+        return request.reason if request is not None and step >= request.step else None
+
+    def mark_started(self, now_ns: int) -> None:
+        """The recording that was due has begun."""
+        request = self._request
+        assert request is not None
+        self._request, self._wish = None, None
+        self._served, self._served_ns = request, now_ns
+        if request.automatic:
+            self._left = max(0, self._left - 1)
+            self._automatic_ns = now_ns
+        if not self._several:
+            self._remove_request()
+
+    def close(self) -> None:
+        """Take the signal's handler away, and a request that was granted."""
+        if self._signal is not None:
+            self._signal.close()
+        if self._rank == 0 and self._served is not None and self._read_request() == self._served:
+            self._remove_request()
+
+    def _is_too_soon(self, now_ns: int) -> bool:
+        return self._automatic_ns is not None and now_ns - self._automatic_ns < self._distance_ns
+
+    def _make_request(self, step: int, step_s: float | None) -> None:
+        assert self._wish is not None
+        reason, automatic = self._wish
+        self._wish = None
+        ahead = max(LEAD, math.ceil(LEAD * self._period_s / step_s)) if self._several and step_s else 0
+        self._request = TraceRequest(step=step + ahead, reason=reason, automatic=automatic)
+        if self._several:
+            self._write_request(self._request)
+
+    def _accept_request(self, request: TraceRequest) -> None:
+        """What stands in the file holds for every rank, also over what this one has just written."""
+        if request != self._served:
+            self._request = request
+            self._wish = None
+
+    def _remove_served(self, now_ns: int) -> None:
+        """Rank 0 takes a request away when the others have had time to read it."""
+        if self._rank == 0 and self._request is None and now_ns - self._served_ns > LEAD * self._period_s * 1e9:
+            self._remove_request()
+
+    def _read_request(self) -> TraceRequest | str | None:
+        """The request in the file, "" where it holds none (a user made it), None where there is no file."""
+        try:
+            data = self._path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise PerfkitError(f"{self._path}: cannot be read ({error.strerror})") from None
+        try:
+            return msgspec.json.decode(data, type=TraceRequest)
+        except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError):
+            return ""
+
+    def _write_request(self, request: TraceRequest) -> None:
+        temporary = self._path.with_name(f".{TRACE_NOW}.{self._rank}")
+        try:
+            temporary.write_bytes(msgspec.json.encode(request))
+            temporary.replace(self._path)
+        except OSError as error:
+            raise PerfkitError(f"{self._path}: cannot be written ({error.strerror})") from None
+
+    def _remove_request(self) -> None:
+        try:
+            self._path.unlink(missing_ok=True)
+        except OSError as error:
+            raise PerfkitError(f"{self._path}: cannot be removed ({error.strerror})") from None
+
+
+class SignalFlag:
+    """SIGUSR1 sets a flag, and then goes to the handler that was there before.
+
+    Python calls handlers in the main thread alone, so it can be set up only there; where it cannot, this is logged.
+    """
+
+    def __init__(self) -> None:
+        self._flag = False
+        self._installed = False
+        self._before: Any = signal.getsignal(signal.SIGUSR1)
+        if threading.current_thread() is not threading.main_thread():
+            LOG.warning("SIGUSR1 asks for no trace: handlers of signals are set up in the main thread alone")
+        elif self._before is None:
+            LOG.warning("SIGUSR1 asks for no trace: it has a handler that is not Python's and could not be put back")
+        else:
+            signal.signal(signal.SIGUSR1, self._handle_signal)
+            signal.siginterrupt(signal.SIGUSR1, False)  # the program's system calls go on by themselves
+            self._installed = True
+
+    def take(self) -> bool:
+        """Whether the signal came since the last call."""
+        flag, self._flag = self._flag, False
+        return flag
+
+    def close(self) -> None:
+        """Put the handler back that was there before, unless another has been set up since."""
+        if not self._installed or signal.getsignal(signal.SIGUSR1) != self._handle_signal:
+            return
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGUSR1, self._before)
+            self._installed = False
+
+    def _handle_signal(self, number: int, frame: FrameType | None) -> None:
+        self._flag = True
+        if callable(self._before):  # SIG_DFL would end the process, SIG_IGN asks for nothing
+            self._before(number, frame)

@@ -1,0 +1,285 @@
+"""The state of a loop that perfkit watches: what is trained, on which rank, and where it is written."""
+
+import sys
+import time
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import fmean, median
+
+import msgspec
+import torch
+from torch import nn
+
+import perfkit
+from perfkit.attach.budget import OVERHEAD, RecordingBudget
+from perfkit.attach.guard import LOG
+from perfkit.attach.live.live_watch import LiveWatch
+from perfkit.attach.live.scalars import SCALARS
+from perfkit.attach.loop_follower import LoopFollower
+from perfkit.attach.model_discovery import drop_contained_roots, find_roots, find_trained_roots, name_models
+from perfkit.attach.profiler_turn import ProfilerTurn
+from perfkit.attach.run_folder import claim_folder
+from perfkit.attach.run_report import find_refuted_ceilings
+from perfkit.attach.step_units import StepUnits
+from perfkit.attach.variant_recording import VariantRecording
+from perfkit.attach.world import get_world, share_decision
+from perfkit.devices import ceilings_cache
+from perfkit.devices.ceiling import DeviceCeilings
+from perfkit.devices.ceiling_lookup import resolve_ceilings
+from perfkit.devices.kernel_timing import format_threads
+from perfkit.files import write_bytes, write_json
+from perfkit.instruments.graph_capture import is_capturing
+from perfkit.instruments.range_marks import mark_step
+from perfkit.instruments.trained_models import TrainedModels
+from perfkit.record import RunResult, RunStatus, get_value
+from perfkit.spec import LaunchSpec, RunSpec, Schedule, WorkloadSpec
+from perfkit.store.layout import CEILINGS_FILE, RUN_FILE, SPEC_FILE, SUITE_FILE, Suite, SuiteRun, get_run_path
+from perfkit.store.summary import PLAN_FILE
+from perfkit.techniques.state import World
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoopOptions:
+    """What the program's author asked for. `ranks` are traced and their memory is recorded; None: those of all. Stacks
+    are sampled `stacks_hz` times a second, 0 for never. `overhead` and `max_memory` (bytes) are what recordings may
+    cost (`perfkit.attach.budget`). `plan` is the content of a plan to hold the loop against."""
+
+    folder: Path
+    name: str
+    models: dict[str, nn.Module]
+    schedule: Schedule
+    units_per_step: float | None
+    unit: str
+    ranks: tuple[int, ...] | None = None
+    stacks_hz: int = 0
+    overhead: float = OVERHEAD
+    max_memory: float | None = None
+    plan: bytes | None = None
+
+
+class LoopSession:
+    """One rank's watching of one loop.
+
+    Attributes:
+        steps: how many boundaries there were.
+        budget: what recordings may cost.
+        profiler: whose turn it is with torch's profiler.
+        main: the recording that begins with the loop; None until the first boundary.
+        watch: of a loop that is watched all the time.
+        folder: that of the run; until `main` begins, the one that was asked for.
+        world: the ranks, and `trained` what they train, from `roots` down; known from when `main` begins.
+    """
+
+    def __init__(self, wishes: LoopOptions, loop: LoopFollower) -> None:
+        self.wishes = wishes
+        self.loop = loop
+        self.profiler = ProfilerTurn()
+        self.budget = RecordingBudget(wishes.overhead, wishes.max_memory)
+        self.steps = 0
+        self.main: VariantRecording | None = None
+        self.watch: LiveWatch | None = None
+        self.ceilings: DeviceCeilings | None = None
+        self.folder = wishes.folder
+        self.world = World()
+        self.roots: tuple[nn.Module, ...] = ()
+        self.trained = TrainedModels(torch.device("cpu"), {}, ())
+        self._began = datetime.now(UTC), time.monotonic()
+        self._mark: AbstractContextManager[None] | None = None
+        self._created_at = datetime.now(UTC).isoformat(timespec="seconds")
+        self._suite: Suite | None = None
+        self._threads = 1
+
+    @property
+    def schedule(self) -> Schedule:
+        """How many steps of each kind this rank records."""
+        wishes = self.wishes
+        if wishes.ranks is None or self.world.rank in wishes.ranks:
+            return wishes.schedule
+        return msgspec.structs.replace(wishes.schedule, trace=0, memory=0)
+
+    def open(self) -> VariantRecording:
+        """Find out what is trained and where, claim the folder, and write what is known."""
+        self.world = get_world()
+        self.look()
+        self._threads = torch.get_num_threads()
+        self.folder = Path(share_decision(self.world, "folder", lambda: str(claim_folder(self.wishes.folder))))
+        self.main = self.begin(self.wishes.name)
+        self.ceilings = self._resolve_ceilings()
+        if self.world.rank == 0:
+            write_json(self.folder / CEILINGS_FILE, self.ceilings)
+            if self.wishes.plan is not None:
+                write_bytes(self.folder / PLAN_FILE, self.wishes.plan)
+        return self.main
+
+    def look(self) -> TrainedModels:
+        """What the optimizers that have stepped so far train; without any what holds gradients."""
+        self.roots = tuple(self.wishes.models.values()) or find_trained_roots(self.loop.optimizers)
+        if not self.roots and not self.loop.optimizers:
+            self.loop.passes.look()
+            self.roots = find_roots(self.loop.passes.holders)
+        models = self.wishes.models or name_models(drop_contained_roots(self.roots))
+        self.trained = TrainedModels(_find_device(self.roots), models, self.loop.optimizers)
+        self.loop.device = self.trained.device.type
+        self.loop.heard = False  # these models have not been listened to yet
+        return self.trained
+
+    def calibrate(self) -> None:
+        """Measure what this CPU can do with the threads of a rank, where nobody has: torchrun gives each rank one, with
+        which nothing else may have run here. It is kept, so that it is done once a machine."""
+        known = self.ceilings
+        if self.main is None or known is None or known.device != "cpu" or not self.main.instrumented_s.get("trace"):
+            return
+        threads = self._threads
+        if any(ceiling.threads == threads for ceiling in known.ceilings):
+            return
+        LOG.warning("perfkit measures what this CPU can do with %s, once, for some 10 s", format_threads(threads))
+        self.ceilings = self._resolve_ceilings(calibrate=True)
+        write_json(self.folder / CEILINGS_FILE, self.ceilings)
+
+    def remeasure_ceilings(self) -> bool:
+        """Measure again what the report says that steps were faster than; whether there is something new to draw.
+
+        A GPU is left to the next command: the program still holds its memory.
+        """
+        known, beaten = self.ceilings, find_refuted_ceilings(self.folder)
+        if known is None or not beaten:
+            return False
+        ceilings_cache.refute_ceilings(known.fingerprint, beaten)
+        if known.device != "cpu":
+            return False
+        LOG.warning(
+            "%s: perfkit measures it again with %s, for some 10 s",
+            beaten[0].refuted.partition(": ")[0],
+            format_threads(self._threads),
+        )
+        self.ceilings = self._resolve_ceilings(calibrate=True)
+        write_json(self.folder / CEILINGS_FILE, self.ceilings)
+        return True
+
+    def is_capturing(self) -> bool:
+        """Whether a CUDA graph is being captured; as long as the loop's device is not known, on the current one."""
+        return is_capturing(self.trained.device)
+
+    def let_go(self) -> None:
+        """What is trained is the program's alone again, which may want its memory back."""
+        if self.main is None:
+            return
+        self.roots, self.trained = (), TrainedModels(self.trained.device, {}, ())
+        self.loop.let_go()
+        self.main.let_go(self.trained)
+
+    def begin(self, variant: str, trigger: str = "") -> VariantRecording:
+        """A recording of its own; those after the first are compared with it."""
+        path = get_run_path(variant, 0)
+        if self.world.rank == 0:
+            self._write_suite(variant, path)
+            write_json(self.folder / path / SPEC_FILE, self._build_spec())
+        self._began = datetime.now(UTC), time.monotonic()
+        return VariantRecording(
+            self.folder / path, self.loop, self.trained, self.world, trigger=trigger, budget=self.budget
+        )
+
+    def write_timing(self, recording: VariantRecording) -> StepUnits:
+        wishes = self.wishes
+        return recording.write_timing(wishes.name, self.steps, units_per_step=wishes.units_per_step, unit=wishes.unit)
+
+    def end(self, recording: VariantRecording, status: RunStatus, reason: str = "", traceback: str = "") -> None:
+        """Write how a recording ended. Rank 0 does so for all."""
+        if recording.recorder.record.workload is None:  # the loop ended before all timed steps were through
+            self.write_timing(recording)
+        recording.close(self.steps, status, reason, traceback)
+        self._write_run(recording, status, reason)
+
+    def abandon(self, reason: str) -> None:
+        """Write why nothing more is recorded, where the recording had not ended and its folder can be written."""
+        if self.main is not None and not (self.main.folder / RUN_FILE).exists():
+            with suppress(OSError):
+                if self.main.recorder.record.status == RunStatus.CRASHED:
+                    self.main.recorder.update(status=RunStatus.FAILED, reason=reason)
+                self._write_run(self.main, RunStatus.FAILED, reason)
+
+    def collect_figures(self, recording: VariantRecording) -> dict[str, float]:
+        """What the timed steps came to, by the names that trackers have for it; what is not known is left out."""
+        record = recording.recorder.record
+        times = record.samples.device_s or record.samples.wall_s
+        if not times:
+            return {}
+        assert record.workload is not None
+        assert record.memory is not None
+        waits = record.attached.data_wait_s if record.attached is not None else ()
+        step_s = median(times)
+        known: dict[str, float | None] = {
+            "step_s": step_s,
+            "step_max_s": max(times),
+            "data_wait_s": fmean(waits) if waits else None,
+            "units_per_s": record.workload.units_per_batch / step_s if record.workload.units_per_batch else None,
+            "allocated_bytes": get_value(record.memory.allocated),
+            "reserved_bytes": get_value(record.memory.reserved),
+            "rss_bytes": get_value(record.memory.rss),
+        }
+        return {SCALARS[field].name: value for field, value in known.items() if value is not None}
+
+    def mark_step(self) -> None:
+        """A step begins: instruments tell its events by this range. Without one it is not worth its time."""
+        if self.profiler.ours and torch._C._autograd._profiler_enabled():
+            self._mark = mark_step(self.steps)
+            self._mark.__enter__()
+
+    def unmark_step(self) -> None:
+        if self._mark is not None:
+            self._mark.__exit__(None, None, None)
+        self._mark = None
+
+    def _write_run(self, recording: VariantRecording, status: RunStatus, reason: str) -> None:
+        if self.world.rank == 0:
+            started_at, start = self._began
+            run = RunResult(
+                status=status,
+                reason=reason,
+                started_at=started_at.isoformat(timespec="seconds"),
+                seconds=time.monotonic() - start,
+                perfkit=perfkit.__version__,
+            )
+            write_json(recording.folder / RUN_FILE, run)
+
+    def _write_suite(self, variant: str, path: str) -> None:
+        before = self._suite or Suite(
+            created_at=self._created_at,
+            perfkit=perfkit.__version__,
+            command=" ".join(sys.orig_argv),
+            variants=(),
+            baselines={},
+        )
+        self._suite = msgspec.structs.replace(
+            before,
+            variants=(*before.variants, variant),
+            baselines={**before.baselines, variant: before.variants[0]} if before.variants else {},
+            runs=(*before.runs, SuiteRun(variant=variant, repeat=0, path=path)),
+        )
+        write_json(self.folder / SUITE_FILE, self._suite)
+
+    def _build_spec(self) -> RunSpec:
+        return RunSpec(
+            workload=WorkloadSpec(name=self.wishes.name),
+            schedule=self.wishes.schedule,
+            launch=LaunchSpec(
+                device=self.trained.device.type, world_size=self.world.size, threads=torch.get_num_threads()
+            ),
+            passes=("trace", "memory"),
+        )
+
+    def _resolve_ceilings(self, *, calibrate: bool = False) -> DeviceCeilings:
+        where = None if self.main is None else self.main.recorder.record.environment
+        assert where is not None
+        return resolve_ceilings(where.device, where.device_name, [self._threads], calibrate=calibrate)
+
+
+def _find_device(roots: tuple[nn.Module, ...]) -> torch.device:
+    """Where the parameters are: on the device of most bytes."""
+    sizes: dict[torch.device, int] = {}
+    for root in roots:
+        for parameter in root.parameters():
+            sizes[parameter.device] = sizes.get(parameter.device, 0) + parameter.nbytes
+    return max(sizes, key=lambda device: sizes[device], default=torch.device("cpu"))

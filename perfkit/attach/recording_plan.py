@@ -1,0 +1,305 @@
+"""Runs everything that is done to a loop, step by step: one generator over all of its passes, resumed at every
+boundary."""
+
+import math
+import time
+from collections.abc import Callable, Iterable
+from statistics import median
+
+import torch
+from torch import nn
+
+from perfkit.attach.budget import estimate_memory_cost_s
+from perfkit.attach.live.live_watch import LiveWatch
+from perfkit.attach.live.step_flops import StepFlops, count_step_flops
+from perfkit.attach.live.trace_triggers import TraceTriggers
+from perfkit.attach.loop_hooks import LoopHooks
+from perfkit.attach.loop_session import LoopSession
+from perfkit.attach.loop_stacks import sample_loop_stacks
+from perfkit.attach.profiler_turn import ProfilerTaken
+from perfkit.attach.step_timing import time_loop_steps
+from perfkit.attach.torch_log_level import log_errors_only
+from perfkit.attach.variant_recording import VariantRecording
+from perfkit.instruments.lost_kernels import list_remarks
+from perfkit.instruments.memory.allocator_access import explain_unreported
+from perfkit.instruments.memory.allocator_history import record_allocator_history
+from perfkit.instruments.memory.memory_recording import record_memory
+from perfkit.instruments.open_ranges import OpenRangeError
+from perfkit.instruments.recording import EndNow, Recording
+from perfkit.instruments.tensors import list_trained_blocks
+from perfkit.instruments.trace_recording import count_lead_steps, record_trace
+from perfkit.instruments.warmup import is_steady
+from perfkit.record import RunStatus
+from perfkit.store.layout import HISTORY_FILE, MEMORY_FILE, TRACE_FILE
+from perfkit.store.memory_file import write_allocations
+from perfkit.units import format_percent, format_seconds
+
+# How deep the modules that a program calls may lie below the outermost (Lightning calls what is inside of its module).
+_DEEPEST = 4
+
+# So long a recording waits for the loop to have lasted long enough: its hooks take some 0.1 ms a step meanwhile.
+_LONGEST_WAIT_S = 900.0
+
+_BEGAN = "the program's own torch profiler began meanwhile"
+
+OpenWatch = Callable[[LoopSession, StepFlops | None], tuple[LiveWatch, TraceTriggers]]
+
+
+def record_passes(session: LoopSession, recording: VariantRecording, hooks: LoopHooks) -> Recording[None]:
+    """Warm-up, timed steps, traced steps, steps whose allocations are recorded, and some whose stacks are sampled."""
+    schedule = session.schedule
+    yield from _warm_up(session, recording, hooks)
+    recording.first_timed = session.steps
+    session.profiler.seen = session.profiler.theirs
+    yield from _time_steps(session, recording)
+    if session.profiler.seen:
+        recording.warnings.append("the program's own torch profiler was on during timed steps, which takes time")
+    session.write_timing(recording)
+    begun = session.steps
+    still_open = yield from _trace_steps(session, recording)
+    yield from _wait_for_trace_steps(session, begun)
+    if schedule.trace and schedule.memory:
+        yield  # between two profilers
+    unseen = explain_unreported(session.trained.device)
+    if still_open:
+        _add_warning(session, recording, f"no memory was recorded: {OpenRangeError(still_open)}")
+    elif schedule.memory and unseen is not None:
+        _add_warning(session, recording, f"no memory was recorded: {unseen}")
+    elif schedule.memory and (reason := (yield from _explain_memory_cost(session, recording))):
+        _add_warning(session, recording, f"no memory was recorded: {reason}")
+    elif schedule.memory and _is_profiler_free(session, recording, "memory"):
+        try:
+            with session.profiler.hold_profiler():
+                yield from recording.run_instrumented(
+                    "memory", _record_memory(session, recording), phases=True, steps=schedule.memory + 3
+                )
+        except EndNow:
+            _add_warning(session, recording, f"no memory was recorded: {recording.ended_early['memory']}")
+        except ProfilerTaken:
+            _add_warning(session, recording, f"no memory was recorded: {_BEGAN}")
+        except OpenRangeError as error:
+            _add_warning(session, recording, f"no memory was recorded: {error}")
+    recording.recorder.update(status=RunStatus.OK, reason="")
+    yield from _sample_stacks(session, recording)
+
+
+def watch_loop(
+    session: LoopSession, recording: VariantRecording, open_watch: OpenWatch, *, count: bool
+) -> Recording[None]:
+    """The loop is watched for as long as it runs; what asks for it is traced. With `count` a step's FLOPs are counted
+    first."""
+    flops: StepFlops | None = None
+    if count:
+        flops = yield from count_step_flops(session.trained.models)
+    watch, triggers = open_watch(session, flops)
+    session.watch = watch
+    evaluating = recording.series.evaluates
+    loop = session.loop
+    loop.sizing = False
+    loop.take()
+    watch.start(time.perf_counter_ns(), session.steps)
+    while True:
+        yield
+        counts, now = loop.take(), time.perf_counter_ns()
+        if counts.captures or (counts.evaluations and not evaluating):
+            watch.skip(now)
+        else:
+            watch.step(now, counts.data_wait_ns if loop.fetches else None)
+        reason = triggers.get_due_reason(watch.last)
+        if reason is not None:
+            triggers.mark_started(now)
+            watch.write_event("trace", reason)
+            yield from _skip_recording(watch, _capture_steps(session, reason))
+            loop.take()
+            watch.start(time.perf_counter_ns(), session.steps)
+
+
+def _time_steps(session: LoopSession, recording: VariantRecording) -> Recording[None]:
+    """The timed steps, with nothing on but the clock."""
+    recording.begin_timing()
+    yield from time_loop_steps(session.loop, session.trained.device, session.schedule.timed, recording.series)
+    recording.end_timing()
+
+
+def _sample_stacks(session: LoopSession, recording: VariantRecording) -> Recording[None]:
+    """Sample Python's stacks, once, while nothing else is recorded."""
+    if session.wishes.stacks_hz and not recording.sampled:
+        recording.sampled = True
+        timed_s = recording.series.wall_s()
+        yield from sample_loop_stacks(
+            recording.recorder.folder,
+            session.wishes.stacks_hz,
+            session.loop,
+            median(timed_s) if timed_s else math.inf,
+            evaluates=recording.series.evaluates,
+        )
+
+
+def _capture_steps(session: LoopSession, reason: str) -> Recording[None]:
+    """A recording of its own of the next steps: some timed, some traced."""
+    recording = session.begin(f"{session.wishes.name}@step{session.steps}", reason)
+    session.loop.sizing = True
+    recording.steady, recording.first_timed = True, session.steps
+    yield from _time_steps(session, recording)
+    session.write_timing(recording)
+    yield from _trace_steps(session, recording)
+    session.loop.sizing = False
+    yield from _sample_stacks(session, recording)
+    session.end(recording, RunStatus.OK)
+
+
+def _skip_recording(watch: LiveWatch, recording: Recording[None]) -> Recording[None]:
+    """`recording`, whose steps the watch does not measure; what is thrown in the middle of one is for the recording."""
+    thrown: Exception | None = None
+    while True:
+        try:
+            if thrown is None:
+                next(recording)
+            else:
+                recording.throw(thrown)
+        except StopIteration:
+            if thrown is not None:
+                yield  # the rest of that step
+            return
+        try:
+            yield
+        except (EndNow, ProfilerTaken) as error:
+            thrown = error
+        else:
+            thrown = None
+            watch.skip(time.perf_counter_ns())
+
+
+def _warm_up(session: LoopSession, recording: VariantRecording, hooks: LoopHooks) -> Recording[None]:
+    """Steps until steady, in which the modules that the program calls are found.
+
+    Ranks cannot ask each other whether they are steady without a collective: several run the least number of steps,
+    so that all pass on at the same one.
+    """
+    schedule = session.schedule
+    most = schedule.warmup if session.world.size > 1 else max(schedule.warmup, schedule.max_warmup)
+    warmup = recording.warmup
+    loop = session.loop
+    loop.called.clear()
+    hooks.listen(_list_modules(session.roots, _DEEPEST))
+    narrowed = False
+    while len(warmup) < most and not recording.steady:
+        narrowed = narrowed or _narrow_modules(session, hooks)
+        yield from time_loop_steps(loop, session.trained.device, 1, warmup)
+        recording.steady = len(warmup) >= schedule.warmup and is_steady(warmup.wall_s())
+    if not narrowed and not _narrow_modules(session, hooks):
+        hooks.listen(session.roots)
+
+
+def _narrow_modules(session: LoopSession, hooks: LoopHooks) -> bool:
+    """Listen to no more modules than the program calls itself; False where it has called none yet."""
+    if not session.loop.called:
+        return False
+    called = [module for module in _list_modules(session.roots, _DEEPEST) if id(module) in session.loop.called]
+    hooks.listen(list(dict.fromkeys([*session.roots, *called])))
+    session.loop.largest = max(called, key=_count_parameters, default=None)
+    return True
+
+
+def _list_modules(roots: Iterable[nn.Module], depth: int) -> list[nn.Module]:
+    """`roots` and what is inside of them, down to `depth` modules deep, each once; only what holds parameters (a loss
+    is no forward pass of a model)."""
+    level, modules = list(roots), list(roots)
+    for _ in range(depth):
+        level = [child for module in level for child in module.children() if _count_parameters(child)]
+        modules += level
+    return list(dict.fromkeys(modules))
+
+
+def _count_parameters(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def _trace_steps(session: LoopSession, recording: VariantRecording) -> Recording[tuple[str, ...]]:
+    """Trace, and tell which ranges of the program may be open for longer than the next step."""
+    count, path = session.schedule.trace, recording.recorder.folder / TRACE_FILE
+    if not count or not _is_profiler_free(session, recording, "trace"):
+        return ()
+    lead = count_lead_steps(session.trained.device, session.world.size)
+    reason = recording.budget.check_begin()
+    if reason:
+        _add_warning(session, recording, f"no trace was recorded: {reason}")
+        return ()
+    steps = record_trace(count, path, device=session.trained.device, lead=lead)
+    try:
+        with session.profiler.hold_profiler():
+            trace = yield from recording.run_instrumented("trace", steps, lead=lead, steps=count + lead)
+    except ProfilerTaken:
+        _add_warning(session, recording, f"the trace was cut short: {_BEGAN}")
+        return ()
+    except EndNow:
+        what = f"the trace has fewer steps than {count}" if path.exists() else "no trace was recorded"
+        _add_warning(session, recording, f"{what}: in the middle of a step {recording.cut}")
+        return ()
+    if "trace" in recording.ended_early:
+        _add_warning(session, recording, f"the trace has fewer steps than {count}: {recording.ended_early['trace']}")
+    recording.warnings += list_remarks(trace.kernels, trace.session)  # only told: the loop is not ours to trace again
+    return trace.open_ranges
+
+
+def _record_memory(session: LoopSession, recording: VariantRecording) -> Recording[None]:
+    folder, trained = recording.recorder.folder, session.trained
+    with log_errors_only():
+        allocations = yield from record_memory(
+            session.schedule.memory,
+            trained,
+            blocks=lambda: list_trained_blocks(trained),
+            history=record_allocator_history(folder / HISTORY_FILE, trained.device, tell=recording.warnings.append),
+        )
+    write_allocations(folder / MEMORY_FILE, allocations)
+
+
+def _explain_memory_cost(session: LoopSession, recording: VariantRecording) -> Recording[str]:
+    """Why memory must not be recorded, from what the trace has cost; "" where it may.
+
+    What only wants for time is waited for, since the share of it that recordings may take grows with the loop. Not by
+    several ranks, each of which would begin at a step of its own.
+    """
+    budget = recording.budget
+    if recording.cut:
+        return "the trace did not fit into the memory that recordings may take (--max-memory)"
+    traced_steps = len(recording.instrumented_s.get("trace", ()))
+    expected_s = estimate_memory_cost_s(recording.pauses_s.get("trace", 0.0), traced_steps, session.schedule.memory)
+    reason = budget.check_begin(expected_s)
+    wait_s = budget.compute_wait_s(expected_s)
+    if not reason or not wait_s:
+        return reason
+    share = math.ceil(100 * budget.compute_share(expected_s)) / 100
+    ways = [f"with --overhead {format_percent(share, 0)}"] if share <= 1 else []
+    ways += [f"{format_seconds(wait_s)} later"] if math.isfinite(wait_s) else []
+    reason += f"; it would have begun {' or '.join(ways)}" if ways else ""
+    if session.world.size > 1 or wait_s > _LONGEST_WAIT_S:
+        return reason
+    recording.waiting = f"no memory was recorded: {reason}, when the loop had ended"
+    yield from _sample_stacks(session, recording)
+    while budget.compute_wait_s(expected_s):
+        yield
+    recording.waiting = ""
+    return budget.check_begin(expected_s)
+
+
+def _wait_for_trace_steps(session: LoopSession, begun: int) -> Recording[None]:
+    """Of several ranks one whose trace ended early waits out its steps, so that all record memory in the same ones.
+    Ranks decide alone and ask nobody: a question would be one more thing that the program's ranks wait for."""
+    if session.world.size > 1 and session.schedule.trace:
+        end = begun + session.schedule.trace + count_lead_steps(session.trained.device, session.world.size)
+        while session.steps < end:
+            yield
+
+
+def _add_warning(session: LoopSession, recording: VariantRecording, warning: str) -> None:
+    """Ranks may fare differently: of several the warning names its own."""
+    recording.warnings.append(f"rank {session.world.rank}: {warning}" if session.world.size > 1 else warning)
+
+
+def _is_profiler_free(session: LoopSession, recording: VariantRecording, purpose: str) -> bool:
+    """torch has one profiler; the program's own goes first."""
+    busy = session.profiler.theirs or torch._C._autograd._profiler_enabled()
+    if busy:
+        _add_warning(session, recording, f"no {purpose} was recorded: the program's own torch profiler was on")
+    return not busy

@@ -1,0 +1,76 @@
+"""Finishes a recording that has ended: draws its report, and tells those who want to hear of it."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from perfkit.attach.delivery import Delivery
+from perfkit.attach.guard import LOG
+from perfkit.devices.ceiling import Ceiling
+from perfkit.files import read_json
+from perfkit.record import RankRecord, RunStatus
+from perfkit.store.layout import RECORD_FILE, REPORT_JSON, get_rank_folder
+
+# How long rank 0 waits for what the others write, and for loggers that may wait for a network.
+PATIENCE_S = 20.0
+_POLL_S = 0.1
+
+
+def wait_for_ranks(run: Path, world_size: int) -> None:
+    """Wait until all ranks have written how they ended; one that was killed is waited for in vain, for a while."""
+    deadline = time.monotonic() + PATIENCE_S
+    for rank in range(world_size):
+        path = get_rank_folder(run, rank) / RECORD_FILE
+        while time.monotonic() < deadline and not _has_ended(path):
+            time.sleep(_POLL_S)
+
+
+def write_report(folder: Path) -> bool:
+    """Write the report of a run's folder; whether that went well. What did not is logged."""
+    made = run_report_command(folder, "--quiet")
+    if made.returncode:
+        LOG.warning("perfkit could not write the report, `perfkit report %s` may: %s", folder, made.stderr.strip())
+    return made.returncode == 0
+
+
+def run_report_command(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """`perfkit report` in a process of its own: an analysis takes memory and time that are not the program's.
+
+    With `-P` no module of the program's, in the folder that it runs in, is taken for another.
+    """
+    command = [sys.executable, "-P", "-m", "perfkit_cli", "report", str(folder), *options]
+    alone = os.environ | {"CUDA_VISIBLE_DEVICES": "", "NO_COLOR": "1"}
+    return subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", check=False, env=alone
+    )
+
+
+class _Ceilings(msgspec.Struct):
+    ceilings: tuple[Ceiling, ...] = ()
+
+
+class _Report(msgspec.Struct):
+    """Of a report's data what is looked at here."""
+
+    ceilings: _Ceilings | None = None
+
+
+def find_refuted_ceilings(folder: Path) -> tuple[Ceiling, ...]:
+    """The measured ceilings that a report found its steps to be faster than."""
+    known = msgspec.json.decode((folder / REPORT_JSON).read_bytes(), type=_Report).ceilings
+    return () if known is None else tuple(ceiling for ceiling in known.ceilings if ceiling.refuted)
+
+
+def send_report(deliveries: Sequence[Delivery], report: Path | None) -> None:
+    """Send the finished folder, if there is one, to all loggers and close them."""
+    for delivery in deliveries:
+        delivery.close(PATIENCE_S, report)
+
+
+def _has_ended(path: Path) -> bool:
+    return path.is_file() and read_json(path, RankRecord).status != RunStatus.CRASHED

@@ -1,0 +1,88 @@
+"""How many samples a step trains on, as far as somebody else's loop shows it."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from statistics import median
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+
+# Batches are nested at most so deep in tuples, lists and mappings.
+_DEEPEST = 4
+
+HOW = "--units-per-step (units_per_step=)"
+
+
+class StepUnits(NamedTuple):
+    """Units of a step (0 where they are not known), what they are, and where that is from."""
+
+    per_step: int
+    unit: str
+    source: str
+
+
+def find_tensors(value: Any, depth: int = 0) -> Iterator[torch.Tensor]:
+    """The tensors in a batch that have a first dimension and something in it."""
+    if isinstance(value, torch.Tensor):
+        if value.dim() and value.shape[0]:
+            yield value
+    elif depth < _DEEPEST:
+        inside: Iterable[Any] = ()
+        if isinstance(value, Mapping):
+            inside = value.values()
+        elif isinstance(value, list | tuple):
+            inside = value
+        for part in inside:
+            yield from find_tensors(part, depth + 1)
+
+
+def get_leading_size(value: Any) -> int:
+    """The size of the first dimension of the first tensor in a batch; 0 where there is none."""
+    return next((int(tensor.shape[0]) for tensor in find_tensors(value)), 0)
+
+
+def find_batch_tensor(inputs: Any) -> torch.Tensor | None:
+    """The tensor whose first dimension tells how many samples a model was called with: the first of two or more
+    dimensions, else the first of one, which may be a single sample."""
+    first: torch.Tensor | None = None
+    for tensor in find_tensors(inputs):
+        if tensor.dim() > 1:
+            return tensor
+        first = tensor if first is None else first
+    return first
+
+
+def find_sequence_first(models: Iterable[nn.Module]) -> str:
+    """The first layer in `models` that reads [sequence, batch, ...], such as `nn.LSTM`; "" where none does.
+
+    Recurrent layers and attention of torch do so unless they are built with batch_first=True.
+    """
+    for model in models:
+        for module in model.modules():
+            if isinstance(module, nn.RNNBase | nn.MultiheadAttention) and not module.batch_first:
+                return f"nn.{type(module).__name__}"
+    return ""
+
+
+def count_units(fetched: list[int], given: list[int], *, stated: float | None, unit: str, doubt: str = "") -> StepUnits:
+    """The units of a step.
+
+    Args:
+        fetched: for each step the samples in the batches that DataLoaders gave.
+        given: for each step the samples that the model was called with in training; empty where there are several.
+        stated: what the user says; goes before all others.
+        unit: what the user calls them.
+        doubt: why `given` may not be the samples of a step, "" where it is.
+    """
+    if stated is not None:
+        return StepUnits(round(stated), unit, "stated by the user")
+    if doubt and not (fetched and median(fetched) > 0):
+        return StepUnits(0, unit, f"not known: {doubt}; say it with {HOW}")
+    for series, source in (
+        (fetched, "counted: first dimension of the first tensor of each batch that a DataLoader gave"),
+        (given, "counted: first dimension of the first tensor that the model was called with"),
+    ):
+        if series and median(series) > 0:
+            return StepUnits(round(median(series)), "samples", source)
+    none = "no DataLoader was used, and no one model was seen being called with a tensor"
+    return StepUnits(0, unit, f"not known: {none}; say it with {HOW}")

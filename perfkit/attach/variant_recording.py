@@ -1,0 +1,302 @@
+"""A recording of a loop, made in one go and written as one variant of the run's suite."""
+
+import math
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import TypeVar
+
+import msgspec
+import torch
+from torch import nn
+
+from perfkit.attach.budget import RecordingBudget
+from perfkit.attach.loop_follower import LoopFollower, StepCounts
+from perfkit.attach.model_discovery import unwrap_module
+from perfkit.attach.step_timing import StepSeries
+from perfkit.attach.step_units import StepUnits, count_units, find_sequence_first
+from perfkit.instruments.energy import EnergyWindow, explain_missing_counter, make_unknown_energy
+from perfkit.instruments.environment import add_fp32_settings, read_environment
+from perfkit.instruments.graph_capture import is_capturing
+from perfkit.instruments.memory_peaks import read_memory_peaks
+from perfkit.instruments.process_memory import give_back_free_pages, read_peak_resident_bytes
+from perfkit.instruments.recorder import Recorder
+from perfkit.instruments.recording import EndNow, Recording
+from perfkit.instruments.sensors import Sensors, open_sensors
+from perfkit.instruments.tensors import collect_parameter_facts, get_compute_dtype, shorten_dtype
+from perfkit.instruments.trained_models import TrainedModels
+from perfkit.record import AttachedLoop, RankRecord, RunStatus, WorkloadFacts
+from perfkit.store.layout import get_rank_folder
+from perfkit.techniques.state import World
+
+T = TypeVar("T")
+
+ENERGY_REMEDY = "more timed steps (--timed)"
+
+_NOT_TIMED = make_unknown_energy("the loop ended before all timed steps were through")
+
+
+class VariantRecording:
+    """The record of one rank, filled pass by pass.
+
+    Attributes:
+        folder: that of the run; the rank's own is within it.
+        series: the timed steps; `warmup` those before them, and `steady` whether they had become so.
+        first_timed: the step after which timing began.
+        instrumented_s: wall times of the steps under each instrument.
+        budget: what recordings may cost.
+        pauses_s: how long the loop stood still for each instrument.
+        ended_early: why an instrument ended before all its steps, and `cut` why one ended in the middle of one.
+        sampled: whether Python's stacks were, or are being.
+        waiting: what the report says should the loop end while a recording waits until there is time for it.
+        warnings: what the report should say beside the numbers.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        loop: LoopFollower,
+        trained: TrainedModels,
+        world: World,
+        *,
+        trigger: str = "",
+        budget: RecordingBudget | None = None,
+    ) -> None:
+        self.folder = folder
+        self.budget = budget or RecordingBudget()
+        self.trigger = trigger
+        self.warnings: list[str] = []
+        self._loop = loop
+        self.reset_recording(trained)
+        record = RankRecord(
+            rank=world.rank,
+            world_size=world.size,
+            status=RunStatus.CRASHED,
+            reason="the program ended without saying why before all was recorded",
+            environment=read_environment(trained.device),
+            attached=AttachedLoop(steps_by=loop.steps_by()),  # a reader must know at once that its end may yet come
+        )
+        self.recorder = Recorder(get_rank_folder(folder, world.rank), record)
+
+    def reset_recording(self, trained: TrainedModels) -> None:
+        """Nothing has been recorded yet, or no more; what is recorded from now on is of `trained`."""
+        self._trained = trained
+        self.series = StepSeries()
+        self.warmup = StepSeries()
+        self.steady = False
+        self.first_timed = 0
+        self.instrumented_s: dict[str, tuple[float, ...]] = {}
+        self.pauses_s: dict[str, float] = {}
+        self.ended_early: dict[str, str] = {}
+        self.cut = self.waiting = ""
+        self.sampled = False
+        self._peak_bytes: dict[str, int] = {}
+        self._window: EnergyWindow | None = None
+        self._energy = _NOT_TIMED
+
+    def let_go(self, nothing: TrainedModels) -> None:
+        """All is written: what was trained is not held any longer."""
+        self._trained = nothing
+
+    def run_instrumented(
+        self, name: str, recording: Recording[T], *, phases: bool = False, lead: int = 0, steps: int = 0
+    ) -> Recording[T]:
+        """`recording`, with the wall time of each step under it after the first `lead` written down, and phases marked
+        if asked for. Where it costs too much before its `steps` are through it is told to end (`EndNow`); one that is
+        thrown into this closes it."""
+        walls: list[float] = []
+        evaluations = 0
+        timed = self.series.wall_s()
+        usual = median(timed) if timed else math.inf
+        peak = read_peak_resident_bytes()
+        self._loop.phases.on = phases
+        self._loop.take()
+        try:
+            while True:
+                try:
+                    with self._measure_pause(name):
+                        if name in self.ended_early:
+                            recording.throw(EndNow())
+                        else:
+                            next(recording)
+                except StopIteration as ended:
+                    result: T = ended.value
+                    return result
+                start = time.perf_counter()
+                try:
+                    yield
+                except EndNow as now:
+                    self.cut = self.ended_early[name] = str(now)
+                    raise
+                walls.append(time.perf_counter() - start)
+                self.budget.spent_s += max(0.0, walls[-1] - usual)
+                reason = self.budget.check_progress() if len(walls) < steps else ""
+                if reason:
+                    self.ended_early[name] = reason
+                evaluations += self._loop.take().evaluations
+        finally:
+            with self._measure_pause(name):
+                recording.close()
+                give_back_free_pages()
+            after = read_peak_resident_bytes()
+            if peak is not None and after is not None:
+                self._peak_bytes[name] = max(0, after - peak)
+            self._loop.phases.on = False
+            self.instrumented_s[name] = tuple(walls[lead:] or walls)
+            if evaluations and not self.series.evaluates:
+                self.warnings.append(f"an evaluation ran in a step under the {name} recording, and is in its figures")
+
+    @contextmanager
+    def _measure_pause(self, name: str) -> Iterator[None]:
+        """The loop stands still for this instrument while entered."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            paused = time.perf_counter() - start
+            self.pauses_s[name] = self.pauses_s.get(name, 0.0) + paused
+            self.budget.spent_s += paused
+
+    def begin_timing(self) -> None:
+        """The timed steps begin now.
+
+        Where there is a counter to read, a GPU's earlier work is waited for, as it is before those of a bench; not
+        while a CUDA graph is captured, which waiting would end.
+        """
+        sensors = self._open_sensors()
+        if sensors is None or is_capturing(self._trained.device):
+            return
+        torch.cuda.synchronize(self._trained.device)
+        self._window = EnergyWindow(sensors.energy_joules)
+
+    def end_timing(self) -> None:
+        """The timed steps have just ended. On a GPU this waits for them, and where its energy can be told for two ticks
+        of the counter."""
+        steps = len(self.series)
+        if self._window is None or is_capturing(self._trained.device):
+            self._energy = make_unknown_energy(
+                explain_missing_counter(self._trained.device, self._open_sensors()) or "a CUDA graph was captured"
+            )
+            return
+        torch.cuda.synchronize(self._trained.device)
+        if len(self.series.list_training_steps()) < steps:
+            captured = any(count.captures for count in self.series.counts)
+            self._energy = make_unknown_energy(
+                f"{'a CUDA graph was captured' if captured else 'an evaluation ran'} during the timed steps"
+            )
+        else:
+            self._energy = self._window.close(steps, ENERGY_REMEDY)
+
+    def _open_sensors(self) -> Sensors | None:
+        device = self._trained.device
+        return open_sensors(str(torch.cuda.get_device_properties(device).uuid)) if device.type == "cuda" else None
+
+    def write_timing(self, name: str, steps: int, *, units_per_step: float | None, unit: str) -> StepUnits:
+        """Write the timed steps and what was counted in them, after `steps` steps of the loop `name`."""
+        chosen = self.series.list_training_steps()
+        counts = [self.series.counts[index] for index in chosen]
+        walls = self.series.wall_s()
+        # Of several models (a critic, called several times for a batch) no one's calls tell the samples of a step.
+        given = [count.given for count in counts] if len(self._trained.models) == 1 else []
+        fetched = [count.fetched for count in counts]
+        units = count_units(
+            fetched,
+            given,
+            stated=units_per_step,
+            unit=unit,
+            doubt=_explain_doubt(counts, self._trained.models.values()) if given else "",
+        )
+        fetching = any(count.fetches for count in counts)
+        captures = sum(1 for count in self.series.counts if count.captures)
+        if captures:
+            self.warnings.append(f"a CUDA graph was captured in {captures} of the timed steps, which are left out")
+        started_in = self.recorder.record.environment
+        assert started_in is not None
+        self.recorder.update(
+            warmup=self.warmup.samples(list(range(len(self.warmup)))),
+            steady=self.steady,
+            samples=self.series.samples(chosen),
+            compute_dtype=self._find_compute_dtype(),
+            facts=collect_parameter_facts(self._trained.models.values()),
+            environment=add_fp32_settings(started_in, self._trained.device),
+            memory=read_memory_peaks(
+                self._trained.device, self._open_sensors(), "since the program began or last reset it"
+            ),
+            energy=self._energy.step,
+            power=self._energy.power,
+            workload=WorkloadFacts(
+                unit=units.unit,
+                units_per_batch=units.per_step,
+                parameters=sum(parameter.numel() for _, parameter in self._trained.named_parameters()),
+                description=f"{name}, a loop that perfkit was attached to",
+            ),
+            attached=AttachedLoop(
+                steps_by=self._loop.steps_by(),
+                optimizers=tuple(_describe_optimizer(optimizer) for optimizer in self._trained.optimizers),
+                models=tuple(type(unwrap_module(model)).__name__ for model in self._trained.models.values()),
+                steps_seen=steps,
+                first_timed=self.first_timed,
+                optimizer_steps=tuple(count.optimizer_steps for count in counts),
+                backwards=tuple(count.backwards for count in counts),
+                forwards=tuple(count.forwards for count in counts),
+                fetches=tuple(count.fetches for count in counts) if fetching else (),
+                again=tuple(count.again + count.closures for count in counts),
+                data_wait_s=tuple(count.data_wait_ns / 1e9 for count in counts) if fetching else (),
+                left_out_s=tuple(
+                    walls[index]
+                    for index, count in enumerate(self.series.counts)
+                    if count.evaluations and index not in set(chosen)
+                ),
+                units_source=units.source,
+                trigger=self.trigger,
+            ),
+        )
+        return units
+
+    def _find_compute_dtype(self) -> str:
+        """What autocast made of the last forward pass, else the dtype of most parameters."""
+        sizes: dict[torch.dtype, int] = {}
+        for _, parameter in self._trained.named_parameters():
+            sizes[parameter.dtype] = sizes.get(parameter.dtype, 0) + parameter.numel()
+        dtype = self._loop.autocast or max(sizes, key=sizes.__getitem__, default=torch.float32)
+        return get_compute_dtype(shorten_dtype(dtype), self._trained.device)
+
+    def close(self, steps: int, status: RunStatus, reason: str = "", traceback: str = "") -> None:
+        """Write how the recording ended, after `steps` steps of the loop."""
+        attached = self.recorder.record.attached
+        assert attached is not None, "the timing is written first"
+        self.recorder.update(
+            status=status,
+            reason=reason,
+            traceback=traceback,
+            failed_step=None if status == RunStatus.OK else steps,
+            warnings=tuple(self.warnings),
+            attached=msgspec.structs.replace(
+                attached,
+                steps_seen=steps,
+                instrumented_s=self.instrumented_s,
+                pauses_s=self.pauses_s,
+                peak_bytes=self._peak_bytes,
+                ended_early=self.ended_early,
+            ),
+        )
+
+
+def _explain_doubt(counts: Sequence[StepCounts], models: Iterable[nn.Module]) -> str:
+    """Why what the model was called with may not be the samples of a step; "" where nothing speaks against it."""
+    if any(count.closures for count in counts):
+        return "an optimizer had the model evaluated several times in one step, on what may be the same samples"
+    if any(count.single for count in counts):
+        return "the model was called with vectors, each of which may be one sample"
+    layer = find_sequence_first(models)
+    if layer:
+        return f"the model has {layer} with batch_first=False, so that a first dimension may be that of the sequence"
+    return ""
+
+
+def _describe_optimizer(optimizer: torch.optim.Optimizer) -> str:
+    """`AdamW, 148 parameters`."""
+    count = sum(len(group["params"]) for group in optimizer.param_groups)
+    return f"{type(optimizer).__name__}, {count} parameter{'' if count == 1 else 's'}"

@@ -1,0 +1,152 @@
+"""The ceilings that hold for a run: the datasheet's, and those measured on this machine."""
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from perfkit.devices import ceilings_cache
+from perfkit.devices.calibrate import CalibrationRepeats, get_repeats_path
+from perfkit.devices.catalog import build_caches, build_datasheet_ceilings, find_entry
+from perfkit.devices.ceiling import Confidence, DeviceCeilings, LinkRate
+from perfkit.devices.fingerprint import build_fingerprint
+from perfkit.devices.links import link_calibration as between_ranks
+from perfkit.devices.links.processes import LinksError
+from perfkit.devices.links.rates import select_link_rates
+from perfkit.errors import PerfkitError, RunFormatError
+from perfkit.files import read_json
+
+Progress = Callable[[str], None]
+
+
+class CalibrationError(PerfkitError):
+    """A calibration did not finish; the message ends with what it said last."""
+
+
+def _ignore_progress(_: str) -> None:
+    return None
+
+
+def resolve_ceilings(
+    device: str,
+    device_name: str,
+    threads: Sequence[int],
+    *,
+    calibrate: bool,
+    progress: Progress = _ignore_progress,
+    ranks: Sequence[int] = (),
+) -> DeviceCeilings:
+    """Every ceiling known for a device: measured ones first, then the datasheet's.
+
+    `device` is `cpu` or `cuda`, `device_name` what the worker recorded, `threads` the numbers of threads that
+    runs use (ignored on a GPU), `ranks` how many talk to each other. With `calibrate`, what has not been measured yet,
+    and what was disturbed whenever it
+    was or has been refuted since, is measured now, in the short version, in a process of its own, which takes up to
+    15 s for each number of threads. A calibration that fails or a cache that cannot be read becomes a note, since a run
+    is worth having without its ceilings.
+    """
+    notes: list[str] = []
+    key = build_fingerprint(device, device_name)
+    try:
+        cached = ceilings_cache.load_ceilings(key)
+    except RunFormatError as error:
+        notes.append(f"measured ceilings ignored: {error}")
+        cached = None
+    wanted: tuple[int | None, ...] = tuple(dict.fromkeys(threads)) if device == "cpu" else (None,)
+    missing = [
+        count for count in wanted if cached is None or count not in cached.threads() - cached.list_doubtful_threads()
+    ]
+    if missing and calibrate:
+        try:
+            cached = calibrate_machine(
+                device,
+                [count for count in missing if count is not None],
+                short=True,
+                progress=progress,
+                device_name=device_name,
+            )
+        except CalibrationError as error:
+            notes.append(str(error))
+    elif any(cached is None or count not in cached.threads() for count in missing):
+        notes.append("not calibrated on this machine; run `perfkit calibrate`")
+    measured = cached.measured if cached is not None else None
+    notes += [] if measured is None else _list_doubts(measured)
+    links: tuple[LinkRate, ...] = ()
+    try:
+        links = between_ranks.load_link_rates(device, device_name)
+        groups = {count: between_ranks.find_groups(device, count) for count in ranks}
+        for count in ranks:
+            kinds = [group.link for group in groups[count]]
+            if calibrate and between_ranks.is_measurement_missing(links, count, short=True, links=kinds):
+                try:
+                    links = between_ranks.measure_links(device, device_name, count, short=True, progress=progress)
+                except LinksError as error:
+                    notes.append(str(error))
+        for count in ranks:
+            links = select_link_rates(links, count, groups[count][0].link)  # ranks take the first GPUs
+    except RunFormatError as error:
+        notes.append(f"measured links ignored: {error}")
+    entry = find_entry(device_name) if device != "cpu" else None
+    sheet = () if entry is None else build_datasheet_ceilings(entry)
+    if device == "cpu":
+        notes.append("no datasheet ceilings: the catalogue lists GPUs only")
+    elif not sheet:
+        notes.append(f"no datasheet ceilings: {device_name!r} is not in the catalogue")
+    return DeviceCeilings(
+        device=device,
+        device_name=device_name,
+        fingerprint=key,
+        measured_at=measured.measured_at if measured else "",
+        ceilings=(*(measured.ceilings if measured else ()), *sheet),
+        caches=() if entry is None else build_caches(entry),
+        links=links,
+        notes=(*(measured.notes if measured else ()), *notes),
+    )
+
+
+def _list_doubts(measured: DeviceCeilings) -> list[str]:
+    """What is to be known of ceilings that may be too low."""
+    disturbed = [ceiling for ceiling in measured.ceilings if ceiling.disturbed]
+    if disturbed:
+        names = ", ".join(dict.fromkeys(f"{c.dtype or ''} {c.level}".strip() for c in disturbed))
+        return [
+            f"measured while the machine was busy, and perhaps too low: {names} ({disturbed[0].disturbed}); `perfkit "
+            "bench` and `perfkit calibrate` measure them again until they are left alone"
+        ]
+    if any(ceiling.confidence == Confidence.LOW for ceiling in measured.ceilings):
+        return ["some measured ceilings have low confidence; on a quiet machine, run `perfkit calibrate --force`"]
+    return []
+
+
+def calibrate_machine(
+    device: str, threads: Sequence[int], *, short: bool, progress: Progress = _ignore_progress, device_name: str = ""
+) -> ceilings_cache.CachedCeilings:
+    """Measure this machine's ceilings in a process of its own, merge them into the cache and return what it holds.
+
+    `device_name` tells which of several GPUs is meant (ignored on a CPU). `progress` receives a line per measurement.
+    Raises `CalibrationError` where the process fails.
+    """
+    with tempfile.TemporaryDirectory(prefix="perfkit-") as folder:
+        out = Path(folder) / "ceilings.json"
+        # With `-P` no module in the folder that a program runs in is taken for another.
+        command = [sys.executable, "-P", "-m", "perfkit.devices.calibrate", "--device", device, "--out", str(out)]
+        if threads:
+            command += ["--threads", ",".join(str(count) for count in threads)]
+        if short:
+            command.append("--short")
+        if device == "cuda" and device_name:
+            command += ["--device-name", device_name]
+        last: list[str] = []
+        # The parent sleeps on the pipe between lines, so it takes no time from what is measured.
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+            assert process.stderr is not None
+            for line in process.stderr:
+                last = [*last[-9:], line.rstrip()]
+                progress(line.rstrip())
+        if process.returncode != 0:
+            said = " | ".join(last[-3:]) or "no output"
+            raise CalibrationError(f"calibrating the {device} failed (exit code {process.returncode}): {said}")
+        measured = read_json(out, DeviceCeilings)
+        repeats = read_json(get_repeats_path(out), CalibrationRepeats)
+    return ceilings_cache.store_calibration(measured, repeats.kernels, full=not short)

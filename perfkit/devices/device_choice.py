@@ -1,0 +1,38 @@
+"""The device that was asked for, as it is on this machine."""
+
+from typing import NamedTuple
+
+from perfkit.errors import UsageError
+
+DEVICES = ("auto", "cpu", "cuda")
+
+
+class ChosenDevice(NamedTuple):
+    """`visible` is their number; `name` is what the catalogue of peaks knows it by, empty where that is not known."""
+
+    kind: str
+    name: str
+    visible: int
+
+
+def find_device(wanted: str, *, here: bool = True) -> ChosenDevice:
+    """`auto` is the GPU that is there, or the CPU. Asking for a GPU where there is none is a `UsageError`, unless ranks
+    do not run `here`, on this machine with what this process sees: then there may be one where they run.
+
+    This process never uses CUDA: what it starts is what is measured.
+    """
+    from perfkit.devices.machine import read_cpu_model
+    from perfkit.devices.visible_gpus import list_visible_gpus
+
+    gpus = () if wanted == "cpu" else list_visible_gpus()
+    if gpus:
+        return ChosenDevice("cuda", gpus[0], len(gpus))
+    if wanted == "cuda" and not here:
+        return ChosenDevice("cuda", "", 0)
+    if wanted == "cuda":
+        from torch import version
+
+        built = version.cuda or version.hip
+        why = "torch finds no CUDA device" if built else "this torch is built without CUDA"
+        raise UsageError(f"--device cuda: {why}; use --device cpu, or see what nvidia-smi and CUDA_VISIBLE_DEVICES say")
+    return ChosenDevice("cpu", read_cpu_model(), 1)

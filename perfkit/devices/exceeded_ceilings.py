@@ -1,0 +1,56 @@
+"""Ceilings that work was faster than. Such a ceiling is none: nothing has a share of it."""
+
+from collections.abc import Collection
+
+from msgspec.structs import replace
+
+from perfkit.devices.ceiling import Ceiling, CeilingKind, CeilingLevel, DeviceCeilings
+from perfkit.units import format_bandwidth, format_flop_rate
+
+_OF_ARITHMETIC = (CeilingLevel.MATRIX, CeilingLevel.VECTOR)
+
+
+def explain_exceeded(ceiling: Ceiling, what: str = "this", *, ranks: int | None = None) -> str:
+    """Why work that came out faster than a ceiling has no share of it, and what to do.
+
+    `ranks` are those of a ceiling of links.
+    """
+    is_rate = ceiling.unit == "FLOP/s"
+    rate = format_flop_rate(ceiling.value) if is_rate else format_bandwidth(ceiling.value)
+    if ceiling.kind == CeilingKind.DATASHEET:
+        amount = "FLOPs are" if is_rate else "bytes are"
+        return (
+            f"{what} ran faster than the datasheet's {rate}, which no device does: its {amount} counted too high, or "
+            "the clock or the name of the device is wrong"
+        )
+    threads = "" if ceiling.threads is None else f" --device cpu --threads {ceiling.threads}"
+    if ceiling.level == CeilingLevel.INTERCONNECT:
+        return (
+            f"{what} ran faster than the {rate} that was measured between ranks: measure them again with `perfkit "
+            f"calibrate --world-size {ranks or 'N'} --force`"
+        )
+    again = f"measure it again with `perfkit calibrate{threads} --force`"
+    # Modelled bytes are what must move; where from is not known.
+    cached = "" if is_rate else ", unless its operands were in a faster cache"
+    return f"{what} ran faster than the measured ceiling of {rate}: {again}{cached}"
+
+
+def mark_refuted(known: DeviceCeilings, beaten: Collection[Ceiling]) -> DeviceCeilings:
+    """`known` with those ceilings of arithmetic refuted that are no higher than one of `beaten` for the same dtype and
+    number of threads: a CPU's vector ceilings are those of its matrix products."""
+
+    def refuted(ceiling: Ceiling) -> bool:
+        return ceiling.kind == CeilingKind.MEASURED and any(
+            ceiling.level in _OF_ARITHMETIC
+            and (ceiling.dtype, ceiling.threads) == (other.dtype, other.threads)
+            and ceiling.value <= other.value
+            for other in beaten
+        )
+
+    return replace(
+        known,
+        ceilings=tuple(
+            replace(ceiling, refuted=explain_exceeded(ceiling, "work")) if refuted(ceiling) else ceiling
+            for ceiling in known.ceilings
+        ),
+    )

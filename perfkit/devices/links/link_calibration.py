@@ -1,0 +1,148 @@
+"""Times collectives between ranks on this machine, in processes of their own, and keeps the fastest of all days."""
+
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from perfkit.devices import machine
+from perfkit.devices.ceiling import CeilingLevel, Confidence, LinkRate
+from perfkit.devices.ceilings_cache import get_cache_folder
+from perfkit.devices.fingerprint import build_fingerprint, make_file_stem
+from perfkit.devices.links.collective_times import BACKENDS, CollectiveTimes
+from perfkit.devices.links.processes import run_ranks
+from perfkit.devices.links.rates import merge_rates
+from perfkit.devices.links.topology import GpuGroup, choose_groups, read_kinds
+from perfkit.devices.repeats import Repeat, summarize_repeats
+from perfkit.devices.visible_gpus import list_visible_numbers
+from perfkit.errors import NewerFormatError, PerfkitError, RunFormatError
+from perfkit.files import read_json, write_json
+from perfkit.spec import Struct
+from perfkit.units import format_percent
+
+LINKS_VERSION = 1
+_TIMEOUT_S = 600
+_BUSY = 0.1  # of the time in which some task waited for a CPU, before any rank was started
+
+Progress = Callable[[str], None]
+
+
+class MachineLinks(Struct):
+    """What is known of a machine: the fastest of each collective, number of ranks and size."""
+
+    schema_version: int = LINKS_VERSION
+    fingerprint: str
+    rates: tuple[LinkRate, ...]
+
+
+def load_link_rates(device: str, device_name: str) -> tuple[LinkRate, ...]:
+    """What was measured on this machine so far; none where its file is damaged, and one that a newer perfkit wrote is a
+    `RunFormatError`."""
+    file = _get_links_path(device, device_name)
+    try:
+        return read_json(file, MachineLinks).rates if file.exists() else ()
+    except NewerFormatError:
+        raise
+    except RunFormatError:
+        return ()  # measuring again replaces it
+
+
+def find_groups(device: str, ranks: int) -> tuple[GpuGroup, ...]:
+    """The GPUs to measure among, a group for each kind of link between them; the first are those that runs take.
+
+    A group without GPUs stands for ranks on a CPU, and for GPUs of which NVML does not tell how they are linked.
+    """
+    order = () if device == "cpu" else list_visible_numbers()
+    kinds = read_kinds(order)
+    return choose_groups(order, ranks, kinds) if kinds and len(order) >= ranks else (GpuGroup((), ""),)
+
+
+def is_measurement_missing(rates: Sequence[LinkRate], ranks: int, *, short: bool, links: Sequence[str] = ("",)) -> bool:
+    """Whether nothing was measured among so many ranks over one of these kinds of `links`, or nothing that was left
+    alone; with `short` False a short calibration does not count."""
+    of_these = [rate for rate in rates if rate.ranks == ranks and rate.link in links]
+    unmeasured = set(links) - {rate.link for rate in of_these}
+    return bool(unmeasured) or any(rate.disturbed or (rate.short and not short) for rate in of_these)
+
+
+def measure_links(
+    device: str, device_name: str, ranks: int, *, short: bool, progress: Progress = lambda _: None
+) -> tuple[LinkRate, ...]:
+    """Measure now, among so many ranks, and return all that is known then; a `LinksError` where a rank fails, a
+    `RunFormatError` where a newer perfkit keeps the links of this machine."""
+    before = load_link_rates(device, device_name)  # refuses a file that it could not write again, before it takes time
+    pressure = machine.read_cpu_pressure()
+    groups = find_groups(device, ranks)
+    taken = [
+        (group, each)
+        for group in groups
+        for each in _time_collectives(device, ranks, short=short, progress=progress, group=group)
+    ]
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    crowded = device == "cpu" and ranks > machine.count_available_cores()
+    rates = [
+        replace(
+            _build_rate(each, ranks, BACKENDS[device], now, pressure, crowded=crowded, short=short),
+            gpus=group.gpus,
+            link=group.link,
+        )
+        for group, each in taken
+    ]
+    labelled = {group.link for group in groups} != {""}
+    # What was measured before links had a kind may be of any of them.
+    kept = (rate for rate in before if not (labelled and rate.ranks == ranks and not rate.link))
+    everything = merge_rates((*kept, *rates))
+    with suppress(PerfkitError):  # what cannot be kept is measured again next time
+        write_json(
+            _get_links_path(device, device_name),
+            MachineLinks(fingerprint=build_fingerprint(device, device_name), rates=everything),
+        )
+    return everything
+
+
+def _build_rate(
+    taken: CollectiveTimes, ranks: int, backend: str, now: str, pressure: float | None, *, crowded: bool, short: bool
+) -> LinkRate:
+    """The best repeat. Where the halves differ it is of low confidence, and so it is on a busy machine and where ranks
+    have to share cores; disturbed where it shows both in itself and in the machine."""
+    rates = [Repeat(rate=1 / each, windows=1, canary_before=1.0, canary_after=1.0) for each in taken.repeats_s]
+    found = summarize_repeats(rates, 1.0, CeilingLevel.INTERCONNECT)
+    busy = pressure is not None and pressure > _BUSY
+    why = f"tasks waited for a CPU in {format_percent(pressure or 0.0)} of the time, and its repeats differ"
+    return LinkRate(
+        collective=taken.collective,
+        ranks=ranks,
+        bytes=taken.bytes,
+        seconds=min(taken.repeats_s),
+        backend=backend,
+        spread=found.spread,
+        confidence=Confidence.LOW if busy or crowded else found.confidence,
+        measured_at=now,
+        disturbed=why if busy and found.confidence == Confidence.LOW else "",
+        repeats_s=taken.repeats_s,
+        short=short,
+    )
+
+
+def _time_collectives(
+    device: str, ranks: int, *, short: bool, progress: Progress, group: GpuGroup
+) -> list[CollectiveTimes]:
+    on = f" on GPUs {', '.join(map(str, group.gpus))} ({group.link})" if group.gpus else ""
+    progress(f"timing collectives between {ranks} ranks by {BACKENDS[device]}{on}")
+    options = ["--short"] if short else []
+    if group.gpus:
+        order = list_visible_numbers()
+        options.append("--gpus=" + ",".join(str(order.index(number)) for number in group.gpus))
+    with tempfile.TemporaryDirectory(prefix="perfkit-") as place:
+        program = [sys.executable, "-P", "-m", "perfkit.devices.links.time_collectives", str(Path(place) / "store")]
+        commands = [[*program, str(rank), str(ranks), device, *options] for rank in range(ranks)]
+        return msgspec.json.decode(run_ranks(commands, Path(place), _TIMEOUT_S), type=list[CollectiveTimes])
+
+
+def _get_links_path(device: str, device_name: str) -> Path:
+    return get_cache_folder() / "links" / f"{make_file_stem(build_fingerprint(device, device_name))}.json"

@@ -1,0 +1,144 @@
+"""The ceilings of the device on which a trace was recorded, from what the trace itself says of it.
+
+A trace usually comes from another machine, so what was measured on this one does not apply unless the user says that
+this is where it was recorded.
+"""
+
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from perfkit.devices.catalog import (
+    CatalogEntry,
+    build_caches,
+    build_datasheet_ceilings,
+    find_candidates,
+    find_entry,
+    load_catalog,
+    resolve_entry,
+)
+from perfkit.devices.ceiling import DeviceCeilings
+from perfkit.devices.ceiling_lookup import resolve_ceilings
+
+HERE = "here"
+_NEAR = 0.1  # a driver keeps some of the nominal memory for itself and counts in other units
+
+
+class TraceDevice(NamedTuple):
+    """What a trace says of its device: `kind` is the word for it (`cuda`, `rocm`, `cpu` ...), `name` as reported.
+
+    `units` are its SMs or compute units and `memory_bytes` its memory, None where the trace does not tell.
+    """
+
+    kind: str
+    name: str = ""
+    units: int | None = None
+    memory_bytes: int | None = None
+
+
+class TraceCeilings(NamedTuple):
+    """The ceilings, the name to show, where that name comes from, and a warning where something is amiss."""
+
+    ceilings: DeviceCeilings
+    device_name: str
+    basis: str
+    warning: str = ""
+
+
+def resolve_trace_ceilings(device: TraceDevice, override: str | None = None) -> TraceCeilings:
+    """The ceilings to hold a trace against.
+
+    `override` is what the user said: the id or name of a catalogue entry (a `UsageError` where there is none), or
+    `here` for a trace that was recorded on this very machine, whose measured ceilings then come first. Without it, the
+    name the trace recorded is looked up. An unknown device has no ceilings, and notes that say what to do.
+    """
+    if override is not None and override.strip().lower() == HERE:
+        return _load_local_ceilings(device)
+    if override is not None:
+        chosen = resolve_entry(override)
+        name, warning = chosen.names[0], ""
+        if device.kind == "cpu":
+            warning = f"a trace of a CPU is held against the datasheet of {name}, because --device says so"
+        elif device.units is not None and device.units != chosen.derivation.units:
+            warning = (
+                f"--device {chosen.id} has {chosen.derivation.units} SMs or compute units, the trace's device "
+                f"{device.name!r} has {device.units}"
+            )
+        return TraceCeilings(_build_ceilings(device, name, chosen), name, "given with --device", warning)
+    entry = find_entry(device.name, device.units)
+    if entry is not None:
+        return TraceCeilings(_build_ceilings(device, device.name, entry), device.name, "recorded in the trace")
+    basis = "recorded in the trace" if device.name else "not recorded in the trace"
+    note = _explain_missing(device)
+    return TraceCeilings(_build_ceilings(device, device.name, None, note), device.name, basis, f"no ceilings: {note}")
+
+
+def _build_ceilings(device: TraceDevice, name: str, entry: CatalogEntry | None, *notes: str) -> DeviceCeilings:
+    return DeviceCeilings(
+        device=_normalize_kind(device),
+        device_name=name,
+        fingerprint="",
+        ceilings=() if entry is None else build_datasheet_ceilings(entry),
+        caches=() if entry is None else build_caches(entry),
+        notes=notes,
+    )
+
+
+def _load_local_ceilings(device: TraceDevice) -> TraceCeilings:
+    known = resolve_ceilings("cpu" if device.kind == "cpu" else "cuda", device.name, (), calibrate=False)
+    threads = max((ceiling.threads for ceiling in known.ceilings if ceiling.threads is not None), default=None)
+    if threads is not None:
+        # A trace does not say with how many threads a CPU ran, and the roof must not lie below what it could do.
+        kept = tuple(ceiling for ceiling in known.ceilings if ceiling.threads == threads)
+        note = f"the trace does not say how many threads it ran with; its roofs are those of {threads}"
+        known = replace(known, ceilings=kept, notes=(*known.notes, note))
+    warning = ""
+    if not known.ceilings:
+        note = "nothing has been measured on this machine, as --device here needs it; run `perfkit calibrate` first"
+        known, warning = replace(known, notes=(note, *known.notes)), f"no ceilings: {note}"
+    return TraceCeilings(known, device.name or known.device_name, "this machine, as --device here says", warning)
+
+
+def _normalize_kind(device: TraceDevice) -> str:
+    """The word by which ceilings and analysis agree: torch calls an AMD GPU `cuda` too."""
+    return "cuda" if device.kind in ("rocm", "hip") else device.kind
+
+
+def _explain_missing(device: TraceDevice) -> str:
+    """Why no ceilings are known, and what to do."""
+    if device.kind == "cpu":
+        return (
+            "a trace does not say on which CPU it was recorded; if it was this machine, run "
+            "`perfkit calibrate` and say --device here"
+        )
+    ids = [entry.id for entry in find_candidates(device.name)] or [entry.id for entry in _find_similar(device)]
+    hint = f"; --device {' or --device '.join(ids)} would" if ids else "; name it with --device (see `perfkit devices`)"
+    if not device.name:
+        return f"the trace does not name its device{hint}"
+    if find_candidates(device.name) and device.units is None:
+        return f"several devices are called {device.name!r}{hint} tell which"
+    if find_candidates(device.name):
+        return (
+            f"{device.name!r} with {device.units} SMs or compute units is a part of that device (a slice "
+            f"or partition), whose share of the bandwidth is not known"
+        )
+    if ids:
+        return (
+            f"{device.name!r} is not in the catalogue; its {device.units} SMs or compute units and its "
+            f"memory are those of {' and '.join(ids)}: say --device {ids[0]} if it is one"
+        )
+    return f"{device.name!r} is not in the catalogue{hint}"
+
+
+def _find_similar(device: TraceDevice) -> list[CatalogEntry]:
+    """Devices with as many units and as much memory: a hint for the user, never an answer."""
+    if device.units is None or device.memory_bytes is None:
+        return []
+    size = device.memory_bytes / 1e9
+    return [
+        entry
+        for entry in load_catalog().devices
+        if entry.derivation.units == device.units
+        and entry.memory_gb is not None
+        and abs(size / entry.memory_gb - 1) <= _NEAR
+    ]

@@ -1,0 +1,55 @@
+"""Checks what CUDA's allocator can be asked for in this process: torch has several, and the program may be asking
+already."""
+
+import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+# The only one that reports its allocations to the profiler and keeps a history (c10/cuda/CUDACachingAllocator.cpp):
+# CUDAMallocAsyncAllocator.cpp does neither, and raises where it is asked for a history.
+_NATIVE = "native"
+
+
+def explain_unreported(device: torch.device) -> str | None:
+    """Why no recorder can see what is allocated on `device`; None where one can."""
+    if device.type != "cuda":
+        return None
+    backend = torch.cuda.get_allocator_backend()
+    return None if backend == _NATIVE else f"the allocator {backend} reports no allocations to torch's profiler"
+
+
+def explain_taken_history() -> str | None:
+    """Why the native allocator's history must be left alone; None where nobody uses it.
+
+    The process has one, of all devices: whoever starts or stops it clears what another had recorded, and changes its
+    options (`DeviceCachingAllocator::recordHistory`). CUDA must be initialised.
+    """
+    is_on = getattr(torch._C, "_cuda_isHistoryEnabled", None)
+    if is_on is None:
+        return "this version of torch does not tell whether the program records one of its own"
+    return "the program records one of its own, which is left as it is" if is_on() else None
+
+
+@contextmanager
+def watch_history_requests(memory: Any) -> Iterator[list[str]]:
+    """What the program asks of the allocator's history while entered: the list grows by a line for each call.
+
+    Args:
+        memory: `torch.cuda.memory`, through which programs ask.
+    """
+    requests: list[str] = []
+    original = memory._record_memory_history
+
+    @functools.wraps(original)
+    def noticed(*args: Any, **kwargs: Any) -> Any:
+        requests.append("the program began or ended one of its own meanwhile, which is left as it is")
+        return original(*args, **kwargs)
+
+    memory._record_memory_history = noticed
+    try:
+        yield requests
+    finally:
+        memory._record_memory_history = original

@@ -1,0 +1,93 @@
+"""The CUDA caching allocator's own history of a few steps: every request, free and segment, with Python stacks.
+
+Allocations are not tagged with `torch.cuda.memory._set_memory_metadata`: a tag is of the thread that sets it, and the
+threads in which autograd runs backward would carry none. Steps and phases come from the ranges that are open while
+the history is on (`global_record_annotations`), which are seen in all threads.
+"""
+
+import inspect
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import torch
+from isal import igzip
+
+from perfkit.files import write_bytes
+from perfkit.instruments.memory.allocator_access import (
+    explain_taken_history,
+    explain_unreported,
+    watch_history_requests,
+)
+
+_log = logging.getLogger(__name__)
+
+# About a hundred bytes a frame and tens of frames an entry: some hundred MB of JSON at most, before compression.
+MAX_ENTRIES = 200_000
+_COMPRESSION = 1  # of igzip: repeated frames shrink by tens at its fastest already
+
+
+@contextmanager
+def record_allocator_history(
+    path: Path,
+    device: torch.device,
+    *,
+    max_entries: int = MAX_ENTRIES,
+    tell: Callable[[str], None] = _log.warning,
+) -> Iterator[None]:
+    """Record the allocator's history while the body runs and write its snapshot to `path` as JSON (gzip).
+
+    The file holds what `torch.cuda.memory._snapshot()` returns; of a longer history it has the last `max_entries`.
+    It is written, and recording ends, however the body ends: a run out of memory leaves its history too. On a CPU,
+    whose allocator keeps none, the body just runs. So it does where the history is the program's own: `tell` is given
+    a sentence that says so, and nothing is written.
+    """
+    if device.type != "cuda":
+        yield
+        return
+    taken = explain_unreported(device) or explain_taken_history()
+    if taken is not None:
+        tell(_explain_missing_history(taken))
+        yield
+        return
+    memory: Any = torch.cuda.memory
+    memory._record_memory_history(enabled="all", **_select_options(memory._record_memory_history, max_entries))
+    with watch_history_requests(memory) as requests:
+        try:
+            yield
+        finally:
+            if requests:
+                tell(_explain_missing_history(requests[0]))
+            else:
+                _write_and_stop(memory, path)
+
+
+def _write_and_stop(memory: Any, path: Path) -> None:
+    try:
+        snapshot = memory._snapshot()
+    finally:
+        memory._record_memory_history(enabled=None)
+    write_bytes(path, igzip.compress(msgspec.json.encode(snapshot), compresslevel=_COMPRESSION))
+
+
+def _explain_missing_history(reason: str) -> str:
+    return (
+        "memory was recorded without the allocator's history, from the events of torch's profiler alone (no segments, "
+        f"so no fragmentation): {reason}"
+    )
+
+
+def _select_options(record: Any, max_entries: int) -> dict[str, object]:
+    """The options that this torch knows: they came one by one."""
+    wanted = {
+        "context": "alloc",
+        "stacks": "python",
+        "max_entries": max_entries,
+        "clear_history": True,
+        "global_record_annotations": True,
+    }
+    known = inspect.signature(record).parameters
+    return {name: value for name, value in wanted.items() if name in known}

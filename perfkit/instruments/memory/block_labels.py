@@ -1,0 +1,194 @@
+"""Labels the blocks of a step that was recorded in every detail."""
+
+import math
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+from perfkit.allocations import (
+    AUTOCAST,
+    GRADIENT,
+    OFFLOAD,
+    PARAMETER,
+    RECOMPUTED,
+    WORKSPACE,
+    can_cuda_serve,
+    round_cuda_size,
+)
+from perfkit.cost.workspaces import TAKES_WORKSPACE
+from perfkit.instruments.memory.allocation_places import FSDP, AllocationPlace
+from perfkit.instruments.memory.profiler_events import ForwardCall, ProfiledAllocation, RecordedEvents, TensorUse
+from perfkit.instruments.tensors import shorten_dtype
+from perfkit.record import PHASES, InitialBlock
+
+# FSDP2's copies of whole parameters, which casts start from as they do from plain parameters.
+UNSHARDING = FSDP + "all_gather_copy_out"
+
+_BACKWARD = PHASES.index("backward")
+_CASTS = frozenset({"aten::_to_copy", "aten::to"})
+# Lines of perfkit's own offloading; not of `paged_optimizer.py`, which calls an optimizer that takes memory of its own.
+_PAGERS = ("techniques/paging.py", "techniques/paged_tensors.py", "techniques/paged_activations.py")
+
+
+class BlockLabel(NamedTuple):
+    """What is known of a block; texts are "" where it is not.
+
+    `keeper` is the op that it was freed in. `bytes` are those of the tensor of `shape` and `dtype`, which may be fewer
+    than the block's; 0 where that is not known.
+    """
+
+    op: str = ""
+    module: str = ""
+    line: str = ""
+    shape: str = ""
+    dtype: str = ""
+    category: str = ""
+    keeper: str = ""
+    bytes: int = 0
+
+
+class TensorOwner(NamedTuple):
+    """What a tensor of the training state is."""
+
+    category: str
+    name: str
+
+
+class SeenStorage(NamedTuple):
+    """A storage that was there at a time."""
+
+    time_ns: int
+    block: InitialBlock
+
+
+# By address. Neither the addresses nor the objects of gradients are theirs for longer than a backward and an update.
+Gradients = dict[int, list[SeenStorage]]
+
+Timed = TypeVar("Timed", TensorUse, SeenStorage)
+
+
+def label_blocks(
+    recorded: RecordedEvents,
+    places: Sequence[AllocationPlace],
+    calls: Mapping[int, AllocationPlace],
+    owners: Mapping[int, TensorOwner],
+    gradients: Gradients,
+) -> list[BlockLabel]:
+    """The label of each allocation of a detailed recording; that of a free is of the block it ends.
+
+    Args:
+        recorded: with ops.
+        places: of `recorded.allocations`.
+        calls: where the forward ops were, by sequence number.
+        owners: what tensors are that stay, by their `_cdata`.
+        gradients: those that were seen.
+    """
+    uses: dict[int, list[TensorUse]] = defaultdict(list)
+    for use in recorded.uses:
+        uses[use.address].append(use)
+    by_event: list[BlockLabel] = [BlockLabel()] * len(recorded.allocations)
+    parameters = {use.address for use in recorded.uses if _is_owned(use, owners, PARAMETER)}
+    for index, ends in _match_frees(recorded.allocations):
+        made = recorded.allocations[index]
+        ended = recorded.allocations[ends] if ends is not None else None
+        place = places[index]
+        used = _select_within_life(uses.get(made.address, ()), made, ended)
+        owner = next((owners[use.tensor] for use in used if use.tensor in owners), None)
+        gradient = next(iter(_select_within_life(gradients.get(made.address, ()), made, ended)), None)
+        if owner is None and gradient is not None:
+            owner = TensorOwner(GRADIENT, gradient.block.name)
+        label = _build_label(made, place, used, recorded.forwards, calls, owner, parameters)
+        # Addresses are taken again, and a parameter's is one only as long as it is there.
+        if place.sharding.startswith(UNSHARDING) or label.category == PARAMETER:
+            parameters.add(made.address)
+        else:
+            parameters.discard(made.address)
+        # A module's forward in backward is recomputation: what outlives it is an activation once more.
+        outlives = ends is None or not places[ends].module
+        if not label.category and place.phase == _BACKWARD and place.module and outlives:
+            label = label._replace(category=RECOMPUTED)
+        if not label.category and ended is not None and ended.call == made.call and TAKES_WORKSPACE.match(made.op):
+            label = label._replace(category=WORKSPACE)
+        # An allocation at an address that is alive ends it unseen: the event there is the next block's own.
+        if ends is not None and ended is not None and ended.size < 0:
+            label = label._replace(keeper=places[ends].sharding or ended.node or ended.op)
+            by_event[ends] = label
+        by_event[index] = label
+    return by_event
+
+
+def _select_within_life(
+    times: Sequence[Timed], made: ProfiledAllocation, ended: ProfiledAllocation | None
+) -> Sequence[Timed]:
+    """Those of one address (in the order of time) that lie within the life of a block."""
+    first = bisect_left(times, made.time_ns, key=_get_time)
+    return times[first : None if ended is None else bisect_right(times, ended.time_ns, key=_get_time)]
+
+
+def _get_time(timed: TensorUse | SeenStorage) -> int:
+    return timed.time_ns
+
+
+def _match_frees(allocations: Sequence[ProfiledAllocation]) -> Iterator[tuple[int, int | None]]:
+    """Index of each allocation and of the event that ended it, None for one that stayed; in the order of birth."""
+    ends: dict[int, int] = {}
+    alive: dict[int, int] = {}
+    for index, event in enumerate(allocations):
+        begun = alive.pop(event.address, None)
+        if begun is not None:
+            ends[begun] = index
+        if event.size > 0:
+            alive[event.address] = index
+    for index, event in enumerate(allocations):
+        if event.size > 0:
+            yield index, ends.get(index)
+
+
+def _build_label(
+    made: ProfiledAllocation,
+    place: AllocationPlace,
+    used: Sequence[TensorUse],
+    forwards: Mapping[int, ForwardCall],
+    calls: Mapping[int, AllocationPlace],
+    owner: TensorOwner | None,
+    parameters: set[int],
+) -> BlockLabel:
+    whole = _find_whole_tensor(used, made.size, made.device.type)
+    module, line = place.module, made.line
+    if made.sequence >= 0 and made.sequence in calls:
+        module = module or calls[made.sequence].module
+        line = forwards[made.sequence].line or line
+    category = "" if owner is None else owner.category
+    if not category and made.op in _CASTS and made.inputs and made.inputs[0] in parameters:
+        category = AUTOCAST
+    if not category and made.line.startswith(_PAGERS):
+        category = OFFLOAD
+    return BlockLabel(
+        op=place.sharding or made.op,
+        module=module if owner is None else owner.name.rpartition(".")[0],
+        line=line,
+        shape="" if whole is None else str(list(whole.shape)),
+        dtype="" if whole is None else shorten_dtype(whole.dtype),
+        category=category,
+        bytes=0 if whole is None else _compute_bytes(whole),
+    )
+
+
+def _is_owned(use: TensorUse, owners: Mapping[int, TensorOwner], category: str) -> bool:
+    return use.tensor in owners and owners[use.tensor].category == category
+
+
+def _find_whole_tensor(used: Sequence[TensorUse], size: int, device: str) -> TensorUse | None:
+    """The tensor that a block of `size` bytes was made for: the first of that size, else the largest that a block of
+    CUDA's allocator is not split for."""
+    if device == "cpu":
+        return next((use for use in used if _compute_bytes(use) == size), None)
+    exact = next((use for use in used if round_cuda_size(_compute_bytes(use)) == size), None)
+    return exact or max(
+        (use for use in used if can_cuda_serve(size, _compute_bytes(use))), key=_compute_bytes, default=None
+    )
+
+
+def _compute_bytes(use: TensorUse) -> int:
+    return math.prod(use.shape) * use.dtype.itemsize

@@ -1,0 +1,100 @@
+"""Carries the labels of blocks over from the step that was recorded in every detail to steps that did the same."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+
+from perfkit.allocations import CUDA_SMALL_BYTES, can_cuda_serve
+from perfkit.instruments.memory.allocation_places import AllocationPlace
+from perfkit.instruments.memory.block_labels import BlockLabel
+from perfkit.instruments.memory.profiler_events import ProfiledAllocation
+
+# Of a module's allocations in one phase: the phase, which one of its step it is, and the module.
+_Group = tuple[int, int, str]
+
+
+def propagate_labels(
+    events: Sequence[ProfiledAllocation],
+    places: Sequence[AllocationPlace],
+    detailed: Sequence[ProfiledAllocation],
+    detailed_places: Sequence[AllocationPlace],
+    known: Sequence[BlockLabel],
+) -> list[BlockLabel]:
+    """The labels of events of other steps that do the same as the detailed one.
+
+    The allocations of a module in a phase of its step are those of the detailed step in the order of time, if there are
+    as many and each pair may be of one request. Else a block is the same if it is the n-th of its size among them, and
+    one without such a like the first of nearly its size (which then tells no shape). A block of CUDA's allocator has
+    not the same size in every step: the free block that served the request may have been another. One that has no like
+    keeps its place alone.
+    """
+    models = _group_by_place(detailed, detailed_places, range(len(detailed)))
+    labels = [BlockLabel()] * len(events)
+    for group, members in _group_by_step(events, places):
+        likes = models.get(group, ())
+        pairs = _pair_allocations([events[at] for at in members], [detailed[at] for at in likes])
+        for number, at in enumerate(members):
+            if number in pairs:
+                like, ordered = pairs[number]
+                labels[at] = _drop_uncertain_shape(known[likes[like]], events[at], ordered)
+            else:
+                labels[at] = BlockLabel(op=places[at].sharding, module=places[at].module)
+    alive: dict[int, BlockLabel] = {}
+    for at, event in enumerate(events):
+        if event.size > 0:
+            alive[event.address] = labels[at]
+        else:
+            labels[at] = alive.pop(event.address, BlockLabel())
+    return labels
+
+
+def _group_by_step(
+    events: Sequence[ProfiledAllocation], places: Sequence[AllocationPlace]
+) -> Iterator[tuple[_Group, list[int]]]:
+    """The groups of each step, one step after the other."""
+    for _, run in groupby(range(len(events)), key=lambda at: places[at].step):
+        yield from _group_by_place(events, places, run).items()
+
+
+def _group_by_place(
+    events: Sequence[ProfiledAllocation], places: Sequence[AllocationPlace], chosen: Iterator[int] | range
+) -> Mapping[_Group, list[int]]:
+    """The allocations among the `chosen` events by where they were, in the order of time."""
+    groups: dict[_Group, list[int]] = defaultdict(list)
+    for at in chosen:
+        if events[at].size > 0:
+            groups[places[at].phase, places[at].turn, places[at].module].append(at)
+    return groups
+
+
+def _pair_allocations(
+    events: Sequence[ProfiledAllocation], models: Sequence[ProfiledAllocation]
+) -> dict[int, tuple[int, bool]]:
+    """For the number of each event that has a like the number of it, and whether its size or the order proves it."""
+    if len(events) == len(models) and all(map(_is_same_request, events, models)):
+        return {at: (at, True) for at in range(len(events))}
+    waiting: dict[int, list[int]] = defaultdict(list)
+    for like in reversed(range(len(models))):
+        waiting[models[like].size].append(like)
+    pairs = {at: (waiting[event.size].pop(), True) for at, event in enumerate(events) if waiting[event.size]}
+    left = sorted(like for likes in waiting.values() for like in likes)
+    for at in sorted(set(range(len(events))) - pairs.keys()):
+        near = next((like for like in left if _is_same_request(events[at], models[like])), None)
+        if near is not None:
+            left.remove(near)
+            pairs[at] = near, False
+    return pairs
+
+
+def _is_same_request(event: ProfiledAllocation, model: ProfiledAllocation) -> bool:
+    """Whether an allocator may have served the same request by either block."""
+    if event.size == model.size or event.device.type == "cpu":
+        return event.size == model.size
+    smaller = min(event.size, model.size)
+    return smaller > CUDA_SMALL_BYTES and abs(event.size - model.size) <= CUDA_SMALL_BYTES
+
+
+def _drop_uncertain_shape(label: BlockLabel, event: ProfiledAllocation, ordered: bool) -> BlockLabel:
+    """The label without shape and dtype where the tensor need not be the one in this block."""
+    fits = event.device.type == "cpu" or can_cuda_serve(event.size, label.bytes)
+    return label if not label.bytes or (ordered and fits) else label._replace(shape="", dtype="", bytes=0)

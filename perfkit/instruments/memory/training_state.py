@@ -1,0 +1,106 @@
+"""Finds what of the memory is the training state: its storages now, and its tensors wherever their storages move."""
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from perfkit.allocations import BUFFER, GRADIENT, OPTIMIZER_STATE, PARAMETER, UNKNOWN
+from perfkit.instruments.live_objects import find_instances
+from perfkit.instruments.memory.block_labels import Gradients, SeenStorage, TensorOwner
+from perfkit.instruments.memory.holders import find_held_tensors
+from perfkit.instruments.tensors import add_block, has_storage, list_optimizer_tensors, list_plain_parts
+from perfkit.instruments.trained_models import TrainedModels
+from perfkit.record import InitialBlock
+from perfkit.techniques.paged_optimizer import get_local_optimizer
+
+
+def find_owners(trained: TrainedModels) -> dict[int, TensorOwner]:
+    """What the tensors of the training state are, by their `_cdata`."""
+    tensors = (
+        (PARAMETER, trained.named_parameters()),
+        (BUFFER, trained.named_buffers()),
+        (OPTIMIZER_STATE, list_optimizer_tensors(trained.optimizers)),
+    )
+    return {_get_identity(tensor): TensorOwner(category, name) for category, named in tensors for name, tensor in named}
+
+
+@contextmanager
+def watch_gradients(trained: TrainedModels, now: Callable[[], int] = time.time_ns) -> Iterator[Gradients]:
+    """While entered, every step of the optimizers adds the gradients that there are to what is yielded, by address.
+
+    Gradients need not exist but between backward and the update, so that is when they must be looked at; those of a
+    backward in a closure, which the step itself calls, right after the update.
+    """
+    gradients: Gradients = defaultdict(list)
+
+    def look(optimizer: Optimizer, *_: Any) -> None:
+        # Those of other optimizers too: they may be cleared before their own turn comes.
+        named = {parameter: name for name, parameter in trained.named_parameters()}
+        others = (parameter for group in optimizer.param_groups for parameter in group["params"])
+        blocks: dict[int, InitialBlock] = {}
+        for parameter, name in (dict.fromkeys(others, "") | named).items():
+            if parameter.grad is not None:
+                for part in list_plain_parts(_get_local(parameter.grad)):
+                    add_block(blocks, part, GRADIENT, name)
+        moment = now()
+        for address, block in blocks.items():
+            gradients[address].append(SeenStorage(moment, block))
+
+    # An optimizer that is wrapped may be stepped alone. Not by torch's hooks for all optimizers: this may be run from
+    # one of them, and while they are called their table must not change.
+    optimizers = {optimizer for outer in trained.optimizers for optimizer in (outer, get_local_optimizer(outer))}
+    handles = [optimizer.register_step_pre_hook(look) for optimizer in optimizers]
+    handles += [optimizer.register_step_post_hook(look) for optimizer in optimizers]
+    try:
+        yield gradients
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def find_other_blocks(
+    device: torch.device, ours: Sequence[InitialBlock], harness: frozenset[int]
+) -> list[InitialBlock]:
+    """Storages on `device` of all tensors that Python holds beside `ours`, with what they are for where
+    `perfkit.instruments.memory.holders` tells.
+
+    Args:
+        device: the training device.
+        ours: those of the training state.
+        harness: addresses of what the harness itself holds, which are left out.
+    """
+    seen = harness | {block.address for block in ours}
+    blocks: dict[int, InitialBlock] = {}
+
+    def add(tensor: torch.Tensor, category: str, name: str) -> None:
+        # Exactly these: subclasses (fake, functional and wrapped tensors) need not have a storage of their own.
+        if (
+            type(tensor) in (torch.Tensor, nn.Parameter)
+            and has_storage(tensor)
+            and tensor.device == device
+            and tensor.untyped_storage().data_ptr() not in seen
+        ):
+            add_block(blocks, tensor, category, name)
+
+    for category, name, tensor in find_held_tensors():
+        add(tensor, category, name)
+    for item in find_instances(torch.Tensor):
+        add(item, UNKNOWN, "a tensor outside of the training state")
+    return list(blocks.values())
+
+
+def _get_identity(tensor: torch.Tensor) -> int:
+    identity: int = _get_local(tensor)._cdata
+    return identity
+
+
+def _get_local(tensor: torch.Tensor) -> torch.Tensor:
+    """The very tensor that ops on a DTensor are given on this rank, not a view of it; any other tensor as it is."""
+    local: torch.Tensor = getattr(tensor, "_local_tensor", tensor)
+    return local

@@ -1,0 +1,84 @@
+"""Allocations that torch's profiler keeps out of its tree of events: those of a GPU that happened in no range.
+
+The roots of the tree are events of the CPU alone (torch/csrc/autograd/profiler_kineto.cpp, `materializeOpEvents`), and
+what autograd's own thread for a GPU allocates and frees between its nodes, or where ops are not recorded at all, has
+no range around it. The trace that the profiler writes has all of them.
+"""
+
+from decimal import Decimal
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec
+import torch
+
+from perfkit.instruments.memory.profiler_events import ProfiledAllocation, RecordedEvents
+
+_NAME = b'"[memory]"'
+_DEVICES = {0: "cpu", 1: "cuda"}  # c10/core/DeviceType.h; ROCm's torch writes that of CUDA
+_NO_THREAD = 0  # torch counts threads from 1, and the trace has the system's numbers
+
+
+class _Arguments(msgspec.Struct, rename="pascal"):
+    bytes: int
+    addr: int
+    total_allocated: int = msgspec.field(name="Total Allocated")
+    device_type: int = msgspec.field(name="Device Type")
+    device_id: int = msgspec.field(name="Device Id")
+
+
+class _Instant(msgspec.Struct):
+    ts: Decimal  # microseconds with three places, which a float would round
+    args: _Arguments
+
+
+class _WrittenTrace(msgspec.Struct, rename="camel"):
+    trace_events: list[msgspec.Raw]
+    base_time_nanoseconds: int = 0
+
+
+def add_unscoped(recorded: RecordedEvents, result: Any) -> RecordedEvents:
+    """`recorded`, made of the tree of `result` (of `_disable_profiler`), with what the tree leaves out."""
+    if all(event.device.type == "cpu" for event in recorded.allocations):
+        return recorded
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "trace.json"
+        result.save(str(path))
+        written = read_written_allocations(path.read_bytes())
+    seen = set(map(_make_identity, recorded.allocations))
+    rangeless = [event for event in written if _make_identity(event) not in seen]
+    allocations = sorted((*recorded.allocations, *rangeless), key=lambda event: event.time_ns)
+    return recorded._replace(allocations=allocations)
+
+
+def read_written_allocations(text: bytes) -> list[ProfiledAllocation]:
+    """Allocations and frees of a trace that the profiler wrote, without what was around them."""
+    trace = msgspec.json.decode(text, type=_WrittenTrace)
+    instant = msgspec.json.Decoder(_Instant)
+    found = (instant.decode(event) for event in trace.trace_events if _NAME in bytes(event))
+    return [
+        _build_allocation(event, trace.base_time_nanoseconds) for event in found if event.args.device_type in _DEVICES
+    ]
+
+
+def _build_allocation(event: _Instant, base_ns: int) -> ProfiledAllocation:
+    kind, index = _DEVICES[event.args.device_type], event.args.device_id
+    return ProfiledAllocation(
+        time_ns=base_ns + int(event.ts * 1000),
+        thread=_NO_THREAD,
+        address=event.args.addr,
+        size=event.args.bytes,
+        device=torch.device(kind) if index < 0 else torch.device(kind, index),
+        allocated=event.args.total_allocated,
+        op="",
+        node="",
+        call=0,
+        sequence=-1,
+        line="",
+        inputs=(),
+    )
+
+
+def _make_identity(event: ProfiledAllocation) -> tuple[int, int, int]:
+    return event.time_ns, event.address, event.size

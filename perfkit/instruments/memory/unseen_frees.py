@@ -1,0 +1,115 @@
+"""Frees that no profiler reports: those of a collective's buffers, when the last to hold them is a thread of gloo.
+
+torch's profiler sees what happens on threads that the recorded one started or handed work to, while they are at that
+work. A process group's threads let go of a collective's buffers only afterwards. Mostly the training thread is later
+still and its free is seen; but which of them is the last is a race, and a buffer whose last reference they drop would
+stay in the books for ever, or until another block takes its address.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+from perfkit.instruments.memory.allocation_places import AllocationPlace
+from perfkit.instruments.memory.block_labels import BlockLabel
+from perfkit.instruments.memory.profiler_events import ProfiledAllocation
+
+_COLLECTIVE = ("c10d::", "_c10d_functional::", "fsdp::")
+
+Event = tuple[ProfiledAllocation, AllocationPlace, BlockLabel]
+
+
+class _BlockLife(NamedTuple):
+    """`ended` is the free, or the allocation that took the address, or the number of events."""
+
+    born: int
+    ended: int
+    seen: bool
+
+
+def add_unseen_frees(events: Sequence[Event]) -> list[Event]:
+    """The events with a free for every collective's block that is not seen freed.
+
+    Of other blocks those that are freed within their phase in another step are taken for a collective's (copies that
+    DDP sends, made by plain ops).
+
+    Every step does the same, so that such a block is freed after as many allocations as its like of another step,
+    which the training thread was the last to hold. One that comes again in other steps and is never seen freed nobody
+    but the collective holds: it ends with the range of FSDP2 that it was made in; without a range, with its phase, as
+    what follows a phase needs the results of its collectives. One that never comes again is no buffer; it stays.
+    """
+    made = list(accumulate(event.size > 0 for event, _, _ in events))
+    kinds = _classify_allocations(events)
+    occurred = Counter(kinds.values())
+    lives: dict[tuple[object, ...], int] = {}
+    unseen: list[_BlockLife] = []
+    for block in _list_blocks([event for event, _, _ in events]):
+        kind = kinds[block.born]
+        if not block.seen:
+            unseen.append(block)
+        elif _is_collective(events[block.born]) or events[block.born][1].visit == events[block.ended][1].visit:
+            lasted = made[block.ended] - made[block.born]
+            lives[kind] = min(lives.get(kind, lasted), lasted)
+    missing: dict[int, list[Event]] = {}
+    for block in unseen:
+        kind = kinds[block.born]
+        if kind not in lives and not (_is_collective(events[block.born]) and occurred[kind] > 1):
+            continue
+        event, _, label = events[block.born]
+        end = _find_end(events, made, block.born, lives.get(kind))
+        if end is not None and end <= block.ended:
+            last, there, _ = events[end - 1]
+            free = event._replace(size=-event.size, time_ns=last.time_ns, allocated=last.allocated)
+            missing.setdefault(end, []).append((free, there, label))
+    return [entry for index, event in enumerate(events) for entry in (*missing.get(index, ()), event)]
+
+
+def _find_end(events: Sequence[Event], made: Sequence[int], born: int, lasted: int | None) -> int | None:
+    """The event before which a block is freed; None if the recording ends before."""
+    place = events[born][1]
+    for index in range(born + 1, len(events)):
+        event, there, _ = events[index]
+        if lasted is not None:
+            over = event.size > 0 and made[index] - made[born] > lasted
+        else:
+            over = there.visit != place.visit or (bool(place.sharding) and there.sharding != place.sharding)
+        if over:
+            return index
+    return None
+
+
+def _is_collective(event: Event) -> bool:
+    _, place, label = event
+    return bool(place.sharding) or label.op.startswith(_COLLECTIVE)
+
+
+def _classify_allocations(events: Sequence[Event]) -> dict[int, tuple[object, ...]]:
+    """For the allocations what is the same of their likes in other steps: the n-th of its size there.
+
+    The size is that of the tensor where it is known: that of a block of CUDA's allocator may be another in every step.
+    """
+    kinds: dict[int, tuple[object, ...]] = {}
+    counted: Counter[tuple[object, ...]] = Counter()
+    step = None
+    for index, (event, place, label) in enumerate(events):
+        if place.step != step:
+            step = place.step
+            counted.clear()
+        if event.size > 0:
+            kind = (place.turn, place.module, place.sharding or label.op, label.bytes or event.size)
+            counted[kind] += 1
+            kinds[index] = (*kind, counted[kind])
+    return kinds
+
+
+def _list_blocks(events: Sequence[ProfiledAllocation]) -> Iterator[_BlockLife]:
+    alive: dict[int, int] = {}
+    for index, event in enumerate(events):
+        before = alive.pop(event.address, None)
+        if event.size > 0:
+            alive[event.address] = index
+        if before is not None:
+            yield _BlockLife(before, index, event.size < 0)
+    for index in alive.values():
+        yield _BlockLife(index, len(events), False)

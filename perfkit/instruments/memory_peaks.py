@@ -1,0 +1,61 @@
+"""The peaks that an allocator and the system keep by themselves."""
+
+import resource
+import sys
+from typing import Any
+
+import torch
+
+from perfkit.allocations import SHARED_POOL, PoolId, is_graph_pool
+from perfkit.instruments.sensors import Sensors
+from perfkit.record import MemoryPeaks, Unknown, make_measurement
+
+
+def read_memory_peaks(device: torch.device, sensors: Sensors | None, over: str) -> MemoryPeaks:
+    """The peaks so far of the device's allocator and of the process; `over` says since when the allocator counts."""
+    rss = make_measurement(read_peak_rss_bytes(), "bytes", "the process's largest resident set (getrusage)")
+    if device.type != "cuda":
+        no_statistics = Unknown(reason="the CPU allocator keeps no statistics; the memory pass counts its events")
+        return MemoryPeaks(
+            allocated=no_statistics,
+            reserved=Unknown(reason="the CPU allocator reserves nothing"),
+            driver_used=Unknown(reason="no device memory"),
+            rss=rss,
+        )
+    source, pools = f"CUDA caching allocator, peak {over}", sum_unused_graph_pools(device)
+    with_pools = f"{source}, and what private pools of CUDA graphs hold besides" if pools else source
+    memory = sensors.memory() if sensors else None
+    return MemoryPeaks(
+        allocated=make_measurement(torch.cuda.max_memory_allocated(device) + pools, "bytes", with_pools),
+        reserved=make_measurement(torch.cuda.max_memory_reserved(device), "bytes", source),
+        driver_used=Unknown(reason="NVML does not report it")
+        if memory is None
+        else make_measurement(memory.used, "bytes", "NVML, all processes of the device, after the timed steps"),
+        rss=rss,
+    )
+
+
+def sum_unused_graph_pools(device: torch.device) -> int:
+    """What private pools of CUDA graphs hold and have given to nobody, as the allocator counts it.
+
+    They are in use whenever a graph is replayed (`torch.compile(mode="reduce-overhead")`), of which the allocator is
+    not told. Of pools that the program made (`torch.cuda.MemPool`) it is told everything.
+    """
+    index = torch.cuda.current_device() if device.index is None else device.index
+    private: dict[PoolId, list[dict[str, Any]]] = {}
+    for segment in torch.cuda.memory_snapshot():
+        pool: PoolId = tuple(segment["segment_pool_id"])
+        if segment["device"] == index and pool != SHARED_POOL:
+            private.setdefault(pool, []).append(segment)
+    return sum(
+        segment["total_size"] - segment["allocated_size"]
+        for pool, segments in private.items()
+        if is_graph_pool(pool, [segment.get("stream") for segment in segments])
+        for segment in segments
+    )
+
+
+def read_peak_rss_bytes() -> int:
+    """The process's largest resident set so far."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024  # macOS counts bytes, Linux KiB

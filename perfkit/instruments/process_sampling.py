@@ -1,0 +1,89 @@
+"""Looks at a running process from outside: its stacks, and what the system knows of it."""
+
+import time
+from pathlib import Path
+
+import psutil
+import pynvml
+
+from perfkit.errors import UnavailableError, UsageError
+from perfkit.instruments.sensors import open_sensors
+from perfkit.instruments.stacks.collapsed_stacks import read_collapsed
+from perfkit.instruments.stacks.py_spy import spy_on_process
+from perfkit.record import Quantity, Unknown, make_measurement
+from perfkit.store.process import ProcessFacts
+from perfkit.store.stacks import SampledThread
+
+
+def find_process(pid: int) -> psutil.Process:
+    """The process. A `UsageError` says that there is none."""
+    try:
+        process = psutil.Process(pid)
+        if process.status() != psutil.STATUS_ZOMBIE:
+            return process
+    except (psutil.NoSuchProcess, ValueError, OverflowError):
+        pass
+    raise UsageError(f"there is no running process {pid}: `ps aux | grep python` lists those that are there")
+
+
+def sample_process(
+    process: psutil.Process, file: Path, *, seconds: float, hz: int
+) -> tuple[ProcessFacts, list[SampledThread]]:
+    """Look at a process for some seconds; py-spy's stacks stay in `file`. Raises what `spy_on_process` does."""
+    try:
+        directory, command = process.cwd(), tuple(process.cmdline())
+        family = [process, *process.children(recursive=True)]
+        resident, threads, age = process.memory_info().rss, process.num_threads(), time.time() - process.create_time()
+    except psutil.AccessDenied:
+        raise UnavailableError(f"process {process.pid} is another user's: run perfkit with sudo") from None
+    except psutil.NoSuchProcess:
+        raise UsageError(f"process {process.pid} ended before anything of it was seen") from None
+    device_memory = _read_device_memory([each.pid for each in family])
+    before, began = _read_cpu_s(family), time.monotonic()
+    spied = spy_on_process(process.pid, file, seconds=seconds, hz=hz)
+    after, elapsed = _read_cpu_s(family), time.monotonic() - began
+    ended = not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    used = None if ended else sum(after[pid] - before[pid] for pid in after.keys() & before.keys())
+    none = Unknown(reason="the process ended while it was looked at")
+    facts = ProcessFacts(
+        pid=process.pid,
+        command=command,
+        directory=directory,
+        age_s=age,
+        cpu=none if used is None else make_measurement(used / elapsed, "1", "CPU time of the process and its children"),
+        resident=make_measurement(resident, "bytes", "the operating system, this process"),
+        threads=threads,
+        children=len(family) - 1,
+        device_memory=device_memory,
+        hz=hz,
+        seconds=spied.seconds,
+        ended=ended,
+        failed=spied.failed,
+        interrupted=spied.interrupted,
+    )
+    return facts, list(read_collapsed(spied.text, pid=process.pid, hz=hz, seconds=spied.seconds, directory=directory))
+
+
+def _read_cpu_s(family: list[psutil.Process]) -> dict[int, float]:
+    used = {}
+    for each in family:
+        try:
+            times = each.cpu_times()
+        except psutil.Error:
+            continue
+        used[each.pid] = times.user + times.system
+    return used
+
+
+def _read_device_memory(pids: list[int]) -> Quantity:
+    try:
+        pynvml.nvmlInit()
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
+        uuids = [pynvml.nvmlDeviceGetUUID(handle) for handle in handles]
+    except pynvml.NVMLError:
+        return Unknown(reason="NVML is not available: no NVIDIA driver is here")
+    found = [sensors.process_used_bytes(pid) for uuid in uuids if (sensors := open_sensors(uuid)) for pid in pids]
+    known = [used.value for used in found if not isinstance(used, Unknown)]
+    if known:
+        return make_measurement(sum(known), "bytes", "NVML, the process and its children")
+    return found[0] if found else Unknown(reason="NVML lists no device")

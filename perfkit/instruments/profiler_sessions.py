@@ -1,0 +1,10 @@
+"""How many recordings of a GPU this process has had, perfkit's and the program's own: CUPTI's faults depend on it."""
+
+_begun = 0
+
+
+def count_session() -> int:
+    """Count one more; returns its number, from 1."""
+    global _begun
+    _begun += 1
+    return _begun

@@ -1,0 +1,70 @@
+"""Samples of the stacks of this process, taken from outside of it while it goes on."""
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from perfkit.errors import PerfkitError
+from perfkit.instruments.stacks.collapsed_stacks import read_loop
+from perfkit.instruments.stacks.permission import enable_child_tracing
+from perfkit.instruments.stacks.py_spy import WITH_CHILDREN, SpyResult, StackSpy, end_spies
+from perfkit.store.stacks import COLLAPSED_FILE, SampledStacks
+
+# The process does not stand still: a system call that is interrupted by that may fail, and a training must not notice.
+_RUNNING = ("--nonblocking",)
+_HELD_FILE = "stacks.held.txt"
+
+
+@contextmanager
+def sample_own_stacks(folder: Path, hz: int, found: Callable[[SampledStacks], None]) -> Iterator[None]:
+    """Sample the calling thread and loaders' workers meanwhile. `found` is given what was seen, or why nothing was; the
+    stacks of all threads stay in `folder` as py-spy wrote them.
+
+    py-spy does not write who held the interpreter's lock: a second one looks at those alone that hold it.
+    """
+    thread = threading.get_native_id()
+    every, held = folder / COLLAPSED_FILE, folder / _HELD_FILE
+    if sys.platform != "linux":
+        found(SampledStacks(reason="the stacks of a loop are sampled on Linux only"))
+        yield
+        return
+    spies: list[StackSpy] = []
+    reason = ""
+    with enable_child_tracing():
+        try:
+            spies.append(StackSpy(os.getpid(), every, hz=hz, options=(*_RUNNING, *WITH_CHILDREN), apart=True))
+            spies.append(StackSpy(os.getpid(), held, hz=hz, options=(*_RUNNING, "--gil"), apart=True))
+        except (PerfkitError, OSError) as error:
+            reason = str(error)
+        try:
+            yield
+        finally:
+            seen: list[SpyResult] = []
+            try:
+                seen = end_spies(spies)
+            except PerfkitError as error:
+                reason = reason or str(error)
+            held.unlink(missing_ok=True)
+            found(SampledStacks(reason=reason) if reason else _build_stacks(*seen, thread=thread, hz=hz))
+
+
+def _build_stacks(every: SpyResult, held: SpyResult, *, thread: int, hz: int) -> SampledStacks:
+    threads = read_loop(
+        every.text,
+        held.text,
+        pid=os.getpid(),
+        thread=thread,
+        hz=hz,
+        seconds=every.seconds,
+        directory=str(Path.cwd()),
+    )
+    return SampledStacks(
+        threads=threads,
+        seconds=every.seconds,
+        cost_s=every.cost_s + held.cost_s,
+        failed=every.failed + held.failed,
+        reason="" if threads else "py-spy saw nothing of the loop",
+    )

@@ -1,0 +1,171 @@
+"""Samples of the stacks of another process, which knows nothing of it: taken by py-spy."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import psutil
+
+from perfkit.errors import PerfkitError, UnavailableError
+from perfkit.optional_deps import make_missing_package_error
+
+_WITHIN_S = 30.0  # that py-spy takes to begin and to write
+_FAILED = re.compile(r"Errors: (\d+)")
+_UNKNOWN = re.compile(r"Unsupported version of Python: (\S+)")
+_NO_PYTHON = ("failed to find python version", "failed to find python interpreter", "no python processes found")
+SCOPE = Path("/proc/sys/kernel/yama/ptrace_scope")
+WITH_CHILDREN = ("--subprocesses",)
+
+
+class SpyResult(NamedTuple):
+    """What was seen: `text` is read by `read_collapsed`; `failed` samples could not be taken; `cost_s` is the CPU time
+    of py-spy until it was told to end; `interrupted` says that a Ctrl-C ended it."""
+
+    text: str
+    seconds: float
+    failed: int
+    cost_s: float = 0.0
+    interrupted: bool = False
+
+
+class StackSpy:
+    """py-spy, which samples all threads of a process, also those that wait, from now until it is told to end.
+
+    It ends by itself with the process, and at the Ctrl-C of a terminal, which does not reach it where it is `apart`.
+
+    Args:
+        pid: the process.
+        file: where it leaves what it saw, when it ends.
+        hz: how many samples a second.
+        options: more of py-spy's.
+    """
+
+    def __init__(self, pid: int, file: Path, *, hz: int, options: Sequence[str] = (), apart: bool = False) -> None:
+        command = [
+            _find_spy(),
+            "record",
+            "--pid",
+            str(pid),
+            "--threads",
+            "--idle",
+            "--full-filenames",
+            "--format",
+            "raw",
+        ]
+        command += ["--rate", str(hz), "--output", str(file.absolute()), *options]
+        self._pid = pid
+        self._file = file
+        file.unlink(missing_ok=True)  # of an earlier look
+        self._apart = apart
+        self._cost_s = 0.0
+        self._began = time.monotonic()
+        self._process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=apart
+        )
+
+    def end(self) -> None:
+        """Have it end now."""
+        try:
+            times = psutil.Process(self._process.pid).cpu_times()
+            self._cost_s = times.user + times.system
+        except psutil.Error:  # it has ended already
+            pass
+        self._process.send_signal(signal.SIGINT)
+
+    def collect_result(self, within_s: float) -> SpyResult:
+        """What it saw, for which it is waited. Where it is not `apart`, a Ctrl-C only ends it.
+
+        Raises `PerfkitError`, with what to do, where it failed.
+        """
+        interrupted = False
+        with self._process as process:
+            try:
+                said, _ = process.communicate(timeout=within_s)
+            except KeyboardInterrupt:
+                if self._apart:
+                    process.kill()
+                    raise
+                interrupted = True
+                said, _ = process.communicate(timeout=_WITHIN_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise PerfkitError(f"py-spy did not end within {within_s:.0f} s") from None
+        seconds = time.monotonic() - self._began
+        if process.returncode == -signal.SIGINT:
+            raise PerfkitError("the loop ended before py-spy had begun")
+        if process.returncode or not self._file.is_file():
+            raise explain_failure(self._pid, said)
+        failed = _FAILED.search(said)
+        text = self._file.read_text(encoding="utf-8", errors="replace")
+        return SpyResult(text, seconds, int(failed[1]) if failed else 0, self._cost_s, interrupted)
+
+
+def end_spies(spies: Sequence[StackSpy]) -> list[SpyResult]:
+    """Have all of them end now; raises as `Spy.seen` does, when none runs any more."""
+    for each in spies:
+        each.end()
+    ended: list[SpyResult | PerfkitError] = []
+    for each in spies:
+        try:
+            ended.append(each.collect_result(_WITHIN_S))
+        except PerfkitError as error:
+            ended.append(error)
+    for told in ended:
+        if isinstance(told, PerfkitError):
+            raise told
+    return [told for told in ended if isinstance(told, SpyResult)]
+
+
+def spy_on_process(pid: int, file: Path, *, seconds: float, hz: int) -> SpyResult:
+    """Sample a process and its children for some time, which stand still for each sample: stacks that are read while
+    they change are wrong without saying so.
+
+    Ends earlier with the process, or at Ctrl-C; what was seen until then is kept. Raises `PerfkitError`, with what to
+    do, where nothing can be seen.
+    """
+    duration = ("--duration", f"{max(1, round(seconds))}")
+    seen = StackSpy(pid, file, hz=hz, options=(*WITH_CHILDREN, *duration)).collect_result(seconds + _WITHIN_S)
+    if not seen.text:
+        raise explain_failure(pid, "")
+    return seen._replace(seconds=min(seen.seconds, seconds))
+
+
+def _find_spy() -> str:
+    beside = Path(sys.executable).with_name("py-spy")
+    found = str(beside) if beside.is_file() else shutil.which("py-spy")
+    if found is None:
+        raise make_missing_package_error("py-spy", "py-spy")
+    return found
+
+
+def explain_failure(pid: int, said: str, *, scope: Callable[[], str] = lambda: _explain_scope()) -> PerfkitError:
+    """What kept py-spy from seeing process `pid`, and what to do, in a line, by what it `said`."""
+    told = said.lower()
+    if "permission denied" in told or "operation not permitted" in told:
+        return UnavailableError(f"process {pid} may not be looked into: {scope()}")
+    if unknown := _UNKNOWN.search(said):
+        return PerfkitError(
+            f"process {pid} runs Python {unknown[1]}, which this py-spy does not know: pip install --upgrade py-spy"
+        )
+    if any(words in told for words in _NO_PYTHON):
+        return PerfkitError(f"process {pid} runs no Python that py-spy knows: give the one that runs the training")
+    if "no such process" in told or "no such file" in told or "check that the process is running" in told:
+        return PerfkitError(f"process {pid} ended before anything of it was seen")
+    lines = [line.removeprefix("Error: ") for line in said.splitlines() if line.strip()]
+    return PerfkitError(f"py-spy saw nothing of process {pid}: {lines[0] if lines else 'it does not say why'}")
+
+
+def _explain_scope() -> str:
+    """What forbids it here."""
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        return "in a container, start it with --cap-add SYS_PTRACE (Kubernetes: capabilities.add SYS_PTRACE)"
+    if SCOPE.is_file() and SCOPE.read_text().strip() != "0":
+        return "run perfkit with sudo, or allow it until the next boot: sudo sysctl kernel.yama.ptrace_scope=0"
+    return "run perfkit with sudo; in a container, start that with --cap-add SYS_PTRACE"

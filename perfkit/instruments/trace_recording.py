@@ -1,0 +1,156 @@
+"""Recording steps with torch.profiler."""
+
+import errno
+import os
+import re
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+import torch
+from isal import igzip
+from torch.profiler import ProfilerActivity, profile
+
+from perfkit.instruments.lost_kernels import KernelCount, count_kernels
+from perfkit.instruments.open_ranges import find_open_ranges, list_spans
+from perfkit.instruments.profiler_sessions import count_session
+from perfkit.instruments.recording import EndNow, Recording, check_same_thread
+from perfkit.record import MARK_PREFIX, STEP_MARK
+
+# What the range of a step is called that was not over when the loop was, and of one before those that are looked at.
+CUT_STEP = MARK_PREFIX + "cut step"
+LEAD_STEP = MARK_PREFIX + "lead step"
+
+_STEP = re.compile(rb'"%s#(\d+)"' % STEP_MARK.encode())
+
+# A trace is packed while the loop stands still: gzip as Python has it takes 13 us an event, igzip less than one.
+_COMPRESSION = 1
+_PART_BYTES = 2**20
+
+Write = Callable[[Path], None]
+
+
+class RecordedTrace(NamedTuple):
+    """What a recording tells beside its trace.
+
+    Attributes:
+        open_ranges: the program's ranges that may be open for longer than another step (`open_ranges`).
+        kernels: how many were launched and lost; None on a CPU and where nothing tells.
+        session: the how-manieth recording of a GPU it was in this process, from 1; 0 on a CPU.
+    """
+
+    open_ranges: tuple[str, ...] = ()
+    kernels: KernelCount | None = None
+    session: int = 0
+
+
+def count_lead_steps(device: torch.device, world_size: int = 1) -> int:
+    """How many steps to record before those that count.
+
+    With several ranks one: starting the profiler takes each a time of its own, and in its first step the others wait
+    for the last. On a GPU always one: CUPTI from CUDA 12.6 update 2 until before 13.1 loses records at the head of a
+    session (pytorch#192021, see `perfkit.cupti`). An empty session beforehand would be no remedy: the losses grow from
+    session to session, the ids of CUDA graphs are right in the first alone, and sessions that follow an empty one were
+    seen to record nothing (CUDA 13.0 with torch 2.13, lightseekorg/tokenspeed#1348).
+    """
+    return int(device.type == "cuda" or world_size > 1)
+
+
+def record_trace(count: int, path: Path, *, device: torch.device, lead: int = 0) -> Recording[RecordedTrace]:
+    """Profile `count` steps, with the shapes of inputs, and write the Chrome trace (gzip) to `path`, atomically.
+
+    Of a loop that ends earlier the steps that were whole by then are written, and no file if there was none. The step
+    is whole after which the recording is resumed; what began after that is marked as `CUT_STEP`.
+
+    `EndNow` ends it with the steps until then.
+
+    `lead` more steps are recorded before (`count_lead_steps`), which are marked as `LEAD_STEP`. They count as steps where no
+    other was whole.
+    """
+    count += lead
+    on_gpu = device.type == "cuda"
+    activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if on_gpu else [])
+    session = count_session() if on_gpu else 0
+    whole, thread = 0, threading.get_ident()
+    with profile(activities=activities, record_shapes=True) as profiler:
+        try:
+            while whole < count:
+                yield
+                whole += 1
+        except EndNow:
+            whole += 1
+        except GeneratorExit:
+            if not whole:
+                raise
+        if on_gpu:
+            torch.cuda.synchronize(device)
+
+    check_same_thread(thread)
+
+    def write(to: Path) -> None:
+        profiler.export_chrome_trace(str(to))
+
+    wanted = slice(lead if whole > lead else 0, whole if whole < count else None)
+    _write_atomically(path, lambda to: _export_trace(write, to, wanted))
+    assert profiler.profiler is not None
+    results = profiler.profiler.kineto_results
+    assert results is not None, "the profiler has ended"
+    kernels = count_kernels(results.events(), wanted) if on_gpu else None
+    return RecordedTrace(find_open_ranges(list_spans(results.experimental_event_tree())), kernels, session)
+
+
+def _export_trace(write: Write, path: Path, wanted: slice) -> None:
+    """Write the trace (gzip) to `path`; of the marked steps only the wanted ones are called so."""
+    plain = path.with_name(path.name.removesuffix(".gz"))
+    try:
+        write(plain)
+        _check_end(plain)
+        other = _rename_steps(plain, wanted) if wanted != slice(0, None) else {}
+        with (
+            plain.open("rb") as file,
+            igzip.open(path, "wb", compresslevel=_COMPRESSION) as packed,  # type: ignore[no-untyped-call]
+        ):
+            if other:
+                for part in _read_parts(file):
+                    packed.write(_STEP.sub(lambda mark: other.get(mark[0], mark[0]), part))
+            else:
+                shutil.copyfileobj(file, packed, _PART_BYTES)
+    finally:
+        plain.unlink(missing_ok=True)
+
+
+def _read_parts(file: BinaryIO) -> Iterator[bytes]:
+    """The whole lines of a file, many at a time."""
+    while part := file.read(_PART_BYTES):
+        yield part + file.readline()
+
+
+def _rename_steps(plain: Path, wanted: slice) -> dict[bytes, bytes]:
+    """New names for the ranges of the steps before and after the wanted ones."""
+    with plain.open("rb") as file:
+        numbers = sorted({int(mark[1]) for part in _read_parts(file) for mark in _STEP.finditer(part)})
+    names = dict.fromkeys(numbers[: wanted.start], LEAD_STEP)
+    if wanted.stop is not None:
+        names |= dict.fromkeys(numbers[wanted.stop :], CUT_STEP)
+    return {b'"%s#%d"' % (STEP_MARK.encode(), number): b'"%s"' % name.encode() for number, name in names.items()}
+
+
+def _check_end(plain: Path) -> None:
+    """torch says nothing where the disk is full: the trace just ends somewhere."""
+    with plain.open("rb") as trace:
+        trace.seek(max(0, plain.stat().st_size - 16))
+        if not trace.read().rstrip().endswith(b"}"):
+            raise OSError(errno.ENOSPC, "the trace could not be written to its end; is the disk full?", str(plain))
+
+
+def _write_atomically(path: Path, write: Write) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # torch compresses by the name's ending, so the temporary name keeps it.
+    temporary = path.with_name(f".{os.getpid()}.{path.name}")
+    try:
+        write(temporary)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,45 @@
+"""Parameters that a technique leaves open, such as the size of a batch, are found before a suite begins, by whoever
+knows how."""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from perfkit.errors import UsageError
+from perfkit.measure.events import Event
+from perfkit.measure.schedule import Techniques
+from perfkit.spec import format_variant_label
+from perfkit.store.layout import BatchSearch, RecomputationSearch
+from perfkit.store.request import BenchRequest
+from perfkit.techniques.compose import find_open_technique
+
+
+class FoundParams(NamedTuple):
+    """A request of which all is found, and how.
+
+    `refusals` says of variants, by name, why nothing was found: they are as they were asked for, and skipped.
+    """
+
+    request: BenchRequest
+    batches: tuple[BatchSearch, ...] = ()
+    recomputations: tuple[RecomputationSearch, ...] = ()
+    refusals: Mapping[str, str] = {}
+
+
+Find = Callable[[BenchRequest, Callable[[Event], None]], FoundParams]  # which is told of every trial
+
+
+def require_given_params(request: BenchRequest, _progress: Callable[[Event], None]) -> FoundParams:
+    """For requests in which all is given; a `UsageError` names a variant of which it is not."""
+    for techniques in request.variants:
+        refuse_open_params(techniques)
+    return FoundParams(request)
+
+
+def refuse_open_params(techniques: Techniques) -> None:
+    """A `UsageError` for a combination of which something is to be found."""
+    technique = find_open_technique(techniques)
+    if technique is not None:
+        raise UsageError(
+            f"{format_variant_label(techniques)} leaves {technique.describe_open_params()} open, which perfkit bench finds: name what it "
+            "found"
+        )

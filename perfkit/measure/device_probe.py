@@ -1,0 +1,53 @@
+"""This machine as a run would find it now. Where a rank would run is told by a process as a rank's would be:
+`python -m perfkit.measure.device_probe DEVICE`.
+
+This process does not ask for itself, since it uses no GPU and has other variables and threads than a rank.
+"""
+
+import os
+import subprocess
+import sys
+
+import msgspec
+
+from perfkit.devices.device_choice import find_device
+from perfkit.devices.machine import count_available_cores
+from perfkit.errors import PerfkitError
+from perfkit.measure.launch.launcher_table import STARTS_HERE
+from perfkit.measure.launch.rank_processes import build_rank_variables
+from perfkit.record import Environment
+from perfkit.spec import LaunchSpec
+from perfkit.store.request import BenchRequest
+
+
+def bind_request_to_machine(request: BenchRequest) -> BenchRequest:
+    """The same, asked on this machine. A `UsageError` where its ranks would run here on a GPU and there is none."""
+    visible = find_device(request.device, here=request.launcher in STARTS_HERE).visible
+    return msgspec.structs.replace(request, device_count=visible, cores=count_available_cores())
+
+
+def probe_environment(launch: LaunchSpec) -> Environment:
+    """What rank 0 of such a launch would record of where it ran. A `PerfkitError` where that cannot be found out."""
+    command = [sys.executable, "-m", "perfkit.measure.device_probe", launch.device, str(launch.threads or "")]
+    variables = {**os.environ, **build_rank_variables(launch, 0)}
+    answer = subprocess.run(command, capture_output=True, env=variables, check=False)
+    if answer.returncode != 0:
+        said = answer.stderr.decode(errors="replace").strip().splitlines()
+        raise PerfkitError(f"this machine could not be asked what it is: {said[-1] if said else 'no reason was given'}")
+    return msgspec.json.decode(answer.stdout.splitlines()[-1], type=Environment)
+
+
+def main() -> None:
+    """Entry point of that process."""
+    import torch
+
+    from perfkit.instruments.environment import read_environment
+
+    device, threads = sys.argv[1:]
+    if threads:
+        torch.set_num_threads(int(threads))
+    print(msgspec.json.encode(read_environment(torch.device(device))).decode())
+
+
+if __name__ == "__main__":
+    main()

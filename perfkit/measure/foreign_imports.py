@@ -1,0 +1,62 @@
+"""Where this process has its code from, when two trees of the same code are measured beside each other."""
+
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from functools import cache
+
+from perfkit.errors import PerfkitError
+
+# Set for the processes of a side: the folders that hold the code of this side and of the other.
+OWN_TREE = "PERFKIT_OWN_TREE"
+OTHER_TREE = "PERFKIT_OTHER_TREE"
+
+
+def check_imports() -> None:
+    """Raise a `PerfkitError` if a loaded module comes from the other side's tree; nothing where there is no other."""
+    own, other = os.environ.get(OWN_TREE, ""), os.environ.get(OTHER_TREE, "")
+    if not own or not other or own == other:
+        return
+    files = {name: getattr(module, "__file__", None) for name, module in tuple(sys.modules.items())}
+    foreign = find_foreign_modules(files, own, other, (sys.prefix, sys.base_prefix))
+    if foreign:
+        name, file = next(iter(foreign.items()))
+        more = f" (and {len(foreign) - 1} more)" if len(foreign) > 1 else ""
+        raise PerfkitError(
+            f"module {name!r}{more} was imported from the other side, {file}: both sides would run the same code; most "
+            f"often the package is installed in editable mode. Say where this side's code lies below {own}: "
+            'python_path = ["src"] (or ["."]) in [tool.perfkit.check], and set no absolute PYTHONPATH'
+        )
+
+
+def find_foreign_modules(
+    files: Mapping[str, str | None], own: str, other: str, installed: Iterable[str] = ()
+) -> dict[str, str]:
+    """The modules whose file lies in the tree `other`, by name. `files` has the file of each, None where it has none.
+
+    A virtual environment often lies within a tree: what is below one of the folders `installed`, or in any
+    `site-packages`, belongs to neither.
+    """
+    own, other = os.path.realpath(own), os.path.realpath(other)
+    libraries = [os.path.realpath(folder) for folder in installed]
+    within = _is_within(own, other)  # one tree may hold the other
+    foreign = {}
+    for name, file in files.items():
+        if not file:
+            continue
+        path = os.path.join(_resolve_folder(os.path.dirname(file)), os.path.basename(file))  # noqa: PTH118, PTH119, PTH120
+        if not _is_within(path, other) or (within and _is_within(path, own)):
+            continue
+        packaged = "/site-packages/" in path or "/dist-packages/" in path
+        if not packaged and not any(_is_within(path, folder) and _is_within(folder, other) for folder in libraries):
+            foreign[name] = file
+    return foreign
+
+
+@cache  # thousands of modules lie in some hundred folders
+def _resolve_folder(folder: str) -> str:
+    return os.path.realpath(folder)
+
+
+def _is_within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)

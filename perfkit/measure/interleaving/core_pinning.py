@@ -1,0 +1,56 @@
+"""The cores that all processes of a round keep to, so that a core that is slower than another slows them all.
+
+By turns each process stays on the core that it was on before, and the cores of a shared machine differ: by what
+else runs on them, here or beside a virtual machine. docs/check-statistics.md has what it makes of the spread.
+"""
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from perfkit.devices.machine import find_numa_node
+
+
+@dataclass(frozen=True)
+class RankCores:
+    """Where one rank may run: `near` while it sets up, on all cores that share memory with `own`, then on `own`."""
+
+    own: frozenset[int]
+    near: frozenset[int]
+
+
+def choose_round_cores(
+    usable: Sequence[int],
+    ranks: int,
+    threads: int | None,
+    index: int,
+    node_of: Callable[[int], int] = find_numa_node,
+) -> tuple[RankCores, ...]:
+    """The cores of each rank, `threads` of them, the same for all teams; empty where they cannot be divided so.
+
+    That is where `threads` is not given, so that each process takes all cores, or where there are too few for all
+    ranks. Rounds go round the cores by their `index`.
+    """
+    if threads is None or ranks * threads > len(usable):
+        return ()
+    groups = len(usable) // (ranks * threads)
+    first = index % groups * ranks * threads
+    chosen = [frozenset(usable[first + rank * threads :][:threads]) for rank in range(ranks)]
+    return tuple(RankCores(own, _find_near_cores(own, usable, node_of)) for own in chosen)
+
+
+def bind_to_cores(process: int, cores: frozenset[int]) -> None:
+    """Let all threads of this process, and those that they start, run on `cores` only. On Linux; elsewhere nothing."""
+    if sys.platform != "linux":
+        return
+    for thread in Path(f"/proc/{process}/task").glob("*"):
+        with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
+            os.sched_setaffinity(int(thread.name), cores)
+
+
+def _find_near_cores(own: frozenset[int], usable: Sequence[int], node_of: Callable[[int], int]) -> frozenset[int]:
+    nodes = {node_of(core) for core in own}
+    return frozenset(core for core in usable if node_of(core) in nodes)

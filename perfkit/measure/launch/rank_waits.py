@@ -1,0 +1,60 @@
+"""Where the ranks of a run that failed were: the collective that each was in, and at which they did not meet."""
+
+import contextlib
+from collections.abc import Iterable
+from pathlib import Path
+
+from perfkit.errors import RunFormatError
+from perfkit.flight.match import Mismatch, MismatchedCollective, find_mismatches
+from perfkit.flight.mismatch_text import describe_absence, describe_disagreement
+from perfkit.flight.model import FlightRecord
+from perfkit.record import RankWait
+from perfkit.store.layout import find_flight_file
+
+
+def read_flight_records(folder: Path, ranks: Iterable[int]) -> dict[int, FlightRecord]:
+    """What is left of ranks' flight recorders, by rank; without those of a torch whose format is not known."""
+    from perfkit.trace.flight_dumps import read_dump  # a run that ends well needs no reader of files of others
+
+    records = {}
+    for rank in ranks:
+        if (file := find_flight_file(folder, rank)) is not None:
+            with contextlib.suppress(RunFormatError):
+                records[rank] = read_dump(str(file))
+    return records
+
+
+def list_rank_waits(records: dict[int, FlightRecord]) -> tuple[RankWait, ...]:
+    """For each rank with a record what it waits in, else what it entered last."""
+    return tuple(
+        wait for rank, record in sorted(records.items()) if (wait := _build_rank_wait(rank, record)) is not None
+    )
+
+
+def _build_rank_wait(rank: int, record: FlightRecord) -> RankWait | None:
+    call = record.waits_in or record.last
+    if call is None:
+        return None
+    return RankWait(
+        rank=rank,
+        op=call.op,
+        group=record.groups[call.group].label,
+        sequence=call.sequence,
+        finished=call.finished,
+        tensors=str(call.tensors),
+        bytes=call.tensors.bytes,
+        call_site=call.call_site,
+    )
+
+
+def describe_mismatch(records: dict[int, FlightRecord]) -> str:
+    """`rank 1 had not entered all_reduce 12 of default_pg, in which rank 0 waits`; "" where all met."""
+    return next((said for meeting in find_mismatches(records) if (said := _format_mismatch(meeting))), "")
+
+
+def _format_mismatch(meeting: MismatchedCollective) -> str:
+    if meeting.mismatch is Mismatch.UNFINISHED:
+        return ""  # it may have been about to
+    if meeting.mismatch is Mismatch.ABSENT:
+        return describe_absence(meeting)
+    return f"ranks do not agree on number {meeting.sequence} of {meeting.group.label}: {describe_disagreement(meeting)}"

@@ -1,0 +1,55 @@
+"""Launching a run: its ranks are started by a launcher, and the parent sleeps while they measure."""
+
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+import perfkit
+from perfkit.errors import TerminatedError
+from perfkit.files import write_json
+from perfkit.instruments.machine_load import compute_load, read_load
+from perfkit.measure.launch.launcher_table import LAUNCHERS
+from perfkit.measure.launch.rank_processes import HERE, RankPlace
+from perfkit.measure.launch.run_outcome import determine_outcome
+from perfkit.record import RunResult, RunStatus
+from perfkit.spec import RunSpec
+from perfkit.store.layout import RUN_FILE, SPEC_FILE
+
+
+def launch_run(
+    spec: RunSpec, folder: Path, report: Callable[[str], None], *, under: Sequence[str] = (), place: RankPlace = HERE
+) -> RunResult:
+    """Run `spec` in `folder`, which must not hold a run, and return how it ended; `run.json` says the same.
+
+    `report` gets what the launcher waits for, and then the name of each pass as rank 0 enters it. `under` is the
+    command of a profiler that starts each rank's process, put before its own command line; `place` is where the
+    processes run. A KeyboardInterrupt ends the ranks, is written down as the run's status, and is raised again.
+    """
+    folder.mkdir(parents=True)
+    write_json(folder / SPEC_FILE, spec)
+    started_at = datetime.now(UTC).isoformat(timespec="seconds")
+    start, before = time.monotonic(), read_load()
+    ranks = LAUNCHERS.load(spec.launch.launcher).start(spec, folder, place, under, report)
+    ended: RunStatus | None = None
+    terminated = False
+    try:
+        if not ranks.wait(spec.launch.timeout_s, report):
+            ended = RunStatus.TIMEOUT
+    except KeyboardInterrupt as error:
+        ended = RunStatus.INTERRUPTED
+        terminated = isinstance(error, TerminatedError)
+        raise
+    finally:
+        ranks.end()
+        run = msgspec.structs.replace(
+            determine_outcome(spec, folder, ended, ranks.exits(), terminated),
+            started_at=started_at,
+            seconds=time.monotonic() - start,
+            perfkit=perfkit.__version__,
+            load=compute_load(before, read_load()),
+        )
+        write_json(folder / RUN_FILE, run)
+    return run

@@ -1,0 +1,141 @@
+"""How a run ended, from what its ranks left behind."""
+
+import re
+import signal
+from enum import IntEnum
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from perfkit.files import read_json
+from perfkit.measure.launch.launcher import ExitCodes
+from perfkit.measure.launch.rank_waits import describe_mismatch, list_rank_waits, read_flight_records
+from perfkit.record import RankRecord, RunResult, RunStatus, format_rank_reason
+from perfkit.spec import LaunchSpec, RunSpec
+from perfkit.store.layout import OUTPUT_FILE, RECORD_FILE, get_agent_log, get_rank_folder
+from perfkit.units import format_seconds
+
+_TAIL_BYTES = 8192
+
+# What a rank says that has lost another: Gloo, NCCL, and what torch.distributed and the system make of their errors.
+_LOST_ANOTHER = re.compile(
+    r"gloo/transport/|NCCL error|ncclRemoteError|NCCL communicator was aborted|ProcessGroup(NCCL|Gloo|MPI|XCCL)\b"
+    r"|\bDist(Backend|Network|Store)?Error\b|[Ww]atchdog caught collective|monitoredBarrier|caused pair closure"
+    r"|Timed out waiting \d+ms for (send|recv)|Connection (closed by peer|reset|refused)|Broken pipe"
+    r"|Socket (closed|Timeout)"
+)
+_BY_PERFKIT = (-signal.SIGTERM, -signal.SIGKILL)
+
+
+class _EndRole(IntEnum):
+    """How much a rank's end explains, the most first."""
+
+    CAUSE = 0
+    LOST_ANOTHER = 1  # in a collective or connection, since the rank at its other end has gone
+    ENDED_BY_US = 2
+    SKIPPED = 3
+    OK = 4
+
+
+class _RankEnd(NamedTuple):
+    """How a rank ended; the smallest explains the run: by its role, then by who ended first."""
+
+    role: _EndRole
+    place: int
+    rank: int
+    status: RunStatus
+    reason: str
+
+
+def determine_outcome(
+    spec: RunSpec,
+    folder: Path,
+    ended: RunStatus | None,
+    exits: ExitCodes,
+    terminated: bool = False,
+) -> RunResult:
+    """The status of a run: `ended` where the parent ended it, else that of the rank that explains it, which is named.
+
+    That is the one that ended first without having lost another. `terminated` tells SIGTERM from Ctrl-C. Where the run
+    failed, it says where each rank was.
+    """
+    run = _determine_status(spec, folder, ended, exits, terminated)
+    if run.status in (RunStatus.OK, RunStatus.SKIPPED):
+        return run
+    records = read_flight_records(folder, range(spec.launch.world_size))
+    told = [run.reason, describe_mismatch(records)] if run.status == RunStatus.TIMEOUT else [run.reason]
+    return msgspec.structs.replace(run, reason="; ".join(filter(None, told)), waits=list_rank_waits(records))
+
+
+def _determine_status(
+    spec: RunSpec,
+    folder: Path,
+    ended: RunStatus | None,
+    exits: ExitCodes,
+    terminated: bool,
+) -> RunResult:
+    exit_codes = exits.codes
+    tail = _collect_output_tail(spec.launch, folder)
+    if ended == RunStatus.TIMEOUT:
+        limit = format_seconds(spec.launch.timeout_s)
+        return RunResult(
+            status=ended, reason=f"not done after {limit} (--timeout)", output_tail=tail, exit_codes=exit_codes
+        )
+    if ended == RunStatus.INTERRUPTED:
+        reason = "terminated (SIGTERM)" if terminated else "interrupted from the keyboard"
+        return RunResult(status=ended, reason=reason, output_tail=tail, exit_codes=exit_codes)
+    first = min(_read_rank_end(folder, rank, exits) for rank in range(len(exit_codes)))
+    if first.status == RunStatus.OK:
+        return RunResult(status=first.status, reason=first.reason, exit_codes=exit_codes)
+    tail = _collect_output_tail(spec.launch, folder, first.rank)
+    return RunResult(status=first.status, reason=first.reason, output_tail=tail, exit_codes=exit_codes)
+
+
+def _read_rank_end(folder: Path, rank: int, exits: ExitCodes) -> _RankEnd:
+    path, code, order = get_rank_folder(folder, rank) / RECORD_FILE, exits.codes[rank], exits.order
+    record = read_json(path, RankRecord) if path.exists() else None
+    place = order.index(rank) if rank in order else len(order)
+    if record is None or record.status == RunStatus.CRASHED:
+        by_us = rank not in order and bool(order) and code in _BY_PERFKIT
+        if by_us and record is not None and record.samples.wall_s:
+            return _RankEnd(
+                _EndRole.OK, place, rank, RunStatus.OK, ""
+            )  # it waited in a pass that another rank had left
+        status, reason = _describe_crash(rank, code, exits.untold)
+        return _RankEnd(_EndRole.ENDED_BY_US if by_us else _EndRole.CAUSE, place, rank, status, reason)
+    role = _EndRole.CAUSE
+    if record.status in (RunStatus.OK, RunStatus.SKIPPED):
+        role = _EndRole.OK if record.status == RunStatus.OK else _EndRole.SKIPPED
+    elif record.status == RunStatus.FAILED and _LOST_ANOTHER.search(f"{record.reason}\n{record.traceback}"):
+        role = _EndRole.LOST_ANOTHER
+    return _RankEnd(role, place, rank, record.status, format_rank_reason(record))
+
+
+def _describe_crash(rank: int, code: int | None, untold: str = "") -> tuple[RunStatus, str]:
+    if code is None:
+        return RunStatus.CRASHED, untold
+    if code == -signal.SIGKILL:
+        return RunStatus.CRASHED, f"rank {rank} was killed (SIGKILL), most often by the system when memory runs out"
+    if code < 0:
+        return RunStatus.CRASHED, f"rank {rank} was ended by {signal.Signals(-code).name}"
+    return RunStatus.CRASHED, f"rank {rank} ended with exit code {code} before it could say why; see its {OUTPUT_FILE}"
+
+
+def is_killed_by_system(run: RunResult) -> bool:
+    """Whether a rank was killed (SIGKILL) and not by perfkit: most often by the system when memory runs out."""
+    killed = (rank for rank, code in enumerate(run.exit_codes) if code == -signal.SIGKILL)
+    return any((run.status, run.reason) == _describe_crash(rank, -signal.SIGKILL) for rank in killed)
+
+
+def _collect_output_tail(launch: LaunchSpec, folder: Path, first: int = 0) -> str:
+    """The last lines that the ranks printed, one of them `first`; where there were none, what the launcher said."""
+    ranks = sorted(range(launch.world_size), key=lambda rank: rank != first)
+    tails = {f"rank {rank}": _read_tail(get_rank_folder(folder, rank) / OUTPUT_FILE) for rank in ranks}
+    if not any(tails.values()):
+        tails = {launch.launcher: _read_tail(get_agent_log(folder, 0))}
+    return "\n\n".join(f"{who}:\n{tail}" for who, tail in tails.items() if tail)
+
+
+def _read_tail(log: Path) -> str:
+    return log.read_bytes()[-_TAIL_BYTES:].decode(errors="replace").strip() if log.exists() else ""

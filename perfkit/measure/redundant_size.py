@@ -1,0 +1,41 @@
+"""Sizes that a workload has by itself: with them a variant is the baseline once more."""
+
+import torch
+
+from perfkit.errors import PerfkitError
+from perfkit.measure.data import collect_batch_facts
+from perfkit.measure.schedule import Techniques
+from perfkit.spec import WorkloadSpec
+from perfkit.store.request import BenchRequest
+from perfkit.techniques.compose import resize_workload
+from perfkit.workloads.workload import Workload, count_samples, draw_first_batch
+from perfkit.workloads.workload_table import load_workload
+
+
+def explain_redundant_size(request: BenchRequest, techniques: Techniques) -> str:
+    """Why techniques that give the workload sizes change nothing of it; empty where they do, or give none.
+
+    Batches are drawn only where as many units are in them.
+    """
+    bare = WorkloadSpec(name=request.workload.name)
+    if resize_workload(bare, techniques) == bare:
+        return ""
+    try:
+        own, given = (
+            load_workload(spec, device=request.device)
+            for spec in (request.workload, resize_workload(request.workload, techniques))
+        )
+        same = own.units_per_batch == given.units_per_batch and _collect_sizes(own) == _collect_sizes(given)
+    except PerfkitError:
+        return ""  # told where the variant is built
+    return f"{own.name} has this size as it is, so that nothing would change" if same else ""
+
+
+def read_batch_size(workload: WorkloadSpec, device: str) -> int | None:
+    """Samples in a batch of the workload as it is on a kind of device; None where its batches do not tell."""
+    built = load_workload(workload, device=device)
+    return count_samples(draw_first_batch(built, torch.Generator().manual_seed(0)))
+
+
+def _collect_sizes(workload: Workload) -> dict[str, float]:
+    return collect_batch_facts(draw_first_batch(workload, torch.Generator().manual_seed(0)))

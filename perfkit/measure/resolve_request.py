@@ -1,0 +1,63 @@
+"""Settings that runs on different numbers of ranks share: the threads of a rank, or the batch of all."""
+
+from math import lcm
+
+from msgspec.structs import replace
+
+from perfkit.errors import UnknownParameterError, UsageError
+from perfkit.measure.redundant_size import read_batch_size
+from perfkit.measure.world_sizes import divide_batch
+from perfkit.store.request import BenchRequest
+from perfkit.techniques.batch import PARAMETER
+
+
+def resolve_request(request: BenchRequest, kind: str = "") -> BenchRequest:
+    """The request with what its numbers of ranks share, on a `kind` of device where that is another than the request's.
+
+    On a CPU a rank has as many threads on each of several numbers of ranks, those that the most leave it: with more
+    threads on fewer ranks the same cores would do all of the work at every size. With strong scaling the samples of a
+    batch of all ranks are among the workload's parameters.
+
+    Raises:
+        UsageError: strong scaling without numbers of ranks, of a batch that does not divide among them, or of a
+            workload whose batch is not known or cannot be changed.
+    """
+    if len(request.sizes) > 1 and request.threads is None and request.device == "cpu":
+        request = replace(request, threads=max(1, request.cores * request.nodes // max(request.sizes)))
+    return _set_whole_batch(request, kind or request.device) if request.scaling == "strong" else request
+
+
+def _set_whole_batch(request: BenchRequest, device: str) -> BenchRequest:
+    if not request.sizes:
+        raise UsageError("--scaling strong divides a batch among ranks: say among how many, such as --world-size 1,2,4")
+    whole = read_batch_size(request.workload, device)
+    if whole is None:
+        raise UsageError(f"--scaling strong: how many samples a batch of {request.workload.label} has cannot be told")
+    _refuse_uneven(whole, request.sizes)
+    workload = request.workload.replace_params(**{PARAMETER: whole})
+    least = divide_batch(workload, max(request.sizes))
+    try:
+        found = read_batch_size(least, device)
+    except UnknownParameterError:
+        raise UsageError(
+            f"--scaling strong divides the batch, and the workload {workload.name} has no {PARAMETER} that could be "
+            "changed"
+        ) from None
+    if found != least.params[PARAMETER]:
+        raise UsageError(
+            f"--scaling strong divides the batch, and with {PARAMETER}={least.params[PARAMETER]} a batch of "
+            f"{workload.name} has {found} samples"
+        )
+    return replace(request, workload=workload)
+
+
+def _refuse_uneven(whole: int, sizes: tuple[int, ...]) -> None:
+    uneven = [size for size in sizes if whole % size]
+    if not uneven:
+        return
+    even = ",".join(str(size) for size in range(1, max(sizes) + 1) if whole % size == 0)
+    step = lcm(*sizes)
+    raise UsageError(
+        f"--scaling strong divides a batch of {whole:,} samples, which {' and '.join(map(str, uneven))} ranks cannot "
+        f"share evenly: --world-size {even} can, or take --batch-size {-(-whole // step) * step}"
+    )

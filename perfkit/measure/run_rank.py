@@ -1,0 +1,182 @@
+"""A rank's life: set-up, the passes in their order, and a record that says how it ended."""
+
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from time import perf_counter
+
+import msgspec
+import torch
+import torch.distributed as dist
+
+from perfkit.allocations import FailedRequest
+from perfkit.devices.shared_gpu import EMULATED
+from perfkit.errors import PerfkitError
+from perfkit.instruments.failure_status import classify_error, format_first_line
+from perfkit.instruments.memory.failed_request import parse_failed_request
+from perfkit.instruments.memory_peaks import read_peak_rss_bytes
+from perfkit.instruments.recorder import Recorder
+from perfkit.measure import passes
+from perfkit.measure.flight_dump import save_flight_record
+from perfkit.measure.foreign_imports import check_imports
+from perfkit.measure.gloo import limit_gloo_workers
+from perfkit.measure.loss_noise import run_echo_pass, run_seeded_pass
+from perfkit.measure.out_of_memory import record_failure
+from perfkit.measure.rank_device import join_group, open_store, take_device
+from perfkit.measure.session import TrainingSession
+from perfkit.measure.session_setup import set_up_session
+from perfkit.measure.trace_pass import run_trace_pass
+from perfkit.record import RankRecord, RunStatus, Unknown
+from perfkit.spec import RunSpec
+from perfkit.store.layout import get_rank_folder
+from perfkit.techniques.compose import compose_techniques
+from perfkit.techniques.rank_sharing import build_mesh
+from perfkit.techniques.state import World
+from perfkit.techniques.technique import explain_refusal
+from perfkit.units import format_bytes
+from perfkit.workloads.user_workload import format_user_traceback, get_source_file
+
+Pass = Callable[[TrainingSession], None]
+
+ALWAYS: dict[str, Pass] = {"warm-up": passes.run_warm_up_pass, "timed steps": passes.run_timed_pass}
+# The trace before the memory pass, which counts bytes and does not mind the heap that an earlier recording leaves.
+INSTRUMENTED: dict[str, Pass] = {
+    "trace": run_trace_pass,
+    "memory": passes.run_memory_pass,
+    "evidence": passes.run_evidence_pass,
+    "echo": run_echo_pass,
+    "seeded": run_seeded_pass,
+    "counters": passes.run_counters_pass,
+}
+# Passes that may fail without the run: what was timed before them stands.
+_FOR_THEMSELVES = ("trace", "memory", "evidence", "echo", "seeded")
+
+
+def run_rank(
+    spec: RunSpec,
+    folder: Path,
+    *,
+    rank: int,
+    local_rank: int,
+    report: Callable[[str], None],
+    chosen: Mapping[str, Pass] | None = None,
+) -> RunStatus:
+    """Run all passes of `spec`, or `chosen` in their place, in this process.
+
+    The record under `folder` is complete whatever happens. An instrumented pass that raises costs what it measures,
+    which the record then warns of, and no more.
+    """
+    world = World(rank=rank, size=spec.launch.world_size, local_rank=local_rank)
+    unfinished = RankRecord(
+        rank=rank, world_size=world.size, status=RunStatus.CRASHED, reason="the process ended without saying why"
+    )
+    recorder = Recorder(get_rank_folder(folder, rank), unfinished)
+    session: TrainingSession | None = None
+    request: FailedRequest | None = None
+    name = "setup"
+    left = False
+    try:
+        store = open_store(folder, world, spec.launch.nodes) if world.size > 1 else None
+        device, shared = take_device(spec.launch, world, store)
+        if shared:
+            recorder.add_facts({"emulated": 1.0}, {"emulated": EMULATED})
+        if store is not None:
+            if build_mesh(compose_techniques(spec.techniques), world, device).size("tp") > 1:
+                limit_gloo_workers()
+            join_group(device, store, world)
+        start = perf_counter()
+        session = set_up_session(spec, device, world, recorder, report)
+        taken = {name: perf_counter() - start}
+        check_imports()
+        for name, run in (_select_passes(spec) if chosen is None else chosen).items():
+            report(name)
+            start = perf_counter()
+            try:
+                run(session)
+            except Exception as error:
+                if chosen is not None or name not in _FOR_THEMSELVES:
+                    raise
+                traceback.print_exception(error)
+                _skip_failed_pass(session, name, error)
+                if world.size > 1:
+                    left = True  # its steps are out of step with the other ranks', which may wait for it
+                    break
+            taken[name] = perf_counter() - start
+            recorder.update(pass_s=dict(taken))
+        check_imports()  # again: a step may import too
+        recorder.update(status=RunStatus.OK, reason="")
+    except (Exception, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001 - however it ends, the record says so
+        traceback.print_exception(error)  # the whole of it, for the log
+        recorder.update(**_describe_ending(error, spec, name, session))
+        if recorder.record.status == RunStatus.OUT_OF_MEMORY:
+            request = parse_failed_request(error)
+    try:
+        if dist.is_initialized() and recorder.record.status not in (RunStatus.OK, RunStatus.SKIPPED):
+            _save_flight_record(recorder)  # now that the exception and what its frames held are gone
+        if session is not None and request is not None and "memory" in spec.passes:
+            _record_memory_failure(session, request, report)
+    finally:
+        if session is not None:
+            session.state.close()
+    if left and recorder.record.status == RunStatus.OK:
+        return RunStatus.CRASHED  # to the parent alone, which gives the others seconds to notice
+    if dist.is_initialized() and recorder.record.status in (RunStatus.OK, RunStatus.SKIPPED):
+        dist.destroy_process_group()
+    return recorder.record.status
+
+
+def _select_passes(spec: RunSpec) -> dict[str, Pass]:
+    """Timing first, then energy, which is taken in every process as times are, then what slows steps down."""
+    energy = {"energy": passes.run_energy_pass} if spec.schedule.energy_s else {}
+    return ALWAYS | energy | {key: run for key, run in INSTRUMENTED.items() if key in spec.passes}
+
+
+def _skip_failed_pass(session: TrainingSession, name: str, error: Exception) -> None:
+    """Say what is missing, and leave no gradients of a step that did not end to the next pass."""
+    recorder = session.recorder
+    reason = f"the {name} pass failed: {format_first_line(error)}"
+    recorder.warn(f"{reason}; what it measures is missing, and the timed steps stand")
+    flops = recorder.record.flops
+    if name == "evidence" and flops is not None and isinstance(flops.hardware, Unknown):
+        recorder.update(flops=msgspec.structs.replace(flops, hardware=Unknown(reason=reason)))
+    session.state.zero_grad()
+
+
+def _save_flight_record(recorder: Recorder) -> None:
+    try:
+        save_flight_record(recorder.folder)
+    except (PerfkitError, RuntimeError, MemoryError) as error:
+        recorder.warn(f"its last collectives could not be recorded: {format_first_line(error)}")
+
+
+def _record_memory_failure(session: TrainingSession, request: FailedRequest, report: Callable[[str], None]) -> None:
+    """Record what was alive, now that the exception and what its frames held are gone."""
+    report("what filled the memory")
+    try:
+        record_failure(session, request)
+    except (RuntimeError, MemoryError, OSError) as error:
+        session.recorder.warn(f"what was alive when memory ran out could not be recorded: {format_first_line(error)}")
+
+
+def _describe_ending(
+    error: BaseException, spec: RunSpec, name: str, session: TrainingSession | None
+) -> dict[str, object]:
+    """The record's fields for a run that ended with `error` in the pass `name`."""
+    status = classify_error(error)
+    step = session.next_step if session is not None else None
+    reason = str(error).splitlines()[0] if isinstance(error, PerfkitError) else format_first_line(error)
+    if session is not None and (cannot := explain_refusal(error, session.techniques)):
+        status, reason = RunStatus.SKIPPED, cannot
+    if status == RunStatus.OUT_OF_MEMORY:
+        on_gpu = spec.launch.device == "cuda"
+        peak = torch.cuda.max_memory_allocated() if on_gpu else read_peak_rss_bytes()
+        when = "while setting up" if step is None else f"at step {step}"
+        of = "allocated" if on_gpu else "resident"
+        reason = f"out of memory {when}, peak {format_bytes(peak)} {of}"
+    text = "" if status == RunStatus.SKIPPED else _format_traceback(error, get_source_file(spec.workload.name))
+    return {"status": status, "reason": reason, "traceback": text, "failed_pass": name, "failed_step": step}
+
+
+def _format_traceback(error: BaseException, user_file: Path | None) -> str:
+    """A user's error shows the user's frames only; an error in a built-in workload shows all."""
+    return format_user_traceback(error, user_file) if user_file else "".join(traceback.format_exception(error)).rstrip()

@@ -1,0 +1,62 @@
+"""A suite on several numbers of ranks: what is asked for on each of them."""
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from perfkit.spec import TechniqueSpec, WorkloadSpec
+from perfkit.store.request import BenchRequest
+from perfkit.techniques.batch import PARAMETER
+from perfkit.techniques.compose import resize_workload
+from perfkit.techniques.rank_sharing import explain_lacking_ranks
+from perfkit.techniques.technique import RankRequirement
+
+RanksNeeded = Callable[[tuple[TechniqueSpec, ...]], RankRequirement]  # the ranks that techniques need
+
+
+def split_by_world_size(request: BenchRequest, needed: RanksNeeded) -> tuple[BenchRequest, ...]:
+    """The request of each number of ranks, from the fewest on, with the variants that run there: the baseline and those
+    that such a number serves. What none of them serves is left among the variants of the most.
+
+    Where it is not said on how many ranks, it is the request itself.
+    """
+    sizes = sorted(request.sizes)
+    if not sizes:
+        return (request,)
+    variants = [(each, needed(each)) for each in request.variants]
+    served = [
+        (each, [size for size in sizes if not explain_lacking_ranks(ranks, size)] or sizes[-1:])
+        for each, ranks in variants
+    ]
+    of_each = [(size, tuple(each for each, fitting in served if size in fitting)) for size in sizes]
+    return tuple(
+        replace(
+            request,
+            world_size=size,
+            world_sizes=(),
+            variants=variants if len(sizes) == 1 else ((), *filter(None, variants)),
+        )
+        for size, variants in of_each
+    )
+
+
+def build_rank_workload(request: BenchRequest, techniques: tuple[TechniqueSpec, ...], ranks: int) -> WorkloadSpec:
+    """The workload of each of so many ranks, with the sizes that techniques give it.
+
+    With strong scaling its batch is divided among them: `perfkit.measure.resolve_request` has made sure that it can be.
+    """
+    workload = resize_workload(request.workload, techniques)
+    return divide_batch(workload, ranks) if request.scaling == "strong" else workload
+
+
+def divide_batch(workload: WorkloadSpec, ranks: int) -> WorkloadSpec:
+    """The workload of a rank of so many that share its batch."""
+    return workload.replace_params(**{PARAMETER: int(workload.params[PARAMETER]) // ranks})
+
+
+def explain_own_batch(request: BenchRequest, techniques: tuple[TechniqueSpec, ...]) -> str:
+    """Why techniques with a batch of their own are not measured where that of all ranks stays; empty for others."""
+    bare = WorkloadSpec(name=request.workload.name)
+    if request.scaling == "weak" or PARAMETER not in resize_workload(bare, techniques).params:
+        return ""
+    return "it gives each rank a batch of its own, and with --scaling strong that of all ranks together stays"

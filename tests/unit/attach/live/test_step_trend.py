@@ -1,0 +1,99 @@
+"""Outliers and drift, on exact series and on noise as it was measured on a shared machine."""
+
+from itertools import pairwise
+from statistics import median
+
+import numpy as np
+import pytest
+from scipy.signal import lfilter
+
+from perfkit.attach.live.live_options import LiveOptions
+from perfkit.attach.live.step_trend import StepTrend, TimeRise, UsualTime, compute_usual
+
+OPTIONS = LiveOptions()
+QUICK = LiveOptions(reference=3, sustained=2)
+
+
+def noisy(steps: int, seed: int, spread: float = 0.15, correlation: float = 0.47) -> np.ndarray:
+    """Step times in nanoseconds around 20 ms that vary like those of a busy machine: each depends on the one before."""
+    shocks = np.random.default_rng(seed).standard_normal(steps) * np.sqrt(1 - correlation**2)
+    return (2e7 * np.exp(spread * lfilter([1], [1, -correlation], shocks))).astype(np.int64)
+
+
+def rises(times: np.ndarray, options: LiveOptions = OPTIONS) -> list[int]:
+    """The steps at which a drift is told."""
+    trend = StepTrend(options)
+    windows = times[: len(times) // options.window * options.window].reshape(-1, options.window).tolist()
+    return [(number + 1) * options.window for number, window in enumerate(windows) if trend.add(median(window))]
+
+
+def told(points: list[float]) -> list[TimeRise | None]:
+    trend = StepTrend(QUICK)
+    return [trend.add(point) for point in points]
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        ([100] * 49, None),  # too few
+        ([100] * 50, UsualTime(100, 150)),  # regular ones are judged by the factor
+        ([80, 120, 100, 80, 120] * 10, UsualTime(100, 300)),  # varying ones by their median deviation, of 20
+        ([100] * 199 + [10**9], UsualTime(100, 150)),  # one stall does not move the limit
+    ],
+)
+def test_what_is_usual(steps: list[int], expected: UsualTime | None) -> None:
+    assert compute_usual(steps, OPTIONS) == expected
+
+
+def test_outliers_are_rare_in_noise() -> None:
+    times = noisy(100_000, 1)
+    blocks = times.reshape(-1, OPTIONS.recent)
+    found = 0
+    for before, block in pairwise(blocks):
+        limit = compute_usual(before.tolist(), OPTIONS)
+        found += int((block > limit.limit).sum())
+    assert found <= 5
+
+
+def test_a_rise_is_told_once_when_it_has_lasted() -> None:
+    assert told([100, 100, 100, 100, 120, 120, 120, 120]) == [*[None] * 5, TimeRise(100, 120), None, None]
+
+
+@pytest.mark.parametrize(
+    ("points", "rises"),
+    [
+        ([109] * 20, []),  # below the threshold
+        ([100, 200] * 10, []),  # single slow windows
+        (
+            [120, 120, 125, 125, 140, 140],
+            [TimeRise(100, 120), TimeRise(120, 140)],
+        ),  # a further one, from the level reached
+        ([120, 120, 90, 90, 115, 115], [TimeRise(100, 120), TimeRise(100, 115)]),  # after recovery, from the reference
+        (
+            [200, 200, 130, 130, 180, 180],
+            [TimeRise(100, 200), TimeRise(130, 180)],
+        ),  # a partial recovery lowers the level
+        ([111, 111, 109, 109] * 10, [TimeRise(100, 111)]),  # swinging around the threshold is one rise
+    ],
+)
+def test_rises_above_a_reference_of_100(points: list[float], rises: list[TimeRise]) -> None:
+    assert [rise for rise in told([100, 100, 100, *points]) if rise] == rises
+
+
+def test_a_reference_that_varies_raises_the_threshold() -> None:
+    assert told([80, 100, 120, *[135] * 4]) == [None] * 7  # two standard deviations are 40 %
+    assert told([80, 100, 120, 141, 141])[-1] == TimeRise(100, 141)
+
+
+@pytest.mark.parametrize(("spread", "most"), [(0.15, 0), (0.4, 1)])
+def test_noise_alone_raises_hardly_a_drift(spread: float, most: int) -> None:
+    assert sum(len(rises(noisy(100_000, seed, spread))) for seed in range(3)) <= most
+
+
+def test_a_slow_down_of_15_percent_is_found() -> None:
+    found = 0
+    for seed in range(20):
+        times = noisy(2510, seed)
+        times[510:] = times[510:] * 1.15
+        found += len(rises(times[10:])) == 1
+    assert found >= 18

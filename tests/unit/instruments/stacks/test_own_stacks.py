@@ -1,0 +1,78 @@
+"""This process, as two py-spys see it."""
+
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from perfkit.instruments.stacks import own_stacks
+from perfkit.instruments.stacks.own_stacks import sample_own_stacks
+from perfkit.store.stacks import COLLAPSED_FILE, LOOP, SampledStacks
+from tests.fixtures.py_spy import no_py_spy, py_spy
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="stacks of a loop are sampled on Linux")
+
+
+def look(folder: Path, begun: int = 0) -> SampledStacks:
+    """What is found by the time that so many have begun."""
+    found: list[SampledStacks] = []
+    end = time.monotonic() + 30
+    with sample_own_stacks(folder, 100, found.append):
+        while len(list(folder.glob("*.begun"))) < begun and time.monotonic() < end:
+            time.sleep(0.01)
+    [seen] = found
+    return seen
+
+
+def test_what_the_thread_did_and_what_of_it_with_the_lock(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    thread = f"thread ({threading.get_native_id()}): MainThread;"
+    py_spy(
+        monkeypatch,
+        tmp_path,
+        every=f'process 1:"sh";{thread}main (/me/train.py:3) 9\n'.replace("process 1", "process $PPID"),
+        held=f"{thread}main (/me/train.py:3) 4\n",
+    )
+    seen = look(tmp_path, begun=2)
+    [loop] = seen.threads
+    assert (loop.thread, loop.samples, seen.reason, seen.failed) == (LOOP, 9, "", 4)
+    assert loop.held is not None
+    assert [taken.count for taken in loop.held] == [4]
+    assert seen.seconds > 0
+    assert {path.name for path in tmp_path.glob("*.txt")} == {COLLAPSED_FILE}
+
+
+def test_a_thread_that_never_held_the_lock(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    py_spy(monkeypatch, tmp_path, every=f"thread ({threading.get_native_id()});wait (/me/train.py:3) 9\n", held="")
+    [loop] = look(tmp_path, begun=2).threads
+    assert loop.held == ()
+
+
+def test_why_nothing_was_seen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    py_spy(monkeypatch, tmp_path, fails="Error: Operation not permitted (os error 1)")
+    assert "may not be looked into" in look(tmp_path).reason
+    no_py_spy(monkeypatch, tmp_path)
+    assert look(tmp_path) == SampledStacks(reason="needs the package py-spy: pip install py-spy")
+    monkeypatch.setattr(own_stacks.sys, "platform", "win32")
+    assert look(tmp_path) == SampledStacks(reason="the stacks of a loop are sampled on Linux only")
+
+
+def test_where_nothing_can_be_sampled_that_is_told_before_the_loop_goes_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(own_stacks.sys, "platform", "darwin")
+    found: list[SampledStacks] = []
+    with pytest.raises(GeneratorExit), sample_own_stacks(tmp_path, 100, found.append):
+        raise GeneratorExit
+    assert [seen.reason for seen in found] == ["the stacks of a loop are sampled on Linux only"]
+
+
+def test_a_py_spy_that_saw_no_thread_of_the_loop(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    py_spy(monkeypatch, tmp_path)
+    assert look(tmp_path, begun=2).reason == "py-spy saw nothing of the loop"
+
+
+def test_a_loop_that_ends_before_py_spy_has_begun(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    py_spy(monkeypatch, tmp_path, slow=True)
+    assert look(tmp_path).reason == "the loop ended before py-spy had begun"

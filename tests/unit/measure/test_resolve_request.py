@@ -1,0 +1,90 @@
+"""What the numbers of ranks of a suite have in common, and which batches divide among them."""
+
+from pathlib import Path
+
+import pytest
+
+from perfkit.errors import UsageError
+from perfkit.measure.resolve_request import resolve_request
+from perfkit.spec import WorkloadSpec
+from perfkit.store.request import BenchRequest
+
+
+def request(workload: str = "gpt", params: dict[str, object] | None = None, **changes: object) -> BenchRequest:
+    options = {"device": "cpu", "device_count": 0, "cores": 8, **changes}
+    return BenchRequest(workload=WorkloadSpec(name=workload, params=params or {}), variants=((),), **options)
+
+
+def test_ranks_have_as_many_threads_on_every_size() -> None:
+    assert resolve_request(request(world_sizes=(1, 2, 4))).threads == 2
+    assert resolve_request(request(world_sizes=(1, 64))).threads == 1
+    assert resolve_request(request(world_sizes=(1, 2), threads=8)).threads == 8
+    assert resolve_request(request(world_size=4)).threads is None
+    assert resolve_request(request(world_sizes=(1, 2), device="cuda")).threads is None
+
+
+def test_the_batch_that_is_divided_is_among_the_parameters() -> None:
+    asked = request(params={"size": "nano"}, world_sizes=(1, 2), scaling="strong")
+    once = resolve_request(asked)
+    assert once.workload.params == {"size": "nano", "batch_size": 2}
+    assert resolve_request(once) == once
+    assert resolve_request(request(params={"size": "nano"}, world_sizes=(1, 2))).workload.params == {"size": "nano"}
+
+
+@pytest.mark.parametrize(
+    ("batch", "sizes", "told"),
+    [
+        (6, (1, 2, 4), "6 samples, which 4 ranks cannot share evenly: --world-size 1,2,3 can, or take --batch-size 8"),
+        (8, (3, 5), "which 3 and 5 ranks cannot share evenly: --world-size 1,2,4 can, or take --batch-size 15"),
+    ],
+)
+def test_a_batch_that_does_not_divide_is_refused_with_what_does(batch: int, sizes: tuple[int, ...], told: str) -> None:
+    asked = request(params={"size": "nano", "batch_size": batch}, world_sizes=sizes, scaling="strong")
+    with pytest.raises(UsageError, match=told):
+        resolve_request(asked)
+
+
+def test_strong_scaling_needs_numbers_of_ranks() -> None:
+    with pytest.raises(UsageError, match="say among how many, such as --world-size 1,2,4"):
+        resolve_request(request(scaling="strong"))
+
+
+WORKLOAD = """
+import torch
+import perfkit
+
+def fixed():
+    return made(4)
+
+def deaf(batch_size=4):
+    return made(4)
+
+def untold():
+    return made(None)
+
+def made(batch):
+    return perfkit.Workload(
+        name="mine",
+        build_model=lambda: torch.nn.Linear(2, 2),
+        build_optimizer=lambda model: torch.optim.SGD(model.parameters(), lr=0.1),
+        make_batch=lambda generator: {"x": torch.zeros(batch or 3, 2), **({} if batch else {"y": torch.zeros(5, 2)})},
+        loss=lambda model, batch: model(batch["x"]).sum(),
+        units_per_batch=4,
+        unit="samples",
+    )
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        ("fixed", "has no batch_size that could be changed"),
+        ("deaf", "with batch_size=2 a batch of .*:deaf has 4 samples"),
+        ("untold", "how many samples a batch of .*:untold has cannot be told"),
+    ],
+)
+def test_a_workload_whose_batch_cannot_be_divided_is_refused(function: str, told: str, tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(WORKLOAD)
+    with pytest.raises(UsageError, match=told):
+        resolve_request(request(f"{file}:{function}", world_sizes=(1, 2), scaling="strong"))
