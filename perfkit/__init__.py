@@ -20,9 +20,9 @@ _API = {
     "annotate": "perfkit.attach.annotate",
     "profile": "perfkit.attach.profile",
     "bench": "perfkit.suites",
-    "analyse": "perfkit.analysis.suite.analyze",
-    "analyse_memory": "perfkit.analysis.memory.analyze_file",
-    "analyse_traces": "perfkit.analysis.trace.trace_analysis",
+    "analyse": "perfkit.analysis.suite.analyze:analyze_suite",
+    "analyse_memory": "perfkit.analysis.memory.analyze_file:analyze_memory",
+    "analyse_traces": "perfkit.analysis.trace.trace_analysis:analyze_traces",
     "compare_runs": "perfkit.analysis.compare.runs",
     "read_trace": "perfkit.trace.read",
     "what_if": "perfkit.analysis.replay.what_if",
@@ -34,7 +34,8 @@ __all__ = ["__version__", *_API]
 def __getattr__(name: str) -> Any:
     if name not in _API:
         raise AttributeError(f"module 'perfkit' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_API[name]), name)
+    module, _, attribute = _API[name].partition(":")
+    value = getattr(importlib.import_module(module), attribute or name)
     globals()[name] = value  # asked for once: ranges in a loop are made by the name
     return value
 

@@ -100,11 +100,10 @@ def open_to_extend(
     """A suite that more is asked of: the variants of `request`, those that never came to an end, and those that
     `failed` where these are asked for.
 
-    `request` may differ from `read_first_request` in how long is measured, and name more numbers of ranks: its variants are
-    then measured beside each other on all of the suite's, since another day's machine may be another one. Else it may
-    differ in nothing. One of its variants that was
-    skipped is tried again; one that has failed is left out unless `failed` is asked for. Raises what `open_to_resume` does,
-    and a `UsageError` where nothing is left to do.
+    `request` may differ from `read_first_request` in how long is measured, and name more numbers of ranks: its variants
+    are then measured beside each other on all of the suite's, since another day's machine may be another one. Else it
+    may differ in nothing. One of its variants that was skipped is tried again; one that has failed is left out unless
+    `failed` is asked for. Raises what `open_to_resume` does, and a `UsageError` where nothing is left to do.
     """
     check_limits(request.timeout_s, request.memory_limit_bytes)
     check_sampling(request.rounds, request.precision, request.budget_s)

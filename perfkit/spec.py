@@ -89,8 +89,8 @@ class Schedule(Struct):
 class LaunchSpec(Struct):
     """Where and how workers are started. `threads` is per rank; None leaves torch's own choice.
 
-    `launcher` is a name of `perfkit.measure.launch.launcher_table`. Ranks may be on several machines, `nodes`, as many on each.
-    Those of torchrun meet at `endpoint`: `HOST:PORT` of the first.
+    `launcher` is a name of `perfkit.measure.launch.launcher_table`. Ranks may be on several machines, `nodes`, as many
+    on each. Those of torchrun meet at `endpoint`: `HOST:PORT` of the first.
     """
 
     device: str = "cpu"

@@ -62,7 +62,9 @@ def _raise_unreadable(url: str, error: Exception) -> NoReturn:
 
 
 def has_file(url: str, name: str) -> bool:
-    """Whether there is a file `name` in the folder at `url`. Raises what `translate_read_errors` does where that cannot be told."""
+    """Whether there is a file `name` in the folder at `url`. Raises what `translate_read_errors` does where that cannot
+    be told.
+    """
     with translate_read_errors(url):
         system, path = open_file_system(url)
         found = system.isfile(f"{path.rstrip('/')}/{name}")

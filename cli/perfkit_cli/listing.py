@@ -13,9 +13,9 @@ class ListedItem(Struct):
     """Something a user can name. `unavailable` is the reason it cannot be used on this machine, None where it can.
 
     `group` is what it is listed under. `unavailable_choices` are values of its parameters, as `backend=liger`, that
-    cannot be used here where others can, with the reasons. `describe_parameters` maps a name to its values, default and meaning
-    in words. `when` says in a line when it helps, `paper` where it comes from. `broken` is why what another package
-    adds cannot be used at all.
+    cannot be used here where others can, with the reasons. `describe_parameters` maps a name to its values, default and
+    meaning in words. `when` says in a line when it helps, `paper` where it comes from. `broken` is why what another
+    package adds cannot be used at all.
     """
 
     name: str

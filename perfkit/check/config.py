@@ -1,7 +1,7 @@
 """The configuration of a check: `[tool.perfkit.check]` of pyproject.toml, or `[check]` of a perfkit.toml.
 
-The keys of a case are those of `CheckCase`; dashes and underscores are the same. A threshold of a case goes before the one
-for all cases, and that before the quantity's own.
+The keys of a case are those of `CheckCase`; dashes and underscores are the same. A threshold of a case goes before the
+one for all cases, and that before the quantity's own.
 """
 
 import tomllib

@@ -69,8 +69,8 @@ class CacheCapacity(Struct):
 
 
 class LinkRate(Struct):
-    """What a collective (`all-reduce`, as `perfkit.cost.collective.CollectiveType` calls it) takes at best among ranks of one
-    machine, of a message of so many bytes as nccl-tests counts them.
+    """What a collective (`all-reduce`, as `perfkit.cost.collective.CollectiveType` calls it) takes at best among ranks
+    of one machine, of a message of so many bytes as nccl-tests counts them.
 
     `spread` is the relative difference between the best of two halves of the repeats, `repeats_s` are those themselves;
     `disturbed` says what kept them from telling what the links can do. `short` is of a calibration with fewer repeats.

@@ -66,8 +66,8 @@ def record_trace(count: int, path: Path, *, device: torch.device, lead: int = 0)
 
     `EndNow` ends it with the steps until then.
 
-    `lead` more steps are recorded before (`count_lead_steps`), which are marked as `LEAD_STEP`. They count as steps where no
-    other was whole.
+    `lead` more steps are recorded before (`count_lead_steps`), which are marked as `LEAD_STEP`. They count as steps
+    where no other was whole.
     """
     count += lead
     on_gpu = device.type == "cuda"

@@ -48,7 +48,8 @@ class MlflowLogger:
         self._own = False
         self._opened_client: Any = None
         if tracking_uri is not None:
-            self._get_client()  # so that a store that cannot be used is told now, and not made ready while steps are timed
+            # so that a store that cannot be used is told now, and not made ready while steps are timed
+            self._get_client()
 
     def scalars(self, step: int, values: Mapping[str, float]) -> None:
         now_ms = int(time.time() * 1000)

@@ -1,8 +1,8 @@
 """Makes a step on the CPU dispatch as CUDA does, as far as that decides which tensors there are.
 
 Torch's CPU builds have no tensors on a GPU, fake or not, so a step is gone through on fake CPU tensors. While
-`patch_cuda_dispatch` is entered autocast, dropout, attention and optimizers choose as they do for CUDA, and torch tells the
-architecture of the GPU that is planned for to whoever asks.
+`patch_cuda_dispatch` is entered autocast, dropout, attention and optimizers choose as they do for CUDA, and torch tells
+the architecture of the GPU that is planned for to whoever asks.
 """
 
 import re

@@ -105,7 +105,9 @@ Kept = tuple[Path, frozenset[tuple[Path, int]]]
 
 
 def list_kept_files() -> Kept:
-    """Where what was learned is kept, and its files with the time of their last change: another after any `store_learned`."""
+    """Where what was learned is kept, and its files with the time of their last change: another after any
+    `store_learned`.
+    """
     files = (get_cache_folder() / "efficiencies").glob("*.json")
     return get_cache_folder(), frozenset((file, file.stat().st_mtime_ns) for file in files)
 

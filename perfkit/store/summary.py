@@ -51,8 +51,8 @@ class ReportSummary(Struct):
     `runs` how many runs of a suite it holds.
 
     `device` is "" where the report does not tell; `outcomes` is empty for what was not run by perfkit. `verdict` is
-    that of a check, with its `reason` in words; "" for all else. `sources` is the `compute_digest` the files that were read
-    for a report on files, "" for what perfkit measured.
+    that of a check, with its `reason` in words; "" for all else. `sources` is the `compute_digest` the files that were
+    read for a report on files, "" for what perfkit measured.
     """
 
     schema_version: int = SUMMARY_VERSION

@@ -22,7 +22,7 @@ from perfkit.trace.phases import PhaseRanges, assign_op_phases
 from perfkit.trace.read import NONE, Category, Ints, Trace
 from perfkit.trace.steps import StepIntervals, find_steps
 
-__all__ = ["CostedCall", "Ops", "OpRole", "read_ops"]
+__all__ = ["CostedCall", "OpRole", "Ops", "read_ops"]
 
 
 @dataclass(frozen=True)

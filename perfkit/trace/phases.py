@@ -82,9 +82,9 @@ def assign_op_phases(trace: Trace, event: Ints, node: Ints, steps: StepIntervals
     """The phase of each op (rows in the order of time): index into `PHASES`, NONE where it is not known.
 
     Where we marked phases, those. Else, the innermost deciding: what runs beneath an autograd `node` is backward, what
-    lies in a range whose name says so (`match_phase`) is of its phase, but for the forward passes that an optimizer calls
-    itself. Then ops that only optimizers call are theirs, and the rest from the first op that records gradients up to
-    backward is forward; all of it where nothing is trained.
+    lies in a range whose name says so (`match_phase`) is of its phase, but for the forward passes that an optimizer
+    calls itself. Then ops that only optimizers call are theirs, and the rest from the first op that records gradients
+    up to backward is forward; all of it where nothing is trained.
     """
     starts = trace.start_ns[event]
     if len(ranges.marked):

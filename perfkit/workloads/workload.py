@@ -61,8 +61,8 @@ class Workload:
         make_loader: in place of `make_batch` a DataLoader of microbatches, whose loading is a part of every step. What
             is random in it (order, augmentation) follows from the given generator. It may take `format` and `augment`
             besides, by name and with defaults.
-        loss: the scalar training loss of a microbatch, or what holds it (`perfkit.workloads.model_loss`). None where the
-            model computes it: it is called with the batch as keyword arguments.
+        loss: the scalar training loss of a microbatch, or what holds it (`perfkit.workloads.model_loss`). None where
+            the model computes it: it is called with the batch as keyword arguments.
         step: a training step that is more than one loss, one backward pass and one update. It does all of it.
         blocks: names (as in `model.get_submodule`) of the repeated blocks that checkpointing, sharding and
             per-block compilation work on; outermost first, never nested.

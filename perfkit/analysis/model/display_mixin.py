@@ -41,4 +41,4 @@ class DisplayMixin:
         return text
 
     def _build_document(self) -> Any:
-        return resolve_name(f"perfkit_reports.subjects.{self.subject}.document:document")(self)
+        return resolve_name(f"perfkit_reports.subjects.{self.subject}.document:build_document")(self)

@@ -1,7 +1,8 @@
 """One step of a trace, event by event, as columns that are small enough to lie in a report.
 
-A column is a text of integers with spaces between them (`perfkit.analysis.timeline.column_packing`): as small as JSON gets, and
-read without an object a number. Times are nanoseconds since the step began; what began earlier has a negative one.
+A column is a text of integers with spaces between them (`perfkit.analysis.timeline.column_packing`): as small as JSON
+gets, and read without an object a number. Times are nanoseconds since the step began; what began earlier has a negative
+one.
 """
 
 from perfkit.spec import Struct

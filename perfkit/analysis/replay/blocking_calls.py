@@ -29,7 +29,8 @@ _OF_ALL = re.compile(
 
 @dataclass(frozen=True)
 class BlockingCalls:
-    """Columns, one row a call in the order of time; `waits_for` is a row of `DeviceActivities`, NONE where nothing is known.
+    """Columns, one row a call in the order of time; `waits_for` is a row of `DeviceActivities`, NONE where nothing is
+    known.
 
     `own_ns` is what it takes without waiting, `tail_ns` from the end of what it waits for (from its beginning, where
     `at_begin`) to its return. `row` is the row of the copy that it started, NONE for a call that only waits.

@@ -18,7 +18,8 @@ _PLATEAU = 20
 
 @dataclass(frozen=True)
 class ThrottledLaunches:
-    """Launches of streams whose queue ran full: rows of `DeviceActivities`, what each waits to begin, and its own duration.
+    """Launches of streams whose queue ran full: rows of `DeviceActivities`, what each waits to begin, and its own
+    duration.
 
     `full` marks those that did wait; the others would if the device were slower.
     """

@@ -21,7 +21,8 @@ class GraphDelta(NamedTuple):
 
 
 class RankGraph(NamedTuple):
-    """The columns of a `DependencyGraph`. `begins_ns` is its beginning by the rank's clock, `place` the order of its nodes,
+    """The columns of a `DependencyGraph`. `begins_ns` is its beginning by the rank's clock, `place` the order of its
+    nodes,
     `steps` is None where the host marks none."""
 
     begins_ns: int

@@ -19,7 +19,8 @@ from perfkit.record import Flops, Quantity, RunStatus, Unknown, make_measurement
 
 @dataclass(frozen=True)
 class VariantFigures:
-    """`steps` are the medians of each timed run; `find_peak` is what utilisation refers to, or why nothing, and `refuted`
+    """`steps` are the medians of each timed run; `find_peak` is what utilisation refers to, or why nothing, and
+    `refuted`
     the measured ceilings that the steps were faster than."""
 
     steps: Sequence[float]

@@ -24,7 +24,8 @@ from perfkit.trace.ops import Ops
 
 
 class ReplayedTrace(NamedTuple):
-    """A trace with its gains, and the work that it was made of. `replay_trace` is what other ranks are simulated with, None
+    """A trace with its gains, and the work that it was made of. `replay_trace` is what other ranks are simulated with,
+    None
     where that is not asked for, or too much."""
 
     rank_trace: RankTrace
@@ -42,7 +43,8 @@ def analyze_and_replay(
     what_ifs: Sequence[str] = (),
     with_others: bool = False,
 ) -> ReplayedTrace:
-    """See `analyze_with_details`; `what_ifs` are changes to simulate (`perfkit.analysis.replay.what_if_syntax.parse_what_if`).
+    """See `analyze_with_details`; `what_ifs` are changes to simulate
+    (`perfkit.analysis.replay.what_if_syntax.parse_what_if`).
 
     `with_others`: other ranks of its job may be simulated with it.
     """

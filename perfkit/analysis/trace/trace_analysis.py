@@ -76,11 +76,9 @@ def analyze_traces(
         counters: a CSV export of Nsight Compute for the trace, of which there must be one only.
         capture: traces of captures of the graphs that the traces replay, likewise; of several ranks each takes its own.
             Where none are given, those that lie beside a trace are taken, by the names that servers give them.
-        what_ifs: changes whose gain is simulated on each trace: see `perfkit.analysis.replay.what_if_syntax.parse_what_if`.
-        engine, jobs: see `engines.run`.
-        limits: how much a trace may hold.
-        command: the command line, for the report.
-        progress: is called as each file is done.
+        what_ifs: changes whose gain is simulated on each trace: see
+        `perfkit.analysis.replay.what_if_syntax.parse_what_if`. engine, jobs: see `engines.run`. limits: how much a
+        trace may hold. command: the command line, for the report. progress: is called as each file is done.
 
     A file that cannot be read becomes a warning where others can be; where none can, its error is raised
     (`RunFormatError`). A wrong request is a `UsageError`.

@@ -51,7 +51,9 @@ class _MeasuredGate:
 
 
 def compute_pair_ratio(pair: Pair, quantity: str, turns: str) -> float | None:
-    """The log ratio after / before of one pair's step times, CPU times for `cpu_time`: `perfkit.sampling.compute_log_ratio`."""
+    """The log ratio after / before of one pair's step times, CPU times for `cpu_time`:
+    `perfkit.sampling.compute_log_ratio`.
+    """
     return compute_log_ratio(pair.before, pair.after, by_turns=turns == LOCK_STEP, cpu=quantity == CPU_TIME)
 
 

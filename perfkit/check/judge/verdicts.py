@@ -100,7 +100,9 @@ def make_judgment(
     to_decide: str = "",
     decided: bool | None = None,
 ) -> JudgedQuantity:
-    """A `JudgedQuantity` of this question, with what could be estimated; `decided` by default where it is not inconclusive."""
+    """A `JudgedQuantity` of this question, with what could be estimated; `decided` by default where it is not
+    inconclusive.
+    """
     quantity = question.quantity
     return JudgedQuantity(
         quantity=quantity.name,

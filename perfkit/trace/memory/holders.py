@@ -39,8 +39,8 @@ _ENGINE = "autograd::engine::evaluate_function: "
 class MemoryHolders:
     """For moments on threads of the host: the row in `Ops` of the innermost op, NONE outside of all, and its name.
 
-    `made_by` and `freed_by` number texts of a `TraceTextNumbers`, 0 where nothing is known: the op that asked for memory, and the
-    op in which it was given back, which in backward is the autograd node that held it.
+    `made_by` and `freed_by` number texts of a `TraceTextNumbers`, 0 where nothing is known: the op that asked for
+    memory, and the op in which it was given back, which in backward is the autograd node that held it.
     """
 
     op: Ints

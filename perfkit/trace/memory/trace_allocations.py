@@ -72,7 +72,7 @@ def _build_columns(ops: Ops) -> _MemoryColumns:
         "shape": blocks.shape,
         "dtype": blocks.dtype,
     }
-    return _MemoryColumns(ops, columns, table.all(), modules, spans)
+    return _MemoryColumns(ops, columns, table.list_texts(), modules, spans)
 
 
 def _find_modules(ops: Ops, modules: ModuleCalls, op: Ints, table: TraceTextNumbers) -> Column:

@@ -153,7 +153,7 @@ def _format_line(column: Column[Any], cell: Cell, room: int, rows: Sequence[Any]
     line = SafeText()
     shown = shorten_middle(text, room) if column.code else _fold_name(text, room)
     if drawn_width > room and isinstance(cell.value, int | float):
-        bar = "▆" * (max(1, round(_METER * cell.value / column.largest(rows))) if cell.value > 0 else 0)
+        bar = "▆" * (max(1, round(_METER * cell.value / column.find_largest(rows))) if cell.value > 0 else 0)
         line.append(f"{bar:<{_METER}} ", style="blue")
         shown = f"{shown:>{room}}"
     line.append(shown, style=TONES.get(cell.tone, ""))

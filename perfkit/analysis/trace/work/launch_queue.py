@@ -44,8 +44,8 @@ class LaunchQueue:
     """When kernels were launched and not yet begun: `start_ns` to `end_ns` (its beginning), one row a kernel.
 
     `launched` marks those of which that is known; the others may have been queued since the kernel before them ended.
-    `known` is False, with the reason in `note`, where the trace tells of none. `find_unrecorded_time` is when the device may have
-    run what the trace does not hold, so that it is not known to be idle.
+    `known` is False, with the reason in `note`, where the trace tells of none. `find_unrecorded_time` is when the
+    device may have run what the trace does not hold, so that it is not known to be idle.
     """
 
     known: bool

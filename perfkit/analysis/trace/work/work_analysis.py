@@ -82,7 +82,9 @@ class WorkAnalysis:
 def analyze_work(
     ops: Ops, roofs: Roofs, counters: CounterColumns | None = None, critical: Ints | None = None
 ) -> WorkAnalysis:
-    """Cost, group and place all work of a trace, and split the time of its steps; `critical` as `collect_work_items` takes it."""
+    """Cost, group and place all work of a trace, and split the time of its steps; `critical` as `collect_work_items`
+    takes it.
+    """
     spans = find_step_windows(ops)
     work = collect_work_items(ops, spans, critical)
     exchanged = collect_messages(work)

@@ -121,7 +121,9 @@ def make_cost_cell(variant: Variant, price: Price) -> Cell:
     if known is None or isinstance(known, MissingEstimate):
         return make_unknown_cell("no price was told" if known is None else known.reason)
     detail = (
-        "" if known.low is None or known.high is None else f"{price.format_amount(known.low)}–{price.shown(known.high)}"
+        ""
+        if known.low is None or known.high is None
+        else f"{price.format_amount(known.low)}–{price.format_amount(known.high)}"
     )
     return Cell(price.format_amount(known.value), detail=detail, value=known.value)
 

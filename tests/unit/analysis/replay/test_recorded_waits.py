@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.unit.trace.reading.test_syncs import call, kernel, sync, written
 
 from perfkit.analysis.replay.device_activities import collect_device_activities
 from perfkit.analysis.replay.edges import EdgeKind
@@ -16,7 +17,6 @@ from tests.fixtures.synthetic_machine.machine import run, span_ns
 from tests.fixtures.synthetic_machine.program import Instruction, Program, Work
 from tests.fixtures.synthetic_machine.random_programs import program
 from tests.fixtures.synthetic_machine.replayed import replayed_program
-from tests.unit.trace.reading.test_syncs import call, kernel, sync, written
 
 MAIN, OTHER, SIDE = range(3)
 
