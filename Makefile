@@ -17,7 +17,7 @@ BIN = $(VENV)/bin
 READY = $(VENV)/.ready
 DEV = $(VENV)/.ready-dev
 
-.PHONY: help setup dev demo bench test test-slow test-all test-clusters fuzz fuzz-traces fuzz-memory fuzz-flight soak check lint types imports regressions
+.PHONY: help setup dev demo bench test test-slow test-all test-clusters fuzz fuzz-traces fuzz-memory fuzz-flight soak check lint types imports regressions docs-reference
 .DEFAULT_GOAL := help
 
 help:
@@ -32,6 +32,7 @@ help:
 	@echo 'make fuzz    feed the readers of traces, memory and flight recorders with damaged bytes for a minute'
 	@echo 'make soak    ranks that fail, fifty times in a row'
 	@echo 'make regressions  hold a step of the built-in workloads against perfkit-baseline.json'
+	@echo 'make docs-reference  write the pages of docs/ that are made of the code: commands, facts, findings, techniques'
 	@echo 'PYTHON=... names another interpreter, PIP_ARGS=... is given to pip, ARGS=... to perfkit or pytest;'
 	@echo 'WORKERS=... is how many processes run quick tests (2), SLOW_WORKERS=... the others (3);'
 	@echo 'FUZZ_RUNS=... is how many damaged files each reader is fed (10000).'
@@ -80,6 +81,9 @@ soak: $(DEV)
 # One instruction set wherever it runs: with AVX512 oneDNN takes other algorithms, which need other workspaces.
 regressions: $(READY)
 	ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 $(BIN)/perfkit check --exact $(ARGS)
+
+docs-reference: $(READY)
+	$(BIN)/python -m perfkit_cli.reference_pages docs
 
 # With -j2 side by side.
 check: lint types imports

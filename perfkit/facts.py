@@ -1,118 +1,163 @@
-"""The facts that claims are about, and what each means: `perfkit.FACTS`.
+"""The facts that claims are about, and what each means: `perfkit.FACTS`, and docs/facts.md, which is made of it.
 
-A `perfkit.Claim` says `fact relation value`. Names with `<...>` stand for one fact a dtype or list of patterns.
+A `perfkit.Claim` says `fact relation value`. A name with `<...>` stands for one fact for each dtype, kind or list of
+patterns.
 """
 
-# What a worker records of its rank.
-RECORDED = {
-    "parameter_bytes": "bytes of the parameters that this rank holds",
-    "parameter_bytes:<dtype>": "those of one dtype (fp32, bf16)",
-    "trainable_parameter_bytes": "bytes of those that take gradients",
-    "adapter_bytes": "bytes of a rank's low-rank adapters by formula: their rank times the sizes of each layer",
-    "adapter_gradient_bytes": "the same of their gradients, which sharding pads to equal sizes",
-    "weights_in_4_bits": "weights of the layers that a technique has rounded to 4 bits",
-    "fake_quantized_layers": "linear layers that round their weight and their input to integers and back",
-    "sparse_layers": "linear layers that multiply by weights sparse 2 in 4",
-    "emulated": "1 where the device only computes a technique's numbers, by slower means",
-    "float8_layers": "linear layers whose products have fp8 operands",
-    "teacher_flops": "FLOPs of matrix products, convolutions and attention of a frozen teacher in a microbatch",
-    "student_forward_flops": "the same of the model's forward pass, as it was when the teacher was copied from it",
-    "teacher_forward_flops": "the same of the forward pass of a teacher that the workload builds, before training",
-    "teacher_bytes": "bytes of the teacher's parameters",
-    "teacher_bytes_by_formula": "the same by the number of its weights and what each takes",
-    "teacher_gradient_bytes": "bytes of gradients that its parameters have after a backward pass",
-    "zero_weight_share": "share of the weights of linear layers and convolutions that are zero in the forward pass",
-    "masks_changed": "weights that a short training prunes or keeps, and their magnitude as built would not have",
-    "weights_begun_late": "weights of these layers that begin otherwise than built: as after some of its steps",
-    "reference_parameter_bytes": "bytes of the unmodified model's parameters",
-    "unsharded_parameter_bytes": "bytes of the parameters, with those that techniques add, before they are sharded",
-    "split_parameter_bytes": "bytes of a rank's parameters where layers are split by tensor parallelism, by formula",
-    "split_activation_bytes": "bytes that split layers exchange in a step, as a forward pass of the whole model tells",
-    "split_layers": "layers that tensor parallelism splits and that gradients pass through",
-    "column_split_layers": "those of them that it splits by their outputs",
-    "row_split_layers": "and by their inputs",
-    "dealt_parameter_bytes": "bytes of a rank's parameters where experts are dealt over ranks, by formula",
-    "dealt_gradient_bytes": "bytes of gradients of a rank's experts that are summed over their replicas in a step",
-    "experts_have_slots": "1 where experts are sent as many tokens whatever the router says",
-    "expert_exchanges": "all-to-alls that layers of experts take in a step, as a forward pass of the whole model tells",
-    "backward_expert_exchanges": "those of them in backward",
-    "expert_exchanged_bytes": "and the bytes of all of them",
-    "stage_parameter_bytes": "bytes of the parameters that this rank's stages of a pipeline use, by formula",
-    "stage_gradient_bytes": "bytes of those of them that take gradients",
-    "stage_message_bytes": "bytes that its stages send in a step, and as many receive, by formula",
-    "pipeline_stages": "stages of each rank of a pipeline",
-    "pipeline_microbatches": "microbatches of a step that go through it",
-    "microbatches_in_flight": "the most forward passes of its stages whose backward pass was to come, at once",
-    "scheduled_microbatches_in_flight": "the same by its schedule",
-    "expected_bubble_share": "share of a pipeline's time in which a rank computes nothing, by theory",
-    "stage_busy_s": "seconds of a step in which its stages computed, while timed; on a GPU what launching them took",
-    "pipeline_s": "seconds of a step from the first microbatch until all ranks of the pipeline had done the last one",
-    "gradient_bytes": "bytes of gradients after a backward pass; local bytes of distributed tensors",
-    "optimizer_state_bytes": "bytes of optimizer state after a step; local bytes of distributed tensors",
-    "saved_tensor_bytes": "bytes that one microbatch's forward leaves allocated on the training device for backward",
-    "reference_saved_tensor_bytes": "the same for the unmodified model, of as large a microbatch",
-    "block_saved_tensor_bytes": "bytes that the checkpointed blocks' forward (else all blocks') leaves allocated there",
-    "reference_block_saved_tensor_bytes": "bytes that the same blocks of the unmodified model save",
-    "recomputed_blocks": "how many of these blocks, or of their segments, run their forward again within backward",
-    "block_flops": "FLOPs of matrix products, convolutions and attention in one forward of these blocks",
-    "recomputed_flops": "those of their forward within backward",
-    "saved_ops": "how many of the ops that selective checkpointing names ran in the blocks, and are not recomputed",
-    "activation_memory_budget": "share of what it saves for backward that torch.compile was told to keep",
-    "attention_reach": "keys that the last query of a call of attention depends on, where a technique limits them",
-    "random_forward": "1 where the forward of the unmodified model draws random numbers (dropout), else 0",
-    "random_updates": "1 where an update of the parameters draws random numbers (stochastic rounding), else 0",
-    "batch_size": "samples of a batch; absent where its tensors do not agree on it",
-    "sequence_length": "tokens of its sequences; absent where its tables of integers do not agree on it",
-    "collective_bytes:<kind>": "bytes of the messages of a kind of collective (all-reduce, all-gather) in a step",
-    "collective_bytes:<kind>:<dimension>": "those of them among ranks along a dimension of the mesh (dp, tp)",
-    "collective_volume:<kind>": "bytes of these that the links of a rank carry at the least, in one direction",
-    "attention_calls": "calls of scaled_dot_product_attention in a forward pass of the whole model",
-    "staleness": "how many steps ago the gradients were made that were applied last",
-    "steps_of_a_cycle": "steps after which what a step does repeats: they are timed, traced and counted as a whole",
-    "backward_passes": "backward passes of a step; absent for a workload's own step and for stages of a pipeline",
-    "convolutions": "calls of 2-d convolutions in one forward pass; absent for compiled code",
-    "channels_last_convolutions": "those of them whose output has its channels last in memory",
-    "compression_error": "what 8 bits lose of the activations saved in the first step: root mean square, relative",
-    "engine_updates": "updates of a step that an engine told its own callbacks of",
-    "engine_batches": "batches of a step that its loop has taken",
-    "data_wait_share": "share of the timed steps that was waiting for the workload's DataLoader; absent without one",
-    "loader_workers": "worker processes of the DataLoader at work, as the last epoch began",
-    "loader_processes": "worker processes that it had in all; absent before the second epoch, which may bring others",
-    "loader_prefetched": "the most batches that its workers were asked for ahead",
-    "loader_pinned": "1 where batches come in pinned memory, else 0",
-    "nonblocking_copies": "1 where they do and the host does not wait for their copies to the device, else 0",
-    "batch_calls:<package>": "calls of functions of webdataset or albumentations while one batch is made",
-    "skipped_updates": "updates until the last timed step that a gradient scaler left out, since gradients overflowed",
-    "skipped_updates_compared": "those of them between the losses that are compared",
-    "bytes_of_factors": "bytes of the low-rank factors that a rank sent in place of its gradients, the last time",
-    "bytes_to_disk": "bytes that the technique itself wrote to disk in an optimizer step",
-    "bytes_from_disk": "bytes that it read from disk in an optimizer step",
-    "bytes_to_host": "bytes that it moved to main memory in an optimizer step",
-    "bytes_from_host": "bytes that it moved from main memory in an optimizer step",
-    "graphs": "distinct forward graphs of torch.compile",
-    "graph_breaks": "graph breaks, counted while compiling: once for code that several layers share",
-    "dynamic_graphs": "graphs of torch.compile whose guards are on symbolic sizes (dynamic=true)",
-    "recompiles": "graphs made because a guard failed",
-    "compile_s": "seconds spent compiling",
-    "compile_cache_hits": "graphs found in torch.compile's caches",
-    "compile_cache_misses": "graphs that were not",
-    "autotuned": "products and convolutions whose kernels inductor timed to choose among (mode=max-autotune)",
-    "world_size": "number of ranks",
-    "traced_kernels_launched": "kernels of the traced steps, on a GPU",
-    "traced_kernels_lost": "those of them that the profiler lost",
-    "trace_passes": "how often was traced",
+# Facts that a worker records for its rank, by subject.
+RECORDED_BY_SUBJECT = {
+    "Parameters and training state": {
+        "parameter_bytes": "bytes of the parameters on this rank",
+        "parameter_bytes:<dtype>": "bytes of the parameters of one dtype (fp32, bf16)",
+        "trainable_parameter_bytes": "bytes of the parameters that take gradients",
+        "reference_parameter_bytes": "bytes of the unmodified model's parameters",
+        "unsharded_parameter_bytes": "bytes of the parameters before FSDP2 shards them, added parameters included",
+        "gradient_bytes": "bytes of gradients after a backward pass (local bytes of distributed tensors); for a "
+        "workload with its own step the maximum over its optimizer updates",
+        "optimizer_state_bytes": "bytes of optimizer state after a step (local bytes of distributed tensors)",
+        "batch_size": "samples in the first batch; absent if its tensors disagree",
+        "sequence_length": "tokens of a sequence in the first batch; absent if its integer tensors disagree",
+        "world_size": "number of ranks",
+    },
+    "Adapters, quantization and sparsity": {
+        "adapter_bytes": "bytes of low-rank adapters by formula: their rank times inputs plus outputs of each adapted "
+        "layer; this rank's share if sharded",
+        "adapter_gradient_bytes": "bytes of the adapters' gradients by formula; FSDP2 pads shards to equal sizes",
+        "weights_in_4_bits": "weights of the layers that a technique quantized to 4 bits",
+        "fake_quantized_layers": "linear layers that fake-quantize their weight and input",
+        "sparse_layers": "linear layers with 2:4 sparse weights",
+        "float8_layers": "linear layers that multiply fp8 operands",
+        "emulated": "1 if the device emulates a technique's numerics by slower means, or ranks share a GPU: such a "
+        "variant is not compared with the baseline",
+        "zero_weight_share": "share of the weights of linear and convolution layers that are zero in forward",
+        "masks_changed": "weights for which a mask from a short training differs from a mask by initial magnitude",
+        "weights_begun_late": "pruned layers' weights that start from values after some training steps, not from "
+        "initialization",
+        "compression_error": "relative RMS error of the 8-bit activations saved in the first step",
+    },
+    "Distillation": {
+        "teacher_flops": "FLOPs of GEMMs, convolutions and attention of a frozen teacher, per microbatch",
+        "student_forward_flops": "the same FLOPs of the model's forward pass when the teacher was copied from it",
+        "teacher_forward_flops": "the same FLOPs of the forward pass of a teacher that the workload builds",
+        "teacher_bytes": "bytes of the teacher's parameters",
+        "teacher_bytes_by_formula": "bytes of the teacher's parameters by formula: number of weights times their size",
+        "teacher_gradient_bytes": "bytes of the teacher's gradients after a backward pass",
+    },
+    "Tensor and expert parallelism": {
+        "split_parameter_bytes": "bytes of a rank's parameters under tensor parallelism by formula: the largest shard "
+        "of split layers, and all other parameters",
+        "split_activation_bytes": "bytes that split layers exchange in a step of all ranks, forward and backward: "
+        "inputs of column-split and outputs of row-split layers, where gradients flow",
+        "split_layers": "layers that tensor parallelism splits and gradients flow through",
+        "column_split_layers": "split layers that are split by their outputs (`ColwiseParallel`)",
+        "row_split_layers": "split layers that are split by their inputs (`RowwiseParallel`)",
+        "dealt_parameter_bytes": "bytes of a rank's parameters under expert parallelism by formula: its experts, and "
+        "all other parameters",
+        "dealt_gradient_bytes": "gradient bytes of a rank's experts that are summed over replicas in a step, once per "
+        "microbatch",
+        "experts_have_slots": "1 if experts have a fixed capacity, so that the message size does not depend on the "
+        "router",
+        "expert_exchanges": "all-to-alls of the expert layers in a step, as found in a forward pass of the whole model",
+        "backward_expert_exchanges": "all-to-alls of the expert layers in backward",
+        "expert_exchanged_bytes": "bytes of these all-to-alls: inputs and outputs of the experts, and their gradients",
+    },
+    "Pipeline parallelism": {
+        "stage_parameter_bytes": "bytes of the parameters that this rank's pipeline stages use, by formula; a "
+        "parameter used on several ranks counts on each",
+        "stage_gradient_bytes": "bytes of the stage parameters that take gradients, by formula",
+        "stage_message_bytes": "bytes that this rank's stages send in a step, by formula; they receive as many",
+        "pipeline_stages": "pipeline stages of each rank",
+        "pipeline_microbatches": "microbatches in a pipelined step",
+        "microbatches_in_flight": "maximum number of forward passes of a rank's stages that await their backward pass",
+        "scheduled_microbatches_in_flight": "the same maximum according to the schedule",
+        "expected_bubble_share": "theoretical bubble: idle share of a rank, for equal stages and free messages",
+        "stage_busy_s": "seconds of a timed step in which this rank's stages compute; on a GPU, launch",
+        "pipeline_s": "seconds of a timed step from the first microbatch until all gradients are complete",
+    },
+    "Saved activations and recomputation": {
+        "saved_tensor_bytes": "bytes that one microbatch's forward leaves allocated on the training device for "
+        "backward, or all forward passes of a workload with its own step; absent after a CUDA graph replay",
+        "reference_saved_tensor_bytes": "the same bytes for the unmodified model and an equally large microbatch",
+        "block_saved_tensor_bytes": "bytes that the forward passes of the checkpointed blocks leave allocated (of all "
+        "blocks if none is checkpointed); like the next four absent for compiled code",
+        "reference_block_saved_tensor_bytes": "bytes that the same blocks of the unmodified model save",
+        "recomputed_blocks": "checkpointed blocks that run their forward again in backward; for segments of several "
+        "blocks, the number of segments",
+        "block_flops": "matrix FLOPs of these blocks' forward, per microbatch",
+        "recomputed_flops": "matrix FLOPs of these blocks' forward within backward, per microbatch",
+        "saved_ops": "ops named by selective checkpointing that ran in the blocks and are not recomputed",
+        "activation_memory_budget": "activation memory budget given to torch.compile, as a share",
+        "attention_reach": "number of keys that the last query of an attention call depends on, if a technique limits "
+        "it",
+        "random_forward": "1 if the unmodified model's forward advances torch's random generators (dropout), else 0",
+        "random_updates": "1 if a parameter update advances torch's random generators (stochastic rounding), else 0",
+    },
+    "Communication": {
+        "collective_bytes:<kind>": "message bytes of one kind of collective (`all-reduce`, `all-gather`, "
+        "`reduce-scatter`, `all-to-all`, `send`, `receive`) that a rank requests in a step, counted as by nccl-tests: "
+        "gathers and scatters count all ranks' data; absent on one rank",
+        "collective_bytes:<kind>:<dimension>": "the same bytes along one dimension of the mesh (`dp`, `tp`)",
+        "collective_volume:<kind>": "minimum bytes on a rank's links in one direction: 2 (n - 1) / n of an "
+        "all-reduce over n ranks, (n - 1) / n of a gather, scatter or exchange, by the groups of the calls",
+        "attention_calls": "calls of `scaled_dot_product_attention` in a forward pass of the whole model, for `cp`",
+        "bytes_of_factors": "bytes of PowerSGD's low-rank factors, and of gradients sent uncompressed, in the last "
+        "exchange",
+        "bytes_to_disk": "bytes that the technique writes to disk per optimizer step",
+        "bytes_from_disk": "bytes that the technique reads from disk per optimizer step",
+        "bytes_to_host": "bytes that the technique copies to host memory per optimizer step",
+        "bytes_from_host": "bytes that the technique copies from host memory per optimizer step",
+    },
+    "The step": {
+        "staleness": "age in steps of the gradients that are applied last",
+        "steps_of_a_cycle": "steps until the work of a step repeats, if more than one: whole cycles are timed, traced "
+        "and counted, and figures per step are their mean",
+        "backward_passes": "backward passes in a step; absent for a workload with its own step and for pipelines",
+        "convolutions": "calls of 2-d convolutions in one forward pass; absent for compiled code",
+        "channels_last_convolutions": "2-d convolutions with a channels-last output; absent for compiled code",
+        "engine_updates": "updates in a step that the engine (`engine`) reports to its callbacks",
+        "engine_batches": "batches in a step that the engine's loop takes",
+        "skipped_updates": "updates that a gradient scaler skipped until the last timed step",
+        "skipped_updates_compared": "updates that a gradient scaler skipped between the compared losses",
+    },
+    "Data loading": {
+        "data_wait_share": "share of the timed steps spent in `next()` of the DataLoader; absent without one, "
+        "like all facts here",
+        "loader_workers": "DataLoader workers running when the last epoch began",
+        "loader_processes": "all worker processes of the DataLoader so far; absent before the second epoch",
+        "loader_prefetched": "maximum number of batches requested ahead from the workers",
+        "loader_pinned": "1 if batches come in pinned memory, else 0",
+        "nonblocking_copies": "1 if batches are pinned and copied without blocking the host, else 0",
+        "batch_calls:<package>": "calls of webdataset or albumentations functions to make one batch without workers",
+    },
+    "torch.compile": {
+        "graphs": "distinct forward graphs",
+        "graph_breaks": "graph breaks during compilation; code shared by several layers counts once",
+        "dynamic_graphs": "graphs with guards on symbolic sizes (`dynamic=true`)",
+        "recompiles": "graphs compiled after a failed guard",
+        "compile_s": "compilation time in seconds",
+        "compile_cache_hits": "graphs found in torch.compile's caches",
+        "compile_cache_misses": "graphs not found in torch.compile's caches",
+        "autotuned": "GEMMs and convolutions whose kernels Inductor autotuned (`mode=max-autotune`)",
+    },
+    "The trace pass": {
+        "traced_kernels_launched": "kernels launched in the traced steps, on a GPU",
+        "traced_kernels_lost": "kernels of the traced steps without a record, on a GPU",
+        "trace_passes": "number of trace passes, on a GPU",
+    },
 }
 
-# What the analysis counts in the trace, a step, and only where a claim names it.
+# Facts that the analysis counts in the trace, per step, when a claim names them.
 DERIVED = {
-    "op_calls:<globs>": "calls of ops by name, nested ones too; patterns are separated by commas and add up",
-    "backward_op_calls:<globs>": "those within the backward phase: forward ops there are recomputation",
-    "range_calls:<globs>": "ranges by name that the program marked: torch marks each optimizer's step with its class",
-    "kernel_calls:<globs>": "device kernels; on a CPU the kernels that torch.compile generated",
-    "matmul_kernel_calls:<dtype>": "matrix kernels that multiply in the dtype (tf32, bf16), as their names tell",
-    "matmul_flops_share:<dtype>": "share of the FLOPs of GEMMs whose operands have the dtype",
-    "matmul_time_share:<dtype>": "share of the time of matrix kernels of the dtype, by their names",
-    "graph_launches": "launches of CUDA graphs; absent where no device was traced",
+    "op_calls:<globs>": "calls of ops by name, nested ones included; patterns are separated by commas and add up",
+    "backward_op_calls:<globs>": "calls of ops in backward: forward ops there are recomputation",
+    "range_calls:<globs>": "ranges marked by the program; torch marks optimizer steps (`Optimizer.step#AdamW.step`)",
+    "kernel_calls:<globs>": "device kernels; on a CPU, kernels generated by torch.compile",
+    "matmul_kernel_calls:<dtype>": "GEMM kernels whose names show the dtype (tf32, bf16)",
+    "matmul_flops_share:<dtype>": "share of GEMM FLOPs with operands of the dtype",
+    "matmul_time_share:<dtype>": "share of GEMM kernel time by dtype in kernel names; replaces the FLOPs share where "
+    "GEMMs without an op have no FLOPs",
+    "graph_launches": "launches of CUDA graphs; absent without a device trace",
 }
 
+RECORDED = {name: meaning for facts in RECORDED_BY_SUBJECT.values() for name, meaning in facts.items()}
 FACTS = RECORDED | DERIVED

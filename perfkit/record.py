@@ -69,7 +69,7 @@ class Claim(Struct):
     """Something that must be true if a technique acted: `fact relation value`, checked against measured facts.
 
     `fact` names an entry of `RankRecord.facts` or one that the analysis derives from the trace
-    (`docs/architecture.md` lists both). With `relative_to`, `value` is a factor on another fact: a fact of the
+    (`perfkit.FACTS` lists both). With `relative_to`, `value` is a factor on another fact: a fact of the
     same record (`"reference_saved_tensor_bytes"`) or the same fact of the baseline run (`"baseline"`).
     `tolerance` is relative and applies to EQUAL.
     """

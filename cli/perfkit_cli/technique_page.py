@@ -1,4 +1,4 @@
-"""A technique's page, in Markdown: all that the registry knows of it. `docs/techniques` holds these pages."""
+"""A technique's page in Markdown, from the registry. `docs/techniques` holds these pages."""
 
 from collections.abc import Iterable, Sequence
 from inspect import getdoc
@@ -21,7 +21,7 @@ _RELATIONS = {Relation.AT_LEAST: "at least", Relation.AT_MOST: "at most", Relati
 
 
 def build_page(kind: type[Technique]) -> str:
-    """What a technique does, takes, claims and costs, when it helps, how to try it, and what it came to somewhere."""
+    """A technique's page: effect, parameters, claims, costs, use, how to try it, and measured results."""
     parts = [
         f"# {kind.name}",
         f"{_make_sentence(kind.summary)}",
@@ -35,7 +35,7 @@ def build_page(kind: type[Technique]) -> str:
 def build_index(kinds: Iterable[type[Technique]]) -> str:
     """All techniques, a line each."""
     rows = [(f"[`{k.name}`]({k.name}.md)", k.summary, k.when, k.costs, describe_parity(k().parity())) for k in kinds]
-    table = _format_table(("technique", "what it does", "when it helps", "what it costs", "losses"), rows)
+    table = _format_table(("technique", "effect", "use when", "cost", "losses"), rows)
     return f"# All techniques\n\n{table}\n"
 
 
@@ -49,8 +49,8 @@ def describe_parity(rule: ParityRule) -> str:
 def _build_facts(kind: type[Technique]) -> list[str]:
     package = kind().package()
     known = {
-        "When it helps": kind.when,
-        "What it costs": kind.costs,
+        "Use when": kind.when,
+        "Cost": kind.costs,
         "Losses": describe_parity(kind().parity()),
         "Needs": f"{kind.min_world_size} ranks" if kind.min_world_size > 1 else "",
         "Package": f"`{package.module}` (pip install {package.install})" if package else "",
@@ -61,7 +61,7 @@ def _build_facts(kind: type[Technique]) -> list[str]:
 
 
 def _describe_planning(kind: type[Technique]) -> str:
-    """How `perfkit plan` plans it, where that is not as it runs."""
+    """How `perfkit plan` plans it, where that differs from a run."""
     plannable = kind().plannable()
     return plannable.reason if plannable.how is PlanMode.APPLIED else f"{plannable.how}: {plannable.reason}"
 
@@ -77,7 +77,7 @@ def _build_explanation(kind: type[Technique]) -> list[str]:
 
 
 def _build_claims(kind: type[Technique]) -> list[str]:
-    """What the technique claims as its first example has it, on the smallest workload."""
+    """The claims of its first example, on the smallest workload."""
     workload = load_workload(_WORKLOAD)
     technique, device = build_first_example(kind), torch.device("cpu")
     world = World(size=count_needed_ranks((technique,)).least)
@@ -87,11 +87,11 @@ def _build_claims(kind: type[Technique]) -> list[str]:
     try:
         claims = technique.claims(state)
     except (KeyError, AttributeError):  # of what `apply` finds out
-        return ["## What is checked", "That depends on what it finds of the model."]
+        return ["## Checks", "The checks depend on the model."]
     rows = [(claim.statement, _format_claim(claim)) for claim in claims]
     variant = (kind.examples or (kind.name,))[0]
-    said = f"Of `{variant}` on `{_WORKLOAD.label}` (the facts are explained in `docs/architecture.md`):"
-    return ["## What is checked", said, _format_table(("claim", "fact"), rows)]
+    said = f"`{variant}` on `{_WORKLOAD.label}` ([all facts](../facts.md)):"
+    return ["## Checks", said, _format_table(("claim", "fact"), rows)]
 
 
 def _format_claim(claim: Claim) -> str:
@@ -103,11 +103,11 @@ def _format_claim(claim: Claim) -> str:
 
 def _build_examples(kind: type[Technique]) -> list[str]:
     lines = [f"    perfkit bench --technique {text}" for text in kind.examples or (kind.name,)]
-    return ["## To try it", "\n".join(lines)]
+    return ["## Try it", "\n".join(lines)]
 
 
 def _build_measured(kind: type[Technique]) -> list[str]:
-    """What it came to in the suites that are kept; nothing where it is in none of them."""
+    """Its results in the stored suites; nothing where it is in none of them."""
     parts = []
     for suite in load_measured_suites():
         said, rows, repeated = build_example(suite, kind.name)

@@ -1,0 +1,134 @@
+"""The pages of docs/ that are made of the code: commands, facts, findings and techniques.
+
+`python -m perfkit_cli.reference_pages docs` writes them all.
+"""
+
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from inspect import cleandoc
+from pathlib import Path
+from textwrap import dedent
+
+import click
+
+from perfkit.facts import DERIVED, RECORDED_BY_SUBJECT
+from perfkit_cli.findings_page import format_page
+from perfkit_cli.main import commands
+
+CLI_PAGE = "cli.md"
+FACTS_PAGE = "facts.md"
+_WRITTEN = "<!-- Written by `make docs-reference`. -->"
+_CLI_INTRO = f"""\
+# Command reference
+
+{_WRITTEN}
+
+`perfkit --debug COMMAND ...` or `PERFKIT_DEBUG=1` shows the traceback of an error. Progress goes to standard error,
+results to standard output.
+
+| exit code | meaning |
+|---|---|
+| 0 | Success. Skipped techniques are no failure. |
+| 1 | A run failed, crashed, ran out of memory or time, or had a non-finite loss; or a check found a regression. |
+| 2 | The request is invalid, or a file cannot be read. |
+| 3 | `perfkit check`: inconclusive. |
+| 130 | Interrupted (Ctrl-C). Completed measurements and their report are kept. |
+| 143 | Terminated (SIGTERM). The same. |
+"""
+_FACTS_INTRO = f"""\
+# Facts
+
+{_WRITTEN}
+
+[Claims](claims.md) are about these facts. `perfkit.FACTS` holds the same table for programs. FLOPs are those of GEMMs,
+convolutions and attention.
+"""
+_DERIVED_TITLE = "From the trace"
+_DERIVED_INTRO = (
+    "The analysis counts these per traced step when a claim names them. `<globs>` is a list of name patterns."
+)
+
+
+def format_facts_page() -> str:
+    """All facts by subject, as Markdown."""
+    return "\n".join([_FACTS_INTRO, *_format_facts()])
+
+
+def _format_facts() -> Iterator[str]:
+    for subject, facts in RECORDED_BY_SUBJECT.items():
+        yield from (f"## {subject}", "", *_format_fact_table(facts), "")
+    yield from (f"## {_DERIVED_TITLE}", "", _DERIVED_INTRO, "", *_format_fact_table(DERIVED), "")
+
+
+def _format_fact_table(facts: Mapping[str, str]) -> Iterator[str]:
+    yield from ("| fact | meaning |", "|---|---|")
+    yield from (f"| `{name}` | {meaning} |" for name, meaning in facts.items())
+
+
+def format_cli_page(group: click.Group = commands) -> str:
+    """All commands with their options, as Markdown."""
+    context = click.Context(group, info_name="perfkit")
+    named = [(name, group.get_command(context, name)) for name in group.list_commands(context)]
+    known = [(name, command) for name, command in named if command is not None]
+    rows = [
+        f"| [`perfkit {name}`](#perfkit-{name}) | {command.get_short_help_str(limit=200)} |" for name, command in known
+    ]
+    sections = [
+        line
+        for name, command in known
+        for line in _format_command(command, click.Context(command, info_name=name, parent=context))
+    ]
+    return "\n".join([_CLI_INTRO, "| command | purpose |", "|---|---|", *rows, "", *sections])
+
+
+def _format_command(command: click.Command, context: click.Context) -> Iterator[str]:
+    yield from (f"## {context.command_path}", "")
+    yield from ("```", f"{context.command_path} {' '.join(command.collect_usage_pieces(context))}", "```", "")
+    yield from _format_text(command.help or "")
+    records = [
+        record
+        for parameter in command.get_params(context)
+        if isinstance(parameter, click.Option) and (record := parameter.get_help_record(context)) is not None
+    ]
+    yield from ("| option | meaning |", "|---|---|")
+    for names, meaning in records:
+        yield f"| `{_escape(names)}` | {_escape(meaning).replace('<', '&lt;')} |"
+    yield ""
+    yield from _format_text(command.epilog or "")
+
+
+def _format_text(text: str) -> Iterator[str]:
+    """Paragraphs of a help text; indented lines below a heading are code."""
+    for paragraph in re.split(r"\n\s*\n", cleandoc(text.replace("\b\n", ""))):
+        heading, _, lines = paragraph.strip().partition("\n")
+        if lines and all(line.startswith("  ") for line in lines.splitlines()):
+            yield from (heading, "", "```sh", dedent(lines), "```", "")
+        elif heading:
+            yield from (paragraph.strip(), "")
+
+
+def _escape(text: str) -> str:
+    """Text for a table cell: single spaces, escaped bars."""
+    return " ".join(text.split()).replace("|", r"\|")
+
+
+def write_pages(folder: Path) -> None:
+    """Write all pages that are made of the code into a folder."""
+    from perfkit_cli import techniques
+
+    (folder / CLI_PAGE).write_text(format_cli_page())
+    (folder / FACTS_PAGE).write_text(format_facts_page())
+    (folder / "findings.md").write_text(format_page())
+    techniques.write_pages(folder / "techniques")
+
+
+def _parse_folder(arguments: Iterable[str]) -> Path:
+    match list(arguments):
+        case [folder]:
+            return Path(folder)
+    sys.exit("usage: python -m perfkit_cli.reference_pages FOLDER")
+
+
+if __name__ == "__main__":
+    write_pages(_parse_folder(sys.argv[1:]))

@@ -1,0 +1,42 @@
+"""docs/cli.md, which is made of the commands and their options."""
+
+from pathlib import Path
+
+import click
+
+from perfkit_cli.main import commands
+from perfkit_cli.reference_pages import format_cli_page
+
+PAGE = Path(__file__).parents[3] / "docs" / "cli.md"
+
+
+def test_the_page_in_the_docs_is_that_of_the_commands() -> None:
+    assert PAGE.read_text() == format_cli_page(), "write it anew: make docs-reference"
+
+
+def test_the_page_has_a_section_for_each_command_and_a_row_for_each_option() -> None:
+    sections = dict(section.split("\n", 1) for section in format_cli_page().split("\n## perfkit ")[1:])
+    context = click.Context(commands)
+    assert list(sections) == commands.list_commands(context)
+    for name, text in sections.items():
+        command = commands.get_command(context, name)
+        assert command is not None
+        rows = [line for line in text.splitlines() if line.startswith("| `-")]
+        options = [it for it in command.params if isinstance(it, click.Option) and not it.hidden]
+        assert len(rows) == len(options) + 1  # --help
+        for option, row in zip(options, rows, strict=False):
+            assert all(f"{name}" in row for name in option.opts)
+
+
+def test_indented_lines_below_a_heading_are_code() -> None:
+    @click.group(epilog="")
+    def group() -> None: ...
+
+    @group.command(epilog="\b\nExamples:\n  a b   does it\n\nMore <words>.")
+    @click.option("--how", type=click.Choice(["x", "y"]), help="What  way.")
+    def one(how: str) -> None:
+        """Does one."""
+
+    page = format_cli_page(group)
+    assert "\nExamples:\n\n```sh\na b   does it\n```\n\nMore <words>.\n" in page
+    assert "| `--how [x\\|y]` | What way. |" in page
