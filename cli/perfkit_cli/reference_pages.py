@@ -1,4 +1,4 @@
-"""The pages of docs/ that are made of the code: commands, facts, findings and techniques.
+"""The pages of docs/ that are made of the code: commands, facts, JSON files, findings and techniques.
 
 `python -m perfkit_cli.reference_pages docs` writes them all.
 """
@@ -14,10 +14,12 @@ import click
 
 from perfkit.facts import DERIVED, RECORDED_BY_SUBJECT
 from perfkit_cli.findings_page import format_page
+from perfkit_cli.json_page import format_json_page
 from perfkit_cli.main import commands
 
 CLI_PAGE = "cli.md"
 FACTS_PAGE = "facts.md"
+JSON_PAGE = "json.md"
 _WRITTEN = "<!-- Written by `make docs-reference`. -->"
 _CLI_INTRO = f"""\
 # Command reference
@@ -119,6 +121,7 @@ def write_pages(folder: Path) -> None:
 
     (folder / CLI_PAGE).write_text(format_cli_page())
     (folder / FACTS_PAGE).write_text(format_facts_page())
+    (folder / JSON_PAGE).write_text(format_json_page())
     (folder / "findings.md").write_text(format_page())
     techniques.write_pages(folder / "techniques")
 
