@@ -26,6 +26,10 @@ ParamValue = bool | int | float | str
 Scaling = Literal["weak", "strong"]
 SCALINGS: tuple[Scaling, ...] = get_args(Scaling)
 
+# What a field may take of its struct's repr.
+_MOST_ITEMS = 20
+_MOST_CHARS = 200
+
 # Parameters of techniques that may be named without a value.
 _FLAGS = ("auto",)
 
@@ -43,6 +47,22 @@ class _StructMeta(msgspec.StructMeta):
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class Struct(msgspec.Struct, metaclass=_StructMeta, frozen=True, forbid_unknown_fields=True):
     """Base of everything that is written to disk: immutable, keyword-only, decoded strictly."""
+
+    def __repr__(self) -> str:
+        """As msgspec's, with long fields by their type and length: results hold thousands of rows."""
+        fields = ", ".join(f"{name}={_format_field(getattr(self, name))}" for name in self.__struct_fields__)
+        return f"{type(self).__name__}({fields})"
+
+
+def _format_field(value: object) -> str:
+    if isinstance(value, tuple | list | dict | set | frozenset) and len(value) > _MOST_ITEMS:
+        return f"<{type(value).__name__} of {len(value)}>"
+    text = repr(value)
+    if len(text) <= _MOST_CHARS:
+        return text
+    if isinstance(value, tuple | list | dict | set | frozenset):
+        return f"<{type(value).__name__} of {len(value)}>"
+    return f"{type(value).__name__}(...)" if isinstance(value, Struct) else f"{text[:_MOST_CHARS]}..."
 
 
 class TechniqueSpec(Struct):

@@ -1,4 +1,4 @@
-"""From a document to its report on disk and its summary on the terminal."""
+"""Writes a document's report to disk and its summary to the terminal."""
 
 import os
 from pathlib import Path
@@ -24,12 +24,9 @@ def write_and_show(
 
     A suite's main figures are always written, with `static` all that there are of anything.
     """
-    from perfkit_reports.document.weight import Weight
-    from perfkit_reports.render.report_files import write_document
+    from perfkit_reports.render.report_files import write_report
 
-    figures = Weight.DETAIL if static else Weight.BRIEF if document.kind == "suite" else None
-    # A check that is drawn again is as strict as can be with what is inconclusive.
-    paths = write_document(document, folder, figures=figures, unsure="failure")
+    paths = write_report(document, folder, static=static)
     if not quiet:
         show_document(document, verbose=verbose)
     show_paths(paths)
@@ -43,7 +40,7 @@ def show_document(document: "Document", *, verbose: bool = False) -> None:
 
 
 def make_console() -> Console:
-    """Standard output, in a width of its own where that is no terminal."""
+    """Standard output, with a fixed width where it is no terminal."""
     made = Console()
     if not made.is_terminal and "COLUMNS" not in os.environ:
         made.width = PLAIN_WIDTH
@@ -51,7 +48,7 @@ def make_console() -> Console:
 
 
 def show_tracebacks(analysis: Analysis) -> None:
-    """What the user's own code raised, once where several variants failed in the same way, and who waited where."""
+    """Prints the user code's tracebacks, once where several variants failed alike, and which ranks waited where."""
     from perfkit_reports import waits
 
     failed = [variant for variant in analysis.variants if variant.status == RunStatus.FAILED and variant.traceback]
@@ -61,7 +58,7 @@ def show_tracebacks(analysis: Analysis) -> None:
     for variant in analysis.variants:
         if told := [*waits.describe_waits(variant)]:
             click.echo(
-                "\n".join((f"{variant.name}: where its ranks were:", *map(escape_control_chars, told), "")), err=True
+                "\n".join((f"{variant.name}: stacks of its ranks:", *map(escape_control_chars, told), "")), err=True
             )
 
 

@@ -139,7 +139,7 @@ class CheckedVariant(Struct):
         return f"{self.workload} {self.variant}"
 
 
-class Check(Struct, DisplayMixin):
+class Check(DisplayMixin, Struct):
     """A whole check. `verdict` is the worst of all: fail, else inconclusive, else worse, else pass (or improved where
     one is). `fail_on` is the mildest verdict that is a failure, `fail` or `worse`; then worse goes before inconclusive.
 

@@ -90,7 +90,7 @@ class RankSteps(Struct):
     steps_s: tuple[float | None, ...]
 
 
-class Comparison(Struct, DisplayMixin):
+class Comparison(DisplayMixin, Struct):
     """Everything that a comparison shows: the first of `sides` is what the others are held against.
 
     `differences` are those of the traces of the others, called as the sides; a side without a trace has none. Of

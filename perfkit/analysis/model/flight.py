@@ -27,7 +27,7 @@ class DumpedRank(Struct):
     group: str  # of the one that it waits in, else of the last
 
 
-class FlightAnalysis(Struct, DisplayMixin):
+class FlightAnalysis(DisplayMixin, Struct):
     """Everything a report on dumps of flight recorders shows. `meetings` are those that did not come about."""
 
     subject: ClassVar[str] = "flight"

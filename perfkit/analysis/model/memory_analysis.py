@@ -10,7 +10,7 @@ from perfkit.analysis.model.suite import ANALYSIS_VERSION
 from perfkit.spec import Struct
 
 
-class MemoryAnalysis(Struct, DisplayMixin):
+class MemoryAnalysis(DisplayMixin, Struct):
     """Everything a memory report shows. `kind` is what the file is, in words; one account per device."""
 
     subject: ClassVar[str] = "memory"

@@ -1,7 +1,9 @@
 """Results of a plan, which are kept in the suite's plan file. Nothing here knows how it was found."""
 
 from collections.abc import Sequence
+from typing import ClassVar
 
+from perfkit.analysis.model.display_mixin import DisplayMixin
 from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.analysis.model.step import OpRow
 from perfkit.devices.ceiling import DeviceCeilings
@@ -176,7 +178,7 @@ class PlanSearch(Struct):
     left_out: dict[str, str]
 
 
-class Plan(Struct):
+class Plan(DisplayMixin, Struct):
     """What each variant of a workload would need on a device.
 
     `device` is `cpu` or `cuda`, `device_name` which one, "" where the plan is of none in particular. `limit_bytes` is
@@ -186,6 +188,7 @@ class Plan(Struct):
     (strong), that is the workload's.
     """
 
+    subject: ClassVar[str] = "plan"
     schema_version: int = PLAN_VERSION
     created_at: str
     perfkit: str

@@ -1,5 +1,8 @@
 """Observations of a running process."""
 
+from typing import ClassVar
+
+from perfkit.analysis.model.display_mixin import DisplayMixin
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.stacks import ThreadStacks
 from perfkit.spec import Struct
@@ -17,9 +20,10 @@ class WatchedThread(Struct):
     stacks: ThreadStacks
 
 
-class ProcessAnalysis(Struct):
+class ProcessAnalysis(DisplayMixin, Struct):
     """A report on a running process. The main thread comes first, then those with most samples in the program."""
 
+    subject: ClassVar[str] = "process"
     schema_version: int = PROCESS_VERSION
     created_at: str
     perfkit: str

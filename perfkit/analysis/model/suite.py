@@ -190,7 +190,7 @@ class MeasuredSession(Struct):
     baseline_steps: dict[str, MedianEstimate]
 
 
-class Analysis(Struct, DisplayMixin):
+class Analysis(DisplayMixin, Struct):
     """Everything a report shows."""
 
     subject: ClassVar[str] = "suite"

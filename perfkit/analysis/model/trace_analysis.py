@@ -13,7 +13,7 @@ from perfkit.spec import Struct
 TRACE_ANALYSIS_VERSION = 6
 
 
-class TraceAnalysis(Struct, DisplayMixin):
+class TraceAnalysis(DisplayMixin, Struct):
     """Everything a report on traces shows. Labels of traces, that of `difference` included, tell them apart."""
 
     subject: ClassVar[str] = "trace"

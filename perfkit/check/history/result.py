@@ -119,7 +119,7 @@ class QuantitySeries(Struct):
         return f"{self.title} of {self.workload} {self.variant}"
 
 
-class History(Struct, DisplayMixin):
+class History(DisplayMixin, Struct):
     """All series of a folder, by workload, variant and quantity. `runs` is how many suites, checks and baselines were
     read, `machines` what their fingerprints are; `notes` say what was left out or split, and why."""
 

@@ -28,6 +28,13 @@ def write_document(
     return write_files(_render_files(document, figures, unsure, report), folder)
 
 
+def write_report(document: Document, folder: Path, *, static: bool = False) -> list[Path]:
+    """Write the report as commands do: main figures of a suite, all figures with `static`. Returns the paths."""
+    figures = Weight.DETAIL if static else Weight.BRIEF if document.kind == "suite" else None
+    # A check that is drawn again is as strict as can be with what is inconclusive.
+    return write_document(document, folder, figures=figures, unsure="failure")
+
+
 def write_files(files: Iterable[tuple[str, bytes]], folder: Path) -> list[Path]:
     """Write each (path in `folder`, content), whole or not at all. Returns their paths."""
     paths = []
