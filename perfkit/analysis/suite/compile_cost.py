@@ -60,6 +60,14 @@ def summarize_compile(
     )
 
 
+def describe_break_even(cost: CompileSummary | WarmCompile, difference: Difference | None) -> str:
+    """`break-even after 34 steps`, `never breaks even`, `break-even unknown`, with the comparison's doubt."""
+    undecided = difference is not None and difference.verdict == "inconclusive"
+    if cost.break_even_step is not None:
+        return f"break-even after {cost.break_even_step:,} steps{' (inconclusive)' if undecided else ''}"
+    return "never breaks even" if cost.break_even.startswith("never") and not undecided else "break-even unknown"
+
+
 def format_break_even(cost: CompileSummary | WarmCompile, difference: Difference | None) -> str:
     """`after 34 steps`, `never`, `after an unknown number of steps`; `(undecided)` where the comparison is."""
     undecided = " (undecided)" if difference is not None and difference.verdict == "inconclusive" else ""

@@ -28,28 +28,35 @@ from perfkit_reports.wording import format_plural
 CALIBRATION_FILE = "calibration.json"
 _DEFAULT_S = 180.0  # a check's budget where none is set
 _TITLES = {quantity.name: quantity.title for quantity in QUANTITIES}
-_TOO_FEW = "a budget for fewer than two pairs tells nothing"
+_TOO_FEW = "a budget needs at least two pairs"
 _BUDGETS = {"budget_s": float, "pairs": int, "quantity": str, "detectable": float}
 
 
 def build_document(calibration: CheckCalibration) -> Document:
-    """What each budget finds, and how much identical sides differ."""
+    """The change that each budget detects, and the noise between identical sides."""
     shown = {"limit": None, "weight": Weight.BRIEF}
     budgets = make_table(
-        "budgets", "What each budget finds", _build_budget_columns(calibration), calibration.rows, "budget", **shown
+        "budgets",
+        "Detectable change by budget",
+        _build_budget_columns(calibration),
+        calibration.rows,
+        "budget",
+        **shown,
     )
-    differ = "How much identical sides differ"
+    differ = "Difference of identical sides"
     noise = make_table("noise", differ, _build_noise_columns(calibration), calibration.noise, "quantity", **shown)
     return Document(
         kind="calibration",
-        title="Calibration of checks",
+        title="Check calibration",
         headline=build_headline(calibration),
         perfkit=__version__,
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         lead=(
-            "A budget finds the smallest change for the worse that it tells from none in 95 % of cases: the smallest "
-            "threshold worth setting.",
-            f"Measured with {_describe_pairs(calibration)} that run the same code.",
+            (
+                "A budget's detectable change is the smallest worsening it finds in 95 % of cases: the smallest useful "
+                "threshold."
+            ),
+            f"Measured with {_describe_pairs(calibration)} running the same code.",
         ),
         sections=(Section("calibration", "Calibration", (*budgets, *noise)),),
         warnings=tuple(_list_remarks(calibration)),
@@ -63,17 +70,17 @@ def build_document(calibration: CheckCalibration) -> Document:
 
 
 def build_headline(calibration: CheckCalibration) -> str:
-    """`In 3 min 0 s this machine finds what is worse by: CPU time a step 0.9 %, step time 2.1 %`."""
+    """`Detectable regressions in 3 min 0 s: CPU time a step 0.9 %, step time 2.1 %`."""
     rows = [row for row in calibration.rows if any(value is not None for value in row.detectable.values())]
     if not rows:
-        return "No budget that was asked for gives enough pairs of processes on this machine"
+        return "No budget allows enough pairs of processes on this machine"
     row = next((row for row in rows if row.budget_s >= _DEFAULT_S), rows[-1])
     detectable = ", ".join(
         f"{_get_title(name)} {units.format_percent(value)}"
         for name, value in row.detectable.items()
         if value is not None
     )
-    return f"In {units.format_seconds(row.budget_s)} this machine finds what is worse by: {detectable}"
+    return f"In {units.format_seconds(row.budget_s)}, this machine detects a worsening of: {detectable}"
 
 
 def _build_budget_columns(calibration: CheckCalibration) -> list[Column[DetectableRow]]:
@@ -99,7 +106,7 @@ def _build_noise_columns(calibration: CheckCalibration) -> list[Column[Noise]]:
     of = calibration.comparisons
     return [
         brief("Quantity", lambda noise: Cell(_get_title(noise.quantity)), numeric=False),
-        brief("Spread of a pair", lambda noise: make_share_cell(noise.spread)),
+        brief("Pair spread", lambda noise: make_share_cell(noise.spread)),
         brief(
             "Difference",
             lambda noise: Cell(
@@ -111,10 +118,12 @@ def _build_noise_columns(calibration: CheckCalibration) -> list[Column[Noise]]:
 
 
 def _list_remarks(calibration: CheckCalibration) -> list[str]:
-    """What to know before relying on it: a side that measuring favours, and the notes."""
+    """Caveats: a side that the measurement favours, and the notes."""
     favoured = [
-        f"{_get_title(noise.quantity)}: identical sides differ by {format_change(noise.change)} "
-        f"({format_bounds(noise.low, noise.high)}, 95 % sure): measuring favours one of them here"
+        (
+            f"{_get_title(noise.quantity)}: identical sides differ by {format_change(noise.change)} ("
+            f"{format_bounds(noise.low, noise.high)}, 95 % confidence): the measurement is biased here"
+        )
         for noise in calibration.noise
         if noise.low > 0 or noise.high < 0
     ]
@@ -123,9 +132,7 @@ def _list_remarks(calibration: CheckCalibration) -> list[str]:
 
 def _describe_pairs(calibration: CheckCalibration) -> str:
     pairs = format_plural(calibration.pairs, "pair")
-    return (
-        f"{pairs} of processes ({flatten_text(calibration.turns)}), of {units.format_seconds(calibration.pair_s)} each,"
-    )
+    return f"{pairs} of processes ({flatten_text(calibration.turns)}), {units.format_seconds(calibration.pair_s)} each,"
 
 
 def _get_title(quantity: str) -> str:

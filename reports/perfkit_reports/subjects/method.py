@@ -1,4 +1,4 @@
-"""How figures were obtained, told alike by every report: the machine, its ceilings, the way to each figure."""
+"""Blocks on the method in every report: the machine, its ceilings, the provenance of each figure."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from perfkit_reports.document.tables import Column, drop_empty_columns
 from perfkit_reports.environment import build_ceiling_columns, format_packages, list_environment_items
 
 WITHOUT_CEILINGS = (
-    "No ceiling of this device is known, so there are no percentages of a peak. Measure them with perfkit calibrate."
+    "No ceilings of this device are known, so percentages of peak are missing. Measure them with perfkit calibrate."
 )
 _PROVENANCE: tuple[Column[Provenance], ...] = (
     Column("Figure", lambda item: Cell(item.figure), numeric=False),
@@ -22,7 +22,7 @@ _PROVENANCE: tuple[Column[Provenance], ...] = (
 
 def build_machine(environment: Environment | None) -> Block:
     """Everything of the machine that can change the numbers."""
-    title = "Where it ran"
+    title = "Environment"
     if environment is None:
         return Text(id="machine", lines=("No run recorded its environment.",), style="empty", title=title)
     packages = [("Packages", Cell(format_packages(environment)))] if environment.packages else []
@@ -30,9 +30,9 @@ def build_machine(environment: Environment | None) -> Block:
 
 
 def build_ceilings(known: Sequence[DeviceCeilings], absent: str = WITHOUT_CEILINGS) -> tuple[Block, ...]:
-    """A table a device, with what is to be known of it below; `absent` where there is none."""
+    """A table a device, with its notes below; `absent` where there is none."""
     tables = tuple(
-        _build_ceilings_table(each, place, len(known) > 1) for place, each in enumerate(known, 1) if each.ceilings
+        _build_ceilings_table(device, place, len(known) > 1) for place, device in enumerate(known, 1) if device.ceilings
     )
     return tables or (Text(id="ceilings", lines=(absent,), style="empty", title="Ceilings"),)
 
@@ -50,8 +50,8 @@ def _build_ceilings_table(known: DeviceCeilings, place: int, several: bool) -> T
 
 
 def build_provenance(items: Sequence[Provenance]) -> Block:
-    """How each figure was obtained."""
-    title = "How each figure was obtained"
+    """Provenance of each figure."""
+    title = "Sources of figures"
     if not items:
         return Text(id="provenance", lines=("Nothing was measured.",), style="empty", title=title)
     return Table(id="provenance", title=title, columns=_PROVENANCE, rows=items, what="figure")

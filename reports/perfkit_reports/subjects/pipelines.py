@@ -11,16 +11,18 @@ from perfkit_reports.document.cells import Cell, make_unknown_cell
 from perfkit_reports.document.tables import Column
 
 _INTRO = (
-    "The bubble is the share of a pipeline's time in which a rank computes nothing: it waits for activations or "
-    "gradients.",
+    (
+        "The bubble is the share of a pipeline's time in which a rank computes nothing and waits for activations or "
+        "gradients."
+    ),
 )
-_WAITS = "The boxes are of torch's own marks, which include the wait for a stage's inputs."
+_WAITS = "Boxes are torch's own marks and include the wait for a stage's inputs."
 
 
-def build_sections(found: Iterable[tuple[str, Pipeline]]) -> Iterator[Section]:
-    """`found` are their names and what is known of them; none where there is none."""
+def build_sections(pipelines: Iterable[tuple[str, Pipeline]]) -> Iterator[Section]:
+    """One section for all named `pipelines`; none without any."""
     blocks: list[Block] = []
-    for place, (name, pipeline) in enumerate(found):
+    for place, (name, pipeline) in enumerate(pipelines):
         table = _build_table(name, pipeline, place)
         blocks += [chart.build_chart(pipeline, str(place), f"{name}, step {pipeline.step}", table), table]
     if blocks:
@@ -32,22 +34,20 @@ def _build_table(name: str, pipeline: Pipeline, place: int) -> Table:
     theory = (
         Cell(units.format_percent(expected), value=expected)
         if expected is not None
-        else make_unknown_cell(f"theory does not tell of: {pipeline.source}")
+        else make_unknown_cell(f"no theoretical bubble: {pipeline.source}")
     )
     columns = [
         Column[PipelineRank]("Rank", lambda rank: Cell(f"rank {rank.rank}"), numeric=False),
         Column[PipelineRank]("Stages", _make_stages_cell, numeric=False),
+        Column[PipelineRank]("Measured bubble", _make_bubble_cell, help="in the timed steps, without recording"),
+        Column[PipelineRank]("Bubble, theoretical", lambda _rank: theory),
         Column[PipelineRank](
-            "Bubble, timed", _make_bubble_cell, help="over the timed steps, where nothing was recorded"
-        ),
-        Column[PipelineRank]("Bubble, by theory", lambda _rank: theory),
-        Column[PipelineRank](
-            "Waiting in the step shown",
+            "Wait in shown step",
             lambda rank: Cell(units.format_percent(rank.idle_share), value=rank.idle_share),
-            help="from the first action of any rank to the last",
+            help="from the first to the last action of any rank",
         ),
     ]
-    said = [f"By theory: {pipeline.source}." if expected is not None else "", _WAITS if pipeline.waits else ""]
+    said = [f"Theory: {pipeline.source}." if expected is not None else "", _WAITS if pipeline.waits else ""]
     return Table(
         id=f"pipeline-ranks-{place}",
         title=f"Ranks of {name}",

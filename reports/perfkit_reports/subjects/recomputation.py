@@ -17,32 +17,32 @@ def build_sections(searches: Iterable[RecomputationSearch]) -> Iterator[Section]
 
 
 def describe_searches(searches: Iterable[RecomputationSearch]) -> Iterator[str]:
-    """What each search found, in a sentence."""
+    """The result of each search, in a sentence."""
     for search in searches:
-        found = next((trial for trial in search.trials if trial.variant == search.found), None)
-        if found is not None:
-            peaks = ((found.planned_bytes, "planned"), (found.measured_bytes, "measured"))
+        chosen = next((trial for trial in search.trials if trial.variant == search.found), None)
+        if chosen is not None:
+            peaks = ((chosen.planned_bytes, "planned"), (chosen.measured_bytes, "measured"))
             known = ", ".join(f"{units.format_bytes(peak)} {how}" for peak, how in peaks if peak is not None)
-            yield f"{search.asked} became {search.found}: a peak of {known}"
+            yield f"{search.asked} → {search.found}: peak {known}"
 
 
 def _build_table(search: RecomputationSearch, place: int) -> Table:
     return Table(
         id=f"recomputation-{place}",
-        title=f"{search.asked} became {search.found}" if search.found else f"{search.asked}: {search.reason}",
+        title=f"{search.asked} → {search.found}" if search.found else f"{search.asked}: {search.reason}",
         columns=[
             Column("Variant", lambda trial: Cell(trial.variant), numeric=False),
             Column("Fits", _make_fits_cell, numeric=False),
             Column("Planned peak", lambda trial: _make_peak_cell(trial.planned_bytes, trial.reason)),
-            Column(
-                "Measured peak", lambda trial: _make_peak_cell(trial.measured_bytes, trial.reason or "nothing was run")
-            ),
-            Column("Trial took", _make_duration_cell),
+            Column("Measured peak", lambda trial: _make_peak_cell(trial.measured_bytes, trial.reason or "not run")),
+            Column("Trial time", _make_duration_cell),
         ],
         rows=search.trials,
         what="trial",
-        caption="In the order in which they were planned; the peak is that of torch's allocator, and fits within "
-        f"{units.format_bytes(search.limit_bytes)}. The first that fits by the plan is run for a few steps.",
+        caption=(
+            "Trials in order. The peak is that of torch's allocator and must fit in "
+            f"{units.format_bytes(search.limit_bytes)}. The first variant that fits by plan runs for a few steps."
+        ),
     )
 
 
@@ -60,5 +60,5 @@ def _make_duration_cell(trial: RecomputationTrial) -> Cell:
     return (
         Cell(units.format_seconds(trial.seconds), value=trial.seconds)
         if trial.seconds
-        else make_unknown_cell("nothing was run")
+        else make_unknown_cell("not run")
     )

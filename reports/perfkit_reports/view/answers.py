@@ -91,7 +91,7 @@ class Site:
         path, _, query = target.partition("?")
         steps = split_path(path)
         if steps is None:
-            return make_refusal(HTTPStatus.BAD_REQUEST, "No page has such an address.")
+            return make_refusal(HTTPStatus.BAD_REQUEST, "No page at this address.")
         if not steps:
             return self._serve_index()
         found = self._pages.get(steps[0])
@@ -101,20 +101,20 @@ class Site:
         """What a POST of `target` yields: the running job is asked as by `touch FOLDER/trace-now`."""
         steps = split_path(target)
         if steps is None or steps[:2] != ("api", "trace"):
-            return _make_problem(HTTPStatus.METHOD_NOT_ALLOWED, "nothing but api/trace/RUN takes a POST")
+            return _make_problem(HTTPStatus.METHOD_NOT_ALLOWED, "only api/trace/RUN accepts POST")
         item = self._runs.find(steps[2:])
         folder = None if item is None else resolve_inside(self._runs.folder, steps[2:])
         if item is None or folder is None or item.state != SuiteState.RUNNING or not item.live:
-            return _make_problem(HTTPStatus.NOT_FOUND, "no job that runs writes there")
+            return _make_problem(HTTPStatus.NOT_FOUND, "no running job writes there")
         starts = [read_log_end(folder / path / LIVE_FILE).start for path in item.live]
         if not all(start is not None and "file" in start.trace_on for start in starts):
-            return _make_problem(HTTPStatus.CONFLICT, 'this job does not look for requests: trace_on has no "file"')
+            return _make_problem(HTTPStatus.CONFLICT, 'this job does not accept trace requests: trace_on lacks "file"')
         try:
             (folder / TRACE_NOW).touch(exist_ok=False)
         except FileExistsError:
-            return _make_problem(HTTPStatus.CONFLICT, "a trace has been asked for already")
+            return _make_problem(HTTPStatus.CONFLICT, "a trace is already requested")
         except OSError as error:
-            return _make_problem(HTTPStatus.CONFLICT, f"{TRACE_NOW} cannot be written: {error.strerror}")
+            return _make_problem(HTTPStatus.CONFLICT, f"cannot write {TRACE_NOW}: {error.strerror}")
         return HttpAnswer(HTTPStatus.ACCEPTED, _JSON, encode_json({"asked": True}), cache="no-store")
 
     def _serve_index(self) -> HttpAnswer:
@@ -136,7 +136,7 @@ class Site:
         folder = resolve_inside(self._runs.folder, steps[1:])
         # Resolved again with the file's own name: the log may itself be a link.
         if folder is None or find_run_file(self._runs.folder, (*steps[1:], LIVE_FILE)) is None:
-            return _make_problem(HTTPStatus.NOT_FOUND, "there is no live log")
+            return _make_problem(HTTPStatus.NOT_FOUND, "no live log")
         try:
             return HttpAnswer(HTTPStatus.OK, _JSON, encode_json(live.read_log(folder, int(since))), cache="no-store")
         except RunFormatError as error:
@@ -179,14 +179,12 @@ class Site:
         asked = parse_qs(query)
         named = asked.get("run", [])
         if steps or not 2 <= len(named) <= MOST_COMPARED:
-            return make_refusal(HTTPStatus.BAD_REQUEST, f"Choose 2 to {MOST_COMPARED} runs of the list to compare.")
+            return make_refusal(HTTPStatus.BAD_REQUEST, f"Select 2 to {MOST_COMPARED} runs to compare.")
         runs, versions = [], []
         for each in named:
             item, run = self._resolve_run(each)
             if item is None or run is None:
-                return make_refusal(
-                    HTTPStatus.NOT_FOUND, f"There is no run {each} here. It may have been moved or removed."
-                )
+                return make_refusal(HTTPStatus.NOT_FOUND, f"No run {each} here. It may have been moved or removed.")
             if item.state == SuiteState.DAMAGED:
                 return make_refusal(HTTPStatus.UNPROCESSABLE_ENTITY, f"{each}: {item.reason}")
             runs.append(run)
@@ -240,7 +238,7 @@ def make_refusal(status: HTTPStatus, text: str) -> HttpAnswer:
 
 def _make_not_found() -> HttpAnswer:
     return make_refusal(
-        HTTPStatus.NOT_FOUND, "There is nothing here. It may have been moved or removed since the list was made."
+        HTTPStatus.NOT_FOUND, "Nothing here. It may have been moved or removed since the list was made."
     )
 
 

@@ -44,7 +44,7 @@ def describe_state(end: LogEnd, now: float) -> dict[str, Any]:
     if silent_s < SILENT_S:
         return {"running": True, "tone": "live", "state": "running", "text": f"last line {_format_whole(silent_s)} ago"}
     alive = end.is_running(now)
-    text = f"nothing was written for {_format_whole(silent_s)}, and the log has no end: "
+    text = f"no output for {_format_whole(silent_s)}, and the log has no end: "
     text += "the process is alive" if alive else "the process is not alive on this host"
     return {"running": True, "tone": "unsure", "state": "silent", "text": text}
 
@@ -55,7 +55,7 @@ def _format_whole(seconds: float) -> str:
 
 
 # What NVML's power usage is, which depends on the chip (`perfkit.record.DeviceSample`).
-POWER_READING = "one reading: a mean over a second, or of the moment on an A100 and before Ampere"
+POWER_READING = "one reading: a one-second mean; instantaneous on A100 and pre-Ampere GPUs"
 
 
 def build_tiles(end: LogEnd) -> list[Tile]:
@@ -65,17 +65,15 @@ def build_tiles(end: LogEnd) -> list[Tile]:
         return []
     why = explain_absent(start, window.step_s)
     unit = (start.unit if start is not None else "") or "units"
-    spread = f"median of {window.steps:,} steps, the longest {units.format_seconds(window.step_max_s)}"
+    spread = f"median of {window.steps:,} steps, longest {units.format_seconds(window.step_max_s)}"
     waited = window.data_wait_s
     wait_share = "" if waited is None else f"{units.format_percent(waited / window.step_s)} of a step"
     on_device = window.allocated_bytes is not None
     return [
         {"title": "Step time", "text": units.format_seconds(window.step_s), "detail": spread},
         _build_tile("Throughput", window.units_per_s, units.format_significant, why["throughput"], f"{unit}/s"),
-        _build_tile("Wait for data", waited, units.format_seconds, why["data"], wait_share),
-        _build_tile(
-            "Peak memory", window.allocated_bytes, units.format_bytes, why["memory"], "handed out by the allocator"
-        )
+        _build_tile("Data wait", waited, units.format_seconds, why["data"], wait_share),
+        _build_tile("Peak memory", window.allocated_bytes, units.format_bytes, why["memory"], "of the allocator")
         if on_device
         else _build_tile("Resident memory", window.rss_bytes, units.format_bytes, why["memory"], "of the process"),
         _build_tile("MFU", window.mfu, units.format_percent, why["mfu"]),
@@ -93,25 +91,22 @@ def _build_tile(title: str, value: float | None, text: Callable[[float], str], w
 
 def _explain_no_utilization(start: LiveStart | None, step_s: float | None) -> str:
     if start is None or start.flops_per_step is None:
-        return "the FLOPs of a step are not known"
+        return "FLOPs per step unknown"
     if start.peak_flops is None:
-        return "the peak of the device is not known"
+        return "peak of the device unknown"
     if step_s is None:
-        return "no step has ended yet"
+        return "no completed step yet"
     rate, peak = units.format_flop_rate(start.flops_per_step / step_s), units.format_flop_rate(start.peak_flops)
-    return (
-        f"the steps, {rate}, are faster than the peak of {peak}: if it was measured, measure it again with "
-        "`perfkit calibrate --force`"
-    )
+    return f"steps at {rate} exceed the peak of {peak}; if it was measured, remeasure with `perfkit calibrate --force`"
 
 
 def explain_absent(start: LiveStart | None, step_s: float | None) -> dict[str, str]:
     """Why a figure may not be in the log, by the name of its chart; `step_s` is that of its latest steps, if any."""
     return {
-        "step": "no step has ended yet",
-        "throughput": "how many samples or tokens a step is of is not known",
-        "data": "no DataLoader of torch was seen",
-        "memory": "it could not be read",
+        "step": "no completed step yet",
+        "throughput": "samples or tokens per step unknown",
+        "data": "no torch DataLoader seen",
+        "memory": "could not be read",
         "mfu": _explain_no_utilization(start, step_s),
-        "power": "the device does not report it",
+        "power": "not reported by the device",
     }

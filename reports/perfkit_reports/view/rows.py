@@ -42,7 +42,7 @@ def _check_share(share: Quantity) -> Quantity:
     """The share of a peak that a report tells: older ones have some of peaks that the steps were faster than."""
     if isinstance(share, Unknown) or share.value <= 1:
         return share
-    return Unknown(reason="it was held against a peak that is too low: `perfkit report` tells what to do")
+    return Unknown(reason="the assumed peak is too low: see `perfkit report`")
 
 
 def _build_figure(quantity: Quantity) -> dict[str, Any]:

@@ -50,7 +50,7 @@ def _bind_server(host: str, port: int | None, site: Site) -> "Server":
         except OSError as error:
             refusal = error
     why = refusal.strerror or refusal
-    raise UsageError(f"cannot serve on {host} port {wanted[0]} ({why}): name another one with --host or --port")
+    raise UsageError(f"cannot serve on {host} port {wanted[0]} ({why}): choose another with --host or --port")
 
 
 class Server(ThreadingHTTPServer):
@@ -102,7 +102,7 @@ class _Handler(BaseHTTPRequestHandler):
             if self.headers.get("Origin") != own or not hmac.compare_digest(given.encode(), self.server.token.encode()):
                 checked = make_refusal(
                     HTTPStatus.FORBIDDEN,
-                    "Only a page that was opened by the address that `perfkit view` printed may ask this.",
+                    "Only pages opened at the address that `perfkit view` printed may request this.",
                 )
         self._send_answer(checked or self.server.site.trace(self.path), with_body=True)
 
@@ -116,8 +116,10 @@ class _Handler(BaseHTTPRequestHandler):
         if self.server.loopback and not (len(hosts) == 1 and is_own_host(hosts[0])):
             return make_refusal(
                 HTTPStatus.FORBIDDEN,
-                "The request does not name this machine. Open it as http://127.0.0.1 or http://localhost; to reach it "
-                "from another machine, forward a port with ssh -L.",
+                (
+                    "The request does not name this machine. Open http://127.0.0.1 or http://localhost; from another "
+                    "machine, forward a port with ssh -L."
+                ),
             )
         return None
 

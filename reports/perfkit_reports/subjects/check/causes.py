@@ -21,7 +21,7 @@ from perfkit_reports.subjects.tables import make_list, make_table
 from perfkit_reports.subjects.trace.columns import build_change_columns
 from perfkit_reports.wording import format_signed_seconds
 
-_NOTHING = "Nothing stands out: what differs is no more than these traces vary by."
+_NOTHING = "No cause found: differences are within the variation of these traces."
 
 
 def build_blocks(variants: Sequence[CheckedVariant]) -> tuple[Block, ...]:
@@ -44,21 +44,21 @@ def _build_variant_blocks(variant: CheckedVariant, why: ChangeExplanation, numbe
     suspects = make_list(f"suspects-{number}", sentences.list_suspects(variant))
     yield from suspects or make_list(f"suspects-{number}", [_NOTHING], style="empty")
     yield from make_table(f"compiled-{number}", "torch.compile", COMPILED, why.compiled, "change", data="")
-    yield from make_table(f"claims-{number}", "Claims of techniques that changed", CLAIMS, why.claims, "claim", data="")
+    yield from make_table(f"claims-{number}", "Changed technique checks", CLAIMS, why.claims, "claim", data="")
     if why.time is not None:
         before, after = units.format_seconds(why.time.before_step_s), units.format_seconds(why.time.after_step_s)
-        took = f"A step took {before} before and {after} after, under the profiler."
+        took = f"Traced step time: {before} before, {after} after, with the profiler on."
         ops = why.time.changes
         yield from make_table(f"ops-{number}", "Ops", build_change_columns(ops), ops, "op", caption=took)
     categories = [share for share in why.memory if share.before or share.after]
     categories.sort(key=lambda share: -max(share.before, share.after))
     columns, title = _build_category_columns(categories), "Memory at the peak"
     yield from make_table(f"categories-{number}", title, columns, categories, "category", whats="categories", data="")
-    made, title = "Bytes at the peak by what made them.", "What made the difference"
+    made, title = "Bytes at the peak by origin.", "Causes of the difference"
     yield from make_table(f"memory-{number}", title, MAKERS, why.memory_rows, "change", caption=made)
     if why.setup:
-        title = "Set-up costs, of one process of each side"
-        costs = make_table(f"setup-costs-{number}", "Set-up costs", SETUP, why.setup, "cost", data="")
+        title = "One-time setup, one process per side"
+        costs = make_table(f"setup-costs-{number}", "Setup", SETUP, why.setup, "cost", data="")
         yield Details(id=f"setup-{number}", title=title, blocks=costs, weight=Weight.DETAIL)
     yield from make_list(f"why-notes-{number}", map(flatten_text, why.notes))
 
@@ -83,7 +83,7 @@ def _make_growth_cell(row: MemoryChange) -> Cell:
 
 
 MAKERS: tuple[Column[MemoryChange], ...] = (
-    Column("Made by", lambda row: Cell(flatten_text(row.op) or "not known", value=row.op), numeric=False, code=True),
+    Column("Made by", lambda row: Cell(flatten_text(row.op) or "unknown", value=row.op), numeric=False, code=True),
     Column("Module", lambda row: make_text_cell(flatten_text(row.module)), numeric=False, wrap=True),
     Column("Category", lambda row: make_text_cell(flatten_text(row.category)), numeric=False),
     Column("Change", _make_growth_cell),
@@ -110,7 +110,7 @@ def _make_change_cell(row: SetupChange) -> Cell:
 
 
 SETUP: tuple[Column[SetupChange], ...] = (
-    Column("Set-up", lambda row: make_text_cell(flatten_text(row.name)), numeric=False),
+    Column("Setup", lambda row: make_text_cell(flatten_text(row.name)), numeric=False),
     Column("Before", lambda row: _make_duration_cell(row.before_s)),
     Column("After", lambda row: _make_duration_cell(row.after_s)),
     Column("Change", _make_change_cell),
@@ -118,12 +118,12 @@ SETUP: tuple[Column[SetupChange], ...] = (
 
 
 def _format_holds(held: bool | None) -> str:
-    return "not decided" if held is None else "holds" if held else "does not hold"
+    return "unknown" if held is None else "holds" if held else "fails"
 
 
 CLAIMS: tuple[Column[ClaimChange], ...] = (
     Column("Technique", lambda row: make_text_cell(flatten_text(row.technique)), numeric=False),
-    Column("Claim", lambda row: make_text_cell(flatten_text(row.statement)), numeric=False, wrap=True),
+    Column("Check", lambda row: make_text_cell(flatten_text(row.statement)), numeric=False, wrap=True),
     Column("Before", lambda row: make_text_cell(_format_holds(row.before)), numeric=False),
     Column("After", lambda row: make_text_cell(_format_holds(row.after)), numeric=False),
     Column("Evidence", lambda row: make_text_cell(flatten_text(row.evidence)), numeric=False, wrap=True),

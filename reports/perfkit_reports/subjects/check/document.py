@@ -52,7 +52,7 @@ def build_document(check: Check) -> Document:
         Section("results", "Quantities", tuple(_build_results(variants)), intro=(_READING,)),
         Section("why", "Why", causes.build_blocks(variants), intro=(_WHY,)),
         Section("pairs", "Pairs", tuple(_build_pairs(variants)), intro=(_PAIRS,)),
-        Section("method", "How it was measured", tuple(_build_method(check)), nav="Method"),
+        Section("method", "Method", tuple(_build_method(check)), nav="Method"),
         Section("environment", "Environment", (_build_environment(check),)),
     )
     headline = sentences.build_headline(check)
@@ -95,7 +95,7 @@ def get_worst_verdict(variant: CheckedVariant) -> Verdict:
 
 
 def _make_side_cell(side: CheckedSide) -> Cell:
-    about = [f"revision {flatten_text(side.revision)}" if side.revision else "no revision is known"]
+    about = [f"revision {flatten_text(side.revision)}" if side.revision else "revision unknown"]
     if side.environment is not None:
         about.append(f"{flatten_text(side.environment.device_name)}, torch {flatten_text(side.environment.torch)}")
     return Cell(flatten_text(side.label), detail="; ".join(about))
@@ -114,7 +114,7 @@ def _build_summary(variants: Sequence[CheckedVariant], fail_on: Verdict) -> tupl
     ]
     why_so = [_add_variant_name(variant, reason, variants) for variant, some in untold for reason in list_reasons(some)]
     return (
-        *make_list("suspects", suspects[:_SUSPECTS], "What stands out", weight=Weight.BRIEF),
+        *make_list("suspects", suspects[:_SUSPECTS], "Likely causes", weight=Weight.BRIEF),
         *make_list("reasons", why_so, "Reasons", weight=Weight.BRIEF),
     )
 
@@ -142,7 +142,7 @@ def _build_results(variants: Sequence[CheckedVariant]) -> list[Block]:
     who = (_VARIANT,) if len(variants) > 1 else ()  # the name of the only one stands above
     ranked: dict[str, Any] = {"limit": len(gated), "weight": Weight.BRIEF}
     blocks: list[Block] = [*make_table("judged", "Gated quantities", (*who, *_GATED), gated, **shared, **ranked)]
-    blocks += make_list("ungated", [f"{name}: no quantity of it has a threshold." for name in ungated], style="empty")
+    blocks += make_list("ungated", [f"{name}: no quantity has a threshold." for name in ungated], style="empty")
     blocks += make_list("notes", notes, "Notes")
     if reported:
         columns = (*who, *_REPORTED)
@@ -165,7 +165,7 @@ _AFTER: Column[_Row] = Column("After", lambda row: quantities.make_after_cell(ro
 _CHANGE: Column[_Row] = Column(
     "Change",
     lambda row: quantities.make_change_cell(row[1]),
-    help="the mark: from no change on the left to the threshold, worse to the right",
+    help="the mark: no change on the left, the threshold on the right, worse to the right",
     weight=Weight.BRIEF,
 )
 _GATED: tuple[Column[_Row], ...] = (
@@ -205,7 +205,7 @@ def _build_method(check: Check) -> list[Block]:
         _COUNTED,
         *(line for of, line in ((LOCK_STEP, _LOCK_STEP), (ALTERNATING, _ALTERNATING)) if of in turns),
         *(_ESTIMATED if turns else ()),
-        f"More on this is in {DOCUMENTATION}, the documentation of perfkit.",
+        f"Details: {DOCUMENTATION} in perfkit's documentation.",
     ]
     blocks: list[Block] = [Text(id="how", lines=tuple(lines), style="list", weight=Weight.DETAIL)]
     if check.command:
@@ -220,7 +220,7 @@ def _build_environment(check: Check) -> Block:
     sides = [dict(list_environment_items(side.environment)) if side.environment else {} for side in _get_sides(check)]
     names = list(sides[0] | sides[1])
     if not names:
-        lines = ("Neither side recorded where it ran.",)
+        lines = ("Neither side recorded its environment.",)
         return Text(id="environment-of-both", lines=lines, style="empty", weight=Weight.DETAIL)
 
     def value(side: dict[str, Cell], name: str) -> Cell:
@@ -247,38 +247,43 @@ def _get_sides(check: Check) -> tuple[CheckedSide, CheckedSide]:
 
 
 _READING = (
-    "Each mark has its own quantity's threshold as its scale: the solid line is no change, the dashed one the "
-    "threshold, and to the right is worse. A line through the mark is the interval of an estimate; what is counted "
-    "exactly has none."
+    "Each mark is scaled to its own threshold: solid line, no change; dashed line, threshold; right is worse. "
+    "Estimates show their interval as a line; exact counts have none."
 )
 _WHY = (
-    "What the two sides did in a traced step and where their memory went. How often an op is called, with which "
-    "inputs, and every byte at the peak are exact; times of ops are those of a few steps of one process, and are "
-    "named only where they stand out of what equal work varies by."
+    "Traced step time and peak memory of both sides. Op calls, their inputs and the bytes at the peak are exact. Op "
+    "times come from a few steps of one process; an op is listed only if its change exceeds the variation of equal "
+    "work."
 )
 _PAIRS = (
-    "Every dot is one pair of processes, one of each side, beside each other in time. The line is the mean of the "
-    "pairs so far, the dotted line the threshold."
+    "Each dot is a pair of processes, one per side, run side by side. The line is the mean of the pairs so far, the "
+    "dotted line the threshold."
 )
 _COUNTED = (
     "Counted: peak memory, FLOPs, kernels, graph breaks and losses are the same in every process of the same code. "
-    "One process of each side tells them, and any difference is one of the code."
+    "One process per side suffices, and any difference comes from the code."
 )
 _LOCK_STEP = (
-    "Timed in lock step: two processes, one of each side, stay resident and run a step each in turn, in the order "
-    "before, after, after, before. What the machine does meanwhile meets both. A pair yields one number, the median "
-    "over its steps of the logarithm of after / before."
+    "Timed in lockstep: two resident processes, one per side, alternate single steps in the order before, after, "
+    "after, before, so both see the same background load. A pair yields one number: the median over its steps of "
+    "log(after / before)."
 )
 _ALTERNATING = (
-    "Timed in turns: whole processes of both sides alternate, the first of each pair in turn. A pair yields one "
-    "number, the logarithm of the ratio of the median steps."
+    "Timed in turns: whole processes of both sides alternate, and each goes first in every other pair. A pair "
+    "yields one number: the log ratio of the median steps."
 )
 _ESTIMATED = (
-    "The pair is the unit: steps of one process resemble each other, so they are never pooled: many steps of few "
-    "processes would look more certain than they are.",
-    "A time got worse for certain if its interval lies wholly on the worse side of no change: it fails where the "
-    "estimate is beyond the threshold, and is worse where it is not. The level holds over all quantities together "
-    "(Holm) and over every look at the data while it grew.",
-    "Inconclusive is neither: the data cannot tell a change of the threshold's size from none. The row says what it "
-    "would take. A worsening that would have been found is one that this much data shows in 95 % of cases.",
+    (
+        "The pair is the unit. Steps of one process resemble each other, so pooling them would make many steps of few "
+        "processes look too certain."
+    ),
+    (
+        "A time is certainly worse if its whole interval is on the worse side of no change: it fails if the estimate "
+        'exceeds the threshold, otherwise it is "worse". The confidence level holds over all quantities together '
+        "(Holm) and over every look at the growing data."
+    ),
+    (
+        "Inconclusive: the data cannot tell a change of the threshold's size from no change; the row says what would "
+        "decide. A detectable worsening is one that this much data shows in 95 % of cases."
+    ),
 )

@@ -115,7 +115,7 @@ def make_reason_cell(judged: JudgedQuantity) -> Cell:
     if judged.to_decide:
         more.append(f"to decide: {flatten_text(judged.to_decide)}")
     if judged.detectable is not None:
-        more.append(f"a worsening of {units.format_percent(judged.detectable)} would have been found")
+        more.append(f"detectable worsening: {units.format_percent(judged.detectable)}")
     return Cell(flatten_text(judged.reason), detail="; ".join(more))
 
 

@@ -14,14 +14,11 @@ _Found = tuple[CheckedVariant, JudgedQuantity]
 
 _TO_DO = {
     Verdict.PASS: "",
-    Verdict.WORSE: (
-        "A threshold is what you allow: set a narrower one in [tool.perfkit.check], or give --fail-on worse, to have "
-        "this fail."
-    ),
-    Verdict.IMPROVED: "perfkit check --update keeps what was won: a stored baseline then holds later changes to it.",
+    Verdict.WORSE: ("To fail on this, set a narrower threshold in [tool.perfkit.check], or pass --fail-on worse."),
+    Verdict.IMPROVED: "Run perfkit check --update to store the improvement as the new baseline.",
     Verdict.FAIL: (
-        "If it is meant, set a wider threshold in [tool.perfkit.check], or write a stored baseline anew with "
-        "perfkit check --update."
+        "If intended, set a wider threshold in [tool.perfkit.check], or rewrite the stored baseline with perfkit "
+        "check --update."
     ),
 }
 
@@ -83,25 +80,25 @@ def build_headline(check: Check) -> str:
 def _describe_outcome(check: Check) -> str:
     total = sum(len(list_gated(variant)) for variant in check.variants)
     if not total:
-        return "nothing is gated: no variant has a quantity with a threshold"
+        return "no check possible: no variant has a quantity with a threshold"
     rows = list_with_verdict(check, check.verdict)
     where = _describe_where(rows, len(check.variants))
-    every = format_plural(total, "gated quantity", "gated quantities")
+    every = format_plural(total, "check", "checks")
     share = f"{len(rows)} of {every}"
     match check.verdict:
         case Verdict.FAIL if rows:
             return f"{_describe_failures(rows, every, len(check.variants))}{_describe_also_worse(check)}"
         case Verdict.WORSE if rows:
-            meant = ", which is to fail" if check.failed else ""
+            meant = ", which --fail-on treats as a failure" if check.failed else ""
             return f"{share} got worse by less than the threshold{where}{meant}"
         case Verdict.IMPROVED if rows:
-            return f"{share} got better{where}, and nothing that was compared got worse"
+            return f"{share} got better{where}, none got worse"
         case Verdict.INCONCLUSIVE if rows:
-            return f"{share} cannot be told with this much data{where}{_describe_also_worse(check)}"
+            return f"{share} {'needs' if total == 1 else 'need'} more data{where}{_describe_also_worse(check)}"
         case Verdict.PASS if len(rows) == total:
-            return f"{every}: nothing got worse by more than its threshold"
+            return f"{every}: none worse by more than its threshold"
         case Verdict.PASS if rows:
-            return f"{share} pass, the others were not compared"
+            return f"{share} pass, the others could not be compared"
         case _:
             return f"{len(list_with_verdict(check, Verdict.NOT_COMPARED))} of {every} could not be compared"
 
@@ -117,9 +114,9 @@ def _describe_failures(rows: Sequence[_Found], every: str, variants: int) -> str
     stopped = len(rows) - len(worse)
     parts = []
     if worse:
-        parts.append(f"{len(worse)} of {every} got worse by more than the threshold{_describe_where(worse, variants)}")
+        parts.append(f"{len(worse)} of {every} worse by more than the threshold{_describe_where(worse, variants)}")
     if stopped:
-        parts.append(f"{stopped} of {format_plural(variants, 'variant')} does not train to the end")
+        parts.append(f"{stopped} of {format_plural(variants, 'variant')} did not finish training")
     return ", and ".join(parts)
 
 
@@ -133,9 +130,9 @@ def suggest_action(check: Check) -> str:
     """What to do now; empty where nothing is."""
     failed = list_with_verdict(check, Verdict.FAIL)
     if failed and all(judged.quantity == OUTCOME for _, judged in failed):
-        return "The row of the variant says why; its output is in the run's output.log."
+        return "See the variant's row for the reason and the run's output.log for its output."
     if check.verdict is Verdict.WORSE and check.failed:
-        return "If it is meant, leave out --fail-on worse, or write a stored baseline anew with perfkit check --update."
+        return "If intended, omit --fail-on worse, or rewrite the stored baseline with perfkit check --update."
     if check.verdict in _TO_DO:
         return _TO_DO[check.verdict]
     undecided = [judged for _, judged in list_with_verdict(check, Verdict.INCONCLUSIVE) if judged.to_decide]
@@ -144,7 +141,7 @@ def suggest_action(check: Check) -> str:
         return f"To decide {flatten_text(undecided[0].title)}: {flatten_text(undecided[0].to_decide)}{more}."
     if not any(map(list_gated, check.variants)):
         return "Set thresholds in [tool.perfkit.check]."
-    return "Each row says why."
+    return "Each row states why."
 
 
 def format_sides(check: Check) -> str:
@@ -173,5 +170,5 @@ def describe_sampling(check: Check) -> str:
 
 def list_warnings(check: Check) -> list[str]:
     """What to know of the comparison as a whole: how the machines differ, and what happened."""
-    told = [f"the environments differ: {flatten_text(difference)}" for difference in check.differs]
+    told = [f"environments differ: {flatten_text(difference)}" for difference in check.differs]
     return [*told, *map(flatten_text, check.notes)]

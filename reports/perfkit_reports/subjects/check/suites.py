@@ -35,7 +35,7 @@ def _build_suite(check: Check, variant: CheckedVariant, name: str) -> VerdictSui
         cases=tuple(build_cases(variant, check.fail_on, shared)),
         remark=sentences.describe_load([variant]),
         suspects=tuple(sentences.list_suspects(variant)),
-        reason="" if gated else "; ".join(sentences.list_notes(variant)) or "no quantity of it has a threshold",
+        reason="" if gated else "; ".join(sentences.list_notes(variant)) or "no quantity has a threshold",
         properties=_list_properties(check, variant),
         host="" if environment is None else flatten_text(environment.hostname),
         seconds=seconds,

@@ -36,12 +36,12 @@ def _build_figures(shown: CheckedVariant | None, variants: Sequence[CheckedVaria
 
     def known(quantity: str) -> Quantity:
         if quantity not in after:
-            return Unknown(reason="the check does not compare it, or has no figure of it")
-        return make_measurement(after[quantity], _UNITS[quantity], "the side after of the check")
+            return Unknown(reason="not compared by the check, or no figure")
+        return make_measurement(after[quantity], _UNITS[quantity], "the check's after side")
 
-    throughput: Quantity = Unknown(reason="the check does not compare it")
+    throughput: Quantity = Unknown(reason="not compared by the check")
     if "throughput" in after:
-        throughput = make_throughput(after["throughput"], "", "the side after of the check")
+        throughput = make_throughput(after["throughput"], "", "the check's after side")
     return RowFigures(
         of=flatten_text(shown.name) if shown is not None and len(variants) > 1 else "",
         step=known("step_time"),

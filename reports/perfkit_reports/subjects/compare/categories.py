@@ -39,7 +39,7 @@ def build_table(holders: Sequence[Holder]) -> tuple[Table, ...]:
     return (
         Table(
             id="memory-compared",
-            title="At the peak, against the first",
+            title="At the peak, vs the first",
             columns=columns,
             rows=[*rows, peak],
             what="category",

@@ -27,7 +27,7 @@ from perfkit_reports.subjects.trace import changes, flame, step
 from perfkit_reports.subjects.trace.data import build_cost_tables
 from perfkit_reports.subjects.trace.selected_items import list_selected_items
 
-_UNTRACED = "None of the runs has a trace with steps."
+_UNTRACED = "No run has a trace with steps."
 
 
 def build_document(comparison: Comparison) -> Document:
@@ -90,7 +90,7 @@ def _build_changes(comparison: Comparison) -> Section | None:
     if not differences:
         return None
     intro = (
-        "Of the traced steps: ops are matched by name, phase, module and shapes, compiled code with what it replaced."
+        "Compares traced steps. Ops match by name, phase, module and shapes; compiled code matches the ops it replaced."
     )
     blocks: list[Block] = []
     for place, difference in enumerate(differences):
@@ -155,7 +155,7 @@ def _get_revision(side: ComparedRun) -> str:
 _RUNS: tuple[Column[ComparedRun], ...] = (
     Column("Run", lambda side: make_short_cell(side.name), numeric=False, code=True, weight=Weight.BRIEF),
     Column("Kind", lambda side: make_text_cell(side.kind), numeric=False),
-    Column("Of it", lambda side: make_text_cell(side.of), numeric=False),
+    Column("Part", lambda side: make_text_cell(side.of), numeric=False),
     Column("Workload", lambda side: make_text_cell(side.workload), numeric=False, wrap=True),
     Column("Device", lambda side: make_text_cell(side.device_name or side.device), numeric=False, wrap=True),
     Column("Revision", lambda side: make_text_cell(_get_revision(side)), numeric=False, code=True),
@@ -165,18 +165,18 @@ _RUNS: tuple[Column[ComparedRun], ...] = (
 _DIFFERING: tuple[Column[EnvironmentMismatch], ...] = (
     Column("Key", lambda entry: make_text_cell(entry.key), numeric=False, code=True),
     Column("Run", lambda entry: make_short_cell(entry.run), numeric=False),
-    Column("There", lambda entry: make_text_cell(entry.here), numeric=False, wrap=True),
-    Column("In the first", lambda entry: make_text_cell(entry.first), numeric=False, wrap=True),
-    Column("Times compare", lambda entry: Cell("no" if entry.times else "yes", tone="unsure" if entry.times else "")),
+    Column("This run", lambda entry: make_text_cell(entry.here), numeric=False, wrap=True),
+    Column("First run", lambda entry: make_text_cell(entry.first), numeric=False, wrap=True),
+    Column(
+        "Times comparable", lambda entry: Cell("no" if entry.times else "yes", tone="unsure" if entry.times else "")
+    ),
 )
 
 
 def _build_runs(comparison: Comparison) -> Section:
     runs = Table(id="runs", title="Runs", columns=_RUNS, rows=comparison.sides, what="run", data="runs")
-    differing = make_table(
-        "differing", "What differs between where they ran", _DIFFERING, comparison.differing, "key", limit=None
-    )
-    alike = "Nothing that was recorded of where they ran differs."
+    differing = make_table("differing", "Environment differences", _DIFFERING, comparison.differing, "key", limit=None)
+    alike = "No recorded difference between environments."
     nothing = () if differing or len(comparison.sides) < 2 else make_list("alike", [alike], style="empty")
     return Section("where", "The runs", (runs, *differing, *nothing))
 
@@ -230,7 +230,7 @@ def _build_summary(comparison: Comparison) -> ReportSummary:
     by_title = {figure.title: figure for figure in comparison.figures}
 
     def known(title: str, otherwise: str) -> Unknown:
-        return Unknown(reason=f"{otherwise}: the comparison tells {title.lower()} of each run")
+        return Unknown(reason=f"{otherwise}: see each run's {title.lower()} in the comparison")
 
     step_time = by_title.get(STEP) or by_title.get(TRACED_STEP)
     peak = by_title.get(PEAK)
@@ -247,8 +247,8 @@ def _build_summary(comparison: Comparison) -> ReportSummary:
         sources=compute_digest(comparison.runs),
         figures=RowFigures(
             of=last.name,
-            throughput=known("it", "not one figure"),
-            mfu=known("it", "not one figure"),
+            throughput=known("it", "no figures"),
+            mfu=known("it", "no figures"),
             **{
                 name: make_measurement(amount.value, units[name], amount.source)
                 if amount is not None and amount.value is not None

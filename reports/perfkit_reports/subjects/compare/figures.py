@@ -14,8 +14,8 @@ from perfkit_reports.document.weight import Weight
 from perfkit_reports.subjects.compare.headline import is_undecided
 
 _CAPTION = (
-    "Changes are against the first run. Where a figure has an interval for both and these overlap, the change is not "
-    "decided; without intervals it is what two processes did, and no verdict."
+    "Changes are relative to the first run. Where both figures have intervals that overlap, the change is "
+    "inconclusive. Without intervals, it compares two processes and is no verdict."
 )
 # A change of less than this is none; from the other on it is told as a multiple.
 _EQUAL, _MANIFOLD = 0.0005, 4.0
@@ -57,7 +57,7 @@ def make_amount_cell(figure: ComparedFigure, place: int) -> Cell:
         return replace(shown, detail="the same")
     said = format_change(change) if change < _MANIFOLD else f"{units.format_significant(change + 1)} times"
     if is_undecided(first, amount):
-        return replace(shown, detail=f"{said}, not decided", tone="unsure")
+        return replace(shown, detail=f"{said}, inconclusive", tone="unsure")
     good = {"less": change < 0, "more": change > 0}.get(figure.better)
     return replace(shown, detail=said, tone="" if good is None else "good" if good else "bad")
 

@@ -18,7 +18,7 @@ def build_headline(comparison: Comparison) -> str:
     names = [side.name for side in comparison.sides]
     if len(names) == 2:
         told = [*([_describe_step(comparison, step, 1)] if step else []), *_describe_memory(comparison, 1)]
-        return f"{names[1]} against {names[0]}: {'; '.join(told)}" if told else "The two have no figure in common"
+        return f"{names[1]} vs {names[0]}: {'; '.join(told)}" if told else "No figure in common"
     if step is None:
         told = [
             f"{name}: {text}"
@@ -26,12 +26,15 @@ def build_headline(comparison: Comparison) -> str:
             if place
             for text in _describe_memory(comparison, place)
         ]
-        return "; ".join(told) or "The runs have no figure in common"
+        return "; ".join(told) or "No figure in common"
     known = [(amount.value, place) for place, amount in enumerate(step.amounts) if amount.value is not None]
     _, best = min(known)
     if best == 0:
         return f"{names[0]} has the shortest step of {len(names)} runs: {units.format_seconds(known[0][0])}"
-    return f"{names[best]} has the shortest step of {len(names)} runs; against {names[0]}: {_describe_step(comparison, step, best)}"
+    return (
+        f"{names[best]} has the shortest step of {len(names)} runs; vs {names[0]}: "
+        f"{_describe_step(comparison, step, best)}"
+    )
 
 
 def list_remarks(comparison: Comparison) -> Iterator[str]:
@@ -42,12 +45,12 @@ def list_remarks(comparison: Comparison) -> Iterator[str]:
     if step is None:
         return
     if step.title == TRACED_STEP:
-        yield "Step times are those of traced steps: the profiler was on"
+        yield "Step times are of traced steps, with the profiler on"
     if len(comparison.sides) > 2:
         first = comparison.sides[0].name
         for place, side in enumerate(comparison.sides[1:], 1):
             told = "; ".join([_describe_step(comparison, step, place), *_describe_memory(comparison, place)])
-            yield f"{side.name} against {first}: {told}"
+            yield f"{side.name} vs {first}: {told}"
 
 
 def find_step_figure(comparison: Comparison) -> ComparedFigure | None:
@@ -76,9 +79,9 @@ def _describe_step(comparison: Comparison, step: ComparedFigure, place: int) -> 
     first, other = step.amounts[0], step.amounts[place]
     if not first.value or not other.value:
         return "its steps have no time"
-    said = f"{format_speed_change(first.value, other.value)}, {format_time_change(first.value, other.value)} a step"
+    said = f"{format_speed_change(first.value, other.value)}, {format_time_change(first.value, other.value)} per step"
     if is_undecided(first, other):
-        return f"{said}, within the intervals: not decided"
+        return f"{said}, inconclusive (within the intervals)"
     name = comparison.sides[place].name
     difference = next((each for each in comparison.differences if each.after == name), None)
     grew = other.value > first.value

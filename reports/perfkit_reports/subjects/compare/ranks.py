@@ -18,7 +18,7 @@ def build_rank_tables(comparison: Comparison) -> tuple[Table, ...]:
     columns: list[Column[RankSteps]] = [Column("Rank", lambda row: Cell(str(row.rank), value=row.rank))]
     columns += [Column(side.name, _make_step_builder(place)) for place, side in enumerate(comparison.sides)]
     rows = sorted(comparison.ranks, key=lambda row: -max(filter(None, row.steps_s), default=0.0))
-    return make_table("ranks", "Traced step, rank by rank", columns, rows, "rank", limit=_MOST)
+    return make_table("ranks", "Traced step by rank", columns, rows, "rank", limit=_MOST)
 
 
 def list_rows(comparison: Comparison) -> Iterator[dict[str, object]]:
@@ -32,7 +32,7 @@ def _make_step_builder(place: int) -> Callable[[RankSteps], Cell]:
     def cell(row: RankSteps) -> Cell:
         first, step = row.steps_s[0], row.steps_s[place]
         if step is None:
-            return make_unknown_cell("this run has no trace of the rank")
+            return make_unknown_cell("no trace of this rank")
         change = f"{format_change(step / first - 1)}" if place and first else ""
         return Cell(units.format_seconds(step), value=step, detail=change)
 

@@ -19,9 +19,9 @@ from perfkit_reports.subjects.compare import figures
 from perfkit_reports.subjects.tables import make_list
 
 _CAPTION = (
-    "Speed-ups are over each suite's own baseline, from processes beside each other; 95 % intervals are below. Changes "
-    "are against the first suite, and not decided where intervals overlap or there are none. Suites are measured at "
-    "different times: what the machine did meanwhile is in the changes, and in no interval."
+    "Speed-ups are relative to each suite's own baseline, from processes run side by side; 95 % intervals are "
+    "below. Changes are relative to the first suite, and inconclusive where intervals overlap or are missing. "
+    "Suites run at different times: changes in the machine's load are part of the changes and of no interval."
 )
 
 
@@ -42,17 +42,18 @@ def build_headline(comparison: Comparison) -> str:
     if not steps or len(comparison.sides) != 2:
         return ""
     decided = [(name, before, after) for name, before, after in steps if is_decided(before, after)]
-    against = f"{_get_suite_name(comparison, 1)} against {_get_suite_name(comparison, 0)}"
+    against = f"{_get_suite_name(comparison, 1)} vs {_get_suite_name(comparison, 0)}"
     if not decided:
-        return f"{against}: whether any of {len(steps)} variants is faster or slower is not decided"
+        return f"{against}: no clear change in any of {len(steps)} variants (inconclusive)"
     slower = sum(_get_value(after) > _get_value(before) for _, before, after in decided)
     told = [f"{count} {word}" for count, word in ((slower, "slower"), (len(decided) - slower, "faster")) if count]
     if rest := len(steps) - len(decided):
-        told.append(f"{rest} not decided")
+        told.append(f"{rest} inconclusive")
     said = f"{against}: of {len(steps)} variants {', '.join(told)}"
     name, before, after = max(decided, key=lambda each: abs(math.log(_get_value(each[2]) / _get_value(each[1]))))
-    most = f"{format_speed_change(_get_value(before), _get_value(after))}, {format_time_change(_get_value(before), _get_value(after))} a step"
-    return f"{said}; {'most' if len(decided) > 1 else 'it is'} {name}, {most}"
+    old, new = _get_value(before), _get_value(after)
+    change = f"{format_speed_change(old, new)}, {format_time_change(old, new)} per step"
+    return f"{said}; {'largest change: ' if len(decided) > 1 else ''}{name}, {change}"
 
 
 def list_remarks(comparison: Comparison) -> Iterator[str]:
@@ -61,7 +62,7 @@ def list_remarks(comparison: Comparison) -> Iterator[str]:
         return
     for name, before, after in _list_changes(comparison, SPEED_UP):
         if is_decided(before, after):
-            yield f"The speed-up of {name} went from {_format_with_interval(before)} to {_format_with_interval(after)}"
+            yield f"Speed-up of {name}: {_format_with_interval(before)} → {_format_with_interval(after)}"
 
 
 def is_decided(first: ComparedAmount, other: ComparedAmount) -> bool:
@@ -128,7 +129,7 @@ def _make_amount_cell(figure: ComparedFigure, place: int) -> Cell:
     change = format_change(amount.value / first.value - 1)
     if is_decided(first, amount):
         return replace(cell, detail=f"{interval}, {change}")
-    return replace(cell, detail=f"{interval}, {change}: not decided", tone="unsure")
+    return replace(cell, detail=f"{interval}, {change}: inconclusive", tone="unsure")
 
 
 def _format_span(figure: ComparedFigure, low: float, high: float) -> str:

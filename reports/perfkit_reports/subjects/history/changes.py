@@ -59,16 +59,20 @@ def is_regression(change: SeriesChange) -> bool:
 
 def build_headline(history: History) -> str:
     if not history.series:
-        return "No figure was found in these runs."
+        return "These runs contain no figures."
     worse = find_latest_regressions(history)
     total = sum(len(series.changes) for series in history.series)
     if not total:
-        return f"No change in {format_plural(len(history.series), 'series', 'series')} of {format_plural(history.runs, 'run')}."
+        series = format_plural(len(history.series), "series", "series")
+        return f"No change in {series} of {format_plural(history.runs, 'run')}."
     if not worse:
-        return f"{format_plural(total, 'change')} in {format_plural(history.runs, 'run')}; no gated quantity stands worse than before."
+        return (
+            f"{format_plural(total, 'change')} in {format_plural(history.runs, 'run')}; no gated quantity is worse "
+            "than before."
+        )
     return (
-        f"{format_plural(len(worse), 'quantity', 'quantities')} got worse and stayed so, "
-        f"of {format_plural(total, 'change')} in {format_plural(history.runs, 'run')}."
+        f"{format_plural(len(worse), 'quantity', 'quantities')} got worse and stayed worse, of "
+        f"{format_plural(total, 'change')} in {format_plural(history.runs, 'run')}."
     )
 
 
@@ -82,7 +86,7 @@ def describe_change(change: SeriesChange) -> str:
 def describe_commits(commits: CommitRange) -> str:
     before, after = shorten_revision(commits.before), shorten_revision(commits.after)
     if commits.before and commits.before == commits.after:
-        return f"within {after}: no commit lies between"
+        return f"within {after}: no commits in between"
     count = "" if commits.count is None else f" ({format_plural(commits.count, 'commit')})"
     return f"between {before} and {after}{count}"
 
@@ -132,7 +136,7 @@ def make_confidence_cell(change: SeriesChange) -> Cell:
     """How sure it is that there is a change, and where."""
     point = change.point
     if point.p_value is None:
-        return Cell("exact", detail="counted, nothing is by chance")
+        return Cell("exact", detail="counted exactly")
     return Cell(f"p {format_p_value(point.p_value)}", detail=describe_place(change), value=point.p_value)
 
 
@@ -152,7 +156,7 @@ def describe_place(change: SeriesChange) -> str:
 
 
 def format_day(point: SeriesPoint) -> str:
-    return point.time[:16].replace("T", " ") or "time not known"
+    return point.time[:16].replace("T", " ") or "time unknown"
 
 
 def describe_noise(series: QuantitySeries) -> str:
@@ -160,8 +164,8 @@ def describe_noise(series: QuantitySeries) -> str:
     if series.noise is None or series.detectable is None:
         return ""
     return (
-        f"a run varies by {units.format_percent(series.noise)}; a step of {units.format_percent(series.detectable)} would show "
-        "within 5 runs, 4 times out of 5"
+        f"runs vary by {units.format_percent(series.noise)}; 5 runs reveal a step of "
+        f"{units.format_percent(series.detectable)} 4 times out of 5"
     )
 
 

@@ -36,7 +36,7 @@ def build_document(history: History) -> Document:
     sections = (
         Section("changes", "Changes", tuple(_build_changes(history, changes))),
         Section("series", "Series", tuple(_build_series(history, changes)), intro=(_READING,)),
-        Section("method", "How changes are found", tuple(_build_method(history)), nav="Method"),
+        Section("method", "Change detection", tuple(_build_method(history)), nav="Method"),
     )
     return Document(
         kind="history",
@@ -79,7 +79,7 @@ def _build_changes(history: History, changes: list[SeriesChange]) -> Iterator[Bl
     else:
         yield Text(id="steady", lines=("No series changed by more than chance explains.",), style="empty")
     pending = [f"? {flatten_text(f'{series.name}: {series.pending}')}" for series in history.series if series.pending]
-    yield from make_list("pending", pending, "Not settled yet", weight=Weight.BRIEF)
+    yield from make_list("pending", pending, "Not yet conclusive", weight=Weight.BRIEF)
     yield from make_list("notes", map(flatten_text, said.list_notes(history)), "Notes", weight=Weight.BRIEF)
 
 
@@ -106,7 +106,7 @@ def _build_series(history: History, changes: list[SeriesChange]) -> Iterator[Blo
         title = f"{format_plural(len(steady), 'series', 'series')} without a change"
         yield Details(id="steady-series", title=title, blocks=(_build_plots("steady-plots", steady),), open=not changed)
     if not history.series:
-        yield Text(id="no-series", lines=("No run left a figure.",), style="empty")
+        yield Text(id="no-series", lines=("No run contains a figure.",), style="empty")
 
 
 def _build_plots(name: str, plots: Iterable[tuple[int, QuantitySeries]]) -> Group:
@@ -175,22 +175,28 @@ def _list_change_rows(history: History) -> list[dict[str, Any]]:
 
 
 _INTERVALS = (
-    "Intervals are at the 95 % level. p is the probability that a series of this length without a change shows as much "
-    "at any place."
+    "Intervals are at the 95 % level. p is the probability that an unchanged series of this length shows a change "
+    "this large at any place."
 )
 _READING = (
-    "A dot is one run, the median of its processes; grey steps are the levels with their 95 % intervals. A dashed "
-    "line is a change: orange ▲ for the worse, blue ▼ for the better, shaded where it may have been as well. "
-    "Crosses are runs far off their level, open circles runs with uncommitted changes."
+    "Dots are runs (median of processes); grey steps are levels with 95 % intervals. Dashed lines are changes: "
+    "orange ▲ worse, blue ▼ better; shading marks where the change may also lie. Crosses are outlier runs; open "
+    "circles are runs with uncommitted changes."
 )
 _METHOD = (
-    "A series is one quantity of one variant on one kind of machine, measured in one way. Figures of different "
-    "machines are never joined.",
-    "What is counted exactly (memory, FLOPs, graph breaks) changes with every run that counts something else.",
-    "Of what varies, levels of at least three runs are looked for (PELT, squared distance), and kept if Student's t "
-    "between neighbouring levels, corrected for the number of places and for runs that resemble the one before, has "
-    "p below 1 %; where there are runs enough, a rank test must agree.",
-    "A range of commits reaches from the last run of the old level to the first of the new one. Where noise leaves "
-    "the place open, the wider range is told too.",
-    "Throughput and MFU are step time in other words and have no series.",
+    (
+        "A series is one quantity of one variant, on one kind of machine, measured one way. Figures of different "
+        "machines are never joined."
+    ),
+    "Exact counts (memory, FLOPs, graph breaks) change with every run that counts differently.",
+    (
+        "For noisy quantities, levels of at least three runs are searched (PELT, squared distance) and kept if "
+        "Student's t between neighboring levels, corrected for the number of places and for runs that resemble their "
+        "predecessor, has p below 1 %; with enough runs, a rank test must agree."
+    ),
+    (
+        "A commit range spans the last run of the old level to the first of the new one. Where noise leaves the place "
+        "open, the wider range is also given."
+    ),
+    "Throughput and MFU restate step time and have no series.",
 )

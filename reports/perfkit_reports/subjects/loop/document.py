@@ -10,8 +10,8 @@ from perfkit_reports.subjects.loop import headline, loop_facts, stacks
 from perfkit_reports.subjects.suite import cells, columns, communication, predictions, sections
 from perfkit_reports.subjects.tables import make_list, make_table
 
-_UNTRACED = "No step of the loop was traced: “How this loop was watched” says how far it came."
-_UNFOUND = "No step was traced and no memory recorded, so there is nothing yet to find anything in."
+_UNTRACED = "No step of the loop was traced; see “Recording” for its progress."
+_UNFOUND = "No traced step and no recorded memory: nothing to analyze yet."
 _TILES = (
     ("Step time", cells.make_step_time_cell),
     ("Data wait", cells.make_data_wait_cell),
@@ -38,9 +38,9 @@ def build_document(analysis: Analysis) -> Document:
             *sections.build_traced_sections(analysis, "loop", "the first step to a later capture's", _UNTRACED),
             sections.build_samples_section(
                 analysis,
-                "One dot a step; the bar is the median.",
-                *(["A hollow dot at its height is how much of it was waiting for data."] if waits else []),
-                *(["They are those of the slowest rank."] if first.world_size > 1 else []),
+                "Dots are steps; the bar is the median.",
+                *(["Hollow dots mark the data wait of the same step."] if waits else []),
+                *(["Steps of the slowest rank."] if first.world_size > 1 else []),
             ),
             *stacks.build_sections(analysis),
             _build_watched(analysis),
@@ -57,8 +57,8 @@ def _build_tiles(first: Variant) -> Iterator[Tile]:
 
 def _build_loops(analysis: Analysis) -> Table:
     alone = len(analysis.variants) == 1
-    title = "The loop" if alone else "The loop and later captures"
-    compared = () if alone else ("Memory changes are against the first row.",)
+    title = "Loop" if alone else "Loop and later captures"
+    compared = () if alone else ("Memory changes are relative to the first row.",)
     return sections.build_variant_table(analysis, title, columns.build_loop_columns(analysis), "capture", *compared)
 
 
@@ -66,7 +66,7 @@ def _build_steps(analysis: Analysis) -> Iterator[Block]:
     """Which steps the figures are of."""
     alone = len(analysis.variants) == 1
     lines = [
-        f"{'' if alone else f'{variant.name}: '}{loop_facts.describe_steps(loop)}; a step ends with {loop.steps_by}"
+        f"{'' if alone else f'{variant.name}: '}{loop_facts.describe_steps(loop)}; step boundary: {loop.steps_by}"
         for variant, loop in loop_facts.list_loops(analysis)
     ]
     yield Text(id="steps-timed", lines=tuple(lines), style="caption", weight=Weight.BRIEF)
@@ -74,10 +74,11 @@ def _build_steps(analysis: Analysis) -> Iterator[Block]:
 
 def _build_watched(analysis: Analysis) -> Section:
     intro = (
-        "The program runs its own loop; instruments were on for a few of its steps, one after the other, never while "
-        "steps were timed.",
-        "How much they slow a step down is stated, and no time is corrected for it; a gain that a traced step promises "
-        "is told as the same part of a timed one.",
+        "Instruments ran one after another, each for a few steps of the loop; timed steps ran without any.",
+        (
+            "Profiler slowdown is stated and step times are not corrected for it; savings found in traced steps are "
+            "scaled to timed steps."
+        ),
     )
     alone = len(analysis.variants) == 1
     blocks = []
@@ -92,7 +93,7 @@ def _build_watched(analysis: Analysis) -> Section:
         weight = min(block.weight for block in some)
         title = "" if alone else variant.name
         blocks.append(Group(id=f"watched-{place}", title=title, blocks=tuple(some), weight=weight))
-    return Section("watched", "How this loop was watched", tuple(blocks), nav="How it was watched", intro=intro)
+    return Section("watched", "Recording", tuple(blocks), nav="Recording", intro=intro)
 
 
 def _build_caveats(variant: Variant, place: int) -> Iterator[Block]:

@@ -20,7 +20,7 @@ _ENDED = {
     RunStatus.OUT_OF_MEMORY: "ran out of memory",
     RunStatus.FAILED: "ended with an error",
     RunStatus.CRASHED: "crashed",
-    RunStatus.TIMEOUT: "ran into a timeout",
+    RunStatus.TIMEOUT: "timed out",
     RunStatus.INTERRUPTED: "was interrupted",
 }
 
@@ -31,8 +31,8 @@ def build_headline(variant: Variant) -> str:
     if not isinstance(variant.step_time, MedianEstimate):
         seen = variant.loop.steps_seen if variant.loop is not None else 0
         how = ended or "ended"
-        return f"{variant.name} {how} {_format_after(seen)}, before a step was timed."
-    told = f"{variant.name} takes {make_step_time_cell(variant).text} a step{_describe_parts(variant)}"
+        return f"{variant.name} {how} {_format_after(seen)}, before any timed step."
+    told = f"{variant.name}: {make_step_time_cell(variant).text} per step{_describe_parts(variant)}"
     return (
         f"{told}; it {ended} {_format_after(variant.loop.steps_seen if variant.loop else 0)}." if ended else f"{told}."
     )
@@ -42,15 +42,15 @@ def _describe_tracing(ratio: float) -> str:
     """What the parts are parts of, from how long traced steps took in timed ones. Tracing makes no step shorter."""
     if ratio >= _SLOWED:
         return (
-            f"While traced, steps took {format_factor(ratio)} as long: the parts are those of traced steps, and gains are "
-            "scaled down to timed ones."
+            f"Profiler slowdown {format_factor(ratio)}: the time split is of traced steps, savings are scaled to "
+            "timed steps."
         )
     if ratio * _SLOWED <= 1:
         return (
-            f"The traced steps were shorter than timed ones ({format_factor(ratio)}): steps of this loop differ in length, and "
-            "the parts are those of the traced ones."
+            f"Traced steps took {format_factor(ratio)} the time of timed ones: step lengths vary, and the time split "
+            "is of traced steps."
         )
-    return "The parts are those of traced steps."
+    return "The time split is of traced steps."
 
 
 def list_remarks(variants: Sequence[Variant]) -> list[str]:
@@ -68,13 +68,15 @@ def list_remarks(variants: Sequence[Variant]) -> list[str]:
         ]
     seen = None if loop is None else loop.watched
     if seen is not None and seen.last_s >= _SLOWED * seen.first_s:
-        lines.append(f"These are figures of its beginning; at its end steps took {units.format_seconds(seen.last_s)}.")
+        lines.append(
+            f"These figures are from its beginning; at the end, steps took {units.format_seconds(seen.last_s)}."
+        )
     for later in variants[1:]:
         if isinstance(later.step_time, MedianEstimate) and isinstance(first.step_time, MedianEstimate):
             ratio = later.step_time.value / first.step_time.value
             why = f" ({later.loop.trigger})" if later.loop and later.loop.trigger else ""
             lines.append(
-                f"Captured later, {later.name}{why} takes {format_factor(ratio)} the step time of {first.name}."
+                f"{later.name}, captured later{why}, takes {format_factor(ratio)} the step time of {first.name}."
             )
     return lines
 
@@ -91,7 +93,7 @@ def _format_after(steps: int) -> str:
 def _describe_parts(variant: Variant) -> str:
     loop = variant.loop
     share = 0.0 if loop is None else loop.data_wait_share or 0.0
-    waiting = f"{units.format_percent(share, 0)} waiting for data" if share >= _WAITS else ""
+    waiting = f"{units.format_percent(share, 0)} data wait" if share >= _WAITS else ""
     split = variant.time_split if variant.trace is None or not _has_no_ceiling(variant) else list_parts(variant.trace)
     largest = sorted((part for part in split if not (waiting and part.category == time_split.DATA)), key=_get_sort_key)
     longest = f", most in {names}" if (names := _list_longest(variant)) else ""

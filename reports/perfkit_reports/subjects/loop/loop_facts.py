@@ -9,8 +9,8 @@ from perfkit_reports.document.tables import Column
 from perfkit_reports.subjects.suite.cells import NO_LOADER, make_waiting_cell
 from perfkit_reports.wording import format_plural
 
-_NOT_WATCHED = "steps after all was recorded are not watched, and so not counted"
-_INSTRUMENTS = {"trace": "While traced", "memory": "While memory was recorded"}
+_NOT_WATCHED = "steps after the end of recording are not counted"
+_INSTRUMENTS = {"trace": "During tracing", "memory": "During memory recording"}
 
 
 def list_loops(analysis: Analysis) -> list[tuple[Variant, LoopAnalysis]]:
@@ -21,19 +21,19 @@ def list_loops(analysis: Analysis) -> list[tuple[Variant, LoopAnalysis]]:
 def list_facts(loop: LoopAnalysis) -> list[tuple[str, Cell]]:
     """(name, value) of what is known of the loop and of the watching."""
     items = [
-        ("A step ends with", Cell(loop.steps_by)),
+        ("Step boundary", Cell(loop.steps_by)),
         ("Steps", Cell(describe_steps(loop), detail="" if loop.watched else _NOT_WATCHED)),
-        ("In a step", _make_step_cell(loop)),
-        ("Optimizers", _make_names_cell(loop.optimizers, "none was seen")),
-        ("Models", _make_names_cell(loop.models, "none was found")),
-        ("Waiting for data, of the time", make_waiting_cell(loop)),
+        ("Per step", _make_step_cell(loop)),
+        ("Optimizers", _make_names_cell(loop.optimizers, "none seen")),
+        ("Models", _make_names_cell(loop.models, "none found")),
+        ("Data wait share", make_waiting_cell(loop)),
     ]
     if loop.units_source and loop.steps_timed:
-        items.append((f"{loop.unit.capitalize() or 'Samples'} in a step", _make_units_cell(loop)))
+        items.append((f"{loop.unit.capitalize() or 'Samples'} per step", _make_units_cell(loop)))
     if loop.left_out_s:
         longest = units.format_seconds(max(loop.left_out_s))
         said = f"{format_plural(len(loop.left_out_s), 'step')} with an evaluation, of up to {longest}"
-        items.append(("Left out of the step time", Cell(said)))
+        items.append(("Excluded from step time", Cell(said)))
     items += [
         (_INSTRUMENTS.get(each.instrument, each.instrument), Cell(describe_slowdown(each))) for each in loop.slowdowns
     ]
@@ -45,7 +45,7 @@ def list_facts(loop: LoopAnalysis) -> list[tuple[str, Cell]]:
 def describe_steps(loop: LoopAnalysis) -> str:
     """`60 timed, from step 11 on; 71 watched`."""
     if not loop.steps_timed:
-        return f"none timed of {loop.steps_seen:,} watched"
+        return f"none timed, {loop.steps_seen:,} watched"
     return f"{loop.steps_timed:,} timed, from step {loop.first_timed:,} on; {loop.steps_seen:,} watched"
 
 
@@ -56,19 +56,21 @@ def describe_slowdown(found: Slowdown) -> str:
     if found.ratio >= 1:
         told = f"{format_factor(found.ratio)} the time of a timed step: {took}"
     else:  # no recording makes a program faster
-        told = f"{took}, less than a timed step ({units.format_seconds(found.seconds / found.ratio)}): its steps differ in length"
+        told = (
+            f"{took}, less than a timed step ({units.format_seconds(found.seconds / found.ratio)}): step lengths vary"
+        )
     if found.pause_s is not None:
-        told += f"; the loop stood still for {units.format_seconds(found.pause_s)}"
+        told += f"; the loop paused for {units.format_seconds(found.pause_s)}"
     if found.peak_bytes is not None:
-        told += f", the process's peak memory rose by {units.format_bytes(found.peak_bytes)}"
+        told += f", process peak memory rose by {units.format_bytes(found.peak_bytes)}"
     return told
 
 
 def _make_units_cell(loop: LoopAnalysis) -> Cell:
     """`16`, counted where; all ranks together."""
     if not loop.units_per_step:
-        return make_unknown_cell(loop.units_source.removeprefix("not known: "))
-    ranks = f", of {format_plural(len(loop.ranks), 'rank')} together" if len(loop.ranks) > 1 else ""
+        return make_unknown_cell(loop.units_source.removeprefix("unknown: "))
+    ranks = f", {format_plural(len(loop.ranks), 'rank')} combined" if len(loop.ranks) > 1 else ""
     return Cell(f"{loop.units_per_step:,.10g}{ranks}", detail=loop.units_source, value=loop.units_per_step)
 
 
@@ -83,11 +85,11 @@ def _make_step_cell(loop: LoopAnalysis) -> Cell:
         if each is not None
     ]
     if loop.forwards is not None and loop.forwards.most == 0:
-        counted[0] = "forward passes not seen: no model was called as a module"
+        counted[0] = "no forward passes seen: no model was called as a module"
     return (
         Cell(", ".join(counted), detail=_describe_accumulation(loop))
         if counted
-        else make_unknown_cell("no step was timed")
+        else make_unknown_cell("no timed steps")
     )
 
 
@@ -102,7 +104,7 @@ def _describe_accumulation(loop: LoopAnalysis) -> str:
     if batches is None or batches == 1:
         return ""
     number = f"{batches:,.0f}" if batches == int(batches) else f"{batches:.1f} (mean)"
-    return f"gradients of {number} microbatches are accumulated"
+    return f"gradients of {number} microbatches accumulated"
 
 
 def _make_names_cell(names: tuple[str, ...], reason: str) -> Cell:
@@ -111,7 +113,7 @@ def _make_names_cell(names: tuple[str, ...], reason: str) -> Cell:
 
 RANKS: tuple[Column[LoopRank], ...] = (
     Column("Rank", lambda rank: Cell(str(rank.rank), value=rank.rank)),
-    Column("Step time", lambda rank: make_optional_cell(rank.step_s, units.format_seconds, "no step was timed")),
-    Column("Waits for data", lambda rank: make_optional_cell(rank.data_wait_s, units.format_seconds, NO_LOADER)),
-    Column("Share of the time", lambda rank: make_optional_cell(rank.data_wait_share, units.format_percent, NO_LOADER)),
+    Column("Step time", lambda rank: make_optional_cell(rank.step_s, units.format_seconds, "no timed steps")),
+    Column("Data wait", lambda rank: make_optional_cell(rank.data_wait_s, units.format_seconds, NO_LOADER)),
+    Column("Data wait share", lambda rank: make_optional_cell(rank.data_wait_share, units.format_percent, NO_LOADER)),
 )

@@ -16,12 +16,13 @@ from perfkit_reports.subjects.loop import loop_facts
 from perfkit_reports.wording import format_plural
 
 _INTRO = (
-    "Where the loop and the worker processes of its DataLoaders were, seen from outside by py-spy for some seconds, "
-    "when all else had been recorded: it slowed down nothing that is told elsewhere.",
-    "A line that calls native code looks the same as one that runs Python: what is known of it is whether the "
-    "interpreter's lock was held.",
+    (
+        "Python stacks of the loop and its DataLoader workers, sampled by py-spy for some seconds after all other "
+        "recording. Sampling does not affect other figures."
+    ),
+    "A line that calls native code looks like one that runs Python; only the GIL state tells them apart.",
 )
-_HELD = "Python, or native code that keeps the lock; else ops of torch, or waiting for data, a device or a lock"
+_HELD = "Python, or native code that holds the GIL; without it: torch ops, or waiting for data, a device or a lock"
 
 
 def make_share_cell(value: float) -> Cell:
@@ -43,22 +44,20 @@ LINES: tuple[Column[HotLine], ...] = (
         lambda line: make_share_cell(line.share),
         meter=True,
         weight=Weight.BRIEF,
-        help="samples in this line, or in what it calls of libraries",
+        help="samples in this line or in library code it calls",
     ),
     Column(
         "Self",
         lambda line: make_share_cell(line.itself),
-        help="samples in this line, in no Python function that it calls",
+        help="samples in this line and in no Python function it calls",
     ),
+    Column("Total", lambda line: make_share_cell(line.total), help="samples in this line or anything it calls"),
     Column(
-        "Total", lambda line: make_share_cell(line.total), help="samples in this line, or in anything that it calls"
-    ),
-    Column(
-        "Lock held",
+        "GIL held",
         _make_lock_cell,
-        help="about the part of the share in which the interpreter's lock was held: " + _HELD,
+        help="approximate part of the share with the GIL held: " + _HELD,
     ),
-    Column("Mostly in", lambda line: Cell(line.inside or NOTHING), numeric=False, code=True, wrap=True),
+    Column("Main phase", lambda line: Cell(line.inside or NOTHING), numeric=False, code=True, wrap=True),
 )
 _LIBRARIES: tuple[Column[HotLine], ...] = (
     *_NAMES,
@@ -91,10 +90,10 @@ def _build_threads(stacks: LoopStacks, place: int) -> Iterator[Block]:
         why = f"Stacks were not sampled{'' if stacks.loop is None else ' on all ranks'}: {flatten_text(stacks.reason)}"
         yield Text(id=f"stacks-{place}-none", lines=(why,), style="callout")
     if stacks.loop is not None:
-        cost = ("Sampling cost", Cell(f"{format_percent(stacks.cost)} of a core", detail="beside the program"))
-        failed = [("Could not be taken", Cell(format_percent(stacks.failed)))] if stacks.failed else []
-        others = [("In steps unlike the timed ones", Cell(format_percent(stacks.others, 0)))] if stacks.others else []
-        yield from _build_thread(stacks.loop, f"stacks-{place}-loop", "The loop", (*others, cost, *failed))
+        cost = ("Sampling cost", Cell(f"{format_percent(stacks.cost)} of a core", detail="in addition to the program"))
+        failed = [("Failed samples", Cell(format_percent(stacks.failed)))] if stacks.failed else []
+        others = [("In atypical steps", Cell(format_percent(stacks.others, 0)))] if stacks.others else []
+        yield from _build_thread(stacks.loop, f"stacks-{place}-loop", "Loop", (*others, cost, *failed))
     if stacks.workers is not None:
         count = format_plural(stacks.workers.processes, "worker process", "worker processes")
         yield from _build_thread(stacks.workers, f"stacks-{place}-workers", f"{count} of DataLoaders")
@@ -105,13 +104,13 @@ def _build_thread(
 ) -> Iterator[Block]:
     yield Facts(id=f"{name}-facts", title=title, items=(*_list_facts(found), *beside))
     if found.samples < LEAST_SAMPLES:
-        few = f"Only {format_plural(found.samples, 'sample')}: shares may be far off. The loop ended soon after."
+        few = f"Only {format_plural(found.samples, 'sample')}: shares are imprecise. The loop ended soon after."
         yield Text(id=f"{name}-few", lines=(few,), style="callout")
     if found.lines:
-        yield _build_table(f"{name}-lines", f"{title}: lines of the program", LINES, found.lines)
+        yield _build_table(f"{name}-lines", f"{title}: program lines", LINES, found.lines)
     if found.libraries:
-        table = _build_table(f"{name}-libraries", f"{title}: lines of libraries", _LIBRARIES, found.libraries)
-        yield Details(id=f"{name}-more", title=f"{title}: lines of libraries", blocks=(table,), weight=Weight.DETAIL)
+        table = _build_table(f"{name}-libraries", f"{title}: library lines", _LIBRARIES, found.libraries)
+        yield Details(id=f"{name}-more", title=f"{title}: library lines", blocks=(table,), weight=Weight.DETAIL)
 
 
 def _build_table(name: str, title: str, columns: tuple[Column[HotLine], ...], rows: tuple[HotLine, ...]) -> Table:
@@ -119,19 +118,19 @@ def _build_table(name: str, title: str, columns: tuple[Column[HotLine], ...], ro
 
 
 def _list_facts(found: ThreadStacks) -> Iterator[tuple[str, Cell]]:
-    yield "Samples", Cell(f"{found.samples:,}, {found.hz:g} a second", detail=f"in {format_seconds(found.seconds)}")
+    yield "Samples", Cell(f"{found.samples:,}, {found.hz:g} per second", detail=f"in {format_seconds(found.seconds)}")
     if found.idle:
         share = found.idle / (found.idle + found.samples)
-        yield "Waited to be asked for a batch", Cell(format_percent(share, 0), detail="left out of the shares")
+        yield "Waiting for requests", Cell(format_percent(share, 0), detail="excluded from the shares")
     if found.held is not None:
-        yield "Interpreter's lock held", Cell(format_percent(found.held, 0), detail=_HELD)
+        yield "GIL held", Cell(format_percent(found.held, 0), detail=_HELD)
     phases = sorted(found.phases.items(), key=lambda phase: -phase[1])
     if any(phase for phase, _ in phases):
         yield (
             "Phases",
-            Cell(", ".join(f"{phase or 'between them'} {format_percent(share, 0)}" for phase, share in phases)),
+            Cell(", ".join(f"{phase or 'between phases'} {format_percent(share, 0)}" for phase, share in phases)),
         )
     if found.ours:
-        yield "In perfkit's own hooks", Cell(format_percent(found.ours))
+        yield "In perfkit's hooks", Cell(format_percent(found.ours))
     if found.unnamed:
-        yield "In no line of the program", Cell(format_percent(found.unnamed))
+        yield "Outside program lines", Cell(format_percent(found.unnamed))

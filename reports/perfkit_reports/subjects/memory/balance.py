@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from perfkit import units
 from perfkit.analysis.model.memory import MemoryAccount, MemoryShare
 
-UNACCOUNTED = "not accounted for"
-UNEXPLAINED = "not explained"
+UNACCOUNTED = "unaccounted for"
+UNEXPLAINED = "unexplained"
 
 
 def format_balance(account: MemoryAccount) -> str:
@@ -25,7 +25,7 @@ def format_beyond(account: MemoryAccount) -> str:
     """
     parts = [MemoryShare(category="peak", bytes=account.peak_bytes), *account.beyond]
     if account.process_bytes is None:
-        return f"{_format_sum(parts)}; the process as a whole was not measured" if account.beyond else ""
+        return f"{_format_sum(parts)}; process memory was not measured" if account.beyond else ""
     parts += _make_remainder(UNEXPLAINED, account.process_bytes - sum(part.bytes for part in parts))
     source = f": {account.process_source}" if account.process_source else ""
     return f"{_format_sum(parts)} = {units.format_bytes(account.process_bytes)}, the process{source}"
@@ -38,7 +38,7 @@ def format_device(account: MemoryAccount) -> str:
     """
     if account.process_bytes is None or account.device_bytes is None:
         return ""
-    parts = [MemoryShare(category="the process", bytes=account.process_bytes), *account.device_parts]
+    parts = [MemoryShare(category="process", bytes=account.process_bytes), *account.device_parts]
     return f"{_format_sum(parts)} = {units.format_bytes(account.device_bytes)} of the device"
 
 

@@ -24,20 +24,20 @@ def _make_tensor_cell(shape: str, dtype: str) -> Cell:
     return make_text_cell(f"{shape} {dtype}".strip())
 
 
-_LAST_HOLDER = "the op it was freed in: its last holder"
+_LAST_HOLDER = "the op during which it was freed: its last holder"
 LARGEST: tuple[Column[LiveBlock], ...] = (
     Column(
         "What",
         lambda block: _make_module_cell(block.name),
         numeric=False,
         code=True,
-        help="tensor, or what it was made by",
+        help="tensor, or the op that made it",
     ),
     Column("Size", lambda block: make_bytes_cell(block.bytes), meter=True),
     Column("Category", lambda block: make_text_cell(block.category), numeric=False),
     Column("Tensor", lambda block: _make_tensor_cell(block.shape, block.dtype), numeric=False, wrap=True),
     Column(
-        "Source line", lambda block: make_text_cell(block.line), numeric=False, wrap=True, help="where it was asked for"
+        "Source line", lambda block: make_text_cell(block.line), numeric=False, wrap=True, help="where it was allocated"
     ),
     Column("Kept by", lambda block: make_text_cell(block.kept_by), numeric=False, wrap=True, help=_LAST_HOLDER),
     Column("Module", lambda block: _make_module_cell(block.module), numeric=False, weight=Weight.DETAIL),
@@ -67,11 +67,15 @@ def build_module_columns(peak: int) -> list[Column[ModuleRow]]:
         Column("Size", lambda row: make_bytes_cell(row.bytes), meter=True),
         Column("Category", lambda row: make_text_cell(row.category), numeric=False),
         Column("Share", lambda row: _make_share_cell(row.bytes, peak), help="of the peak"),
-        Column("Modules", lambda row: _make_modules_cell(row, row.modules, format_count), help="how many are one row"),
+        Column(
+            "Modules",
+            lambda row: _make_modules_cell(row, row.modules, format_count),
+            help="number of modules in this row",
+        ),
         Column(
             "Each",
             lambda row: _make_modules_cell(row, row.bytes / row.modules, units.format_bytes),
-            help="mean size a module",
+            help="mean size per module",
         ),
         Column("Blocks", lambda row: make_calls_cell(row.blocks)),
     ]
@@ -83,9 +87,9 @@ def _make_maker_cell(row: MemoryGrowth) -> Cell:
 
 GROWTH: tuple[Column[MemoryGrowth], ...] = (
     Column("Source line", lambda row: make_text_cell(row.line), numeric=False, code=True),
-    Column("Grows by", lambda row: make_bytes_cell(row.bytes_per_step), help="bytes a step"),
-    Column("Blocks", lambda row: make_calls_cell(row.blocks_per_step), help="a step"),
-    Column("Steps", lambda row: make_calls_cell(row.steps), help="in a row"),
+    Column("Grows by", lambda row: make_bytes_cell(row.bytes_per_step), help="bytes per step"),
+    Column("Blocks", lambda row: make_calls_cell(row.blocks_per_step), help="per step"),
+    Column("Steps", lambda row: make_calls_cell(row.steps), help="consecutive"),
     Column("Category", lambda row: make_text_cell(row.category), numeric=False),
     Column("Made by", _make_maker_cell, numeric=False),
     Column("Tensor", lambda row: _make_tensor_cell(row.shape, row.dtype), numeric=False),
@@ -119,8 +123,8 @@ def build_balance_columns(what: str) -> list[Column[Holder]]:
     return [
         Column(what.capitalize(), _make_holder_cell, numeric=False),
         line("Balance", lambda holder: make_text_cell(format_balance(holder.account)), weight=Weight.BRIEF),
-        line("The process", lambda holder: make_text_cell(format_beyond(holder.account))),
-        line("The device", lambda holder: make_text_cell(format_device(holder.account))),
+        line("Process", lambda holder: make_text_cell(format_beyond(holder.account))),
+        line("Device", lambda holder: make_text_cell(format_device(holder.account))),
         line("Source", lambda holder: make_text_cell(holder.account.source)),
     ]
 
@@ -130,9 +134,9 @@ def _make_holder_cell(holder: Holder) -> Cell:
 
 
 def build_reserved_columns(total: int) -> list[Column[tuple[str, str, int]]]:
-    """Columns of the parts of what is reserved, which sum to `total`."""
+    """Columns of the parts of reserved memory, which sum to `total`."""
     return [
         Column("Part", lambda part: Cell(part[1]), numeric=False),
         Column("Size", lambda part: make_bytes_cell(part[2]), meter=True),
-        Column("Share", lambda part: _make_share_cell(part[2], total), help="of what is reserved"),
+        Column("Share", lambda part: _make_share_cell(part[2], total), help="of reserved memory"),
     ]

@@ -33,7 +33,7 @@ def build_document(analysis: MemoryAnalysis) -> Document:
             build_section(holders, "device", told=Weight.BRIEF, peak=Weight.BRIEF),
             Section(
                 "method",
-                "How it was read",
+                "Method",
                 (_build_method(analysis), build_provenance(analysis.provenance)),
                 nav="Method",
             ),
@@ -53,8 +53,8 @@ def _build_method(analysis: MemoryAnalysis) -> Facts:
 def summarize_memory(analysis: MemoryAnalysis) -> ReportSummary:
     """What a list of reports shows: the peak is that of the fullest device."""
     fullest = max(analysis.accounts, key=lambda account: account.peak_bytes, default=None)
-    absent = Unknown(reason="a recording of memory does not tell")
-    none = Unknown(reason="the recording holds no allocations")
+    absent = Unknown(reason="not in a memory recording")
+    none = Unknown(reason="the recording contains no allocations")
     return ReportSummary(
         kind="memory",
         name=analysis.title,

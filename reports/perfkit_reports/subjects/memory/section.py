@@ -12,7 +12,7 @@ from perfkit_reports.subjects.memory.rows import group_by_module
 from perfkit_reports.subjects.tables import SHORT, make_table
 
 ROWS = 120  # of a table of bytes where there is one holder
-_INTRO = "Live memory at the moment of the peak, every byte in one category. The parts sum to the peak."
+_INTRO = "Live memory at the peak. Each byte counts in one category; the parts sum to the peak."
 
 
 def build_section(
@@ -28,7 +28,7 @@ def build_section(
     balance, `peak` that of the categories at the peak; with `words` formats without charts have a table of these.
     `peaks` stand in for the chart of the categories.
     """
-    title = "What fills the memory"
+    title = "Memory use"
     if not holders:
         nothing = Text(id="memory-none", lines=("No memory was recorded.",), style="empty")
         return Section("memory", title, (nothing,), nav="Memory")
@@ -76,7 +76,7 @@ def _build_balance(holders: Sequence[Holder], what: str, weight: Weight) -> Bloc
             id="memory-balance", weight=weight, title="Balance", columns=of, rows=holders, what=what, data="memory"
         )
     account = holders[0].account
-    titles = ("Balance", "The process", "The device")
+    titles = ("Balance", "Process", "Device")
     lines = (balance.format_balance(account), balance.format_beyond(account), balance.format_device(account))
     items = [(title, Cell(line)) for title, line in zip(titles, lines, strict=True) if line]
     return Facts(id="memory-balance", weight=weight, items=(*items, ("Source", Cell(account.source))))
@@ -100,7 +100,7 @@ def _build_details(holders: Sequence[Holder], what: str) -> list[Block]:
 def _build_holder(holder: Holder, place: int, most: int) -> list[Block]:
     account = holder.account
     over_time = memory_timeline.build_chart(holder, place)
-    empty = Text(id=f"memory-timeline-{place}", lines=("No course over time was recorded.",), style="empty")
+    empty = Text(id=f"memory-timeline-{place}", lines=("No timeline was recorded.",), style="empty")
     blocks: list[Block] = [over_time or empty]
     if told := sentences.describe_step_peaks(account):
         alike = Text(id=f"memory-steps-{place}", lines=(told,), style="caption")
@@ -119,12 +119,12 @@ def _build_holder(holder: Holder, place: int, most: int) -> list[Block]:
             limit=None,
             caption=told,
         )
-    title, told = "What grows from step to step", sentences.describe_growth(account.growth)
+    title, told = "Growth per step", sentences.describe_growth(account.growth)
     ranked = {"data": "memory_growth", "limit": most, "sorted": "Grows by"}
     blocks += make_table(
         f"memory-growth-{place}", title, columns.GROWTH, account.growth, "origin", caption=told, **ranked
     )
-    title, ranked = "Largest allocations at the peak", {"data": "memory_largest", "limit": ROWS, "sorted": "Size"}
+    title, ranked = "Largest allocations at peak", {"data": "memory_largest", "limit": ROWS, "sorted": "Size"}
     blocks += make_table(f"memory-largest-{place}", title, columns.LARGEST, account.largest, "allocation", **ranked)
     return [*blocks, *_build_bytes(holder, place, most)]
 
@@ -149,8 +149,8 @@ def _build_bytes(holder: Holder, place: int, most: int) -> list[Block]:
     intro = Text(
         id=f"memory-bytes-{place}-intro",
         lines=(
-            "Everything alive at the peak by the module and the op that made it.",
-            "Blocks of the same layers are one row: h.* stands for h.0, h.1 and so on.",
+            "All memory alive at the peak, by module and by the op that made it.",
+            "Repeated layers share a row: h.* stands for h.0, h.1 and so on.",
         ),
     )
     return [Group(id=f"memory-made-{place}", title="By module and op", blocks=(intro, choice))]

@@ -14,14 +14,17 @@ _WORTH = 0.005  # a share that rounds to nothing is not named
 def build_headline(holders: Sequence[Holder]) -> str:
     """`Peak 22.4 GiB in backward of step 3: 61 % activation, ...`, of the holder with the highest peak."""
     if not holders:
-        return "The file holds no allocation events."
+        return "The file contains no allocation events."
     highest = max(holders, key=lambda holder: holder.account.peak_bytes)
     account = highest.account
     where = f" on {highest.name}" if len(holders) > 1 else ""
     if account.failed is not None:
         asked = account.failed.bytes
-        request = "" if asked is None else f": {units.format_bytes(asked)} asked for"
-        return f"Out of memory{where}{request} with {units.format_bytes(account.peak_bytes)} alive at the peak{_format_split(account)}."
+        request = "" if asked is None else f": {units.format_bytes(asked)} requested"
+        return (
+            f"Out of memory{where}{request} with {units.format_bytes(account.peak_bytes)} alive at the peak"
+            f"{_format_split(account)}."
+        )
     return f"Peak {units.format_bytes(account.peak_bytes)}{format_moment(account)}{where}{_format_split(account)}."
 
 
@@ -57,7 +60,7 @@ def describe_failure(account: MemoryAccount) -> list[str]:
         f"{what} failed{f': {where}' if where else ''}.",
         f"Alive at the peak of {units.format_bytes(account.peak_bytes)}{_format_split(account)}.",
         _describe_missing(account),
-        format_sentence(f"the allocator said: {request.message}") if request.message else "",
+        format_sentence(f"allocator message: {request.message}") if request.message else "",
     ]
     return [line for line in told if line]
 
@@ -70,13 +73,13 @@ def _describe_missing(account: MemoryAccount) -> str:
         return ""
     free = units.format_bytes(held.free_bytes)
     if held.free_bytes < asked:
-        return f"{free} were reserved but free: at least {units.format_bytes(asked - held.free_bytes)} were missing."
+        return f"{free} were reserved but free: at least {units.format_bytes(asked - held.free_bytes)} more was needed."
     if held.largest_free_bytes is None:
-        return f"{free} were reserved but free, in pieces of unknown size."
+        return f"{free} were reserved but free; fragmentation unknown."
     largest = units.format_bytes(held.largest_free_bytes)
     if held.largest_free_bytes >= asked:
-        return f"The allocator held a free block of {largest}, which would have been enough."
-    return f"{free} were reserved but free, in pieces of at most {largest}: fragmentation, not lack of memory."
+        return f"The allocator held a free block of {largest}, large enough for the request."
+    return f"{free} were reserved but free, in blocks of at most {largest}: fragmentation, not lack of memory."
 
 
 def describe_fragmentation(account: MemoryAccount) -> str:
@@ -85,15 +88,14 @@ def describe_fragmentation(account: MemoryAccount) -> str:
     if held is None:
         return ""
     if not held.free_bytes:
-        return f"All of the {units.format_bytes(held.reserved_bytes)} reserved are allocated at the peak."
-    allocated = f"{units.format_bytes(held.allocated_bytes)} of {units.format_bytes(held.reserved_bytes)} reserved are allocated"
+        return f"All {units.format_bytes(held.reserved_bytes)} reserved are allocated at the peak."
+    reserved = units.format_bytes(held.reserved_bytes)
+    allocated = f"{units.format_bytes(held.allocated_bytes)} of {reserved} reserved are allocated"
     if held.largest_free_bytes is None:
-        return (
-            f"{allocated} at the peak; in what pieces the other {units.format_bytes(held.free_bytes)} are is not known."
-        )
+        return f"{allocated} at the peak; fragmentation of the other {units.format_bytes(held.free_bytes)} is unknown."
     largest = units.format_bytes(held.largest_free_bytes)
     free = units.format_bytes(held.free_bytes)
-    return f"{allocated} at the peak; of the {free} that are free, {largest} could serve one request."
+    return f"{allocated} at the peak; the largest free block is {largest} of {free} free."
 
 
 def list_free_parts(held: Fragmentation) -> list[tuple[str, str, int]]:
@@ -104,7 +106,7 @@ def list_free_parts(held: Fragmentation) -> list[tuple[str, str, int]]:
         if largest is None
         else [
             ("largest", "largest free block", largest),
-            ("pieces", "free in smaller pieces", held.free_bytes - largest),
+            ("pieces", "other free blocks", held.free_bytes - largest),
         ]
     )
     return [part for part in (("allocated", "allocated", held.allocated_bytes), *free) if part[2] > 0]
@@ -115,7 +117,10 @@ def describe_growth(rows: Sequence[MemoryGrowth]) -> str:
     if not rows:
         return ""
     total, steps = sum(row.bytes_per_step for row in rows), max(row.steps for row in rows)
-    return f"{units.format_bytes(total)} a step from {format_plural(len(rows), 'origin')}, over {format_plural(steps, 'step')} in a row."
+    return (
+        f"{units.format_bytes(total)} per step from {format_plural(len(rows), 'origin')}, over "
+        f"{format_plural(steps, 'consecutive step')}."
+    )
 
 
 def describe_step_peaks(account: MemoryAccount) -> str:
@@ -126,4 +131,4 @@ def describe_step_peaks(account: MemoryAccount) -> str:
     low, high = units.format_bytes(min(peaks)), units.format_bytes(max(peaks))
     if low == high:
         return f"All {len(peaks)} steps peak at {high}."
-    return f"The {len(peaks)} steps peak at {low} to {high}; the first at {units.format_bytes(peaks[0])}."
+    return f"Peaks range from {low} to {high} over {len(peaks)} steps; the first is {units.format_bytes(peaks[0])}."

@@ -7,7 +7,7 @@ from perfkit.analysis.model.memory import MemoryAccount
 from perfkit_reports.cells import make_optional_cell
 from perfkit_reports.document.cells import Cell, make_unknown_cell
 
-_NOT_RESERVED = "the recording does not tell what the allocator holds of the device"
+_NOT_RESERVED = "the recording lacks the allocator's reserved memory"
 
 
 def list_tiles(account: MemoryAccount) -> list[tuple[str, Cell]]:
@@ -38,23 +38,19 @@ def _make_free_cell(account: MemoryAccount) -> Cell:
     if held is None:
         return make_unknown_cell(_NOT_RESERVED)
     largest = held.largest_free_bytes
-    detail = "pieces of unknown size" if largest is None else f"largest block {units.format_bytes(largest)}"
+    detail = "fragmentation unknown" if largest is None else f"largest block {units.format_bytes(largest)}"
     return Cell(units.format_bytes(held.free_bytes), detail=detail)
 
 
 def _list_last(account: MemoryAccount) -> list[tuple[str, Cell]]:
     """The request that failed, if one did; else what grows, if anything does; else how much is in no category."""
     if account.failed is not None:
-        asked = make_optional_cell(
-            account.failed.bytes, units.format_bytes, "the recording does not tell how much was asked for"
-        )
-        failed = replace(asked, detail="the request that failed", tone="bad") if asked.known else asked
-        return [("Asked for", failed)]
+        asked = make_optional_cell(account.failed.bytes, units.format_bytes, "the recording lacks the request's size")
+        failed = replace(asked, detail="the failed request", tone="bad") if asked.known else asked
+        return [("Requested", failed)]
     if account.growth:
         grown = sum(row.bytes_per_step for row in account.growth)
-        return [("Grows by", Cell(units.format_bytes(grown), detail="a step", tone="bad"))]
+        return [("Grows by", Cell(units.format_bytes(grown), detail="per step", tone="bad"))]
     unknown_bytes = sum(part.bytes for part in account.categories if part.category == allocations.UNKNOWN)
     share = unknown_bytes / account.peak_bytes if account.peak_bytes else 0.0
-    return [
-        ("Unknown", Cell(units.format_percent(share), detail=f"{units.format_bytes(unknown_bytes)} in no category"))
-    ]
+    return [("Unknown", Cell(units.format_percent(share), detail=f"{units.format_bytes(unknown_bytes)} uncategorized"))]

@@ -47,7 +47,7 @@ def make_change_cell(variant: PlannedVariant, plan: Plan) -> Cell:
     if variant.is_baseline:
         return Cell("baseline")
     if now is None or then is None:
-        return make_unknown_cell(variant.reason or "the memory of the baseline is not known")
+        return make_unknown_cell(variant.reason or "baseline memory unknown")
     ratio = now.value / then.value
     tone = "" if abs(ratio - 1) < 0.001 else "good" if ratio < 1 else "bad"
     return Cell(units.format_signed_percent(ratio - 1), value=ratio, tone=tone)
@@ -65,7 +65,7 @@ def make_fits_cell(variant: PlannedVariant, limit_bytes: int) -> Cell:
             return Cell("does not fit", detail=verdict.format_excess(told, limit_bytes), tone="bad")
         case None:
             return Cell(
-                "may fit", detail=f"at most {units.format_bytes(told.high - limit_bytes)} too much", tone="unsure"
+                "may fit", detail=f"up to {units.format_bytes(told.high - limit_bytes)} too much", tone="unsure"
             )
 
 
@@ -73,7 +73,7 @@ def make_step_time_cell(variant: PlannedVariant) -> Cell:
     """With its bounds."""
     told = variant.step_s
     if told is None:
-        return make_unknown_cell("no time was predicted")
+        return make_unknown_cell("no predicted time")
     return Cell(units.format_seconds(told.total.value), detail=format_time_span(told.total), value=told.total.value)
 
 
@@ -98,4 +98,4 @@ def _format_span(low: str, high: str) -> str:
 
 
 def _make_no_memory_cell(variant: PlannedVariant) -> Cell:
-    return make_unknown_cell(variant.reason or "no block of memory was taken")
+    return make_unknown_cell(variant.reason or "no memory was allocated")

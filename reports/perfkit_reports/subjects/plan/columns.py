@@ -21,11 +21,11 @@ def build_variant_columns(plan: Plan, styles: dict[str, Style]) -> list[Column[P
     made = [_column("Variant", lambda variant: _make_name_cell(variant, styles[variant.name]), numeric=False)]
     if any(variant.world_size > 1 for variant in plan.variants):
         made.append(Column("Ranks", lambda variant: make_integer_cell(variant.world_size)))
-    made.append(_column("Allocator's peak", cells.make_peak_cell, help="what torch's allocator hands out in a rank"))
+    made.append(_column("Allocator peak", cells.make_peak_cell, help="peak of torch's allocator in one rank"))
     if any(variant.beyond_allocator for variant in plan.variants):
-        made.append(_column("Needed", cells.make_needed_cell, help="with what is beyond the allocator"))
+        made.append(_column("Needed", cells.make_needed_cell, help="including memory outside the allocator"))
     if len(plan.variants) > 1:
-        made.append(_column("Against the baseline", lambda variant: cells.make_change_cell(variant, plan)))
+        made.append(_column("vs baseline", lambda variant: cells.make_change_cell(variant, plan)))
     if limit is not None:
         made.append(_column("Fits", lambda variant: cells.make_fits_cell(variant, limit), numeric=False, pill=True))
     if any(variant.step_s is not None for variant in plan.variants):
@@ -39,16 +39,16 @@ def _make_name_cell(variant: PlannedVariant, style: Style) -> Cell:
 
 
 def _describe_place(variant: PlannedVariant, row: NonTensorMemory) -> str:
-    return "in the peak" if row in variant.within_allocator else "beyond it"
+    return "in the peak" if row in variant.within_allocator else "outside the allocator"
 
 
 BEYOND: tuple[Column[tuple[PlannedVariant, NonTensorMemory]], ...] = (
     Column("Variant", lambda row: Cell(row[0].name), numeric=False),
-    Column("What", lambda row: Cell(row[1].name), numeric=False),
+    Column("Memory", lambda row: Cell(row[1].name), numeric=False),
     Column(
-        "Where", lambda row: Cell(_describe_place(*row)), numeric=False, help="whether it is in the allocator's peak"
+        "Where", lambda row: Cell(_describe_place(*row)), numeric=False, help="inside or outside the allocator peak"
     ),
     Column("Expected", lambda row: Cell(units.format_bytes(row[1].bytes.value), value=row[1].bytes.value), meter=True),
-    Column("Between", lambda row: Cell(cells.format_size_span(row[1].bytes) or "exact")),
-    Column("Source of the bounds", lambda row: Cell(row[1].source), numeric=False, wrap=True),
+    Column("Range", lambda row: Cell(cells.format_size_span(row[1].bytes) or "exact")),
+    Column("Source of the range", lambda row: Cell(row[1].source), numeric=False, wrap=True),
 )

@@ -69,9 +69,7 @@ def _build_tiles(plan: Plan) -> Iterator[Tile]:
         time = cells.make_step_time_cell(best)
         yield Tile("Shortest step", Cell(time.text, detail=f"{best.name}, {time.detail or 'modelled'}"))
     if plan.limit_bytes is not None:
-        yield Tile(
-            "A rank may take", Cell(units.format_bytes(plan.limit_bytes), detail=plan.device_name or plan.device)
-        )
+        yield Tile("Memory limit", Cell(units.format_bytes(plan.limit_bytes), detail=plan.device_name or plan.device))
     yield Tile("Variants", Cell(f"{len(plan.variants):,}", detail="nothing was trained"))
 
 
@@ -83,7 +81,7 @@ def _build_variants(plan: Plan, styles: dict[str, palette.Style]) -> Table:
         rows=plan.variants,
         what="variant",
         data="variants",
-        caption="Modelled, of one rank; every rank is alike.",
+        caption="Modelled for one rank; all ranks are alike.",
         emphasis=lambda variant: variant.is_baseline and len(plan.variants) > 1,
         weight=Weight.BRIEF,
     )
@@ -99,7 +97,7 @@ def _build_not_known(plan: Plan) -> Iterator[Block]:
 
 def _describe_scratch(variant: PlannedVariant) -> tuple[str, ...]:
     ops = ", ".join(variant.untried)
-    return (f"scratch memory of {ops} is not in the peak: they are too large to try them alone",) if ops else ()
+    return (f"the peak excludes scratch memory of {ops}: too large to try these ops alone",) if ops else ()
 
 
 def _group_by_sentence(plan: Plan, told: Callable[[PlannedVariant], Sequence[str]]) -> Iterator[str]:
@@ -114,21 +112,21 @@ def _group_by_sentence(plan: Plan, told: Callable[[PlannedVariant], Sequence[str
 def _build_method(plan: Plan) -> Iterator[Block]:
     planned = Facts(
         id="planned",
-        title="What was planned",
+        title="Planned workload",
         items=(
             ("Workload", Cell(plan.workload.label)),
             ("Parameters", Cell(plan.dtype)),
-            ("Microbatches a step", Cell(f"{plan.accumulation:,}")),
+            ("Microbatches per step", Cell(f"{plan.accumulation:,}")),
             ("Command", Cell(plan.command or "n/a")),
             ("perfkit", Cell(plan.perfkit)),
             ("Date", Cell(plan.created_at)),
         ),
     )
-    limit = "nothing was said" if plan.limit_bytes is None else units.format_bytes(plan.limit_bytes)
+    limit = "not given" if plan.limit_bytes is None else units.format_bytes(plan.limit_bytes)
     device = Facts(
         id="device",
-        title="For which device",
-        items=(("Device", Cell(plan.device_name or plan.device)), ("A rank may take", Cell(limit))),
+        title="Target device",
+        items=(("Device", Cell(plan.device_name or plan.device)), ("Memory limit", Cell(limit))),
     )
     yield Group(id="what-and-where", blocks=(planned, device), beside=True)
     yield method.build_provenance(tuple(_list_provenance(plan)))
@@ -136,8 +134,8 @@ def _build_method(plan: Plan) -> Iterator[Block]:
 
 def _list_provenance(plan: Plan) -> Iterator[Provenance]:
     sources = {
-        "allocator's peak": [variant.memory.source for variant in plan.variants if variant.memory is not None],
-        "beyond the allocator": [row.source for variant in plan.variants for row in variant.beyond_allocator],
+        "allocator peak": [variant.memory.source for variant in plan.variants if variant.memory is not None],
+        "outside the allocator": [row.source for variant in plan.variants for row in variant.beyond_allocator],
         "step time": [variant.step_s.source for variant in plan.variants if variant.step_s is not None],
     }
     for figure, told in sources.items():

@@ -23,7 +23,7 @@ def build_headline(plan: Plan) -> str:
     """How many variants fit, where there is a limit, and which needs the least memory."""
     least = find_leanest(plan)
     if least is None:
-        return "What the variants need is not known."
+        return "Memory needs are unknown."
     if len(plan.variants) == 1:
         amount = cells.make_needed_cell(least)
         return f"{least.name} {least.verdict or f'needs {amount.detail or amount.text}'}."
@@ -36,9 +36,10 @@ def list_remarks(plan: Plan) -> Iterator[str]:
     if best is not None:
         time = cells.make_step_time_cell(best)
         bounds = f" ({time.detail})" if time.detail else ""
-        also = "" if len(plan.variants) == 1 else ", the least"
-        yield f"A step of {best.name} would take {time.text}{bounds}{also}."
-    yield "Nothing was trained: the step was gone through with tensors that have shapes and no contents."
+        lead = "Step time: " if len(plan.variants) == 1 else f"Fastest: {best.name}, "
+        misfit = ", does not fit" if len(plan.variants) > 1 and best.fits is False else ""
+        yield f"{lead}{time.text}{bounds}{misfit}."
+    yield "Estimated with fake tensors; nothing was trained."
 
 
 def _describe_fitting(plan: Plan) -> str:
@@ -67,4 +68,4 @@ def _describe_least(variant: PlannedVariant, plan: Plan) -> str:
 
 def _describe_saved(variant: PlannedVariant, plan: Plan) -> str:
     told = cells.make_change_cell(variant, plan)
-    return "" if variant.is_baseline or not isinstance(told.value, float) else f", {told.text} against the baseline"
+    return "" if variant.is_baseline or not isinstance(told.value, float) else f", {told.text} vs the baseline"

@@ -13,10 +13,7 @@ from perfkit_reports.subjects.memory.section import build_section as account
 from perfkit_reports.subjects.plan import columns
 from perfkit_reports.subjects.tables import make_table
 
-_INTRO = (
-    "Modelled: the memory of a rank at the fullest moment of a step, every byte in one category, and what is beyond "
-    "torch's allocator."
-)
+_INTRO = "Modelled peak memory of one rank: allocator memory by category, and memory outside torch's allocator."
 
 
 def build_memory_section(plan: Plan, styles: dict[str, Style]) -> Section:
@@ -42,7 +39,7 @@ def _build_needed(plan: Plan) -> Iterator[Block]:
     rows = [
         (variant, row) for variant in plan.variants for row in (*variant.within_allocator, *variant.beyond_allocator)
     ]
-    yield from make_table("beyond", "Beside tensors", columns.BEYOND, rows, "row", data="beside_tensors", limit=None)
+    yield from make_table("beyond", "Non-tensor memory", columns.BEYOND, rows, "row", data="beside_tensors", limit=None)
 
 
 def build_stack(variant: PlannedVariant) -> MemoryStack:
@@ -60,8 +57,8 @@ def build_needed_chart(stacks: list[MemoryStack], limit_bytes: int | None) -> Ch
     in_sight = limit_bytes is None or is_limit_visible(stacks, limit_bytes)
     return Chart(
         id="needed",
-        figure=build_memory_figure(stacks, "needed by a rank", "of it", limit_bytes),
-        label="Memory that each variant needs, by category; the table of variants holds the sums",
-        caption="" if in_sight else f"A rank may take {units.format_bytes(limit_bytes or 0)}, far beyond these bars.",
+        figure=build_memory_figure(stacks, "needed per rank", "of the total", limit_bytes),
+        label="Memory needed by each variant, by category; totals are in the table of variants",
+        caption="" if in_sight else f"Memory limit {units.format_bytes(limit_bytes or 0)}, far above these bars.",
         legend=[(name, fill.colour, fill.pattern) for name, fill in list_fills(stacks)],
     )

@@ -22,11 +22,11 @@ from perfkit_reports.subjects.trace.step import build_roofline_section
 from perfkit_reports.wording import format_plural
 
 _INTRO = (
-    "Modelled: FLOPs and compulsory bytes by formulas, and the time that they are predicted to take. The host, "
-    "communication and offloading are in the time of whole steps alone."
+    "Modelled FLOPs and compulsory bytes by formula, with predicted op times. CPU time, communication and "
+    "offloading count only in the time of whole steps."
 )
-_NO_TIME = "The time of a step is not known, so there is no roofline"
-_NO_OPS = "This plan does not hold the ops of its steps, so there is no roofline: an older perfkit made it."
+_NO_TIME = "Step time unknown: no roofline"
+_NO_OPS = "No roofline: this plan, made by an older perfkit, lacks the ops of its steps."
 _ARROW = "the baseline's step to that of a variant"
 
 # Rows of the tables of all variants together, and of each at the least.
@@ -121,7 +121,7 @@ def _build_ops_table(variant: PlannedVariant, place: int, limit: int, plan: Plan
         data="ops",
         limit=limit,
         sorted="Time",
-        caption="Time is predicted, of all calls in a step.",
+        caption="Predicted time of all calls in a step.",
     )
 
 
@@ -132,25 +132,27 @@ def _format_percent(value: float) -> str:
 _Row = tuple[PlannedVariant, OpRow]
 _STEPS: tuple[Column[_Row], ...] = (
     Column("Variant", lambda row: Cell(row[0].name), numeric=False),
-    Column("FLOPs", lambda row: make_optional_cell(row[1].flops, units.format_flops, ""), help="of all ops of a step"),
+    Column("FLOPs", lambda row: make_optional_cell(row[1].flops, units.format_flops, ""), help="all ops of a step"),
     Column(
         "Bytes",
         lambda row: make_optional_cell(row[1].bytes, units.format_bytes, ""),
         help="compulsory traffic of all ops",
     ),
-    Column("FLOP/byte", lambda row: make_optional_cell(row[1].intensity, units.format_significant, "it moves nothing")),
-    Column("Step time", lambda row: cells.make_step_time_cell(row[0])),
-    Column("FLOP/s", lambda row: make_optional_cell(row[1].achieved, units.format_flop_rate, "it takes no time")),
     Column(
-        "At best",
-        lambda row: make_optional_cell(row[1].attainable_s, units.format_seconds, "no roof is known"),
-        help="the time that the roofs allow its ops, one after the other",
+        "FLOP/byte", lambda row: make_optional_cell(row[1].intensity, units.format_significant, "no memory traffic")
     ),
-    Column("% of roofline", lambda row: make_optional_cell(row[1].efficiency, _format_percent, "no roof is known")),
+    Column("Step time", lambda row: cells.make_step_time_cell(row[0])),
+    Column("FLOP/s", lambda row: make_optional_cell(row[1].achieved, units.format_flop_rate, "no predicted time")),
+    Column(
+        "Roofline time",
+        lambda row: make_optional_cell(row[1].attainable_s, units.format_seconds, "no roofline"),
+        help="least time that the rooflines allow its ops, run one after another",
+    ),
+    Column("% of roofline", lambda row: make_optional_cell(row[1].efficiency, _format_percent, "no roofline")),
     Column(
         "Bound",
         lambda row: make_text_cell(row[1].bound),
         numeric=False,
-        help="the ceiling that limits most of that time",
+        help="the roof that limits most of that time",
     ),
 )

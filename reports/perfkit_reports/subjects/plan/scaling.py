@@ -24,7 +24,7 @@ def build_scaling_sections(plan: Plan) -> Iterator[Section]:
     sizes = {name: variants for name, variants in _group_by_techniques(plan).items() if len(variants) > 1}
     if sizes:
         blocks = tuple(_build_blocks(sizes, plan.scaling))
-        yield Section("scaling", "Over the number of ranks", blocks, nav="Scaling", intro=(MEANING[plan.scaling],))
+        yield Section("scaling", "Scaling over ranks", blocks, nav="Scaling", intro=(MEANING[plan.scaling],))
 
 
 def compute_efficiency(mode: Scaling, variant: PlannedVariant, fewest: PlannedVariant) -> float | None:
@@ -49,7 +49,7 @@ def _build_blocks(sizes: Sizes, mode: Scaling) -> Iterator[Block]:
         build_chart(
             memory,
             "scaling-memory",
-            "Needed by a rank",
+            "Needed per rank",
             *choose_byte_scale(_get_largest_value(memory)),
             units.format_bytes,
         ),
@@ -93,14 +93,14 @@ def _get_largest_value(lines: Sequence[ScalingLine]) -> float:
 
 def _make_efficiency_cell(mode: Scaling, row: tuple[PlannedVariant, PlannedVariant]) -> Cell:
     found = compute_efficiency(mode, *row)
-    return make_unknown_cell("no time was predicted") if found is None else make_share_cell(found)
+    return make_unknown_cell("no predicted time") if found is None else make_share_cell(found)
 
 
 def _make_dominant_cell(variant: PlannedVariant) -> Cell:
     """The part of the step that takes the most."""
     step = variant.step_s
     if step is None or not step.dominant:
-        return make_unknown_cell("no time was predicted")
+        return make_unknown_cell("no predicted time")
     part = step.parts[step.dominant]
     return Cell(step.dominant, detail=f"{units.format_percent(part / sum(step.parts.values()), 0)} of the step")
 
@@ -109,13 +109,13 @@ def _build_columns(mode: Scaling) -> tuple[Column[tuple[PlannedVariant, PlannedV
     return (
         Column("Variant", lambda row: Cell(row[0].name), numeric=False, weight=Weight.BRIEF),
         Column("Ranks", lambda row: make_integer_cell(row[0].world_size), weight=Weight.BRIEF),
-        Column("Needed by a rank", lambda row: cells.make_needed_cell(row[0]), weight=Weight.BRIEF),
+        Column("Needed per rank", lambda row: cells.make_needed_cell(row[0]), weight=Weight.BRIEF),
         Column("Step time", lambda row: cells.make_step_time_cell(row[0]), weight=Weight.BRIEF),
         Column(
             "Scaling efficiency",
             lambda row: _make_efficiency_cell(mode, row),
             weight=Weight.BRIEF,
-            help="against the same techniques on the fewest ranks",
+            help="relative to the same techniques on their fewest ranks",
         ),
-        Column("Takes the most", lambda row: _make_dominant_cell(row[0]), numeric=False, weight=Weight.BRIEF),
+        Column("Largest part", lambda row: _make_dominant_cell(row[0]), numeric=False, weight=Weight.BRIEF),
     )

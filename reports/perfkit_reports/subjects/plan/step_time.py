@@ -8,8 +8,8 @@ from perfkit_reports.document.blocks import Bar, Bars, Block, Section, Text
 from perfkit_reports.document.weight import Weight
 
 _INTRO = (
-    "Modelled: each class of ops with the efficiency that the device has for it, the host where the device waits for "
-    "it, and communication that nothing hides. The parts of a bar sum to its step, to one scale."
+    "Modelled: op classes at the device's efficiency for each, CPU time the GPU waits for, and exposed "
+    "communication. The parts of a bar sum to the step time; all bars share one scale."
 )
 
 
@@ -17,7 +17,7 @@ def build_time_sections(plan: Plan) -> Iterator[Section]:
     """None where no time was predicted."""
     timed = [(variant, variant.step_s) for variant in plan.variants if variant.step_s is not None]
     if timed:
-        yield Section("time", "Where the time would go", tuple(_build_blocks(timed)), nav="Time", intro=(_INTRO,))
+        yield Section("time", "Predicted step time", tuple(_build_blocks(timed)), nav="Time", intro=(_INTRO,))
 
 
 def _build_blocks(timed: list[tuple[PlannedVariant, StepTime]]) -> Iterator[Block]:
@@ -25,7 +25,7 @@ def _build_blocks(timed: list[tuple[PlannedVariant, StepTime]]) -> Iterator[Bloc
         id="time-split",
         title="",
         bars=tuple(Bar(variant.name, compute_shares(step.parts)) for variant, step in timed),
-        label="Predicted time of a step by part and variant",
+        label="Predicted step time by part and variant",
         to_scale=True,
         weight=Weight.BRIEF,
     )

@@ -14,20 +14,18 @@ def summarize_plan(plan: Plan) -> ReportSummary:
         name=plan.workload.label,
         created_at=plan.created_at,
         device=plan.device_name or plan.device,
-        figures=make_unknown_figures("it was not planned")
-        if least is None
-        else _build_figures(least, len(plan.variants)),
+        figures=make_unknown_figures("not planned") if least is None else _build_figures(least, len(plan.variants)),
     )
 
 
 def _build_figures(least: PlannedVariant, count: int) -> RowFigures:
     needed, step = least.needed_bytes, least.step_s
-    absent = Unknown(reason="it was planned, not run")
+    absent = Unknown(reason="planned, not run")
     return RowFigures(
         of=least.name if count > 1 else "",
         step=absent if step is None else _make_modeled(step.total.value, "s", step.source),
         throughput=absent,
-        peak=absent if needed is None else _make_modeled(needed.value, "bytes", "needed by a rank"),
+        peak=absent if needed is None else _make_modeled(needed.value, "bytes", "needed per rank"),
         mfu=absent,
     )
 

@@ -19,7 +19,7 @@ from perfkit_reports.cells import (
 from perfkit_reports.document.cells import Cell, make_unknown_cell
 from perfkit_reports.wording import format_plural
 
-NO_LOADER = "no DataLoader of torch's was seen at work"
+NO_LOADER = "no torch DataLoader was active"
 _ICONS = {"faster": "▲", "slower": "▼", "no difference": "="}
 
 
@@ -64,7 +64,7 @@ def make_speed_up_cell(variant: Variant) -> Cell:
         return Cell("emulated", reason=variant.emulated, tone="unsure")
     difference = variant.difference
     if difference is None:
-        return make_unknown_cell(variant.reason or "there is no baseline to compare with")
+        return make_unknown_cell(variant.reason or "no baseline to compare with")
     tone = {"faster": "good", "slower": "bad"}.get(difference.verdict, "unsure")
     per = f"per {variant.compared_per}" if variant.compared_per else ""
     detail = ", ".join(filter(None, (format_speed_interval(variant), per)))
@@ -85,11 +85,9 @@ def make_verdict_cell(variant: Variant) -> Cell:
     if variant.is_baseline or difference is None:
         return Cell("")
     detectable = difference.detectable
-    limit = (
-        "" if detectable is None else f"; a change under {units.format_percent(detectable)} could not have been shown"
-    )
-    what = f"of the time per {variant.compared_per}: " if variant.compared_per else ""
-    reason = f"{what}{format_plural(difference.pairs, 'pair')} of processes against {difference.baseline}{limit}"
+    limit = "" if detectable is None else f"; changes below {units.format_percent(detectable)} are not detectable"
+    what = f"time per {variant.compared_per}: " if variant.compared_per else ""
+    reason = f"{what}{format_plural(difference.pairs, 'pair')} of processes compared with {difference.baseline}{limit}"
     return Cell(difference.verdict, reason=reason, tone=make_speed_up_cell(variant).tone)
 
 
@@ -119,7 +117,7 @@ def make_cost_cell(variant: Variant, price: Price) -> Cell:
     """What a million tokens or a thousand samples cost, with the interval of the throughput."""
     known = variant.cost
     if known is None or isinstance(known, MissingEstimate):
-        return make_unknown_cell("no price was told" if known is None else known.reason)
+        return make_unknown_cell("no price given" if known is None else known.reason)
     detail = (
         ""
         if known.low is None or known.high is None
@@ -151,7 +149,7 @@ def make_data_wait_cell(variant: Variant) -> Cell:
     if variant.loop is not None:
         return make_waiting_cell(variant.loop)
     if variant.data_wait_share is None:
-        return make_unknown_cell("the workload has no DataLoader: its batches are made before it trains")
+        return make_unknown_cell("the workload has no DataLoader; batches are made before training")
     return make_share_cell(variant.data_wait_share)
 
 
@@ -197,12 +195,12 @@ def make_active_cell(variant: Variant) -> Cell:
     if variant.is_baseline:
         return Cell("–", reason="the baseline applies no technique")
     held = sum(claim.holds is True for claim in variant.claims)
-    detail = f"{held} of {format_plural(len(variant.claims), 'claim')}" if variant.claims else ""
+    detail = f"{held}/{format_plural(len(variant.claims), 'check')}" if variant.claims else ""
     if variant.engaged is None:
-        reason = variant.reason or "a fact needed to check the claims is missing"
+        reason = variant.reason or "a fact that a check needs is missing"
         return replace(make_unknown_cell(reason), detail=detail, tone="unsure")
     if any(claim.already for claim in variant.claims):
-        detail += ", already so in the baseline"
+        detail += ", already true in the baseline"
     word, tone = ("yes", "good") if variant.engaged else ("no", "bad")
     return Cell(word, detail=detail, value=float(variant.engaged), tone=tone)
 

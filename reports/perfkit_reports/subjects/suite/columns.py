@@ -88,14 +88,14 @@ def _build_cost_columns(analysis: Analysis) -> Iterator[Column[Variant]]:
         return
     of = dict.fromkeys(cells.get_cost_unit(variant) for variant in analysis.variants if is_measured(variant))
     title = f"{price.currency or 'Cost'}/{next(iter(of))}" if len(of) == 1 else "Cost"
-    told = f"at {price.label}, the price of all that a run uses, whatever part of it a variant needs"
+    told = f"at {price.label} for all hardware of the run, used or not"
     yield _build_measured_column(title, lambda variant: cells.make_cost_cell(variant, price), help=f"cost {told}")
 
 
 _BRIEF = {"weight": Weight.BRIEF}
 _STEP_TIME = _build_measured_column("Step time", cells.make_step_time_cell)
-_DATA = _build_measured_column("Data wait", cells.make_data_wait_cell, help="share of the time")
-_SPEED_UP_HELP = "step time of the baseline over its own; time per token or sample where batches differ"
+_DATA = _build_measured_column("Data wait", cells.make_data_wait_cell, help="share of the step time")
+_SPEED_UP_HELP = "baseline step time divided by this one's; per token or sample where batches differ"
 _SPEED_UP = _build_measured_column(
     "Speed-up",
     cells.make_marked_speed_up_cell,
@@ -103,11 +103,11 @@ _SPEED_UP = _build_measured_column(
 )
 _VERDICT = _build_measured_column("Verdict", cells.make_verdict_cell, numeric=False, weight=Weight.NORMAL)
 _PEAK_MEMORY = _build_measured_column("Peak memory", cells.make_peak_memory_cell)
-_MFU_HELP = "the model's own FLOPs over the peak; HFU also counts recomputed ones"
+_MFU_HELP = "model FLOPs over peak FLOPs; HFU includes recomputed FLOPs"
 _MFU = _build_measured_column("MFU", cells.make_utilization_cell, help=_MFU_HELP)
-_ENERGY = _build_measured_column("Energy a step", cells.make_energy_cell, weight=Weight.NORMAL)
-_LOSS_HELP = "max relative difference from the baseline's loss on the same data and seed; several losses are summed"
+_ENERGY = _build_measured_column("Energy per step", cells.make_energy_cell, weight=Weight.NORMAL)
+_LOSS_HELP = "max relative difference from the baseline's loss, same data and seed; multiple losses are summed"
 _LOSS = _build_measured_column("Loss", cells.make_loss_cell, numeric=False, help=_LOSS_HELP)
 _ACTIVE = _build_measured_column(
-    "Verified active", cells.make_active_cell, numeric=False, help="every claim of its techniques holds"
+    "Applied", cells.make_active_cell, numeric=False, help="checks that the techniques took effect"
 )

@@ -21,9 +21,9 @@ from perfkit_reports.document.weight import Weight
 from perfkit_reports.subjects.tables import make_list, make_table
 from perfkit_reports.subjects.trace import columns, sentences
 
-_UNTRACED = "its steps were not traced, or its collectives could not be matched with those of the other ranks"
+_UNTRACED = "not traced, or its collectives have no match on other ranks"
 _NOT_COUNTED = "not counted in this run"
-_NOT_SEEN = "the trace does not tell its size, or the number of ranks"
+_NOT_SEEN = "the trace lacks its size or number of ranks"
 
 
 class _RankTimes(NamedTuple):
@@ -37,7 +37,7 @@ class _RankTimes(NamedTuple):
 def _build_timed_column(name: str, pick: str) -> Column[_RankTimes]:
     def cell(row: _RankTimes) -> Cell:
         value = None if row.timed is None else getattr(row.timed, pick)
-        return make_optional_cell(value, units.format_seconds, "it has no timed steps")
+        return make_optional_cell(value, units.format_seconds, "no timed steps")
 
     return Column(name, cell, help="median of the timed steps")
 
@@ -63,41 +63,50 @@ _RANKS: tuple[Column[_RankTimes], ...] = (
         lambda row: make_optional_cell(
             None if row.traced is None else row.traced.last_share, units.format_percent, _UNTRACED
         ),
-        help="the share of the traced steps in which it came to collectives later than all others",
+        help="share of traced steps in which this rank reached collectives last",
     ),
-    _build_traced_column("Waits", "wait_s", "in collectives for the last rank, per traced step"),
-    _build_traced_column("Straggler delay", "late_s", "how much later than the first rank it comes, per traced step"),
-    _build_traced_column("Computing", "compute_s", "per traced step"),
-    _build_traced_column("Exposed", "exposed_communication_s", "communication not beside computing, per traced step"),
+    _build_traced_column("Wait", "wait_s", "waiting in collectives for the last rank, per traced step"),
+    _build_traced_column("Straggler delay", "late_s", "lateness behind the first rank, per traced step"),
+    _build_traced_column("Compute", "compute_s", "per traced step"),
+    _build_traced_column(
+        "Exposed", "exposed_communication_s", "communication not overlapped with compute, per traced step"
+    ),
 )
 _VOLUMES: tuple[Column[CollectiveVolume], ...] = (
     Column("Collective", lambda row: make_text_cell(row.kind), numeric=False),
     Column("Calls", lambda row: make_calls_cell(row.calls), help="per traced step"),
     Column(
-        "Asked for",
+        "Requested",
         lambda row: make_optional_cell(row.asked_bytes, units.format_bytes, _NOT_COUNTED),
-        help="bytes of the messages in a step, counted where the program calls",
+        help="message bytes per step, counted at the program's calls",
     ),
     Column(
-        "In theory",
+        "Theoretical",
         lambda row: make_optional_cell(row.least_bytes, units.format_bytes, _NOT_COUNTED),
-        help="what the links of a rank carry of that at the least: 2(N-1)/N of what is all-reduced, (N-1)/N of what is "
-        "gathered, scattered or exchanged",
+        help=(
+            "least bytes that a rank's links carry for that: 2(N-1)/N of all-reduced data, (N-1)/N of gathered, "
+            "scattered or exchanged data"
+        ),
     ),
     Column(
         "Carried",
         lambda row: make_optional_cell(row.carried_bytes, units.format_bytes, _NOT_SEEN),
-        help="the same of what the traced steps show",
+        help="the same formula applied to the traced steps",
     ),
     Column(
-        "Ran as", lambda row: make_text_cell(row.ran_as), numeric=False, help="where the backend makes it of another"
+        "Ran as",
+        lambda row: make_text_cell(row.ran_as),
+        numeric=False,
+        help="shown where the backend uses a different collective",
     ),
-    Column("Time", lambda row: make_seconds_cell(row.seconds), help="of all calls together, per traced step"),
-    Column("Exposed", lambda row: make_seconds_cell(row.exposed_s), help="not beside computing, per traced step"),
+    Column("Time", lambda row: make_seconds_cell(row.seconds), help="all calls, per traced step"),
+    Column(
+        "Exposed", lambda row: make_seconds_cell(row.exposed_s), help="not overlapped with compute, per traced step"
+    ),
     Column(
         "Hidden",
-        lambda row: make_optional_cell(row.hidden, lambda value: units.format_percent(value, 0), "it took no time"),
-        help="the share of its time that lies beside computing",
+        lambda row: make_optional_cell(row.hidden, lambda value: units.format_percent(value, 0), "no time spent"),
+        help="share of its time overlapped with compute",
     ),
 )
 
@@ -126,15 +135,13 @@ def _build_blocks(variant: Variant, end: str) -> Iterator[Block]:
         yield from rank_step_map.build_charts(variant.steps_by_rank, f"timed-steps{end}")
     elif fleet is not None and fleet.grid is not None:
         yield from rank_step_map.build_charts(fleet.grid, f"traced-steps{end}")
-    yield from make_table(
-        f"volumes{end}", "What ranks exchange in a step", _VOLUMES, variant.volumes, "collective", data=""
-    )
+    yield from make_table(f"volumes{end}", "Collectives per step", _VOLUMES, variant.volumes, "collective", data="")
     if variant.traced_step is not None:
         rows, what = variant.traced_step.collectives, "kind of collective"
         yield from make_table(f"collectives{end}", "Collectives", columns.COLLECTIVES, rows, what, data="")
     if fleet is not None:
         skew = {"data": "", "sorted": "Waiting"}
-        yield from make_table(f"skew{end}", "Who is waited for", columns.SKEW, fleet.skew, "collective", **skew)
+        yield from make_table(f"skew{end}", "Waiting by rank", columns.SKEW, fleet.skew, "collective", **skew)
 
 
 def _list_ranks(variant: Variant) -> Sequence[_RankTimes]:

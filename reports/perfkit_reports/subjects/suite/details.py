@@ -16,11 +16,11 @@ from perfkit_reports.subjects.suite import cells
 from perfkit_reports.subjects.suite.columns import is_measured
 from perfkit_reports.subjects.tables import make_list, make_table
 
-_HOLDS = {True: Cell("✓ holds", tone="good"), False: Cell("✗ does not hold", tone="bad")}
-_UNDECIDED = Cell("? not known", tone="unsure")
+_HOLDS = {True: Cell("✓ pass", tone="good"), False: Cell("✗ fail", tone="bad")}
+_UNDECIDED = Cell("? unknown", tone="unsure")
 _CLAIMS: tuple[Column[ClaimResult], ...] = (
     Column("Technique", lambda claim: Cell(claim.technique), numeric=False),
-    Column("Claim", lambda claim: Cell(claim.statement), numeric=False, wrap=True),
+    Column("Check", lambda claim: Cell(claim.statement), numeric=False, wrap=True),
     Column("Result", lambda claim: _UNDECIDED if claim.holds is None else _HOLDS[claim.holds], numeric=False),
     Column("Evidence", lambda claim: Cell(claim.evidence), numeric=False, wrap=True),
 )
@@ -37,9 +37,9 @@ def _build_reasons(variant: Variant, name: str) -> Iterator[Block]:
         yield Text(id=f"{name}-reason", lines=(variant.reason,))
     if variant.traceback:
         yield from make_list(f"{name}-traceback", [variant.traceback], f"Traceback of {variant.name}", style="code")
-    yield from make_list(f"{name}-waits", waits.describe_waits(variant), "Where the ranks were")
+    yield from make_list(f"{name}-waits", waits.describe_waits(variant), "Rank stacks")
     claims = {"data": "", "limit": None}
-    yield from make_table(f"{name}-claims", "Claims of its techniques", _CLAIMS, variant.claims, "claim", **claims)
+    yield from make_table(f"{name}-claims", "Technique checks", _CLAIMS, variant.claims, "claim", **claims)
     if variant.loop is None:  # a loop's stand with how it was watched
         yield from make_list(f"{name}-caveats", variant.warnings, "Caveats", style="callout")
 
@@ -48,8 +48,8 @@ def _build_facts(variant: Variant, name: str) -> Iterator[Block]:
     """Facts for those who want to know more."""
     setup = ((cost.name, make_seconds_cell(cost.seconds)) for cost in variant.setup)
     for key, title, items in (
-        ("figures", "Behind the figures", _list_figures(variant) if is_measured(variant) else ()),
-        ("setup", "Set-up, once", setup),
+        ("figures", "Detailed figures", _list_figures(variant) if is_measured(variant) else ()),
+        ("setup", "One-time setup", setup),
         ("compile", "Compiling", _list_compile_facts(variant.compile) if variant.compile else ()),
     ):
         if known_items := tuple(items):
@@ -57,23 +57,23 @@ def _build_facts(variant: Variant, name: str) -> Iterator[Block]:
 
 
 def _list_figures(variant: Variant) -> Iterator[tuple[str, Cell]]:
-    yield "CPU time a step", cells.make_cpu_time_cell(variant)
+    yield "CPU time per step", cells.make_cpu_time_cell(variant)
     if variant.cpu_difference is not None:
-        yield "CPU time against the baseline", cells.make_cpu_change_cell(variant)
-    yield "Model FLOPs a step", make_quantity_cell(variant.model_flops)
-    yield "FLOPs as run", make_quantity_cell(variant.hardware_flops)
+        yield "CPU time vs baseline", cells.make_cpu_change_cell(variant)
+    yield "Model FLOPs per step", make_quantity_cell(variant.model_flops)
+    yield "Executed FLOPs", make_quantity_cell(variant.hardware_flops)
     yield "Reserved memory", make_quantity_cell(variant.peak_reserved)
     yield "Process memory (RSS)", make_quantity_cell(variant.rss)
     energy = make_quantity_cell(variant.energy_per_step)
-    yield "Energy a step", energy
+    yield "Energy per step", energy
     if energy.known:
-        yield "Energy a unit", make_quantity_cell(variant.energy_per_unit)
+        yield "Energy per unit", make_quantity_cell(variant.energy_per_unit)
         yield "Mean power", make_quantity_cell(variant.power)
     if variant.mfu_peak:
         yield "MFU and HFU", Cell(variant.mfu_peak)
     if variant.traced_step is not None and variant.traced_step.modelled_share is not None:
         share = units.format_percent(variant.traced_step.modelled_share)
-        yield "Coverage: op time with a FLOP or byte estimate", Cell(share)
+        yield "FLOP/byte coverage of op time", Cell(share)
     yield "Ranks", Cell(f"{variant.world_size:,}")
     yield "Processes", Cell(f"{len(variant.runs):,}")
     parity = variant.parity
@@ -82,21 +82,21 @@ def _list_figures(variant: Variant) -> Iterator[tuple[str, Cell]]:
 
 
 def _list_compile_facts(compiled: CompileSummary) -> Iterator[tuple[str, Cell]]:
-    absent = "torch.compile did not tell"
+    absent = "torch.compile reported nothing"
     first = make_optional_cell(compiled.seconds, units.format_seconds, absent)
     yield "Time, first process", replace(first, detail=f"cache {compiled.cache}")
-    yield "Pays for itself", Cell(compiled.break_even)
+    yield "Break-even", Cell(compiled.break_even)
     warm = compiled.warm
     if warm is None:
-        yield "Time, warm caches", make_unknown_cell("no later process, or none that found everything in the caches")
+        yield "Time, warm caches", make_unknown_cell("no later process ran entirely from warm caches")
     else:
-        processes = f"median of {warm.processes:,} processes that compiled nothing anew"
+        processes = f"median of {warm.processes:,} processes that compiled nothing"
         yield "Time, warm caches", Cell(units.format_seconds(warm.seconds), detail=processes)
-        yield "Pays for itself, warm caches", Cell(warm.break_even)
+        yield "Break-even, warm caches", Cell(warm.break_even)
     yield "Graphs", make_optional_cell(compiled.graphs, str, absent)
     yield (
         "Graph breaks",
         replace(make_optional_cell(compiled.graph_breaks, str, absent), detail="; ".join(compiled.break_reasons)),
     )
     if compiled.graph_calls is not None:
-        yield "Graph calls in a step", Cell(f"{compiled.graph_calls:,.0f}", detail="forward and backward")
+        yield "Graph calls per step", Cell(f"{compiled.graph_calls:,.0f}", detail="forward and backward")

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.model.suite import Analysis, Variant
-from perfkit.analysis.suite.compile_cost import format_break_even
+from perfkit.analysis.suite.compile_cost import describe_break_even
 from perfkit.record import Measurement
 from perfkit.units import format_seconds
 from perfkit_reports.charts import pareto
@@ -24,8 +24,8 @@ from perfkit_reports.subjects.tables import make_list
 from perfkit_reports.wording import format_sentence
 
 _LANES = (
-    "One dot a step, one lane a process, one bar a process's median.",
-    "Verdicts come from processes, not from single steps.",
+    "Dots are steps, lanes are processes, bars are each process's median.",
+    "Verdicts compare processes, not single steps.",
 )
 _UNTRACED = "No variant was traced."
 
@@ -81,10 +81,10 @@ def _build_best_tiles(analysis: Analysis) -> Iterator[Tile]:
 def _build_variants(analysis: Analysis) -> Table:
     alone = headline.is_alone(analysis)
     level = cells.get_interval_level(analysis)
-    caption = [f"Intervals are at the {level} level, over processes, not over steps."] if level else []
+    caption = [f"{level} intervals, over processes rather than steps."] if level else []
     caption += [*_describe_sampling(analysis), *_describe_sessions(analysis), *_describe_price(analysis)]
-    caption += [] if alone else ["Memory changes are against the baseline."]
-    title = "The variant" if alone else "Variants against the baseline"
+    caption += [] if alone else ["Memory changes are relative to the baseline."]
+    title = "Variant" if alone else "Variants"
     made = sections.build_variant_table(analysis, title, columns.build_variant_columns(analysis), "variant", *caption)
     return replace(made, emphasis=lambda variant: variant.is_baseline and not alone)
 
@@ -98,19 +98,19 @@ def _describe_sampling(analysis: Analysis) -> Iterator[str]:
     """How many processes the times are from, and why not more."""
     sampling = analysis.sampling
     if sampling is None:
-        yield "Each variant ran once: times are those of one process, alone on the machine."
+        yield "Each variant ran once; times come from one process running alone."
     elif sampling.rounds:
         ended = f": {sampling.ended}" if sampling.ended and len(analysis.sessions) < 2 else ""
         rounds = "1 round" if sampling.rounds == 1 else f"{sampling.rounds:,} rounds"
-        yield f"Times are from {rounds} of processes in {format_seconds(sampling.seconds)}{ended}."
+        yield f"Times come from {rounds} of processes in {format_seconds(sampling.seconds)}{ended}."
 
 
 def _describe_sessions(analysis: Analysis) -> Iterator[str]:
     """What is not to be read out of variants that were measured at other times."""
     if len(analysis.sessions) > 1:
         yield (
-            f"Variants were measured in {len(analysis.sessions)} sessions: speed-ups are of processes beside each "
-            "other, all else is of the sessions that a variant was in."
+            f"Variants were measured in {len(analysis.sessions)} sessions. Speed-ups compare processes of the same "
+            "session; other figures combine a variant's sessions."
         )
 
 
@@ -119,7 +119,7 @@ def _describe_price(analysis: Analysis) -> Iterator[str]:
         of = dict.fromkeys(
             cells.get_cost_unit(variant) for variant in analysis.variants if columns.is_measured(variant)
         )
-        yield f"Costs are of {' or '.join(of) or 'unit'} at {analysis.price.label}, the price of all that a run uses."
+        yield f"Costs are per {' or '.join(of) or 'unit'} at {analysis.price.label} for all hardware of the run."
 
 
 def _build_not_measured(analysis: Analysis) -> tuple[Text, ...]:
@@ -128,7 +128,7 @@ def _build_not_measured(analysis: Analysis) -> tuple[Text, ...]:
     for variant in analysis.variants:
         alive = sentences.describe_failure(variant.memory)[:2] if variant.memory else []
         if variant.reason or not columns.is_measured(variant):
-            told = " ".join([format_sentence(variant.reason or "no reason was recorded"), *alive])
+            told = " ".join([format_sentence(variant.reason or "no reason recorded"), *alive])
             names.setdefault((variant.status.value, told), []).append(variant.name)
     lines = [f"{', '.join(of)} ({ended}): {told}" for (ended, told), of in names.items()]
     return make_list("not-measured", lines, weight=Weight.BRIEF)
@@ -143,11 +143,15 @@ def _build_compiled(analysis: Analysis) -> tuple[Text, ...]:
             continue
         cache = cold.cache.partition(" (")[0]
         told = [
-            f"compiled in {format_seconds(cold.seconds)} (cache {cache}), pays {format_break_even(cold, variant.difference)}"
+            (
+                f"compiled in {format_seconds(cold.seconds)} (cache {cache}), "
+                f"{describe_break_even(cold, variant.difference)}"
+            )
         ]
         if cold.warm is not None:
             told.append(
-                f"with warm caches in {format_seconds(cold.warm.seconds)}, pays {format_break_even(cold.warm, variant.difference)}"
+                f"{format_seconds(cold.warm.seconds)} with warm caches, "
+                f"{describe_break_even(cold.warm, variant.difference)}"
             )
         lines.append(f"{variant.name}: {'; '.join(told)}.")
     return make_list("compiled", lines, weight=Weight.BRIEF)
@@ -164,15 +168,15 @@ def _build_trade_off(analysis: Analysis) -> Iterator[Section]:
     )
     title = "Speed and memory"
     if drawn is None:
-        yield sections.build_empty_section("tradeoff", title, "No variant has both a throughput and a peak memory.")
+        yield sections.build_empty_section("tradeoff", title, "No variant has both throughput and peak memory.")
         return
     front = ", ".join(analysis.pareto) or "none"
-    apart = "Throughputs of other sessions are compared too: between sessions the machine may have changed."
+    apart = "Throughputs come from different sessions; the machine may have changed in between."
     intro = (
         "Up and to the left is better.",
-        f"The dotted line joins the variants that no other beats on both: {front}.",
+        f"The dotted line is the Pareto front: {front}.",
         *([apart] if len(analysis.sessions) > 1 else []),
-        *(["Where points crowd, names are told under the pointer."] if len(placed) > pareto.ALL_NAMED else []),
+        *(["Hover to see names where points crowd."] if len(placed) > pareto.ALL_NAMED else []),
     )
     yield Section("tradeoff", title, (replace(drawn, weight=Weight.BRIEF),), nav="Trade-off", intro=intro)
 
@@ -197,7 +201,7 @@ def _build_point(variant: Variant, analysis: Analysis) -> pareto.ParetoPoint | N
             cells.make_throughput_cell(variant).text,
             f"{memory.text} at the peak {memory.detail}",
             f"step {time.text}, {time.detail}",
-            "on the Pareto front" if on_front else "another variant is better on both",
+            "on the Pareto front" if on_front else "another variant is better in both",
         ),
     )
 

@@ -12,9 +12,11 @@ from perfkit_reports.document.cells import Cell, make_unknown_cell
 from perfkit_reports.document.tables import Column
 
 _HOW = (
-    "Measured on one batch of each rank after the timed steps; variants may have taken different numbers of steps by "
-    "then.",
-    "An expert's load is the tokens sent to it. A token that no expert takes is dropped: it passes by the layer.",
+    "Measured on one batch per rank after the timed steps; variants may have trained for different numbers of steps.",
+    (
+        "An expert's load is the number of tokens sent to it. Tokens that no expert takes are dropped and bypass the "
+        "layer."
+    ),
 )
 
 
@@ -31,7 +33,7 @@ def build_sections(analysis: Analysis) -> Iterator[Section]:
 def _build_table(variants: Sequence[Variant]) -> Table:
     return Table(
         id="expert-loads",
-        title="Load of the experts",
+        title="Expert load",
         columns=[
             Column("Variant", lambda variant: Cell(variant.name, value=variant.name), numeric=False),
             Column("Busiest expert", _make_busiest_cell),
@@ -41,8 +43,10 @@ def _build_table(variants: Sequence[Variant]) -> Table:
         rows=variants,
         what="variant",
         data="experts",
-        caption="The busiest expert's load is beside the mean of its layer's; the auxiliary loss is before its weight, "
-        "and 1 where the load is even.",
+        caption=(
+            "The busiest expert's load is relative to its layer's mean. The auxiliary loss is unweighted; 1 means "
+            "an even load."
+        ),
         emphasis=lambda variant: variant.is_baseline,
         details=_build_layers,
     )
@@ -71,13 +75,13 @@ def _make_dropped_cell(variant: Variant) -> Cell:
 def _make_auxiliary_cell(variant: Variant) -> Cell:
     losses = [load.auxiliary_loss for load in variant.experts if load.auxiliary_loss is not None]
     return (
-        Cell(f"{fmean(losses):.3f}", detail="mean of its layers", value=fmean(losses))
+        Cell(f"{fmean(losses):.3f}", detail="mean over its layers", value=fmean(losses))
         if losses
         else make_unknown_cell(_NONE)
     )
 
 
-_NONE = "none is known of its routers"
+_NONE = "not reported by its routers"
 
 
 def _compute_dropped_share(load: ExpertLoad) -> float:
@@ -90,7 +94,7 @@ def _build_layers(variant: Variant) -> Sequence[Block]:
         title="Layers",
         columns=[
             Column("Layer", lambda load: Cell(load.layer), numeric=False),
-            Column("Tokens sent to each expert", lambda load: Cell(", ".join(f"{sent:,}" for sent in load.sent))),
+            Column("Tokens per expert", lambda load: Cell(", ".join(f"{sent:,}" for sent in load.sent))),
             Column("Busiest expert", lambda load: Cell(f"{expert_loads.compute_imbalance(load):.2f}× the mean")),
             Column(
                 "Dropped tokens",

@@ -53,27 +53,30 @@ def _describe_result(analysis: Analysis) -> str:
     if not measured:
         ended = {variant.status for variant in analysis.variants}
         if ended == {RunStatus.OUT_OF_MEMORY}:
-            return "Every variant ran out of memory." if len(analysis.variants) > 1 else "It ran out of memory."
+            return "Every variant ran out of memory." if len(analysis.variants) > 1 else "Out of memory."
         return "No variant could be measured."
     if len(analysis.variants) == 1:
-        return f"{measured[0].name} takes {cells.make_step_time_cell(measured[0]).text} a step."
+        return f"{measured[0].name}: {cells.make_step_time_cell(measured[0]).text} per step."
     if not any(variant.is_baseline for variant in measured):
-        return f"{_describe_missing_baseline(analysis)}, so nothing can be compared with it."
+        return f"{_describe_missing_baseline(analysis)}; no comparison is possible."
     best = find_fastest(analysis)
     if best is not None:
-        return f"{best.name} is the fastest: {cells.make_speed_up_cell(best).text} the speed of the baseline{_describe_memory(best)}."
+        return (
+            f"{best.name} is fastest: {cells.make_speed_up_cell(best).text} the baseline's speed"
+            f"{_describe_memory(best)}."
+        )
     if any(variant.difference and variant.difference.verdict == "inconclusive" for variant in measured):
-        return "No variant was shown to be faster than the baseline; some comparisons are inconclusive."
+        return "No variant is measurably faster than the baseline; some comparisons are inconclusive."
     compared = [variant for variant in measured if variant.difference is not None]
     if not compared:
-        return f"Nothing was compared with the baseline{_explain_uncompared(analysis)}."
+        return f"No variant was compared with the baseline{_explain_uncompared(analysis)}."
     slower = [variant for variant in compared if variant.difference and variant.difference.verdict == "slower"]
     if len(slower) == 1 == len(compared):
         return (
-            f"The baseline is the fastest: {slower[0].name} has {cells.make_speed_up_cell(slower[0]).text} its speed."
+            f"The baseline is fastest: {slower[0].name} runs at {cells.make_speed_up_cell(slower[0]).text} its speed."
         )
     if len(slower) == len(compared):
-        return f"The baseline is the fastest of {len(compared) + 1} variants."
+        return f"The baseline is fastest of {len(compared) + 1} variants."
     return "No variant is faster than the baseline."
 
 
@@ -100,17 +103,19 @@ def list_remarks(analysis: Analysis) -> list[str]:
     best, least = find_fastest(analysis), find_leanest(analysis)
     if best is not None and "–" in cells.format_speed_interval(best):
         low, high = cells.format_speed_interval(best).split("–")
-        lines.append(f"The speed-up of {best.name} lies between {low}× and {high}.")
+        lines.append(f"Speed-up of {best.name}: {low}× to {high} (95 % interval).")
     if least is not None and least is not best:
         decided = least.difference is not None and least.difference.verdict != "inconclusive"
-        speed = f", at {cells.make_speed_up_cell(least).text} the speed" if decided else ""
+        speed = f", at {cells.make_speed_up_cell(least).text} the baseline's speed" if decided else ""
         lines.append(
-            f"{least.name} needs the least memory: {cells.make_peak_memory_cell(least).text}{_describe_memory(least, ', ')}{speed}."
+            f"{least.name} uses the least memory: {cells.make_peak_memory_cell(least).text}"
+            f"{_describe_memory(least, ', ')}{speed}."
         )
     for variant in sorted(_list_faster(analysis), key=_get_ratio):
         if not _is_sound(variant) and (best is None or _get_ratio(variant) < _get_ratio(best)):
             lines.append(
-                f"{variant.name} measured {cells.make_speed_up_cell(variant).text}, which does not count: {_explain_unsound(variant)}."
+                f"{variant.name} measured {cells.make_speed_up_cell(variant).text} but does not count: "
+                f"{_explain_unsound(variant)}."
             )
     broken = [variant.name for variant in analysis.variants if variant.parity.not_finite_step is not None]
     if broken:
@@ -122,7 +127,7 @@ def _explain_unsound(variant: Variant) -> str:
     if variant.parity.not_finite_step is not None:
         return "its loss is not finite"
     differs = variant.parity.verdict == "differs"
-    return "its losses differ from the baseline's" if differs else "its techniques did not act"
+    return "its losses differ from the baseline's" if differs else "its techniques had no effect"
 
 
 def count_by_status(analysis: Analysis) -> str:

@@ -16,10 +16,10 @@ from perfkit_reports.palette import Style
 from perfkit_reports.subjects.suite.chart_styles import assign_variant_styles
 
 _HOW = (
-    "Time is the number of steps times the variant's step time: start-up and compiling are left out.",
-    "Each is the loss of one batch, and batches differ from step to step: a small difference tells nothing.",
+    "Time is steps times the variant's step time, without start-up and compilation.",
+    "Each point is the loss of one batch. Batches differ between steps, so small differences mean nothing.",
 )
-_MORE = "--rounds 0 --steps 300 trains each variant for more steps."
+_MORE = "To train each variant for more steps: --rounds 0 --steps 300."
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def _build_table(trained: list[_TrainedVariant]) -> Table:
         if each.step_s is None:
             return make_unknown_cell(f"emulated: {each.variant.emulated}")
         by = min(len(each.losses), int(seconds / each.step_s * (1 + 1e-9)))  # steps that have ended by then
-        return _make_loss_cell(each, by) if by else make_unknown_cell("its first step takes longer")
+        return _make_loss_cell(each, by) if by else make_unknown_cell("its first step is slower")
 
     return Table(
         id="losses-reached",
@@ -92,7 +92,7 @@ def _make_name_cell(each: _TrainedVariant) -> Cell:
 def _make_loss_cell(each: _TrainedVariant, step: int) -> Cell:
     loss = each.losses[step - 1]
     return (
-        make_unknown_cell("it is not finite")
+        make_unknown_cell("not finite")
         if loss is None
         else Cell(f"{loss:#.4g}", detail=_format_steps(step), value=loss)
     )

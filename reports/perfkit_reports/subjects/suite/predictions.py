@@ -18,8 +18,8 @@ from perfkit_reports.subjects.tables import make_list
 
 Held = tuple[Variant, Prediction]
 
-_MEMORY = "Above the memory at the peak as the plan said, below as it was recorded."
-_TIME = "Above the time of a step as the plan said, below that of the traced step, which tracing slows down."
+_MEMORY = "Upper bar: predicted peak memory; lower bar: measured."
+_TIME = "Upper bar: predicted step time; lower bar: traced step, which the profiler slows down."
 
 
 def build_prediction_sections(analysis: Analysis) -> Iterator[Section]:
@@ -34,9 +34,9 @@ def build_prediction_sections(analysis: Analysis) -> Iterator[Section]:
 def _build_intro(rows: Sequence[Held]) -> tuple[str, ...]:
     late = [variant.name for variant, prediction in rows if not prediction.beforehand]
     dates = ", ".join(dict.fromkeys(prediction.planned_at[:16].replace("T", " ") for _, prediction in rows))
-    when = f"after {', '.join(late)} had been measured" if late else "before anything was measured"
+    when = f"after measuring {', '.join(late)}" if late else "before any measurement"
     bases = dict.fromkeys(prediction.basis for _, prediction in rows if prediction.basis)
-    return (f"Planned on {dates}, {when}.", *(f"Held against the plan of {basis}." for basis in bases))
+    return (f"Planned on {dates}, {when}.", *(f"Compared with the plan of {basis}." for basis in bases))
 
 
 def _build_blocks(rows: Sequence[Held]) -> Iterator[Block]:
@@ -47,7 +47,7 @@ def _build_blocks(rows: Sequence[Held]) -> Iterator[Block]:
         rows=rows,
         what="variant",
         data="predictions",
-        caption="Errors of the peak and of the step time are relative; that of a category is a share of the peak.",
+        caption="Errors of peak and step time are relative; category errors are shares of the peak.",
         weight=Weight.BRIEF,
     )
     stacks = [stack for row in rows if row[1].categories for stack in _build_stacks(*row)]
@@ -56,7 +56,7 @@ def _build_blocks(rows: Sequence[Held]) -> Iterator[Block]:
             id="predicted-memory",
             title="Memory by category",
             figure=build_memory_figure(stacks, "allocated at the peak", "of the peak"),
-            label="Memory at the peak by category, predicted and measured; the table above holds the errors",
+            label="Peak memory by category, predicted and measured; errors are in the table above",
             caption=_MEMORY,
             legend=[(name, fill.colour, fill.pattern) for name, fill in list_fills(stacks)],
         )
@@ -64,9 +64,9 @@ def _build_blocks(rows: Sequence[Held]) -> Iterator[Block]:
     if bars:
         yield Bars(
             id="predicted-time",
-            title="Time by class of ops",
+            title="Time by op class",
             bars=bars,
-            label="Time of a step by class of ops, predicted and traced",
+            label="Step time by op class, predicted and traced",
             caption=_TIME,
             to_scale=True,
         )
@@ -83,7 +83,7 @@ def _build_columns(rows: Sequence[Held]) -> list[Column[Held]]:
     return [
         Column("Variant", lambda row: Cell(row[0].name), numeric=False, weight=Weight.BRIEF),
         *peak,
-        Column("Furthest category", lambda row: _make_furthest_cell(row[1]), numeric=False),
+        Column("Largest category error", lambda row: _make_furthest_cell(row[1]), numeric=False),
         *(process if any(prediction.process for _, prediction in rows) else ()),
         *(step if any(prediction.step for _, prediction in rows) else ()),
     ]
@@ -101,7 +101,7 @@ def _build_figure_columns(
         def made(row: Held) -> Cell:
             figure = of(row[1])
             return (
-                make_unknown_cell(row[1].reason or "not predicted, or not measured") if figure is None else told(figure)
+                make_unknown_cell(row[1].reason or "not predicted or not measured") if figure is None else told(figure)
             )
 
         return made
@@ -115,22 +115,22 @@ def _build_figure_columns(
     return (
         Column(f"{what} predicted", cell(expected), weight=Weight.BRIEF),
         Column(f"{what} measured", cell(measured), weight=Weight.BRIEF),
-        Column(f"{what} off by", cell(_make_error_cell), weight=Weight.BRIEF),
+        Column(f"{what} error", cell(_make_error_cell), weight=Weight.BRIEF),
     )
 
 
 def _make_error_cell(figure: PredictedFigure) -> Cell:
     """With whether what was measured lies between the bounds, where there are any."""
     exact = figure.predicted.low == figure.predicted.high
-    within = "" if exact else "within the bounds" if figure.within else "outside of the bounds"
+    within = "" if exact else "within the bounds" if figure.within else "outside the bounds"
     return Cell(format_error(figure.error), detail=within, value=figure.error)
 
 
 def _make_furthest_cell(prediction: Prediction) -> Cell:
     part = prediction.furthest_category
     if part is None:
-        return make_unknown_cell(prediction.reason or "its memory was not recorded")
-    named = part.name if abs(part.error) >= 0.0005 else "all alike"
+        return make_unknown_cell(prediction.reason or "memory not recorded")
+    named = part.name if abs(part.error) >= 0.0005 else "all equal"
     return Cell(named, detail=f"{format_error(part.error)} of the peak", value=abs(part.error))
 
 
@@ -152,6 +152,6 @@ def _build_bars(variant: Variant, prediction: Prediction) -> tuple[Bar, Bar]:
 def _build_not_predicted(rows: Sequence[Held]) -> Iterator[Block]:
     reasons = [f"{variant.name} was not planned: {held.reason}" for variant, held in rows if held.reason]
     reasons += [
-        f"{variant.name}: its step is not compared, {held.step_reason}" for variant, held in rows if held.step_reason
+        f"{variant.name}: step time not compared, {held.step_reason}" for variant, held in rows if held.step_reason
     ]
     yield from make_list("not-predicted", reasons)

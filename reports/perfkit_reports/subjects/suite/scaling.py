@@ -21,14 +21,11 @@ from perfkit_reports.subjects.plan.cells import format_time_span
 from perfkit_reports.subjects.suite import cells
 from perfkit_reports.subjects.tables import make_list
 
-_UNPAIRED = (
-    "Processes on different numbers of ranks are no pairs: an interval (95 %) is of the medians of the processes of "
-    "both."
-)
+_UNPAIRED = "Runs on different numbers of ranks are not paired; 95 % intervals use the process medians of both."
 _PREDICTED = (
-    "Hollow points and dotted lines are predicted by the plan, which gives every rank cores or a GPU of its own, and "
-    "links as fast as those it knows. Their bars are its bounds; of an efficiency with both steps at the same end of "
-    "theirs, since what an op is off by, it is off on any number of ranks."
+    "Hollow points and dotted lines are predicted. The plan gives each rank its own cores or GPU and the links it "
+    "knows. Bars are the plan's bounds; for an efficiency, both steps are taken at the same bound, since an op's "
+    "error is the same on any number of ranks."
 )
 _HIGHEST = 1.5  # where the axis of efficiencies ends: bounds of a plan may reach further
 
@@ -49,7 +46,7 @@ def build_scaling_sections(analysis: Analysis) -> Iterator[Section]:
     if found is not None:
         intro = (MEANING[found.mode], _UNPAIRED)
         yield Section(
-            "scaling", "Over the number of ranks", tuple(_build_blocks(analysis, found)), nav="Scaling", intro=intro
+            "scaling", "Scaling over ranks", tuple(_build_blocks(analysis, found)), nav="Scaling", intro=intro
         )
 
 
@@ -70,18 +67,18 @@ def _build_blocks(analysis: Analysis, found: SuiteScaling) -> Iterator[Block]:
         rows=[row for row in rows if row.point is not None],
         what="variant",
         data="scaling",
-        caption=f"{_PREDICTED} Efficiencies of ops: {found.basis}." if planned else "",
+        caption=f"{_PREDICTED} Op efficiencies: {found.basis}." if planned else "",
         weight=Weight.BRIEF,
     )
     if onwards := [row for row in rows if row.point is None]:
         yield Table(
             id="scaling-onwards",
-            title="Onwards, as predicted",
+            title="Predicted scaling",
             columns=[*_NAMES, *_PLANNED],
             rows=onwards,
             what="variant",
             data="scaling",
-            caption="Nothing was measured on so many ranks.",
+            caption="Nothing was measured on this many ranks.",
         )
     yield from make_list("scaling-not-planned", found.not_planned)
 
@@ -160,10 +157,10 @@ def _build_columns(found: SuiteScaling, *, planned: bool) -> list[Column[_Scalin
     whole_batch = next((point.variant for curve in found.curves for point in curve.points if curve.is_baseline), "")
     others = any(not curve.is_baseline for curve in found.curves)
     against = Column[_ScalingRow](
-        f"Against {whole_batch}",
+        f"Efficiency vs {whole_batch}",
         lambda row: _NOT if row.point is None else _make_efficiency_cell(row.point.against_baseline),
         weight=Weight.BRIEF,
-        help="the same of the baseline on the fewest ranks",
+        help="relative to the baseline on the fewest ranks",
     )
     return [
         *_NAMES,
@@ -176,7 +173,7 @@ def _build_columns(found: SuiteScaling, *, planned: bool) -> list[Column[_Scalin
             "Efficiency",
             lambda row: _NOT if row.point is None else _make_efficiency_cell(row.point.efficiency),
             weight=Weight.BRIEF,
-            help="against the same techniques on the fewest ranks that they run on",
+            help="relative to the same techniques on their fewest ranks",
         ),
         *([against] if others and whole_batch else []),
         Column("Exposed communication", _make_communication_cell, weight=Weight.BRIEF, help="share of the traced step"),
@@ -184,7 +181,7 @@ def _build_columns(found: SuiteScaling, *, planned: bool) -> list[Column[_Scalin
     ]
 
 
-_NOT = make_unknown_cell("nothing was measured on so many ranks")
+_NOT = make_unknown_cell("not measured on this many ranks")
 
 
 def _make_efficiency_cell(found: Efficiency | MissingEstimate | None) -> Cell:
@@ -205,19 +202,19 @@ def _format_percent_span(low: float, high: float) -> str:
 
 def _make_communication_cell(row: _ScalingRow) -> Cell:
     found = None if row.point is None else row.point.communication
-    return make_optional_cell(found, units.format_percent, "no step was traced")
+    return make_optional_cell(found, units.format_percent, "no traced step")
 
 
 def _make_planned_step_cell(row: _ScalingRow) -> Cell:
     if row.planned is None:
-        return make_unknown_cell("it was not planned on so many ranks")
+        return make_unknown_cell("not planned on this many ranks")
     step = row.planned.step_s
     return Cell(units.format_seconds(step.value), detail=format_time_span(step), value=step.value)
 
 
 def _make_planned_efficiency_cell(row: _ScalingRow) -> Cell:
     if row.planned is None:
-        return make_unknown_cell("it was not planned on so many ranks")
+        return make_unknown_cell("not planned on this many ranks")
     found: Interval | None = row.planned.efficiency
     if found is None:
         return (
@@ -235,6 +232,6 @@ _NAMES: Sequence[Column[_ScalingRow]] = (
     Column("Ranks", lambda row: make_integer_cell(row.ranks), weight=Weight.BRIEF),
 )
 _PLANNED: Sequence[Column[_ScalingRow]] = (
-    Column("Step predicted", _make_planned_step_cell, weight=Weight.BRIEF),
-    Column("Efficiency predicted", _make_planned_efficiency_cell, weight=Weight.BRIEF),
+    Column("Predicted step", _make_planned_step_cell, weight=Weight.BRIEF),
+    Column("Predicted efficiency", _make_planned_efficiency_cell, weight=Weight.BRIEF),
 )

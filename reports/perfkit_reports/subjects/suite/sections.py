@@ -80,12 +80,12 @@ def _drop_timelines(analysis: Analysis) -> Analysis:
 
 def _describe_utilization(analysis: Analysis) -> Iterator[str]:
     """What the two shares count, where they are beside each other."""
-    yield "MFU counts the model's own FLOPs, HFU also recomputed ones."
+    yield "MFU counts model FLOPs; HFU also counts recomputed FLOPs."
     pairs = ((get_value(variant.model_flops), get_value(variant.hardware_flops)) for variant in analysis.variants)
     if any(model is not None and run is not None and run < model for model, run in pairs):
         yield (
-            "MFU counts all pairs of positions in attention; a kernel for causal attention leaves masked ones out, "
-            "which puts HFU below MFU."
+            "MFU counts all position pairs in attention. Causal attention kernels skip masked pairs, so HFU is "
+            "below MFU."
         )
 
 
@@ -113,9 +113,10 @@ def build_largest_gain_tiles(analysis: Analysis) -> Iterator[Tile]:
     if gains:
         best = max(gains, key=lambda finding: finding.expected_s or 0.0)
         others = {variant.name for variant in analysis.variants if not variant.is_baseline}
-        of = f" of {best.variant}" if best.variant in others and len(others) > 1 else ""
+        of = f" in {best.variant}" if best.variant in others and len(others) > 1 else ""
         yield Tile(
-            "Largest gain found", Cell(units.format_seconds(best.expected_s or 0.0), detail=f"a step{of}: {best.title}")
+            "Largest time saving",
+            Cell(units.format_seconds(best.expected_s or 0.0), detail=f"per step{of}: {best.title}"),
         )
 
 
@@ -132,7 +133,7 @@ def build_traced_sections(analysis: Analysis, what: str, arrow: str, untraced: s
     """
     traced = list_traces(analysis)
     drawn = build_plane(analysis)
-    none = "No cost is known for its operations." if any(trace.ops for trace in traced) else untraced
+    none = "No cost model for its operations." if any(trace.ops for trace in traced) else untraced
     if drawn.points:
         none = "" if any(series.ceilings for series in drawn.series) else method.WITHOUT_CEILINGS
     bars = [Bar(trace.label, trace.time_split) for trace in traced if trace.time_split]
@@ -174,7 +175,7 @@ def build_samples_section(analysis: Analysis, *intro: str) -> Section:
         trained.append(StepCurve(name, style, (variant.losses,), reference=variant.is_baseline))
     steps, warm_up = step_times.build_chart(rows), curves.build_warmup_chart(warming)
     losses = None if any(of_other_trajectories(analysis)) else curves.build_loss_chart(trained)
-    blocks: list[Block] = [steps or Text(id="step-times", lines=("No step was timed.",), style="empty")]
+    blocks: list[Block] = [steps or Text(id="step-times", lines=("No timed steps.",), style="empty")]
     if beside := tuple(block for block in (warm_up, losses) if block is not None):
         blocks.append(Group(id="beside", blocks=beside, beside=True))
     return Section("samples", "Samples", tuple(blocks), intro=intro if steps else ())
@@ -184,7 +185,7 @@ def _build_environment(analysis: Analysis) -> Section:
     """What ran, where, and how each figure was obtained."""
     ran = Facts(
         id="ran",
-        title="What ran",
+        title="Workload",
         items=(
             ("Workload", Cell(analysis.workload, detail=analysis.workload_description)),
             ("Command", Cell(analysis.command or "n/a")),
@@ -203,8 +204,8 @@ def _build_environment(analysis: Analysis) -> Section:
 
 _SESSIONS: tuple[Column[MeasuredSession], ...] = (
     Column("Session", lambda session: Cell(session.created_at[:16].replace("T", " ")), numeric=False),
-    Column("Run in it", lambda session: Cell(", ".join(session.variants) or NOTHING), numeric=False, wrap=True),
-    Column("Step of the baseline in it", lambda session: _make_baseline_step_cell(session), numeric=False),
+    Column("Ran in it", lambda session: Cell(", ".join(session.variants) or NOTHING), numeric=False, wrap=True),
+    Column("Baseline step", lambda session: _make_baseline_step_cell(session), numeric=False),
     Column("Command", lambda session: Cell(session.command), numeric=False, wrap=True, code=True),
 )
 

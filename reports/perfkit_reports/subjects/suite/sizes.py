@@ -37,18 +37,21 @@ def describe_sweep(sweep: Sweep) -> str:
     first, last = sweep.points[0], sweep.points[-1]
     best = min(sweep.points, key=lambda point: point.unit_s)
     least = f"Least time per {sweep.unit}: {units.format_seconds(best.unit_s)} at {best.value:g}."
-    grows = f"step time ~ {sweep.parameter}^p with p of at least {PROPORTIONAL:g}"
+    grows = f"step time ~ {sweep.parameter}^p, p ≥ {PROPORTIONAL:g}"
     if sweep.breaks_at is None:
-        larger = f", and a larger one may take less time per {sweep.unit}" if best is last else ""
+        larger = f"; larger values may reduce time per {sweep.unit} further" if best is last else ""
         return (
-            f"The curve has no break up to {last.value:g}: there the step time still grows less than in proportion "
-            f"(p = {last.growth or 0:.2f}){larger}. {least}"
+            f"No saturation up to {last.value:g}: step time still grows sublinearly (p = {last.growth or 0:.2f})"
+            f"{larger}. {least}"
         )
     if sweep.breaks_at == first.value:
-        return f"From the smallest value on, steps grow in proportion ({grows}): larger ones gain little. {least}"
+        return (
+            f"Saturated from the smallest value: step time grows proportionally ({grows}), so larger values gain "
+            f"little. {least}"
+        )
     return (
-        f"The curve breaks at {sweep.breaks_at:g}: from there on steps grow in proportion ({grows}), so the device "
-        f"is filled; below it, larger ones take less time per {sweep.unit}. {least}"
+        f"The device saturates at {sweep.breaks_at:g}: above it, step time grows proportionally ({grows}); below it, "
+        f"larger values reduce time per {sweep.unit}. {least}"
     )
 
 
@@ -56,20 +59,21 @@ def _build_search(search: BatchSearch, place: int) -> Table:
     limit = "an unknown limit" if search.limit_bytes is None else units.format_bytes(search.limit_bytes)
     return Table(
         id=f"batch-search-{place}",
-        title=f"Search for the largest batch: {search.asked} became {search.found}"
+        title=f"Largest batch search: {search.asked} → {search.found}"
         if search.found
-        else f"Search for the largest batch: none was found for {search.asked}",
+        else f"Largest batch search: none found for {search.asked}",
         columns=[
             Column("Batch", _make_batch_cell, numeric=False),
             Column("Fits", _make_fits_cell, numeric=False),
             Column("Peak memory", _make_peak_cell),
-            Column("Trial took", _make_duration_cell),
+            Column("Trial time", _make_duration_cell),
         ],
         rows=search.trials,
         what="trial",
-        caption=f"In the order in which they were tried. A batch fits if a few steps with it leave "
-        f"{units.format_percent(search.margin, 0)} of {limit} free, which a rank may take; none of more than {search.most:,} "
-        "is tried.",
+        caption=(
+            f"Trials in order. A batch fits if a few steps leave {units.format_percent(search.margin, 0)} of {limit}"
+            f", a rank's memory limit, free. The search stops at {search.most:,}."
+        ),
     )
 
 
@@ -81,7 +85,7 @@ def _make_duration_cell(trial: BatchTrial) -> Cell:
     return (
         Cell(units.format_seconds(trial.seconds), value=trial.seconds)
         if trial.seconds
-        else make_unknown_cell("nothing was run")
+        else make_unknown_cell("not run")
     )
 
 
@@ -93,5 +97,5 @@ def _make_fits_cell(trial: BatchTrial) -> Cell:
 
 def _make_peak_cell(trial: BatchTrial) -> Cell:
     if trial.peak_bytes is None:
-        return make_unknown_cell(trial.reason or "its memory is not known")
+        return make_unknown_cell(trial.reason or "memory unknown")
     return Cell(units.format_bytes(trial.peak_bytes), value=trial.peak_bytes)
