@@ -26,7 +26,7 @@ class BandRow:
 
 def build_band_rows(bands: Sequence[TimelineBand], span_s: float) -> list[BandRow]:
     """From the top: steps where there are several, phases, modules by depth. Bands too narrow to see are left out."""
-    found = []
+    rows = []
     for kind in ("step", "phase", "module"):
         of_kind = [
             band
@@ -37,8 +37,8 @@ def build_band_rows(bands: Sequence[TimelineBand], span_s: float) -> list[BandRo
             continue
         depths = sorted({band.depth for band in of_kind})[: _MODULE_ROWS if kind == "module" else 1]
         for depth in depths:
-            found.append(BandRow(kind, tuple(band for band in of_kind if band.depth == depth)))
-    return found
+            rows.append(BandRow(kind, tuple(band for band in of_kind if band.depth == depth)))
+    return rows
 
 
 def build_band_traces(strip: Sequence[BandRow], span_s: float, scale: float) -> list[Trace]:
@@ -81,7 +81,7 @@ def _build_hover_trace(strip: Sequence[BandRow], span_s: float, scale: float) ->
         name="names",
         yaxis="y2",
         line={"width": 0},
-        customdata=[escape_text(describe_position(bands, time) or "outside of all", 80) for time in times],
+        customdata=[escape_text(describe_position(bands, time) or "outside all", 80) for time in times],
         hoverinfo="all",
         hovertemplate="%{customdata}<extra></extra>",
     )

@@ -18,7 +18,7 @@ from perfkit_reports.names import shorten_kernel, shorten_middle
 from perfkit_reports.palette import LESS, MORE, NEUTRAL, Fill
 from perfkit_reports.wording import format_plural, format_signed_seconds
 
-_OUTSIDE_OPS = "not in ops: idle time, overlap"
+_OUTSIDE_OPS = "outside ops: idle time, overlap"
 _SHOWN = 10
 
 Part = tuple[str, float]  # name, change in seconds per step
@@ -61,13 +61,13 @@ def compute_change(difference: TraceDifference) -> float:
     return difference.after_step_s - difference.before_step_s
 
 
-def _build_figure(every: Sequence[Part], total_s: float) -> Figure:
-    total = ("the whole step", total_s)
-    bars = [*every, total]
+def _build_figure(parts: Sequence[Part], total_s: float) -> Figure:
+    total = ("whole step", total_s)
+    bars = [*parts, total]
     scale, unit = choose_time_scale(max(abs(seconds) for _, seconds in bars) or 1e-9)
     groups = (
-        (SLOWER, [bar for bar in every if bar[1] > 0]),
-        (FASTER, [bar for bar in every if bar[1] <= 0]),
+        (SLOWER, [bar for bar in parts if bar[1] > 0]),
+        (FASTER, [bar for bar in parts if bar[1] <= 0]),
         (TOTAL, [total]),
     )
     traces = [

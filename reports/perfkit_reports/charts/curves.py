@@ -18,7 +18,7 @@ from perfkit_reports.charts.frame import (
 from perfkit_reports.document.blocks import Chart
 from perfkit_reports.palette import Style
 
-_Told = Callable[[int, float | None], str]
+_Describe = Callable[[int, float | None], str]
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,11 @@ def build_warmup_chart(curves: Sequence[StepCurve]) -> Chart | None:
         range=[math.log10(low) - 0.15, math.log10(high) + 0.15],
     )
 
-    def told(step: int, value: float | None) -> str:
+    def describe(step: int, value: float | None) -> str:
         return f"warm-up step {step}: {units.format_seconds(value or 0.0)}"
 
-    told_of = {"id": "warm-up", "title": "Warm-up, not counted above", "label": "Warm-up steps"}
-    return _build_chart(curves, told, "warm-up step", yaxis, **told_of)
+    options = {"id": "warm-up", "title": "Warm-up, not counted above", "label": "Warm-up steps"}
+    return _build_chart(curves, describe, "warm-up step", yaxis, **options)
 
 
 @dataclass(frozen=True)
@@ -64,30 +64,30 @@ class WatchedCurve:
 
 
 def build_step_time_chart(watched: Sequence[WatchedCurve]) -> Chart | None:
-    """How step times went over a whole training. None without any."""
+    """Step times over a whole training. None without any."""
     if not watched:
         return None
-    scale, unit = choose_time_scale(max(seconds for each in watched for _, seconds in each.points))
+    scale, unit = choose_time_scale(max(seconds for curve in watched for _, seconds in curve.points))
     traces = [
         build_scatter(
             "lines",
-            [step for step, _ in each.points],
-            [round(seconds / scale, 5) for _, seconds in each.points],
+            [step for step, _ in curve.points],
+            [round(seconds / scale, 5) for _, seconds in curve.points],
             [
-                format_hover(each.name, f"up to step {step:,}: {units.format_seconds(seconds)}")
-                for step, seconds in each.points
+                format_hover(curve.name, f"up to step {step:,}: {units.format_seconds(seconds)}")
+                for step, seconds in curve.points
             ],
-            name=escape_text(each.name, 28),
-            line={"color": each.style.colour, "dash": each.style.dash, "width": 1.6},
+            name=escape_text(curve.name, 28),
+            line={"color": curve.style.colour, "dash": curve.style.dash, "width": 1.6},
         )
-        for each in watched
+        for curve in watched
     ]
     drawn = build_figure(
         traces, xaxis=build_axis("step", tickformat="d"), yaxis=build_axis(f"step time ({unit})", rangemode="tozero")
     )
-    legend = [(each.name, each.style.colour, each.style.symbol) for each in watched]
-    label = "Step times while the loops were watched"
-    return Chart(id="watched", figure=drawn, height=380, legend=legend, title="While they were watched", label=label)
+    legend = [(curve.name, curve.style.colour, curve.style.symbol) for curve in watched]
+    label = "Step times of the attached loops"
+    return Chart(id="watched", figure=drawn, height=380, legend=legend, title="Step times while attached", label=label)
 
 
 def build_loss_chart(curves: Sequence[StepCurve]) -> Chart | None:
@@ -95,8 +95,8 @@ def build_loss_chart(curves: Sequence[StepCurve]) -> Chart | None:
     curves = [curve for curve in curves if any(curve.runs)]
     if not curves:
         return None
-    told_of = {"id": "losses", "title": "Losses over steps", "label": "Training losses"}
-    return _build_chart(curves, _format_loss, "step", build_axis("loss"), **told_of)
+    options = {"id": "losses", "title": "Losses over steps", "label": "Training losses"}
+    return _build_chart(curves, _format_loss, "step", build_axis("loss"), **options)
 
 
 def build_loss_time_chart(curves: Sequence[StepCurve], step_s: Sequence[float]) -> Chart | None:
@@ -108,12 +108,12 @@ def build_loss_time_chart(curves: Sequence[StepCurve], step_s: Sequence[float]) 
     traces = []
     for curve, seconds in timed:
 
-        def told(step: int, value: float | None, seconds: float = seconds) -> str:
+        def describe(step: int, value: float | None, seconds: float = seconds) -> str:
             return f"{units.format_seconds(step * seconds)}, {_format_loss(step, value)}"
 
         for run in curve.runs:
             ends = [round(step * seconds / scale, 5) for step in range(1, len(run) + 1)]
-            traces.append(_build_line(curve, run, told, ends))
+            traces.append(_build_line(curve, run, describe, ends))
     drawn = build_figure(traces, xaxis=build_axis(f"time ({unit})", rangemode="tozero"), yaxis=build_axis("loss"))
     title, label = "Losses over time", "Training losses over time"
     return Chart(id="losses-time", figure=drawn, height=380, legend=_build_legend(curves), title=title, label=label)
@@ -123,14 +123,14 @@ def _format_loss(step: int, value: float | None) -> str:
     return f"step {step}: loss {'not finite' if value is None else format(value, '.6g')}"
 
 
-def _build_line(curve: StepCurve, run: Sequence[float | None], told: _Told, xs: Sequence[float] = ()) -> Trace:
+def _build_line(curve: StepCurve, run: Sequence[float | None], describe: _Describe, xs: Sequence[float] = ()) -> Trace:
     """Over `xs`, or the numbers of the steps."""
     style = curve.style
     return build_scatter(
         "lines+markers",
         xs or range(1, len(run) + 1),
         [None if value is None else round(value, 6) for value in run],
-        [format_hover(curve.name, told(step, value)) for step, value in enumerate(run, 1)],
+        [format_hover(curve.name, describe(step, value)) for step, value in enumerate(run, 1)],
         name=escape_text(curve.name, 28),
         line={"color": style.colour, "dash": style.dash, "width": 6 if curve.reference else 1.6},
         opacity=0.45 if curve.reference else 1,
@@ -138,12 +138,12 @@ def _build_line(curve: StepCurve, run: Sequence[float | None], told: _Told, xs: 
     )
 
 
-def _build_chart(curves: Sequence[StepCurve], told: _Told, steps: str, yaxis: dict[str, Any], **said: Any) -> Chart:
-    """The curves over `steps`; `told` gives the hover text of a step and its value."""
+def _build_chart(curves: Sequence[StepCurve], describe: _Describe, steps: str, yaxis: dict[str, Any], **said: Any) -> Chart:
+    """The curves over `steps`; `describe` gives the hover text of a step and its value."""
     longest = max(len(run) for curve in curves for run in curve.runs)
     # Whole numbers where there are few ticks; else plotly's own, which are.
     whole = {"tick0": 1, "dtick": 1} if longest <= 10 else {}
-    traces = [_build_line(curve, run, told) for curve in curves for run in curve.runs if run]
+    traces = [_build_line(curve, run, describe) for curve in curves for run in curve.runs if run]
     drawn = build_figure(traces, xaxis=build_axis(steps, tickformat="d", **whole), yaxis=yaxis)
     return Chart(figure=drawn, height=380, legend=_build_legend(curves), **said)
 

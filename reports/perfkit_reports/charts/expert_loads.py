@@ -21,7 +21,7 @@ def compute_imbalance(load: ExpertLoad) -> float:
 def build_chart(variant: str, loads: Sequence[ExpertLoad]) -> Chart:
     """Layers from top to bottom, experts from left to right."""
     away = [[sent / fmean(load.sent) - 1 for sent in load.sent] for load in loads]
-    far = max(_LEAST, *(abs(each) for row in away for each in row))
+    far = max(_LEAST, *(abs(value) for row in away for value in row))
     most = max(len(load.sent) for load in loads)
     traces: list[Trace] = [
         {
@@ -31,7 +31,7 @@ def build_chart(variant: str, loads: Sequence[ExpertLoad]) -> Chart:
             "y": [0.94] * len(load.sent),
             "base": place,
             "width": 0.98,
-            "marker": {"color": [interpolate_color(each / far) for each in row], "line": {"width": 0}},
+            "marker": {"color": [interpolate_color(value / far) for value in row], "line": {"width": 0}},
             "hovertext": [
                 format_hover(f"{load.layer}, expert {expert}", f"{sent:,} tokens sent", f"{taken:,} taken")
                 for expert, (sent, taken) in enumerate(zip(load.sent, load.taken, strict=True))
@@ -60,10 +60,10 @@ def build_chart(variant: str, loads: Sequence[ExpertLoad]) -> Chart:
     return Chart(
         id="experts-chart",
         figure=drawn,
-        label=f"Load of each expert of {variant} beside the mean of its layer; the table holds the same figures",
+        label=f"Load of each expert of {variant} relative to the mean of its layer; the table has the same figures",
         title=f"Load by layer and expert: {variant}",
-        caption=f"A row is a layer, a cell an expert. Its colour is how far its load lies from the layer's mean, up to "
-        f"{units.format_percent(far, 0)} of it.",
+        caption=f"Rows are layers, cells are experts. Colour is the deviation of the load from the layer's mean, up to "
+        f"{units.format_percent(far, 0)}.",
         height=70 + 34 * len(loads),
-        legend=[("more than the mean", VERMILLION, ""), ("less", BLUE, "")],
+        legend=[("above the mean", VERMILLION, ""), ("below", BLUE, "")],
     )

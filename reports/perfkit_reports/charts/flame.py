@@ -40,8 +40,8 @@ MEASURES = (
     (BYTES, "bytes moved", "B"),
 )
 GONE = " (gone)"
-_LARGEST = 12  # blocks told in words
-_LEAST = 0.02  # of the whole, where blocks are told in words
+_LARGEST = 12  # blocks in the table
+_LEAST = 0.02  # of the whole, for blocks in the table
 _LONGEST = 200  # characters of a block's name
 
 
@@ -59,7 +59,7 @@ def build_flame(
         keys=keys,
         trees=trees,
         measures=tuple(measure for measure in MEASURES if measure[0] in known),
-        label="Flame graph; the table below tells the largest blocks",
+        label="Flame graph; the table below lists the largest blocks",
         whole=whole,
         caption=caption,
         looks=[(work.name, work.colour) for work in WORK.values() if work.name in used],
@@ -95,15 +95,15 @@ Path = tuple[tuple[str, str], ...]  # kinds and names, the outermost first
 
 def list_paths(flame: FlameGraph) -> list[Path]:
     """That of each node."""
-    found: list[Path] = []
+    paths: list[Path] = []
     for parent, name, kind in zip(flame.parent, flame.name, flame.kind, strict=True):
         step = (flame.kinds[kind], flame.names[name])
-        found.append((*(found[parent] if parent >= 0 else ()), step))
-    return found
+        paths.append((*(paths[parent] if parent >= 0 else ()), step))
+    return paths
 
 
 def _build_label(path: Path) -> tuple[str, str, str]:
-    """What a block says, the key by which it is chosen, and its kind of work."""
+    """The label of a block, the key that selects it, and its type of work."""
     kind, name = path[-1]
     if kind == MODULE:
         nowhere = name.endswith("_*") or name == "no module"
@@ -140,7 +140,7 @@ def build_words_table(name: str, shown: FlameTree, measure: tuple[str, str, str]
         *([before] if shown.before else []),
         Column("Share", lambda line: make_share_cell(line.share), meter=True),
     )
-    title = "The largest blocks"
+    title = "Largest blocks"
     return Table(id=name, title=title, columns=columns, rows=lines, what="block") if lines else None
 
 

@@ -32,10 +32,10 @@ def build_figure(traces: list[Trace], **layout: Any) -> Figure:
 
 
 def build_scatter(
-    mode: str, xs: Iterable[object], ys: Iterable[object], told: Sequence[str] = (), **style: Any
+    mode: str, xs: Iterable[object], ys: Iterable[object], hover: Sequence[str] = (), **style: Any
 ) -> Trace:
     """A trace of points with the hover text of each; without any, the pointer finds nothing."""
-    hovered = {"hovertext": list(told), "hoverinfo": "text"} if told else {"hoverinfo": "skip"}
+    hovered = {"hovertext": list(hover), "hoverinfo": "text"} if hover else {"hoverinfo": "skip"}
     return {"type": "scatter", "mode": mode, "x": list(xs), "y": list(ys), **hovered, **style}
 
 
@@ -56,17 +56,17 @@ def build_axis(title: str, **style: Any) -> dict[str, Any]:
     return {"title": {"text": escape_text(title)}, **style}
 
 
-def build_bars(fill: Fill, xs: Iterable[object], ys: Iterable[object], told: Iterable[str], **style: Any) -> Trace:
+def build_bars(fill: Fill, xs: Iterable[object], ys: Iterable[object], hover: Iterable[str], **style: Any) -> Trace:
     """A trace of bars that look alike, with the hover text of each."""
     marker = {"color": fill.colour, "pattern": build_bar_pattern(fill)}
-    hovered = {"hovertext": list(told), "hoverinfo": "text"}
+    hovered = {"hovertext": list(hover), "hoverinfo": "text"}
     return {"type": "bar", "x": list(xs), "y": list(ys), "marker": marker, **hovered, **style}
 
 
 def build_row_bars(fill: Fill, rows: Sequence[tuple[str, float, str]], **style: Any) -> Trace:
     """Bars from the left to the right: of each the name of its row, its length and its hover text."""
-    names, lengths, told = [row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows]
-    return build_bars(fill, lengths, names, told, orientation="h", width=0.46, **style)
+    names, lengths, hover = [row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows]
+    return build_bars(fill, lengths, names, hover, orientation="h", width=0.46, **style)
 
 
 def build_row_figure(

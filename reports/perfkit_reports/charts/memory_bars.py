@@ -48,7 +48,7 @@ class MemoryStack:
 
     @property
     def bounded(self) -> bool:
-        """Whether its end is not exact."""
+        """True where its end is not exact."""
         return self.low is not None and self.high is not None and self.low < self.high
 
 
@@ -59,7 +59,7 @@ def list_fills(stacks: Sequence[MemoryStack]) -> list[tuple[str, Fill]]:
 
 
 def is_limit_visible(stacks: Sequence[MemoryStack], limit_bytes: float | None) -> bool:
-    """Whether a limit can be drawn beside the bars."""
+    """True where a limit can be drawn beside the bars."""
     return limit_bytes is not None and limit_bytes <= _FAR * max(map(_get_end, stacks))
 
 

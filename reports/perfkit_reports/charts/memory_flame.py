@@ -16,20 +16,20 @@ _LEAST = 1e-3  # of the peak: less cannot be seen
 
 def build_flame(holders: Sequence[Holder], what: str) -> Flame | None:
     """None where of no holder more than the categories is known. `what` is what a holder is."""
-    told = [holder for holder in holders if any(row.module or row.op for row in holder.account.rows)]
-    if not told:
+    shown = [holder for holder in holders if any(row.module or row.op for row in holder.account.rows)]
+    if not shown:
         return None
-    trees: dict[tuple[str, ...], FlameTree] = {(holder.name,): build_tree(holder.account) for holder in told}
+    trees: dict[tuple[str, ...], FlameTree] = {(holder.name,): build_tree(holder.account) for holder in shown}
     return Flame(
         id="memory-flame",
         title="By category, module and op",
         keys=(what.capitalize(),),
         trees=trees,
         measures=(_BYTES,),
-        label="Flame graph of the memory at the peak; the table below tells the largest blocks",
+        label="Flame graph of the memory at the peak; the table below lists the largest blocks",
         whole="of the peak",
-        caption=f"Blocks of less than {format_percent(_LEAST)} of the peak are left out.",
-        looks=[(name, fill.colour) for name, fill in list_peak_categories(told)],
+        caption=f"Blocks below {format_percent(_LEAST)} of the peak are omitted.",
+        looks=[(name, fill.colour) for name, fill in list_peak_categories(shown)],
         words=build_words_table("memory-flame-words", next(iter(trees.values())), _BYTES),
     )
 

@@ -18,7 +18,7 @@ def build_chart(holders: Sequence[Holder], what: str, weight: Weight, words: Blo
         figure=build_memory_figure(
             [_build_stack(holder) for holder in holders], "allocated at the peak", "of the peak"
         ),
-        label=f"Memory at the peak by category and {what}; the balance below holds the same figures",
+        label=f"Memory at the peak by category and {what}; the balance below has the same figures",
         title="At the peak",
         legend=[(name, fill.colour, fill.pattern) for name, fill in list_peak_categories(holders)],
         words=words,

@@ -7,7 +7,7 @@ from perfkit_reports.document.blocks import Chart, Text
 from perfkit_reports.palette import BLUE, Fill
 
 
-def build_chart(account: MemoryAccount, place: int, told: str) -> Chart | None:
+def build_chart(account: MemoryAccount, place: int, text: str) -> Chart | None:
     """None where all steps peak alike; `told` says the same in a sentence."""
     peaks = account.step_peaks
     if len(set(peaks)) < 2:
@@ -15,18 +15,20 @@ def build_chart(account: MemoryAccount, place: int, told: str) -> Chart | None:
     return Chart(
         id=f"memory-steps-{place}",
         figure=_build_figure(peaks),
-        label=told,
+        label=text,
         title="Peak of each step",
-        caption=told,
-        words=Text(id=f"memory-steps-{place}-words", lines=(told,)),
+        caption=text,
+        words=Text(id=f"memory-steps-{place}-words", lines=(text,)),
     )
 
 
 def _build_figure(peaks: tuple[int, ...]) -> Figure:
     scale, unit = choose_byte_scale(max(peaks))
-    told = (format_hover(f"{number} of {len(peaks)}", units.format_bytes(peak)) for number, peak in enumerate(peaks, 1))
+    hovers = (
+        format_hover(f"{number} of {len(peaks)}", units.format_bytes(peak)) for number, peak in enumerate(peaks, 1)
+    )
     return build_figure(
-        [build_bars(Fill(BLUE), range(1, len(peaks) + 1), (peak / scale for peak in peaks), told)],
+        [build_bars(Fill(BLUE), range(1, len(peaks) + 1), (peak / scale for peak in peaks), hovers)],
         height=180,
         bargap=0.5,
         xaxis=build_axis("recorded step", fixedrange=True, tick0=1, dtick=max(1, len(peaks) // 10)),

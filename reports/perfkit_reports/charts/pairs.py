@@ -25,7 +25,7 @@ _HEIGHT = 320
 
 @dataclass(frozen=True)
 class ClockStyle:
-    """How a clock's dots and lines look. `quantity` is the judged quantity whose threshold is drawn."""
+    """The style of a clock's dots and lines. `quantity` is the judged quantity whose threshold is drawn."""
 
     quantity: str
     name: str
@@ -46,7 +46,7 @@ def build_pairs_chart(variant: CheckedVariant, name: str) -> Chart | None:
     return Chart(
         id=name,
         figure=_build_figure(variant, clocks),
-        label="Change of step time and CPU time in each pair of processes, with the mean so far",
+        label="Change of step time and CPU time per pair of processes, with the running mean",
         height=_HEIGHT,
         legend=[(clock.name, clock.colour, clock.symbol) for clock in clocks],
     )
@@ -59,7 +59,7 @@ def _build_figure(variant: CheckedVariant, clocks: Sequence[ClockStyle]) -> Figu
         margin={"l": 70, "r": 16, "t": 12, "b": 52},
         xaxis=build_axis("pair of processes", tickformat="d", rangemode="tozero", zeroline=False),
         yaxis=build_axis(
-            "after against before", ticksuffix=" %", tickformat="+.1~f", rangemode="tozero", zerolinewidth=2
+            "change, after vs before", ticksuffix=" %", tickformat="+.1~f", rangemode="tozero", zerolinewidth=2
         ),
         shapes=[line for clock in clocks for line in _build_threshold_lines(variant, clock)],
     )
@@ -67,11 +67,11 @@ def _build_figure(variant: CheckedVariant, clocks: Sequence[ClockStyle]) -> Figu
 
 def _compute_changes(variant: CheckedVariant, clock: ClockStyle) -> list[tuple[int, float]]:
     """(number of the pair, log ratio)."""
-    found = (
+    ratios = (
         (number, compute_pair_ratio(pair, clock.quantity, variant.turns))
         for number, pair in enumerate(variant.pairs, 1)
     )
-    return [(number, ratio) for number, ratio in found if ratio is not None]
+    return [(number, ratio) for number, ratio in ratios if ratio is not None]
 
 
 def _build_traces(variant: CheckedVariant, clock: ClockStyle) -> list[Trace]:
@@ -103,7 +103,7 @@ def _format_hover(of: str, clock: ClockStyle, percent: float) -> str:
 
 
 def _build_threshold_lines(variant: CheckedVariant, clock: ClockStyle) -> list[dict[str, object]]:
-    judged = next((each for each in variant.judged if each.quantity == clock.quantity), None)
+    judged = next((verdict for verdict in variant.judged if verdict.quantity == clock.quantity), None)
     if judged is None or judged.threshold is None or judged.threshold.relative is None:
         return []
     at = 100 * judged.threshold.relative

@@ -19,13 +19,13 @@ Rows = dict[tuple[int, int], list[StageAction]]
 
 def build_chart(pipeline: Pipeline, name: str, title: str = "", words: Block | None = None) -> Chart:
     """`name` tells it from other charts of the document."""
-    kinds = [kind for kind in _LOOKS if any(each.kind == kind for rank in pipeline.ranks for each in rank.actions)]
+    kinds = [kind for kind in _LOOKS if any(action.kind == kind for rank in pipeline.ranks for action in rank.actions)]
     return Chart(
         id=f"pipeline-{name}",
         title=title,
         figure=_build_figure(pipeline, kinds),
-        label="What each stage computes when, in one step; the table holds how long it waits",
-        caption="A box is a microbatch, with its number; where a row is grey the rank computes nothing of the stage.",
+        label="Schedule of the stages in one step; the table has their waits",
+        caption="A box is a microbatch, with its number; grey means that the rank computes nothing of the stage.",
         height=56 * len(_group_actions(pipeline)) + 72,
         legend=[(_LOOKS[kind][2], _LOOKS[kind][0].colour, _LOOKS[kind][0].pattern) for kind in kinds]
         + [("waiting", _IDLE.colour, "")],
@@ -35,11 +35,11 @@ def build_chart(pipeline: Pipeline, name: str, title: str = "", words: Block | N
 
 def _group_actions(pipeline: Pipeline) -> Rows:
     """Actions by rank and stage."""
-    found: Rows = {}
+    rows: Rows = {}
     for rank in pipeline.ranks:
         for stage in sorted({action.stage for action in rank.actions}):
-            found[rank.rank, stage] = [action for action in rank.actions if action.stage == stage]
-    return found
+            rows[rank.rank, stage] = [action for action in rank.actions if action.stage == stage]
+    return rows
 
 
 def _build_figure(pipeline: Pipeline, kinds: list[str]) -> Figure:
@@ -53,21 +53,21 @@ def _build_figure(pipeline: Pipeline, kinds: list[str]) -> Figure:
     ]
     for kind in kinds:
         fill, ink, said = _LOOKS[kind]
-        chosen = [(place, each) for place, actions in rows.items() for each in actions if each.kind == kind]
+        chosen = [(place, action) for place, actions in rows.items() for action in actions if action.kind == kind]
         traces.append(
             frame.build_row_bars(
                 fill,
                 [
                     (
                         names[place],
-                        _scale_time(each.end_ns - each.start_ns, scale),
-                        _format_hover(names[place], each, said),
+                        _scale_time(action.end_ns - action.start_ns, scale),
+                        _format_hover(names[place], action, said),
                     )
-                    for place, each in chosen
+                    for place, action in chosen
                 ],
-                base=[_scale_time(each.start_ns - pipeline.start_ns, scale) for _, each in chosen],
+                base=[_scale_time(action.start_ns - pipeline.start_ns, scale) for _, action in chosen],
                 name=said,
-                text=[str(each.microbatch) for _, each in chosen],
+                text=[str(action.microbatch) for _, action in chosen],
                 textposition="inside",
                 insidetextanchor="middle",
                 textangle=0,

@@ -23,10 +23,10 @@ def build_charts(grid: StepGrid, name: str) -> tuple[Group, ...]:
     return tuple(
         Group(
             id=f"{name}-{place}",
-            title=f"{told[0].upper()}{told[1:]} by rank and step",
-            blocks=(_build_chart(grid, told, f"{name}-chart-{place}"),),
+            title=f"{figure[0].upper()}{figure[1:]} by rank and step",
+            blocks=(_build_chart(grid, figure, f"{name}-chart-{place}"),),
         )
-        for place, told in enumerate(grid.figures)
+        for place, figure in enumerate(grid.figures)
     )
 
 
@@ -36,17 +36,15 @@ def _build_chart(grid: StepGrid, name: str, block: str) -> Chart:
     scale = median([value for row in grid.figures.get(STEP, cells) for value in row if value is not None])
     middle = 0.0 if name in _FROM_NONE else median(known)
     away = [[None if value is None else _compute_share(value - middle, scale) for value in row] for row in cells]
-    farthest = max(abs(each) for row in away for each in row if each is not None)
+    farthest = max(abs(share) for row in away for share in row if share is not None)
     far = min(_MOST, max(_LEAST, farthest))
-    ends = "from none" if name in _FROM_NONE else "from the median of all"
+    ends = "from zero" if name in _FROM_NONE else "from the overall median"
     return Chart(
         id=block,
         figure=_build_map(grid, name, away, far),
         label=f"{name} of {format_plural(grid.all_ranks, 'rank')} in {format_plural(grid.all_steps, 'step')}",
         caption=" ".join(
-            _build_caption(
-                grid, f"A column is {_describe_column(grid)}, a row {_describe_row(grid)}.", ends, far, farthest
-            )
+            _build_caption(grid, f"Column: {_describe_column(grid)}. Row: {_describe_row(grid)}.", ends, far, farthest)
         ),
         legend=[("longer", VERMILLION, ""), *([] if name in _FROM_NONE else [("shorter", BLUE, "")])],
         height=_compute_height(len(cells)),
@@ -56,18 +54,18 @@ def _build_chart(grid: StepGrid, name: str, block: str) -> Chart:
 def _build_caption(grid: StepGrid, what: str, ends: str, far: float, farthest: float) -> Iterator[str]:
     yield what
     if grid.ranks_per_row > 1 or grid.steps_per_column > 1:
-        rank = ", and names its rank" if grid.ranks_per_row > 1 else ""
-        yield f"A cell is the longest of what it stands for{rank}."
-    more = ", and what lies farther has the same" if farthest > far else ""
-    yield f"Colours go {ends} to {units.format_percent(far, 0)} of the median step{more}."
+        rank = " and names its rank" if grid.ranks_per_row > 1 else ""
+        yield f"A cell shows its longest value{rank}."
+    more = "; larger deviations have the same colour" if farthest > far else ""
+    yield f"Colour scale: {ends} up to {units.format_percent(far, 0)} of the median step{more}."
 
 
 def _describe_column(grid: StepGrid) -> str:
-    return "a step" if grid.steps_per_column == 1 else f"{grid.steps_per_column:,} steps"
+    return "one step" if grid.steps_per_column == 1 else f"{grid.steps_per_column:,} steps"
 
 
 def _describe_row(grid: StepGrid) -> str:
-    return "a rank" if grid.ranks_per_row == 1 else f"{grid.ranks_per_row:,} ranks"
+    return "one rank" if grid.ranks_per_row == 1 else f"{grid.ranks_per_row:,} ranks"
 
 
 def _build_map(grid: StepGrid, name: str, away: Sequence[Sequence[float | None]], far: float) -> dict[str, object]:
@@ -82,7 +80,7 @@ def _build_map(grid: StepGrid, name: str, away: Sequence[Sequence[float | None]]
             "base": place,
             "width": 1,
             "marker": {
-                "color": [get_cell_color(None if each is None else each / far) for each in row],
+                "color": [get_cell_color(None if share is None else share / far) for share in row],
                 "line": {"width": 0},
             },
             "hovertext": list(_format_hovers(grid, name, place)),
@@ -92,8 +90,8 @@ def _build_map(grid: StepGrid, name: str, away: Sequence[Sequence[float | None]]
         for place, row in enumerate(away)
     ]
     few = len(away) <= _NAMED
-    every = max(1, len(away) // 8)
-    rows = range(len(away)) if few else range(0, len(away), every)
+    stride = max(1, len(away) // 8)
+    rows = range(len(away)) if few else range(0, len(away), stride)
     return build_figure(
         traces,
         height=_compute_height(len(away)),
@@ -128,8 +126,8 @@ def _format_hovers(grid: StepGrid, name: str, place: int) -> Iterator[str]:
     """The values of a row, with their ranks where it stands for several."""
     worst = grid.worst_rank.get(name)
     for column, value in enumerate(grid.figures[name][place]):
-        told = "not known" if value is None else units.format_seconds(value)
-        yield told if worst is None or value is None else f"{told}, {escape_text(worst[place][column], 24)}"
+        text = "unknown" if value is None else units.format_seconds(value)
+        yield text if worst is None or value is None else f"{text}, {escape_text(worst[place][column], 24)}"
 
 
 def _format_rows(grid: StepGrid, place: int) -> str:

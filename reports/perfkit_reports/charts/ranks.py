@@ -41,8 +41,8 @@ def build_chart(rows: Sequence[RankRow], splits: Mapping[str, Sequence[TimeShare
         return Chart(
             id="ranks-chart",
             figure=build_bars_figure(rows),
-            label="Step time by rank; the table below holds the same figures",
-            caption="◇ straggler delay: how long the others wait for a rank at collectives.",
+            label="Step time by rank; the table below has the same figures",
+            caption="◇ straggler delay: time the others wait for the rank at collectives.",
             height=340,
             legend=[(name, fill.colour, fill.pattern) for name, fill in build_legend([_list_used_categories(rows)])],
         )
@@ -52,8 +52,8 @@ def build_chart(rows: Sequence[RankRow], splits: Mapping[str, Sequence[TimeShare
     return Chart(
         id="ranks-chart",
         figure=_build_map([row.label for row in rows], known, away, far),
-        label=f"Where each of {len(rows):,} ranks lies beside the median of all; the tables hold the same figures",
-        caption="A column is a rank. Its colour is how far it lies from the median of all ranks, "
+        label=f"Deviation of {len(rows):,} ranks from the median; the tables have the same figures",
+        caption="Each column is a rank. Colour is its deviation from the median of all ranks, "
         f"up to {units.format_percent(far, 0)} of the median step.",
         legend=[("longer than the median", VERMILLION, ""), ("shorter", BLUE, "")],
     )
@@ -71,7 +71,7 @@ def _build_map(names: Sequence[str], known: _Known, away: Mapping[str, Sequence[
             "base": place,
             "width": 1,
             "marker": {"color": [interpolate_color(share / far) for share in away[name]], "line": {"width": 0}},
-            "hovertext": ["not known" if value is None else units.format_seconds(value) for value in values],
+            "hovertext": ["unknown" if value is None else units.format_seconds(value) for value in values],
             "hovertemplate": f"<b>%{{x}}: {escape_text(name)}</b><br>%{{hovertext}}<extra></extra>",
         }
         for place, (name, values) in enumerate(known.items())
@@ -109,7 +109,7 @@ def _collect_figures(
     ]
     known: dict[str, list[float | None]] = {_STEP: [row.step_s for row in rows]}
     known |= {
-        category: [each.get(category, 0.0) for each in parts] for category in order_categories(list(map(list, parts)))
+        category: [part.get(category, 0.0) for part in parts] for category in order_categories(list(map(list, parts)))
     }
     known[LATE] = [row.late_s for row in rows]
     return {name: values for name, values in known.items() if any(values)}
@@ -121,7 +121,7 @@ def get_cell_color(away: float | None) -> str:
 
 
 def _compute_deviations(known: _Known) -> dict[str, list[float]]:
-    """How far each rank lies from the median of all, as a share of the median step; what is not known lies nowhere."""
+    """Deviation of each rank from the median of all, as a share of the median step; 0 where unknown."""
     middles = {name: median(value for value in values if value is not None) for name, values in known.items()}
     step = middles[_STEP]
     return {
@@ -166,7 +166,7 @@ def build_bars_figure(rows: Sequence[RankRow]) -> Figure:
             "tickvals": places,
             "ticktext": [escape_text(row.label, 18) for row in rows],
         },
-        yaxis=build_axis(f"time of a step ({unit})", rangemode="tozero"),
+        yaxis=build_axis(f"step time ({unit})", rangemode="tozero"),
     )
 
 
@@ -180,10 +180,10 @@ def _format_hover(row: RankRow) -> str:
     return format_hover(
         row.label,
         f"step {units.format_seconds(row.step_s)}",
-        f"computing {units.format_seconds(row.compute_s)}, idle {units.format_seconds(row.idle_s)}",
+        f"compute {units.format_seconds(row.compute_s)}, idle {units.format_seconds(row.idle_s)}",
         f"communication {units.format_seconds(row.communication_s)}, "
         f"{units.format_seconds(row.exposed_communication_s)} of it exposed",
-        "its straggler delay is not known"
+        "straggler delay unknown"
         if row.late_s is None
-        else f"comes {units.format_seconds(row.late_s)} after the first rank to collectives",
+        else f"reaches collectives {units.format_seconds(row.late_s)} after the first rank",
     )

@@ -1,6 +1,6 @@
 """The roofline: roofs, dots sized by time, and an arrow from one series' step to another's.
 
-Dots of a series that is alone are coloured by kind of work; of several, each has its own colour.
+Dots of a series that is alone are coloured by work type; of several, each has its own colour.
 """
 
 import json
@@ -34,14 +34,14 @@ KINDS = ("kernel", LEVEL, "op", "module", "phase", "step")
 FILLED = ("kernel", LEVEL, "op")
 _LAYERS = {
     "kernel": "kernels",
-    LEVEL: "by level of memory",
+    LEVEL: "by memory level",
     "op": "operations",
     "module": "modules △",
     "phase": "phases □",
     "step": "whole step",
 }
 _CLOSE = 0.25  # of the logarithm of two bandwidths, whose names would lie on each other
-_COLOURS = "Colours are those of the {}; one alone is coloured by kind of work."
+_COLOURS = "Colours distinguish {}; a single one is coloured by work type."
 _SYMBOLS = {"module": "triangle-up-open", "phase": "square-open", "step": "star"}
 
 
@@ -50,23 +50,23 @@ def build_chart(plane: RooflinePlane, owners: str, name: str = "roofline") -> Ch
     frame = compute_limits(plane)
     if frame is None or len([point for point in plane.points if is_placeable(point)]) < 2:
         return None
-    series = [each for each in plane.series if each.points]
+    series = [one for one in plane.series if one.points]
     have, on = {point.kind for point in plane.points}, _get_shown_kinds(plane)
     layers = [
-        Layer("series", each.name, each.name, each.shown, owners, each.style.colour, each.style.symbol)
-        for each in series
+        Layer("series", one.name, one.name, one.shown, owners, one.style.colour, one.style.symbol)
+        for one in series
         if len(series) > 1
     ]
     marks = {"step": (NEUTRAL, _SYMBOLS["step"])}
     works = _list_works(series)
-    layers += [Layer("work", each.name, each.name, True, "Kind of work", each.colour, each.symbol) for each in works]
+    layers += [Layer("work", work.name, work.name, True, "Work type", work.colour, work.symbol) for work in works]
     layers += [
         Layer("kind", kind, _LAYERS[kind], kind in on, "Show", *marks.get(kind, ())) for kind in KINDS if kind in have
     ]
     return Chart(
         id=name,
         figure=_build_figure(plane, frame, alone=len(series) < 2),
-        label="Roofline; the tables hold the same figures",
+        label="Roofline; the tables have the same figures",
         caption=" ".join(filter(None, ("" if works else _COLOURS.format(owners.lower()), describe_omissions(plane)))),
         height=600,
         layers=layers,
@@ -96,8 +96,8 @@ def _build_figure(plane: RooflinePlane, frame: AxisLimits, *, alone: bool) -> Fi
 
 def _list_works(series: list[RooflineSeries]) -> list[WorkStyle]:
     """The kinds of work among the dots of a series that is alone, in the palette's order."""
-    found = {find_work_style(point) for point in series[0].points} if len(series) == 1 else set()
-    return [work for work in WORK.values() if work in found]
+    present = {find_work_style(point) for point in series[0].points} if len(series) == 1 else set()
+    return [work for work in WORK.values() if work in present]
 
 
 def _group_by_work(points: list[OpRow], *, alone: bool) -> dict[WorkStyle | None, list[OpRow]]:
@@ -113,16 +113,14 @@ def _get_shown_kinds(plane: RooflinePlane) -> tuple[str, ...]:
 
 
 def describe_omissions(plane: RooflinePlane) -> str:
-    """What lies outside the axes, in words; empty where nothing does."""
+    """The share outside the axes, in words; empty where none is."""
     frame, finest = compute_limits(plane), _get_shown_kinds(plane)[0]
     outside = [0.0]
     for series in plane.series:
         dots = [point for point in series.points if point.kind == finest]
         outside.append(sum(point.share for point in dots if not (frame and frame.includes_point(point))))
     return (
-        f"Ops that take up to {units.format_percent(max(outside))} of a step lie outside the axes."
-        if any(outside)
-        else ""
+        f"Ops with up to {units.format_percent(max(outside))} of a step lie outside the axes." if any(outside) else ""
     )
 
 
@@ -201,7 +199,7 @@ def _format_hover(series: RooflineSeries, point: OpRow) -> str:
         f"{units.format_flop_rate(get_coordinates(point)[1])} at {units.format_significant(get_coordinates(point)[0])} FLOP/byte",
         f"{point.dtype}, {get_unit_name(point.unit, series.device)}",
         f"bound by {point.bound}" + (f" ({point.level})" if point.bound == "memory" else ""),
-        "" if gain is None else f"reaching the roof would save {units.format_seconds(max(0.0, gain))} a step",
+        "" if gain is None else f"potential savings {units.format_seconds(max(0.0, gain))} a step",
         f"above the roof: {point.no_share}" if point.above_roof else "",
     )
 
@@ -250,5 +248,5 @@ def _build_arrows(plane: RooflinePlane) -> list[Note]:
 
 
 def _find_whole_step(series: RooflineSeries) -> OpRow | None:
-    """Where the whole step lies; None where it has no place."""
+    """The point of the whole step; None where it has no place."""
     return next((point for point in series.points if point.kind == "step" and is_placeable(point)), None)

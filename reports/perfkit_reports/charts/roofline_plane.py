@@ -57,5 +57,5 @@ class RooflinePlane:
 
 def select_ceilings(ceilings: DeviceCeilings | None, threads: int | None) -> tuple[Ceiling, ...]:
     """The ceilings that hold for that many CPU threads, all where the number is not known; none that was refuted."""
-    every = ceilings.ceilings if ceilings else ()
-    return tuple(each for each in every if not each.refuted and (threads is None or each.threads in (None, threads)))
+    known = ceilings.ceilings if ceilings else ()
+    return tuple(one for one in known if not one.refuted and (threads is None or one.threads in (None, threads)))

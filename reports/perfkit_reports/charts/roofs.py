@@ -60,7 +60,7 @@ class Roof:
 
 @dataclass(frozen=True)
 class AxisLimits:
-    """What the axes show: intensities in FLOP/byte, rates in FLOP/s."""
+    """Range of the axes: intensities in FLOP/byte, rates in FLOP/s."""
 
     x0: float
     x1: float
@@ -103,19 +103,19 @@ def build_roofs(plane: RooflinePlane) -> list[Roof]:
     frame = compute_limits(plane)
     if frame is None:
         return []
-    found = [roof for device in plane.devices for roof in _build_device_roofs(device, frame)]
-    return [replace(roof, below=roof.measured or _is_lower(roof, found)) for roof in found if roof.x0 < roof.x1]
+    roofs = [roof for device in plane.devices for roof in _build_device_roofs(device, frame)]
+    return [replace(roof, below=roof.measured or _is_lower(roof, roofs)) for roof in roofs if roof.x0 < roof.x1]
 
 
 def _is_lower(roof: Roof, roofs: list[Roof]) -> bool:
-    """Whether a roof of another device, alike but higher, leaves no room above this one."""
+    """True where a similar, higher roof of another device leaves no room above this one."""
     alike = [other for other in roofs if other.device != roof.device and other.flat == roof.flat]
     return any(other.ceiling.value > roof.ceiling.value for other in alike)
 
 
 def _build_device_roofs(device: RooflineDevice, frame: AxisLimits) -> list[Roof]:
     """A slope per bandwidth and a flat per peak, the measured and the datasheet ones meeting among themselves."""
-    found = []
+    roofs = []
     look = (device.name, device.series[0].style.colour if device.name else NEUTRAL)
     for kind in CeilingKind:
         peaks, bandwidths = (
@@ -127,12 +127,12 @@ def _build_device_roofs(device: RooflineDevice, frame: AxisLimits) -> list[Roof]
             slope = bandwidth.value
             x0, x1 = max(frame.x0, frame.y0 / slope), min(top / slope, frame.x1)
             name, rate = _BANDWIDTHS[bandwidth.level], units.format_bandwidth(slope)
-            found.append(Roof(name, rate, x0, x0 * slope, x1, x1 * slope, bandwidth, *look))
+            roofs.append(Roof(name, rate, x0, x0 * slope, x1, x1 * slope, bandwidth, *look))
         for value, equal in _group_by_value(peaks).items():
             x0 = max(frame.x0, value / widest)
             name, rate = _format_names(equal, device.series[0].device), units.format_flop_rate(value)
-            found.append(Roof(name, rate, x0, value, frame.x1, value, equal[0], *look))
-    return found
+            roofs.append(Roof(name, rate, x0, value, frame.x1, value, equal[0], *look))
+    return roofs
 
 
 def _group_by_value(peaks: tuple[Ceiling, ...]) -> dict[float, list[Ceiling]]:

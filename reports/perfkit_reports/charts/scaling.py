@@ -12,9 +12,8 @@ _HEIGHT = 320
 
 # What stays as ranks are added, and what efficiency is then.
 MEANING = {
-    "weak": "Weak scaling: every rank keeps its batch, so that a step of more ranks does more work; efficiency is "
-    "T(fewest) / T(N).",
-    "strong": "Strong scaling: the batch of all ranks together stays and each has its part of it; efficiency is "
+    "weak": "Weak scaling: fixed batch per rank; efficiency is T(fewest) / T(N).",
+    "strong": "Strong scaling: fixed global batch, split over the ranks; efficiency is "
     "fewest × T(fewest) / (N × T(N)).",
 }
 
@@ -73,7 +72,7 @@ def build_chart(
             yaxis=build_axis(unit, **ends),
         ),
         height=_HEIGHT,
-        label=f"{title} over the number of ranks; the table below holds the same figures",
+        label=f"{title} over the number of ranks; the table below has the same figures",
         legend=list(dict.fromkeys((line.name, line.style.colour, line.style.symbol) for line in drawn)),
     )
 

@@ -99,5 +99,5 @@ def _build_row(row: StepTimesRow, place: int, scale: float) -> list[Trace]:
     return traces
 
 
-def _build_dots(xs: list[float], ys: list[float], told: list[str], marker: dict[str, object]) -> Trace:
-    return build_scatter("markers", [round(x, 5) for x in xs], ys, told, marker=marker)
+def _build_dots(xs: list[float], ys: list[float], hovers: list[str], marker: dict[str, object]) -> Trace:
+    return build_scatter("markers", [round(x, 5) for x in xs], ys, hovers, marker=marker)

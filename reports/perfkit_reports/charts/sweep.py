@@ -22,10 +22,10 @@ def build_time_chart(sweep: Sweep, name: str) -> Chart:
     """Its time, the break marked by a line upwards."""
     scale, unit = choose_time_scale(max(point.unit_s for point in sweep.points))
 
-    def told(point: SweepPoint) -> str:
+    def describe(point: SweepPoint) -> str:
         return f"{units.format_seconds(point.unit_s)} per {sweep.unit}, step {units.format_seconds(point.step_s)}"
 
-    return _build_chart(sweep, f"{name}-time", "Time", lambda point: point.unit_s / scale, unit, told, BLUE)
+    return _build_chart(sweep, f"{name}-time", "Time", lambda point: point.unit_s / scale, unit, describe, BLUE)
 
 
 def build_memory_chart(sweep: Sweep, name: str) -> Chart | None:
@@ -35,13 +35,13 @@ def build_memory_chart(sweep: Sweep, name: str) -> Chart | None:
         return None
     scale, unit = choose_byte_scale(max(known))
 
-    def told(point: SweepPoint) -> str:
+    def describe(point: SweepPoint) -> str:
         return f"{units.format_bytes(point.unit_bytes or 0)} per {sweep.unit}, peak {units.format_bytes(point.peak_bytes or 0)}"
 
     def value(point: SweepPoint) -> float | None:
         return None if point.unit_bytes is None else point.unit_bytes / scale
 
-    return _build_chart(sweep, f"{name}-memory", "Peak memory", value, unit, told, ORANGE)
+    return _build_chart(sweep, f"{name}-memory", "Peak memory", value, unit, describe, ORANGE)
 
 
 def _build_chart(
@@ -50,7 +50,7 @@ def _build_chart(
     what: str,
     value: Callable[[SweepPoint], float | None],
     unit: str,
-    told: Callable[[SweepPoint], str],
+    describe: Callable[[SweepPoint], str],
     colour: str,
 ) -> Chart:
     sizes = [point.value for point in sweep.points]
@@ -58,7 +58,7 @@ def _build_chart(
         "lines+markers",
         sizes,
         [value(point) for point in sweep.points],
-        [format_hover(point.variant, told(point)) for point in sweep.points],
+        [format_hover(point.variant, describe(point)) for point in sweep.points],
         line={"color": colour, "width": 1.8},
         marker={"color": colour, "size": 8},
     )

@@ -73,7 +73,7 @@ def _build_figure(block: Bars) -> Figure:
 
 
 def _format_inner_text(share: TimeShare, longest: float) -> str:
-    """What a part says where there is room: its time in bars to scale, of which the `longest` fills the width."""
+    """The label of a part where there is room: its time in bars to scale, where the `longest` fills the width."""
     room = share.seconds / longest if longest else share.share
     if room < (_ROOM if longest else 0.06):
         return ""

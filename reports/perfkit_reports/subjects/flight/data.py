@@ -9,7 +9,7 @@ from perfkit_reports.document.tables import RawTable
 
 
 class RankCall(NamedTuple):
-    """What a rank called; None where it did not come."""
+    """The call of a rank; None where it did not enter."""
 
     rank: int
     call: RecordedCollective | None
@@ -54,8 +54,8 @@ def build_data(analysis: FlightAnalysis) -> tuple[RawTable, ...]:
 
 
 def _build_rank_row(rank: DumpedRank) -> dict[str, Any]:
-    told = {name: getattr(rank, name) for name in ("rank", "file", "group", "unfinished", "collectives")}
-    return {**told, **_build_call_row(rank.waits_in or rank.last)}
+    row = {name: getattr(rank, name) for name in ("rank", "file", "group", "unfinished", "collectives")}
+    return {**row, **_build_call_row(rank.waits_in or rank.last)}
 
 
 def _build_call_row(call: RecordedCollective | None) -> dict[str, Any]:

@@ -19,16 +19,14 @@ from perfkit_reports.subjects.method import build_provenance
 from perfkit_reports.subjects.tables import make_table
 from perfkit_reports.wording import format_plural, format_sentence
 
-_MET = "All ranks met in every collective that these dumps hold."
-_INTRO = ("What each rank waits in, else what it entered last; the stack is of the call, the innermost frame first.",)
+_MET = "All ranks joined every recorded collective."
+_INTRO = ("The collective each rank waits in, else the last one it entered. Stacks start with the innermost frame.",)
 
 _RANKS: tuple[Column[DumpedRank], ...] = (
     Column("Rank", lambda rank: make_integer_cell(rank.rank), weight=Weight.BRIEF),
-    Column("It", lambda rank: _make_state_cell(rank), numeric=False, weight=Weight.BRIEF),
+    Column("State", lambda rank: _make_state_cell(rank), numeric=False, weight=Weight.BRIEF),
     Column("Collective", lambda rank: _make_op_cell(_get_call(rank)), numeric=False, code=True, weight=Weight.BRIEF),
-    Column(
-        "Number", lambda rank: _make_number_cell(_get_call(rank)), help="within its process group", weight=Weight.BRIEF
-    ),
+    Column("Number", lambda rank: _make_number_cell(_get_call(rank)), help="in its process group", weight=Weight.BRIEF),
     Column("Group", lambda rank: make_text_cell(rank.group), numeric=False),
     Column("Shapes", lambda rank: _make_shapes_cell(_get_call(rank)), numeric=False, wrap=True),
     Column(
@@ -40,12 +38,15 @@ _RANKS: tuple[Column[DumpedRank], ...] = (
         weight=Weight.BRIEF,
     ),
     Column(
-        "Not ended",
+        "Unfinished",
         lambda rank: make_integer_cell(rank.unfinished),
-        help="collectives that it has begun and not finished",
+        help="collectives entered and not finished",
     ),
     Column(
-        "Kept", lambda rank: make_integer_cell(rank.collectives), help="collectives in its dump", weight=Weight.DETAIL
+        "Recorded",
+        lambda rank: make_integer_cell(rank.collectives),
+        help="collectives in its dump",
+        weight=Weight.DETAIL,
     ),
     Column("File", lambda rank: make_text_cell(rank.file), numeric=False, wrap=True, weight=Weight.DETAIL),
 )
@@ -68,7 +69,7 @@ _CALLS: tuple[Column[RankCall], ...] = (
 
 
 def build_document(analysis: FlightAnalysis) -> Document:
-    """Findings first, then who called what in each collective in which ranks did not meet, then every rank."""
+    """Findings first, then the calls of each mismatched collective, then every rank."""
     return Document(
         kind="flight",
         title=analysis.title,
@@ -95,19 +96,21 @@ def build_headline(analysis: FlightAnalysis) -> str:
 def _build_tiles(analysis: FlightAnalysis) -> Iterator[Tile]:
     waiting = [rank for rank in analysis.ranks if rank.waits_in is not None]
     yield Tile("Ranks", Cell(f"{len(analysis.ranks):,}", detail="with a dump"))
-    yield Tile("Waiting", Cell(f"{len(waiting):,}", detail="in a collective that has not ended"))
-    yield Tile("Collectives", Cell(f"{sum(rank.collectives for rank in analysis.ranks):,}", detail="kept by all ranks"))
+    yield Tile("Waiting", Cell(f"{len(waiting):,}", detail="in an unfinished collective"))
+    yield Tile(
+        "Collectives", Cell(f"{sum(rank.collectives for rank in analysis.ranks):,}", detail="recorded on all ranks")
+    )
 
 
 def _build_sections(analysis: FlightAnalysis) -> Iterator[Section]:
     yield findings.build_section(analysis.findings, "", _MET)
     if analysis.meetings:
-        blocks = [block for place, each in enumerate(analysis.meetings, 1) for block in _build_meeting(each, place)]
-        yield Section("meetings", "Where ranks did not meet", tuple(blocks), nav="Not met")
-    yield Section("ranks", "Every rank", tuple(_build_ranks(analysis)), intro=_INTRO, nav="Ranks")
-    yield Section(
-        "method", "How it was read", (_build_method(analysis), build_provenance(analysis.provenance)), nav="Method"
-    )
+        blocks = [
+            block for place, meeting in enumerate(analysis.meetings, 1) for block in _build_meeting(meeting, place)
+        ]
+        yield Section("meetings", "Mismatched collectives", tuple(blocks), nav="Mismatches")
+    yield Section("ranks", "Ranks", tuple(_build_ranks(analysis)), intro=_INTRO)
+    yield Section("method", "Method", (_build_method(analysis), build_provenance(analysis.provenance)))
 
 
 def _build_meeting(meeting: MismatchedCollective, place: int) -> Iterator[Block]:
@@ -127,9 +130,7 @@ def _build_stack(rank: DumpedRank) -> tuple[Block, ...]:
     if call is None or not call.frames:
         return ()
     stack = "\n".join(map(str, call.frames))
-    return (
-        Text(id=f"stack-{rank.rank}", title="Stack of the call", lines=(stack,), style="code", weight=Weight.DETAIL),
-    )
+    return (Text(id=f"stack-{rank.rank}", title="Call stack", lines=(stack,), style="code", weight=Weight.DETAIL),)
 
 
 def _get_call(rank: DumpedRank) -> RecordedCollective | None:
@@ -167,7 +168,7 @@ def _describe_state(call: RecordedCollective | None) -> str:
 def _make_size_cell(call: RecordedCollective | None) -> Cell:
     if call is None:
         return make_text_cell("")
-    return make_optional_cell(call.tensors.bytes, units.format_bytes, "the size of a dtype is not known")
+    return make_optional_cell(call.tensors.bytes, units.format_bytes, "dtype size unknown")
 
 
 def _build_method(analysis: FlightAnalysis) -> Facts:
@@ -182,6 +183,6 @@ def _build_summary(analysis: FlightAnalysis) -> ReportSummary:
         name=analysis.title,
         created_at=analysis.created_at,
         sources=compute_digest(rank.file for rank in analysis.ranks),
-        figures=make_unknown_figures("a flight recorder does not tell"),
+        figures=make_unknown_figures("not recorded by a flight recorder"),
         reason=build_headline(analysis),
     )

@@ -24,10 +24,10 @@ from perfkit_reports.subjects.tables import make_table
 from perfkit_reports.wording import format_plural
 
 _INTRO = (
-    "Where each thread was, seen from outside by py-spy; threads that wait are seen too.",
-    "A line that calls native code looks the same as one that runs Python. Who holds the interpreter's lock is untold.",
+    "Python stacks of each thread, sampled by py-spy; waiting threads are sampled, too.",
+    "Native code counts for the line that calls it. The holder of the GIL is unknown.",
 )
-_NOTHING = "No frame of the main thread tells by its name what could be changed: see its lines."
+_NOTHING = "No known pattern in the main thread; see its lines."
 _COMMAND = 300  # characters, of which more would hide the rest
 _OF_EACH = 6  # lines
 
@@ -52,16 +52,14 @@ _COLUMNS: tuple[Column[_ThreadLine], ...] = (
         lambda row: make_share_cell(row.line.share),
         meter=True,
         weight=Weight.BRIEF,
-        help="of the thread's samples, those in this line or in what it calls of libraries",
+        help="of the thread's samples: this line and the library calls below it",
     ),
     Column(
         "Self",
         lambda row: make_share_cell(row.line.itself),
-        help="samples in this line, in no Python function that it calls",
+        help="samples in this line itself",
     ),
-    Column(
-        "Total", lambda row: make_share_cell(row.line.total), help="samples in this line, or in anything that it calls"
-    ),
+    Column("Total", lambda row: make_share_cell(row.line.total), help="samples in this line and all its callees"),
     Column("Mostly in", lambda row: Cell(row.line.inside or "–"), numeric=False, code=True, wrap=True),
 )
 
@@ -83,7 +81,7 @@ def build_document(analysis: ProcessAnalysis) -> Document:
         sections=(
             findings.build_section(analysis.findings, "", _NOTHING),
             Section("stacks", "Python stacks", tuple(_build_stacks(analysis)), intro=_INTRO),
-            Section("method", "How it was looked at", (_build_method(analysis),), nav="Method"),
+            Section("method", "Method", (_build_method(analysis),)),
         ),
         raw={PROCESS_FILE: analysis, SUMMARY_FILE: _build_summary(analysis)},
         saves=PROCESS_FILE,
@@ -91,12 +89,12 @@ def build_document(analysis: ProcessAnalysis) -> Document:
 
 
 def build_headline(analysis: ProcessAnalysis) -> str:
-    """What the main thread does most."""
+    """The line with most of the main thread's time."""
     main = next((thread for thread in analysis.threads if thread.main), None)
     if main is None:
-        return f"The main thread of process {analysis.process.pid} was not seen"
+        return f"The main thread of process {analysis.process.pid} was not sampled"
     if not main.stacks.lines:
-        return f"The main thread of process {analysis.process.pid} was in no line of its program"
+        return f"The main thread of process {analysis.process.pid} ran no line of its program"
     top = main.stacks.lines[0]
     inside = f", mostly in {flatten_text(top.inside)}" if top.inside else ""
     where = f"{flatten_text(top.place)}, in {flatten_text(top.function)}"
@@ -108,7 +106,7 @@ def _build_tiles(analysis: ProcessAnalysis) -> Iterator[Tile]:
     yield Tile("CPU", _make_known_cell(process.cpu, lambda value: format_percent(value, 0)))
     yield Tile("Resident memory", _make_known_cell(process.resident, format_bytes))
     yield Tile("GPU memory", _make_known_cell(process.device_memory, format_bytes))
-    yield Tile("Running for", Cell(format_seconds(process.age_s)))
+    yield Tile("Uptime", Cell(format_seconds(process.age_s)))
     yield Tile(
         "Threads",
         Cell(f"{process.threads}", detail=format_plural(process.children, "child process", "child processes")),
@@ -124,19 +122,19 @@ def _make_known_cell(quantity: Quantity, said: Callable[[float], str]) -> Cell:
 def _list_warnings(analysis: ProcessAnalysis) -> Iterator[str]:
     process = analysis.process
     if process.ended:
-        yield f"The process ended while it was looked at: this is what was seen in {format_seconds(process.seconds)}."
+        yield f"The process ended while it was sampled: samples cover {format_seconds(process.seconds)}."
     if process.interrupted:
-        yield f"Ctrl-C ended the look: this is what was seen in {format_seconds(process.seconds)}."
+        yield f"Stopped by Ctrl-C: samples cover {format_seconds(process.seconds)}."
     if process.failed:
-        yield f"{format_plural(process.failed, 'sample')} could not be taken."
+        yield f"{format_plural(process.failed, 'sample')} failed."
     main = next((thread for thread in analysis.threads if thread.main), None)
     if main is not None and main.stacks.samples < LEAST_SAMPLES:
-        yield f"Only {format_plural(main.stacks.samples, 'sample')} of the main thread: shares may be far off. Use --duration."
+        yield f"Only {format_plural(main.stacks.samples, 'sample')} of the main thread: shares are inaccurate. Use a longer --duration."
 
 
 def _build_stacks(analysis: ProcessAnalysis) -> Iterator[Block]:
     rows = [_ThreadLine(thread, line) for thread in analysis.threads for line in thread.stacks.lines[:_OF_EACH]]
-    yield from make_table("stacks-lines", "Lines of the program", _COLUMNS, rows, "line", data="")
+    yield from make_table("stacks-lines", "Program lines", _COLUMNS, rows, "line", data="")
     libraries = [
         _ThreadLine(thread, line)
         for thread in analysis.threads
@@ -144,7 +142,7 @@ def _build_stacks(analysis: ProcessAnalysis) -> Iterator[Block]:
     ]
     columns = tuple(column for column in _COLUMNS if column.title not in ("Share", "Mostly in"))
     yield from make_table(
-        "stacks-libraries", "Innermost lines of libraries", columns, libraries, "line", data="", weight=Weight.DETAIL
+        "stacks-libraries", "Innermost library lines", columns, libraries, "line", data="", weight=Weight.DETAIL
     )
     files = f"Flame graphs: {SPEEDSCOPE_FILE} (speedscope.app) and {COLLAPSED_FILE} in the report's folder."
     yield Text(id="stacks-files", lines=(files,), style="caption")
@@ -160,11 +158,11 @@ def _format_thread(thread: WatchedThread) -> str:
 
 def _build_method(analysis: ProcessAnalysis) -> Facts:
     process = analysis.process
-    sampled = f"{process.hz:g} a second for {format_seconds(process.seconds)}"
+    sampled = f"{process.hz:g} per second for {format_seconds(process.seconds)}"
     items = [
         ("Program", Cell(_format_program(analysis))),
         ("Process", Cell(f"{process.pid}", detail=f"in {flatten_text(process.directory)}")),
-        ("Samples", Cell(sampled, detail="the process stands still while one is taken")),
+        ("Samples", Cell(sampled, detail="the process is paused for each sample")),
     ]
     items += [("Command", Cell(flatten_text(analysis.command)))] if analysis.command else []
     return Facts(id="method-process", items=(*items, ("perfkit", Cell(analysis.perfkit))))
@@ -175,6 +173,6 @@ def _build_summary(analysis: ProcessAnalysis) -> ReportSummary:
         kind="process",
         name=f"process {analysis.process.pid}",
         created_at=analysis.created_at,
-        figures=make_unknown_figures("a look at a running process does not tell"),
+        figures=make_unknown_figures("not measured when sampling a process"),
         reason=build_headline(analysis),
     )

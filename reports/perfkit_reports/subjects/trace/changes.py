@@ -20,23 +20,23 @@ from perfkit_reports.subjects.trace.headline import get_file_name
 from perfkit_reports.wording import format_sentence, format_signed_seconds
 
 # In the order of reading; a way of which there is but one group, with nothing to tell apart, is left out.
-_WAYS = ((KIND, "Kind of work"), (PHASE, "Phase"), (MODULE, "Module"), (TIME, "Part of the step"))
-_LABEL = "The largest changes of the step; the table below holds the same figures"
+_WAYS = ((KIND, "Work type"), (PHASE, "Phase"), (MODULE, "Module"), (TIME, "Part of the step"))
+_LABEL = "Largest changes of the step; the table below has the same figures"
 
 
 def build_section(analysis: TraceAnalysis) -> Section | None:
-    """What changed since another trace; None where nothing is compared."""
+    """Changes since another trace; None where nothing is compared."""
     difference = analysis.difference
     if difference is None:
         return None
     after = next((trace for trace in analysis.traces if trace.label == difference.after), None)
     now = difference.after if after is None else get_file_name(after)
-    intro = f"{now} against {get_file_name(difference.before_trace)}: {format_signed_seconds(chart.compute_change(difference))} a step."
+    intro = f"{now} vs {get_file_name(difference.before_trace)}: {format_signed_seconds(chart.compute_change(difference))} a step."
     return Section("changed", "What changed", build_blocks(difference), intro=(intro,))
 
 
 def list_caveats(analysis: TraceAnalysis) -> tuple[str, ...]:
-    """What makes the two hard to compare: to be known before anything else."""
+    """Differences that make the two hard to compare."""
     difference = analysis.difference
     return () if difference is None else tuple(map(format_sentence, difference.notes))
 
@@ -44,9 +44,9 @@ def list_caveats(analysis: TraceAnalysis) -> tuple[str, ...]:
 def build_blocks(difference: TraceDifference, end: str = "") -> tuple[Block, ...]:
     """Bars and tables of a difference; `end` tells the ids of several apart."""
     total_s = chart.compute_change(difference)
-    ops = chart.build_chart(f"changes-chart{end}", "Op by op", chart.list_op_changes(difference), total_s, _LABEL)
+    ops = chart.build_chart(f"changes-chart{end}", "By op", chart.list_op_changes(difference), total_s, _LABEL)
     if ops is None:
-        return make_list(f"no-changes{end}", ["The two have no ops that could be matched."], style="empty")
+        return make_list(f"no-changes{end}", ["No ops of the two traces match."], style="empty")
     changed = difference.changes
     rows = make_table(
         f"changes{end}",
@@ -58,14 +58,14 @@ def build_blocks(difference: TraceDifference, end: str = "") -> tuple[Block, ...
         weight=Weight.BRIEF,
         about=lambda row: make_key("op", row.name),
     )
-    folded = Details(id=f"all-changes{end}", title="All changed ops as a table", blocks=rows, weight=Weight.BRIEF)
+    folded = Details(id=f"all-changes{end}", title="All changed ops (table)", blocks=rows, weight=Weight.BRIEF)
     options: dict[tuple[str, ...], Block] = {}
     for by, title in _WAYS:
         groups = [group for group in difference.groups if group.by == by and (group.before_s or group.after_s)]
         if len(groups) > 1:
             options[title,] = _build_grouping(difference, by, title, groups, end)
     options["Op",] = Group(id=f"changes-by-op{end}", blocks=(ops, folded), weight=Weight.BRIEF)
-    return (Choice(id=f"changes-by{end}", keys=("Changes by",), options=options, weight=Weight.BRIEF),)
+    return (Choice(id=f"changes-by{end}", keys=("Group by",), options=options, weight=Weight.BRIEF),)
 
 
 def _build_grouping(difference: TraceDifference, by: str, title: str, groups: Sequence[GroupChange], end: str) -> Block:

@@ -29,10 +29,10 @@ from perfkit_reports.subjects.trace.series import list_detailed_traces, list_tra
 
 _ROWS = 80  # of a trace that stands alone: more would make a page too large to send
 SAVINGS = "Potential savings"
-_CACHED = "faster than the memory: its operands were still in a cache, whose bandwidth is not known"
-_BOUNDS = "the least and the most that it can be"
-_ESTIMATED = "estimate: each recorded argument once, of an op that no formula knows"
-_UNMODELLED = "no cost model for this op, or its shapes were not recorded"
+_CACHED = "faster than memory bandwidth: operands were cached, and the bandwidth of that cache is unknown"
+_BOUNDS = "lower and upper bound"
+_ESTIMATED = "estimate: each recorded argument once; no formula for this op"
+_UNMODELLED = "no cost model for this op, or no recorded shapes"
 
 
 def compute_gain_s(row: OpRow | ProductRow) -> float | None:
@@ -57,28 +57,28 @@ FIGURES: tuple[Column[OpRow | ProductRow], ...] = (
     Column(
         "Share",
         lambda row: make_share_cell(row.share),
-        help="of the step; what runs at once counts once",
+        help="of the step; overlapping work counts once",
         meter=True,
     ),
     Column(
         SAVINGS,
         lambda row: make_optional_cell(compute_gain_s(row), units.format_seconds, row.no_share or _UNMODELLED),
-        help="time above what the roofs allow, per step",
+        help="time above the roofline, per step",
     ),
-    Column("% of roofline", _make_roofline_cell, help="attainable time over time taken"),
-    Column("Bound", _make_bound_cell, numeric=False, help="the ceiling that limits it"),
+    Column("% of roofline", _make_roofline_cell, help="attainable time / actual time"),
+    Column("Bound", _make_bound_cell, numeric=False, help="the limiting ceiling"),
 )
 _CRITICAL = Column[OpRow](
     "On the critical path",
     lambda row: Cell(NOTHING) if row.critical_s is None else make_seconds_cell(row.critical_s),
-    help="the time of those that the trace's length depends on, per step",
+    help="time of the calls on the critical path, per step",
 )
 _CALLS = Column[OpRow]("Calls", lambda row: make_calls_cell(row.calls), help="per step")
 _PHASE = Column[OpRow]("Phase", lambda row: make_text_cell(row.phase), numeric=False)
 _MODULE = Column[OpRow]("Module", lambda row: make_short_cell(row.module, 48), numeric=False, wrap=True)
 _SHAPES = Column[OpRow]("Shapes", lambda row: make_short_cell(row.shapes, 48), numeric=False, wrap=True)
 _OP = Column[OpRow](
-    "Op", lambda row: make_code_cell(row.op, 28), numeric=False, help="the op it was launched for", wrap=True
+    "Op", lambda row: make_code_cell(row.op, 28), numeric=False, help="the op that launched it", wrap=True
 )
 # By kind: what names a row, what is shown beside its figures, and what only on demand.
 KINDS: dict[str, tuple[Column[OpRow], tuple[Column[OpRow], ...], tuple[Column[OpRow], ...]]] = {
@@ -118,7 +118,7 @@ def build_cost_columns(kind: str, device_name: str) -> tuple[Column[OpRow], ...]
 
 
 def _make_amount_cell(least: float | None, most: float | None, show: Callable[[float], str]) -> Cell:
-    """What was done; from the least to the most where only these are known."""
+    """The amount; its bounds where only these are known."""
     if least is None or most is None:
         return make_optional_cell(least, show, _UNMODELLED)
     return Cell(f"{show(least)} to {show(most)}", detail=_BOUNDS, value=least)
@@ -138,7 +138,7 @@ def _build_detail_columns(device_name: str) -> tuple[Column[OpRow], ...]:
         Column(
             "Wall time",
             lambda row: Cell(NOTHING) if row.wall_s is None else make_seconds_cell(row.wall_s),
-            help="how long any of it was going on, per step; at most",
+            help="time with at least one call running, per step; upper bound",
         ),
         Column("FLOPs", lambda row: _make_amount_cell(row.flops, row.most_flops, units.format_flops), help="per step"),
         Column("Bytes", _make_bytes_cell, help="compulsory traffic, per step"),
@@ -148,19 +148,19 @@ def _build_detail_columns(device_name: str) -> tuple[Column[OpRow], ...]:
             help="arithmetic intensity",
         ),
         Column(
-            "At best",
-            lambda row: make_optional_cell(row.attainable_s, units.format_seconds, "its cost or its roof is not known"),
-            help="the time the roofs allow, per step",
+            "Roofline time",
+            lambda row: make_optional_cell(row.attainable_s, units.format_seconds, "cost or roof unknown"),
+            help="time at the roofline, per step",
         ),
-        Column("Unit", unit, numeric=False, help="the operands' dtype and the unit whose peak bounds it"),
-        Column("Cost from", lambda row: make_text_cell(row.cost_source), numeric=False),
+        Column("Unit", unit, numeric=False, help="operand dtype and the compute unit whose peak applies"),
+        Column("Cost source", lambda row: make_text_cell(row.cost_source), numeric=False),
     )
 
 
 def build_savings_section(analysis: TraceAnalysis) -> Section:
     """Kernels, ops, modules and phases by the time above their roofs."""
     traces, total = list_detailed_traces(analysis), len(list_traces(analysis))
-    none = "The trace holds no kernels and no ops."
+    none = "The trace contains no kernels and no ops."
     return build_section(traces, "trace", none, get_row_limit(analysis), Weight.BRIEF, total)
 
 
@@ -186,7 +186,7 @@ def build_section(
         )
     ]
     if total > len(traces):
-        line = f"Tables of {len(traces)} of {total} traces; all are in tables/."
+        line = f"Tables of {len(traces)} of {total} traces shown; all are in tables/."
         blocks.append(Text(id="costs-cut", lines=(line,), style="caption"))
     return Section("savings", SAVINGS, tuple(blocks), intro=(_INTRO,))
 
@@ -204,10 +204,10 @@ def _build_tables(trace: RankTrace, place: int, limit: int, weight: Weight) -> I
         rows = get_shown_rows(trace, kind)
         if not rows:
             continue
-        caption = "A module's row holds all beneath it, so that rows overlap." if kind == "modules" else ""
+        caption = "A module includes its submodules, so rows overlap." if kind == "modules" else ""
         if kind in ("kernels", "ops") and sum(row.share for row in rows[:limit] if row.phase != OUTSIDE) > 1.001:
             many = "threads" if on_cpu else "streams"
-            caption = f"Work of several {many} overlaps, so that shares add up to more than 100 %."
+            caption = f"Work on several {many} overlaps, so shares add up to more than 100 %."
         title = kind.capitalize()
         made = Table(
             id=f"{kind}-{place}",
@@ -226,6 +226,6 @@ def _build_tables(trace: RankTrace, place: int, limit: int, weight: Weight) -> I
 
 
 _INTRO = (
-    "Time above what the roofs allow: the most that a better kernel, fusion or layout could save. Rows are ranked by "
-    "that; what has no cost or no roof comes after, by time."
+    "Time above the roofline: the upper bound of what a better kernel, fusion or layout saves. Rows are sorted by it; "
+    "work without a cost or a roof follows, sorted by time."
 )

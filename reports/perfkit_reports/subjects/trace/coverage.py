@@ -1,4 +1,4 @@
-"""How much of the time is explained, how the traces were read, and how each figure was obtained."""
+"""Coverage of the time by cost estimates, and the method: files, repairs, ceilings, the origin of each figure."""
 
 from collections.abc import Sequence
 
@@ -16,14 +16,14 @@ from perfkit_reports.subjects.trace.trace_blocks import build_trace_blocks
 
 _NO_ESTIMATE = "No FLOP or byte estimate"
 _GRAPHS = "Replayed graphs"
-_AGAINST_COUNTERS = "The model against the hardware's counters"
+_AGAINST_COUNTERS = "Model vs hardware counters"
 _WITHOUT_CEILINGS = (
-    "No ceiling of this device is known, so there are no percentages of a peak. Name the device with --device."
+    "No ceilings are known for this device, so percentages of peak are missing. Name the device with --device."
 )
 
 
 def build_coverage_section(analysis: TraceAnalysis) -> Section | None:
-    """What of the kernel time has an op, FLOPs and bytes, and what has none."""
+    """Shares of the kernel time with an op, FLOPs and bytes, and the work without."""
     blocks = build_trace_blocks("coverage", list_detailed_traces(analysis), _build_coverage)
     return Section("coverage", "Coverage", blocks) if blocks else None
 
@@ -32,14 +32,21 @@ def _build_coverage(trace: RankTrace, end: str) -> Sequence[Block]:
     kind = "kernels" if trace.kernels else "ops"
     wrong = [row for row in trace.kernels or trace.ops if row.above_roof]
     costs = cost_columns(kind, trace.device_name)
-    title = f"Above a roof: {len(wrong)} with a wrong cost or ceiling"
+    title = f"Above a roof: {len(wrong)} (wrong cost or ceiling)"
     above = make_table(f"above{end}", title, costs, wrong, "row", data=kind, show_title=False)
     covered = trace.coverage
     return (
         Text(id=f"covered{end}", lines=(sentences.describe_coverage(trace), sentences.describe_utilization(trace))),
         *make_table(f"graphs{end}", _GRAPHS, columns.GRAPHS, trace.graphs, "graph", sorted="Time"),
         *make_table(f"uncovered{end}", _NO_ESTIMATE, columns.UNCOVERED, covered.uncovered, "name", sorted="Time"),
-        *make_table(f"model_error{end}", _AGAINST_COUNTERS, columns.MODEL_ERROR, covered.model_error, "class of ops"),
+        *make_table(
+            f"model_error{end}",
+            _AGAINST_COUNTERS,
+            columns.MODEL_ERROR,
+            covered.model_error,
+            "op class",
+            whats="op classes",
+        ),
         *([Details(id=f"wrong{end}", title=above[0].title, blocks=above)] if above else []),
     )
 
@@ -47,13 +54,16 @@ def _build_coverage(trace: RankTrace, end: str) -> Sequence[Block]:
 def build_method_section(analysis: TraceAnalysis) -> Section:
     """The files, what was repaired or skipped in them, the ceilings."""
     traces = list_traces(analysis)
-    told = [(f"{trace.label}: " if len(traces) > 1 else "", (*trace.reading.notes, *trace.notes)) for trace in traces]
-    notes = [f"{of}{line}" for of, lines in told for line in lines]
+    notes = [
+        f"{trace.label}: {note}" if len(traces) > 1 else note
+        for trace in traces
+        for note in (*trace.reading.notes, *trace.notes)
+    ]
     blocks: list[Block] = [*make_table("traces", "Traces", columns.TRACES, traces, "trace")]
-    blocks += make_list("notes", notes, "What was repaired, skipped or is missing", style="callout")
+    blocks += make_list("notes", notes, "Trace notes", style="callout")
     for place, trace in enumerate(list_detailed_traces(analysis)):
         if trace.properties:
-            title = f"Device of {trace.label}, as the trace tells it"
+            title = f"Device properties of {trace.label}"
             items = tuple((name, Cell(str(value))) for name, value in trace.properties.items())
             facts = Facts(id=f"properties-{place}", items=items)
             blocks.append(Details(id=f"device-{place}", title=title, blocks=(facts,)))
@@ -63,4 +73,4 @@ def build_method_section(analysis: TraceAnalysis) -> Section:
     ]
     if analysis.command:
         blocks.append(Facts(id="command", items=(("Command", Cell(analysis.command)),)))
-    return Section("method", "How it was read and computed", tuple(blocks), nav="Method")
+    return Section("method", "Method", tuple(blocks))

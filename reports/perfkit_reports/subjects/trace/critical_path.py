@@ -26,35 +26,41 @@ from perfkit_reports.subjects.trace.series import list_detailed_traces
 from perfkit_reports.subjects.trace.trace_blocks import build_trace_blocks
 
 _PATH: tuple[Column[tuple[str, float, float]], ...] = (
-    Column("Kind", lambda row: make_text_cell(row[0]), numeric=False),
+    Column("Type", lambda row: make_text_cell(row[0]), numeric=False),
     Column("On the critical path", lambda row: make_seconds_cell(row[1])),
-    Column("Of the trace", lambda row: make_share_cell(row[1] / row[2]), meter=True),
+    Column("% of trace", lambda row: make_share_cell(row[1] / row[2]), meter=True),
 )
-_STRETCHES: tuple[Column[tuple[PathRow, float]], ...] = (
-    Column("What", lambda told: _make_op_cell(told[0]), numeric=False, code=True, wrap=True),
-    Column("Kind", lambda told: make_text_cell(told[0].kind), numeric=False),
-    Column("On the path", lambda told: make_seconds_cell(told[0].seconds)),
-    Column("Of the path", lambda told: make_share_cell(told[0].seconds / told[1]), meter=True),
-    Column("Stretches", lambda told: make_integer_cell(told[0].stretches), help="times that the path leads through it"),
-    Column("Longest", lambda told: make_seconds_cell(told[0].longest_s)),
-    Column("Line", lambda told: make_short_cell(told[0].line, 48), numeric=False, wrap=True, help="of the function"),
+_SEGMENTS: tuple[Column[tuple[PathRow, float]], ...] = (
+    Column("Operation", lambda entry: _make_op_cell(entry[0]), numeric=False, code=True, wrap=True),
+    Column("Type", lambda entry: make_text_cell(entry[0].kind), numeric=False),
+    Column("Path time", lambda entry: make_seconds_cell(entry[0].seconds)),
+    Column("% of path", lambda entry: make_share_cell(entry[0].seconds / entry[1]), meter=True),
+    Column("Segments", lambda entry: make_integer_cell(entry[0].stretches), help="separate segments of the path"),
+    Column("Longest", lambda entry: make_seconds_cell(entry[0].longest_s)),
     Column(
-        "Module",
-        lambda told: make_short_cell(told[0].module, 40),
+        "Line",
+        lambda entry: make_short_cell(entry[0].line, 48),
         numeric=False,
         wrap=True,
-        help="without the numbers of layers",
+        help="innermost line of the program",
     ),
     Column(
-        "At",
-        lambda told: make_seconds_cell(told[0].longest_start_s),
-        help="when the longest began, since the beginning of the path",
+        "Module",
+        lambda entry: make_short_cell(entry[0].module, 40),
+        numeric=False,
+        wrap=True,
+        help="layer numbers removed",
+    ),
+    Column(
+        "Starts at",
+        lambda entry: make_seconds_cell(entry[0].longest_start_s),
+        help="start of the longest segment, from the start of the path",
         weight=Weight.DETAIL,
     ),
 )
 _LEAST = 1e-4  # of the path, what is shown
-_NO_STEPS = "the host marks no steps"
-_NO_SUM = "what is changed is no duration of kernels"
+_NO_STEPS = "no steps marked on the CPU"
+_NO_SUM = "not a change of kernel durations"
 
 
 def _make_op_cell(row: PathRow) -> Cell:
@@ -73,16 +79,16 @@ _COLUMNS: tuple[Column[SimulatedChange], ...] = (
     Column(
         "Gain",
         lambda row: make_unknown_cell(row.refused) if row.gain_s is None else make_seconds_cell(row.gain_s),
-        help="simulated, of the whole trace",
+        help="simulated, for the whole trace",
     ),
-    Column("Per step", _make_step_gain_cell, help="simulated, of a step: the mean over all of them"),
+    Column("Per step", _make_step_gain_cell, help="simulated, mean over all steps"),
     Column(
-        "Of the trace", lambda row: make_unknown_cell(row.refused) if row.share is None else make_share_cell(row.share)
+        "% of trace", lambda row: make_unknown_cell(row.refused) if row.share is None else make_share_cell(row.share)
     ),
     Column(
-        "Summed",
+        "Upper bound",
         lambda row: make_unknown_cell(_NO_SUM) if row.summed_s is None else make_seconds_cell(row.summed_s),
-        help="what the kernels take less, added up: an upper bound",
+        help="summed reduction of kernel time",
     ),
 )
 # Whoever asks sees the answer first, on a terminal too.
@@ -111,27 +117,27 @@ def _build_replay(trace: RankTrace, end: str) -> Sequence[Block]:
         *make_table(f"what_ifs{end}", "What if", _WHAT_IFS, trace.what_ifs, "change", weight=Weight.BRIEF),
         Bars(
             id=f"critical-path-bars{end}",
-            title="By kind of work",
+            title="Critical path by type",
             bars=tuple({bar.name: bar for bar in bars}.values()),
-            label="Shares of the critical path by kind of work",
+            label="Critical path by type",
             whole="of the critical path",
-            caption="What the trace's length is made of: from its end back along what each thing waited for last. "
-            f"Replay error {replay.error * 100:+.2f} %.",
+            caption="Traced back from the end of the trace, from each operation to the one it waited for last. "
+            f"Replay error: {replay.error * 100:+.2f} %.",
         ),
         *make_table(
             f"path_stretches{end}",
-            "What the critical path leads through",
-            _STRETCHES,
+            "Operations on the critical path",
+            _SEGMENTS,
             [(row, replay.recorded_s) for row in replay.stretches],
-            "place",
+            "operation",
         ),
         *make_list(
             f"replay-assumes{end}",
             _list_assumptions(trace.collectives, replay),
-            "What the replay assumes",
+            "Replay assumptions",
             style="list",
         ),
-        Details(id=f"critical-path-table{end}", title="The critical path as a table", blocks=rows),
+        Details(id=f"critical-path-table{end}", title="Critical path by type (table)", blocks=rows),
     )
 
 
@@ -152,21 +158,21 @@ def _filter_visible(path: Mapping[str, float], whole: float) -> dict[str, float]
 
 
 def _build_refusal(replay: ReplaySummary, end: str) -> tuple[Text, ...]:
-    """Why no gain is simulated; nothing where gains are."""
+    """The reason that no gain is simulated; nothing where gains are."""
     if not replay.refused:
         return ()
-    told = f"No gain is simulated: {replay.refused}. Sums of what kernels would take less are upper bounds only."
-    return (Text(id=f"replay-refused{end}", lines=(told,), style="callout"),)
+    text = f"Gains are not simulated: {replay.refused}. Summed gains are upper bounds."
+    return (Text(id=f"replay-refused{end}", lines=(text,), style="callout"),)
 
 
 def _list_assumptions(collectives: Sequence[CollectiveRow], replay: ReplaySummary) -> list[str]:
     waits = (
-        f"Gains are simulated with {replay.ranks} ranks at once: a collective ends when the last of these has come."
+        f"Gains are simulated with {replay.ranks} ranks together: a collective ends once its last rank has arrived."
         if replay.ranks > 1
-        else "A collective's time holds the lateness of the other ranks: without communication that goes, too."
+        else "Collective time includes waiting for late ranks; removing communication removes that wait, too."
     )
     return [
         *([waits] if collectives or COMMUNICATION in replay.critical_path else []),
-        "Kernels keep their durations when others run beside them.",
-        "A profiler slows the host: the trace may be more host-bound than the program without one.",
+        "Kernels keep their durations when they overlap with others.",
+        "The profiler slows the CPU: the trace may be more CPU-bound than the program.",
     ]

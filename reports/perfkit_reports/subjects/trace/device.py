@@ -1,4 +1,4 @@
-"""How the host feeds the device, and what is sent and copied."""
+"""Kernel launches and streams of the device; communication and copies."""
 
 from collections.abc import Sequence
 
@@ -11,11 +11,11 @@ from perfkit_reports.subjects.trace import columns, sentences
 from perfkit_reports.subjects.trace.series import list_detailed_traces
 from perfkit_reports.subjects.trace.trace_blocks import build_trace_blocks
 
-_HOST_CALLS = "Calls of the host that can leave the device without work"
+_HOST_CALLS = "Synchronizing CPU calls"
 
 
 def build_launches_section(analysis: TraceAnalysis) -> Section | None:
-    """Launches, what is idle and why, calls of the host, streams."""
+    """Launches, synchronizing CPU calls and streams."""
     traces = list_detailed_traces(analysis)
     if not any(trace.launches or trace.streams for trace in traces):
         return None
@@ -25,15 +25,15 @@ def build_launches_section(analysis: TraceAnalysis) -> Section | None:
 
 
 def _build_launches(trace: RankTrace, end: str) -> Sequence[Block]:
-    told = [
+    lines = [
         *sentences.describe_launches(trace),
         *sentences.describe_overlap(trace),
         sentences.describe_recompute(trace),
     ]
     title, of = ("Threads", columns.THREADS) if trace.device == CPU else ("Streams", columns.STREAMS)
     return (
-        *make_list(f"launched{end}", filter(None, told)),
-        *make_table(f"host_calls{end}", _HOST_CALLS, columns.HOST_CALLS, trace.host_calls, "kind of call"),
+        *make_list(f"launched{end}", filter(None, lines)),
+        *make_table(f"host_calls{end}", _HOST_CALLS, columns.HOST_CALLS, trace.host_calls, "call"),
         *make_table(f"streams{end}", title, of, trace.streams, "stream"),
     )
 
@@ -43,12 +43,12 @@ def build_transfers_section(analysis: TraceAnalysis) -> Section | None:
     traces = [trace for trace in list_detailed_traces(analysis) if trace.collectives or trace.copies]
     if not traces:
         return None
-    told = build_trace_blocks("transfers", traces, _build_transfers)
-    return Section("transfers", "Communication and copies", told, nav="Communication")
+    blocks = build_trace_blocks("transfers", traces, _build_transfers)
+    return Section("transfers", "Communication and copies", blocks, nav="Communication")
 
 
 def _build_transfers(trace: RankTrace, end: str) -> Sequence[Block]:
     return (
-        *make_table(f"collectives{end}", "Collectives", columns.COLLECTIVES, trace.collectives, "kind of collective"),
-        *make_table(f"copies{end}", "Copies", columns.COPIES, trace.copies, "kind of copy"),
+        *make_table(f"collectives{end}", "Collectives", columns.COLLECTIVES, trace.collectives, "collective"),
+        *make_table(f"copies{end}", "Copies", columns.COPIES, trace.copies, "copy", whats="copies"),
     )

@@ -27,7 +27,7 @@ from perfkit_reports.subjects.trace.tiles import build_tiles
 
 
 def _build_memory_section(analysis: TraceAnalysis) -> Section | None:
-    """What fills the memory of the traces that recorded it."""
+    """Memory of the traces that recorded it."""
     holders = list_memory_holders(analysis)
     return memory.build_section(holders, "trace") if holders else None
 
@@ -54,10 +54,10 @@ _SECTIONS = (
 
 def build_document(analysis: TraceAnalysis) -> Document:
     """Sections that have nothing to say are left out."""
-    found = findings.build_section(
+    first = findings.build_section(
         analysis.findings, "Trace" if len(analysis.traces) > 1 else "", traces=analysis.traces
     )
-    told = [section for make in _SECTIONS if (section := make(analysis)) is not None]
+    others = [section for make in _SECTIONS if (section := make(analysis)) is not None]
     return Document(
         kind="trace",
         title=analysis.title,
@@ -68,7 +68,7 @@ def build_document(analysis: TraceAnalysis) -> Document:
         lead=tuple(headline.list_remarks(analysis)),
         tiles=tuple(build_tiles(analysis)),
         warnings=(*analysis.warnings, *changes.list_caveats(analysis)),
-        sections=(found, *told),
+        sections=(first, *others),
         data=build_data(analysis),
         raw={TRACE_REPORT_FILE: analysis, SUMMARY_FILE: summarize_analysis(analysis)},
         chosen=lambda: list_selected_items(

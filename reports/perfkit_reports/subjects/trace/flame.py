@@ -11,13 +11,13 @@ from perfkit_reports.document.blocks import FlameTree, Section
 from perfkit_reports.subjects.trace.series import list_detailed_traces
 
 _INTRO = (
-    "A block is as wide as what it takes with all beneath it. Click one to zoom in and to see what is known of it. By "
-    "the keyboard, arrows move, Enter chooses and Backspace zooms out."
+    "Block width is its total, children included. Click a block to zoom in and see its details. Keyboard: arrows move, "
+    "Enter selects, Backspace zooms out."
 )
-_BACKWARD = "Backward ops stand where their forward op was called."
-_GONE = "Hatched blocks are as wide as what they took before, and are gone or too small now."
-_SUMMED = "Work of several streams or threads is added up."
-_LEFT_OUT = "Blocks of less than {} of everything are left out."
+_BACKWARD = "Backward ops appear under the caller of their forward op."
+_GONE = "Hatched blocks have their width of before; they are gone or too small now."
+_SUMMED = "Work on several streams or threads is summed."
+_LEFT_OUT = "Blocks below {} of the total are omitted."
 
 
 def build_flame_section(analysis: TraceAnalysis) -> Section | None:
@@ -31,16 +31,16 @@ def build_section(traces: Sequence[RankTrace], before: Mapping[str, RankTrace], 
     trees: dict[tuple[str, ...], FlameTree] = {}
     for by, title in BY.items():
         for trace in traces:
-            of = {found.by: found for found in trace.flames}
-            then = {found.by: found for found in before[trace.label].flames} if trace.label in before else {}
-            if by in of:
-                trees[title, trace.label] = build_tree(of[by], then.get(by))
-    told = (
-        [_LEFT_OUT.format(format_percent(max(found.least for trace in traces for found in trace.flames))), _SUMMED]
+            now = {graph.by: graph for graph in trace.flames}
+            then = {graph.by: graph for graph in before[trace.label].flames} if trace.label in before else {}
+            if by in now:
+                trees[title, trace.label] = build_tree(now[by], then.get(by))
+    notes = (
+        [_LEFT_OUT.format(format_percent(max(graph.least for trace in traces for graph in trace.flames))), _SUMMED]
         if trees
         else []
     )
-    told += [_GONE] if trees and before else []
-    told += [_BACKWARD] if any(title == BY[BY_STACK] for title, _ in trees) else []
-    block = build_flame(trees, ("By", what.capitalize()), "flame", " ".join(told), "of the work in a step")
+    notes += [_GONE] if trees and before else []
+    notes += [_BACKWARD] if any(title == BY[BY_STACK] for title, _ in trees) else []
+    block = build_flame(trees, ("By", what.capitalize()), "flame", " ".join(notes), "of the work in a step")
     return None if block is None else Section("flame", "Flame graph", (block,), intro=(_INTRO,))

@@ -1,4 +1,4 @@
-"""Why the device had nothing to do: its idle time by cause, and where the host was."""
+"""Idle time of the device by cause, and where the CPU was meanwhile."""
 
 from binascii import crc32
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,18 +31,18 @@ from perfkit_reports.subjects.trace.sentences import get_time_basis
 from perfkit_reports.subjects.trace.series import list_detailed_traces
 from perfkit_reports.subjects.trace.trace_blocks import build_trace_blocks
 
-TITLE = "Why the device was idle"
+TITLE = "Idle time by cause"
 
 
 _MEANING = {
-    SYNC: f"“{SYNC}”: its own time, and on to the next launch if that comes within a millisecond.",
-    ELSEWHERE: f"“{ELSEWHERE}”: a millisecond or more in which nothing was launched.",
-    LATE: f"“{LATE}”: gaps of less than a millisecond, until the call that launches returned.",
-    STARTING: f"“{STARTING}”: at most 50 us from a launch to its kernel.",
-    BETWEEN: f"“{BETWEEN}”: at most 10 us from one to the next.",
-    OTHER_STREAM: f"“{OTHER_STREAM}”: more than that takes, before a kernel of another stream than worked last.",
-    HELD_UP: f"“{HELD_UP}”: a kernel that was launched began later than starting it takes.",
-    UNRECORDED: f"“{UNRECORDED}”: whether the device worked is not in the trace.",
+    SYNC: f"“{SYNC}”: the blocking call itself, and on to the next launch if that follows within 1 ms.",
+    ELSEWHERE: f"“{ELSEWHERE}”: nothing launched for 1 ms or more.",
+    LATE: f"“{LATE}”: gaps of less than 1 ms, until the launch call returned.",
+    STARTING: f"“{STARTING}”: from a launch to its kernel, at most 50 us.",
+    BETWEEN: f"“{BETWEEN}”: gaps of at most 10 us.",
+    OTHER_STREAM: f"“{OTHER_STREAM}”: a longer gap before a kernel on another stream than the last one.",
+    HELD_UP: f"“{HELD_UP}”: a launched kernel began later than launch latency explains.",
+    UNRECORDED: f"“{UNRECORDED}”: the trace does not show whether the device worked.",
 }
 
 
@@ -53,40 +53,40 @@ class _IdleRow(NamedTuple):
 
 def _make_place_cell(row: GapRow) -> Cell:
     if not row.named:
-        return Cell("(shorter ones together)")
+        return Cell("(shorter gaps combined)")
     return make_short_cell(format_place(row), 80)
 
 
 _COLUMNS: tuple[Column[_IdleRow], ...] = (
-    Column("Cause", lambda told: make_text_cell(told.row.cause), numeric=False),
+    Column("Cause", lambda entry: make_text_cell(entry.row.cause), numeric=False),
     Column(
-        "The host was in",
-        lambda told: _make_place_cell(told.row),
+        "CPU was in",
+        lambda entry: _make_place_cell(entry.row),
         numeric=False,
         wrap=True,
-        help="for more than half of each gap, the innermost first",
+        help="for more than half of each gap; innermost first",
     ),
     Column(
         "Module or range",
-        lambda told: make_short_cell(told.row.module or told.row.range, 40),
+        lambda entry: make_short_cell(entry.row.module or entry.row.range, 40),
         numeric=False,
         wrap=True,
-        help="around what the host was in",
+        help="the module or range around it",
     ),
     Column(
-        "Before",
-        lambda told: make_code_cell(told.row.following),
+        "Next op",
+        lambda entry: make_code_cell(entry.row.following),
         numeric=False,
-        help="the op of the kernel that came next",
+        help="the op of the next kernel",
     ),
-    Column("Gaps", lambda told: make_calls_cell(told.row.gaps), help="per step"),
-    Column("Device idle", lambda told: make_seconds_cell(told.row.seconds), help="per step"),
-    Column("Of the idle time", lambda told: make_share_cell(told.row.seconds / told.whole), meter=True),
-    Column("Longest", lambda told: make_seconds_cell(told.row.longest_s)),
+    Column("Gaps", lambda entry: make_calls_cell(entry.row.gaps), help="per step"),
+    Column("Device idle", lambda entry: make_seconds_cell(entry.row.seconds), help="per step"),
+    Column("% of idle time", lambda entry: make_share_cell(entry.row.seconds / entry.whole), meter=True),
+    Column("Longest", lambda entry: make_seconds_cell(entry.row.longest_s)),
     Column(
-        "At",
-        lambda told: make_seconds_cell(told.row.longest_start_s),
-        help="when the longest began, since the first event of the trace",
+        "Starts at",
+        lambda entry: make_seconds_cell(entry.row.longest_start_s),
+        help="start of the longest gap, from the first event of the trace",
         weight=Weight.DETAIL,
     ),
 )
@@ -99,8 +99,8 @@ def build_idle_section(analysis: TraceAnalysis) -> Section | None:
     if not blocks:
         return None
     shown = {row.cause for trace in traces for row in trace.gaps if row.seconds > 0}
-    told = tuple(meaning for cause, meaning in _MEANING.items() if cause in shown)
-    return Section("idle", TITLE, blocks, nav="Idle time", intro=told)
+    meanings = tuple(meaning for cause, meaning in _MEANING.items() if cause in shown)
+    return Section("idle", TITLE, blocks, nav="Idle time", intro=meanings)
 
 
 def sum_by_cause(rows: Iterable[GapRow]) -> dict[str, float]:
@@ -112,7 +112,7 @@ def sum_by_cause(rows: Iterable[GapRow]) -> dict[str, float]:
 
 
 def list_selected_idle(trace: RankTrace, owner: str) -> Iterator[SelectedItem]:
-    """What a page tells of each cause, and of the place of the host in which most of it passed."""
+    """Facts of each cause, with the place of the CPU during most of it."""
     whole = sum(row.seconds for row in trace.gaps)
     for cause, took in sum_by_cause(trace.gaps).items():
         rows = [row for row in trace.gaps if row.cause == cause]
@@ -122,8 +122,8 @@ def list_selected_idle(trace: RankTrace, owner: str) -> Iterator[SelectedItem]:
             ("Share", make_share_cell(took / whole)),
             ("Gaps", make_calls_cell(sum(row.gaps for row in rows))),
             ("Longest", make_seconds_cell(max(row.longest_s for row in rows))),
-            ("The host was mostly in", _make_place_cell(most)),
-            ("Before", make_code_cell(most.following)),
+            ("CPU was mostly in", _make_place_cell(most)),
+            ("Next op", make_code_cell(most.following)),
         )
         yield SelectedItem(make_idle_key(cause), f"{crc32(cause.encode()):08x}", "idle", cause, facts, owner=owner)
 
@@ -140,9 +140,9 @@ def _build_idle(trace: RankTrace, end: str) -> Sequence[Block]:
             id=f"idle-causes{end}",
             title="",
             bars=(Bar(f"{units.format_seconds(whole)} {get_time_basis(trace)}{of_step}", shares),),
-            label="Shares of the idle time by cause",
+            label="Idle time by cause",
             whole="of the idle time",
-            caption="While no device works, the critical path leads through the host or through a wait.",
+            caption="While the device idles, the critical path runs through the CPU or a wait.",
         ),
         *make_table(
             f"gaps{end}",
@@ -151,6 +151,6 @@ def _build_idle(trace: RankTrace, end: str) -> Sequence[Block]:
             [_IdleRow(row, whole) for row in trace.gaps],
             "place",
             show_title=False,
-            about=lambda told: make_idle_key(told.row.cause),
+            about=lambda entry: make_idle_key(entry.row.cause),
         ),
     )

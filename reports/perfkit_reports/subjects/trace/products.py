@@ -22,11 +22,11 @@ from perfkit_reports.subjects.trace.trace_blocks import build_trace_blocks
 
 Row = TypeVar("Row", contravariant=True)
 
-_UNCOSTED = "its cost is not known"
-_NO_GRID = "the trace has no grid of its kernel"
-_NO_UNITS = "the device's number of multiprocessors is not known"
-_PERSISTENT = "persistent: a few blocks share all tiles, or may do so"
-_NO_TILE = "the kernel's name tells no tile, or not which way round it lies"
+_UNCOSTED = "cost unknown"
+_NO_GRID = "no grid recorded for its kernel"
+_NO_UNITS = "the number of multiprocessors of the device is unknown"
+_PERSISTENT = "persistent kernel, or possibly one: a few blocks share all tiles"
+_NO_TILE = "the kernel name gives no tile, or not its orientation"
 
 
 def _make_loss_cell(value: float | None, reason: str) -> Cell:
@@ -57,31 +57,29 @@ def _make_wave_loss_cell(row: ProductRow) -> Cell:
 
 
 _TIME, _SHARE, _SAVED, _ROOF, _BOUND = FIGURES
-_OP = Column[ProductRow]("Op", lambda row: _make_op_cell(row), numeric=False, help="and its phase", wrap=True)
+_OP = Column[ProductRow]("Op", lambda row: _make_op_cell(row), numeric=False, help="op and phase", wrap=True)
 _KERNEL = Column[ProductRow]("Kernel", lambda row: make_code_cell(row.kernel, 32), numeric=False, wrap=True)
-_DTYPE = Column[ProductRow](
-    "Dtype", lambda row: make_text_cell(row.dtype), numeric=False, help="what it is computed in"
-)
-_WAVES = Column[ProductRow]("Waves", _make_waves_cell, help="blocks for each multiprocessor, one at a time")
+_DTYPE = Column[ProductRow]("Dtype", lambda row: make_text_cell(row.dtype), numeric=False, help="compute dtype")
+_WAVES = Column[ProductRow]("Waves", _make_waves_cell, help="blocks per multiprocessor, one at a time")
 _WAVE_LOSS = Column[ProductRow](
     "Wave loss",
     _make_wave_loss_cell,
-    help="wave quantization: multiprocessor time lost, at least: some have one block less to do",
+    help="wave quantization: multiprocessor time lost in the last wave, a lower bound",
 )
 _BEHIND: tuple[Column[ProductRow], ...] = (
     Column("Calls", lambda row: make_calls_cell(row.calls), help="per step"),
     Column(
         "FLOP/s",
         lambda row: make_optional_cell(row.achieved, units.format_flop_rate, _UNCOSTED),
-        help="computed in the time taken",
+        help="achieved",
     ),
     Column("Blocks", lambda row: make_optional_cell(row.blocks, lambda count: f"{count:,}", _NO_GRID)),
     _SHARE,
     Column("FLOPs", lambda row: make_optional_cell(row.flops, units.format_flops, _UNCOSTED), help="per step"),
     Column(
-        "At best",
-        lambda row: make_optional_cell(row.attainable_s, units.format_seconds, "its cost or its roof is not known"),
-        help="the time the roofs allow, per step",
+        "Roofline time",
+        lambda row: make_optional_cell(row.attainable_s, units.format_seconds, "cost or roof unknown"),
+        help="time at the roofline, per step",
     ),
 )
 
@@ -96,16 +94,14 @@ def _make_size_cell(row: GemmRow) -> Cell:
 
 
 _GEMMS: tuple[Column[GemmRow], ...] = (
-    Column("M×N×K", _make_size_cell, numeric=False, help="of a batch, where there is one"),
+    Column("M×N×K", _make_size_cell, numeric=False, help="with its batch size, if any"),
     *(_TIME, _SAVED, _ROOF, _BOUND, _DTYPE),
-    Column(
-        "Tile", lambda row: make_text_cell(row.tile), numeric=False, help="of the result and of K, by the kernel's name"
-    ),
+    Column("Tile", lambda row: make_text_cell(row.tile), numeric=False, help="M×N×K tile, from the kernel name"),
     _WAVE_LOSS,
     Column(
         "Tile loss",
         lambda row: _make_loss_cell(row.tile_loss, _NO_TILE) if row.kernel else Cell(NOTHING),
-        help="tile quantization: share of the arithmetic lost, tiles at the edges are computed in full",
+        help="tile quantization: share of arithmetic wasted in partial edge tiles",
     ),
     *(_OP, _KERNEL),
     *_hide_columns(
@@ -113,13 +109,13 @@ _GEMMS: tuple[Column[GemmRow], ...] = (
         Column[GemmRow](
             "Split-K",
             lambda row: Cell(NOTHING) if row.split_k is None else Cell(str(row.split_k), value=row.split_k),
-            help="split K: so many blocks add up one tile",
+            help="blocks that accumulate one tile",
         ),
         Column[GemmRow](
             "Layout",
             lambda row: make_text_cell(row.layout.replace(",", ", ")),
             numeric=False,
-            help="whether rows or columns of A and of B are contiguous",
+            help="whether A and B are row- or column-major",
         ),
         *_BEHIND,
     ),
@@ -136,12 +132,12 @@ def _make_heads_cell(row: AttentionRow) -> Cell:
 
 
 def _make_mask_cell(row: AttentionRow) -> Cell:
-    told = [word for word, holds in (("causal or window", row.masked), ("tensor", row.given_mask)) if holds]
-    return make_text_cell(", ".join(told))
+    masks = [word for word, holds in (("causal or window", row.masked), ("tensor", row.given_mask)) if holds]
+    return make_text_cell(", ".join(masks))
 
 
 _ATTENTIONS: tuple[Column[AttentionRow], ...] = (
-    Column("Queries × keys", _make_positions_cell, numeric=False, help="positions; packed sequences together"),
+    Column("Queries × keys", _make_positions_cell, numeric=False, help="positions; packed sequences are summed"),
     *(_TIME, _SAVED, _ROOF, _BOUND),
     Column("Pass", lambda row: Cell("backward" if row.backward else "forward"), numeric=False),
     Column("Library", lambda row: make_text_cell(row.backend), numeric=False, wrap=True),
@@ -152,7 +148,7 @@ _ATTENTIONS: tuple[Column[AttentionRow], ...] = (
         _make_mask_cell,
         numeric=False,
         wrap=True,
-        help="a causal mask or a window leaves out pairs: not counted",
+        help="pairs masked by a causal mask or a window are not counted",
     ),
     _DTYPE,
     *_hide_columns(
@@ -164,10 +160,10 @@ _ATTENTIONS: tuple[Column[AttentionRow], ...] = (
     ),
 )
 _INTRO = (
-    "Calls of equal shape are one row; those with most time above their roof come first. The roof is the one that "
-    "binds, compute or bandwidth, so that a skinny GEMM is not held against the compute peak."
+    "Calls of equal shape share a row, sorted by time above the roof. Each is compared with its limiting roof, compute "
+    "or bandwidth, so a skinny GEMM is not compared with the compute peak."
 )
-_INTRO_ON_DEVICE = "Wave and tile quantization are part of the time above the roof."
+_INTRO_ON_DEVICE = "Time above the roof includes wave and tile quantization."
 
 
 def build_products_section(analysis: TraceAnalysis) -> Section | None:
@@ -181,8 +177,8 @@ def build_section(traces: Sequence[RankTrace]) -> Section | None:
     if not sized:
         return None
     intro = (_INTRO, *([_INTRO_ON_DEVICE] if any(trace.device != CPU for trace in sized) else []))
-    told = build_trace_blocks("products", sized, _build_tables)
-    return Section("products", "GEMMs and attention by shape", told, nav="GEMMs", intro=intro)
+    blocks = build_trace_blocks("products", sized, _build_tables)
+    return Section("products", "GEMMs and attention by shape", blocks, nav="GEMMs", intro=intro)
 
 
 def _build_tables(trace: RankTrace, end: str) -> Sequence[Block]:

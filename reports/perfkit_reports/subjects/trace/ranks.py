@@ -1,4 +1,4 @@
-"""The ranks of a job: who is late, and where they differ."""
+"""The ranks of a job: stragglers, and where ranks differ."""
 
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.ranks.pipeline import build_pipeline as pipeline_of
@@ -22,8 +22,8 @@ def build_ranks_section(analysis: TraceAnalysis) -> Section | None:
         *make_list("fleet", sentences.describe_fleet(fleet), style="paragraph", weight=Weight.BRIEF),
         chart.build_chart(fleet.ranks, {trace.label: trace.time_split for trace in analysis.traces}),
         *(() if fleet.grid is None else rank_step_map.build_charts(fleet.grid, "rank-steps")),
-        *make_table("ranks", "Ranks, the slowest first", columns.RANKS, slowest, "rank", limit=_ROWS),
-        *make_table("skew", "Who is waited for", columns.SKEW, fleet.skew, "collective", sorted="Waiting"),
+        *make_table("ranks", "Ranks, slowest first", columns.RANKS, slowest, "rank", limit=_ROWS),
+        *make_table("skew", "Waits at collectives", columns.SKEW, fleet.skew, "collective", sorted="Mean wait"),
     )
     return Section("ranks", "Ranks", blocks)
 
@@ -37,5 +37,5 @@ def build_pipeline_section(analysis: TraceAnalysis) -> Section | None:
     }
     rows = () if analysis.fleet is None else analysis.fleet.ranks
     ahead = {row.rank: round(1e9 * (row.clock_offset_s or 0.0)) for row in rows if row.rank is not None}
-    found = pipeline_of(actions, ahead)
-    return None if found is None else next(build_sections([("the pipeline", found)]))
+    pipeline = pipeline_of(actions, ahead)
+    return None if pipeline is None else next(build_sections([("the pipeline", pipeline)]))

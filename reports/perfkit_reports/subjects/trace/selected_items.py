@@ -23,7 +23,7 @@ from perfkit_reports.subjects.trace.costs import KINDS, SAVINGS, build_cost_colu
 from perfkit_reports.subjects.trace.idle import list_selected_idle
 
 _LONGEST = 2000  # characters of a kernel's name: those of templates are whole, damaged ones do not fill the page
-_NO_PLACE = "it has no place on the roofline: its FLOPs, its bytes or its time are not known"
+_NO_PLACE = "not on the roofline: FLOPs, bytes or time unknown"
 CALLED_FROM = "Launched from"
 _EXACT = 0.02  # the formula is shown where it gives the time that the roofs allow
 
@@ -52,10 +52,10 @@ def _list_trace_items(trace: RankTrace, limit: int, about: AbstractSet[str], own
             hash_row_part(row),
             ((column.title, _make_whole_cell(column, row)) for column in facts[row.kind]),
         )
-    for every in _group_by_name(trace, rows):
-        # What ran outside of the steps is told per step as well, and is no part of one.
-        same = [row for row in every if row.phase != OUTSIDE] or every
-        if len(every) > 1:
+    for rows_of_name in _group_by_name(trace, rows):
+        # Work outside the steps has figures per step, too, and is no part of one.
+        same = [row for row in rows_of_name if row.phase != OUTSIDE] or rows_of_name
+        if len(rows_of_name) > 1:
             yield _make_item(same[0], owner, "", _list_summed_facts(same, lines))
 
 
@@ -79,19 +79,19 @@ def _make_item(row: OpRow, owner: str, part: str, facts: Iterable[tuple[str, Cel
 def _list_rows(trace: RankTrace, limit: int, about: AbstractSet[str]) -> list[OpRow]:
     """Those of the tables; of the ops that others name, and of the dots, those that are not among them."""
     rows = [row for kind in KINDS for row in get_shown_rows(trace, kind, limit)]
-    told = {make_row_key(row) for row in rows}
+    keys = {make_row_key(row) for row in rows}
     named = about | {row.op for row in rows}
     more = [row for row in trace.ops if row.name in named]
     more = sorted(more, key=lambda row: -row.seconds)[:limit]
     return rows + [
         row
         for row in {make_row_key(row): row for row in (*more, *trace.points)}.values()
-        if make_row_key(row) not in told
+        if make_row_key(row) not in keys
     ]
 
 
 def _group_by_name(trace: RankTrace, rows: Sequence[OpRow]) -> Iterable[list[OpRow]]:
-    """All rows of each name that is told of, also those that are not."""
+    """All rows of each name in `rows`, also those that are not in it."""
     groups: dict[str, list[OpRow]] = {make_name_key(row): [] for row in rows}
     for kind in KINDS:
         for row in get_shown_rows(trace, kind):
@@ -107,7 +107,7 @@ def _list_summed_facts(rows: Sequence[OpRow], lines: Mapping[str, Cell]) -> Iter
     yield "Time", make_seconds_cell(sum(row.seconds for row in rows))
     yield (
         SAVINGS,
-        make_seconds_cell(sum(gains)) if gains else make_unknown_cell("of none of its rows the roof is known"),
+        make_seconds_cell(sum(gains)) if gains else make_unknown_cell("no row has a known roof"),
     )
     yield "Calls", make_calls_cell(sum(row.calls for row in rows))
     critical = [row.critical_s for row in rows if row.critical_s is not None]
@@ -119,12 +119,12 @@ def _list_fact_columns(kind: str, trace: RankTrace, lines: Mapping[str, Cell]) -
     """The columns of the kind's table without the name, and what only one row has room for."""
     table = f"{kind}s" if f"{kind}s" in KINDS else "phases"
     rest = build_cost_columns(table, trace.device_name)[1:]
-    best = next(place for place, column in enumerate(rest) if column.title == "At best")
+    best = next(place for place, column in enumerate(rest) if column.title == "Roofline time")
     achieved = (
         Column[OpRow]("Achieved", lambda row: make_optional_cell(row.achieved, units.format_flop_rate, _NO_PLACE)),
         Column[OpRow](
             "Bandwidth",
-            lambda row: make_optional_cell(_compute_rate(row), units.format_bandwidth, "its bytes are not known"),
+            lambda row: make_optional_cell(_compute_rate(row), units.format_bandwidth, "bytes unknown"),
         ),
     )
     explained = replace(
@@ -167,7 +167,7 @@ def _format_formula(row: OpRow, ceilings: DeviceCeilings | None) -> str:
 
 
 def _list_parents(row: OpRow) -> Iterator[tuple[str, str]]:
-    """What it is a part of, and the key of that."""
+    """The names that it is a part of, and their keys."""
     if row.op and row.op != row.name:
         yield f"op {row.op}", make_key("op", row.op)
     if row.module and row.kind != "module":

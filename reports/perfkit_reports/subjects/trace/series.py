@@ -82,16 +82,16 @@ def _list_level_points(trace: RankTrace) -> tuple[OpRow, ...]:
 
 
 def build_trace_bars(analysis: TraceAnalysis) -> list[Bar]:
-    """Where the step of each trace goes, first before a change; of many the slowest, the median and the fastest."""
+    """Time split of each trace, first before a change; of many the slowest, the median and the fastest."""
     difference = analysis.difference
     when = {difference.before: "before: ", difference.after: "now: "} if difference else {}
     traces = [trace for trace in list_traces(analysis) if trace.time_split]
     if len(traces) > BARS:
         slowest = sorted(traces, key=lambda trace: -trace.step_s)
         places = {"slowest: ": 0, "median: ": len(slowest) // 2, "fastest: ": len(slowest) - 1}
-        told = {slowest[place].label: word for word, place in places.items()} | when
-        traces = [trace for trace in slowest if trace.label in told]
-        when = told
+        chosen = {slowest[place].label: word for word, place in places.items()} | when
+        traces = [trace for trace in slowest if trace.label in chosen]
+        when = chosen
     ordered = sorted(traces, key=lambda trace: not when.get(trace.label, "").startswith("before"))
     return [
         Bar(f"{when.get(trace.label, '')}{trace.label}, {units.format_seconds(trace.step_s)}", trace.time_split)

@@ -1,4 +1,4 @@
-"""Where a step's time goes, how it stands to the roofs, and what could be saved."""
+"""Time split of a step, and its roofline."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,42 +25,35 @@ from perfkit_reports.subjects.trace.series import (
     list_traces,
 )
 
-_SUM = (
-    "The parts sum to 100 %. Computing counts first; communication and copies only where nothing was computed beside "
-    "them."
-)
-_TO_SCALE = _SUM.replace("sum to 100 %", "of a bar sum to its step, to one scale")
+_SUM = "Parts sum to 100 %. Overlapped communication and copies count as compute."
+_TO_SCALE = _SUM.replace("Parts sum to 100 %", "Parts of a bar sum to its step; all bars have one scale")
 _CUT = (
-    f"At most {BARS} bars: the slowest steps and the busiest streams, in order; all are in tables/steps.parquet and "
+    f"At most {BARS} bars: the slowest steps and the busiest streams. All are in tables/steps.parquet and "
     "tables/streams.parquet."
 )
-_ONE_DOT = "One dot alone makes no roofline; its figures are in the table below."
-_NO_DOT = "No work with both FLOPs and bytes is known."
-_WITHOUT_ROOFS = (
-    "How fast the work runs, without roofs to hold it against. A dot's area is in proportion to its share of the step."
-)
+_ONE_DOT = "A roofline needs more than one dot; the figures are in the table below."
+_NO_DOT = "No work has both FLOPs and bytes."
+_WITHOUT_ROOFS = "Achieved performance; roofs are unknown. Dot area is the share of the step."
 _AXES = (
-    "How fast the work runs against what the device allows. Dashed roofs are from a datasheet, solid ones were "
-    "measured. A dot's area is in proportion to its share of the step; the distance to the roof above it is what could "
-    "be saved."
+    "Achieved performance against the limits of the device. Solid roofs are measured, dashed roofs are from a "
+    "datasheet. Dot area is the share of the step; the distance to the roof is the potential saving."
 )
-# What a part of the step is whose name does not say all.
+# Parts of the step whose names need an explanation.
 _MEANING = {
-    time_split.NO_CEILING: f"“{time_split.NO_CEILING}” is work whose FLOPs and bytes are known, but not the roof.",
-    time_split.PYTHON: f"“{time_split.PYTHON}” is time in which no op worked, or none with enough to do "
-    "for a bound, waiting included.",
-    time_split.WAITING_FOR_CPU: f"“{time_split.WAITING_FOR_CPU}” is time in which the device had nothing queued.",
-    time_split.UNRECORDED: f"“{time_split.UNRECORDED}”: the device may have worked or not; the trace begins there, or "
+    time_split.NO_CEILING: f"“{time_split.NO_CEILING}”: FLOPs and bytes are known, the roof is not.",
+    time_split.PYTHON: f"“{time_split.PYTHON}”: Python and dispatch overhead, ops too small for a bound, and waiting.",
+    time_split.WAITING_FOR_CPU: f"“{time_split.WAITING_FOR_CPU}”: nothing was queued on the device.",
+    time_split.UNRECORDED: f"“{time_split.UNRECORDED}”: unknown whether the device worked; the trace begins there or "
     "lacks the kernels of graphs.",
-    time_split.IDLE_UNKNOWN: f"“{time_split.IDLE_UNKNOWN}”: the trace does not tell whether work was queued.",
+    time_split.IDLE_UNKNOWN: f"“{time_split.IDLE_UNKNOWN}”: unknown whether work was queued.",
 }
 
 
 def build_time_section(analysis: TraceAnalysis) -> Section:
     """The parts of the step of each trace, and of its steps and streams."""
     total = len(list_traces(analysis))
-    few = f"The slowest, the median and the fastest of {total:,} traces; all are in tables/time.parquet."
-    none = "The trace has no work whose time could be split."
+    few = f"Slowest, median and fastest of {total:,} traces; all are in tables/time.parquet."
+    none = "The trace contains no work to split by time."
     return build_split_section(
         list_detailed_traces(analysis), build_trace_bars(analysis), "trace", none, few if total > BARS else ""
     )
@@ -70,14 +63,14 @@ def build_split_section(
     traces: Sequence[RankTrace], bars: Sequence[Bar], what: str, none: str, caption: str = "", *, to_scale: bool = False
 ) -> Section:
     """`bars` sum to a step each; below are those of the steps and streams of `traces`, each of which is a `what`."""
-    title = "Where the time went"
+    title = "Step time breakdown"
     if not bars:
         return Section("time", title, make_list("no-time", [none], style="empty"), nav="Time")
     whole = Bars(
         id="time-split",
         title="",
         bars=tuple(bars),
-        label=f"Shares of a step's time by {what}",
+        label=f"Step time breakdown by {what}",
         caption=caption,
         to_scale=to_scale,
         weight=Weight.BRIEF,
@@ -107,19 +100,19 @@ def _build_closer_bars(traces: Sequence[RankTrace], whole: Sequence[Bar]) -> tup
         ):
             if bars and not (len(bars) == 1 and any(_is_alike(bars[0], bar) for bar in whole)):
                 name = f"{kind} of {trace.label}"
-                label = f"Shares of time of {name[0].lower()}{name[1:]}"
+                label = f"Time breakdown: {name[0].lower()}{name[1:]}"
                 key = "steps" if kind == "Steps" else "streams"
                 options[name,] = Bars(id=f"{key}-time-{place}", title="", bars=tuple(bars), label=label, whole=of)
     if not options:
         return ()
     return (
-        Choice(id="time-more", title="Step by step, stream by stream", keys=("Show",), options=options),
+        Choice(id="time-more", title="By step and stream", keys=("Show",), options=options),
         *make_list("time-cut", [_CUT], style="caption"),
     )
 
 
 def _is_alike(one: Bar, other: Bar) -> bool:
-    """Whether two bars say the same to the digits that are shown."""
+    """True where two bars show the same digits."""
 
     def said(bar: Bar) -> dict[str, str]:
         return {share.category: units.format_percent(share.share) for share in bar.shares if share.seconds > 0}
@@ -128,7 +121,7 @@ def _is_alike(one: Bar, other: Bar) -> bool:
 
 
 def build_trace_roofline(analysis: TraceAnalysis) -> Section:
-    """How fast the work runs against what the device allows, or why that cannot be drawn."""
+    """The roofline of the traces in detail, or why it cannot be drawn."""
     trace = choose_focus_trace(analysis)
     return build_roofline_section(
         build_plane(analysis), "trace", headline.explain_missing_roofline(trace) if trace else ""
@@ -147,6 +140,6 @@ def build_roofline_section(
         reason = _ONE_DOT if any(is_placeable(point) for point in known.points) else _NO_DOT
     blocks: list[Block] = [*make_list("no-roofline", [reason] if reason else [], style="empty")]
     if chart is not None:
-        told = (_WITHOUT_ROOFS if reason else _AXES, *([f"An arrow leads from {arrow}."] if arrow else []))
-        blocks += [Text(id="roofline-told", lines=told), replace(chart, weight=weight)]
+        lines = (_WITHOUT_ROOFS if reason else _AXES, *([f"Arrows point from {arrow}."] if arrow else []))
+        blocks += [Text(id="roofline-told", lines=lines), replace(chart, weight=weight)]
     return Section("roofline", "Roofline", tuple(blocks))

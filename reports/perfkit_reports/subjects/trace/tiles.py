@@ -28,17 +28,17 @@ def build_tiles(analysis: TraceAnalysis) -> Iterator[Tile]:
     trace = choose_focus_trace(analysis)
     if trace is None:
         return
-    yield Tile("Step time" if trace.steps else "Length of the trace", _make_step_cell(trace))
+    yield Tile("Step time" if trace.steps else "Trace length", _make_step_cell(trace))
     yield Tile("Potential savings", _make_saving_cell(trace))
     yield Tile("Coverage", _make_coverage_cell(trace))
     yield Tile("MFU", _make_utilization_cell(trace))
     overlap, launches = trace.overlap, trace.launches
     if overlap.communication_s > 0:
         hidden = 1 - overlap.exposed_communication_s / overlap.communication_s
-        detail = f"of {units.format_seconds(overlap.communication_s)}; {units.format_percent(hidden, 0)} is hidden behind computing"
+        detail = f"of {units.format_seconds(overlap.communication_s)}; {units.format_percent(hidden, 0)} overlapped with compute"
         yield Tile("Exposed communication", Cell(units.format_seconds(overlap.exposed_communication_s), detail=detail))
     if launches is not None and trace.step_s > 0:
-        detail = launches.note or "not known how much of it waits for the CPU"
+        detail = launches.note or "share waiting for the CPU unknown"
         if launches.starved_s is not None:
             starved = units.format_seconds(launches.starved_s)
             detail = f"{units.format_seconds(launches.idle_s)} {get_time_basis(trace)}, {starved} with nothing queued"
@@ -50,7 +50,7 @@ def build_tiles(analysis: TraceAnalysis) -> Iterator[Tile]:
 
 def _make_step_cell(trace: RankTrace) -> Cell:
     if not trace.steps:
-        return Cell(units.format_seconds(trace.step_s), detail=trace.step_basis or "no steps were found")
+        return Cell(units.format_seconds(trace.step_s), detail=trace.step_basis or "no steps found")
     times = [step.seconds for step in trace.steps]
     spread = f", {units.format_seconds(min(times))} to {units.format_seconds(max(times))}" if len(times) > 1 else ""
     count = "one step" if len(times) == 1 else f"mean of {len(times):,} steps"
@@ -62,26 +62,26 @@ def _make_step_cell(trace: RankTrace) -> Cell:
 
 def _make_saving_cell(trace: RankTrace) -> Cell:
     if trace.unseen_device:
-        return make_unknown_cell("the work that was launched was not recorded")
+        return make_unknown_cell("launched work was not recorded")
     if not has_roofs(trace):
-        return make_unknown_cell("no ceilings are known for the device")
+        return make_unknown_cell("no ceilings known for the device")
     saving = compute_saving_s(trace)
     if saving is None:
-        return make_unknown_cell("no work has both a cost and a roof")
+        return make_unknown_cell("no work with both a cost and a roof")
     summed, at_roofs = (
         format_bounded(units.format_seconds(saving), get_saving_bound(trace)),
         get_simulated_roofs_s(trace),
     )
     if at_roofs is None:
-        return Cell(summed, detail=f"{_format_share(saving, trace)}were every kernel at its roof")
+        return Cell(summed, detail=f"{_format_share(saving, trace)}all kernels at their roofline")
     together = trace.gains.together_s if trace.gains is not None else None
     if together is not None and together > at_roofs:
-        roofs = f"{units.format_seconds(at_roofs)} were every kernel at its roof (summed {summed})"
+        roofs = f"all kernels at their roofline: -{units.format_seconds(at_roofs)}, upper bound {summed}"
         return Cell(
             units.format_seconds(together),
-            detail=f"{_format_share(together, trace)}all findings together, simulated; {roofs}",
+            detail=f"{_format_share(together, trace)}all fixes combined (simulated); {roofs}",
         )
-    detail = f"{_format_share(at_roofs, trace)}were every kernel at its roof: simulated (summed {summed})"
+    detail = f"{_format_share(at_roofs, trace)}all kernels at their roofline (simulated); upper bound {summed}"
     return Cell(units.format_seconds(at_roofs), detail=detail)
 
 
@@ -93,18 +93,18 @@ def _format_share(part: float, trace: RankTrace) -> str:
 def _make_coverage_cell(trace: RankTrace) -> Cell:
     coverage = trace.coverage
     if trace.unseen_device:
-        return make_unknown_cell("the work that was launched was not recorded")
+        return make_unknown_cell("launched work was not recorded")
     if coverage.kernel_s <= 0:
-        return make_unknown_cell("the trace holds no kernels and no ops")
+        return make_unknown_cell("the trace contains no kernels and no ops")
     parts = {
         "inferred": coverage.inferred_s / coverage.kernel_s,
         "as bounds": coverage.bounded_s / coverage.kernel_s,
-        "with an estimate of bytes": coverage.estimated_s / coverage.kernel_s,
+        "with estimated bytes": coverage.estimated_s / coverage.kernel_s,
     }
     return Cell(
         units.format_percent(coverage.flops_s / coverage.kernel_s),
         detail=f"FLOPs; {units.format_percent(coverage.bytes_s / coverage.kernel_s)} with bytes, "
-        f"{units.format_percent(coverage.linked_s / coverage.kernel_s)} linked to an op"
+        f"{units.format_percent(coverage.linked_s / coverage.kernel_s)} matched with an op"
         + "".join(f", {units.format_percent(share)} {what}" for what, share in parts.items() if share > 0),
     )
 
@@ -114,5 +114,5 @@ def _make_utilization_cell(trace: RankTrace) -> Cell:
     if isinstance(trace.mfu, Unknown):
         return mfu
     detail = "" if isinstance(trace.hfu, Unknown) else f"HFU {hfu.text}; "
-    convention = "; counts masked pairs of attention, as PaLM does" if UNMASKED in trace.mfu.source else ""
+    convention = "; counts masked attention pairs (PaLM)" if UNMASKED in trace.mfu.source else ""
     return Cell(mfu.text, detail=detail + trace.mfu.how.value + convention)

@@ -25,14 +25,14 @@ _LONGEST = 10  # idle times in the table
 _LANES: tuple[Column[tuple[TimelineLane, int]], ...] = (
     Column("Lane", lambda row: make_text_cell(row[0].name), numeric=False),
     Column("Slices", lambda row: make_integer_cell(row[0].slices)),
-    Column("Busy", lambda row: make_seconds_cell(row[0].busy_ns / 1e9), help="how long any of its slices lasts"),
-    Column("Of the step", lambda row: make_share_cell(row[0].busy_ns / row[1]), meter=True),
+    Column("Busy", lambda row: make_seconds_cell(row[0].busy_ns / 1e9), help="time with at least one slice running"),
+    Column("% of step", lambda row: make_share_cell(row[0].busy_ns / row[1]), meter=True),
 )
 _IDLE: tuple[Column[tuple[int, int, str, str]], ...] = (
     Column("Cause", lambda row: make_text_cell(row[2]), numeric=False),
-    Column("Begins", lambda row: make_seconds_cell(max(row[0], 0) / 1e9), help="since the step began"),
+    Column("Starts at", lambda row: make_seconds_cell(max(row[0], 0) / 1e9), help="from the start of the step"),
     Column("Idle", lambda row: make_seconds_cell(row[1] / 1e9)),
-    Column("The host was in", lambda row: make_text_cell(row[3]), numeric=False, wrap=True),
+    Column("CPU was in", lambda row: make_text_cell(row[3]), numeric=False, wrap=True),
 )
 
 
@@ -76,7 +76,7 @@ def _measure_size(step: StepTimeline) -> int:
 
 def _format_name(trace: RankTrace, step: StepTimeline, *, several: bool) -> str:
     """`rank 0, step 12 (median), 34.9 ms`."""
-    what = "the whole trace" if step.number is None else f"step {step.number}"
+    what = "whole trace" if step.number is None else f"step {step.number}"
     why = f" ({step.why})" if step.why else ""
     whose = f"{trace.label}, " if several else ""
     return f"{whose}{what}{why}, {units.format_seconds(step.length_ns / 1e9)}"
@@ -93,7 +93,7 @@ def _describe_left_out(step: StepTimeline) -> str:
     if not step.left_out:
         return ""
     shortest = units.format_seconds(step.shortest_ns / 1e9)
-    return f"{format_plural(step.left_out, 'slice')} shorter than {shortest} are left out: the step has too many to show all."
+    return f"{format_plural(step.left_out, 'slice')} shorter than {shortest} omitted: too many to show."
 
 
 def _build_lanes_table(name: str, step: StepTimeline) -> tuple[Table, ...]:
@@ -108,7 +108,7 @@ def _build_idle_table(name: str, step: StepTimeline) -> tuple[Table, ...]:
         if lane.kind == lanes.IDLE:
             gaps = unpack_lane(lane)
             labels = gaps.label.tolist()
-            told = [causes[label] for label in labels], [places[label] for label in labels]
-            rows += zip(gaps.start_ns.tolist(), (gaps.end_ns - gaps.start_ns).tolist(), *told, strict=True)
+            texts = [causes[label] for label in labels], [places[label] for label in labels]
+            rows += zip(gaps.start_ns.tolist(), (gaps.end_ns - gaps.start_ns).tolist(), *texts, strict=True)
     longest = sorted(rows, key=lambda row: -row[1])[:_LONGEST]
-    return make_table("timeline-idle", f"Longest idle times of {name}", _IDLE, longest, "gap", data="", limit=None)
+    return make_table("timeline-idle", f"Longest idle gaps of {name}", _IDLE, longest, "gap", data="", limit=None)

@@ -1,4 +1,4 @@
-"""A part a trace: what several sections on traces share."""
+"""Blocks of each trace, in the sections on several traces."""
 
 from collections.abc import Callable, Sequence
 
@@ -7,17 +7,17 @@ from perfkit_reports.document.blocks import Block, Details, Group
 
 
 def build_trace_blocks(
-    name: str, traces: Sequence[RankTrace], tell: Callable[[RankTrace, str], Sequence[Block]]
+    name: str, traces: Sequence[RankTrace], build_blocks: Callable[[RankTrace, str], Sequence[Block]]
 ) -> tuple[Block, ...]:
-    """What is told of each trace, under its name where there are several: open of the first, folded of the others.
+    """Blocks under the name of each trace where there are several: open for the first, folded for the others.
 
-    `tell` is given a trace and an end for the ids of its blocks.
+    `build_blocks` is given a trace and an end for the ids of its blocks.
     """
-    told = [(trace.label, tuple(tell(trace, f"-{place}"))) for place, trace in enumerate(traces)]
-    told = [(label, blocks) for label, blocks in told if blocks]
-    if not told:
+    parts = [(trace.label, tuple(build_blocks(trace, f"-{place}"))) for place, trace in enumerate(traces)]
+    parts = [(label, blocks) for label, blocks in parts if blocks]
+    if not parts:
         return ()
-    (label, first), *others = told
+    (label, first), *others = parts
     head = first if len(traces) == 1 else (Group(id=f"{name}-of-0", title=label, blocks=first),)
     rest = (
         Details(id=f"{name}-of-{place}", title=label, blocks=blocks) for place, (label, blocks) in enumerate(others, 1)
