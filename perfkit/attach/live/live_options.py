@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class LiveOptions:
-    """The defaults hold for steps that vary by 15 % and depend on the one before: docs/always-on.md says how often they
+    """The defaults hold for steps that vary by 15 % and depend on the one before: docs/attach.md says how often they
     raise a false alarm.
 
     Attributes:
