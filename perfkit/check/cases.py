@@ -51,8 +51,7 @@ def plan_cases(config: CheckConfig, machine: Machine, schedule: Schedule) -> tup
     """All cases. A `UsageError` names what is wrong with one, or says how to write one where there is none."""
     if not config.cases:
         raise UsageError(
-            "nothing to check: name a workload with --workload, or write cases into pyproject.toml, such as\n\n"
-            f"{EXAMPLE}"
+            f"nothing to check: name a workload with --workload, or add cases to pyproject.toml, such as\n\n{EXAMPLE}"
         )
     return tuple(
         _plan_case(number, case, config, machine, schedule) for number, case in enumerate(config.cases, start=1)

@@ -121,7 +121,7 @@ def parse_budget(text: str, where: str) -> float:
     except UsageError as error:
         raise UsageError(f"{where}: budget: {error}") from None
     if seconds <= 0:
-        raise UsageError(f"{where}: budget: {text!r} leaves no time to measure; expected such as 3min")
+        raise UsageError(f"{where}: budget: {text!r} leaves no time to measure; use a longer one such as 3min")
     return seconds
 
 
@@ -141,7 +141,7 @@ def _read_table(path: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: is no TOML: {error}") from None
+        raise UsageError(f"{path}: invalid TOML: {error}") from None
     for key in () if path.name == OWN_FILE else ("tool", "perfkit"):
         content = content.get(key, {})
     return content.get("check")

@@ -29,12 +29,10 @@ class PairSampling:
         if count in self.plan.looks:
             judged = judge_pairs(pairs.pairs, pairs.turns, self.gates, self.plan, family=self.family)
             if is_settled((judgement.verdict, judgement.decided) for judgement in judged):
-                return "all that is gated is decided"
+                return "all checks are decided"
         if count >= self.plan.maximum:
             first_s = pairs.pairs[0].seconds
-            return (
-                f"no more fit into {format_seconds(self.budget_s)} where the first one took {format_seconds(first_s)}"
-            )
+            return f"no more fit into {format_seconds(self.budget_s)}, since the first took {format_seconds(first_s)}"
         return ""
 
     def plan_at(self, pairs: Pairs) -> LookPlan | None:

@@ -94,7 +94,7 @@ def build_baseline(source: FigureSource, *, timed: bool) -> Baseline:
                 raise PerfkitError(f"{case.workload} {name} cannot be a baseline: {why}")
     environment = source.environment
     if environment is None:
-        raise PerfkitError("no run says where it ran: there is no baseline to write")
+        raise PerfkitError("no run recorded its environment: no baseline to write")
     return Baseline(
         perfkit=perfkit.__version__,
         environment=environment,
@@ -124,12 +124,12 @@ def compare_stored(
         old = before.cases.get(workload)
         for name, now in new.variants.items():
             if old is None or name not in old.variants:
-                notes.append(f"{workload} {name}: {before.label} does not have it, nothing to compare with")
+                notes.append(f"{workload} {name}: not in {before.label}, nothing to compare with")
                 continue
             thresholds = configured.get((workload, name), common)
             variants.append(check_variant(workload, name, old.variants[name], now, thresholds, timed=order.timed))
     notes += [
-        f"{workload} {name}: not measured now, {before.label} has it"
+        f"{workload} {name}: in {before.label} but not measured now"
         for workload, case in before.cases.items()
         for name in case.variants
         if workload not in after.cases or name not in after.cases[workload].variants

@@ -19,8 +19,10 @@ SOURCES = {
     ATTENTION: "fp32 gradients of the queries and a row sum for each query, of flash attention's backward "
     "(mha_bwd: dq_accum, softmax_d), and with fewer heads of keys than of queries gradients of keys and values for "
     "each of these (dk_expanded, dv_expanded); cuDNN's kernels take less",
-    CONVOLUTION: "at most a copy of each operand in another memory layout, by cuDNN; none where its kernels take them "
-    "as they are",
+    CONVOLUTION: (
+        "at most a copy of each operand in another memory layout, by cuDNN; none where its kernels take them as "
+        "they are"
+    ),
 }
 
 _ATTENTION_BACKWARD = "aten::_scaled_dot_product_flash_attention_for_cpu_backward"

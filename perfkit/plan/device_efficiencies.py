@@ -37,9 +37,7 @@ def _load_cpu_efficiencies(threads: int) -> Efficiencies:
     known = get_target_ceilings(Target())
     roofs = Roofs(known, CPU, known.device_name, threads)
     if roofs.find_bandwidth() is None:
-        raise UnavailableError(
-            f"the ceilings of this CPU with {threads} threads are not known: measure them with perfkit calibrate"
-        )
+        raise UnavailableError(f"no ceilings for this CPU with {threads} threads: measure them with perfkit calibrate")
     comes = {each.device: each for each in load_packaged() if each.ceilings}
     elsewhere = _collect_programs(comes.values())
     here = load_learned(known.fingerprint)
@@ -57,7 +55,7 @@ def _load_cpu_efficiencies(threads: int) -> Efficiencies:
     elif near:
         source = f"learned on this machine with {near[0].roofs.threads} threads: {_join_program_names(near[:1])}"
     else:
-        source = f"of {_join_device_names(others)}: perfkit plan --learn measures this machine"
+        source = f"from {_join_device_names(others)}: perfkit plan --learn measures this machine"
     told = tuple(each for each in _collect_programs([here] if here else []) if each.threads == threads)
     return replace(_build_efficiencies(roofs, own, [*near, *others], source), here=told, elsewhere=elsewhere)
 
@@ -88,7 +86,7 @@ def _load_gpu_efficiencies(entry: CatalogEntry) -> Efficiencies:
     own = measured[:1] if entry.id in known else []
     told = f"measured on this GPU: {_join_program_names(own)}; other ops" if own else "not measured on this GPU:"
     others = _join_device_names(measured[len(own) : len(own) + 1])
-    source = f"{told} as on others, {others} first" if others else told
+    source = f"{told} as on other devices, {others} first" if others else told
     found = _build_efficiencies(build_gpu_roofs(entry), own, measured[len(own) :], source)
     return replace(found, here=_collect_programs([here] if here else []), elsewhere=_collect_programs(load_packaged()))
 
@@ -139,7 +137,7 @@ def _build_efficiencies(
     """With `others` behind what was measured on the device itself, as far off as they are from what is known best."""
     known = [*own, *others]
     if not known:
-        raise UnavailableError("nothing was measured on this device or on one like it: see perfkit plan --learn")
+        raise UnavailableError("no measurements of this device or a similar one: see perfkit plan --learn")
     first, second = known[0], known[min(1, len(known) - 1)]
     measured: MeasuredDevice | None = None
     for place, device in reversed(list(enumerate(known))):

@@ -72,12 +72,12 @@ def _silence_log(log: logging.Logger) -> Iterator[None]:
 def _describe_failure(error: Exception, op: str, place: str) -> str:
     where = " in ".join(filter(None, (op, place))) or "the step"
     if isinstance(error, _NEEDS_VALUES):
-        return f"{where} needs values, which a plan does not have: {_REMEDY}"
+        return f"{where} needs tensor values, which a plan does not have: {_REMEDY}"
     said = " ".join(str(error).split())
     if isinstance(error, _UNSUPPORTED) or _NO_FAKE_OF_ITS_OWN.search(said):
-        return f"{where} has no fake kernel: give it one with torch.library.register_fake, or {_REMEDY}"
+        return f"{where} has no fake kernel: add one with torch.library.register_fake, or {_REMEDY}"
     what = f"{type(error).__name__}: {said.rstrip('.')}"
-    return f"{where} fails on tensors without contents, {what}; see whether perfkit bench runs it"
+    return f"{where} fails on fake tensors, {what}; check whether perfkit bench runs it"
 
 
 def _find_op(error: Exception, frames: Sequence[FrameType]) -> str:

@@ -63,11 +63,11 @@ def _learn_trace(source: str, gpu: CatalogEntry | None) -> LearnedDevice:
     trace = read_trace(source)
     device = identify_device(trace)
     if device.kind == CPU:
-        raise UnavailableError(f"{source}: a trace does not say which CPU it is of; a suite of perfkit bench does")
+        raise UnavailableError(f"{source}: the trace does not name its CPU; use a suite of perfkit bench")
     entry = gpu or find_entry(device.name, device.units)
     if entry is None:
         told = f"{device.name!r} is not in the catalogue" if device.name else "the trace does not name its GPU"
-        raise UnavailableError(f"{source}: {told}: say which it is with --gpu")
+        raise UnavailableError(f"{source}: {told}: name it with --gpu")
     roofs = build_gpu_roofs(entry)
     analysed = analyze_with_details(read_ops(trace), roofs.ceilings, device_name=roofs.device_name)
     program = LearnedProgram(
@@ -107,8 +107,8 @@ def learn_suite(stored: StoredSuite, left_out: Callable[[str], None] = lambda _:
             if rank.trace is not None and environment is not None:
                 if environment.device == CPU and stored.ceilings is None:
                     raise UnavailableError(
-                        f"{stored.folder} has no {CEILINGS_FILE}, without which the steps of a CPU tell nothing: "
-                        "measure it again with perfkit bench, without --no-calibrate"
+                        f"{stored.folder} has no {CEILINGS_FILE}, without which CPU steps teach nothing: measure it "
+                        "again with perfkit bench, without --no-calibrate"
                     )
                 ops = read_ops(read_trace(rank.trace))
                 analysed = analyze_with_details(ops, _get_ceilings(stored, environment), environment=environment)
@@ -117,7 +117,7 @@ def learn_suite(stored: StoredSuite, left_out: Callable[[str], None] = lambda _:
                 ranks = run.spec.launch.world_size
                 steps[threads].append(_TracedVariant(analysed, environment, ranks, _find_timed_s(stored, run), context))
     if not steps:
-        raise UnavailableError(f"{stored.folder}: no run of it left a trace")
+        raise UnavailableError(f"{stored.folder}: no run left a trace")
     learned, reasons = [], []
     for threads, some in steps.items():
         try:
@@ -136,13 +136,14 @@ def _learn_program(stored: StoredSuite, threads: int | None, steps: list[_Traced
     roofs = build_roofs(_get_ceilings(stored, environment), environment)
     if threads is not None and roofs.find_bandwidth() is None:
         raise UnavailableError(
-            f"{stored.folder}: its ceilings have no memory bandwidth with {threads} threads, which what is learned is "
-            "held against: measure it again with perfkit bench, without --no-calibrate"
+            f"{stored.folder}: its ceilings lack memory bandwidth with {threads} threads, the reference for "
+            "learning: measure it again with perfkit bench, without --no-calibrate"
         )
     if all(map(_is_disturbed, steps)):
         raise UnavailableError(
-            f"{stored.folder}: each traced step{'' if threads is None else f' with {threads} threads'} took more than "
-            f"{_DISTURBED} times a step without a profiler: it was disturbed; measure it again on a quiet machine"
+            f"{stored.folder}: each traced step{'' if threads is None else f' with {threads} threads'} took more "
+            f"than {_DISTURBED} times a step without a profiler: it was disturbed; measure it again on a quiet "
+            "machine"
         )
     by_step = [_remove_profiler_time(collect_calls(step.analysed.engine), step) for step in steps]
     samples = make_samples([call for calls in by_step for call in calls], roofs)
@@ -227,5 +228,5 @@ def _add_launch_figures(program: LearnedProgram, analysed: DetailedAnalysis) -> 
 
 def _check_learned(learned: LearnedDevice, source: str) -> LearnedDevice:
     if not any(program.samples for program in learned.programs):
-        raise UnavailableError(f"{source}: no op in it whose work is known; was it recorded with record_shapes=True?")
+        raise UnavailableError(f"{source}: no op with known work; was it recorded with record_shapes=True?")
     return learned

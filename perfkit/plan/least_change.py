@@ -36,7 +36,7 @@ def suggest_least_change(
     runs = plan_schedule(request, target).runs
     techniques = next(run.spec.techniques for run in runs if run.spec.variant == closest.name)
     lossless = f"{_LOSSLESS_OF_RANKS},{_LOSSLESS}" if closest.world_size > 1 else _LOSSLESS
-    change = "no technique that saves memory makes it fit on its own"
+    change = "no single memory-saving technique makes it fit"
     for tier in (lossless, _LOSSY):
         tried = [
             _plan_with_technique(request, target, techniques, added, progress) for (added,) in parse_variants(tier)
@@ -44,7 +44,7 @@ def suggest_least_change(
         fitting = [(added, variant) for added, variant in tried if variant is not None and variant.fits]
         if fitting:
             added, variant = min(fitting, key=lambda item: item[1].flops or inf)
-            change = f"the least change that fits is {added}{_describe_more_flops(variant, closest)}"
+            change = f"smallest change that fits: {added}{_describe_more_flops(variant, closest)}"
             break
     said = replace(closest, verdict=f"{closest.verdict}; {change}")
     return [said if variant is closest else variant for variant in planned]

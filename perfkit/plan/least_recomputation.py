@@ -106,7 +106,5 @@ class _RecomputationFinder:
     def _explain_shortfall(self, techniques: Techniques) -> str:
         trial = self.trials[format_variant_label(techniques)]
         peaks = ((trial.measured_bytes, "measured"), (trial.planned_bytes, "planned"))
-        known = next(
-            (f"a peak of {format_bytes(peak)} is {how}" for peak, how in peaks if peak is not None), trial.reason
-        )
-        return f"not even {trial.variant} fits into {format_bytes(self._limit_bytes)}: {known}"
+        known = next((f"{how} peak {format_bytes(peak)}" for peak, how in peaks if peak is not None), trial.reason)
+        return f"not even {trial.variant} fits in {format_bytes(self._limit_bytes)}: {known}"

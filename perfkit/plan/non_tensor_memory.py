@@ -74,10 +74,10 @@ def list_non_tensor_memory(target: Target, groups: Sequence[int], cached: Interv
             communicator of its own, with buffers of its own.
         cached: bytes that the allocator has reserved and not handed out.
     """
-    replay = "the step's requests through a model of torch's caching allocator: 512-byte units, split blocks"
+    replay = "the step's requests in a model of torch's caching allocator: 512-byte units, split blocks"
     if target.expandable_segments:
         replay += ", expandable segments"
-    replay += "; what copies of offload reserve beyond it is not modelled"
+    replay += "; memory reserved by offload copies is not modelled"
     rows = [NonTensorMemory(name=CACHED, bytes=cached, source=replay), _estimate_context(target)]
     return *rows, *(_estimate_nccl_buffers(target, groups) if groups else ()), *_estimate_driver_reserve(target)
 
@@ -158,8 +158,8 @@ def _estimate_context(target: Target) -> NonTensorMemory:
         return NonTensorMemory(name=CONTEXT, bytes=bounds, source=published.source)
     bounds = Interval(value=median(measured), low=min(published.low, *measured), high=max(published.high, *measured))
     source = (
-        "median of what processes held beside their allocator in programs measured on GPUs of this name: "
-        f"{len(measured)}, whatever machine and version of CUDA; within the published bounds or beyond them"
+        f"median outside the allocator in {len(measured)} programs measured on GPUs of this name, on any machine and "
+        "CUDA version; within the published bounds or beyond them"
     )
     return NonTensorMemory(name=CONTEXT, bytes=bounds, source=source)
 
@@ -209,8 +209,9 @@ def _estimate_nccl_buffers(target: Target, groups: Sequence[int]) -> Iterator[No
     yield NonTensorMemory(
         name="NVLink SHARP's buffers",
         bytes=Interval(value=few, low=0, high=many),
-        source=f"for each of {sum(heads)} GPUs of communicators 2 x 8 steps of 128 KiB in {_get_channel_bounds(newer)[0]} "
-        "channels (src/transport/nvls.cc of NCCL); none until a collective uses them, and with NCCL_NVLS_ENABLE=0",
+        source=f"for each of {sum(heads)} GPUs of communicators, 2 x 8 steps of 128 KiB in "
+        f"{_get_channel_bounds(newer)[0]} channels (NCCL's src/transport/nvls.cc); none until a collective uses them, "
+        "or with NCCL_NVLS_ENABLE=0",
     )
 
 
@@ -225,16 +226,12 @@ def _estimate_driver_reserve(target: Target) -> Iterator[NonTensorMemory]:
     assert target.limit_bytes is not None
     if _INLINE_ECC.fullmatch(target.entry.id):
         shares = (0.063, 0.075, 0.085)
-        source = (
-            "of 24 GB an L4 and an A10 tell 23,034 and 23,028 MiB, of 16 a T4 tells 15,360 (modal-client#2797), and "
-        )
-        source += "torch 14.75 GiB of them: error correction takes a sixteenth"
+        source = "of 24 GB, an L4 and an A10 report 23,034 and 23,028 MiB; of 16, a T4 reports 15,360 "
+        source += "(modal-client#2797), and torch 14.75 GiB: error correction takes a sixteenth"
     else:
         shares = (0.005, 0.011, 0.02)
-        source = (
-            "torch tells 79.11 GiB of an H100 with 80 (vllm#27508), 23.64 of an RTX 4090 with 24, 23.53 of an A30, "
-        )
-        source += "31.74 of a V100 with 32, 47.37 of an RTX 6000 Ada with 48"
+        source = "torch reports 79.11 of 80 GiB (H100, vllm#27508), 23.64 of 24 (RTX 4090), 23.53 of 24 (A30), "
+        source += "31.74 of 32 (V100), 47.37 of 48 (RTX 6000 Ada)"
     left = target.capacity_bytes - target.limit_bytes
     low, value, high = (max(0.0, share * target.capacity_bytes - left) for share in shares)
     if high:

@@ -16,7 +16,7 @@ from perfkit.plan.step_ops import Issued, StepOp
 from perfkit.plan.work import Work
 
 _SOURCE = "modelled"
-_FASTER = "calls of that size were measured to be faster than this roof"
+_FASTER = "calls of this size were measured above this roof"
 
 
 class _OpRowKind(NamedTuple):
@@ -95,7 +95,7 @@ def _make_op_row(kind: _OpRowKind, each: _OpRowSum, limit: RooflineLimit, step_s
         dtype=kind.dtype,
         level=limit.level,
         above_roof=limit.above_roof,
-        no_share=_FASTER if limit.above_roof else "" if known else f"no roof is known for {kind.dtype}",
+        no_share=_FASTER if limit.above_roof else "" if known else f"no roofline for {kind.dtype}",
     )
 
 

@@ -111,10 +111,13 @@ def plan_variant(run: ScheduledRun, target: Target = CPU) -> PlannedVariant:
 def _describe_unknown_settings(target: Target) -> Iterator[str]:
     asked_of_cublas = os.environ.get("CUBLAS_WORKSPACE_CONFIG")
     if target.kind == "cuda" and asked_of_cublas is not None:
-        yield f"CUBLAS_WORKSPACE_CONFIG={asked_of_cublas} is not modelled: cuBLAS' workspaces are torch's default"
+        yield (
+            f"CUBLAS_WORKSPACE_CONFIG={asked_of_cublas} is not modelled; the plan uses torch's default cuBLAS "
+            "workspaces"
+        )
     if target.other_settings:
         asked = ", ".join(target.other_settings)
-        yield f"the environment asks torch's allocator for {asked}, which the plan's model of it does not know"
+        yield f"the environment sets {asked} for torch's allocator, which the plan does not model"
 
 
 def _add_memory(

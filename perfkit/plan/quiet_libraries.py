@@ -1,6 +1,7 @@
 """Keeping libraries' remarks on tensors without contents out of what a plan prints."""
 
 import logging
+import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,3 +25,8 @@ def hide_library_remarks() -> Iterator[None]:
             yield
         finally:
             logging.disable(before)
+
+
+def silence_kineto() -> None:
+    """Silences Kineto's messages, which are no part of a plan. Call it before torch is imported."""
+    os.environ.setdefault("KINETO_LOG_LEVEL", "6")

@@ -37,7 +37,7 @@ def make_trial_runner(request: BenchRequest, progress: Callable[[Event], None]) 
             return replace(told, fits=fits, reason=f"{run.status}: {run.reason}")
         known = [peak for peak in peaks if peak is not None]
         if not known:
-            return replace(told, fits=None, reason="its memory is not known")
+            return replace(told, fits=None, reason="memory unknown")
         return replace(told, measured_bytes=max(known))
 
     return trial

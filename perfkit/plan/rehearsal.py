@@ -47,7 +47,7 @@ from perfkit.techniques.state import TrainState
 from perfkit.workloads.workload import make_model
 from perfkit.workloads.workload_table import check_microbatches, load_workload
 
-SOURCE = "every storage of one step on fake tensors, after one that makes the optimizer's state"
+SOURCE = "every storage of one step on fake tensors, after one that creates the optimizer state"
 
 Change = tuple[int, int]  # an address, and the bytes allocated there; negative where they are freed
 
@@ -199,7 +199,7 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None) -> RehearsedSt
 def _get_bubble_share(state: TrainState) -> float | Unknown:
     if BUBBLE in state.facts or BUBBLE not in state.fact_notes:
         return state.facts.get(BUBBLE, 0.0)
-    return Unknown(reason=f"theory does not tell the bubble of this pipeline: {state.fact_notes[BUBBLE]}")
+    return Unknown(reason=f"no theoretical bubble for this pipeline: {state.fact_notes[BUBBLE]}")
 
 
 def _copy_microbatches(parts: Microbatches) -> Microbatches:

@@ -62,7 +62,7 @@ def find_by_plan(
 
     def found(techniques: Techniques, technique: Technique) -> _Found:
         if isinstance(technique, Batch):
-            raise UsageError("batch:auto finds its size by running: perfkit bench searches, a plan is of given sizes")
+            raise UsageError("batch:auto needs trial runs: perfkit bench searches, plans take fixed sizes")
         if isinstance(technique, Ckpt):
             return find_least_recomputation(techniques, technique.limit_bytes, plan)
         return None

@@ -39,7 +39,7 @@ class ScoredVariant(Struct):
             return self.disturbed
         if not self.prediction.beforehand:
             return "planned after the first run"
-        return "planned as they run eagerly" if self.prediction.planned_eagerly else ""
+        return "planned as eager code" if self.prediction.planned_eagerly else ""
 
     @property
     def step(self) -> PredictedFigure | None:
@@ -87,7 +87,7 @@ def score_folder(folder: Path, progress: Callable[[str], None] = lambda _: None)
         UsageError: there is no such folder.
     """
     if not folder.is_dir():
-        raise UsageError(f"{folder} is no folder: name the one that holds the runs, such as runs/")
+        raise UsageError(f"{folder} is not a folder: name the one with the runs, such as runs/")
     suites = sorted(path for path, _ in find_marked_folders(folder, [SUITE_FILE]) if (path / PLAN_FILE).is_file())
     variants: list[ScoredVariant] = []
     unread = []

@@ -21,7 +21,7 @@ _SHARDS = ("", "zero1", "zero2", "zero3")
 _FREE = (("", "flash"), ("", "optim_in_backward"))
 _RECOMPUTATION = ("", "ckpt:mode=selective", "ckpt")
 
-TIME, FLOPS = "predicted time of a step", "FLOPs of a step"
+TIME, FLOPS = "predicted step time", "FLOPs of a step"
 
 Plan = Callable[[Techniques], PlannedVariant]
 Ladders = tuple[tuple[str, ...], ...]

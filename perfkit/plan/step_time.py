@@ -25,10 +25,10 @@ from perfkit.record import Unknown
 
 HOST = "host"
 COMMUNICATION = "communication"
-HOST_COPIES = "copies to the host and back"
+HOST_COPIES = "host-device copies"
 
 _CALL = Work(OpClass.COMMUNICATION, "", 0.0, 0.0, matrix=False)  # of a collective, as the host issues it
-_NO_HOST = "how long the host takes to issue an op is not known: --learn it from runs on this device"
+_NO_HOST = "CPU dispatch time per op unknown: --learn it from runs on this device"
 _NOTHING = Interval(value=0.0, low=0.0, high=0.0)
 
 Parts = dict[str, float]
@@ -122,15 +122,17 @@ def _sum_intervals(intervals: Iterable[Interval]) -> Interval:
 
 def _time_op(op: StepOp, efficiencies: Efficiencies) -> Interval | Unknown:
     unit = "matrix" if op.work.matrix else "vector"
-    reason = f"no ceiling is known for {op.work.op} in {op.work.dtype} on {unit} units"
+    reason = f"no ceiling for {op.work.op} in {op.work.dtype} on {unit} units"
     return efficiencies.seconds(op.work) or Unknown(reason=reason)
 
 
 def _time_collective(collective: StepCollective, links: Interconnect | None) -> Interval | Unknown:
     seconds = None if links is None else links.seconds(collective.message, collective.ranks, summed=collective.summed)
     return seconds or Unknown(
-        reason=f"the links between {collective.ranks} ranks are not known: --network tells those of several nodes of "
-        "GPUs, perfkit calibrate those on this CPU"
+        reason=(
+            f"links between {collective.ranks} ranks unknown: use --network for several GPU nodes, perfkit calibrate "
+            "for this CPU"
+        )
     )
 
 
@@ -142,11 +144,13 @@ def _time_copy(copy: StepCopy, host_link: HostLink | None) -> Interval | Unknown
 
 def _time_page(page: StepPage, kind: str, disk: DiskSpeed | None) -> Interval | Unknown:
     if kind != CPU:
-        return Unknown(reason="how fast tensors go from a GPU to files and back is not known")
+        return Unknown(reason="speed of transfers between GPU and files unknown")
     if disk is None or disk.mount != page.mount:
         return Unknown(
-            reason=f"how fast files in {page.mount} are written and read is not known: perfkit calibrate measures "
-            "those of the folder for temporary files (TMPDIR)"
+            reason=(
+                f"speed of files in {page.mount} unknown: perfkit calibrate measures the folder for temporary files "
+                "(TMPDIR)"
+            )
         )
     return (disk.write if page.writes else disk.read).seconds(page.bytes)
 

@@ -98,8 +98,8 @@ def find_run_target(kind: str, environment: Environment | None, memory: str | No
 def explain_unknown_gpu(device_name: str) -> str:
     """What is said of a GPU that is not listed."""
     return (
-        f"nothing is known of {device_name or 'the GPU'}, so no plan can be made for it: perfkit devices lists "
-        "those that are known, and perfkit plan --gpu takes one"
+        f"{device_name or 'the GPU'} is unknown and cannot be planned: choose a device of perfkit devices with "
+        "perfkit plan --gpu"
     )
 
 
@@ -111,7 +111,7 @@ def _make_cpu_target(total_bytes: int | None, memory: str | None) -> Target:
 
 def _make_gpu_target(entry: CatalogEntry, memory: str | None, variables: Mapping[str, str]) -> Target:
     if entry.memory_gb is None:
-        raise UsageError(f"{entry.id} comes with several amounts of memory: write which, such as --gpu {entry.id}-16g")
+        raise UsageError(f"{entry.id} comes with several memory sizes: choose one, such as --gpu {entry.id}-16g")
     capacity = int(entry.memory_gb * 2**30)  # cards of 80 GB have 80 GiB, less what the driver keeps
     limit = capacity if memory is None else _parse_limit(memory, capacity, entry.id)
     settings = parse_allocator_settings(variables)

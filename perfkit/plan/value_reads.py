@@ -28,17 +28,15 @@ class ValueReads:
         self._counts[place] += 1
         if self._counts[place] > _MOST:
             raise UnavailableError(
-                f"{self._places.locate_frames(frames) or 'the step'} reads values {_MOST:,} times at one place, which a plan "
-                "does not have: does a loop wait for one? Measure it with perfkit bench"
+                f"{self._places.locate_frames(frames) or 'the step'} reads values {_MOST:,} times at one place, and "
+                "a plan has none: does a loop wait for one? Measure it with perfkit bench"
             )
         if by := self._places.module(frames):
             self._by[by] = None
 
     def assumptions(self) -> tuple[str, ...]:
         """What was assumed, a line each."""
-        return tuple(
-            f"{by} reads a value, of which a plan knows none: taken as in a step without surprises" for by in self._by
-        )
+        return tuple(f"{by} reads a tensor value, unknown to a plan: assumed as in a normal step" for by in self._by)
 
 
 def _list_callers() -> Iterator[FrameType]:

@@ -34,7 +34,7 @@ def format_verdict(needed: Interval, limit: float) -> str:
         case False:
             return f"does not fit: {format_excess(needed, limit)}"
         case None:
-            return f"cannot be told: {_format_amounts(needed, limit, digits=4)}"
+            return f"may fit: {_format_amounts(needed, limit, digits=4)}"
 
 
 def format_excess(needed: Interval, limit: float) -> str:

@@ -52,10 +52,10 @@ def read_baseline(path: Path) -> Baseline:
     try:
         data = path.read_bytes()
     except FileNotFoundError:
-        raise UsageError(f"{path}: there is no such file; `perfkit check --update` writes a baseline") from None
+        raise UsageError(f"{path}: no such file; `perfkit check --update` writes a baseline") from None
     except OSError as error:
         raise UsageError(
-            f"{path}: cannot be read ({error.strerror}); expected a baseline as `perfkit check --update` writes it"
+            f"{path}: cannot be read ({error.strerror}); expected a baseline written by `perfkit check --update`"
         ) from None
     return decode_baseline(str(path), data)
 

@@ -23,21 +23,21 @@ def read_file_at(revision: str, path: Path) -> bytes:
     """What `path` (relative to the current folder, or absolute) held at a revision."""
     if not revision or revision.startswith("-") or ":" in revision:
         raise NoRevisionError(
-            f"{revision!r} is no revision of git: expected a branch, tag or commit, such as origin/main"
+            f"{revision!r} is not a git revision: expected a branch, tag or commit, such as origin/main"
         )
     folder, inner = _find_existing_folder(path.absolute())
     _require_repository(folder)
     known = run_git(folder, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
     if not known.ok:
         raise NoRevisionError(
-            f"git knows no revision {revision!r} in {folder}: fetch it first (`git fetch origin "
-            f"{revision.removeprefix('origin/')}`; in CI also check out more than the last commit)"
+            f"git has no revision {revision!r} in {folder}; fetch it first (`git fetch origin "
+            f"{revision.removeprefix('origin/')}`; in CI, also check out more than the last commit)"
         )
     name = f"{known.text}:./{inner.as_posix()}"
     if run_git(folder, "cat-file", "-t", name).text != "blob":
         raise UsageError(
-            f"{revision} has no file {path}: write one there with `perfkit check --update` and commit it "
-            f"({BASELINE_FILE} where no other name is given)"
+            f"{revision} has no file {path}: write it with `perfkit check --update` and commit it (default name: "
+            f"{BASELINE_FILE})"
         )
     return run_git(folder, "cat-file", "blob", name).output
 
@@ -55,6 +55,5 @@ def _require_repository(folder: Path) -> None:
     # Any other reason than the plain one, such as a folder of somebody else's, is git's to tell.
     said = "" if answer.ok or "not a git repository" in answer.said else f" ({answer.said})"
     raise NoRevisionError(
-        f"{folder} is not in a working tree of git{said}: "
-        "a baseline of a revision needs one; expected a file or a run instead"
+        f"{folder} is not in a git working tree{said}: a baseline of a revision needs one; expected a file or a run"
     )

@@ -155,7 +155,7 @@ def _list_report(path: Path, relative: str, kind: str, changed_s: float) -> List
     """A report on traces, memory or a comparison, whose own file may be large and is not read."""
     summary = _read_summary(path)
     if summary is None:
-        reason = "no summary.json: the report is of an older perfkit, `perfkit report` writes it again with one"
+        reason = "no summary.json: an older perfkit wrote this report; `perfkit report` rewrites it"
         summary = ReportSummary(kind=kind, name=path.name, created_at="", figures=make_unknown_figures(reason))
     return ListedRun(
         path=relative,
@@ -180,7 +180,7 @@ def _list_suite(path: Path, relative: str, changed_s: float, now: float) -> List
     suite = read_suite_file(path)
     for entry in suite.runs:
         if entry.path.startswith("/") or ".." in entry.path.split("/"):
-            raise RunFormatError(f"{path / SUITE_FILE}: runs.path {entry.path!r} leads out of the suite's folder")
+            raise RunFormatError(f"{path / SUITE_FILE}: runs.path {entry.path!r} points outside the suite's folder")
     summary = _read_summary(path)
     live = tuple(_find_live_ranks(path, suite.runs))
     if summary is not None and _is_complete(path, summary, suite):
@@ -248,8 +248,8 @@ def _read_live_figures(logs: Sequence[LogEnd], otherwise: str) -> RowFigures:
     if log is None or log.window is None:
         return make_unknown_figures(otherwise)
     window = log.window
-    source = f"the last {window.steps} steps of the live log"
-    absent = Unknown(reason="the live log does not tell")
+    source = f"last {window.steps} steps of the live log"
+    absent = Unknown(reason="not in the live log")
     unit = log.start.unit if log.start is not None else ""
     return RowFigures(
         step=make_measurement(window.step_s, "s", source),

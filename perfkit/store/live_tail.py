@@ -39,7 +39,7 @@ def read_since(path: Path, since: int, most_bytes: int = CHUNK_BYTES) -> LogChun
         data = file.read(most_bytes)
     whole = data[: data.rfind(b"\n") + 1]
     if not whole and len(data) == most_bytes:
-        raise RunFormatError(f"{path}, byte {since}: a line of more than {most_bytes:,} bytes; is it a live log?")
+        raise RunFormatError(f"{path}, byte {since}: a line longer than {most_bytes:,} bytes; is it a live log?")
     end = since + len(whole)
     return LogChunk(since, end, len(data) == most_bytes and end < size, _decode_lines(path, since, whole))
 

@@ -27,7 +27,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)  # no child inherits it
     except OSError as error:
-        raise PerfkitError(f"{folder} cannot be written ({error.strerror}): nothing was measured") from None
+        raise PerfkitError(f"{folder} is not writable ({error.strerror}): nothing was measured") from None
     try:
         _take_lock(folder, descriptor)
         yield
@@ -57,7 +57,7 @@ def _take_lock(folder: Path, descriptor: int) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         holder = os.pread(descriptor, 200, 0).decode(errors="replace")
-        raise UsageError(f"{folder} is being written by another perfkit ({holder}): wait until it has ended") from None
+        raise UsageError(f"{folder} is in use by another perfkit ({holder}): wait until it ends") from None
     except OSError as error:
         if error.errno not in _NO_LOCKS:
             raise

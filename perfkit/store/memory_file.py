@@ -77,7 +77,7 @@ def read_allocations(path: Path) -> Allocations:
         raise RunFormatError(f"{path}: not a file of allocation events: {error}") from None
     for name in TEXTS:
         if len(table) and not 0 <= columns[name].min() <= columns[name].max() < len(rest.names):
-            raise RunFormatError(f"{path}: column {name} refers to a text that the file does not hold")
+            raise RunFormatError(f"{path}: column {name} refers to a missing text")
     return Allocations(
         device=rest.device,
         source=rest.source,
@@ -98,7 +98,7 @@ def read_allocations(path: Path) -> Allocations:
 
 def _read_metadata(path: Path, text: bytes | None) -> _FileMetadata:
     if text is None:
-        raise RunFormatError(f"{path}: a Parquet file, but not one of perfkit's allocation events")
+        raise RunFormatError(f"{path}: a Parquet file, but not of perfkit's allocation events")
     try:
         refuse_newer(path, msgspec.json.decode(text, type=_FileVersion).schema_version, MEMORY_FILE_VERSION)
         return msgspec.json.decode(text, type=_FileMetadata)
@@ -112,8 +112,6 @@ def _check_numbers(path: Path, rest: _FileMetadata) -> None:
     numbers += [number for block in rest.known for number in (block.address, block.size_bytes)]
     numbers += [number for band in rest.bands for number in (band.start_ns, band.end_ns, band.depth)]
     if any(not -(2**63) <= number < 2**63 for number in numbers):
-        raise RunFormatError(f"{path}: holds a number of more than 64 bits")
+        raise RunFormatError(f"{path}: contains a number larger than 64 bits")
     if len(rest.expandable) not in (0, len(rest.reserved)):
-        raise RunFormatError(
-            f"{path}: expandable is told of {len(rest.expandable)} pieces, but there are {len(rest.reserved)}"
-        )
+        raise RunFormatError(f"{path}: expandable has {len(rest.expandable)} entries for {len(rest.reserved)} segments")

@@ -50,8 +50,8 @@ def parse_price(text: str) -> Price:
     """`2.49/h`, `$2.49/h`, `2.49EUR/h`; a `UsageError` for anything else."""
     match = _PRICE.fullmatch(text.strip())
     if match is None or (match["symbol"] and match["code"]):
-        raise UsageError(f"{text!r} is no price: expected an amount an hour such as 2.49/h or $2.49/h")
+        raise UsageError(f"{text!r} is not a price: expected an hourly amount such as 2.49/h or $2.49/h")
     price = Price(per_hour=float(match["amount"]), currency=match["symbol"] or (match["code"] or "").upper())
     if not price.per_hour:
-        raise UsageError(f"{text!r}: what costs nothing needs no price")
+        raise UsageError(f"{text!r}: a price must be above zero")
     return price

@@ -88,8 +88,8 @@ def read_suite_file(folder: Path) -> Suite:
     """`suite.json` alone. Raises `RunFormatError` as `read_suite` does."""
     path = folder / SUITE_FILE
     if not path.is_file():
-        what = "the folder has no such file" if folder.is_dir() else "there is no such folder"
-        raise RunFormatError(f"{path}: {what}; expected the folder of a suite written by `perfkit bench --out`")
+        what = "the folder has no such file" if folder.is_dir() else "no such folder"
+        raise RunFormatError(f"{path}: {what}; expected a suite's folder written by `perfkit bench --out`")
     return read_json(path, Suite, _SUITE_MIGRATIONS)
 
 
@@ -98,7 +98,7 @@ def _drop_unstarted(folder: Path, runs: tuple[SuiteRun, ...]) -> tuple[SuiteRun,
     for entry in runs:
         relative = PurePosixPath(entry.path)
         if relative.is_absolute() or ".." in relative.parts:
-            raise RunFormatError(f"{folder / SUITE_FILE}: runs.path {entry.path!r} leads out of the suite's folder")
+            raise RunFormatError(f"{folder / SUITE_FILE}: runs.path {entry.path!r} points outside the suite's folder")
     if runs and not (folder / runs[-1].path / SPEC_FILE).exists() and not (folder / runs[-1].path / RUN_FILE).exists():
         return runs[:-1]
     return runs
@@ -125,8 +125,8 @@ def _read_run(suite_folder: Path, entry: SuiteRun) -> StoredRun:
 
 def _make_unfinished_run(ranks: tuple[StoredRank, ...]) -> RunResult:
     if any(rank.record.attached is not None for rank in ranks):
-        return RunResult(status=RunStatus.INTERRUPTED, reason="its end was not recorded: it still runs, or was killed")
-    return RunResult(status=RunStatus.INTERRUPTED, reason="the suite ended before this run did")
+        return RunResult(status=RunStatus.INTERRUPTED, reason="no recorded end: still running or killed")
+    return RunResult(status=RunStatus.INTERRUPTED, reason="the suite ended before this run")
 
 
 def _read_rank(folder: Path, rank: int, spec: RunSpec) -> StoredRank | None:

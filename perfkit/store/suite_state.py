@@ -54,7 +54,7 @@ def find_suite_state(
         quiet_s = now - find_last_write(path, unfinished)
         limit_s = max(SILENT_S, _read_limit_s(path / unfinished.path / SPEC_FILE))
         if quiet_s < limit_s:
-            return SuiteState.RUNNING, f"its last file is {quiet_s:.0f} s old, and a run of it may take {limit_s:.0f} s"
+            return SuiteState.RUNNING, f"its last file is {quiet_s:.0f} s old; a run may take {limit_s:.0f} s"
     return get_ended_state(outcomes)
 
 

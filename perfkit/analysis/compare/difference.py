@@ -192,30 +192,33 @@ def _collect_notes(after: RankTrace, before: RankTrace, pairs: Sequence[OpPair])
         ("numbers of traced steps", len(after.steps) or None, len(before.steps) or None),
     ):
         if new != old:
-            yield f"different {what}: {_format_value(new)} against {_format_value(old)} before"
+            yield f"different {what}: {_format_value(new)} vs {_format_value(old)} before"
     now_in, then_in = _get_dtype_shares(after), _get_dtype_shares(before)
     moved = fsum(abs(now_in.get(dtype, 0.0) - then_in.get(dtype, 0.0)) for dtype in {*now_in, *then_in}) / 2
     other_dtypes = bool(now_in and then_in) and moved > _OTHER_DTYPES
     if other_dtypes:
-        yield f"different dtypes: matrix products in {_format_dtype_shares(now_in)} against {_format_dtype_shares(then_in)} before"
+        yield (
+            f"different dtypes: matrix products in {_format_dtype_shares(now_in)} vs {_format_dtype_shares(then_in)} "
+            "before"
+        )
     if bool(after.steps) != bool(before.steps):
-        yield "one trace has steps and the other has none: its figures are of the whole trace, not per step"
+        yield "only one trace has steps; figures of the other cover its whole length"
     if not after.ops or not before.ops:
-        yield "one of the traces has no ops to compare"
+        yield "one trace has no ops to compare"
     now, then = _compute_unlinked_share(after.ops), _compute_unlinked_share(before.ops)
     if abs(now - then) > _OTHER_SHAPES:
         yield (
-            f"{format_percent(now)} of the time has no op recorded, {format_percent(then)} before: "
-            "what is new or gone may only be linked differently"
+            f"{format_percent(now)} of the time has no recorded op, {format_percent(then)} before: ops that appear "
+            "or disappear may only be linked differently"
         )
     total = fsum(pair.after_s for pair in pairs)
     unlike = [p for p in pairs if p.level != COMPILED and p.before and p.after and _has_changed_shapes(p)]
     retyped = fsum(pair.after_s for pair in unlike if not _has_changed_shapes(pair, _DTYPE))
     other = fsum(pair.after_s for pair in unlike if _has_changed_shapes(pair, _DTYPE))
     if total > 0 and other > _OTHER_SHAPES * total:
-        yield f"ops with {format_percent(other / total)} of the time have other shapes than before: the work is not the same"
+        yield f"ops with {format_percent(other / total)} of the time changed shapes: the work differs"
     if total > 0 and retyped > _OTHER_SHAPES * total and not other_dtypes:
-        yield f"ops with {format_percent(retyped / total)} of the time have other dtypes than before"
+        yield f"ops with {format_percent(retyped / total)} of the time changed dtypes"
 
 
 def _get_dtype_shares(trace: RankTrace) -> dict[str, float]:
@@ -247,4 +250,4 @@ def _has_changed_shapes(pair: OpPair, without: re.Pattern[str] | None = None) ->
 
 
 def _format_value(value: object) -> str:
-    return "not told" if value is None or value == "" else str(value)
+    return "unknown" if value is None or value == "" else str(value)

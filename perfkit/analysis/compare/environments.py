@@ -99,7 +99,7 @@ def explain_incomparable_counts(differs: Iterable[EnvironmentDifference]) -> str
     """Why not even what is counted exactly can be compared; empty where it can."""
     return _format_reason(
         (entry for entry in differs if entry.effect is ComparisonEffect.ALL),
-        "this was counted on another kind of device",
+        "counted on a different kind of device",
     )
 
 
@@ -166,4 +166,4 @@ def _is_about_equal(before: int | None, after: int | None) -> bool:
 
 
 def _format_value(value: object) -> str:
-    return "not known" if value is None else str(value)
+    return "unknown" if value is None else str(value)

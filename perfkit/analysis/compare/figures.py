@@ -17,8 +17,8 @@ TRACED_STEP = "Traced step"
 WATCHED_STEP = "Step while watched"
 PEAK = "Peak memory"
 
-_NOT_TIMED = ComparedAmount(value=None, reason="only runs of perfkit bench and watched loops have timed steps")
-_NOT_TRACED = ComparedAmount(value=None, reason="it has no trace with steps")
+_NOT_TIMED = ComparedAmount(value=None, reason="timed steps exist only in perfkit bench runs and watched loops")
+_NOT_TRACED = ComparedAmount(value=None, reason="no trace with steps")
 
 
 def compare_figures(sides: Sequence[LoadedSide]) -> tuple[ComparedFigure, ...]:
@@ -43,19 +43,19 @@ def _list_figures(rate: str) -> list[_Row]:
         (TRACED_STEP, "s", LESS, _make_trace_getter(lambda trace: trace.step_s)),
         ("CPU time", "s", LESS, _make_estimate_getter(lambda variant: variant.cpu_time)),
         ("Throughput", per_second, MORE, _make_estimate_getter(lambda variant: variant.throughput)),
-        ("Waiting for data", "s", LESS, _get_data_wait),
+        ("Data wait", "s", LESS, _get_data_wait),
         (PEAK, "bytes", LESS, _get_peak_memory),
         ("Peak reserved", "bytes", LESS, _make_quantity_getter(lambda variant: variant.peak_reserved)),
         ("MFU", "1", MORE, _make_utilization_getter(lambda variant: variant.mfu, lambda trace: trace.mfu)),
         ("HFU", "1", NEITHER, _make_utilization_getter(lambda variant: variant.hfu, lambda trace: trace.hfu)),
-        ("Energy a step", "J", LESS, _make_quantity_getter(lambda variant: variant.energy_per_step)),
+        ("Energy per step", "J", LESS, _make_quantity_getter(lambda variant: variant.energy_per_step)),
         (
-            "FLOPs of a step",
+            "FLOPs per step",
             "FLOP",
             NEITHER,
             _make_utilization_getter(lambda variant: variant.hardware_flops, lambda trace: trace.hardware_flops),
         ),
-        ("Kernels a step", "", LESS, _make_trace_getter(lambda trace: trace.kernels_per_step)),
+        ("Kernels per step", "", LESS, _make_trace_getter(lambda trace: trace.kernels_per_step)),
         ("Device idle", "s", LESS, _make_trace_getter(lambda trace: trace.launches.idle_s if trace.launches else None)),
         ("Exposed communication", "s", LESS, _make_trace_getter(_get_exposed_communication)),
     ]
@@ -100,8 +100,8 @@ def _make_trace_getter(pick: Callable[[RankTrace], float | None]) -> Callable[[L
         if trace is None:
             return _NOT_TRACED
         value = pick(trace)
-        whole = "" if trace.steps else ", of the whole trace: it has no steps"
-        return ComparedAmount(value=value, reason="the trace does not tell", source=f"while it was traced{whole}")
+        whole = "" if trace.steps else ", whole trace (no steps)"
+        return ComparedAmount(value=value, reason="not in the trace", source=f"while traced{whole}")
 
     return amount
 
@@ -109,14 +109,14 @@ def _make_trace_getter(pick: Callable[[RankTrace], float | None]) -> Callable[[L
 def _get_watched_step(side: LoadedSide) -> ComparedAmount:
     steps = [point.step_s for point in side.side.live]
     if not steps:
-        return ComparedAmount(value=None, reason="it was not watched all the time")
-    return ComparedAmount(value=median(steps), source="median over the lines of its live log")
+        return ComparedAmount(value=None, reason="it was not watched continuously")
+    return ComparedAmount(value=median(steps), source="median over its live log")
 
 
 def _get_data_wait(side: LoadedSide) -> ComparedAmount:
     loop = None if side.variant is None else side.variant.loop
     value = None if loop is None else loop.data_wait_mean_s
-    return ComparedAmount(value=value, reason="no loader of a watched loop was seen", source="mean over steps")
+    return ComparedAmount(value=value, reason="no DataLoader of a watched loop was seen", source="mean over steps")
 
 
 def _get_peak_memory(side: LoadedSide) -> ComparedAmount:

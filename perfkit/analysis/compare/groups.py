@@ -21,7 +21,7 @@ REPLACED = "compiled code and what it replaced"
 _LARGE = 0.02
 
 OTHER_OPS = "other ops"
-_BY_BOUND = {"communication": OpClass.COMMUNICATION.value, "copy": "copy between memories"}
+_BY_BOUND = {"communication": OpClass.COMMUNICATION.value, "copy": "memory copy"}
 NOT_WORK = tuple(_BY_BOUND.values())
 _NO_MODULE, _NO_PHASE = "no module", "no phase"
 

@@ -39,13 +39,13 @@ def select_common_rank(loaded: Sequence[LoadedSide]) -> RankSelection:
         rank = wanted.rank
         why = "the straggler" if wanted.label == slow.straggler else "the slowest rank"
         among = f", of its first {WHOLE_RANKS}" if len(slow.ranks) == WHOLE_RANKS else ""
-        note = f"rank {rank} of each run is compared, {why} of the run with the longest step{among}"
+        note = f"compares rank {rank} of each run, {why} of the run with the longest step{among}"
     elif common:
         rank = common[0]
-        note = f"rank {rank} of each run is compared, the first that all have"
+        note = f"compares rank {rank} of each run, the first common rank"
     else:
         rank = None
-        note = "the runs have no rank in common: the first of each is compared"
+        note = "no common rank: compares the first rank of each run"
     return RankSelection(
         tuple(_select_rank(each, rank) for each in loaded),
         note,

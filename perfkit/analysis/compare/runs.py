@@ -32,9 +32,7 @@ def compare_runs(runs: Sequence[str | Path], *, anyway: bool = False, command: s
     `UsageError` names a key in which runs differ so that nothing of them can be compared, or what is no run.
     """
     if not 2 <= len(runs) <= MOST_COMPARED:
-        raise UsageError(
-            f"name 2 to {MOST_COMPARED} runs to compare: {len(runs)} {'was' if len(runs) == 1 else 'were'} named"
-        )
+        raise UsageError(f"name 2 to {MOST_COMPARED} runs to compare; got {len(runs)}")
     compared = select_common_rank([load_side(str(run)) for run in runs])
     loaded = name_sides(compared.runs)
     sides = tuple(each.side for each in loaded)
@@ -85,8 +83,8 @@ def _refuse_other_kinds(differing: Sequence[EnvironmentMismatch]) -> None:
     other = next((entry for entry in differing if entry.key == "device" and CPU in (entry.first, entry.here)), None)
     if other is not None:
         raise UsageError(
-            f"{other.run} ran on another kind of device ({other.key}: {other.first} -> {other.here}), so that nothing "
-            "of the two can be compared: name runs on one kind, or add --anyway"
+            f"{other.run} ran on a different kind of device ({other.key}: {other.first} -> {other.here}): not "
+            "comparable. Name runs of one kind, or add --anyway"
         )
 
 
@@ -95,10 +93,10 @@ def _collect_warnings(loaded: Sequence[LoadedSide], differing: Sequence[Environm
         keys = [entry for entry in differing if entry.run == each.side.name and entry.times]
         if keys:
             told = "; ".join(f"{entry.key}: {entry.first} -> {entry.here}" for entry in keys)
-            yield f"{each.side.name} ran under other conditions, so that times differ for that reason alone ({told})"
+            yield f"{each.side.name} ran under other conditions, which alone change times ({told})"
     for each in loaded:
         variant = each.variant
         if variant is not None and variant.reason:
             yield f"{each.side.name} ({variant.status.value}): {variant.reason}"
         if variant is not None and variant.engaged is False:
-            yield f"{each.side.name}: its techniques did not act"
+            yield f"{each.side.name}: its techniques had no effect"

@@ -72,10 +72,10 @@ def load_side(named: str) -> LoadedSide:
     if (folder / SUITE_FILE).is_file():
         return _load_suite_variant(path, variant, inspect_suite(read_suite(folder)))
     if variant:
-        raise UsageError(f"{named}: only the folder of a suite has variants, and {path} is none")
+        raise UsageError(f"{named}: only a suite's folder has variants, and {path} is not one")
     for marker, what in _OTHERS.items():
         if (folder / marker).is_file():
-            raise UsageError(f"{path} is the report on {what}: name runs, traces or recordings of memory")
+            raise UsageError(f"{path} is the report on {what}: name runs, traces or memory recordings")
     if (folder / TRACE_REPORT_FILE).is_file():
         return _load_trace_analysis(path, read_trace_analysis(folder))
     if (folder / MEMORY_REPORT_FILE).is_file():
@@ -97,7 +97,7 @@ def _load_suite_variant(path: str, variant: str, examined: SuiteInspection) -> L
     chosen = by_name[variant] if variant else next((v for v in analysis.variants if v.is_baseline), None)
     chosen = chosen or next(iter(analysis.variants), None)
     if chosen is None:
-        raise UsageError(f"{path}: the suite ended before anything was run")
+        raise UsageError(f"{path}: the suite ended before anything ran")
     runs, passes = examined.of[chosen.name]
     traced = passes.trace
     record = next(iter(runs.records), None)

@@ -74,7 +74,7 @@ def _compare_variant_figures(given: Sequence[Variant | None]) -> tuple[ComparedF
 
 
 def _get_amount(variant: Variant | None, pick: _Pick) -> ComparedAmount:
-    return ComparedAmount(value=None, reason="it has no such variant") if variant is None else pick(variant)
+    return ComparedAmount(value=None, reason="no such variant") if variant is None else pick(variant)
 
 
 def _convert_estimate(figure: MedianEstimate | MissingEstimate) -> ComparedAmount:
@@ -87,13 +87,13 @@ def _get_speed_up(variant: Variant) -> ComparedAmount:
     """The inverse of the ratio of times, from pairs of processes beside each other."""
     difference = variant.difference
     if difference is None:
-        why = variant.emulated or variant.reason or "there is no baseline to compare with"
-        return ComparedAmount(value=None, reason="it is the baseline" if variant.is_baseline else why)
+        why = variant.emulated or variant.reason or "no baseline to compare with"
+        return ComparedAmount(value=None, reason="this is the baseline" if variant.is_baseline else why)
     return ComparedAmount(
         value=1 / difference.ratio,
         low=None if difference.high is None else 1 / difference.high,
         high=None if difference.low is None else 1 / difference.low,
-        source=f"{difference.verdict} against {difference.baseline} beside it",
+        source=f"{difference.verdict} compared with {difference.baseline}, run side by side",
     )
 
 

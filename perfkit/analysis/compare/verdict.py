@@ -28,11 +28,11 @@ _WORK = (
 _WORDS = {
     time_split.COMMUNICATION: "exposed communication",
     time_split.COPIES: "exposed copies",
-    time_split.DATA: "waiting for data",
+    time_split.DATA: "data wait",
     time_split.WAITING_FOR_CPU: "waiting for the CPU",
     time_split.IDLE_QUEUED: "gaps with work queued",
     time_split.IDLE_UNKNOWN: "gaps of unknown cause",
-    time_split.UNRECORDED: "time that was not recorded",
+    time_split.UNRECORDED: "unrecorded time",
 }
 
 
@@ -42,9 +42,9 @@ def format_verdict(difference: TraceDifference, before: str) -> str:
     `before` is what the other side is called; whatever makes the two hard to compare is in the notes.
     """
     old, new = difference.before_step_s, difference.after_step_s
-    whole = " a step" if difference.before_trace.steps else ""
+    whole = " per step" if difference.before_trace.steps else ""
     if old <= 0:
-        return f"{format_seconds(new)}{whole}, nothing to hold it against in {before}"
+        return f"{format_seconds(new)}{whole}, no step time in {before} to compare"
     said = f"{format_speed_change(old, new, before)}: {format_time_change(old, new)}{whole}"
     cause = format_causes(difference)
     return f"{said}; {cause}" if cause else said
@@ -98,7 +98,7 @@ def _summarize_compute(kinds: Sequence[GroupChange], work: Sequence[GroupChange]
     change = fsum(part.change_s for part in work)
     alike = [kind for kind in kinds if kind.change_s * change > 0]
     most = max(alike, key=lambda kind: abs(kind.change_s), default=None)
-    return ("computing" if most is None else f"computing (most in {most.name})"), change
+    return ("compute" if most is None else f"compute (mostly {most.name})"), change
 
 
 def _has_matching_sums(kinds: Sequence[GroupChange], work: Sequence[GroupChange]) -> bool:

@@ -34,9 +34,7 @@ def analyze_memory(path: str | Path, *, command: str = "") -> MemoryAnalysis:
     ]
     if not pairs:
         remarks = f" ({'; '.join(read.notes)})" if read.notes else ""
-        raise RunFormatError(
-            f"{path}: {read.kind}, but without an allocation in it{remarks}: there is nothing to analyse"
-        )
+        raise RunFormatError(f"{path}: {read.kind} without allocations{remarks}: nothing to analyze")
     accounts = tuple(accounted for _, accounted in pairs)
     return MemoryAnalysis(
         title=derive_trace_name(str(path)),
@@ -67,14 +65,18 @@ def _list_provenance(
     events = sum(len(allocations) for allocations in recorded)
     entries = [
         Provenance(figure="allocation events", how="recorded", detail=f"{events:,}, from {kind}"),
-        Provenance(figure="peak", how="derived", detail="allocations and frees replayed, every byte counted once"),
+        Provenance(figure="peak", how="derived", detail="replayed allocations and frees, every byte counted once"),
         Provenance(
             figure="categories",
             how="derived",
-            detail="by what the file says of a block, by the op, module and line that asked for it, and by when it "
-            "was allocated and freed among the phases of a step; what none of them tells is unknown",
+            detail=(
+                "by what the file records of a block, by the op, module and line that allocated it, and by the "
+                "phases of its allocation and free; otherwise unknown"
+            ),
         ),
     ]
     if any(accounted.fragmentation is not None for accounted in accounts):
-        entries.append(Provenance(figure="reserved bytes", how="recorded", detail="the caching allocator's own"))
+        entries.append(
+            Provenance(figure="reserved bytes", how="recorded", detail="as recorded by the caching allocator")
+        )
     return tuple(entries)

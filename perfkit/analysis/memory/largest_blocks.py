@@ -45,7 +45,7 @@ def _describe_block(allocations: Allocations, lives: Lifetimes, row: int, catego
     return LiveBlock(
         bytes=size,
         category=category,
-        name=" in ".join(part for part in (op or line, module or phase) if part) or "of no recorded op",
+        name=" in ".join(part for part in (op or line, module or phase) if part) or "no recorded op",
         op=op,
         module=module,
         shape=shape,

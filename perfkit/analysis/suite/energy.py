@@ -46,5 +46,5 @@ def _divide_by_units(runs: VariantRuns, step: Quantity) -> Quantity:
     if isinstance(units, str):
         return Unknown(reason=units)
     unit = f"J/{runs.unit.removesuffix('s') or 'unit'}"
-    source = f"energy of a step / {units:,} {runs.unit or 'units'}"
+    source = f"energy per step / {units:,} {runs.unit or 'units'}"
     return Measurement(value=step.value / units, unit=unit, how=step.how, source=source)

@@ -17,7 +17,7 @@ from perfkit.record import Claim, Relation
 from perfkit.units import format_bytes, format_flops, format_percent, format_seconds, format_significant
 
 BASELINE = "baseline"
-ALREADY = "already so in the baseline"
+ALREADY = "already true in the baseline"
 
 _RELATIONS = {
     Relation.AT_LEAST: "at least",
@@ -72,7 +72,7 @@ def is_engaged(results: Iterable[ClaimResult]) -> bool | None:
 def _check_claim(claim: Claim, facts: Sequence[Facts], baseline: Facts | None, notes: Mapping[str, str]) -> ClaimResult:
     per_rank = [_check_rank(claim, of_rank, baseline) for of_rank in facts]
     if not per_rank:
-        return _make_undecided(claim, "no rank left a record to check it against")
+        return _make_undecided(claim, "no rank record to check")
     worst = min(range(len(per_rank)), key=lambda rank: _BADNESS[per_rank[rank].holds])
     result = per_rank[worst]
     suffix = f" (rank {worst} of {len(per_rank)})" if len(per_rank) > 1 and result.holds is not True else ""
@@ -93,7 +93,7 @@ _BADNESS = {False: 0, None: 1, True: 2}
 def _check_rank(claim: Claim, facts: Facts, baseline: Facts | None) -> ClaimResult:
     claim = _replace_unknown_fact(claim, facts)
     if claim.fact not in facts:
-        return _make_undecided(claim, f"the fact {claim.fact} was not measured")
+        return _make_undecided(claim, f"{claim.fact} was not measured")
     bounds = get_bounds(facts[claim.fact])
     expected = claim.value
     origin = ""
@@ -102,7 +102,7 @@ def _check_rank(claim: Claim, facts: Facts, baseline: Facts | None) -> ClaimResu
         if reference is None:
             return _make_undecided(claim, f"{_format_bounds(claim, bounds)} found, but {origin}", bounds.low)
         expected = claim.value * reference
-        origin = f" ({format_significant(claim.value)} x {origin} of {show_fact(claim.fact, reference)})"
+        origin = f" ({format_significant(claim.value)} x {origin}, {show_fact(claim.fact, reference)})"
     holds = _check_relation(claim, bounds, expected)
     allowance = (
         f" within {format_percent(claim.tolerance)}" if claim.relation == Relation.EQUAL and claim.tolerance else ""
@@ -117,7 +117,7 @@ def _check_rank(claim: Claim, facts: Facts, baseline: Facts | None) -> ClaimResu
         holds=holds,
         expected=expected,
         found=bounds.low,
-        evidence=evidence if holds is not None else f"cannot be decided: {evidence}",
+        evidence=evidence if holds is not None else f"undecided: {evidence}",
     )
 
 
@@ -139,19 +139,19 @@ def _get_reference(claim: Claim, facts: Facts, baseline: Facts | None) -> tuple[
     """The number a relative claim refers to with its name, or None with the reason why there is none."""
     if claim.relative_to != BASELINE:
         if claim.relative_to not in facts:
-            return None, f"the fact {claim.relative_to} was not measured"
+            return None, f"{claim.relative_to} was not measured"
         return _get_exact_value(facts, claim.relative_to, _format_fact_name(claim.relative_to))
     if baseline is None:
-        return None, "there is no baseline run with facts to compare with"
+        return None, "no baseline run with facts"
     if claim.fact not in baseline:
-        return None, f"the baseline has no {claim.fact}"
+        return None, f"the baseline lacks {claim.fact}"
     return _get_exact_value(baseline, claim.fact, "the baseline")
 
 
 def _get_exact_value(facts: Facts, name: str, said: str) -> tuple[float | None, str]:
     bounds = get_bounds(facts[name])
     return (
-        (bounds.low, said) if bounds.low == bounds.high else (None, f"of {said} only bounds are known: {bounds.note}")
+        (bounds.low, said) if bounds.low == bounds.high else (None, f"only bounds of {said} are known: {bounds.note}")
     )
 
 
@@ -174,7 +174,7 @@ def _make_undecided(claim: Claim, reason: str, low: float | None = None) -> Clai
         holds=None,
         expected=None if claim.relative_to else claim.value,
         found=low,
-        evidence=f"cannot be decided: {reason}",
+        evidence=f"undecided: {reason}",
     )
 
 

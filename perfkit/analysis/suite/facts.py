@@ -104,19 +104,19 @@ def _count_op_calls(ops: Ops, graphs: GraphReplays, globs: str, phase: str | Non
     replayed = count_replayed_calls(kernels, patterns)
     notes = []
     if replayed.sure:
-        notes.append(f"{replayed.sure:,.0f} of them told by the names of kernels that CUDA graphs replayed")
+        notes.append(f"{replayed.sure:,.0f} of them by the names of kernels replayed in CUDA graphs")
     low, high = seen + replayed.sure, seen + replayed.sure + replayed.may
     if replayed.may:
-        notes.append(f"CUDA graphs replayed kernels whose names do not tell: {shorten_names(list(replayed.unclear))}")
+        notes.append(f"CUDA graphs replayed kernels with unclear names: {shorten_names(list(replayed.unclear))}")
     elif not replayed.sure and not graphs.lost:
-        notes.append("no kernel that CUDA graphs replayed is of this kind, by name")
+        notes.append("CUDA graphs replayed no kernel named like this")
     if graphs.lost:
         high = math.inf
         notes.append(_describe_lost_replays(graphs))
     if low and not replayed.sure and is_part_of_model(patterns) and any(map(is_matrix_kernel, kernels)):
         # The model's products are within graphs. A call outside of them says nothing of those within.
         low = 0.0
-        notes.append("those seen were called outside of the graphs, where most of the model is not")
+        notes.append("those seen ran outside the graphs, which hold most of the model")
     return FactBounds(low, high, "; ".join(notes))
 
 
@@ -134,7 +134,7 @@ def _compute_matmul_share(ops: Ops, graphs: GraphReplays, dtype: str) -> dict[st
 
 
 def _describe_lost_replays(graphs: GraphReplays) -> str:
-    return f"of {graphs.lost} of {graphs.launches} replays of CUDA graphs no kernels were recorded"
+    return f"no kernels were recorded for {graphs.lost} of {graphs.launches} CUDA graph replays"
 
 
 def _compute_matmul_flops_shares(ops: Ops) -> dict[str, float]:

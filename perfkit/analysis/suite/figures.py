@@ -51,7 +51,7 @@ def compute_figures(runs: VariantRuns, passes: PassResults, ceilings: DeviceCeil
     return VariantFigures(
         steps=steps,
         step_time=step_time,
-        cpu_time=_make_estimate(cpu_steps, why, "s", "CPU time of the process, all threads"),
+        cpu_time=_make_estimate(cpu_steps, why, "s", "process CPU time, all threads"),
         throughput=_estimate_throughput(runs, steps, why),
         allocated=_get_peak_allocated(runs, passes.account),
         reserved=get_largest_over_ranks((peaks.reserved for peaks in memory), why),
@@ -72,12 +72,12 @@ def _make_estimate(steps: Sequence[float], why: str, unit: str, source: str) -> 
 def _describe_clock(runs: VariantRuns) -> str:
     on_device = any(rank.record.samples.device_s for run in runs.runs for rank in run.ranks)
     clock = "device events" if on_device else "perf_counter_ns"
-    slowest = ", the slowest rank's" if runs.world_size > 1 else ""
+    slowest = ", slowest rank" if runs.world_size > 1 else ""
     if runs.attached:
         return f"median of the timed steps ({clock}{slowest})"
     cycle = int(max((record.facts.get("steps_of_a_cycle", 1.0) for record in runs.records), default=1.0))
-    levelled = f", each the mean of the {cycle} steps of a cycle" if cycle > 1 else ""
-    return f"median over processes of each process's median step ({clock}{slowest}{levelled})"
+    levelled = f", each the mean of a {cycle}-step cycle" if cycle > 1 else ""
+    return f"median over processes of the median step ({clock}{slowest}{levelled})"
 
 
 def _estimate_throughput(runs: VariantRuns, steps: Sequence[float], why: str) -> MedianEstimate | MissingEstimate:
@@ -102,10 +102,8 @@ def _count_flops(runs: VariantRuns, passes: PassResults, why: str) -> Flops:
         return sum_trace_flops(passes.traces, runs.world_size)
     flops = [record.flops for record in runs.records]
     return Flops(
-        model=sum_over_ranks((count.model for count in flops if count is not None), "FLOPs were not counted: " + why),
-        hardware=sum_over_ranks(
-            (count.hardware for count in flops if count is not None), "FLOPs were not counted: " + why
-        ),
+        model=sum_over_ranks((count.model for count in flops if count is not None), "FLOPs not counted: " + why),
+        hardware=sum_over_ranks((count.hardware for count in flops if count is not None), "FLOPs not counted: " + why),
     )
 
 
@@ -129,5 +127,5 @@ def _get_peak_allocated(runs: VariantRuns, account: MemoryAccount | None) -> Qua
     if isinstance(quantity, Unknown) and account is not None:
         return make_measurement(account.peak_bytes, "bytes", account.source)
     if isinstance(quantity, Unknown) and runs.attached and recorded:
-        return Unknown(reason="no step's allocations were recorded, and the allocator itself tells no peak")
+        return Unknown(reason="no allocations of a step were recorded, and the allocator reports no peak")
     return quantity

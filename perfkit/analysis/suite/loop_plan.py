@@ -39,28 +39,28 @@ def match_plan(plan: Plan, name: str, record: RankRecord, device: str) -> PlanMa
     """
     planned = _find_variant(plan, name, record.world_size)
     if planned is None:
-        return PlanMatch(None, f"it has no variant on as many ranks as the loop, {record.world_size}")
+        return PlanMatch(None, f"it has no variant for {record.world_size} ranks, as in the loop")
     if planned.reason:
         return PlanMatch(None, f"{planned.name} was not planned: {planned.reason}")
     keys = list(_list_keys(plan, planned, record, device))
     different = [key for key in keys if key.is_known and key.planned != key.ran]
     if different:
-        said = "; ".join(f"{key.name} {key.planned} planned, {key.ran} in the loop" for key in different)
-        return PlanMatch(None, f"it is of something else: {said}")
+        said = "; ".join(f"{key.name}: {key.planned} planned, {key.ran} in the loop" for key in different)
+        return PlanMatch(None, f"it differs from the loop: {said}")
     if not next(key for key in keys if key.name == _BYTES).is_known:
-        return PlanMatch(None, f"the {_BYTES} are not known of both")
+        return PlanMatch(None, f"{_BYTES} of one of them are unknown")
     same = ", ".join(f"{key.name} {key.ran}" for key in keys if key.is_known)
     unknown = ", ".join(key.name for key in keys if not key.is_known)
-    without = f"; not known of both: {unknown}" if unknown else ""
+    without = f"; not compared: {unknown}" if unknown else ""
     others = (
         f"; {_explain_name_mismatch(plan, name)}"
         if len(plan.variants) > 1 and not _find_by_name(plan.variants, name)
         else ""
     )
-    return PlanMatch(planned, f"{planned.name} of {plan.workload.label}, which has the same {same}{without}{others}")
+    return PlanMatch(planned, f"{planned.name} of {plan.workload.label}, with the same {same}{without}{others}")
 
 
-_BYTES = "bytes of parameters"
+_BYTES = "parameter bytes"
 
 
 def _find_variant(plan: Plan, name: str, world_size: int) -> PlannedVariant | None:
@@ -76,7 +76,7 @@ def _find_by_name(variants: Iterable[PlannedVariant], name: str) -> list[Planned
 
 def _explain_name_mismatch(plan: Plan, name: str) -> str:
     there = ", ".join(variant.name for variant in plan.variants)
-    return f"the run's name, {name}, is none of its variants: {there}"
+    return f"no variant is named like the run, {name}: {there}"
 
 
 def _list_keys(plan: Plan, planned: PlannedVariant, record: RankRecord, device: str) -> Iterator[_ComparedKey]:
@@ -89,13 +89,13 @@ def _list_keys(plan: Plan, planned: PlannedVariant, record: RankRecord, device: 
     yield _ComparedKey("dtype of products", planned.compute_dtype, record.compute_dtype)
     yield _ComparedKey("optimizer", ", ".join(planned.optimizers), ", ".join(sorted(classes)))
     yield _ComparedKey(
-        "samples a step",
+        "samples per step",
         "" if batch is None else f"{plan.accumulation * batch:,.0f}",
         f"{facts.units_per_batch:,}" if facts is not None and counted and facts.units_per_batch else "",
     )
     length = planned.facts.get("sequence_length")
     if length is not None:
-        yield _ComparedKey("length of sequences", f"{length:,.0f}", "")  # no loop tells it
+        yield _ComparedKey("sequence length", f"{length:,.0f}", "")  # no loop tells it
 
 
 def _format_parameter_bytes(facts: Mapping[str, float]) -> str:

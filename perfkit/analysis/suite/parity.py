@@ -13,10 +13,10 @@ from perfkit.spec import RunSpec
 
 NOT_COMPARABLE = "not comparable"
 EQUAL = 1e-5
-OTHER_NUMBERS = "the forward draws random numbers (dropout), and compiled code draws others than eager"
-OTHER_PARTS = "the forward draws random numbers (dropout), and parts of a batch draw others than the whole"
-OTHER_UPDATES = "the forward draws random numbers (dropout), and updates draw from the same generator"
-SEEDED = "trained once more with the random numbers of eager code, since compiled code draws others"
+OTHER_NUMBERS = "the forward pass uses random numbers (dropout); compiled code draws different ones"
+OTHER_PARTS = "the forward pass uses random numbers (dropout); parts of a batch draw different ones"
+OTHER_UPDATES = "the forward pass uses random numbers (dropout); updates draw from the same generator"
+SEEDED = "trained again with the random numbers of eager code, since compiled code draws different ones"
 PREDICTABLE = EQUAL / 10  # how far one rounding may have carried the baseline's own losses
 
 
@@ -38,7 +38,7 @@ def check_parity(
     if broken := find_non_finite_loss(variant):
         return broken
     if baseline is None or baseline_spec is None:
-        return _make_unknown("there is no baseline to compare with", tolerance)
+        return _make_unknown("no baseline to compare with", tolerance)
     different = _explain_different_training(spec, baseline_spec)
     if different and rule is not None and rule.relative is None:  # that is what the technique is for
         return Parity(verdict=NOT_COMPARABLE, max_relative=None, tolerance=None, basis=rule.basis, steps=0)
@@ -53,21 +53,21 @@ def check_parity(
     predictable = _count_predictable_steps(baseline)
     if predictable is not None and predictable < steps:
         steps = predictable
-        basis += f"; compared over {steps} steps, after which a rounding in the baseline itself grows beyond 1e-6"
+        basis += f"; compared over {steps} steps, after which rounding alone changes the baseline by more than 1e-6"
     worst = 0.0
     for index, (ours, theirs) in enumerate(zip(losses[:steps], baseline.losses[:steps], strict=True)):
         if not _is_finite(theirs):
-            return _make_unknown(f"the baseline's loss of step {index + 1} is not finite", tolerance)
+            return _make_unknown(f"the baseline's loss is not finite at step {index + 1}", tolerance)
         if not _is_finite(ours):
             return _make_unknown(
-                f"the loss of step {index + 1} is not finite with the random numbers of eager code", tolerance
+                f"the loss is not finite at step {index + 1} with the random numbers of eager code", tolerance
             )
         worst = max(worst, compute_loss_distance(ours, theirs))
     if rule is not None and rule.relative is None:
         return Parity(verdict=NOT_COMPARABLE, max_relative=None, tolerance=None, basis=rule.basis, steps=steps)
     skipped = variant.facts.get("skipped_updates_compared", 0.0)
     if skipped and steps > 1:
-        basis += f"; the gradient scaler left out {skipped:.0f} of the first updates, whose gradients overflowed"
+        basis += f"; the gradient scaler skipped {skipped:.0f} of the first updates, whose gradients overflowed"
     if variant.seeded_losses:
         basis += f"; {SEEDED}"
     elif worst > max(EQUAL, tolerance or 0.0) and (other := _explain_other_numbers(variant, baseline)):
@@ -75,7 +75,7 @@ def check_parity(
     if worst <= EQUAL:
         verdict = "equal"
     elif tolerance is None:
-        return _make_unknown(f"losses differ by up to {worst:.2g} and no tolerance was recorded", None)
+        return _make_unknown(f"losses differ by up to {worst:.2g}; no tolerance recorded", None)
     else:
         verdict = "within tolerance" if worst <= tolerance else "differs"
     return Parity(verdict=verdict, max_relative=worst, tolerance=tolerance, basis=basis, steps=steps)
@@ -99,7 +99,7 @@ def find_non_finite_loss(record: RankRecord) -> Parity | None:
     if step is None:
         return None
     tolerance = None if record.parity is None else record.parity.relative
-    basis = f"the loss of step {step} is not finite"
+    basis = f"the loss is not finite at step {step}"
     return Parity(
         verdict="differs", max_relative=None, tolerance=tolerance, basis=basis, steps=step, not_finite_step=step
     )
@@ -135,7 +135,7 @@ def _explain_different_training(spec: RunSpec, baseline: RunSpec) -> str | None:
         ("workload", spec.workload.label, baseline.workload.label),
     ):
         if ours != theirs:
-            return f"the baseline has another {what} ({theirs}, here {ours}), so it trained on other data"
+            return f"the baseline has a different {what} ({theirs}, here {ours}) and trained on different data"
     return None
 
 

@@ -47,12 +47,12 @@ def read_suite_plan(stored: StoredSuite, environment: Environment | None) -> Sui
     if loop is not None:
         planned, told = match_plan(plan, first.variant, loop, _identify_device(first.spec, environment))
         if planned is None:
-            return SuitePlan(refused=f"the plan in {PLAN_FILE} is not held against this loop: {told}")
+            return SuitePlan(refused=f"the plan in {PLAN_FILE} is not compared with this loop: {told}")
         return SuitePlan(plan.created_at, {first.variant: planned}, basis=told)
     different = ", ".join(_list_differences(plan, first.spec, stored.suite, environment))
     if different:
         return SuitePlan(
-            refused=f"the plan in {PLAN_FILE} is of another {different}: it is not held against these runs"
+            refused=f"the plan in {PLAN_FILE} has a different {different}: it is not compared with these runs"
         )
     return SuitePlan(plan.created_at, {variant.name: variant for variant in plan.variants})
 
@@ -113,7 +113,7 @@ def _explain_other_threads(step: StepTime, runs: VariantRuns) -> str:
     environment = next((record.environment for record in runs.records if record.environment is not None), None)
     if environment is None or step.threads in (None, environment.threads):
         return ""
-    return f"planned with {step.threads} threads a rank, measured with {environment.threads}"
+    return f"planned with {step.threads} threads per rank, measured with {environment.threads}"
 
 
 def _is_planned_before(created_at: str, runs: VariantRuns) -> bool:

@@ -41,7 +41,7 @@ def _describe_estimate(figure: str, values: Iterable[object], *, alone: bool) ->
     processes = sorted({len(value.per_process) for value in known})
     count = " to ".join(str(number) for number in {processes[0]: None, processes[-1]: None})
     word = "process" if count == "1" else "processes"
-    of = "" if alone else f"; {count} {word} a variant"
+    of = "" if alone else f"; {count} {word} per variant"
     return [Provenance(figure=figure, how=known[0].how, detail=f"{known[0].source}{of}")]
 
 
@@ -52,8 +52,10 @@ def _describe_methods(variants: Sequence[Variant]) -> list[Provenance]:
             Provenance(
                 figure="difference",
                 how="derived",
-                detail="geometric mean of the ratios of processes paired by repeat, 95 % t-interval on logarithms; "
-                "each comparison stands alone, without a correction for their number",
+                detail=(
+                    "geometric mean of process ratios paired by repeat, 95 % t-interval on logarithms; no "
+                    "correction for the number of comparisons"
+                ),
             )
         )
     if any(variant.time_split for variant in variants):
@@ -61,8 +63,10 @@ def _describe_methods(variants: Sequence[Variant]) -> list[Provenance]:
             Provenance(
                 figure="time split, operators, roofline",
                 how="modelled",
-                detail="operator times of the traced steps; FLOPs and compulsory bytes by formula from the recorded "
-                f"shapes, never from counters{_describe_slow_down(variants)}",
+                detail=(
+                    "op times of the traced steps; FLOPs and compulsory bytes by formula from recorded shapes, not "
+                    f"from counters{_describe_slow_down(variants)}"
+                ),
             )
         )
     if any(variant.memory is not None for variant in variants):
@@ -70,8 +74,10 @@ def _describe_methods(variants: Sequence[Variant]) -> list[Provenance]:
             Provenance(
                 figure="memory account",
                 how="measured",
-                detail="replayed allocation events; parameters, gradients and optimizer state by address, activations "
-                "by being alive from forward into backward",
+                detail=(
+                    "replayed allocation events; parameters, gradients and optimizer state by address, activations "
+                    "by living from forward into backward"
+                ),
             )
         )
     return entries
@@ -80,10 +86,10 @@ def _describe_methods(variants: Sequence[Variant]) -> list[Provenance]:
 def _describe_slow_down(variants: Sequence[Variant]) -> str:
     """How much longer a step took under the profiler."""
     ratios = {variant.name: ratio for variant in variants if (ratio := _compute_traced_ratio(variant)) is not None}
-    slower = [f"{name} {ratio:.2f}" for name, ratio in ratios.items() if ratio >= 1]
+    slower = [f"{name} {ratio:.2f}x" for name, ratio in ratios.items() if ratio >= 1]
     shorter = [name for name, ratio in ratios.items() if ratio < 1]
-    told = f"; traced steps took this many times as long as timed ones: {', '.join(slower)}" if slower else ""
-    return f"{told}; traced steps took no longer than timed ones: {', '.join(shorter)}" if shorter else told
+    told = f"; profiler slowdown: {', '.join(slower)}" if slower else ""
+    return f"{told}; no profiler slowdown: {', '.join(shorter)}" if shorter else told
 
 
 def _compute_traced_ratio(variant: Variant) -> float | None:
@@ -97,7 +103,7 @@ def _compute_traced_ratio(variant: Variant) -> float | None:
 
 def _describe_ceilings(environment: Environment | None, ceilings: DeviceCeilings | None) -> list[Provenance]:
     if ceilings is None:
-        return [Provenance(figure="ceilings", how="unknown", detail="none are known for this machine")]
+        return [Provenance(figure="ceilings", how="unknown", detail="none known for this machine")]
     measured = [ceiling for ceiling in ceilings.ceilings if ceiling.kind == CeilingKind.MEASURED]
     low = sum(ceiling.confidence == "low" for ceiling in measured)
     parts = [f"{len(measured)} measured on {ceilings.device_name} {ceilings.measured_at}".strip()]
@@ -105,10 +111,10 @@ def _describe_ceilings(environment: Environment | None, ceilings: DeviceCeilings
     if len(days) > 1:
         parts.append(f"the best of {', '.join(days)}")
     if beaten := sum(bool(ceiling.refuted) for ceiling in measured):
-        parts.append(f"{beaten} of them refuted: work ran faster")
+        parts.append(f"{beaten} exceeded by measured work")
     if low:
-        parts.append(f"{low} of them with low confidence")
+        parts.append(f"{low} with low confidence")
     parts.append(f"{len(ceilings.ceilings) - len(measured)} from the datasheet")
     if environment is not None and environment.threads is not None and ceilings.device == "cpu":
-        parts.append(f"those for {environment.threads} thread{'' if environment.threads == 1 else 's'} are used")
+        parts.append(f"for {environment.threads} thread{'' if environment.threads == 1 else 's'}")
     return [Provenance(figure="ceilings", how="measured" if measured else "datasheet", detail="; ".join(parts))]

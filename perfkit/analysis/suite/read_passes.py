@@ -28,10 +28,8 @@ from perfkit.trace.counters.match_counters import read_counters
 from perfkit.trace.ops import Ops, read_ops
 from perfkit.trace.read import read_trace
 
-_NO_LINKS = "its ranks are on several machines, between which nothing is measured"
-_NO_CLOCK = (
-    "no pipeline is shown: its ranks are on several machines, whose clocks no common collective sets by each other"
-)
+_NO_LINKS = "its ranks are on several machines, and links between them are not measured"
+_NO_CLOCK = "no pipeline: its ranks are on several machines, and no common collective aligns their clocks"
 _STAGES = "pipeline_stages"  # the fact that a rank is one of a pipeline
 
 

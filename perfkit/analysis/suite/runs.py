@@ -59,7 +59,7 @@ class VariantRuns:
         after a repeat that ended well takes nothing from that repeat.
         """
         if not self.runs:
-            return RunStatus.INTERRUPTED, "the suite ended before this variant was run"
+            return RunStatus.INTERRUPTED, "the suite ended before this variant ran"
         bad = [run for run in self.runs if run.run.status != RunStatus.OK]
         if len(bad) < len(self.runs):
             bad = [run for run in bad if run.run.status != RunStatus.INTERRUPTED]
@@ -106,11 +106,11 @@ class VariantRuns:
         """Units of all ranks and microbatches of a step, or why they are not known."""
         workloads = [record.workload for record in self.records]
         if self.main is None or None in workloads or len(workloads) != self.world_size:
-            return "a rank did not record the size of its batches"
+            return "a rank did not record its batch size"
         per_batch = sum(workload.units_per_batch for workload in workloads if workload is not None)
         if not per_batch:
-            told = self.units_source or "not known: nobody told them, and none could be seen"
-            return f"the units of a step are {told}"
+            told = self.units_source or "unknown: neither given nor detected"
+            return f"units per step: {told}"
         return per_batch * self.main.spec.accumulation
 
     @property
@@ -144,9 +144,9 @@ class VariantRuns:
                 warnings.update(dict.fromkeys(rank.record.warnings))
                 if rank.record.flops is not None and rank.record.flops.uncounted:
                     calls = ", ".join(f"{count} x {name}" for name, count in rank.record.flops.uncounted.items())
-                    warnings[f"no FLOPs are counted for ops without a formula: {calls}"] = None
+                    warnings[f"no FLOPs counted for ops without a formula: {calls}"] = None
                 if run.repeat in timed and rank.record.samples.wall_s and not rank.record.steady:
-                    warnings["step times were not steady when the timed steps began; add warm-up steps"] = None
+                    warnings["step times were not yet steady when timing began; add warm-up steps"] = None
             if run.ranks and not run.complete:
                 have = {rank.record.rank for rank in run.ranks}
                 lost = [str(rank) for rank in range(run.spec.launch.world_size) if rank not in have]

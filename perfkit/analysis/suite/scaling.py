@@ -110,7 +110,7 @@ def _estimate_efficiency(
 ) -> Efficiency | MissingEstimate:
     together = [steps for steps in measured.sessions if steps.get(variant.name) and steps.get(reference.name)]
     if not together:
-        return MissingEstimate(reason=f"it was not timed in one session with {reference.name}")
+        return MissingEstimate(reason=f"not timed in one session with {reference.name}")
     steps = max(together, key=lambda each: min(len(each[variant.name]), len(each[reference.name])))
     before, after = ([math.log(each) for each in steps[of.name]] for of in (reference, variant))
     bounds = compute_difference_interval(before, after, until_narrow=measured.until_narrow)
@@ -137,10 +137,10 @@ def _compare_to_baseline(
         return MissingEstimate(reason=variant.emulated)
     ours, theirs = variant.units_per_step, whole.units_per_step
     if ours is None or theirs is None:
-        return MissingEstimate(reason="how much a step works on is not known")
+        return MissingEstimate(reason="work per step unknown")
     ranks = 1 if measured.mode == "strong" else variant.world_size / whole.world_size
     if not math.isclose(ours, theirs * ranks):
-        return MissingEstimate(reason="its batches are not those of the baseline")
+        return MissingEstimate(reason="its batches differ from the baseline's")
     return _estimate_efficiency(variant, whole, measured)
 
 
@@ -166,12 +166,12 @@ def _list_notes(threads: Mapping[int, int | None], nodes: Mapping[int, int], cor
         machine = "this machine" if all(nodes[ranks] == 1 for ranks in known) else "each machine"
         if over:
             yield (
-                f"{' and '.join(over)} share the {_format_count(cores, 'core')} of {machine}: efficiency there is "
-                "that of the cores, not of the program."
+                f"{' and '.join(over)} share the {_format_count(cores, 'core')} of {machine}: the efficiency is that "
+                "of the cores, not of the program."
             )
     if len(set(known.values())) > 1:
         told = ", ".join(f"{_format_count(count, 'thread')} on {ranks:,}" for ranks, count in known.items())
-        yield f"Ranks have different numbers of CPU threads ({told}): efficiency is not that of adding ranks."
+        yield f"Ranks have different numbers of CPU threads ({told}): the efficiency is not that of adding ranks."
 
 
 def _format_count(count: int, what: str) -> str:
@@ -214,8 +214,8 @@ def _explain_unplanned(curves: Sequence[ScalingCurve], beside: SuitePlan) -> Ite
         ours = [each for each in beside.variants.values() if _get_techniques(each.name) == curve.name]
         if ours and not curve.planned:
             reasons = dict.fromkeys(each.step_reason or each.reason for each in ours)
-            told = "; ".join(filter(None, reasons)) or "it was planned with another number of threads"
-            yield f"{curve.name}: no step is predicted: {told}"
+            told = "; ".join(filter(None, reasons)) or "planned with a different number of threads"
+            yield f"{curve.name}: no step predicted: {told}"
 
 
 def _get_techniques(variant: str) -> str:

@@ -101,7 +101,7 @@ def _find_worst_parity(runs: VariantRuns, baseline: VariantData | None, is_basel
     if is_baseline and baseline is None:
         if broken := [found for record in runs.records if (found := find_non_finite_loss(record))]:
             return broken[0]
-        return Parity(verdict="equal", max_relative=0.0, tolerance=None, basis="it is the baseline", steps=0)
+        return Parity(verdict="equal", max_relative=0.0, tolerance=None, basis="this is the baseline", steps=0)
     if runs.main is None:
         return Parity(verdict="unknown", max_relative=None, tolerance=None, basis="no run left a record", steps=0)
     reference = None if baseline is None else baseline.runs.main

@@ -54,7 +54,7 @@ def find_exact_changes(runs: SeriesRuns) -> QuantitySeries:
     )
     notes = runs.series.notes
     if 2 * len(changes) >= len(values) > 3:
-        notes += (f"{len(changes)} changes in {len(values)} runs: it is not as repeatable as it should be",)
+        notes += (f"{len(changes)} changes in {len(values)} runs: this quantity is not repeatable",)
     return replace(runs.series, levels=levels, changes=changes, notes=notes)
 
 
@@ -90,9 +90,7 @@ def find_noisy_changes(runs: SeriesRuns) -> QuantitySeries:
     notes = runs.series.notes
     enough = len(values) >= 2 * FEWEST
     if not enough:
-        notes += (
-            f"a level takes {FEWEST} runs, so that changes are told from {2 * FEWEST} on: this has {len(values)}",
-        )
+        notes += (f"needs {2 * FEWEST} runs, {FEWEST} per level; found {len(values)}",)
     return replace(
         runs.series,
         points=tuple(replace(point, far=side != 0) for point, side in zip(runs.series.points, far, strict=True)),
@@ -159,7 +157,7 @@ def _find_commits(runs: SeriesRuns, last: int, first: int) -> CommitRange:
     after = next((revision for revision in revisions[first:] if revision), "")
     commits = read_commit_range(runs.repository, before, after)
     if before and after and not (revisions[last] and revisions[first]) and not commits.reason:
-        return replace(commits, reason="runs nearer to the change recorded no revision")
+        return replace(commits, reason="runs nearer the change recorded no revision")
     return commits
 
 
@@ -189,11 +187,11 @@ def _describe_pending(values: Sequence[float], level: float, far: Sequence[int])
     if side == 0 or count >= FEWEST or level == 0:
         return ""
     away = units.format_percent(abs(values[-1] / level - 1))
-    which = "run is" if count == 1 else f"{count} runs are far off, the last"
+    which = "run is" if count == 1 else f"{count} runs are outliers, the last"
     needed = FEWEST - count
     return (
-        f"the newest {which} {away} {'above' if side > 0 else 'below'} the level: chance, or a change that "
-        f"{needed} more {'run' if needed == 1 else 'runs'} like it would show"
+        f"the newest {which} {away} {'above' if side > 0 else 'below'} the level: chance, or a change that {needed} "
+        f"more {'run' if needed == 1 else 'runs'} like it would confirm"
     )
 
 

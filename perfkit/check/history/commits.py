@@ -12,22 +12,22 @@ def read_commit_range(repository: Path | None, before: str, after: str) -> Commi
     """The commits after `before` up to `after`. Revisions are as recorded; "" where a run recorded none."""
     between = CommitRange(before=before, after=after)
     if not before or not after:
-        return _make_unknown_range(between, "a run beside the change recorded no revision")
+        return _make_unknown_range(between, "a run next to the change recorded no revision")
     if before == after:
         return CommitRange(
             before=before,
             after=after,
             count=0,
-            reason="both sides are of the same revision: not a commit but the machine or uncommitted changes made it",
+            reason="both sides have the same revision: the machine or uncommitted changes caused it",
         )
     if repository is None:
-        return _make_unknown_range(between, "no git repository is at hand")
+        return _make_unknown_range(between, "no git repository available")
     for revision in (before, after):
         if not run_git(repository, "cat-file", "-e", f"{revision}^{{commit}}").ok:
             return _make_unknown_range(between, f"{revision} is not in the repository {repository}")
     if not run_git(repository, "merge-base", "--is-ancestor", before, after).ok:
         return _make_unknown_range(
-            between, f"{before} is no ancestor of {after}: the runs are of different branches or out of order"
+            between, f"{before} is not an ancestor of {after}: the runs are from different branches or out of order"
         )
     listed = run_git(repository, "log", "--format=%h%x00%s", "--abbrev=12", f"{before}..{after}")
     if not listed.ok:

@@ -56,11 +56,11 @@ def read_history(
     machines = tuple(sorted({one.machine for one in series}))
     notes = list(readings.notes)
     if undated:
-        notes.append(f"{undated} readings have no time that can be read, and stand first in their series")
+        notes.append(f"{undated} readings have no readable time and come first in their series")
     if len(machines) > 1:
         notes.append(
-            f"the runs are of {len(machines)} kinds of machines: figures of different ones are never joined, each has "
-            "series of its own"
+            f"the runs come from {len(machines)} kinds of machines, each with series of its own; figures of "
+            "different machines are never joined"
         )
     return History(
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -133,7 +133,7 @@ def _build_series(
         environments.append(reading.environment)
     if not points:
         return None
-    notes = [f"{unusable} runs without a finite figure are left out"] if unusable else []
+    notes = [f"{unusable} runs without a finite figure are omitted"] if unusable else []
     series = QuantitySeries(
         workload=workload,
         variant=variant,

@@ -26,7 +26,7 @@ REPORT = "report.json"
 BENCH, RUN, STORED = "perfkit bench", "perfkit run", "stored"
 
 # What needs the trace or the memory events, which take long to read: only a report has it at hand.
-_IN_REPORTS = "peak memory of a CPU, kernels, waits and communication"
+_IN_REPORTS = "CPU peak memory, kernels, waits and communication"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,9 +64,7 @@ def read_all(path: Path) -> RunReadings:
     if path.is_file():
         return _read_baseline_commits(path)
     if not path.is_dir():
-        raise UsageError(
-            f"{path}: there is no such folder; expected one with suites of `perfkit bench` or checks in it"
-        )
+        raise UsageError(f"{path}: no such folder; expected one with checks or suites of `perfkit bench`")
     readings, bare, damaged = RunReadings(), 0, []
     for folder, marker in sorted(find_marked_folders(path, (CHECK_FILE, SUITE_FILE))):
         name = folder.relative_to(path).as_posix()
@@ -82,15 +80,15 @@ def read_all(path: Path) -> RunReadings:
             continue
         readings.runs += 1
     if not readings.runs and not damaged:
-        raise UsageError(f"{path}: no suite.json and no check.json lies in it; expected a folder of many runs")
+        raise UsageError(f"{path}: contains no suite.json or check.json; expected a folder of many runs")
     if damaged:
         readings.notes.append(
             f"{len(damaged)} of {readings.runs + len(damaged)} could not be read, first: {damaged[0]}"
         )
     if bare:
         readings.notes.append(
-            f"{bare} of {readings.runs} have no report of all their runs, so that {_IN_REPORTS} of theirs are not "
-            "known; perfkit report writes one"
+            f"{bare} of {readings.runs} have no report of all their runs, so their {_IN_REPORTS} are unknown; "
+            "perfkit report writes one"
         )
     return readings
 
@@ -230,7 +228,7 @@ def _read_baseline_commits(path: Path) -> RunReadings:
     """What a baseline held at each commit that changed it: its exact figures, which do not depend on the day."""
     repository = find_optional_repository(path.resolve().parent)
     if repository is None:
-        raise UsageError(f"{path}: no git repository holds it; expected a folder of runs, or a baseline that is in git")
+        raise UsageError(f"{path}: not in a git repository; expected a folder of runs, or a baseline in git")
     inside = path.resolve().relative_to(repository.resolve()).as_posix()
     listed = run_git(repository, "log", "--reverse", "--format=%H%x00%cI", "--", inside)
     readings = RunReadings()
@@ -242,7 +240,7 @@ def _read_baseline_commits(path: Path) -> RunReadings:
         try:
             baseline = decode_baseline(f"{inside} of {commit[:12]}", held.output)
         except RunFormatError as error:
-            readings.notes.append(f"left out: {error}")
+            readings.notes.append(f"omitted: {error}")
             continue
         readings.runs += 1
         readings.entries += [
@@ -260,6 +258,6 @@ def _read_baseline_commits(path: Path) -> RunReadings:
             for name, stored in variants.items()
         ]
     if not readings.runs:
-        raise UsageError(f"{path}: no commit of {repository} holds a baseline there; commit it first")
-    readings.notes.append("a baseline's times are not shown: they were taken on different days and rounded")
+        raise UsageError(f"{path}: no commit of {repository} contains a baseline there; commit it first")
+    readings.notes.append("times of a baseline are not shown: they are rounded and from different days")
     return readings

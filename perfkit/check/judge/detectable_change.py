@@ -32,9 +32,7 @@ def calibrate_from_pairs(
     logs = {name: _compute_log_ratios(pairs, turns, name) for name in margins}
     logs = {name: values for name, values in logs.items() if len(values) >= FEWEST}
     if not logs:
-        raise PerfkitError(
-            f"{len(pairs)} pairs are too few to calibrate: at least {FEWEST} are needed, raise the budget"
-        )
+        raise PerfkitError(f"calibration needs {FEWEST} pairs; found {len(pairs)}: raise the budget")
     pair_s = median(pair.seconds for pair in pairs)
     alarms = _count_false_alarms(logs, margins, seed)
     noise = tuple(_estimate_noise(name, values, alarms[name]) for name, values in logs.items())

@@ -49,7 +49,7 @@ def judge_exact_quantities(
         else:
             one = judge_exact(quantity, _get_figure(before, quantity), _get_figure(after, quantity), threshold)
         if causes and one.verdict in _CHANGED:
-            one = replace(one, reason=f"{one.reason}; may come from {causes}")
+            one = replace(one, reason=f"{one.reason}; possible causes: {causes}")
         judged.append(one)
     return tuple(judged)
 
@@ -73,7 +73,8 @@ def judge_exact(
             return make_not_compared(quantity, f"before: {before.reason}", after=after, threshold=threshold)
         beyond = is_exceeded(threshold, after, after, more_is_worse=quantity.more_is_worse)
         verdict = Verdict.FAIL if beyond else Verdict.PASS
-        reason = f"{quantity.title}: {format_amount(after, quantity.unit)} (before: {before.reason}), {_format_allowed(threshold)}"
+        amount = format_amount(after, quantity.unit)
+        reason = f"{quantity.title}: {amount} (before: {before.reason}), {_format_allowed(threshold)}"
         return _make_judgment(quantity, verdict, reason, None, after, threshold)
     verdict = _decide_verdict(quantity, before, after, threshold)
     return _make_judgment(
@@ -105,9 +106,7 @@ def judge_parity(
         theirs = theirs[:_AROUND_AN_UPDATE]
     ours = _take_finite(after.losses[: len(theirs)])
     if len(ours) < min(len(theirs), len(after.losses)):
-        reason = (
-            f"the loss of step {len(ours) + 1} is not finite; before it was {format_significant(theirs[len(ours)], 6)}"
-        )
+        reason = f"the loss of step {len(ours) + 1} is not finite; before: {format_significant(theirs[len(ours)], 6)}"
         if threshold is None:
             return make_not_compared(quantity, reason, before=0.0)
         return _make_judgment(quantity, Verdict.FAIL, reason, 0.0, None, threshold)
@@ -115,16 +114,16 @@ def judge_parity(
     worst = max(distances)
     steps = "the losses of the first step" if len(distances) == 1 else f"losses of {len(distances)} steps"
     if worst == 0:
-        reason = f"{steps} are the same"
+        reason = f"{steps} are equal"
     elif threshold is None:
-        reason = f"{steps} differ by up to {worst:.2g}, that of step {distances.index(worst) + 1} most; {_NO_THRESHOLD}"
+        reason = f"{steps} differ by up to {worst:.2g}, most at step {distances.index(worst) + 1}; {_NO_THRESHOLD}"
     else:
-        where = f"that of step {distances.index(worst) + 1} most"
+        where = f"most at step {distances.index(worst) + 1}"
         reason = f"{steps} differ by up to {worst:.2g}, {where}; {_format_allowed(threshold)}"
     if elsewhere:
-        reason += f"; later ones are not compared: another processor rounds otherwise ({elsewhere})"
+        reason += f"; later ones are not compared, since other processors round differently ({elsewhere})"
     elif len(theirs) < len(before.losses):
-        reason += f"; before, the loss of step {len(theirs) + 1} was not finite"
+        reason += f"; before: the loss of step {len(theirs) + 1} was not finite"
     failed = threshold is not None and (
         not math.isfinite(worst) or is_exceeded(threshold, 0.0, worst, more_is_worse=True)
     )
@@ -145,14 +144,12 @@ def make_not_compared(
 
 
 _AROUND_AN_UPDATE = 2
-_NO_THRESHOLD = "no threshold is set"
+_NO_THRESHOLD = "no threshold"
 
 
 def _get_figure(figures: RunFigures, quantity: GatedQuantity) -> float | MissingEstimate:
     figure = figures.exact.get(quantity.name)
-    return (
-        MissingEstimate(reason=figures.missing.get(quantity.name, "it was not measured")) if figure is None else figure
-    )
+    return MissingEstimate(reason=figures.missing.get(quantity.name, "not measured")) if figure is None else figure
 
 
 def _decide_verdict(quantity: GatedQuantity, before: float, after: float, threshold: Threshold | None) -> Verdict:
@@ -172,7 +169,7 @@ def _decide_verdict(quantity: GatedQuantity, before: float, after: float, thresh
 
 def _format_reason(quantity: GatedQuantity, before: float, after: float, threshold: Threshold | None) -> str:
     if before == after:
-        same = f"{quantity.title} is the same: {format_amount(after, quantity.unit)}"
+        same = f"{quantity.title} unchanged: {format_amount(after, quantity.unit)}"
         return same if threshold is None or threshold.limit is None else f"{same}, {_format_allowed(threshold)}"
     old, new = format_amount(before, quantity.unit), format_amount(after, quantity.unit)
     if old == new:

@@ -16,7 +16,7 @@ LOSSES = Schedule().parity
 # What is judged from losses, which are not a figure.
 PARITY = "parity"
 
-_NOT_STORED = "the baseline does not hold it"
+_NOT_STORED = "not in the baseline"
 
 
 class RunFigures(Struct):
@@ -63,7 +63,7 @@ def pool_rounds(rounds: Sequence[RunFigures]) -> RunFigures:
         if len(values) == 1:
             exact[name] = value
         else:
-            missing[name] = f"it differs from process to process ({', '.join(f'{count:,.0f}' for count in values)})"
+            missing[name] = f"differs between processes ({', '.join(f'{count:,.0f}' for count in values)})"
     return RunFigures(
         exact=exact,
         processes={
@@ -92,5 +92,5 @@ def convert_from_stored(variant: StoredVariant) -> RunFigures:
 
 def _explain_no_losses(variant: Variant) -> str:
     if variant.loop is not None:
-        return "the losses of a loop that is not perfkit's own are not recorded"
+        return "losses of external loops are not recorded"
     return explain_missing(variant, "no losses were recorded")

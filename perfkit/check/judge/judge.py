@@ -155,7 +155,7 @@ def _make_lacking(quantity: GatedQuantity, evidence: Evidence, thresholds: Thres
     reasons = [f"{name}: {side.missing[quantity.name]}" for name, side in sides if quantity.name in side.missing]
     return make_not_compared(
         quantity,
-        "; ".join(dict.fromkeys(reasons)) or "it was not measured",
+        "; ".join(dict.fromkeys(reasons)) or "not measured",
         before=_compute_median(quantity, evidence.before),
         after=_compute_median(quantity, evidence.after),
         threshold=thresholds.get(quantity.name),

@@ -125,7 +125,7 @@ def _judge_without_estimate(question: Question) -> JudgedQuantity:
     return make_judgment(
         question,
         Verdict.INCONCLUSIVE if gated else Verdict.PASS,
-        "a single pair says nothing of how much pairs differ by themselves",
+        "a single pair shows no variation between pairs",
         change=after / before - 1 if before and after is not None else None,
-        to_decide="two pairs at least, and six for anything but a large change" if gated else "",
+        to_decide="two pairs at least; six for anything but a large change" if gated else "",
     )

@@ -12,7 +12,7 @@ from perfkit.check.judge.verdicts import Question, SignificanceLevels, judge_qua
 from perfkit.check.judge.worsening import Worsening, convert_to_log_scale
 from perfkit.check.result import JudgedQuantity, Verdict
 
-_SINGLE = "a single process says nothing of how much processes differ by themselves"
+_SINGLE = "a single process shows no variation between processes"
 
 
 def judge_processes(
@@ -40,14 +40,14 @@ def judge_processes(
     before; where every figure before is 0 too there is no relative change, and only an absolute threshold decides.
     """
     if paired and len(before) != len(after):
-        raise ValueError(f"{len(before)} figures before and {len(after)} after are not pairs")
+        raise ValueError(f"{len(before)} figures before and {len(after)} after do not pair up")
     question = Question(
         quantity=quantity,
         threshold=threshold,
         before=median(before) if before else None,
         after=median(after) if after else None,
         samples=min(len(before), len(after)),
-        unit="pairs" if paired else "processes a side",
+        unit="pairs" if paired else "processes per side",
         sample_s=process_s,
     )
     if not before or not after:
@@ -95,9 +95,9 @@ def _judge_from_zero(question: Question, after: Sequence[float], alpha: float) -
     if not any(after):
         return make_judgment(question, Verdict.PASS, "0 in every process of both sides", change=0.0)
     if threshold is None or not question.quantity.more_is_worse:
-        return make_judgment(question, Verdict.PASS, "0 in every process before, and nothing to fail")
+        return make_judgment(question, Verdict.PASS, "0 in every process before, no threshold to exceed")
     if threshold.relative is not None:
-        reason = f"0 in every process before: {threshold.text} of it has no meaning"
+        reason = f"0 in every process before: {threshold.text} of 0 is undefined"
         return make_judgment(question, Verdict.INCONCLUSIVE, reason, to_decide="an absolute threshold or a limit")
     mean = estimate_mean(after)
     if mean is None:
@@ -106,11 +106,11 @@ def _judge_from_zero(question: Question, after: Sequence[float], alpha: float) -
     reach = mean.compute_reach(alpha)
     if mean.value - reach > 0:
         verdict, side = (Verdict.FAIL, "beyond") if mean.value > allowed else (Verdict.WORSE, "within")
-        reason = f"0 in every process before, and after it 0 is excluded; the mean is {side} {threshold.text}"
+        reason = f"0 in every process before, certainly above 0 after; the mean is {side} {threshold.text}"
         return make_judgment(question, verdict, reason)
     if mean.value + reach < allowed:
         return make_judgment(
-            question, Verdict.PASS, f"0 in every process before, and after it {threshold.text} is excluded"
+            question, Verdict.PASS, f"0 in every process before, certainly below {threshold.text} after"
         )
-    reason = f"0 in every process before, and after it neither 0 nor {threshold.text} is excluded"
+    reason = f"0 in every process before; after, neither 0 nor {threshold.text} can be ruled out"
     return make_judgment(question, Verdict.INCONCLUSIVE, reason, to_decide="more processes")

@@ -44,18 +44,18 @@ QUANTITIES = (
     GatedQuantity(
         "peak_reserved", "peak reserved", "bytes", JudgingMethod.EXACT, make_quantity_reader("peak_reserved"), "2%"
     ),
-    GatedQuantity("flops", "FLOPs a step", "FLOP", JudgingMethod.EXACT, make_quantity_reader("hardware_flops"), "0%"),
-    GatedQuantity("kernel_count", "kernels a step", "", JudgingMethod.EXACT, readings.read_kernels, "0%"),
+    GatedQuantity("flops", "FLOPs per step", "FLOP", JudgingMethod.EXACT, make_quantity_reader("hardware_flops"), "0%"),
+    GatedQuantity("kernel_count", "kernels per step", "", JudgingMethod.EXACT, readings.read_kernels, "0%"),
     GatedQuantity("graph_breaks", "graph breaks", "", JudgingMethod.EXACT, readings.read_graph_breaks, "+0"),
     GatedQuantity("parity", "distance of the losses", "1", JudgingMethod.EXACT, None, "<=0.001"),
-    GatedQuantity("cpu_time", "CPU time a step", "s", JudgingMethod.PAIRED, make_estimate_reader("cpu_time"), "3%"),
+    GatedQuantity("cpu_time", "CPU time per step", "s", JudgingMethod.PAIRED, make_estimate_reader("cpu_time"), "3%"),
     GatedQuantity("step_time", "step time", "s", JudgingMethod.PAIRED, make_estimate_reader("step_time"), "5%"),
     GatedQuantity(
         "throughput", "throughput", "1/s", JudgingMethod.PAIRED, make_estimate_reader("throughput"), more_is_worse=False
     ),
     GatedQuantity("mfu", "MFU", "1", JudgingMethod.PAIRED, readings.read_mfu, more_is_worse=False),
     GatedQuantity("compile_time", "compile time", "s", JudgingMethod.PROCESSES, readings.read_compile_time),
-    GatedQuantity("data_wait", "waiting for data", "s", JudgingMethod.PROCESSES, readings.read_data_wait),
+    GatedQuantity("data_wait", "data wait", "s", JudgingMethod.PROCESSES, readings.read_data_wait),
     GatedQuantity(
         "exposed_communication",
         "exposed communication",
@@ -63,5 +63,5 @@ QUANTITIES = (
         JudgingMethod.PROCESSES,
         readings.read_exposed_communication,
     ),
-    GatedQuantity("energy", "energy a step", "J", JudgingMethod.PROCESSES, make_quantity_reader("energy_per_step")),
+    GatedQuantity("energy", "energy per step", "J", JudgingMethod.PROCESSES, make_quantity_reader("energy_per_step")),
 )

@@ -62,7 +62,7 @@ def read_compile_time(variant: Variant) -> Reading:
     if variant.compile is None:
         return Unknown(reason=explain_missing(variant, "nothing was compiled"))
     if variant.compile.seconds is None:
-        return Unknown(reason="the time spent on compiling was not measured")
+        return Unknown(reason="compile time was not measured")
     return (variant.compile.seconds,)
 
 
@@ -70,7 +70,7 @@ def read_mfu(variant: Variant) -> Reading:
     """Of every process: that of the median step time, which alone the analysis gives, scaled by its own."""
     if isinstance(variant.mfu, Unknown):
         return variant.mfu
-    assert isinstance(variant.step_time, MedianEstimate), "there is no MFU without a step time"
+    assert isinstance(variant.step_time, MedianEstimate), "no MFU without a step time"
     return tuple(variant.mfu.value * variant.step_time.value / seconds for seconds in variant.step_time.per_process)
 
 
@@ -78,16 +78,16 @@ def read_data_wait(variant: Variant) -> Reading:
     """Of a loop what its timed steps waited in the mean, else what the traced step spent on its batch."""
     if variant.loop is not None:
         if variant.loop.data_wait_mean_s is None:
-            return Unknown(reason=explain_missing(variant, "no DataLoader was seen fetching in the timed steps"))
+            return Unknown(reason=explain_missing(variant, "no DataLoader fetched in the timed steps"))
         return (variant.loop.data_wait_mean_s,)
-    return _read_time_share(variant, DATA, "the trace does not tell when batches were fetched")
+    return _read_time_share(variant, DATA, "the trace does not show when batches were fetched")
 
 
 def read_exposed_communication(variant: Variant) -> Reading:
     """Of the traced step: what ran beside no arithmetic."""
     if variant.world_size == 1:
-        return Unknown(reason="a single rank exchanges nothing")
-    return _read_time_share(variant, COMMUNICATION, "the traced step has no such part")
+        return Unknown(reason="a single rank does not communicate")
+    return _read_time_share(variant, COMMUNICATION, "no such part in the traced step")
 
 
 def _read_time_share(variant: Variant, category: str, without: str) -> Reading:

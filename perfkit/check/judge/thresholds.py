@@ -33,7 +33,7 @@ def parse_threshold(text: str | int | float, unit: str, *, more_is_worse: bool) 
     with the forms that the quantity takes.
     """
     if isinstance(text, bool) or not isinstance(text, str | int | float):
-        raise UsageError(f"{text!r} is no threshold: {_format_forms(unit, more_is_worse)}")
+        raise UsageError(f"{text!r} is not a threshold: {_format_forms(unit, more_is_worse)}")
     if not isinstance(text, str):
         return _parse_number(text, unit, more_is_worse)
     given = text.strip()
@@ -46,11 +46,11 @@ def parse_threshold(text: str | int | float, unit: str, *, more_is_worse: bool) 
         if given.endswith("%") and given[:1] not in ("+", "-", "<", ">"):
             return Threshold(text=given, relative=_parse_share(given[:-1], more_is_worse))
     except UsageError as error:
-        raise UsageError(f"{given!r} is no threshold ({error}): {_format_forms(unit, more_is_worse)}") from None
+        raise UsageError(f"{given!r} is not a threshold ({error}): {_format_forms(unit, more_is_worse)}") from None
     if _is_zero(given):
         return Threshold(text=given, change=0.0)
     wrong = _explain_mistake(given, more_is_worse)
-    raise UsageError(f"{given!r} is no threshold{wrong}: {_format_forms(unit, more_is_worse)}")
+    raise UsageError(f"{given!r} is not a threshold{wrong}: {_format_forms(unit, more_is_worse)}")
 
 
 def is_exceeded(threshold: Threshold, before: float, after: float, *, more_is_worse: bool) -> bool:
@@ -89,14 +89,15 @@ def _parse_number(number: float, unit: str, more_is_worse: bool) -> Threshold:
     """A number as a configuration file may hold it: only 0 is clear without a sign and a unit."""
     if number != 0:
         raise UsageError(
-            f"{number} is no threshold (it may be a share, a change or a limit): {_format_forms(unit, more_is_worse)}"
+            f"{number} is not a threshold (it may be a share, a change or a limit): "
+            f"{_format_forms(unit, more_is_worse)}"
         )
     return Threshold(text=str(number), change=0.0)
 
 
 def _parse_change(text: str, unit: str) -> float:
     if text.rstrip().endswith("%"):
-        raise UsageError(f"{text!r} of a share may be meant of the share or of the whole; write such as 0.02")
+        raise UsageError(f"{text!r} of a share is ambiguous (points or relative); write such as 0.02")
     if text[:1] in ("+", "-"):
         raise UsageError("it has two signs")
     return parse_amount(text, unit)
@@ -105,7 +106,7 @@ def _parse_change(text: str, unit: str) -> float:
 def _parse_share(text: str, more_is_worse: bool) -> float:
     share = parse_amount(text, "") / 100
     if not more_is_worse and share > 1:
-        raise UsageError("nothing falls by more than 100%")
+        raise UsageError("a decrease cannot exceed 100%")
     return share
 
 
@@ -121,11 +122,11 @@ def _explain_mistake(given: str, more_is_worse: bool) -> str:
     sign, limit = ("-", ">=") if more_is_worse else ("+", "<=")
     worse, better = ("more", "less") if more_is_worse else ("less", "more")
     if given.startswith((sign, limit)):
-        return f" ({worse} is worse here, and {better} needs no threshold)"
+        return f" ({worse} is worse here; {better} needs no threshold)"
     if given.startswith(("+", "-")) and given.endswith("%"):
-        return f" (a relative one has no sign: {given[1:]})"
+        return f" (a relative threshold has no sign: {given[1:]})"
     if given.startswith(("<", ">")):
-        return " (a limit is itself allowed)"
+        return " (a limit already allows everything up to it)"
     try:
         known = math.isfinite(float(given))
     except ValueError:

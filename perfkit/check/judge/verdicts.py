@@ -128,7 +128,7 @@ def make_judgment(
 def _format_reason(question: Question, worsening: Worsening, levels: SignificanceLevels, verdict: Verdict) -> str:
     interval = worsening.compute_interval(levels.alpha)
     if worsening.margin is None:
-        return "no threshold is set" if interval else f"no threshold is set; {_format_too_few(question)}"
+        return "no threshold is set" if interval else f"no threshold; {_format_too_few(question)}"
     if interval is None:
         return _format_too_few(question)
     low, high = (format_signed_percent(end) for end in interval)
@@ -136,18 +136,18 @@ def _format_reason(question: Question, worsening: Worsening, levels: Significanc
     worst, least = (high, low) if worsening.more_is_worse else (low, high)
     allowed = "" if question.threshold is None else f" {question.threshold.text}"
     if verdict is Verdict.PASS:
-        return f"a change of {worst} or worse is excluded ({sure} sure), the threshold is{allowed}"
+        return f"a change of {worst} or worse is ruled out ({sure} confidence); threshold{allowed}"
     if verdict in (Verdict.FAIL, Verdict.WORSE):
         beyond = "beyond" if verdict is Verdict.FAIL else "within"
         sides = f"certainly {beyond}" if is_decided(verdict, worsening, levels) else f"by the estimate {beyond}"
-        return f"worse: less than {least} is excluded ({sure} sure); {sides} the threshold{allowed}"
+        return f"worse by at least {least} ({sure} confidence); {sides} the threshold{allowed}"
     if verdict is Verdict.IMPROVED:
-        return f"better: less than {worst} is excluded ({sure} sure)"
+        return f"better by at least {worst} ({sure} confidence)"
     if worsening.margin <= 0:
-        return f"{low} to {high}: that nothing got worse at all cannot be shown by measuring, set a threshold above 0"
+        return f"{low} to {high}: measurement cannot show zero change; set a threshold above 0"
     if worsening.p_worse <= levels.alpha:
-        return f"{low} to {high}: significant alone, not among {levels.family} quantities tested together (Holm)"
-    return f"{low} to {high} ({sure} sure): neither no change nor the threshold{allowed} is excluded"
+        return f"{low} to {high}: significant alone, but not among {levels.family} quantities tested together (Holm)"
+    return f"{low} to {high} ({sure} confidence): cannot rule out a regression beyond{allowed or ' the threshold'}"
 
 
 def _format_too_few(question: Question) -> str:
@@ -160,7 +160,7 @@ def _format_needed_samples(question: Question, worsening: Worsening, levels: Sig
     told = format_percent(abs(worsening.compute_change(worsening.margin)))
     needed = worsening.count_samples_to_decide(levels.last_alpha / levels.family)
     if needed is None:
-        return f"no affordable number of {question.unit} tells a change of {told} with this spread between them"
+        return f"no affordable number of {question.unit} detects a change of {told} with this spread"
     more = needed - question.samples
     cost = "" if question.sample_s is None else f", {format_seconds(more * question.sample_s)},"
-    return f"about {float(f'{more:.1e}'):,.0f} more {question.unit}{cost} would tell a change of {told}"
+    return f"about {float(f'{more:.1e}'):,.0f} more {question.unit}{cost} would detect a change of {told}"

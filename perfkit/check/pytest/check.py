@@ -128,7 +128,7 @@ class _StoredCall:
         self.fails_on_worse = test.fails_on_worse
         self.missing = (
             f"{test.file} has no figures of {test.test} ({name}): run `pytest --perfkit-update` with this test, "
-            "read the diff, and commit the file"
+            "review the diff, and commit the file"
         )
 
     def get_before(self) -> Mapping[str, float] | None:

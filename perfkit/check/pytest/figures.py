@@ -20,7 +20,7 @@ def build_figures(measured: StepMeasurement, parts: Parts) -> StepFigures:
         "op_count": sum(ops.count_working().values()),
         "kernel_count": sum(ops.kernels.values())
         if ops.on_device
-        else Unknown(reason="no kernel ran on a device, and a CPU launches none: use op_count"),
+        else Unknown(reason="no kernel ran on a device; on a CPU use op_count"),
         "graph_breaks": sum(measured.graph_breaks.values()),
     }
     figures: StepFigures = {}
@@ -36,5 +36,5 @@ def build_figures(measured: StepMeasurement, parts: Parts) -> StepFigures:
 
 
 def _explain_unsaved(measured: StepMeasurement) -> Unknown:
-    reason = "no backward pass was seen after a forward pass"
-    return Unknown(reason=reason if measured.models else f"{reason}: give the model (model=...), whose calls tell")
+    reason = "no backward pass followed a forward pass"
+    return Unknown(reason=reason if measured.models else f"{reason}: pass the model (model=...) to observe its calls")

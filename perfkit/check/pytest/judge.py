@@ -51,7 +51,7 @@ class Judgement:
         if self.threshold.limit is not None:
             over = f", {format_change(self.threshold.limit, self.after, unit)} over" if self.failed else ""
             return f"{self.subject}: {after}, allowed {format_amount(self.threshold.limit, unit)}{over}"
-        assert self.before is not None, "a change needs something before it"
+        assert self.before is not None, "a change needs a previous figure"
         most = format_amount(self.before + get_allowed_change(self.threshold, self.before), unit)
         return (
             f"{self.subject}: before {format_amount(self.before, unit)}, after {after} "
@@ -68,8 +68,8 @@ def parse_gates(given: Mapping[str, Given]) -> dict[str, Threshold | None]:
     for name in given:
         if name in _TIMES:
             raise UsageError(
-                f"{name} is not judged in a test: within one process, beside other tests, a time tells nothing of a "
-                "few per cent. `perfkit check --against-ref` times pairs of processes."
+                f"{name} cannot be checked in a test: times from one process, beside other tests, cannot show a few "
+                "per cent. `perfkit check --against-ref` times pairs of processes."
             )
         if name not in BY_NAME:
             raise make_unknown_name_error("figure", name, BY_NAME)

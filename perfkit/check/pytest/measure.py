@@ -67,7 +67,7 @@ def find_trained(models: Models, optimizers: Optimizers, device: torch.device | 
     if step_device.type == "cuda" and step_device.index is None:
         step_device = torch.device("cuda", torch.cuda.current_device())
     if step_device.type not in ("cpu", "cuda"):
-        raise UsageError(f"a step on {step_device.type!r} cannot be measured: expected cpu or cuda")
+        raise UsageError(f"cannot measure a step on {step_device.type!r}: expected cpu or cuda")
     return TrainedModels(step_device, name_models(modules), tuple(steppers))
 
 
@@ -79,7 +79,7 @@ def measure_step(step: Callable[[], object], trained: TrainedModels, warmup: int
     """
     _refuse_other_profilers()
     if warmup < 1:
-        raise UsageError(f"warmup={warmup}: expected at least 1: the first step makes the optimizer's state")
+        raise UsageError(f"warmup={warmup}: expected at least 1: the first step creates the optimizer state")
     os.environ.setdefault(_KINETO_LEVEL, _KINETO_SILENT)
     _reset_compiled()
     before = _count_graph_breaks()
@@ -131,18 +131,18 @@ def _mark_phases(trained: TrainedModels) -> Iterator[LoopFollower]:
         loop.let_go()
     if guard.failure is not None:
         raise PerfkitError(
-            f"the phases of the step could not be told: {describe_error(guard.failure)}"
+            f"the phases of the step could not be determined: {describe_error(guard.failure)}"
         ) from guard.failure
 
 
 def _refuse_other_profilers() -> None:
     watching = sys.modules.get("perfkit.attach.profile")
     if watching is not None and watching._watching is not None:
-        raise PerfkitError("perfkit.profile watches this process: call perfkit_check outside of it")
+        raise PerfkitError("perfkit.profile watches this process: call perfkit_check outside it")
     if torch._C._autograd._profiler_enabled():
         raise PerfkitError(
-            "a torch profiler is on, and there can be only one: call perfkit_check outside of it, and run pytest "
-            "without a profiling plugin"
+            "a torch profiler is already running: call perfkit_check outside it, and run pytest without a profiling "
+            "plugin"
         )
 
 

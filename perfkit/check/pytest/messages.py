@@ -24,7 +24,7 @@ def explain_comparison(op: str, left: object, right: object) -> list[str] | None
     if figure != other:
         lines[1] += f", {format_change(other, figure, unit)} against {format_amount(other, unit)}"
     if figure.meaning.made_by:
-        lines += ["the most of it:", *(f"    {line}" for line in figure.meaning.made_by)]
+        lines += ["largest parts:", *(f"    {line}" for line in figure.meaning.made_by)]
     return lines
 
 

@@ -26,14 +26,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--perfkit-update",
         action="store_true",
-        help="store the figures that tests compare with perfkit_check, instead of comparing them",
+        help="store the figures of perfkit_check instead of comparing them",
     )
     group.addoption(
         "--perfkit-fail-on",
         choices=_FAIL_ON,
-        help="`worse`: figures that are worse than stored fail, be it by less than is allowed  [perfkit_fail_on, fail]",
+        help="`worse`: also fail on figures worse than stored but within the threshold  [perfkit_fail_on, fail]",
     )
-    parser.addini("perfkit_fail_on", "fail, or worse: as --perfkit-fail-on  [fail]", default=_FAIL_ON[0])
+    parser.addini("perfkit_fail_on", "fail or worse, like --perfkit-fail-on  [fail]", default=_FAIL_ON[0])
     parser.addini("perfkit_baseline", f"file of stored figures, relative to the root folder  [{FILE}]", default=FILE)
 
 
@@ -143,15 +143,15 @@ class _PytestRun:
         updating = self._config.option.perfkit_update
         for test, told in shown.items():
             yield from (f"{test} ({name}): {figures}" for name, figures in told["shown"])
-        yield from (f"worse than stored, within what is allowed: {test} ({line})" for test, line in worse)
+        yield from (f"worse than stored, within the threshold: {test} ({line})" for test, line in worse)
         yield from (f"better than stored: {test} ({line})" for test, line in improved)
         if improved:
-            yield "keep what is better with `pytest --perfkit-update`"
+            yield "to store the improvement: `pytest --perfkit-update`"
         what = "removed from" if updating else "still in"
-        yield from (f"{what} {self._path.name}, for there is no such test: {test}" for test in self._stale)
+        yield from (f"{what} {self._path.name}, no such test: {test}" for test in self._stale)
         kept = self._count_kept()
         if kept:
-            yield f"figures of {kept} test{'' if kept == 1 else 's'} stored in {self._path}"
+            yield f"stored figures of {kept} test{'' if kept == 1 else 's'} in {self._path}"
 
     def _count_kept(self) -> int:
         return sum(1 for told in self._found.values() if told["kept"])

@@ -15,7 +15,7 @@ FIGURES = (
         name="saved_activations", title="saved for backward", unit="bytes", judging=JudgingMethod.EXACT, default="0.5%"
     ),
     _OF_CHECKS["flops"],
-    GatedQuantity(name="op_count", title="ops a step", unit="", judging=JudgingMethod.EXACT, default="+0"),
+    GatedQuantity(name="op_count", title="ops per step", unit="", judging=JudgingMethod.EXACT, default="+0"),
     _OF_CHECKS["kernel_count"],
     _OF_CHECKS["graph_breaks"],
 )

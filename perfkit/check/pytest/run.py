@@ -35,7 +35,7 @@ def store_figures(path: Path, told: Found, passed: Collection[str], removed: Col
     if environments:
         environment = msgspec.convert(environments[-1], Environment)
     else:
-        assert before is not None, "what was removed had been stored"
+        assert before is not None, "the removed figures were stored"
         environment = before.environment
     measured = {test: figures["kept"] for test, figures in kept.items()}
     write_stored(path, FiguresUpdate(measured, environment, frozenset(passed), frozenset(removed)))

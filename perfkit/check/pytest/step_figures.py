@@ -169,7 +169,7 @@ class CheckedStep:
                 return []  # not known on either side, and nobody asked for it alone
             raise UnavailableError(f"{quantity.title}: {figure.reason}")
         if stored is None and gate.limit is None:
-            return [f"{figure.meaning.title}: {figure!r}, of which nothing is stored. {self._stored.missing}"]
+            return [f"{figure.meaning.title}: {figure!r}; no stored figure. {self._stored.missing}"]
         judgement = Judgement(quantity, figure.meaning.title, gate, stored, figure)
         if judgement.improved:
             self._stored.report_improvement(judgement)
@@ -177,7 +177,7 @@ class CheckedStep:
             self._stored.report_worsening(judgement)
         if not (judgement.failed or (judgement.worse and self._stored.fails_on_worse)):
             return []
-        why = "; what is worse at all is to fail" if judgement.worse else ""
+        why = "; any worsening fails" if judgement.worse else ""
         return [f"{judgement}{why}", *(f"    {line}" for line in self._list_reasons(key, figure, stored, before))]
 
     def _list_reasons(
@@ -192,7 +192,7 @@ class CheckedStep:
     def _get_known(self, name: str) -> Figure:
         figure = self.figures[name]
         if isinstance(figure, Unknown):
-            raise UnavailableError(f"{BY_NAME[name].title} is not known: {figure.reason}")
+            raise UnavailableError(f"{BY_NAME[name].title} unknown: {figure.reason}")
         return figure
 
 

@@ -76,7 +76,7 @@ def measure_pairs(
     if most < 1:
         raise UsageError(f"at least one pair must be measured, got {most}")
     if folder.exists() and any(folder.iterdir()):
-        raise UsageError(f"{folder} exists already: name another folder, or remove it; nothing was run")
+        raise UsageError(f"{folder} already exists: name another folder or remove it; nothing was run")
     pairs = Pairs(variant=spec.variant, turns=turns)
     while not pairs.ended:
         index = len(pairs.pairs)
@@ -98,10 +98,13 @@ def _find_stop_reason(pairs: Pairs, most: int, budget_s: float, enough: Callable
     if reason := enough(pairs):
         return reason
     if len(pairs.pairs) >= most:
-        return f"the most pairs that were asked for are measured ({most})"
+        return f"all {most} requested pairs are measured"
     spent_s, next_s = _sum_spent_s(pairs), median(pair.seconds for pair in pairs.pairs)
     if spent_s + next_s > budget_s:
-        return f"the budget of {format_seconds(budget_s)} is used up: {format_seconds(spent_s)} spent, a pair takes {format_seconds(next_s)}"
+        return (
+            f"the budget of {format_seconds(budget_s)} is used up: {format_seconds(spent_s)} spent, a pair takes "
+            f"{format_seconds(next_s)}"
+        )
     return ""
 
 

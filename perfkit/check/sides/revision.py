@@ -88,11 +88,11 @@ def _resolve_commit(top: Path, ref: str) -> str:
     shallow = run_git(top, "rev-parse", "--is-shallow-repository").text == "true"
     remote, _, branch = ref.rpartition("/")
     fetch = f"git fetch {remote or 'origin'} {branch}" + (f":refs/remotes/{ref}" if remote else "")
-    why = "; this clone is shallow, as in most CI: it has only the revision that was checked out" if shallow else ""
+    why = "; this clone is shallow, as in most CI: it contains only the checked-out revision" if shallow else ""
     names = run_git(
         top, "for-each-ref", "--count=10", "--sort=-committerdate", "--format=%(refname:short)"
     ).text.split()
-    there = f"; there is {', '.join(names)}" if names else ""
+    there = f"; available: {', '.join(names)}" if names else ""
     raise UsageError(f"no revision {ref!r} in {top}{why}; get it with `{fetch}`{there}")
 
 
@@ -102,8 +102,8 @@ def _check_out(top: Path, tree: Path, commit: str) -> None:
         top, "-c", f"core.hooksPath={os.devnull}", "worktree", "add", "--detach", str(tree), commit, within_s=None
     )
     if not added.ok:
-        lfs = "; files in Git LFS must be there: `git lfs fetch`" if "lfs" in added.complaint.lower() else ""
-        raise PerfkitError(f"revision {commit[:7]} cannot be checked out: {added.said}{lfs}")
+        lfs = "; Git LFS files must be present: `git lfs fetch`" if "lfs" in added.complaint.lower() else ""
+        raise PerfkitError(f"cannot check out revision {commit[:7]}: {added.said}{lfs}")
 
 
 def _remove_worktree(top: Path, tree: Path) -> None:
@@ -142,10 +142,10 @@ def _list_missing(tree: Path) -> tuple[str, ...]:
     """What a fresh checkout does not have although the working tree may: it explains why code fails only here."""
     notes = []
     if (tree / ".gitmodules").is_file():
-        notes.append("it has submodules, which are empty in a temporary checkout: their code must be installed instead")
+        notes.append("it has submodules, which are empty in a temporary checkout: install their code instead")
     pointers = _find_lfs_pointers(tree)
     if pointers:
-        notes.append(f"files in Git LFS are not there ({', '.join(pointers)}): `git lfs install && git lfs fetch`")
+        notes.append(f"Git LFS files are missing ({', '.join(pointers)}): `git lfs install && git lfs fetch`")
     return tuple(notes)
 
 

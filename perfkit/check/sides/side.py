@@ -73,17 +73,16 @@ def place_sides(before: MeasuredSide, after: MeasuredSide) -> tuple[RankPlace, R
 
 def _place_side(side: MeasuredSide, other: MeasuredSide, own_package: Path | None) -> RankPlace:
     if not side.root.is_dir():
-        raise UsageError(f"{side.label}: there is no folder {side.root}")
+        raise UsageError(f"{side.label}: no folder {side.root}")
     folders = [side.root / folder for folder in side.python_path]
     for folder in folders:
         if not folder.is_dir():
-            raise UsageError(f"{side.label}: python_path names {folder}, which is no folder of this side")
+            raise UsageError(f"{side.label}: python_path names {folder}, which is not a folder of this side")
     if own_package is not None:
         package = side.tree / own_package / "perfkit"
         if not (package / "measure" / "turns" / "worker.py").is_file():
             raise PerfkitError(
-                f"{side.label}: the perfkit in {package} is older than `perfkit check` and cannot take part; "
-                "compare with a revision that has it"
+                f"{side.label}: the perfkit in {package} predates `perfkit check`; compare with a revision that has it"
             )
         folders.append(side.tree / own_package)
     inherited = [os.environ["PYTHONPATH"]] if os.environ.get("PYTHONPATH") else []

@@ -41,7 +41,7 @@ def explain_variant(before: SideAnalysis, after: SideAnalysis, *, times_differ: 
         memory, makers = memory_changes.compare_by_category(old, new), memory_changes.compare_by_origin(old, new)
         suspected += suspects.find_memory_suspects(old, new, makers)
         if old.peak_phase != new.peak_phase:
-            notes.append(f"the peak of memory lies in {new.peak_phase or 'no phase'} now, it was in {old.peak_phase}")
+            notes.append(f"the memory peak moved from {old.peak_phase} to {new.peak_phase or 'no phase'}")
     compiled = record_changes.compare_compilation(before, after)
     claims = record_changes.compare_claims(before.variant, after.variant)
     suspected += [*suspects.find_compile_suspects(compiled), *suspects.find_claim_suspects(claims)]
@@ -66,9 +66,9 @@ def check_traced_change(explained: ChangeExplanation | None, judged: Sequence[Ju
     traced = time.after_step_s / time.before_step_s - 1
     if not timed.low <= traced <= timed.high:
         yield (
-            f"the traced steps changed by {format_signed_percent(traced)}, those without a profiler by "
-            f"{format_signed_percent(timed.low)} to {format_signed_percent(timed.high)}: the trace tells which ops changed, but not "
-            "how much of the step time they are"
+            f"traced steps changed by {format_signed_percent(traced)}, steps without a profiler by "
+            f"{format_signed_percent(timed.low)} to {format_signed_percent(timed.high)}: the trace shows which ops "
+            "changed, but not their part of the step time"
         )
 
 
@@ -79,10 +79,10 @@ def _list_missing(side: SideAnalysis, name: str) -> Iterator[str]:
     if side.traced is None:
         yield f"{name}: no trace was recorded, so ops cannot be compared"
     if side.variant.memory is None:
-        yield f"{name}: no allocations were recorded, so what fills the memory cannot be compared"
+        yield f"{name}: no allocations were recorded, so memory use cannot be compared"
 
 
 def _describe_times(before: TracedSteps, after: TracedSteps) -> str:
     steps = sorted({len(before.trace.steps), len(after.trace.steps)})
     count = " and ".join(map(str, steps))
-    return f"times of ops are medians of {count} traced steps of one process of each side; counts of calls are exact"
+    return f"op times are medians of {count} traced steps of one process per side; call counts are exact"

@@ -90,10 +90,10 @@ def format_drift_note(drift: Drift) -> str:
     """What is to be said where everything takes longer or shorter; empty where it does not."""
     if abs(math.log(drift.ratio)) < _DRIFT:
         return ""
-    rest = ", so that times of single ops tell nothing and none is named for its time" if drift.useless else ""
+    rest = "; single op times prove nothing, and no op is listed for its time" if drift.useless else ""
     return (
-        f"ops whose work is the same took {format_significant(drift.ratio)} times as long in the trace after (median): "
-        f"that is rather the machine at that moment than the change{rest}"
+        f"ops with equal work took {format_significant(drift.ratio)} times as long in the trace after (median): "
+        f"probably the machine rather than the change{rest}"
     )
 
 

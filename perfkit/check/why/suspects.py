@@ -46,7 +46,7 @@ def find_claim_suspects(changes: Sequence[ClaimChange]) -> Iterator[Suspect]:
     """Techniques that no longer act."""
     for change in changes:
         if change.before and change.after is False:
-            text = f"{change.technique} no longer acts as it should ({change.statement}): {change.evidence}"
+            text = f"{change.technique} no longer takes effect ({change.statement}): {change.evidence}"
             yield Suspect(_CLAIM, text)
 
 
@@ -99,11 +99,11 @@ def find_call_suspects(changes: Sequence[ChangeRow], step_s: float) -> Iterator[
 
 def _describe_calls(name: str, before: float, after: float) -> str:
     if not before:
-        return f"{name} is new ({_format_calls(after)} a step)"
+        return f"{name} is new ({_format_calls(after)} per step)"
     if not after:
-        return f"{name} is gone (was {_format_calls(before)} a step)"
+        return f"{name} is gone (was {_format_calls(before)} per step)"
     more = "more" if after > before else "less"
-    return f"{name} is called {more} often ({_format_count(before)} -> {_format_calls(after)} a step)"
+    return f"{name} is called {more} often ({_format_count(before)} -> {_format_calls(after)} per step)"
 
 
 def _estimate_call_seconds(row: ChangeRow) -> float:
@@ -137,13 +137,13 @@ def find_input_suspects(changes: Sequence[ChangeRow], step_s: float) -> Iterator
         names = list(dict.fromkeys(row.name for row in rows))
         named = ", ".join(names[:_MOST_NAMES]) + (" ..." if len(names) > _MOST_NAMES else "")
         first = max(rows, key=lambda row: abs((row.after_s or 0.0) - (row.before_s or 0.0)))
-        text = f"{len(rows)} ops get other inputs than before ({named}), such as {first.shapes}"
+        text = f"{len(rows)} ops have different inputs ({named}), such as {first.shapes}"
         yield Suspect(_compute_share(total, step_s), f"{text}; {_format_cost(total, step_s)}")
         return
     for row in rows:
         total = (row.after_s or 0.0) - (row.before_s or 0.0)
         if abs(total) >= _LEAST_SHARE * step_s:
-            text = f"{_format_op(row)} gets other inputs: {row.shapes}; {_format_cost(total, step_s)}"
+            text = f"{_format_op(row)} has different inputs: {row.shapes}; {_format_cost(total, step_s)}"
             yield Suspect(_compute_share(total, step_s), text)
 
 
@@ -153,8 +153,8 @@ def find_time_suspects(changes: Sequence[ChangeRow], step_s: float, steps: int) 
         if row.evidence not in (SLOWER, FASTER) or row.before_s is None or row.after_s is None:
             continue
         text = (
-            f"{_format_op(row)} takes {format_seconds(row.after_s)} a step, was {format_seconds(row.before_s)}, for the same "
-            f"{_format_calls(row.after_calls or 0.0)}, in each of {steps} traced steps"
+            f"{_format_op(row)} takes {format_seconds(row.after_s)} per step, was {format_seconds(row.before_s)}, "
+            f"for the same {_format_calls(row.after_calls or 0.0)}, in each of {steps} traced steps"
         )
         yield Suspect(_compute_share(row.after_s - row.before_s, step_s) / 2, text)
 
@@ -167,7 +167,7 @@ def find_wait_suspects(before: RankTrace, after: RankTrace) -> Iterator[Suspect]
             name, op = key
             within = f" in {op}" if op else ""
             change = f"{_format_count(was.get(key, 0.0))} -> {_format_calls(calls)}"
-            yield Suspect(_BREAK / 4, f"the host waits for the device more often: {name}{within}, {change} a step")
+            yield Suspect(_BREAK / 4, f"CPU waits for the device more often: {name}{within}, {change} per step")
 
 
 def _count_waits(trace: RankTrace) -> dict[tuple[str, str], float]:
@@ -240,8 +240,8 @@ def find_growth_suspects(before: Sequence[MemoryGrowth], after: Sequence[MemoryG
         if (growth.category, growth.module, growth.op) not in known:
             maker = f", made by {growth.op}" if growth.op else ""
             where = f" in {growth.module}" if growth.module else ""
-            text = f"every step leaves {format_bytes(growth.bytes_per_step)} of {growth.category} behind{maker}{where}"
-            yield Suspect(_GROWTH, f"{text}: memory grows from step to step")
+            text = f"each step leaves {format_bytes(growth.bytes_per_step)} of {growth.category} behind{maker}{where}"
+            yield Suspect(_GROWTH, f"{text}: memory grows every step")
 
 
 def _format_op(row: ChangeRow) -> str:

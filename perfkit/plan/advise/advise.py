@@ -37,9 +37,9 @@ def advise(
     plan = None if request is None or target is None else make_planner(request, target, progress)
     limit = None if target is None else target.limit_bytes
     if goal in ("memory", "batch") and plan is None:
-        raise UsageError(f"--goal {goal} needs a plan, and {subject.notes[-1]}")
+        raise UsageError(f"--goal {goal} needs a plan, but {subject.notes[-1]}")
     if goal == "batch" and (limit is None or size is None):
-        raise UsageError("--goal batch needs to know how much memory there is, and the size of a batch: --memory 24GiB")
+        raise UsageError("--goal batch needs a memory limit and a batch size: --memory 24GiB")
     asked = list(variants)
     if goal == "cost" and size is not None:
         asked += [batch for times in _TIMES if (batch := _make_batch_technique(size * times)) not in asked]
@@ -51,7 +51,7 @@ def advise(
     if step_s is None and plan is not None and goal in ("time", "cost"):
         as_it_is = plan(())
         reason = (as_it_is.step_reason or as_it_is.reason).rstrip(".")
-        notes = (*notes, f"the time of a step is not known: {reason}. Advise a suite of it, or use --goal memory")
+        notes = (*notes, f"step time unknown: {reason}. Advise a suite instead, or use --goal memory")
     judge = _make_judge(goal, limit, before, step_s)
     ranked = sorted(candidates, key=lambda each: judge.order(estimates.estimate_variant(each.specs)))
     comparable = (each for each in ranked if judge_loss_risk(each.techniques).comparable)

@@ -65,15 +65,15 @@ def _explain_other_work(found: Candidate, goal: Goal, batch_size: int | None) ->
     """Why a step with it cannot be compared with the subject's; empty if it can."""
     names = {each.name for each in found.techniques}
     if "seq" in names:
-        return "sequences of another length are other work"
+        return "a different sequence length is different work"
     if "batch" not in names:
         return ""
     if goal != "cost":
-        return "batches of another size are compared for a sample: use --goal cost"
+        return "batch sizes are compared per sample: use --goal cost"
     wanting = find_open_technique(found.specs)
     if wanting is not None:
         return wanting.plannable().reason
-    return "" if batch_size else "how many samples the step trains on is not known"
+    return "" if batch_size else "samples per step unknown"
 
 
 def _explain_refusal(found: Candidate, subject: AdviceSubject) -> str:

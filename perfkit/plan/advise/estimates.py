@@ -65,16 +65,16 @@ class VariantEstimates:
             return estimate_time_saved(self._step, variant.techniques, self._compute_ratio(variant))
         assert self._plan is not None, "a subject has a recorded step or a workload"
         if any(each.compiles() for each in variant.techniques):
-            return TimeEstimate(None, not_known=("time: a plan knows nothing of what is compiled",))
+            return TimeEstimate(None, not_known=("time: plans do not model compiled code",))
         without, planned = self._plan(()), self._plan(variant.specs)
         before, after = without.step_s, planned.step_s
         saving = compute_planned_saving(before, after, self._compute_ratio(variant))
         if saving is None or before is None or after is None:
-            reason = planned.step_reason or without.step_reason or "it is not planned"
+            reason = planned.step_reason or without.step_reason or "not planned"
             return TimeEstimate(None, not_known=(f"time: {reason}",))
         parts = ", ".join(f"{part} {format_seconds(taken)}" for part, taken in list(before.parts.items())[:3])
         return TimeEstimate(
-            saving, (f"most of the planned step is {parts}",) if saving.value > 0 else (), (after.source,)
+            saving, (f"most of the planned step: {parts}",) if saving.value > 0 else (), (after.source,)
         )
 
     def _compute_ratio(self, variant: Candidate) -> float:
@@ -92,4 +92,5 @@ class VariantEstimates:
         name = max(less, key=less.__getitem__, default="")
         if less.get(name, 0) <= 0:
             return ""
-        return f"{name} at the peak: {format_bytes(after.categories.get(name, 0))} of {format_bytes(before.categories[name])}"
+        left = format_bytes(after.categories.get(name, 0))
+        return f"{name} at the peak: {left} of {format_bytes(before.categories[name])}"

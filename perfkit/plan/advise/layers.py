@@ -25,13 +25,13 @@ def estimate_flash(view: TraceView, technique: Technique) -> Answer:
     """Attention in one kernel: whatever else works on score matrices goes."""
     assert isinstance(technique, Flash)
     if technique.backend == "math":
-        return NoEffect("it is the same ops as explicit attention")
+        return NoEffect("same ops as explicit attention")
     found = next(iter(products.find_unfused_attention(view)), None)
     if found is None:
-        return NoEffect("no attention of the step is computed by ops of its own")
+        return NoEffect("the step has no attention from separate ops")
     return AddressedWork(
         found.finding.evidence,
-        "a fused kernel takes as long as the products alone, also for the scores that it computes again",
+        "a fused kernel takes as long as the matrix products alone, including recomputed scores",
         most=found.change,
     )
 
@@ -42,10 +42,10 @@ def estimate_fused_ce(view: TraceView, _technique: Technique) -> Answer:
         row for row in view.select_ops(*_LOSS) if classify_op(row.name) == OpClass.LOSS or "log_softmax" in row.name
     ]
     if not rows:
-        return NoEffect("no loss of the step is computed from logits")
+        return NoEffect("the step computes no loss from logits")
     return AddressedWork(
-        f"the softmax of the logits and their loss take {format_taken_time(view, rows)}",
-        "the products of the output layer are as fast in chunks",
+        f"softmax of the logits and their loss take {format_taken_time(view, rows)}",
+        "the output layer's matrix products are as fast in chunks",
         most=remove_rows(rows, joins=True),
     )
 
@@ -54,7 +54,7 @@ def estimate_channels_last(view: TraceView, _technique: Technique) -> Answer:
     """Convolutions and what lies between them in the layout that their kernels take."""
     rows = view.select_ops(OpClass.CONVOLUTION)
     if not rows:
-        return NoEffect("the step has no convolutions")
+        return NoEffect("no convolutions in the step")
     turned = [
         result.change
         for rule in (products.find_convolution_transposes, products.find_batch_norm_layout)
@@ -62,7 +62,7 @@ def estimate_channels_last(view: TraceView, _technique: Technique) -> Answer:
     ]
     return AddressedWork(
         f"convolutions take {format_taken_time(view, rows)}",
-        "no convolution is faster than its roof, and no tensor is transposed",
+        "no convolution beats its roofline, and no tensor is transposed",
         most=join_changes((raise_to_roof(rows), *turned)),
     )
 
@@ -71,14 +71,14 @@ def estimate_ckpt(view: TraceView, technique: Technique) -> Answer:
     """The forward pass once more; with `mode=selective` all of it but the products."""
     assert isinstance(technique, Ckpt)
     if technique.mode == "budget":
-        return UnknownEffect("what the compiler chooses to compute again")
+        return UnknownEffect("what the compiler recomputes")
     forward = [row for row in view.select_ops() if row.phase == "forward"]
     again = [row for row in forward if technique.mode == "full" or classify_op(row.name) not in PRODUCTS]
     if not forward:
-        return UnknownEffect("which part of the step is its forward pass: the trace does not tell")
+        return UnknownEffect("the extent of the forward pass, which the trace lacks")
     return AddressedWork(
         f"the forward pass takes {format_taken_time(view, forward)}",
-        "what is computed again takes as long as at first: all of the forward pass at the most",
+        "recomputation takes as long as the original, at most the whole forward pass",
         most=Change(),
         again=remove_rows(again, joins=True),
     )
@@ -89,10 +89,10 @@ def estimate_lora(view: TraceView, _technique: Technique) -> Answer:
     backward = [row for row in view.select_ops(OpClass.MATMUL) if row.phase == "backward"]
     update = [row for row in view.select_ops() if row.phase == "optimizer"]
     if not backward:
-        return NoEffect("the step has no GEMMs in backward")
+        return NoEffect("no GEMMs in backward")
     return AddressedWork(
-        f"GEMMs of backward take {format_taken_time(view, backward)}, the update {format_taken_time(view, update)}",
-        "every GEMM is of a linear layer that is frozen; adapters take no time",
+        f"backward GEMMs take {format_taken_time(view, backward)}, the update {format_taken_time(view, update)}",
+        "every GEMM belongs to a frozen linear layer; adapters take no time",
         most=join_changes((scale_rows(backward, 0.5), remove_rows(update, joins=True))),
     )
 
@@ -103,10 +103,10 @@ def estimate_data(view: TraceView, _technique: Technique) -> Answer:
     rows = [row for row in view.trace.host_calls if row.kind == "data"]
     took = sum(row.seconds for row in rows) if share is None else share * view.trace.step_s
     if not rows or took <= 0:
-        return NoEffect("the step waits for no data")
+        return NoEffect("no data wait in the step")
     return AddressedWork(
-        f"the step waits for its data for {view.show_time(took)}",
-        "workers make batches as fast as steps take them",
+        f"the step waits {view.show_time(took)} for data",
+        "workers produce batches as fast as steps consume them",
         most=leave_out(FETCHING),
     )
 
@@ -116,11 +116,11 @@ def estimate_larger_batch(view: TraceView, ratio: float) -> Answer:
     update = [row for row in view.select_ops() if row.phase == "optimizer"]
     part = 1 / ratio
     if ratio < 1:
-        return UnknownEffect("what a step of fewer samples takes longer for each of them")
+        return UnknownEffect("the extra time per sample in a step of fewer samples")
     shared = Change(tuple(Takes(row, part) for row in update))
     return AddressedWork(
-        f"the update takes {format_taken_time(view, update)}, whatever the batch",
-        "work on samples takes as long for each; launches come no later than the device takes them, at the most",
+        f"the update takes {format_taken_time(view, update)}, at any batch size",
+        "work per sample takes as long; at best, launches never lag behind the device",
         most=join_changes((shared, leave_out(LATE))),
         least=shared,
     )

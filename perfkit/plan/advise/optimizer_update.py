@@ -22,7 +22,7 @@ _MOVES = {"sgd": 3, "momentum": 5, "lion": 5, "adamw": 7}
 _fused = make_rule_target(
     (memory_bound.find_unfused_optimizer,),
     "the update moves each byte once",
-    "the update is fused already, or takes too little of the step to tell",
+    "the update is already fused, or too short to gain",
 )
 
 
@@ -34,19 +34,19 @@ def estimate_optim(view: AdvisedView, technique: Technique) -> Answer:
     rows = _find_update_rows(view)
     if technique.use == "foreach":
         if any("_foreach_" in row.name or "_fused_" in row.name for row in rows):
-            return NoEffect("the update takes its parameters together already")
+            return NoEffect("the update already processes parameters together")
         return _fused(view, technique)
     moves = _MOVES.get(technique.use)
     if moves is None:
-        return UnknownEffect(f"how many ops the update of {technique.use} takes")
+        return UnknownEffect(f"the number of ops in the update of {technique.use}")
     now = sum(row.bytes or 0.0 for row in rows)
     one = _estimate_parameter_bytes(view)
     if not now or one is None:
-        return UnknownEffect("how many bytes the recorded update moves")
+        return UnknownEffect("the bytes that the recorded update moves")
     part = min(1.0, moves * one / now)
     return AddressedWork(
         f"the update takes {format_taken_time(view, rows)}",
-        f"it moves {moves} times the parameters at the rate of the recorded one",
+        f"it moves {moves} times the parameters at the recorded rate",
         most=scale_rows(rows, part),
     )
 

@@ -20,8 +20,8 @@ _WIDE = ("fp32", "tf32")
 _ITEM_BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 1}  # in memory: TF32 rounds fp32 as it is read
 _OPTIMIZER = "optimizer"
 
-_SAME_SHARE = "products reach the same share of the higher peak, but are no faster than memory allows"
-_AS_MEASURED = "products are as efficient as such work was measured to be"
+_SAME_SHARE = "matrix products reach the same share of the higher peak, limited by memory bandwidth"
+_AS_MEASURED = "matrix products reach the efficiency measured for such work"
 
 
 def _describe_assumption(view: AdvisedView) -> str:
@@ -40,9 +40,11 @@ def estimate_amp(view: AdvisedView, technique: Technique) -> Answer:
     moved = sum(row.bytes or 0.0 for row in products) * 1.5
     casts = 0.0 if view.bandwidth is None else moved / view.bandwidth
     return AddressedWork(
-        f"products of fp32 take {format_taken_time(view, products)}",
-        f"{_describe_assumption(view)}; elementwise ops take between half of their time and all of it, casts up to one more pass "
-        "over the operands",
+        f"fp32 matrix products take {format_taken_time(view, products)}",
+        (
+            f"{_describe_assumption(view)}; elementwise ops take 50 to 100 % of their time, casts up to one extra pass "
+            "over the operands"
+        ),
         most=join_changes((found, scale_rows(between, 0.5))),
         least=found,
         costs_s=(0.0, casts),
@@ -53,7 +55,7 @@ def estimate_bf16(view: AdvisedView, technique: Technique) -> Answer:
     """Parameters, activations and state in bf16: every op moves half the bytes, and products run in 16 bits."""
     assert isinstance(technique, Bf16)
     if technique.update == "stochastic":
-        return UnknownEffect("how long the random numbers take with which its update rounds")
+        return UnknownEffect("the time of the random numbers in its rounding")
     found = _scale_products(view, "bf16")
     if not isinstance(found, Change):
         return found
@@ -62,8 +64,11 @@ def estimate_bf16(view: AdvisedView, technique: Technique) -> Answer:
     if technique.update == "kahan":
         update = []  # its fifth tensor a parameter takes as many bytes as the other four save in part
     return AddressedWork(
-        f"products of fp32 take {format_taken_time(view, _find_wide_rows(view))}, other ops {format_taken_time(view, others + update)}",
-        f"{_describe_assumption(view)}; other ops take between half of their time and all of it",
+        (
+            f"fp32 matrix products take {format_taken_time(view, _find_wide_rows(view))}, other ops "
+            f"{format_taken_time(view, others + update)}"
+        ),
+        f"{_describe_assumption(view)}; other ops take 50 to 100 % of their time",
         most=join_changes((found, scale_rows([*others, *update], 0.5))),
         least=found,
     )
@@ -75,7 +80,7 @@ def estimate_tf32(view: AdvisedView, _technique: Technique) -> Answer:
     if not isinstance(found, Change):
         return found
     return AddressedWork(
-        f"products of fp32 take {format_taken_time(view, _find_wide_rows(view))}",
+        f"fp32 matrix products take {format_taken_time(view, _find_wide_rows(view))}",
         _describe_assumption(view),
         most=found,
     )
@@ -93,7 +98,7 @@ def estimate_fp8(view: AdvisedView, _technique: Technique) -> Answer:
         return found
     return AddressedWork(
         f"GEMMs take {format_taken_time(view, products)}",
-        f"{_describe_assumption(view)}; scaling takes nothing",
+        f"{_describe_assumption(view)}; scaling is free",
         most=found,
     )
 
@@ -105,13 +110,13 @@ def _scale_products(view: AdvisedView, dtype: str) -> Change | UnknownEffect | N
 def _scale_to_dtype(view: AdvisedView, rows: Sequence[OpRow], dtype: str) -> Change | UnknownEffect | NoEffect:
     """What the same products would take in another dtype, by the ratio of the peaks."""
     if not rows:
-        return NoEffect(f"the step has no products in more bits than {dtype} that are large enough to gain")
+        return NoEffect(f"no matrix products wider than {dtype} are large enough to gain")
     peak = view.get_peak(CeilingLevel.MATRIX, dtype)
     known = [(row, now) for row in rows if (now := _get_peak(view, row.dtype)) is not None]
     if peak is None or not known:
         return UnknownEffect(f"the device's peak in {dtype if peak is None else rows[0].dtype}")
     if all(peak < HIGHER_PEAK * now for _, now in known):
-        return NoEffect(f"the device's peak in {dtype} is no higher than in {rows[0].dtype}")
+        return NoEffect(f"the device's {dtype} peak is no higher than its {rows[0].dtype} peak")
     return Change(tuple(Takes(row, _compute_time_part(view, row, dtype, now / peak)) for row, now in known))
 
 

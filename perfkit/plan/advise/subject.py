@@ -19,7 +19,7 @@ from perfkit.store.request import BenchRequest
 # Of parameters, which a trace does not tell: what most of its products take.
 _DTYPES = ("bf16", "fp16")
 
-_UNNAMED = "the run names no workload that could be planned; advise one, FILE.py:FUNCTION"
+_UNNAMED = "the run names no workload to plan; advise a workload, FILE.py:FUNCTION"
 
 
 class RunPlace(NamedTuple):
@@ -51,7 +51,7 @@ def make_trace_subject(path: Path, device: str | None = None) -> AdviceSubject:
     trace = step.view.trace
     dtype = trace.matrix_dtype if trace.matrix_dtype in _DTYPES else "fp32"
     place = RunPlace(step.view.torch_device, dtype, trace.world_size or 1)
-    note = "memory is not known: a trace does not tell how its model is built; advise a run or a workload"
+    note = "memory unknown: a trace does not describe the model; advise a run or a workload"
     return AdviceSubject(path.name, "trace", trace.device_name or trace.device, place, step, notes=(note,))
 
 
@@ -73,7 +73,7 @@ def make_run_subject(folder: Path, memory: str | None = None) -> AdviceSubject:
     runs = _find_baseline(stored)
     main = runs.main
     if main is None or not main.ranks:
-        raise UsageError(f"{folder}: no run of {runs.name} ended with a record: there is nothing to advise on")
+        raise UsageError(f"{folder}: no run of {runs.name} left a record: nothing to advise on")
     environment, launch, notes = main.ranks[0].record.environment, main.spec.launch, []
     device = launch.device if environment is None else environment.device_name
     step: TracedStep | None = None
@@ -85,13 +85,13 @@ def make_run_subject(folder: Path, memory: str | None = None) -> AdviceSubject:
     target = None if request is None else find_run_target(launch.device, environment, memory)
     if target is None:
         unknown = _UNNAMED if request is None else explain_unknown_gpu(device)
-        notes.append(f"memory is not known: {unknown}")
+        notes.append(f"memory unknown: {unknown}")
         if step is None:
             raise UsageError(f"{folder}: {'; '.join(notes)}")
         if memory is not None:
-            raise UsageError(f"{folder}: --memory needs a plan, and {notes[-1]}")
+            raise UsageError(f"{folder}: --memory needs a plan, but {notes[-1]}")
     elif step is None and device != read_cpu_model() and target.kind == "cpu":
-        notes.append(f"times are planned for the CPU of this machine, {read_cpu_model()}")
+        notes.append(f"times are planned for this machine's CPU, {read_cpu_model()}")
     place = RunPlace(launch.device, main.spec.dtype, launch.world_size)
     workload = main.spec.workload.label
     name = workload if runs.name == workload else f"{runs.name} of {workload}"  # a loop of one's own has its name

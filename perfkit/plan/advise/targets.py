@@ -60,27 +60,27 @@ TARGETS = (
         "compile",
         make_rule_target(
             _FUSING,
-            "each group of ops on one size is one pass over its largest, and the host launches as fast as is needed",
-            "no ops bound by memory are neighbours, and the host is no limit",
+            "each group of ops on one size becomes one pass over its largest tensor, and launches keep up",
+            "no adjacent memory-bound ops, and launches keep up",
         ),
     ),
     TargetRow(
-        "data:pin=True", make_rule_target(_COPIES, "copies run beside computing", "no copies of the step are exposed")
+        "data:pin=True", make_rule_target(_COPIES, "copies overlap with compute", "the step has no exposed copies")
     ),
     TargetRow("data", estimate_data),
-    TargetRow("inplace", make_no_effect_target("it saves memory: an op is as long in place")),
-    TargetRow("accum", make_unknown_target("what the same work takes longer in smaller parts: it saves no time")),
-    TargetRow("prune", make_unknown_target("how long its masks take: it saves no time")),
-    TargetRow("qat", make_unknown_target("how long rounding takes: it saves no time")),
-    TargetRow("distill", make_unknown_target("how long the teacher takes: it saves no time")),
-    TargetRow("engine", make_unknown_target("what an engine does beside the same step: it saves no time")),
-    TargetRow("offload", make_unknown_target("how fast what it moves goes out and comes back")),
-    TargetRow("compress", make_unknown_target("how long rounding what is saved takes")),
-    TargetRow("qlora", make_unknown_target("how long unpacking weights of 4 bits takes")),
-    TargetRow("sparse24", make_unknown_target("how much of twice the peak products with half of the weights reach")),
-    TargetRow("optim_in_backward", make_unknown_target("how much sooner a gradient is read again")),
+    TargetRow("inplace", make_no_effect_target("saves memory only: an in-place op takes as long")),
+    TargetRow("accum", make_unknown_target("the extra time of the same work in smaller parts; it saves none")),
+    TargetRow("prune", make_unknown_target("the time of its masks; it saves none")),
+    TargetRow("qat", make_unknown_target("the time of its rounding; it saves none")),
+    TargetRow("distill", make_unknown_target("the teacher's time; it saves none")),
+    TargetRow("engine", make_unknown_target("an engine's extra work in the same step; it saves none")),
+    TargetRow("offload", make_unknown_target("the transfer time of what it moves out and back")),
+    TargetRow("compress", make_unknown_target("the rounding time of saved tensors")),
+    TargetRow("qlora", make_unknown_target("the unpacking time of 4-bit weights")),
+    TargetRow("sparse24", make_unknown_target("how much of the doubled peak 2:4-sparse matrix products reach")),
+    TargetRow("optim_in_backward", make_unknown_target("how much sooner gradients are read again")),
     *(
-        TargetRow(name, make_unknown_target("what its collectives take, without a plan of several ranks"))
+        TargetRow(name, make_unknown_target("the time of its collectives, without a plan for several ranks"))
         for name in _SHARED
     ),
 )
@@ -89,4 +89,4 @@ TARGETS = (
 def find_answer(view: AdvisedView, technique: Technique) -> Answer:
     """What a technique changes of a step, or why nothing is known of it."""
     row = next((row for row in TARGETS if is_match(technique, row.pattern)), None)
-    return UnknownEffect("what it changes of a step") if row is None else row.target(view, technique)
+    return UnknownEffect("its effect on a step") if row is None else row.target(view, technique)

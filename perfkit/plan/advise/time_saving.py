@@ -31,7 +31,9 @@ def estimate_time_saved(step: TracedStep, techniques: Sequence[Technique], ratio
         for each in techniques
     ]
     unknown = tuple(
-        f"time: {technique.name}: {said.reason}" for technique, said in answers if isinstance(said, UnknownEffect)
+        f"time: effect of {technique.name} unknown ({said.reason})"
+        for technique, said in answers
+        if isinstance(said, UnknownEffect)
     )
     if unknown:
         return TimeEstimate(None, not_known=unknown)
@@ -39,7 +41,7 @@ def estimate_time_saved(step: TracedStep, techniques: Sequence[Technique], ratio
     nothing = tuple(f"{technique.name}: {said.reason}" for technique, said in answers if isinstance(said, NoEffect))
     saving = _simulate_saving(step, found)
     if saving is None:
-        return TimeEstimate(None, not_known=("time: the trace does not hold what would change",))
+        return TimeEstimate(None, not_known=("time: the trace lacks what would change",))
     why = tuple(dict.fromkeys(said.why for said in found)) + nothing
     return TimeEstimate(saving, why, tuple(dict.fromkeys(said.assumes for said in found)))
 

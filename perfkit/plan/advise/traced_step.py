@@ -25,7 +25,7 @@ from perfkit.record import Environment
 from perfkit.trace.ops import Ops, read_ops
 from perfkit.trace.read import read_trace
 
-_RECORD = "record some with torch.profiler's schedule and profiler.step(), or perfkit run"
+_RECORD = "record with torch.profiler's schedule and profiler.step(), or with perfkit run"
 
 
 class TracedStep(NamedTuple):
@@ -79,7 +79,7 @@ def load_run_step(
     step_s: float | None,
     data_wait_share: float | None,
 ) -> TracedStep:
-    """The traced steps of a run of perfkit's own, with what its timed steps took. Raises what `load_trace_step` does."""
+    """The traced steps of a perfkit run, with the time of its timed steps. Raises what `load_trace_step` does."""
     ops = _read_step_ops(path)
     name = "" if environment is None else environment.device_name
     analysed = analyze_with_details(ops, ceilings, device_name=name, environment=environment)
@@ -111,7 +111,7 @@ def _load_environment_efficiencies(environment: Environment) -> Efficiencies | N
 def _read_step_ops(path: Path) -> Ops:
     ops = read_ops(read_trace(path))
     if not len(ops.steps):
-        raise UsageError(f"{path}: it marks no steps, so that nothing is known of one; {_RECORD}")
+        raise UsageError(f"{path}: no steps are marked, so the time of a step is unknown; {_RECORD}")
     return ops
 
 
@@ -127,8 +127,8 @@ def _build_traced_step(
         raise UsageError(f"{path}: {analysed.rank_trace.unseen_device}")
     replayed = replay_trace(ops)
     if replayed is None:
-        raise UsageError(f"{path}: nothing in it tells what followed what, so that nothing can be simulated")
+        raise UsageError(f"{path}: it lacks the dependencies between events, so nothing can be simulated")
     if replayed.result.refused:
-        raise UsageError(f"{path}: nothing is simulated: {replayed.result.refused}")
+        raise UsageError(f"{path}: not simulated: {replayed.result.refused}")
     view = AdvisedView(analysed.rank_trace, step_s, None, data_wait_share, efficiencies)
     return TracedStep(view, analysed, replayed)

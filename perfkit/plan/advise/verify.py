@@ -18,7 +18,7 @@ def make_verify_request(advice: Advice, request: BenchRequest, count: int) -> Be
     best = () if advice.best is None else (advice.best,)
     names = dict.fromkeys(option.name for option in (*advice.options[:count], *best))
     if not names:
-        raise UsageError("--verify has nothing to run: every technique was left out")
+        raise UsageError("--verify has nothing to run: every technique was rejected")
     return replace(request, variants=tuple(parse_variants(",".join(names))))
 
 
