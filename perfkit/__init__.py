@@ -20,22 +20,24 @@ _API = {
     "annotate": "perfkit.attach.annotate",
     "profile": "perfkit.attach.profile",
     "bench": "perfkit.suites",
-    "analyse": "perfkit.analysis.suite.analyze:analyze_suite",
-    "analyse_memory": "perfkit.analysis.memory.analyze_file:analyze_memory",
-    "analyse_traces": "perfkit.analysis.trace.trace_analysis:analyze_traces",
-    "compare_runs": "perfkit.analysis.compare.runs",
+    "analyze": "perfkit.analyses",
+    "compare": "perfkit.analyses",
     "read_trace": "perfkit.trace.read",
     "what_if": "perfkit.analysis.replay.what_if",
 }
 
-__all__ = ["__version__", *_API]
+# Packages that can be called: `perfkit.callable_package` says why.
+_CALLABLE = ("check", "plan")
+
+__all__ = ["__version__", *_API, *_CALLABLE]
 
 
 def __getattr__(name: str) -> Any:
+    if name in _CALLABLE:
+        return importlib.import_module(f"perfkit.{name}")
     if name not in _API:
         raise AttributeError(f"module 'perfkit' has no attribute {name!r}")
-    module, _, attribute = _API[name].partition(":")
-    value = getattr(importlib.import_module(module), attribute or name)
+    value = getattr(importlib.import_module(_API[name]), name)
     globals()[name] = value  # asked for once: ranges in a loop are made by the name
     return value
 

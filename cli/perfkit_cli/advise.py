@@ -1,4 +1,4 @@
-"""`perfkit advise`: ranks the techniques by what they would save in a training step."""
+"""`perfkit advise`: ranks the techniques by their expected saving in a training step."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 GOALS = ("time", "memory", "batch", "cost")
 
 _OF_A_WORKLOAD = ("gpu", "dtype", "world_size", "batch_size", "seq_len", "accumulate")
-_RECORDED = "{} was recorded on a device and with sizes of its own, and a workload such as train.py:build takes others"
+_RECORDED = "{} is a recording with its own device and sizes; only a workload such as train.py:build takes"
 
 EXAMPLES = """\b
 Examples:
@@ -34,7 +34,7 @@ Exit codes: 0 done, 2 the request is wrong, 130 interrupted.
 """
 
 
-@click.command(epilog=EXAMPLES, short_help="Find out which techniques to switch on.")
+@click.command(epilog=EXAMPLES, short_help="Rank the techniques to switch on.")
 @click.argument("subject", metavar="RUN|TRACE|WORKLOAD")
 @click.option(
     "-t",
@@ -42,7 +42,7 @@ Exit codes: 0 done, 2 the request is wrong, 130 interrupted.
     default="all",
     show_default=True,
     metavar="LIST",
-    help="What to choose from, as for bench; all: the whole shelf.",
+    help="Techniques to consider, written as for bench; all: every technique.",
 )
 @click.option(
     "--goal",
@@ -50,30 +50,28 @@ Exit codes: 0 done, 2 the request is wrong, 130 interrupted.
     show_default=True,
     metavar=f"[{'|'.join(GOALS)}]",
     callback=require_one_of("goal", GOALS),
-    help="What to rank by: a step's time, the peak of memory, the largest batch, or the time of a sample.",
+    help="Ranking goal: step time, peak memory, largest batch, or time per sample.",
 )
 @click.option(
     "--memory",
     metavar="SHARE|AMOUNT",
-    help="What a rank may take of its device, such as 0.9 or 64GiB: what fits comes first. Not of a TRACE.",
+    help="Memory limit per rank, such as 0.9 or 64GiB; options that fit come first. Not for a TRACE.",
 )
-@click.option(
-    "--gpu", metavar="NAME", help="Plan a WORKLOAD for this GPU, such as h100-80g; perfkit devices lists them."
-)
-@click.option("--device", metavar="ID", help="The device that a TRACE was recorded on, as for perfkit analyze.")
+@click.option("--gpu", metavar="NAME", help="Plan a WORKLOAD for this GPU, such as h100-80g; see perfkit devices.")
+@click.option("--device", metavar="ID", help="Device that a TRACE was recorded on, as for perfkit analyze.")
 @add_size_options
 @click.option(
     "--verify",
     default=None,
     metavar="N",
     type=COUNT,
-    help="Run the first N and the best combination here, and show measured beside predicted.",
+    help="Run the first N options and the best combination here; show predicted beside measured.",
 )
 @click.option(
-    "--out", type=click.Path(path_type=Path), help="Folder of the runs of --verify.  [default: runs/TIME-WORKLOAD]"
+    "--out", type=click.Path(path_type=Path), help="Folder for the runs of --verify.  [default: runs/TIME-WORKLOAD]"
 )
-@click.option("-n", "--top", default=10, show_default=True, metavar="N", type=COUNT, help="Lines to show.")
-@click.option("--json", "as_json", is_flag=True, help="Print the advice as JSON, all of it.")
+@click.option("-n", "--top", default=10, show_default=True, metavar="N", type=COUNT, help="Number of options to show.")
+@click.option("--json", "as_json", is_flag=True, help="Print all advice as JSON.")
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> None:
     """Rank the techniques by what they would do for a training step, and find the best that go together.
@@ -85,7 +83,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     A WORKLOAD is one of perfkit workloads, or FILE.py:FUNCTION. --dtype and the sizes are for a WORKLOAD: what was
     recorded has its own.
     """
-    from perfkit_cli.planning import silence_kineto
+    from perfkit.plan.quiet_libraries import silence_kineto
 
     silence_kineto()
 
@@ -98,9 +96,9 @@ def command(ctx: click.Context, /, **options: Any) -> None:
 
     as_json = options["as_json"]
     if options["verify"] is None:
-        refuse_given(ctx, ("out",), "only the runs of --verify are kept")
+        refuse_given(ctx, ("out",), "--out is for the runs of --verify")
     else:
-        refuse_given(ctx, ("gpu",), "--verify runs on this machine, and --gpu plans for another")
+        refuse_given(ctx, ("gpu",), "--verify runs on this machine, --gpu plans for another one; give one of them")
     variants = parse_named_variants(options["technique"])
     subject = _resolve_subject(ctx)
     runs = None if options["verify"] is None else prepare_verification(subject, options["verify"], options["out"])
@@ -128,19 +126,19 @@ def _resolve_subject(ctx: click.Context) -> "AdviceSubject":
     path = Path(text)
     if (path / SUITE_FILE).is_file():
         refuse_given(ctx, _OF_A_WORKLOAD, _RECORDED.format(text))
-        refuse_given(ctx, ("device",), f"{text} tells what it ran on; --device is for a trace")
+        refuse_given(ctx, ("device",), f"{text} records its own device; --device is for a trace")
         return make_run_subject(path, memory)
     if path.is_dir():
-        raise UsageError(f"{text}: the folder holds no {SUITE_FILE}; expected one that perfkit bench or run wrote")
+        raise UsageError(f"{text}: the folder has no {SUITE_FILE}; expected one that perfkit bench or run wrote")
     if path.is_file():
         if path.suffix == ".py":
-            raise UsageError(f"{text}: name the function that builds the workload, {text}:FUNCTION")
+            raise UsageError(f"{text}: expected a function that builds the workload; name it as {text}:FUNCTION")
         refuse_given(ctx, _OF_A_WORKLOAD, _RECORDED.format(text))
-        refuse_given(ctx, ("memory",), f"{text} does not tell what would be in memory; a run or a workload does")
+        refuse_given(ctx, ("memory",), f"{text} is a trace, which cannot predict memory; name a run or a workload")
         return make_trace_subject(path, options["device"])
     if path.suffix in (".json", ".gz", ".zst") or (len(path.parts) > 1 and ":" not in text):
-        raise UsageError(f"{text}: there is no such file or folder")
-    refuse_given(ctx, ("device",), f"--device is for a trace, and {text} is a workload: --gpu plans it for a GPU")
+        raise UsageError(f"{text}: no such file or folder")
+    refuse_given(ctx, ("device",), f"--device is for a trace, and {text} is a workload; plan it for a GPU with --gpu")
     ranks = () if options["world_size"] is None else (options["world_size"],)
     return make_workload_subject(
         build_plan_request({**options, "workload": text}, ranks), parse_target(options["gpu"], memory)

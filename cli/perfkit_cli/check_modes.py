@@ -1,6 +1,5 @@
 """The modes of `perfkit check`: a comparison, an update of the baseline, a calibration, the history."""
 
-import difflib
 import os
 import shlex
 import sys
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from perfkit.check.check_options import CheckOptions
     from perfkit.check.config import CheckConfig
     from perfkit.check.result import Check
-    from perfkit.check.stored_comparison import FigureSource
     from perfkit_reports.document.document import Document
 
 OUT = Path("runs")
@@ -80,9 +78,9 @@ def _choose_mode(given: CheckArguments) -> tuple[str, Mode]:
     }
     named = [name for name, (is_asked, _) in asked.items() if is_asked]
     if len(named) > 1 and set(named) != {"--update", "--baseline"}:
-        raise UsageError(f"{' and '.join(named)} are different checks: give one of them")
+        raise UsageError(f"{' and '.join(named)} are different checks; give one of them")
     if given.run is not None and named != ["--baseline"]:
-        raise UsageError(f"{given.run}: a run that is there is compared with another: name it with --baseline")
+        raise UsageError(f"{given.run}: an existing run is compared with another one; name it with --baseline")
     if not named:
         return "check", _check_against_baseline
     kind = {"--update": "baseline", "--calibrate": "calibration", "--history": "history"}
@@ -100,23 +98,25 @@ def _check_against_ref(given: CheckArguments, folder: Path) -> int:
 
 
 def _check_against_baseline(given: CheckArguments, folder: Path) -> int:
+    from perfkit.check.check_change import load_stored_side
     from perfkit.check.stored_comparison import compare_stored, measure_working_tree, read_run_source
 
     began, config = monotonic(), _load_check_config(given)
-    before = _load_stored_side(given, config)
+    before = load_stored_side(config, given.baseline)
     with _prepare_order(given, config) as order:
         after = read_run_source(given.run) if given.run is not None else measure_working_tree(config, folder, order)
     return _finish_check(compare_stored(config, before, after, order, began=began), folder, given, config)
 
 
 def _update_baseline(given: CheckArguments, folder: Path) -> int:
+    from perfkit.check.check_change import find_baseline_file
     from perfkit.check.stored_comparison import build_baseline, measure_working_tree
     from perfkit.store.baseline import write_baseline
 
     config = _load_check_config(given)
     with _prepare_order(given, config) as order:
         baseline = build_baseline(measure_working_tree(config, folder, order), timed=order.timed)
-    path = _get_baseline_path(given, config)
+    path = find_baseline_file(config, given.baseline)
     write_baseline(path, baseline)
     click.echo(f"baseline: {path}")
     return 0
@@ -223,72 +223,26 @@ def _report_to_github(said: "Document") -> None:
             file.write(github.format_comment(said, limit=github.SUMMARY_BYTES) + "\n")
 
 
-def _load_stored_side(given: CheckArguments, config: "CheckConfig") -> "FigureSource":
-    """The figures to compare with: of a file, a folder, or the baseline file at a revision."""
-    from perfkit.check.stored_comparison import make_baseline_source, read_run_source
-    from perfkit.store.baseline import read_baseline
-    from perfkit.store.git_file import NoRevisionError, read_baseline_at
-
-    path = Path(given.baseline) if given.baseline is not None else _get_baseline_path(given, config)
-    if path.is_dir():
-        return read_run_source(path)
-    if given.baseline is None or path.is_file() or path.suffix == ".json":
-        if given.baseline is None and not path.is_file():
-            raise UsageError(
-                f"{path}: there is no baseline yet: write one with `perfkit check --update`, or compare with a "
-                "revision: `perfkit check --against-ref main`"
-            )
-        return make_baseline_source(read_baseline(path), path.name)
-    file = Path(config.root) / config.baseline
-    try:
-        found = read_baseline_at(given.baseline, file)
-    except NoRevisionError as error:
-        # A revision has no folder of its name around it: `runs/none` beside a folder `runs` is a path.
-        if path.is_absolute() or ".." in path.parts or (path.parent != Path() and path.parent.is_dir()):
-            beside = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []
-            near = difflib.get_close_matches(path.name, beside, n=1)
-            meant = f"did you mean {path.with_name(near[0])}?" if near else "name a run's folder or a baseline file"
-            raise UsageError(f"{path}: there is no such file or folder; {meant}") from None
-        raise UsageError(
-            f"{path}: there is no such file or folder, and no such revision of git; as a revision: {error}"
-        ) from None
-    return make_baseline_source(found, f"{file.name} of {given.baseline}")
-
-
-def _get_baseline_path(given: CheckArguments, config: "CheckConfig") -> Path:
-    return Path(given.baseline) if given.baseline is not None else Path(config.root) / config.baseline
-
-
 def _load_check_config(given: CheckArguments) -> "CheckConfig":
-    """The configuration found from here, with the options over it."""
-    from msgspec.structs import replace
+    """The configuration of the current folder, with the options over it."""
+    from perfkit.check.check_change import load_check_config
 
-    from perfkit.check.config import CheckCase, load_config, parse_budget, parse_thresholds
-    from perfkit.check.result import Verdict
-
-    config = load_config(Path.cwd())
-    over = parse_thresholds(dict(map(_parse_threshold, given.thresholds)), "--threshold")
-    cases = config.cases
-    if given.workload is not None:
-        same = [case for case in cases if case.workload == given.workload]
-        cases = tuple(same) or (CheckCase(workload=given.workload, thresholds=config.thresholds),)
-    if given.technique is not None:
-        cases = tuple(replace(case, technique=given.technique) for case in cases)
-    return replace(
-        config,
-        cases=tuple(replace(case, thresholds={**case.thresholds, **over}) for case in cases),
-        thresholds={**config.thresholds, **over},
-        device=given.device or config.device,
-        threads=given.threads or config.threads,
-        budget_s=config.budget_s if given.budget is None else parse_budget(given.budget, "--budget"),
-        fail_on=config.fail_on if given.fail_on is None else Verdict(given.fail_on),
+    return load_check_config(
+        workload=given.workload,
+        technique=given.technique,
+        thresholds=dict(map(_parse_threshold, given.thresholds)),
+        device=given.device,
+        threads=given.threads,
+        budget=given.budget,
+        fail_on=given.fail_on,
+        prefix="--",
     )
 
 
 def _parse_threshold(text: str) -> tuple[str, str]:
     name, equals, threshold = text.partition("=")
     if not (name and equals and threshold):
-        raise UsageError(f"--threshold {text!r}: expected QUANTITY=T, such as step_time=3%")
+        raise UsageError(f"--threshold {text!r}: expected QUANTITY=THRESHOLD, such as step_time=3%")
     return name.strip(), threshold.strip()
 
 
@@ -297,17 +251,12 @@ def _prepare_order(given: CheckArguments, config: "CheckConfig") -> "Iterator[Ch
     """How to measure on this machine, with the progress drawn while the body runs."""
     from rich.console import Console
 
-    from perfkit.check.cases import Machine
-    from perfkit.check.check_options import CheckOptions
-    from perfkit.devices.device_choice import find_device
-    from perfkit.devices.machine import count_available_cores
+    from perfkit.check.check_change import make_check_options
     from perfkit_cli.check_progress import show_check_progress
 
-    target = find_device(config.device)
-    machine = Machine(device=target.kind, name=target.name, count=target.visible, cores=count_available_cores())
     console = Console(stderr=True, quiet=given.quiet or given.as_json)
     with show_check_progress(console) as progress:
-        yield CheckOptions(machine=machine, command=_get_command_line(), timed=not given.exact, progress=progress)
+        yield make_check_options(config, command=_get_command_line(), timed=not given.exact, progress=progress)
 
 
 def _get_command_line() -> str:

@@ -1,4 +1,4 @@
-"""`perfkit plan`: the memory that each variant would need, before anything is trained."""
+"""`perfkit plan`: predicts the memory and step time of each variant, before anything is trained."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _OF_A_SEARCH = ("margin", "cap")
 _OF_A_GPU = ("network", "gpus_per_node")
-_LINKS_OF_A_CPU = "these are of GPUs, and a plan without --gpu is of a CPU"
+_LINKS_OF_A_CPU = "these describe GPUs, and a plan without --gpu is for a CPU"
 
 # What a new plan is of, and where it is written.
 _OF_A_PLAN = (
@@ -64,24 +64,31 @@ Exit codes: 0 done, 2 the request is wrong, 130 interrupted.
 """
 
 
-@click.command(epilog=EXAMPLES, short_help="Find out what memory and time variants would need, without training them.")
-@click.option("-w", "--workload", default="gpt", show_default=True, metavar="NAME[:KEY=VALUE]", help="What to train.")
+@click.command(epilog=EXAMPLES, short_help="Predict memory and step time of variants without training.")
 @click.option(
-    "-t", "--technique", default="amp,ckpt", show_default=True, metavar="LIST", help="What to switch on, as for bench."
+    "-w",
+    "--workload",
+    default="gpt",
+    show_default=True,
+    metavar="NAME[:KEY=VALUE]",
+    help="Workload to plan; perfkit workloads lists them.",
+)
+@click.option(
+    "-t", "--technique", default="amp,ckpt", show_default=True, metavar="LIST", help="Techniques to plan, as for bench."
 )
 @add_scaling_options
-@click.option("--gpu", metavar="NAME", help="Plan for this GPU, such as h100-80g; perfkit devices lists them.")
+@click.option("--gpu", metavar="NAME", help="GPU to plan for, such as h100-80g; see perfkit devices.")
 @click.option(
     "--network",
     metavar="AMOUNT",
     callback=parse_memory_option,
-    help="What the network carries a second from each GPU to other nodes, such as 50GB; without, the time of a step "
-    "over several nodes is not known.",
+    help="Inter-node bandwidth per GPU (bytes per second), such as 50GB; without it, step times over several nodes "
+    "are unknown.",
 )
+@click.option("--gpus-per-node", default=8, show_default=True, metavar="N", type=COUNT, help="GPUs per node.")
 @click.option(
-    "--gpus-per-node", default=8, show_default=True, metavar="N", type=COUNT, help="GPUs with links to each other."
+    "--memory", metavar="SHARE|AMOUNT", help="Memory limit per rank: a share or a size, such as 0.9 or 64GiB."
 )
-@click.option("--memory", metavar="SHARE|AMOUNT", help="What a rank may take of its device: 0.9, 64GiB.")
 @click.option(
     "--max",
     metavar="batch_size",
@@ -94,54 +101,53 @@ Exit codes: 0 done, 2 the request is wrong, 130 interrupted.
     show_default=True,
     metavar="PERCENT",
     callback=parse_share_option,
-    help="With --max: what of the memory is to be left free.",
+    help="With --max: memory to keep free.",
 )
 @click.option(
-    "--cap", default=1024, show_default=True, metavar="N", type=COUNT, help="With --max: plan no larger batch."
+    "--cap", default=1024, show_default=True, metavar="N", type=COUNT, help="With --max: largest batch to try."
 )
 @click.option(
     "--search",
     is_flag=True,
-    help="Find out which combinations of techniques fit, the fastest first, in place of --technique.",
+    help="Find the combinations of techniques that fit, fastest first; replaces --technique.",
 )
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Folder to write the report to.  [default: runs/TIME-plan-WORKLOAD]",
+    help="Report folder.  [default: runs/TIME-plan-WORKLOAD]",
 )
-@click.option("--no-report", is_flag=True, help="Print the plan, and keep nothing of it.")
+@click.option("--no-report", is_flag=True, help="Print the plan; write nothing.")
 @click.option(
     "--into",
     metavar="FOLDER",
     type=click.Path(path_type=Path),
-    help="Plan the variants of this suite, whose report then shows predicted beside measured.",
+    help="Plan the variants of this suite; its report then shows predicted beside measured.",
 )
-@click.option("--learn", is_flag=True, help="Learn from suites and traces (PATHS) how long ops take on their devices.")
+@click.option("--learn", is_flag=True, help="Learn op times of devices from suites and traces (PATHS).")
 @click.option(
     "--score",
     metavar="FOLDER",
     type=click.Path(path_type=Path),
-    help="Print how far all plans that are kept below it were from what was measured.",
+    help="Print the prediction errors of all stored plans below this folder.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON, and write no report.")
+@click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON; write no report.")
 @click.option("-v", "--verbose", is_flag=True, help="Print more of the report.")
-@click.option("-q", "--quiet", is_flag=True, help="Print the path of the report only.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only the report's path.")
 @click.argument("paths", nargs=-1)
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> None:
-    """Find out what memory a training step would need, with each technique, on any number of ranks, and if it fits.
+    """Predict the memory of a training step with each technique, on any number of ranks, and whether it fits.
 
-    The model, the techniques and two steps are gone through with tensors that have shapes and no contents: nothing is
-    trained, and nothing of the model's size is allocated. What is told is the peak of torch's allocator in a rank, as
-    perfkit bench measures it, by what the memory is for; with --gpu also what is beyond the allocator, as an interval;
-    and how long a step would take, where it is known how fast the device is.
+    The model, the techniques and two steps run with fake tensors, which have shapes and no data: nothing is trained,
+    and nothing of the model's size is allocated. The plan predicts the peak of torch's allocator in a rank, as perfkit
+    bench measures it, by category; with --gpu also the memory outside the allocator, as an interval; and the step time,
+    where the device's speed is known.
 
-    The plan is kept as a report. A suite that is measured into its folder (perfkit bench --out FOLDER), and one that is
-    planned with --into, shows what was predicted beside what was measured.
+    The plan is kept as a report. A suite measured into its folder (perfkit bench --out FOLDER), or planned with --into,
+    shows predicted beside measured.
 
-    With --learn, PATHS are suites of perfkit bench, folders of these, and traces of GPUs: what their steps tell of how
-    long ops take is kept for each device, beside its measured ceilings, and plans go by it. --gpu says what traces are
-    of that do not tell.
+    With --learn, PATHS are suites of perfkit bench, folders of these, and GPU traces: op times of their steps are
+    stored for each device, beside its measured ceilings, and used by plans. --gpu names the GPU of traces that do not.
     """
     from rich.console import Console
 
@@ -151,7 +157,10 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     as_json, shown = options["as_json"], {"quiet": options["quiet"], "verbose": options["verbose"]}
     console = Console(stderr=True, quiet=options["quiet"] or as_json)
     if options["learn"] != bool(options["paths"]):
-        raise UsageError("--learn and the suites and traces to learn from go together: perfkit plan --learn runs/")
+        raise UsageError(
+            "--learn needs the suites and traces to learn from (PATHS), and PATHS need --learn: perfkit plan "
+            "--learn runs/"
+        )
     if options["learn"]:
         from perfkit_cli.plan_learn import learn_and_show
 
@@ -160,14 +169,14 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         learn_and_show(options["paths"], options["gpu"], console)
         return
     if options["score"] is not None:
-        refuse_given(ctx, (*_OF_A_PLAN, "into", "memory"), "--score reads what is kept")
+        refuse_given(ctx, (*_OF_A_PLAN, "into", "memory"), "--score reads stored plans")
         from perfkit_cli.plan_score import show_score
 
         show_score(options["score"], as_json=as_json, console=console)
         return
     if options["into"] is not None:
         asked = [name for name in _OF_A_PLAN if name not in ("world_sizes", *_OF_A_GPU)]
-        refuse_given(ctx, (*asked, "as_json"), "--into plans what the suite was asked for")
+        refuse_given(ctx, (*asked, "as_json"), "--into plans the variants that the suite was asked for")
         from perfkit.resume import read_first_request
         from perfkit_reports.subjects.registry import load_document
 
@@ -177,7 +186,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         write_and_show(load_document(options["into"]), options["into"], **shown)
         return
     if not options["max"]:
-        refuse_given(ctx, _OF_A_SEARCH, "these are of a search for the largest batch, --max batch_size")
+        refuse_given(ctx, _OF_A_SEARCH, "these belong to a search for the largest batch, --max batch_size")
     if options["gpu"] is None:
         refuse_given(ctx, _OF_A_GPU, _LINKS_OF_A_CPU)
     from perfkit.measure.resolve_request import resolve_request
@@ -200,22 +209,22 @@ def command(ctx: click.Context, /, **options: Any) -> None:
 
 
 def _show_search(ctx: click.Context, console: "Console") -> None:
-    """The answer of a search over plans, which is printed and not kept."""
+    """The answer of a search over plans, which is printed and not stored."""
     import msgspec
 
-    from perfkit_cli.planning import silence_kineto
+    from perfkit.plan.quiet_libraries import silence_kineto
 
     silence_kineto()
 
     from perfkit_cli import plan_largest, plan_search
 
     options = ctx.params
-    refuse_given(ctx, ("out", "no_report"), "a search keeps no report")
+    refuse_given(ctx, ("out", "no_report"), "--search and --max write no report")
     if options["search"]:
         refuse_given(ctx, ("technique", "max"), "--search chooses the techniques")
     if len(options["world_sizes"]) > 1:
-        raise UsageError("a search is of one number of ranks: name one with --world-size")
-    refuse_given(ctx, ("scaling",), "a search is of the batch of one rank")
+        raise UsageError("--search and --max take one number of ranks; name one with --world-size")
+    refuse_given(ctx, ("scaling",), "--search and --max are for the batch of one rank")
     request, target = build_plan_request(options, options["world_sizes"]), _resolve_target(options)
     if options["search"]:
         searched = plan_search.run_search(request, target, console)
@@ -273,7 +282,7 @@ def _choose_plan_folder(workload: str, out: Path | None) -> Path:
 
     folder = out or name_default_folder(f"plan-{workload}")
     if (folder / SUITE_FILE).is_file():
-        raise UsageError(f"{folder} holds a suite: --into {folder} plans its variants")
+        raise UsageError(f"{folder} holds a suite; to plan its variants, give --into {folder}")
     refuse_foreign(folder, PLAN_FILE, "perfkit plan")
     return folder
 

@@ -1,11 +1,8 @@
-"""Planning with progress: for `perfkit plan`, for a suite that is there, and before a bench."""
+"""Plans with progress: for `perfkit plan`, for an existing suite, and before a bench."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import msgspec
 
 from perfkit.errors import UsageError
 from perfkit_cli.bench_request import get_command_line
@@ -13,47 +10,21 @@ from perfkit_cli.bench_request import get_command_line
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from perfkit.analysis.model.plan import Plan, PlannedVariant
-    from perfkit.measure.schedule import Techniques
+    from perfkit.analysis.model.plan import Plan
     from perfkit.plan.target import Target
-    from perfkit.store.layout import RecomputationSearch
     from perfkit.store.request import BenchRequest
-
-
-def silence_kineto() -> None:
-    """What Kineto says of its recordings is no part of a plan. To be called before torch is imported."""
-    os.environ.setdefault("KINETO_LOG_LEVEL", "6")
 
 
 def plan_request(request: "BenchRequest", target: "Target", console: "Console") -> "Plan":
     """The plan of a request's variants on each of its numbers of ranks; `batch:auto` is a `UsageError`."""
-    silence_kineto()
+    from perfkit.plan import plan_workload
 
-    from perfkit.measure.bench import compute_needed_ranks
-    from perfkit.measure.world_sizes import split_by_world_size
-    from perfkit.plan.least_change import suggest_least_change
-    from perfkit.plan.plan import plan_variants
-    from perfkit.plan.plan_record import build_plan_record
-    from perfkit.plan.resolve_auto import find_by_plan
-
-    told: list[PlannedVariant] = []
-    searches: list[RecomputationSearch] = []
-    variants: list[Techniques] = []
     with console.status("planning") as status:
-        for sized in split_by_world_size(request, compute_needed_ranks):
-            found = find_by_plan(sized, target, lambda name: status.update(f"planned {name}"))
-            searches += found.recomputations
-            variants += [each for each in found.request.variants if each not in variants]
-            for variant in plan_variants(found.request, target, found.refusals):
-                told.append(variant)
-                status.update(f"planned {variant.name}")
-        asked = msgspec.structs.replace(request, variants=tuple(variants))
-        told = suggest_least_change(asked, target, told, lambda name: status.update(f"nothing fits; trying {name}"))
-    return build_plan_record(request, target, told, get_command_line(), searches)
+        return plan_workload.plan_request(request, target, command=get_command_line(), progress=status.update)
 
 
 def plan_suite(folder: Path, memory: str | None, console: "Console", further: Sequence[int] = (), **links: Any) -> None:
-    """Plan all variants that a suite was asked for, and keep the plan in its folder in place of an earlier one.
+    """Plan all variants of a suite, and store the plan in its folder in place of an earlier one.
 
     A suite of several numbers of ranks is planned on more of them, `further` or else up to 4,096. `links` are those
     between GPUs, as a `Target` has them.
@@ -83,7 +54,7 @@ def plan_suite(folder: Path, memory: str | None, console: "Console", further: Se
 
 
 def plan_bench(folder: Path, request: "BenchRequest", device_name: str, console: "Console") -> None:
-    """Plan what is to be measured, with its report, in the folder in which the suite will be."""
+    """Plan a bench, with its report, in the folder of its future suite."""
     from perfkit.plan.extrapolate_ranks import extrapolate_ranks
     from perfkit.plan.target import find_local_target
     from perfkit_reports.render.report_files import write_document

@@ -1,10 +1,9 @@
-"""Resolves the parameters that techniques leave open, before a bench. Plans are imported where there is something to
-find."""
+"""Resolves the open parameters of techniques before a bench. Plans are imported only if needed."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from perfkit_cli.planning import silence_kineto
+from perfkit.plan.quiet_libraries import silence_kineto
 
 if TYPE_CHECKING:
     from perfkit.measure.auto_params import FoundParams

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from perfkit.allocations import Allocations
-from perfkit.errors import RunFormatError
+from perfkit.errors import PerfkitError, RunFormatError
 from perfkit.store.memory_file import read_allocations
 from perfkit.trace.memory.consistency import describe_inconsistencies
 from perfkit.trace.memory.memory_file import MemoryFile
@@ -26,6 +26,7 @@ _UNSEEN = f"{FROM_NOTHING}: a model that was there already is missing from the p
 
 _PARQUET = b"PAR1"
 _PICKLE = re.compile(rb"\x80[\x02-\x05]|[(\]}]")
+_BINARY_PICKLE = re.compile(rb"\x80[\x02-\x05]")
 _SNAPSHOT = re.compile(rb'"(segments|device_traces|segment_type|total_size)"\s*:')
 _TIMELINE = re.compile(rb"\s*(<|\[\s*\[\s*-?\d)")
 _SNIFFED = 1 << 16
@@ -51,6 +52,18 @@ def read_memory(path: str | Path) -> MemoryFile:
     if text[:1] in b"[{" or _PICKLE.match(head):
         return read_snapshot(path)
     raise RunFormatError(f"{label}: no recording of memory that perfkit knows; expected {EXPECTED}")
+
+
+def is_memory_recording(path: str | Path) -> bool:
+    """Whether a file begins as a recording of memory does and as no trace does; one of a trace is a trace."""
+    try:
+        head = _read_head(str(path))
+    except PerfkitError:
+        return False
+    text = head.lstrip()
+    if text[:1] in (b"[", b"{"):
+        return bool(_TIMELINE.match(text) or (_SNAPSHOT.search(text) and b'"traceEvents"' not in text))
+    return head.startswith(_PARQUET) or bool(_BINARY_PICKLE.match(head))
 
 
 def _read_head(label: str) -> bytes:

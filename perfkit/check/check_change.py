@@ -1,0 +1,168 @@
+"""Checks a change, as `perfkit check` does: against a revision, a stored baseline, or between two stored runs."""
+
+import difflib
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from time import monotonic
+
+from msgspec.structs import replace
+
+from perfkit.check.cases import Machine
+from perfkit.check.check_options import CheckOptions
+from perfkit.check.config import CheckCase, CheckConfig, load_config, parse_budget, parse_thresholds
+from perfkit.check.events import CheckEvent
+from perfkit.check.result import Check, Verdict
+from perfkit.check.revisions import check_revision
+from perfkit.check.stored_comparison import (
+    FigureSource,
+    compare_stored,
+    make_baseline_source,
+    measure_working_tree,
+    read_run_source,
+)
+from perfkit.devices.device_choice import find_device
+from perfkit.devices.machine import count_available_cores
+from perfkit.errors import UsageError
+from perfkit.store.baseline import read_baseline
+from perfkit.store.git_file import NoRevisionError, read_baseline_at
+
+_FAILURES = (Verdict.FAIL.value, Verdict.WORSE.value)
+
+
+def check_change(
+    run: str | Path | None = None,
+    *,
+    against_ref: str | None = None,
+    baseline: str | Path | None = None,
+    workload: str | None = None,
+    technique: str | None = None,
+    thresholds: Mapping[str, str | float] | None = None,
+    exact: bool = False,
+    budget: str | float | None = None,
+    device: str | None = None,
+    threads: int | None = None,
+    fail_on: str | None = None,
+    out: str | Path | None = None,
+    progress: Callable[[CheckEvent], None] = lambda _: None,
+) -> Check:
+    """Check that a change made nothing worse than its thresholds allow, as `perfkit check` does.
+
+    Without `run` the working tree is measured; cases and thresholds come from pyproject.toml or perfkit.toml, and
+    arguments override them.
+
+    Args:
+        run: a stored run to check in place of the working tree; needs `baseline`.
+        against_ref: compare with this git revision, measured beside the working tree.
+        baseline: compare with a baseline file, a stored run, or the baseline file at a git revision; by default with
+            the configured baseline file.
+        workload, technique: check these in place of the configured cases.
+        thresholds: by quantity, such as `{"step_time": "3%"}`.
+        exact: compare only what is counted; time nothing.
+        budget: time limit for timing, such as `90s`, or in seconds.
+        device, threads: as configured unless given.
+        fail_on: fail on this verdict or worse: `fail` or `worse`.
+        out: the folder for what is measured; by default `runs/TIME-check`.
+        progress: receives the events of `perfkit.check.events`.
+
+    Raises:
+        UsageError: the request is wrong; nothing was run.
+    """
+    if against_ref is not None and (baseline is not None or run is not None):
+        raise UsageError("against_ref measures both sides; omit run and baseline")
+    if run is not None and baseline is None:
+        raise UsageError(f"{run}: an existing run is compared with another one; name it with baseline")
+    config = load_check_config(
+        workload=workload,
+        technique=technique,
+        thresholds=thresholds or {},
+        device=device,
+        threads=threads,
+        budget=budget if budget is None or isinstance(budget, str) else f"{budget}s",
+        fail_on=fail_on,
+    )
+    command = "perfkit.check(" + (f"against_ref={against_ref!r}" if against_ref is not None else "") + ")"
+    folder = Path(out) if out is not None else Path("runs") / f"{datetime.now():%Y-%m-%d-%H%M%S}-check"
+    if run is None and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"{folder} exists and is not empty: name another folder with out")
+    began = monotonic()
+    before = None if against_ref is not None else load_stored_side(config, baseline)
+    order = make_check_options(config, command=command, timed=not exact, progress=progress)
+    if before is None:
+        assert against_ref is not None
+        return check_revision(config, against_ref, folder, order)
+    after = read_run_source(Path(run)) if run is not None else measure_working_tree(config, folder, order)
+    return compare_stored(config, before, after, order, began=began)
+
+
+def load_check_config(
+    *,
+    workload: str | None,
+    technique: str | None,
+    thresholds: Mapping[str, str | int | float],
+    device: str | None,
+    threads: int | None,
+    budget: str | None,
+    fail_on: str | None,
+    prefix: str = "",
+) -> CheckConfig:
+    """The configuration of the current folder with these in place of its own; errors name them with `prefix`."""
+    config = load_config(Path.cwd())
+    over = parse_thresholds(thresholds, f"{prefix}threshold")
+    cases = config.cases
+    if workload is not None:
+        same = [case for case in cases if case.workload == workload]
+        cases = tuple(same) or (CheckCase(workload=workload, thresholds=config.thresholds),)
+    if technique is not None:
+        cases = tuple(replace(case, technique=technique) for case in cases)
+    if fail_on is not None and fail_on not in _FAILURES:
+        raise UsageError(f"{prefix}fail_on {fail_on!r}: expected {' or '.join(_FAILURES)}")
+    return replace(
+        config,
+        cases=tuple(replace(case, thresholds={**case.thresholds, **over}) for case in cases),
+        thresholds={**config.thresholds, **over},
+        device=device or config.device,
+        threads=threads or config.threads,
+        budget_s=config.budget_s if budget is None else parse_budget(budget, f"{prefix}budget"),
+        fail_on=config.fail_on if fail_on is None else Verdict(fail_on),
+    )
+
+
+def make_check_options(
+    config: CheckConfig, *, command: str, timed: bool, progress: Callable[[CheckEvent], None]
+) -> CheckOptions:
+    """How to measure on this machine."""
+    target = find_device(config.device)
+    machine = Machine(device=target.kind, name=target.name, count=target.visible, cores=count_available_cores())
+    return CheckOptions(machine=machine, command=command, timed=timed, progress=progress)
+
+
+def find_baseline_file(config: CheckConfig, baseline: str | Path | None) -> Path:
+    """The named file, else the configured one."""
+    return Path(baseline) if baseline is not None else Path(config.root) / config.baseline
+
+
+def load_stored_side(config: CheckConfig, baseline: str | Path | None = None) -> FigureSource:
+    """The figures to compare with: of a file, a folder, or the baseline file at a revision."""
+    path = find_baseline_file(config, baseline)
+    if path.is_dir():
+        return read_run_source(path)
+    if baseline is None or path.is_file() or path.suffix == ".json":
+        if baseline is None and not path.is_file():
+            raise UsageError(
+                f"{path}: no such baseline file; write one with `perfkit check --update`, or compare with a "
+                "revision: `perfkit check --against-ref main`"
+            )
+        return make_baseline_source(read_baseline(path), path.name)
+    file = Path(config.root) / config.baseline
+    try:
+        found = read_baseline_at(str(baseline), file)
+    except NoRevisionError as error:
+        # A revision has no folder of its name around it: `runs/none` beside a folder `runs` is a path.
+        if path.is_absolute() or ".." in path.parts or (path.parent != Path() and path.parent.is_dir()):
+            beside = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []
+            near = difflib.get_close_matches(path.name, beside, n=1)
+            meant = f"did you mean {path.with_name(near[0])}?" if near else "name a run's folder or a baseline file"
+            raise UsageError(f"{path}: no such file or folder; {meant}") from None
+        raise UsageError(f"{path}: no such file or folder, and not a git revision either: {error}") from None
+    return make_baseline_source(found, f"{file.name} of {baseline}")

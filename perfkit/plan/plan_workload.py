@@ -1,0 +1,119 @@
+"""Plans a workload's variants, as `perfkit plan` does: what memory and time each would need."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from perfkit.errors import UsageError
+from perfkit.plan.quiet_libraries import hide_library_remarks, silence_kineto
+from perfkit.spec import Scaling
+
+if TYPE_CHECKING:
+    from perfkit.analysis.model.plan import Plan, PlannedVariant
+    from perfkit.measure.schedule import Techniques
+    from perfkit.plan.target import Target
+    from perfkit.store.layout import RecomputationSearch
+    from perfkit.store.request import BenchRequest
+
+
+def plan_workload(
+    workload: str = "gpt",
+    technique: str = "amp,ckpt",
+    *,
+    gpu: str | None = None,
+    memory: str | float | None = None,
+    network: str | float | None = None,
+    gpus_per_node: int = 8,
+    world_size: int | Sequence[int] = (),
+    scaling: Scaling = "weak",
+    batch_size: int | None = None,
+    seq_len: int | None = None,
+    accumulate: int = 1,
+    dtype: str = "fp32",
+    progress: Callable[[str], None] = lambda _: None,
+) -> "Plan":
+    """Plan the memory and time of each variant, as `perfkit plan` does. Nothing is trained; no GPU is needed.
+
+    Args:
+        workload: what to train, with `:key=value` parameters.
+        technique: the variants: techniques separated by commas, joined by `+` where they go together.
+        gpu: plan for this GPU, such as `h100-80g`; without one for this CPU.
+        memory: the memory limit of a rank: a share of the device (0.9) or an amount (`64GiB`).
+        network: inter-node bandwidth per GPU, such as `50GB`, or in bytes a second.
+        gpus_per_node: GPUs with links to each other.
+        world_size: number of ranks, or several numbers.
+        scaling: `weak` keeps the batch of each rank, `strong` that of all ranks together.
+        batch_size, seq_len: in place of the workload's own.
+        accumulate: microbatches per step.
+        dtype: of the parameters: `fp32`, `bf16`, `fp16`.
+        progress: receives a line for each variant.
+
+    Raises:
+        UsageError: the request is wrong.
+        UserCodeError: the workload's code raised when it was built.
+    """
+    if gpu is None and network is not None:
+        raise UsageError("network: this is of GPUs, and a plan without gpu is of a CPU")
+    silence_kineto()
+
+    from perfkit.devices.machine import count_available_cores
+    from perfkit.measure.resolve_request import resolve_request
+    from perfkit.parse_units import parse_amount
+    from perfkit.plan.target import parse_target
+    from perfkit.spec import parse_variants
+    from perfkit.store.request import BenchRequest, make_rank_fields
+    from perfkit.techniques.compose import compose_techniques
+    from perfkit.techniques.expand_all import expand_variants
+    from perfkit.workloads.workload_table import resolve_workload
+
+    target = parse_target(gpu, None if memory is None else str(memory))._replace(
+        ranks_per_node=gpus_per_node,
+        network_bytes_per_s=parse_amount(network, "bytes") if isinstance(network, str) else network,
+    )
+    with hide_library_remarks():  # Transformers imports torchao
+        spec = resolve_workload(workload, target.kind, batch_size, seq_len, accumulate)
+    variants = tuple(parse_variants(expand_variants(technique)))
+    for variant in variants:
+        compose_techniques(variant)
+    request = BenchRequest(
+        workload=spec,
+        variants=variants,
+        device="cpu",
+        device_count=0,
+        cores=count_available_cores(),
+        dtype=dtype,
+        accumulation=accumulate,
+        scaling=scaling,
+        **make_rank_fields((world_size,) if isinstance(world_size, int) else tuple(world_size)),
+    )
+    command = f"perfkit.plan({workload!r}, {technique!r})"
+    return plan_request(resolve_request(request), target, command=command, progress=progress)
+
+
+def plan_request(
+    request: "BenchRequest", target: "Target", *, command: str, progress: Callable[[str], None] = lambda _: None
+) -> "Plan":
+    """The plan of a request's variants on each of its numbers of ranks; `batch:auto` is a `UsageError`."""
+    silence_kineto()
+
+    from perfkit.measure.bench import compute_needed_ranks
+    from perfkit.measure.world_sizes import split_by_world_size
+    from perfkit.plan.least_change import suggest_least_change
+    from perfkit.plan.plan import plan_variants
+    from perfkit.plan.plan_record import build_plan_record
+    from perfkit.plan.resolve_auto import find_by_plan
+
+    planned: list[PlannedVariant] = []
+    searches: list[RecomputationSearch] = []
+    variants: list[Techniques] = []
+    for sized in split_by_world_size(request, compute_needed_ranks):
+        found = find_by_plan(sized, target, lambda name: progress(f"planned {name}"))
+        searches += found.recomputations
+        variants += [each for each in found.request.variants if each not in variants]
+        for variant in plan_variants(found.request, target, found.refusals):
+            planned.append(variant)
+            progress(f"planned {variant.name}")
+    asked = msgspec.structs.replace(request, variants=tuple(variants))
+    planned = suggest_least_change(asked, target, planned, lambda name: progress(f"nothing fits; trying {name}"))
+    return build_plan_record(request, target, planned, command, searches)

@@ -1,0 +1,45 @@
+"""Reads results that commands wrote: the file that tells each kind of folder, and what reads it."""
+
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import Any
+
+from perfkit.analysis.model.suite import Analysis
+from perfkit.files import read_json
+from perfkit.store.layout import REPORT_JSON, SUITE_FILE
+from perfkit.store.summary import (
+    CHECK_FILE,
+    COMPARISON_FILE,
+    FLIGHT_REPORT_FILE,
+    MEMORY_REPORT_FILE,
+    PLAN_FILE,
+    PROCESS_FILE,
+    TRACE_REPORT_FILE,
+)
+
+# By marker file: what reads the folder, imported when it is needed.
+READERS = {
+    TRACE_REPORT_FILE: "perfkit.analysis.trace.read_analysis:read_trace_analysis",
+    MEMORY_REPORT_FILE: "perfkit.analysis.memory.read:read_memory_analysis",
+    FLIGHT_REPORT_FILE: "perfkit.analysis.flight.read_analysis:read_flight_analysis",
+    CHECK_FILE: "perfkit.check.judge.read:read_check",
+    PROCESS_FILE: "perfkit.analysis.stacks.process_stacks:read_process_analysis",
+    COMPARISON_FILE: "perfkit.analysis.compare.read:read_comparison",
+    SUITE_FILE: "perfkit.analysis.suite.analyze:analyze_suite",
+    PLAN_FILE: "perfkit.analysis.suite.plan:read_plan",  # last: a suite may hold one
+}
+
+
+def find_marker(folder: Path) -> str | None:
+    """The file that tells what a folder holds; None where a command wrote none of these."""
+    return next((name for name in READERS if (folder / name).is_file()), None)
+
+
+def read_marked_folder(folder: Path, marker: str) -> Any:
+    """The result in a folder, by its marker. A `RunFormatError` names a file that is damaged or too new."""
+    return resolve_name(READERS[marker])(folder)
+
+
+def read_suite_report(folder: Path) -> Analysis:
+    """A suite's report without its suite: what `save` and `perfkit report --out` write."""
+    return read_json(folder / REPORT_JSON, Analysis)
