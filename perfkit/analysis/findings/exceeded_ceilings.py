@@ -14,15 +14,16 @@ class CeilingWarning(NamedTuple):
 
 def describe_exceeded_ceilings(known: DeviceCeilings | None) -> CeilingWarning | None:
     """None where no ceiling was refuted."""
-    beaten = [] if known is None else [ceiling for ceiling in known.ceilings if ceiling.refuted]
-    if not beaten:
+    exceeded = [] if known is None else [ceiling for ceiling in known.ceilings if ceiling.refuted]
+    if not exceeded:
         return None
-    names = ", ".join(dict.fromkeys(f"{ceiling.dtype or ''} {ceiling.level}".strip() for ceiling in beaten))
-    low = min(beaten, key=lambda ceiling: ceiling.value)
+    names = ", ".join(dict.fromkeys(f"{ceiling.dtype or ''} {ceiling.level}".strip() for ceiling in exceeded))
+    low = min(exceeded, key=lambda ceiling: ceiling.value)
     day = f" of {low.measured_at[:10]}" if low.measured_at else ""
     return CeilingWarning(
-        f"Work ran faster than the measured ceiling of {names}",
-        f"the calibration{day} found {format_flop_rate(low.value)}: the machine was busy then, or its clock slower. No "
-        "share of it is shown",
+        f"Work exceeded the measured ceiling of {names}",
+        f"calibration{day} found {format_flop_rate(low.value)}, on a busy machine or at a lower clock; no share of it "
+        "is "
+        "shown",
         low.refuted.partition(": ")[2].capitalize(),
     )

@@ -1,4 +1,4 @@
-"""Findings about ranks that do not meet in a collective."""
+"""Findings about mismatched collectives."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -8,13 +8,15 @@ from perfkit.flight.match import Mismatch, MismatchedCollective
 from perfkit.flight.mismatch_text import describe_absence, describe_disagreement, format_ranks
 
 _DIFFERS = {
-    Mismatch.ORDER: "Call collectives in one order on all ranks of a group: look for a branch that some only take.",
-    Mismatch.SIZES: "Give the same shapes on all ranks: look at a last, uneven batch and parameters without gradient.",
-    Mismatch.DTYPES: "Give the same dtype on all ranks: look for autocast or a cast that only some ranks make.",
+    Mismatch.ORDER: "Call collectives in one order on all ranks of a group: look for a branch that only some ranks "
+    "take.",
+    Mismatch.SIZES: "Pass the same shapes on all ranks: check the last, uneven batch and parameters without gradient.",
+    Mismatch.DTYPES: "Pass the same dtype on all ranks: look for autocast or a cast on only some ranks.",
 }
 _UNFINISHED = (
-    "All ranks entered it, so the program is not at fault: look at the network, and at ranks whose device has stopped "
-    "(dmesg, nvidia-smi, NCCL_DEBUG=INFO)."
+    "Check the network and ranks whose device has stopped (dmesg, nvidia-smi, NCCL_DEBUG=INFO): all ranks entered it, "
+    "so "
+    "the program is not at fault."
 )
 _IDS = {
     Mismatch.ORDER: "collective.order",
@@ -22,13 +24,13 @@ _IDS = {
     Mismatch.DTYPES: "collective.dtypes",
     Mismatch.UNFINISHED: "collective.unfinished",
 }
-_NO_RECORD = "Find out how these ranks ended, or dump their recorders too (TORCH_NCCL_DUMP_ON_TIMEOUT=1)."
-_ABSENT = "Look where rank {rank} is: its Python stack (perfkit attach PID, py-spy dump), its log, its own traceback."
-_ABSENT_WAITS = "Rank {rank} waits itself, in {name}: what holds that up holds up this one, too."
+_NO_RECORD = "Find out how these ranks ended, or dump their recorders too with TORCH_NCCL_DUMP_ON_TIMEOUT=1."
+_ABSENT = "Find where rank {rank} is: its Python stack (perfkit attach PID, py-spy dump), its log, its traceback."
+_ABSENT_WAITS = "Fix {name} first, in which rank {rank} waits: it holds up this one too."
 
 
 def build_flight_findings(meetings: Sequence[MismatchedCollective], ranks: Sequence[DumpedRank]) -> tuple[Finding, ...]:
-    """One for each meeting that did not come about, in their order."""
+    """One finding for each mismatched collective, in their order."""
     by_rank = {rank.rank: rank for rank in ranks}
     return tuple(
         Finding(

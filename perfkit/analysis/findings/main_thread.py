@@ -1,4 +1,4 @@
-"""Rules about sampled frames of a main thread, by their names and by the text of their lines."""
+"""Rules about sampled frames of a main thread, by their names and the text of their lines."""
 
 import linecache
 from collections.abc import Callable
@@ -9,11 +9,11 @@ from perfkit.analysis.stacks.hot_lines import LEAST_SAMPLES
 from perfkit.store.stacks import PROGRAM, SampledThread
 from perfkit.units import format_percent
 
-_LEAST = 0.1  # of the samples: less is not worth a change
+_LEAST = 0.1  # of the samples
 
 
 class _FramePattern(NamedTuple):
-    """Frames of a function or method of one of these names, in a file whose path has one of these parts, tell this."""
+    """A finding about frames of functions of these names, in files whose path has one of these parts."""
 
     id: str
     title: str
@@ -25,32 +25,33 @@ class _FramePattern(NamedTuple):
 _PATTERNS = (
     _FramePattern(
         "main_thread.data",
-        "The main thread fetches or waits for data",
+        "Main thread fetches or waits for data",
         ("_next_data", "_try_get_data"),
         ("torch/utils/data/",),
-        "Give the DataLoader more workers (num_workers, prefetch_factor), or make a sample cheaper: the lines below "
-        "say what takes the time.",
+        "Give the DataLoader more workers (num_workers, prefetch_factor), or make samples cheaper: the lines below "
+        "show "
+        "where the time goes.",
     ),
     _FramePattern(
         "main_thread.synchronize",
-        "The main thread waits for the device",
+        "Main thread waits for the device",
         ("synchronize",),
         ("torch/cuda/", "torch/xpu/", "torch/mps/", "torch/accelerator/"),
-        "Ask for results of the device every some steps only; the device idles while the next work is not queued.",
+        "Call synchronize() every N steps only: the device idles until the next work is queued.",
     ),
     _FramePattern(
         "main_thread.optimizer",
-        "The main thread is in an optimizer's step",
+        "Main thread is in the optimizer step",
         ("step",),
         ("torch/optim/",),
-        "Where the optimizer has it, foreach=True or fused=True updates all parameters in few calls.",
+        "Use foreach=True or fused=True where the optimizer has it, to update all parameters in few calls.",
     ),
     _FramePattern(
         "main_thread.checkpoint",
-        "The main thread saves checkpoints",
+        "Main thread saves checkpoints",
         ("save", "_save", "_legacy_save", "async_save"),
         ("torch/serialization.py", "torch/distributed/checkpoint/", "safetensors/"),
-        "Save less often, to a local disk first, or beside the training (torch.distributed.checkpoint.async_save).",
+        "Save less often, to a local disk first, or asynchronously (torch.distributed.checkpoint.async_save).",
     ),
 )
 
@@ -59,18 +60,18 @@ _PATTERNS = (
 _READS = (".item()", ".tolist()", ".cpu()", ".numpy()")
 _READ = _FramePattern(
     "main_thread.tensor_reads",
-    "The main thread waits for values of tensors",
+    "Main thread reads tensor values",
     (),
     (),
-    "On a GPU each of these calls waits for all that is queued: keep what is only logged on the device, and read it "
-    "every some steps.",
+    "Keep values that are only logged on the device, and read them every N steps: on a GPU each read waits for all "
+    "queued work.",
 )
 
 
 def find_in_main_thread(
     main: SampledThread, source: Callable[[str, int], str] = linecache.getline
 ) -> tuple[Finding, ...]:
-    """Findings on a main thread; none of few samples. The share of those that tell it is the evidence.
+    """Findings about a main thread; none with few samples. The share of matching samples is the evidence.
 
     `source` gives the text of a line of a file, "" where it is not here.
     """
@@ -97,13 +98,13 @@ def find_in_main_thread(
 
 
 def _count_samples(main: SampledThread, pattern: _FramePattern) -> int:
-    own = {
+    matching = {
         place
         for place, function in enumerate(main.functions)
         if function.name.rpartition(".")[2] in pattern.functions
         and any(part in function.file.replace("\\", "/") for part in pattern.files)
     }
-    return sum(taken.count for taken in main.taken if any(call.function in own for call in main.stack(taken.node)))
+    return sum(taken.count for taken in main.taken if any(call.function in matching for call in main.stack(taken.node)))
 
 
 def _count_tensor_reads(main: SampledThread, source: Callable[[str, int], str]) -> int:

@@ -1,4 +1,4 @@
-"""The order in which findings are told."""
+"""The order of findings in a report."""
 
 from collections.abc import Iterable
 
@@ -8,7 +8,7 @@ _SEVERITIES = ("warning", "gain", "note")
 
 
 def sort_findings(findings: Iterable[tuple[int, Finding]]) -> tuple[Finding, ...]:
-    """Warnings first, since they say what not to trust, then gains, then notes.
+    """Warnings first, since they name what not to trust, then gains, then notes.
 
     Within a severity, groups come in the order of their number, and in each the largest gain first: of time (as it
     was simulated, else summed), then of memory.

@@ -12,8 +12,8 @@ NO_GAIN = "no gain"
 
 
 class About(IntEnum):
-    """The subject of a finding, in the order in which findings of one severity are shown: what was measured on variants
-    comes before what a step's make-up promises, that before what limits the figures, and memory last."""
+    """The subject of a finding, in the order in which findings of one severity are shown: outcomes of variants,
+    estimates from a step, limits of the figures, memory."""
 
     OUTCOME = 0
     STEP = 1
@@ -24,8 +24,8 @@ class About(IntEnum):
 class FindingKind(NamedTuple):
     """A kind of finding by its stable `id`.
 
-    `trigger` says when it is reported, `advice` what to do, `gain` how what it could save is computed: a sentence each,
-    of which `docs/findings.md` is made.
+    `trigger` says when it is reported, `advice` what to do, `gain` how its saving is computed: a sentence each, in
+    `docs/findings.md`.
     """
 
     id: str
@@ -36,8 +36,8 @@ class FindingKind(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """`check` reports findings of these `kinds` about what it `reads`; `technique` is perfkit's that does what they
-    advise, if any."""
+    """`check` reports findings of these `kinds` about a subject of type `reads`; `technique` is perfkit's that follows
+    their advice, if any."""
 
     check: Callable[[Any], Iterator[Finding | RuleResult]]
     reads: type

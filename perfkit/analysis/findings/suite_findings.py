@@ -1,4 +1,4 @@
-"""Collects the findings of a suite: what its variants showed, and what their traces and memory promise."""
+"""Collects the findings of a suite: of its variants, their traces and their memory."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -18,7 +18,7 @@ from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.record import Environment, RunStatus
 from perfkit.store.layout import SuiteSampling
 
-# Gains told of the baseline: what others would be is measured by trying techniques, not by reading on.
+# Memory gains reported of the baseline: trying techniques shows more than further estimates.
 _MOST_MEMORY_GAINS = 3
 
 
@@ -31,9 +31,9 @@ def collect_suite_findings(
     sessions: tuple[MeasuredSession, ...] = (),
     scaling: SuiteScaling | None = None,
 ) -> tuple[Finding, ...]:
-    """All rules' findings; among gains those that variants showed come before those that a traced step promises.
+    """All rules' findings; measured gains of variants come before estimated gains of a traced step.
 
-    `passes` are what the instrumented passes of variants showed, by name; `sampling` is how long they were timed,
+    `passes` are the results of the instrumented passes of variants, by name; `sampling` is how long they were timed,
     `sessions` when, `scaling` on how many ranks.
     """
     suite = SuiteView(tuple(variants), environment, ceilings, passes or {}, sampling, sessions, scaling)
@@ -43,9 +43,9 @@ def collect_suite_findings(
 
 
 def _collect_from_traces(suite: SuiteView) -> Iterator[tuple[int, Finding]]:
-    """What the traces say, with gains as the same parts of a timed step, and what came of what they advise.
+    """Findings of the traces, with gains as the same parts of a timed step, and the outcome of advised techniques.
 
-    Of what several have in common the baseline's is told: what it could save the others could too.
+    A finding that several variants share is reported of the baseline.
     """
     views = [
         TraceView(trace, get_step_s(variant), variant.loop, variant.data_wait_share)
@@ -58,7 +58,7 @@ def _collect_from_traces(suite: SuiteView) -> Iterator[tuple[int, Finding]]:
 
 
 def _collect_from_fleets(suite: SuiteView) -> Iterator[tuple[int, Finding]]:
-    """Who waits for whom. That is a part of the ranks' steps, the longest, and not of the late one's."""
+    """Which ranks wait, as a part of the longest rank's step and not of the late one's."""
     for variant in suite.looked_into:
         traces, fleet = suite.get_traces(variant), suite.passes.get(variant.name, PassResults()).fleet
         for about, finding in collect_findings(fleet):
@@ -67,7 +67,7 @@ def _collect_from_fleets(suite: SuiteView) -> Iterator[tuple[int, Finding]]:
 
 
 def _collect_from_memory(suite: SuiteView) -> Iterator[Finding]:
-    """Of the baseline warnings, the largest gains and notes; of other variants what went wrong in them alone."""
+    """Of the baseline warnings, the largest gains and notes; of other variants warnings only."""
     growing = any(variant.memory is not None and variant.memory.growth for variant in suite.advised)
     tried = _map_tried_techniques(suite)
     for variant in suite.variants:
@@ -89,14 +89,14 @@ def _collect_from_memory(suite: SuiteView) -> Iterator[Finding]:
 
 
 def _list_optimizers(suite: SuiteView, variant: Variant) -> set[str]:
-    """The classes that its traces show stepping, else those that were seen in its loop."""
+    """The classes in its traces, else those seen in its loop."""
     traced = {name for trace in suite.get_traces(variant) for name in trace.optimizers}
     loop = variant.loop.optimizers if variant.loop is not None else ()
     return traced or {described.partition(",")[0] for described in loop}
 
 
 def _map_tried_techniques(suite: SuiteView) -> dict[str, str]:
-    """What came of each technique for memory, alone before in combination."""
+    """The outcome of each technique for memory, alone before in combination."""
     others = [variant for variant in suite.variants if not variant.is_baseline]
     by_size = sorted(others, key=lambda variant: -len(variant.techniques))
     return {technique: _describe_memory_outcome(variant) for variant in by_size for technique in variant.techniques}
@@ -106,6 +106,6 @@ def _describe_memory_outcome(variant: Variant) -> str:
     if variant.status != RunStatus.OK:
         return f"tried as {variant.name}: {variant.status}"
     if variant.engaged is not True or variant.memory_ratio is None:
-        return f"tried as {variant.name}, without a result that can be credited to it"
+        return f"tried as {variant.name}: no creditable result"
     of = f"peak memory per {variant.compared_per}" if variant.compared_per else "peak memory"
-    return f"tried as {variant.name}: {variant.memory_ratio:.2f} times the {of}"
+    return f"tried as {variant.name}: {variant.memory_ratio:.2f}x the {of}"

@@ -18,8 +18,8 @@ from perfkit.analysis.trace.trace_memory import make_fullness_key
 from perfkit.units import format_percent, format_seconds
 
 _NAMED = 4  # other traces with the same finding
-_FEW = 0.1  # of the sum: who gains less is told what the time is spent on instead
-_NOT_RECORDED = "the trace does not hold what would change"
+_FEW = 0.1  # of the sum: with a smaller gain the largest part of the critical path is named
+_NOT_RECORDED = "the trace does not record what would change"
 
 
 def collect_trace_findings(
@@ -40,10 +40,10 @@ def collect_trace_findings(
 def collect_view_findings(
     views: Sequence[TraceView], first: Collection[str] | None = None
 ) -> list[tuple[Rule, Finding]]:
-    """What traces of one kind of device have in common, told once, for the one with the largest potential savings.
+    """One finding per rule and kind of device, of the trace with the largest potential savings.
 
-    No gain below 1 % of the step is told. `first` is given of traces of different work: one of those labelled so is
-    told before others, and what each of them could save is said.
+    No gain below 1 % of the step is reported. `first` is given for traces of different work: those with these labels
+    come first, and the gain of each of the others is named.
     """
     together: dict[tuple[Rule, str], list[Finding]] = {}
     for view in views:
@@ -53,8 +53,8 @@ def collect_view_findings(
 
 
 def _run_rules_on_trace(view: TraceView) -> Iterator[tuple[Rule, Finding]]:
-    """What the rules say of one trace, with overlaps named."""
-    # Where the work itself was not recorded, nothing tells what would make it faster.
+    """The findings of one trace, with overlaps named."""
+    # Where the work itself was not recorded, nothing shows what would make it faster.
     results = [
         (rule, result) for rule, result in run_rules(view) if rule.about != About.STEP or not view.trace.unseen_device
     ]
@@ -71,11 +71,11 @@ def _add_simulated_gain(finding: Finding, trace: RankTrace) -> Finding:
     gain_s = trace.gains.of.get(finding.id)
     if gain_s is None:
         return replace(finding, not_simulated=trace.gains.refused or _NOT_RECORDED)
-    found = replace(finding, simulated_s=gain_s)
+    simulated = replace(finding, simulated_s=gain_s)
     if trace.replay is None or gain_s >= _FEW * finding.gain_s:
-        return found
+        return simulated
     kind, spent = max(trace.replay.critical_path.items(), key=lambda item: item[1])
-    return _add_detail(found, f"{format_percent(spent / trace.replay.replayed_s, 0)} of the critical path is {kind}")
+    return _add_detail(simulated, f"critical path: {format_percent(spent / trace.replay.replayed_s, 0)} {kind}")
 
 
 def _bound_gain(result: RuleResult, view: TraceView) -> RuleResult:
@@ -90,24 +90,24 @@ def _is_notable(finding: Finding, view: TraceView) -> bool:
     return finding.gain_s is None or view.get_share(finding.gain_s) >= NOTABLE
 
 
-def _note_overlaps(mine: RuleResult, every: Sequence[RuleResult]) -> Finding:
-    others = [other.finding.title for other in every if other is not mine and other.scope & mine.scope]
-    if not others:
-        return mine.finding
-    return _add_detail(mine.finding, f"gains do not add up: in part the same time as “{'”, “'.join(others)}”")
+def _note_overlaps(result: RuleResult, others: Sequence[RuleResult]) -> Finding:
+    overlapping = [other.finding.title for other in others if other is not result and other.scope & result.scope]
+    if not overlapping:
+        return result.finding
+    return _add_detail(result.finding, f"overlaps, do not add: “{'”, “'.join(overlapping)}”")
 
 
 def _merge_same_findings(same: Sequence[Finding], first: Collection[str] | None) -> Finding:
-    """The one to tell, and where else it holds."""
+    """The finding to show, with the other traces in which it holds."""
     chosen = max(same, key=lambda finding: (finding.variant in (first or ()), finding.expected_s or 0.0))
     others = {finding.variant: finding.expected_s for finding in same if finding.variant != chosen.variant}
     if not others:
         return chosen
     if first is None:
         more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
-        return _add_detail(chosen, f"likewise in {', '.join(list(others)[:_NAMED])}{more}")
-    told = (label if gain_s is None else f"{label} ({format_seconds(gain_s)})" for label, gain_s in others.items())
-    return _add_detail(chosen, f"likewise in {', '.join(told)}")
+        return _add_detail(chosen, f"also in {', '.join(list(others)[:_NAMED])}{more}")
+    places = (label if gain_s is None else f"{label} ({format_seconds(gain_s)})" for label, gain_s in others.items())
+    return _add_detail(chosen, f"also in {', '.join(places)}")
 
 
 def _add_detail(finding: Finding, detail: str) -> Finding:

@@ -8,6 +8,10 @@ RECORD_SHAPES = "Record with torch.profiler.profile(record_shapes=True)."
 def advise_on_ceilings(trace: RankTrace) -> str:
     """What to do about a device without ceilings."""
     advice = "" if trace.ceilings is None else "; ".join(trace.ceilings.notes)
-    what = "run perfkit calibrate here" if trace.device == "cpu" else "name it with --device (see `perfkit devices`)"
+    what = (
+        "run perfkit calibrate here"
+        if trace.device == "cpu"
+        else "name the device with --device (see `perfkit devices`)"
+    )
     told = (advice or what).rstrip(".")
     return f"{told[0].upper()}{told[1:]}."

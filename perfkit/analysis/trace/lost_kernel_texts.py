@@ -9,7 +9,7 @@ _KNOWN = "loses records at the head of a recording, more the longer a process ha
 
 
 def format_lost_title(lost: LostKernels) -> str:
-    return f"{format_percent(lost.share)} of the kernels that were launched are not in the trace"
+    return f"{format_percent(lost.share)} of launched kernels are missing"
 
 
 def format_lost_evidence(lost: LostKernels) -> str:
@@ -20,13 +20,13 @@ def format_lost_evidence(lost: LostKernels) -> str:
         for count, what in ((without_record, "no record"), (lost.without_time, "a record without a time"))
         if count
     ]
-    return f"of {lost.launched:,} launched in the steps {' and '.join(parts)}; {LOST_MEANING}"
+    return f"of {lost.launched:,} launched in the steps, {' and '.join(parts)}; {LOST_MEANING}"
 
 
 def format_lost_action(lost: LostKernels) -> str:
-    again = "Record again with warm-up steps before those that count, in a process that recorded nothing before"
+    again = "Record again with warm-up steps, in a process that has recorded nothing before"
     if lost.known_fault:
-        return f"{lost.profiler} {_KNOWN}. {again}; CUDA 13.1 mended it."
+        return f"{again}, or with CUDA 13.1: {lost.profiler} {_KNOWN}."
     return f"{again}; with KINETO_LOG_LEVEL=0 torch logs how many records it dropped (Out-of-range)."
 
 

@@ -1,4 +1,4 @@
-"""One account with the techniques that are on, as rules look at it, and how they report what they found."""
+"""One account of memory with the techniques that are on, as rules read it, and how they report findings."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,9 +15,9 @@ from perfkit.units import format_bytes, format_percent
 class AccountView:
     """One account. `techniques` are those that are on, None where that is not known (a file of somebody else's).
 
-    `tried` says what came of techniques that were tried beside it. `own_loop` is set where the loop is not perfkit's:
-    what to change in it comes first, and what would try that second. `optimizers` are the classes of its optimizers,
-    none where they are not known.
+    `tried` has the outcome of techniques that were tried beside it. `own_loop` is set where the loop is not perfkit's:
+    the change to the loop comes first, and the command that tries it second. `optimizers` are the
+    classes of its optimizers, none where they are not known.
     """
 
     account: MemoryAccount
@@ -35,8 +35,9 @@ class AccountView:
         return size / self.account.peak_bytes if self.account.peak_bytes > 0 else 0.0
 
     def format_peak_share(self, size: int) -> str:
-        """`1.20 GiB (35.0 % of the peak)`."""
-        return f"{format_bytes(size)} ({format_percent(self.get_share(size))} of the peak of {format_bytes(self.account.peak_bytes)})"
+        """`1.20 GiB of the 3.43 GiB peak (35.0 %)`."""
+        peak = format_bytes(self.account.peak_bytes)
+        return f"{format_bytes(size)} of the {peak} peak ({format_percent(self.get_share(size))})"
 
     def get_savable_bytes(self, category: str) -> int:
         """Bytes by which the peak would fall if the category were gone: no more than it holds at the peak, and less
@@ -52,16 +53,16 @@ class AccountView:
         return self.techniques is not None and is_technique_on(technique, self.techniques)
 
     def advise(self, remedies: Iterable[Remedy]) -> str:
-        """What is left to do, each with the technique that does it and what came of it where it was tried."""
+        """The remedies that still apply, each with its technique and the outcome where it was tried."""
         left = [remedy for remedy in remedies if not any(map(self.is_on, (remedy.technique, *remedy.unless)))]
         if self.own_loop:
             return self._advice_for_own_loop([remedy for remedy in left if remedy.api_on_cpu or not self.on_cpu])
         return "; ".join(f"{self._get_how(remedy)}{self._format_outcome(remedy.technique)}" for remedy in left)
 
     def _advice_for_own_loop(self, remedies: Sequence[Remedy]) -> str:
-        told = "; ".join(map(self._get_how, remedies))
+        changes = "; ".join(map(self._get_how, remedies))
         techniques = ",".join(self._name_technique(remedy.technique) for remedy in remedies if remedy.technique)
-        return f"{told} (perfkit bench --technique {techniques} tries it on a model)" if techniques else told
+        return f"{changes} (perfkit bench --technique {techniques} tries it on a model)" if techniques else changes
 
     @property
     def on_cpu(self) -> bool:
@@ -92,7 +93,7 @@ class AccountView:
         details: Iterable[str] = (),
         figures: Mapping[str, float] = NO_FIGURES,
     ) -> Finding:
-        """A finding of what could be saved at most."""
+        """A finding with a gain, the most that can be saved."""
         return Finding(
             id=finding_id,
             severity="gain",
@@ -116,7 +117,7 @@ class AccountView:
         details: Iterable[str] = (),
         figures: Mapping[str, float] = NO_FIGURES,
     ) -> Finding:
-        """A finding that wins nothing by itself: a `warning` or a `note`."""
+        """A finding without a gain: a `warning` or a `note`."""
         return Finding(
             id=finding_id,
             severity=severity,
@@ -141,13 +142,13 @@ def format_origin(op: str, module: str, line: str = "") -> str:
 
 
 def format_origins(rows: Sequence[MemoryRow], most: int = 3) -> str:
-    """What made most of the bytes of rows: `aten::gelu in blocks.*.mlp 1.20 GiB, ...`; "" where nothing tells."""
+    """The largest origins of rows: `aten::gelu in blocks.*.mlp 1.20 GiB, ...`; "" where none is known."""
     together: dict[str, int] = defaultdict(int)
     for row in rows:
         together[format_origin(row.op, row.module)] += row.bytes
-    told = sorted(((name, size) for name, size in together.items() if name and size > 0), key=lambda item: -item[1])
-    more = f" and {len(told) - most} more" if len(told) > most else ""
-    return ", ".join(f"{name} {format_bytes(size)}" for name, size in told[:most]) + more
+    origins = sorted(((name, size) for name, size in together.items() if name and size > 0), key=lambda item: -item[1])
+    more = f" and {len(origins) - most} more" if len(origins) > most else ""
+    return ", ".join(f"{name} {format_bytes(size)}" for name, size in origins[:most]) + more
 
 
 def format_largest_categories(account: MemoryAccount) -> str:

@@ -1,4 +1,4 @@
-"""Rules about what the caching allocator holds beside the blocks that are in use."""
+"""Rules about memory that the caching allocator reserves and does not use."""
 
 import re
 from collections.abc import Iterator
@@ -11,15 +11,16 @@ from perfkit.analysis.model.memory import Fragmentation
 from perfkit.units import format_bytes, format_percent
 
 _EXPANDABLE = (
-    "set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (PYTORCH_ALLOC_CONF in newer versions of torch) before torch "
-    "is imported, and keep shapes the same from step to step"
+    "set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (PYTORCH_ALLOC_CONF in newer versions of torch) before "
+    "importing "
+    "torch, and keep shapes constant from step to step"
 )
 _RELEASE = (
-    "call torch.cuda.empty_cache() once after a phase that needed more (evaluation, compiling), keep shapes the same "
+    "call torch.cuda.empty_cache() once after a phase that needed more (evaluation, compilation), keep shapes constant "
     "from step to step, or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True or garbage_collection_threshold:0.8"
 )
-# Of what has no CUDA, whose allocators take none of these settings.
-_EQUAL_SHAPES = "keep shapes the same from step to step, so that freed pieces fit what is asked for next"
+# For devices other than CUDA, whose allocators take none of these settings.
+_EQUAL_SHAPES = "keep shapes constant from step to step, so that freed pieces fit the next requests"
 _KEPT_IN_MESSAGE = re.compile(r"([\d.]+) (bytes|[KMGT]iB) is reserved by PyTorch but unallocated")
 _UNITS = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 
@@ -29,28 +30,27 @@ def _choose_advice(view: AccountView, for_cuda: str) -> str:
 
 
 def find_request_without_one_piece(view: AccountView) -> Iterator[Finding]:
-    """A request that the free part of what was reserved could have served, had it been in one piece."""
+    """A failed request that the free reserved memory could have served in one piece."""
     failed, held = view.account.failed, view.account.fragmentation
     if failed is None or failed.bytes is None:
         return
     kept = parse_message_bytes(_KEPT_IN_MESSAGE, failed.message)
     if kept is not None and kept >= failed.bytes:
         figures = {"asked_bytes": failed.bytes, "free_bytes": kept}
-        evidence = (
-            f"{format_bytes(failed.bytes)} were asked for while about {format_bytes(kept)} were reserved and not in use"
-        )
+        evidence = f"{format_bytes(failed.bytes)} requested with about {format_bytes(kept)} reserved but unused"
     elif kept is None and held is not None and _has_too_small_pieces(held, failed.bytes):
         figures = {"asked_bytes": failed.bytes, "free_bytes": held.free_bytes}
         evidence = (
-            f"{format_bytes(failed.bytes)} were asked for; at the peak {format_bytes(held.free_bytes)} were reserved and not in "
-            f"use, in pieces of at most {format_bytes(held.largest_free_bytes or 0)}"
+            f"{format_bytes(failed.bytes)} requested; {format_bytes(held.free_bytes)} reserved but unused at the "
+            "peak, in "
+            f"pieces of at most {format_bytes(held.largest_free_bytes or 0)}"
         )
     else:
         return
     yield view.build_remark(
         "memory.fragmented_request",
         "warning",
-        "The request that failed would have fitted, but not in one piece",
+        "Failed request would fit without fragmentation",
         evidence,
         _choose_advice(view, _EXPANDABLE),
         figures=figures,
@@ -62,18 +62,18 @@ def _has_too_small_pieces(held: Fragmentation, asked: int) -> bool:
 
 
 def find_fragmentation(view: AccountView) -> Iterator[Finding]:
-    """Reserved memory that is free in pieces too small to be of use."""
+    """Reserved memory that is free in small pieces."""
     held = view.account.fragmentation
     if held is None or not _is_in_pieces(held):
         return
     yield view.build_gain(
         "memory.fragmentation",
-        f"{format_percent(held.free_bytes / held.reserved_bytes, 0)} of the reserved memory is free in small pieces",
-        f"at the peak {format_bytes(held.free_bytes)} of {format_bytes(held.reserved_bytes)} are not in use, and the largest piece "
-        f"is {format_bytes(held.largest_free_bytes or 0)}",
+        f"Fragmentation: {format_percent(held.free_bytes / held.reserved_bytes, 0)} of reserved memory",
+        f"{format_bytes(held.free_bytes)} of {format_bytes(held.reserved_bytes)} unused at the peak, largest piece "
+        f"{format_bytes(held.largest_free_bytes or 0)}",
         _choose_advice(view, _EXPANDABLE),
         held.free_bytes,
-        details=("all of the free pieces; allocators never use quite all of what they reserve",),
+        details=("all free pieces; no allocator uses all that it reserves",),
         figures={
             "free_bytes": held.free_bytes,
             "reserved_bytes": held.reserved_bytes,
@@ -83,7 +83,7 @@ def find_fragmentation(view: AccountView) -> Iterator[Finding]:
 
 
 def find_unused_reserve(view: AccountView) -> Iterator[Finding]:
-    """Reserved memory that is not in use at the peak, in large pieces or nobody knows in which."""
+    """Reserved memory that is unused at the peak, in large pieces or in pieces of unknown size."""
     held = view.account.fragmentation
     if held is not None and _is_in_pieces(held):
         return
@@ -99,8 +99,9 @@ def find_unused_reserve(view: AccountView) -> Iterator[Finding]:
     yield view.build_remark(
         "memory.unused_reserve",
         "note",
-        f"{format_percent(free / reserved, 0)} of the reserved memory is not in use at the peak",
-        f"{format_bytes(free)} of {format_bytes(reserved)} are kept for later requests{piece}; other processes cannot have them",
+        f"{format_percent(free / reserved, 0)} of reserved memory unused at the peak",
+        f"{format_bytes(free)} of {format_bytes(reserved)} kept for later requests{piece}, unavailable to other "
+        "processes",
         _choose_advice(view, _RELEASE),
         figures={"free_bytes": free, "reserved_bytes": reserved},
     )

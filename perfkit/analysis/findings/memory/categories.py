@@ -1,4 +1,4 @@
-"""Rules about the categories: which holds much of the peak, what made it, and what would lower it."""
+"""Rules about categories that hold much of the peak, what made them, and what lowers them."""
 
 from collections.abc import Iterator, Sequence
 
@@ -35,19 +35,19 @@ from perfkit.units import format_bytes, format_percent
 
 
 def find_activations(view: AccountView) -> Iterator[Finding]:
-    """What forward keeps for backward."""
-    yield from _find_large("memory.activations", view, ACTIVATION, "Activations hold", REMEDIES[ACTIVATION])
+    """Tensors that forward keeps for backward."""
+    yield from _find_large("memory.activations", view, ACTIVATION, "Activations", REMEDIES[ACTIVATION])
 
 
 def find_recomputed_activations(view: AccountView) -> Iterator[Finding]:
-    """What checkpointing computes again and holds while a block's backward runs."""
+    """Tensors that checkpointing recomputes for a block's backward."""
     yield from _find_large(
-        "memory.recomputed_activations", view, RECOMPUTED, "Recomputed activations hold", REMEDIES[RECOMPUTED]
+        "memory.recomputed_activations", view, RECOMPUTED, "Recomputed activations", REMEDIES[RECOMPUTED]
     )
 
 
 def find_optimizer_state(view: AccountView) -> Iterator[Finding]:
-    """Moments and master weights; of LBFGS the directions that it remembers."""
+    """Moments and master weights; of LBFGS its directions."""
     if view.on_cpu and view.sum_bytes(OPTIMIZER_STATE) < SMALL_ON_HOST:
         return
     remedies = REMEDIES[OPTIMIZER_STATE]
@@ -55,67 +55,65 @@ def find_optimizer_state(view: AccountView) -> Iterator[Finding]:
         remedies = (SHORTER_HISTORY,)
     elif view.optimizers and not view.optimizers & ADAM_LIKE:
         remedies = tuple(remedy for remedy in remedies if remedy is not EIGHT_BITS)
-    yield from _find_large("memory.optimizer_state", view, OPTIMIZER_STATE, "The optimizer's state holds", remedies)
+    yield from _find_large("memory.optimizer_state", view, OPTIMIZER_STATE, "Optimizer state", remedies)
 
 
 def find_gradients(view: AccountView) -> Iterator[Finding]:
-    """Gradients alive at the peak; those alive in forward wait for nothing unless they are accumulated."""
+    """Gradients alive at the peak; those alive in forward are not needed unless they are accumulated."""
     early = view.account.peak_phase in ("data", "forward")
     yield from _find_large(
         "memory.gradients",
         view,
         GRADIENT,
-        "Gradients hold",
+        "Gradients",
         (HELD_IN_FORWARD, *REMEDIES[GRADIENT]) if early else REMEDIES[GRADIENT],
     )
 
 
 def find_parameters(view: AccountView) -> Iterator[Finding]:
     """The model itself."""
-    yield from _find_large("memory.parameters", view, PARAMETER, "Parameters hold", REMEDIES[PARAMETER])
+    yield from _find_large("memory.parameters", view, PARAMETER, "Parameters", REMEDIES[PARAMETER])
 
 
 def find_autocast_copies(view: AccountView) -> Iterator[Finding]:
     """Weights that autocast keeps in 16 bits beside the originals."""
-    yield from _find_large(
-        "memory.autocast_copies", view, AUTOCAST, "Autocast's copies of weights hold", REMEDIES[AUTOCAST]
-    )
+    yield from _find_large("memory.autocast_copies", view, AUTOCAST, "Autocast weight copies", REMEDIES[AUTOCAST])
 
 
 def find_unsharded_parameters(view: AccountView) -> Iterator[Finding]:
-    """What sharding has gathered at the peak."""
+    """Parameters that sharding has gathered at the peak."""
     yield from _find_large(
         "memory.unsharded_parameters",
         view,
         UNSHARDED_PARAMETER,
-        "Gathered parameters hold",
+        "Gathered parameters",
         REMEDIES[UNSHARDED_PARAMETER],
     )
 
 
 def find_communication_buffers(view: AccountView) -> Iterator[Finding]:
-    """Buckets of gradients, and what collectives read and write."""
+    """Buckets of gradients, and buffers of collectives."""
     yield from _find_large(
         "memory.communication_buffers",
         view,
         COMMUNICATION_BUFFER,
-        "Communication buffers hold",
+        "Communication buffers",
         REMEDIES[COMMUNICATION_BUFFER],
     )
 
 
 def find_temporaries(view: AccountView) -> Iterator[Finding]:
-    """Tensors of a moment, which set the peak."""
+    """Short-lived tensors, which set the peak."""
     remedies = REMEDIES[TEMPORARY]
     if view.account.peak_phase == "optimizer":
         remedies = (FUSED_UPDATE,) if FUSED.issuperset(view.optimizers) else (ONE_AT_A_TIME,)
         if view.optimizers == {LBFGS}:
-            return  # its vectors are of all parameters at once, whatever it is told
-    yield from _find_large("memory.temporaries", view, TEMPORARY, "Temporaries hold", remedies)
+            return  # its vectors are of all parameters at once, whatever its settings
+    yield from _find_large("memory.temporaries", view, TEMPORARY, "Temporaries", remedies)
 
 
 def find_retained_outputs(view: AccountView) -> Iterator[Finding]:
-    """What every layer keeps to the end of a forward pass: as it should be in inference with a cache."""
+    """Outputs that every layer keeps to the end of forward, as expected in inference with a cache."""
     size = view.sum_bytes(RETAINED)
     if view.get_share(size) < LARGE or size < SMALL_BYTES:
         return
@@ -123,11 +121,15 @@ def find_retained_outputs(view: AccountView) -> Iterator[Finding]:
     yield view.build_remark(
         "memory.retained_outputs",
         "note",
-        f"What each layer keeps to the end of forward holds {format_percent(view.get_share(size), 0)} of the peak",
+        f"Retained layer outputs: {format_percent(view.get_share(size), 0)} of peak",
         f"{view.format_peak_share(size)}: {format_origins(rows)}",
-        "keys and values of a cache are expected in inference: shorter contexts, a quantized or paged cache and "
-        "grouped-query attention hold less. Where nothing is generated from them, and in training, pass "
-        "use_cache=False; ask for no hidden states, and run under torch.inference_mode() if no backward pass follows",
+        "pass use_cache=False in training and where nothing is generated, ask for no hidden states, and use "
+        "torch.inference_mode() if no backward pass follows",
+        details=(
+            "a key-value cache is expected in inference: shorter contexts, a quantized or paged cache and "
+            "grouped-query "
+            "attention hold less",
+        ),
         figures={"bytes": size, "share": view.get_share(size)},
     )
 
@@ -138,17 +140,17 @@ def find_uncategorized_memory(view: AccountView) -> Iterator[Finding]:
     if view.get_share(size) <= UNEXPLAINED:
         return
     rows = [row for row in view.account.rows if row.category == UNKNOWN and (row.op or row.module)]
-    old = "allocated before the recording began, such as data held in memory, or with nothing that tells what for"
+    unknown = "allocated before recording began, such as data held in memory, or without a recorded purpose"
     made = format_origins(rows) if 2 * sum(row.bytes for row in rows) > size else ""
     yield view.build_remark(
         "memory.uncategorized",
         "note",
-        f"{format_percent(view.get_share(size))} of the peak is of no known category",
-        f"{format_bytes(size)}: {made or old}",
-        "begin to record before the model is built, and record stacks (torch.cuda.memory._record_memory_history with "
-        "context='all') or run the loop under perfkit"
+        f"{format_percent(view.get_share(size))} of peak is unattributed",
+        f"{format_bytes(size)}: {made or unknown}",
+        "start recording before the model is built, with stacks (torch.cuda.memory._record_memory_history with "
+        "context='all'), or run the loop under perfkit"
         if view.techniques is None
-        else "read the categories as of what is known; the ops that made the rest are in the table of rows",
+        else "read the categories as of what is known, and look up the ops that made the rest in the table of rows",
         figures={"bytes": size, "share": view.get_share(size)},
     )
 
@@ -156,9 +158,9 @@ def find_uncategorized_memory(view: AccountView) -> Iterator[Finding]:
 def _find_large(
     finding_id: str, view: AccountView, category: str, subject: str, remedies: Sequence[Remedy]
 ) -> Iterator[Finding]:
-    """A category that holds much of the peak and that something would lower.
+    """A category that holds much of the peak and has a remedy.
 
-    Logits are left out: they have a finding of their own, since what lowers the results of other ops does not help.
+    Logits are left out: they have a finding of their own, since other remedies apply to them.
     """
     logits = [row for row in select_logits_rows(view) if row.category == category]
     size = view.sum_bytes(category) - sum(row.bytes for row in logits)
@@ -168,15 +170,15 @@ def _find_large(
         return
     rows = [row for row in view.account.rows if row.category == category]
     made = format_origins([*rows, *(msgspec.structs.replace(row, bytes=-row.bytes) for row in logits)])
-    where = f", reached in {view.account.peak_phase}" if view.account.peak_phase else ""
+    where = f", in {view.account.peak_phase}" if view.account.peak_phase else ""
     yield view.build_gain(
         finding_id,
-        f"{subject} {format_percent(view.get_share(size), 0)} of the peak" + (" beside logits" if logits else ""),
+        f"{subject}{' without logits' if logits else ''}: {format_percent(view.get_share(size), 0)} of peak",
         f"{view.format_peak_share(size)}{where}" + (f"; most: {made}" if made else ""),
         action,
         won,
         details=(
-            f"an upper bound: without any of them the peak would be {format_bytes(view.account.peak_bytes - won)}"
+            f"upper bound: without any of it the peak would be {format_bytes(view.account.peak_bytes - won)}"
             + (", at another moment of the step" if won < size else ""),
         ),
         figures={"bytes": size, "share": view.get_share(size), "peak_bytes": view.account.peak_bytes},

@@ -1,4 +1,4 @@
-"""Rules about what ends a run: a request that failed, and what each step leaves behind until one does."""
+"""Rules about failed requests for memory and growth from step to step."""
 
 import re
 from collections import defaultdict
@@ -17,17 +17,17 @@ _FREE_IN_MESSAGE = re.compile(r"([\d.]+) (bytes|[KMGT]iB) (?:is )?free")
 
 
 def find_failed_request(view: AccountView) -> Iterator[Finding]:
-    """The request that failed, what was alive, and which category to attack first."""
+    """The request that failed, what was alive, and which category to reduce first."""
     failed = view.account.failed
     if failed is None:
         return
-    where = f"asked for {asked}; " if (asked := format_request_origin(failed)) else ""
-    what = "" if failed.bytes is None else f": {format_bytes(failed.bytes)} could not be had"
+    where = f"requested {origin}; " if (origin := format_request_origin(failed)) else ""
+    what = "" if failed.bytes is None else f": {format_bytes(failed.bytes)} requested"
     yield view.build_remark(
         "memory.request_failed",
         "warning",
         f"{view.variant + ' ran out' if view.variant else 'Out'} of memory{what}",
-        f"{where}at the peak of {format_bytes(view.account.peak_bytes)}: {format_largest_categories(view.account)}",
+        f"{where}peak {format_bytes(view.account.peak_bytes)}: {format_largest_categories(view.account)}",
         _choose_first_remedy(view, failed),
         details=_describe_missing_bytes(failed),
         figures={"peak_bytes": view.account.peak_bytes}
@@ -39,23 +39,23 @@ def _describe_missing_bytes(failed: FailedRequest) -> tuple[str, ...]:
     free = parse_message_bytes(_FREE_IN_MESSAGE, failed.message)
     if failed.bytes is None or free is None or free >= failed.bytes:
         return ()
-    return (f"about {format_bytes(failed.bytes - free)} were missing: the device had {format_bytes(free)} free",)
+    return (f"about {format_bytes(failed.bytes - free)} short: the device had {format_bytes(free)} free",)
 
 
 def _choose_first_remedy(view: AccountView, failed: FailedRequest) -> str:
-    """What to do about the largest category that something lowers."""
+    """The advice on the largest category that has a remedy."""
     check = ""
     if failed.bytes is not None and failed.bytes > view.account.peak_bytes:
-        check = "check the shape first: this request alone is more than all that was alive; "
+        check = "check the shape first, since this request alone exceeds all live memory; "
     for share in sorted(view.account.categories, key=lambda share: -share.bytes):
         action = view.advise(REMEDIES.get(share.category, ()))
         if action and share.bytes > 0:
-            return f"{check}attack {share.category} first ({format_bytes(share.bytes)}): {action}"
+            return f"{check}reduce {share.category} first ({format_bytes(share.bytes)}): {action}"
     return check + SMALLER_BATCH.how
 
 
 def find_growth(view: AccountView) -> Iterator[Finding]:
-    """Memory that each step leaves behind, but for what an optimizer is to remember."""
+    """Memory that each step leaves behind, but for the history of L-BFGS."""
     leaks = view.account.growth
     if LBFGS in view.optimizers:
         history = sum(growth.bytes_per_step for growth in leaks if growth.category == OPTIMIZER_STATE)
@@ -68,8 +68,8 @@ def find_growth(view: AccountView) -> Iterator[Finding]:
     yield view.build_remark(
         "memory.growth",
         "warning",
-        f"Each step leaves {format_bytes(each_step)} behind",
-        f"over {max(leak.steps for leak in leaks)} steps, and the bytes alive grow with it: {_list_origins(leaks)}",
+        f"Memory grows by {format_bytes(each_step)} a step",
+        f"live bytes grow over {max(leak.steps for leak in leaks)} steps: {_list_origins(leaks)}",
         _advise_against_growth(leaks),
         figures={"growth_bytes": each_step, "steps": max(leak.steps for leak in leaks)},
     )
@@ -79,8 +79,8 @@ def _report_lbfgs_history(view: AccountView, each_step: int) -> Finding:
     return view.build_remark(
         "memory.lbfgs_history",
         "note",
-        f"The history of L-BFGS grows by {format_bytes(each_step)} a step",
-        "it remembers directions until there are history_size of them, and then as many: the peak is yet to come",
+        f"L-BFGS history grows by {format_bytes(each_step)} a step",
+        "it fills up to history_size directions: the peak is yet to come",
         view.advise((SHORTER_HISTORY,)),
         figures={"growth_bytes": each_step},
     )
@@ -92,19 +92,21 @@ def _list_origins(leaks: Sequence[MemoryGrowth], most: int = 3) -> str:
     for leak in leaks:
         together[leak.category, format_origin(leak.op, leak.module, leak.line)] += leak.bytes_per_step
     ranked = sorted(together.items(), key=lambda item: -item[1])
-    told = [
+    origins = [
         f"{format_bytes(size)} of {category}{f' ({made})' if made else ''}" for (category, made), size in ranked[:most]
     ]
-    return ", ".join(told) + (f" and {len(ranked) - most} more" if len(ranked) > most else "")
+    return ", ".join(origins) + (f" and {len(ranked) - most} more" if len(ranked) > most else "")
 
 
 def _advise_against_growth(leaks: Sequence[MemoryGrowth]) -> str:
     if any(leak.category == ACTIVATION for leak in leaks):
         return (
-            "find what keeps tensors with their graph from step to step: append loss.item() or loss.detach(), not loss "
-            "itself, to lists and sums; do not keep outputs, hooks' tensors or retain_graph=True"
+            "find what keeps tensors and their graph from step to step: add loss.item() or loss.detach(), not loss, "
+            "to lists "
+            "and sums, and keep no outputs, hooks' tensors or retain_graph=True"
         )
     return (
-        "find what keeps these tensors from step to step: lists, caches and attributes that only grow, or cycles that "
-        "Python frees late (gc.collect())"
+        "find what keeps these tensors from step to step: growing lists, caches and attributes, or cycles that Python "
+        "frees "
+        "late (gc.collect())"
     )

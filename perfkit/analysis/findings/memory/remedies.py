@@ -1,4 +1,4 @@
-"""Remedies for each category: perfkit's techniques and what torch and others offer, in the order to try them in."""
+"""Remedies for each category: perfkit's techniques and APIs of torch and others, in the order to try them."""
 
 from typing import NamedTuple
 
@@ -16,10 +16,10 @@ from perfkit.allocations import (
 
 
 class Remedy(NamedTuple):
-    """What to do and by which API; `technique` is perfkit's, "" where it has none.
+    """An instruction with its API; `technique` is perfkit's, "" where it has none.
 
-    It is of no use where a technique in `unless` is on, which does more or does not go with it. `on_cpu` is what to do
-    instead where the memory is the host's; without an API (`api_on_cpu`) it is no advice for somebody's own loop.
+    It does not apply where a technique in `unless` is on, which does more or excludes it. `on_cpu` replaces it where
+    the memory is the host's; without an API (`api_on_cpu`) it is no advice for an attached loop.
     """
 
     how: str
@@ -29,95 +29,97 @@ class Remedy(NamedTuple):
     api_on_cpu: bool = True
 
 
-SMALLER_BATCH = Remedy("take smaller batches and accumulate their gradients")
+SMALLER_BATCH = Remedy("use smaller batches and accumulate their gradients")
 
 SCORES = (
-    Remedy("never write the scores: F.scaled_dot_product_attention with its flash or efficient backend", "flash"),
-    Remedy("recompute attention in backward: torch.utils.checkpoint", "ckpt"),
+    Remedy("call F.scaled_dot_product_attention with its flash or efficient backend", "flash"),
+    Remedy("recompute attention in backward with torch.utils.checkpoint", "ckpt"),
 )
 LOGITS = (
     Remedy(
         "compute the loss in chunks of the vocabulary or sequence, fused with the last layer (Liger Kernel's "
         "LigerFusedLinearCrossEntropyLoss, torchtune's LinearCrossEntropyLoss, cut-cross-entropy)"
     ),
-    Remedy("let the compiler fuse log-softmax and loss: torch.compile", "compile"),
+    Remedy("fuse log-softmax and loss with torch.compile", "compile"),
     SMALLER_BATCH,
 )
 ONE_AT_A_TIME = Remedy("update one tensor at a time (foreach=False)")
-FUSED_UPDATE = Remedy(
-    "update in place with a fused optimizer, such as AdamW(fused=True), or one tensor at a time (foreach=False)"
-)
+FUSED_UPDATE = Remedy("use a fused optimizer such as AdamW(fused=True), or update one tensor at a time (foreach=False)")
 SHORTER_HISTORY = Remedy(
-    "keep fewer directions: LBFGS(history_size=10), 100 by default, each of two vectors as large as all parameters"
+    "keep fewer directions with LBFGS(history_size=10): of 100 by default, each holds two vectors of all parameters"
 )
-EIGHT_BITS = Remedy("keep it in 8 bits: torchao.optim.AdamW8bit, bitsandbytes.optim.AdamW8bit")
-HELD_IN_FORWARD = Remedy("free gradients before forward: optimizer.zero_grad(set_to_none=True)")
+EIGHT_BITS = Remedy("keep it in 8 bits with torchao.optim.AdamW8bit or bitsandbytes.optim.AdamW8bit")
+HELD_IN_FORWARD = Remedy("free gradients before forward with optimizer.zero_grad(set_to_none=True)")
 
 REMEDIES: dict[str, tuple[Remedy, ...]] = {
     ACTIVATION: (
-        Remedy("recompute blocks in backward: torch.utils.checkpoint with use_reentrant=False", "ckpt"),
-        Remedy("compute in 16 bits: torch.autocast", "amp"),
+        Remedy("recompute blocks in backward with torch.utils.checkpoint (use_reentrant=False)", "ckpt"),
+        Remedy("compute in 16 bits with torch.autocast", "amp"),
         Remedy(
-            "keep them on the host: torch.autograd.graph.save_on_cpu(pin_memory=True)",
+            "offload them to the host with torch.autograd.graph.save_on_cpu(pin_memory=True)",
             "offload:what=activations",
-            on_cpu="keep them on disk: torch.autograd.graph.saved_tensors_hooks",
+            on_cpu="offload them to disk with torch.autograd.graph.saved_tensors_hooks",
         ),
         SMALLER_BATCH,
     ),
-    RECOMPUTED: (Remedy("checkpoint smaller blocks, so that less is recomputed at a time"), SMALLER_BATCH),
+    RECOMPUTED: (
+        Remedy("checkpoint smaller blocks with torch.utils.checkpoint, so that less is recomputed at a time"),
+        SMALLER_BATCH,
+    ),
     OPTIMIZER_STATE: (
-        Remedy("deal it out over ranks: ZeroRedundancyOptimizer, or FSDP2's fully_shard", "zero1", ("zero2", "zero3")),
+        Remedy("shard it over ranks with ZeroRedundancyOptimizer or FSDP2's fully_shard", "zero1", ("zero2", "zero3")),
         Remedy(
-            "keep it off the device between updates: torchao's CPUOffloadOptimizer, DeepSpeed's offload_optimizer",
+            "offload it between updates with torchao's CPUOffloadOptimizer or DeepSpeed's offload_optimizer",
             "offload:what=optimizer",
             ("zero2:offload=cpu", "zero3:offload=cpu"),
-            on_cpu="keep it on disk between updates",
+            on_cpu="offload it to disk between updates",
             api_on_cpu=False,
         ),
         EIGHT_BITS,
     ),
     GRADIENT: (
-        Remedy("deal them out over ranks: FSDP2's fully_shard(reshard_after_forward=False)", "zero2", ("zero3",)),
+        Remedy("shard them over ranks with FSDP2's fully_shard(reshard_after_forward=False)", "zero2", ("zero3",)),
         Remedy(
-            "update each parameter in backward and free its gradient: Tensor.register_post_accumulate_grad_hook "
+            "update each parameter in backward and free its gradient with Tensor.register_post_accumulate_grad_hook "
             "(without accumulation or clipping by the global norm)"
         ),
     ),
     PARAMETER: (
-        Remedy("deal them out over ranks: FSDP2's fully_shard(reshard_after_forward=True)", "zero3"),
+        Remedy("shard them over ranks with FSDP2's fully_shard(reshard_after_forward=True)", "zero3"),
         Remedy(
-            "keep blocks off the device until they run",
+            "offload blocks until they run",
             "offload:what=parameters",
             ("zero1", "zero2", "zero3"),
-            on_cpu="keep blocks on disk until they run",
+            on_cpu="offload blocks to disk until they run",
             api_on_cpu=False,
         ),
         Remedy(
-            "keep them in bf16: model.to(torch.bfloat16), with an optimizer that rounds stochastically "
-            "(torchao.optim's bf16_stochastic_round=True)"
+            "keep them in bf16 with model.to(torch.bfloat16) and an optimizer that rounds stochastically "
+            "(torchao.optim's "
+            "bf16_stochastic_round=True)"
         ),
     ),
     AUTOCAST: (
         Remedy(
-            "keep the weights in the dtype they are used in: bf16 parameters, or FSDP2's "
+            "keep weights in the dtype they are used in: bf16 parameters, or FSDP2's "
             "MixedPrecisionPolicy(param_dtype=torch.bfloat16)"
         ),
-        Remedy("cast at every use instead: torch.autocast(cache_enabled=False), for time"),
+        Remedy("cast at every use with torch.autocast(cache_enabled=False), which costs time"),
     ),
     UNSHARDED_PARAMETER: (
         Remedy(
-            "free parameters after a block's forward: fully_shard(reshard_after_forward=True)",
+            "free parameters after a block's forward with fully_shard(reshard_after_forward=True)",
             "zero3",
             ("zero1", "ddp"),
         ),
         Remedy("call fully_shard on smaller modules, and prefetch fewer of them"),
     ),
     COMMUNICATION_BUFFER: (
-        Remedy("let gradients be views of the buckets: DistributedDataParallel(gradient_as_bucket_view=True)"),
+        Remedy("make gradients views of the buckets with DistributedDataParallel(gradient_as_bucket_view=True)"),
         Remedy("use smaller buckets (bucket_cap_mb) or smaller modules for fully_shard"),
     ),
     TEMPORARY: (
-        Remedy("let the compiler fuse ops, so that results in between are never written: torch.compile", "compile"),
+        Remedy("fuse ops with torch.compile, so that intermediate results are never written", "compile"),
         SMALLER_BATCH,
     ),
 }

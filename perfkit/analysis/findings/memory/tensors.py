@@ -1,4 +1,4 @@
-"""Rules about tensors that a better op never makes."""
+"""Rules about tensors that a fused op never makes."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -12,22 +12,22 @@ from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.memory import LiveBlock, MemoryRow
 from perfkit.units import format_percent
 
-# What ops of the model made, beside what lasts.
+# The categories of results of the model's ops, but for lasting ones.
 _RESULTS = (ACTIVATION, RECOMPUTED, TEMPORARY)
 _SOFTMAX = re.compile(r"(?<!log_)softmax")
 _LOSS = re.compile(r"log_softmax|nll_loss|cross_entropy")
-_GROW_SQUARE = "they grow with the square of the sequence"
-_GROW_VOCABULARY = "each of them has the size of tokens x vocabulary"
+_GROW_SQUARE = "they grow with the square of the sequence length"
+_GROW_VOCABULARY = "each has the size of tokens x vocabulary"
 
 
 def find_attention_scores(view: AccountView) -> Iterator[Finding]:
     """Every position's weight for every other, which fused attention computes in pieces and never writes."""
-    among = "among the activations and temporaries: gains do not add up"
+    among = "counted among activations and temporaries: gains do not add up"
     yield from _build_gain(
         "memory.attention_scores",
         view,
         _select_rows(view, _SOFTMAX),
-        "Attention scores hold",
+        "Attention scores",
         SCORES,
         _GROW_SQUARE,
         among,
@@ -36,9 +36,7 @@ def find_attention_scores(view: AccountView) -> Iterator[Finding]:
 
 def find_logits(view: AccountView) -> Iterator[Finding]:
     """The vocabulary's scores for every token, and the same again for the loss and its gradient."""
-    yield from _build_gain(
-        "memory.logits", view, select_logits_rows(view), "Logits and their loss hold", LOGITS, _GROW_VOCABULARY
-    )
+    yield from _build_gain("memory.logits", view, select_logits_rows(view), "Logits and loss", LOGITS, _GROW_VOCABULARY)
 
 
 def select_logits_rows(view: AccountView) -> list[MemoryRow]:
@@ -49,7 +47,7 @@ def select_logits_rows(view: AccountView) -> list[MemoryRow]:
 def _select_rows(view: AccountView, maker: re.Pattern[str]) -> list[MemoryRow]:
     """Results of a kind of op, and large ones of other ops that must be the same tensor before or after it.
 
-    Empty where they are too small to be told.
+    Empty where they are too small to report.
     """
     rows = [row for row in view.account.rows if row.category in _RESULTS and maker.search(row.op)]
     rows += [_make_row(block) for block in _find_similar_blocks(view, maker)]
@@ -67,7 +65,7 @@ def _build_gain(
 ) -> Iterator[Finding]:
     size, action = sum(row.bytes for row in rows), view.advise(remedies)
     if rows and action:
-        title = f"{subject} {format_percent(view.get_share(size), 0)} of the peak"
+        title = f"{subject}: {format_percent(view.get_share(size), 0)} of peak"
         yield view.build_gain(
             finding_id,
             title,

@@ -1,4 +1,4 @@
-"""Memory budgets of torch.compile's partitioner: where a smaller one needs more memory."""
+"""The rule about memory budgets of torch.compile's partitioner: a smaller one that needs more memory."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ _NOTABLE = 1.02  # times the other's peak
 
 
 def find_budget_needing_more(suite: SuiteView) -> Iterator[Finding]:
-    """A budget bounds what is saved for backward, and not the peak: what backward recomputes at once comes on top."""
+    """A budget bounds the saved tensors, not the peak: what backward recomputes at once adds to it."""
     for variant in suite.measured:
         budget, ours = _get_budget(suite, variant), get_value(variant.peak_allocated)
         if budget is None or ours is None:
@@ -29,20 +29,21 @@ def find_budget_needing_more(suite: SuiteView) -> Iterator[Finding]:
         ]
         if not larger:
             continue
-        least, theirs, other = min(larger, key=lambda found: found[0])
+        least, theirs, other = min(larger, key=lambda candidate: candidate[0])
         if ours < _NOTABLE * least:
             continue
-        asked = "without one" if theirs == 1.0 else f"with one of {theirs:g}"
+        setting = "without one" if theirs == 1.0 else f"with {theirs:g}"
         yield Finding(
             id="checkpointing.budget_peak",
             severity="warning",
-            title=f"{variant.name} needs more memory than {other.name}: {format_signed_percent(ours / least - 1)} at its peak",
+            title=f"{variant.name}: {format_signed_percent(ours / least - 1)} peak memory over {other.name}",
             variant=variant.name,
-            evidence=f"peak memory {format_bytes(ours)} with a budget of {budget:g}{_show_saved(suite, variant)}, "
+            evidence=f"peak {format_bytes(ours)} with budget {budget:g}{_show_saved(suite, variant)}, "
             f"{format_bytes(least)} "
-            f"{asked}{_show_saved(suite, other)}: a budget bounds what is saved, and what backward recomputes at once "
-            "comes "
-            "on top (pytorch#197838)",
+            f"{setting}{_show_saved(suite, other)}",
+            details=(
+                "a budget bounds the saved tensors; what backward recomputes at once adds to the peak (pytorch#197838)",
+            ),
             action=f"Use {other.name}, or try budgets near it: the peak does not fall with the budget.",
             figures={"peak_bytes": ours, "other_peak_bytes": least, "budget": budget},
         )
@@ -71,5 +72,5 @@ def _show_saved(suite: SuiteView, variant: Variant) -> str:
 
 def _get_fact(suite: SuiteView, variant: Variant, name: str) -> float | None:
     passes = suite.passes.get(variant.name)
-    found = passes.facts[0].get(name) if passes is not None and passes.facts else None
-    return found if isinstance(found, float) else None
+    fact = passes.facts[0].get(name) if passes is not None and passes.facts else None
+    return fact if isinstance(fact, float) else None

@@ -1,4 +1,4 @@
-"""Rules about the measurement itself: what not to read out of these figures."""
+"""Rules about the measurement itself: which conclusions its figures do not support."""
 
 import math
 from collections.abc import Iterator
@@ -13,17 +13,17 @@ from perfkit.units import format_percent, format_seconds
 
 
 def find_inconclusive_comparison(suite: SuiteView) -> Iterator[Finding]:
-    """Comparisons that could not be decided, and what would decide them."""
+    """Inconclusive comparisons, and what would decide them."""
     for variant in suite.measured:
         difference = variant.difference
         if difference is None or difference.verdict != "inconclusive" or variant.loop is not None:
             continue
         if difference.low is None or difference.high is None or difference.detectable is None:
-            evidence = f"ratio {difference.ratio:.3f} from a single pair of processes, which has no interval"
+            evidence = f"ratio {difference.ratio:.3f} from a single pair of processes, without an interval"
         else:
             evidence = (
                 f"ratio {difference.ratio:.3f}, 95 % interval {difference.low:.3f} to {difference.high:.3f} from "
-                f"{difference.pairs} pairs; only a change of {format_percent(difference.detectable)} or more would have shown"
+                f"{difference.pairs} pairs; smallest detectable change {format_percent(difference.detectable)}"
             )
         cpu = variant.cpu_difference
         if cpu is not None and cpu.verdict in ("faster", "slower", "no difference"):
@@ -40,7 +40,7 @@ def find_inconclusive_comparison(suite: SuiteView) -> Iterator[Finding]:
 
 
 def find_session_shift(suite: SuiteView) -> Iterator[Finding]:
-    """A baseline that was shown to be slower in one session than in another."""
+    """A baseline that was slower in one session than in another."""
     names = dict.fromkeys(name for session in suite.sessions for name in session.baseline_steps)
     for name in names:
         known = [
@@ -55,13 +55,11 @@ def find_session_shift(suite: SuiteView) -> Iterator[Finding]:
             yield Finding(
                 id="comparison.session_shift",
                 severity="note",
-                title=f"The machine differed between sessions: {name} took {slow[2] / quick[2]:.2f} times as long",
+                title=f"Sessions differ: {name} took {slow[2] / quick[2]:.2f}x as long",
                 variant=name,
-                evidence=f"{format_seconds(quick[2])} a step in the session of {_format_time(quick[3])}, {format_seconds(slow[2])} "
-                "in that "
-                f"of {_format_time(slow[3])}; their 95 % intervals do not overlap",
-                action="Hold variants against each other by their speed-ups, which are of processes beside each other: "
-                "step times, throughput and cost are of the sessions that a variant was measured in.",
+                evidence=f"{format_seconds(quick[2])} a step in the session of {_format_time(quick[3])}, "
+                f"{format_seconds(slow[2])} in that of {_format_time(slow[3])}; 95 % intervals do not overlap",
+                action="Compare speed-ups, not absolute times: step times, throughput and cost depend on the session.",
                 figures={"fast_s": quick[2], "slow_s": slow[2]},
             )
 
@@ -71,7 +69,7 @@ def _format_time(created_at: str) -> str:
 
 
 def find_exceeded_ceilings(suite: SuiteView) -> Iterator[Finding]:
-    """Measured ceilings that work was faster than: nothing has a share of them."""
+    """Measured ceilings that work exceeded: no share of them is shown."""
     words = describe_exceeded_ceilings(suite.ceilings)
     if words is not None:
         yield Finding(
@@ -80,30 +78,30 @@ def find_exceeded_ceilings(suite: SuiteView) -> Iterator[Finding]:
             title=words.title,
             variant="",
             evidence=words.evidence,
-            action=f"{words.action}; `perfkit bench` does so by itself unless --no-calibrate is given.",
+            action=f"{words.action}; perfkit bench does so unless --no-calibrate is given.",
         )
 
 
 def _advise_more_rounds(difference: Difference, sampling: SuiteSampling | None) -> str:
     if sampling is None:
-        return "Time rounds of processes beside each other: leave --rounds 0 out."
+        return "Time paired rounds: omit --rounds 0."
     if sampling.precision is None:
-        return "Leave --rounds out: then there are as many as it takes, within --budget."
+        return "Omit --rounds to run as many as needed within --budget."
     if difference.more_pairs is None or not sampling.rounds:
         finer = format_percent(sampling.precision / 2)
-        return f"The difference is small: ask for an interval within {finer} (--precision), or call it none."
+        return f"Narrow the interval to {finer} with --precision, or treat this as no difference."
     more_s = difference.more_pairs * sampling.seconds / sampling.rounds
     budget = math.ceil((sampling.seconds + more_s) / 60)
     return (
-        f"Some {difference.more_pairs:,} more rounds ({format_seconds(more_s)}) would tell it to "
-        f"{format_percent(sampling.precision)}: --budget {budget}min, or a quieter machine."
+        f"Run about {difference.more_pairs:,} more rounds ({format_seconds(more_s)}) with --budget {budget}min for "
+        f"{format_percent(sampling.precision)} precision, or use a quieter machine."
     )
 
 
 def find_uncertain_ceilings(suite: SuiteView) -> Iterator[Finding]:
-    """Ceilings whose next measurement may differ."""
+    """Ceilings that another calibration may change."""
     if suite.ceilings is None or not any(variant.points for variant in suite.variants):
-        return  # nothing was held against them
+        return  # nothing was compared with them
     threads = None if suite.environment is None else suite.environment.threads
     held = [ceiling for ceiling in suite.ceilings.ceilings if threads is None or ceiling.threads in (None, threads)]
     doubtful = [
@@ -112,15 +110,14 @@ def find_uncertain_ceilings(suite: SuiteView) -> Iterator[Finding]:
     if doubtful:
         names = ", ".join(dict.fromkeys(f"{ceiling.dtype or ''} {ceiling.level}".strip() for ceiling in doubtful))
         spreads = [ceiling.spread for ceiling in doubtful if ceiling.spread is not None]
-        apart = f"; their repeats differ by up to {format_percent(max(spreads))}" if spreads else ""
+        spread = f"; repeats differ by up to {format_percent(max(spreads))}" if spreads else ""
         yield Finding(
             id="limit.uncertain_ceilings",
             severity="note",
             title=f"{len(doubtful):,} of {len(held):,} measured ceilings have low confidence",
             variant="",
-            evidence=f"{names}{apart}",
-            action="Take shares of these roofs as rough: other work or the clock disturbed them. "
-            "`perfkit calibrate --force` on an idle machine may do better.",
+            evidence=f"{names}{spread}; shares of these roofs are rough",
+            action="Calibrate again on an idle machine with `perfkit calibrate --force`.",
             figures={"uncertain": len(doubtful), "ceilings": len(held)},
         )
 
@@ -141,11 +138,11 @@ def find_unmodeled_ops(suite: SuiteView) -> Iterator[Finding]:
             yield Finding(
                 id="limit.unmodeled_ops",
                 severity="note",
-                title=f"{format_percent(part, 0)} of {variant.name}'s step is in ops without an estimate or a ceiling",
+                title=f"{format_percent(part, 0)} of {variant.name} has no estimate or ceiling",
                 variant=variant.name,
                 evidence="; ".join(parts) or "no op is named",
-                action="Run `perfkit calibrate` for this number of threads: the next run is held against what it finds."
+                action="Run `perfkit calibrate` for this number of threads before the next run."
                 if no_ceiling
-                else "The roofline shows the rest of the step only.",
+                else "Read the roofline as the rest of the step only.",
                 figures={"share": part},
             )

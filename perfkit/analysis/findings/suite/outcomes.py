@@ -1,4 +1,4 @@
-"""Rules about what the variants showed: what pays, what does not, what did nothing, what broke."""
+"""Rules about the outcome of variants: faster, leaner, without effect, or broken."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from perfkit.analysis.model.suite import Variant
 from perfkit.record import RunStatus, get_value
 from perfkit.units import format_bytes, format_seconds, format_signed_percent
 
-# A change of peak memory below this is not worth a line.
+# A smaller change of peak memory is not reported.
 _NOTABLE_MEMORY = 0.02
 
 
@@ -20,24 +20,24 @@ def find_failed_claims(suite: SuiteView) -> Iterator[Finding]:
     for variant in suite.measured:
         already = [result for result in variant.claims if result.already]
         for technique in dict.fromkeys(result.technique for result in already):
-            said = [f"{result.statement}: {result.evidence}" for result in already if result.technique == technique]
+            claims = [f"{result.statement}: {result.evidence}" for result in already if result.technique == technique]
             yield Finding(
                 id="claim.already_true",
                 severity="warning",
-                title=f"{technique} changes nothing in {variant.name}: already so in the baseline",
+                title=f"{technique} changes nothing in {variant.name}",
                 variant=variant.name,
-                evidence="; ".join(said),
-                action="Leave it out: the workload does this by itself, or has nothing that it could act on.",
+                evidence=f"already true of the baseline: {'; '.join(claims)}",
+                action="Leave it out: the workload already does this, or has nothing for it to act on.",
             )
         for result in variant.claims:
             if result.holds is False and not result.already:
                 yield Finding(
                     id="claim.not_active",
                     severity="warning",
-                    title=f"{result.technique} did not act as it should in {variant.name}",
+                    title=f"{result.technique} not active in {variant.name}",
                     variant=variant.name,
                     evidence=f"{result.statement}: {result.evidence}",
-                    action="Do not credit its figures to the technique; check that it applies to this model.",
+                    action="Do not credit these figures to the technique, and check that it applies to this model.",
                 )
 
 
@@ -49,7 +49,7 @@ def find_undecided_claims(suite: SuiteView) -> Iterator[Finding]:
                 yield Finding(
                     id="claim.undecided",
                     severity="note",
-                    title=f"Whether {result.technique} acted in {variant.name} is not shown",
+                    title=f"Unknown whether {result.technique} acted in {variant.name}",
                     variant=variant.name,
                     evidence=f"{result.statement}: {result.evidence}",
                     action="Run the instrumented passes that record the missing fact.",
@@ -61,41 +61,42 @@ def find_parity_break(suite: SuiteView) -> Iterator[Finding]:
     for variant in suite.measured:
         furthest = variant.parity.max_relative
         if variant.parity.verdict == "differs" and furthest is not None:
-            amount = f"up to {furthest:.2g} relative"
+            amount = f"by up to {furthest:.2g} relative"
             allowed = "" if variant.parity.tolerance is None else f", allowed {variant.parity.tolerance:.2g}"
             yield Finding(
                 id="loss.parity_broken",
                 severity="warning",
                 title=f"{variant.name} does not train like the baseline",
                 variant=variant.name,
-                evidence=f"losses of {variant.parity.steps} steps differ: {amount}{allowed} ({variant.parity.basis})",
-                action="Find out why before using it: its speed says nothing while it computes something else.",
+                evidence=f"losses of {variant.parity.steps} steps differ {amount}{allowed} ({variant.parity.basis})",
+                action="Find out why before using it: its speed means nothing while it computes something else.",
                 figures={"relative": furthest, "steps": variant.parity.steps},
             )
 
 
 def find_nonfinite_loss(suite: SuiteView) -> Iterator[Finding]:
-    """A model that computes NaN trains nothing, however fast: the baseline's too."""
+    """A model that computes NaN trains nothing, however fast; the baseline included."""
     for variant in (*suite.baselines, *suite.measured):
         step = variant.parity.not_finite_step
         if step is not None:
-            at_once = "from the first step on" if step == 1 else f"in step {step}, after {step - 1} finite ones"
+            since = "from step 1 on" if step == 1 else f"in step {step}, after {step - 1} finite steps"
             yield Finding(
                 id="loss.not_finite",
                 severity="warning",
-                title=f"The loss of {variant.name} is not finite",
+                title=f"Loss of {variant.name} is not finite",
                 variant=variant.name,
-                evidence=f"it is NaN or infinite {at_once}",
-                action="Find the op that makes it so (torch.autograd.set_detect_anomaly names one), or lower "
-                "the learning rate: its speed says nothing while it trains nothing.",
+                evidence=f"NaN or infinite {since}",
+                action="Find the op with torch.autograd.set_detect_anomaly, or lower the learning rate: its speed "
+                "means "
+                "nothing while it trains nothing.",
                 figures={"step": step},
             )
 
 
 def find_out_of_memory(suite: SuiteView) -> Iterator[Finding]:
-    """Which category to attack where memory ran out, from the variant's own account or the baseline's.
+    """Which category to reduce where memory ran out, by the variant's own account or the baseline's.
 
-    Where the request that failed was recorded, the rules about memory tell more.
+    Where the failed request was recorded, the rules about memory report it.
     """
     for variant in suite.variants:
         if variant.status != RunStatus.OUT_OF_MEMORY or (
@@ -114,16 +115,16 @@ def find_out_of_memory(suite: SuiteView) -> Iterator[Finding]:
         if account is None:
             evidence, action = (
                 variant.reason,
-                "Lower the batch size, or try ckpt (activations) or zero and offload (state).",
+                "Lower the batch size, or try ckpt (activations) or zero and offload (optimizer state).",
             )
         else:
             largest = account.categories[0]
             evidence = (
-                f"{variant.reason}; at {owner}'s peak of {format_bytes(account.peak_bytes)} the largest category is "
-                f"{largest.category} with {format_bytes(largest.bytes)}"
+                f"{variant.reason}; largest category at {owner}'s peak of {format_bytes(account.peak_bytes)}: "
+                f"{largest.category}, {format_bytes(largest.bytes)}"
             )
             advice = AccountView(account, techniques=variant.techniques).advise(REMEDIES.get(largest.category, ()))
-            action = f"Attack {largest.category} first: {advice or SMALLER_BATCH.how}."
+            action = f"Reduce {largest.category} first: {advice or SMALLER_BATCH.how}."
         yield Finding(
             id="variant.out_of_memory",
             severity="warning",
@@ -135,15 +136,18 @@ def find_out_of_memory(suite: SuiteView) -> Iterator[Finding]:
 
 
 def _report_loop_out_of_memory(variant: Variant) -> Finding:
-    """The reason is the program's own error, which is told with its status."""
+    """The reason is the program's own error, which its status shows."""
     account = variant.memory
     if account is None:
-        evidence = "no step's memory had been recorded by then"
+        evidence = "no step's memory was recorded before"
         remedies = (SMALLER_BATCH, *REMEDIES[ACTIVATION][:2])
-        then = ". What fills it, at a size that fits: perfkit run --warmup 1 --timed 1 --trace 0"
+        then = "; measure a size that fits with perfkit run --warmup 1 --timed 1 --trace 0"
     else:
         largest = account.categories[0]
-        evidence = f"at the recorded peak of {format_bytes(account.peak_bytes)} most is {largest.category}, {format_bytes(largest.bytes)}"
+        evidence = (
+            f"largest category at the recorded peak of {format_bytes(account.peak_bytes)}: {largest.category}, "
+            f"{format_bytes(largest.bytes)}"
+        )
         remedies, then = REMEDIES.get(largest.category, ()) or (SMALLER_BATCH,), ""
     advice = "; ".join(remedy.how for remedy in remedies)
     return Finding(
@@ -166,10 +170,11 @@ def find_speedup(suite: SuiteView) -> Iterator[Finding]:
         yield Finding(
             id="variant.faster",
             severity="gain",
-            title=f"{variant.name} pays: {format_signed_percent(difference.ratio - 1)} {_name_compared_time(variant)}",
+            title=f"{variant.name}: {format_signed_percent(difference.ratio - 1)} {_name_compared_time(variant)}",
             variant=variant.name,
             evidence=_format_evidence(variant, base),
-            action=f"Switch {variant.name} on." + _describe_break_even(variant),
+            action=f"Enable {variant.name}.",
+            details=_describe_break_even(variant),
             gain_s=None if step is None or variant.compared_per else difference.compute_saved_s(step),
             gain_bytes=None if variant.compared_per else _get_saved_bytes(variant, base),
             figures=_list_figures(variant, base),
@@ -177,44 +182,45 @@ def find_speedup(suite: SuiteView) -> Iterator[Finding]:
 
 
 def find_no_benefit(suite: SuiteView) -> Iterator[Finding]:
-    """A technique that is slower, or not shown to be faster, and saves no memory either: a result too."""
+    """A technique that is slower, or not shown to be faster, and saves no memory."""
     for variant in _select_credible(suite):
         difference, base = variant.difference, suite.get_baseline(variant)
         if difference is None or base is None or difference.verdict == "faster" or _has_memory_saving(variant):
             continue
         if variant.compared_per:
-            continue  # a smaller batch needs less memory however slow it is: the rule about sweeps speaks of these
+            continue  # a smaller batch needs less memory however slow it is
         if difference.verdict == "inconclusive":
-            continue  # the rule about noise speaks of these
-        word = "is slower" if difference.verdict == "slower" else "makes no difference to the step time"
+            continue  # find_inconclusive_comparison reports these
+        speed = "slower" if difference.verdict == "slower" else "no difference in step time"
         yield Finding(
             id="variant.no_benefit",
             severity="note",
-            title=f"{variant.name} does not pay here: it {word} and saves no memory",
+            title=f"{variant.name}: no benefit here",
             variant=variant.name,
-            evidence=_format_evidence(variant, base),
+            evidence=f"{speed}, no memory saved: {_format_evidence(variant, base)}",
             action=f"Leave {variant.name} off for this workload on this machine.",
             figures=_list_figures(variant, base),
         )
 
 
 def find_memory_saving(suite: SuiteView) -> Iterator[Finding]:
-    """A technique that saves memory and is not faster: what a saved byte costs."""
+    """A technique that saves memory and is not faster, with its cost in step time."""
     for variant in _select_credible(suite):
         difference, base = variant.difference, suite.get_baseline(variant)
         if difference is None or base is None or difference.verdict == "faster" or not _has_memory_saving(variant):
             continue
         price = {
-            "slower": f"for {format_signed_percent(difference.ratio - 1)} step time",
-            "no difference": "at no cost in step time",
-        }.get(difference.verdict, "at a cost in step time that these repeats cannot decide")
+            "slower": f"{format_signed_percent(difference.ratio - 1)} step time",
+            "no difference": "no step time cost",
+        }.get(difference.verdict, "speed effect inconclusive")
         yield Finding(
             id="variant.saves_memory",
             severity="gain",
-            title=f"{variant.name} changes peak memory by {format_signed_percent((variant.memory_ratio or 1.0) - 1)} {price}",
+            title=f"{variant.name}: {format_signed_percent((variant.memory_ratio or 1.0) - 1)} peak memory",
             variant=variant.name,
-            evidence=_format_evidence(variant, base),
-            action="Use it where memory limits the batch or the model, and spend what it frees on a larger batch.",
+            evidence=f"{price}: {_format_evidence(variant, base)}",
+            action=f"Enable {variant.name} where memory limits the batch or the model, and use the memory for a "
+            "larger batch.",
             gain_bytes=_get_saved_bytes(variant, base),
             figures=_list_figures(variant, base),
         )
@@ -226,12 +232,12 @@ def _select_credible(suite: SuiteView) -> Iterator[Variant]:
 
 
 def _name_compared_time(variant: Variant) -> str:
-    """What the ratio of its difference is of."""
+    """The quantity that its ratio compares."""
     return f"time per {variant.compared_per}" if variant.compared_per else "step time"
 
 
 def _has_memory_saving(variant: Variant) -> bool:
-    """At the same batches: memory of a sample or token alone says nothing of what fits."""
+    """Whether it saves memory at the same batches: memory per sample or token does not show what fits."""
     return variant.memory_ratio is not None and not variant.compared_per and variant.memory_ratio < 1 - _NOTABLE_MEMORY
 
 
@@ -269,6 +275,6 @@ def _format_evidence(variant: Variant, base: Variant) -> str:
     return "; ".join(parts)
 
 
-def _describe_break_even(variant: Variant) -> str:
+def _describe_break_even(variant: Variant) -> tuple[str, ...]:
     step = None if variant.compile is None else variant.compile.break_even_step
-    return f" It has paid for its compilation after {step:,} steps." if step else ""
+    return (f"compilation pays off after {step:,} steps",) if step else ()

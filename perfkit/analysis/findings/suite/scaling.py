@@ -1,4 +1,4 @@
-"""Rules about more ranks: where they lose, and what grows."""
+"""The rule about scaling: where efficiency falls, and which part of the step grows."""
 
 from collections.abc import Iterator
 
@@ -19,9 +19,9 @@ def find_efficiency_loss(suite: SuiteView) -> Iterator[Finding]:
         return
     for curve in suite.scaling.curves:
         for point in curve.points[1:]:
-            found = point.efficiency
-            if isinstance(found, Efficiency) and found.high is not None and found.high < _LOST:
-                yield _report_efficiency_loss(suite, curve, point, found)
+            efficiency = point.efficiency
+            if isinstance(efficiency, Efficiency) and efficiency.high is not None and efficiency.high < _LOST:
+                yield _report_efficiency_loss(suite, curve, point, efficiency)
                 break
 
 
@@ -40,7 +40,7 @@ def _report_efficiency_loss(suite: SuiteView, curve: ScalingCurve, point: Scalin
     return Finding(
         id="scaling.efficiency_loss",
         severity="note",
-        title=f"{curve.name} keeps {format_percent(found.value, 0)} of its efficiency on {point.world_size:,} ranks{further}",
+        title=f"{curve.name}: {format_percent(found.value, 0)} efficiency on {point.world_size:,} ranks{further}",
         variant=point.variant,
         evidence=f"{mode} scaling from {found.reference}: 95 % interval {format_percent(found.low or 0.0, 0)} to "
         f"{format_percent(found.high or 0.0, 0)}, {found.processes[0]} and {found.processes[1]} processes"
@@ -75,7 +75,7 @@ def _describe_grown_part(grown: tuple[str, float, float]) -> str:
 
 def _choose_action(grown: tuple[str, float, float] | None, *, out_of_cores: bool) -> str:
     if out_of_cores:
-        return "Measure where every rank has cores of its own before anything is concluded of the program."
+        return "Measure again with separate cores for every rank before judging the program."
     if grown is not None and grown[0] == COMMUNICATION:
-        return "Send less or later: larger batches, --accumulate, DDP's hooks (ddp:hook=), or fewer shards (hsdp)."
-    return "Compare the traced steps of both: perfkit compare."
+        return "Communicate less or later: larger batches, --accumulate, DDP hooks (ddp:hook=) or fewer shards (hsdp)."
+    return "Compare both traced steps with perfkit compare."

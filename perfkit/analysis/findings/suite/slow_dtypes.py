@@ -1,17 +1,17 @@
-"""Techniques whose arithmetic the processor has no instructions for."""
+"""The rule about dtypes that the processor has no instructions for."""
 
 from collections.abc import Iterator
 
 from perfkit.analysis.findings.suite.suite_view import SuiteView
 from perfkit.analysis.model.finding import Finding
 
-# What torch calls the instruction sets of x86 below AVX-512, with which oneDNN's bf16 begins (its developer guide, Data
+# torch's names of the x86 instruction sets below AVX-512, with which oneDNN's bf16 begins (its developer guide, Data
 # Types: "bf16 ... Intel AVX-512 or later").
 _WITHOUT_BF16 = ("DEFAULT", "NO AVX", "AVX2")
 
 
 def find_software_bf16(suite: SuiteView) -> Iterator[Finding]:
-    """Mixed precision that is slower on a CPU that computes in bf16 by generic loops."""
+    """Mixed precision that is slower on a CPU without bf16 instructions."""
     capability = None if suite.environment is None else suite.environment.cpu_capability
     if capability not in _WITHOUT_BF16:
         return
@@ -21,10 +21,11 @@ def find_software_bf16(suite: SuiteView) -> Iterator[Finding]:
             yield Finding(
                 id="dtype.software_bf16",
                 severity="warning",
-                title=f"{variant.name} is slow because this CPU has no instructions for 16-bit floats",
+                title=f"{variant.name} is slow: CPU lacks bf16 instructions",
                 variant=variant.name,
-                evidence=f"a step takes {variant.difference.ratio:.3g} times as long; torch uses {capability} here, "
-                "and its fast kernels for bf16 begin with AVX-512",
+                evidence=f"step time {variant.difference.ratio:.3g}x; torch uses {capability}, its fast bf16 kernels "
+                "need "
+                "AVX-512",
                 action="Judge mixed precision where you train: on a GPU, or on a CPU with bf16 instructions.",
                 figures={"ratio": variant.difference.ratio},
             )

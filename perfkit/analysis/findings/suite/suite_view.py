@@ -1,4 +1,4 @@
-"""A suite as rules look at it."""
+"""A suite as rules read it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ class SuiteView:
 
     @property
     def loops(self) -> tuple[Variant, ...]:
-        """Variants that are loops of somebody else's, watched from within, however they ended."""
+        """Variants that are attached loops, however they ended."""
         return tuple(variant for variant in self.variants if variant.loop is not None)
 
     @property
@@ -43,27 +43,27 @@ class SuiteView:
 
     @property
     def advised(self) -> tuple[Variant, ...]:
-        """The baseline of the fewest ranks: what it could save the others could too, and it is told once."""
+        """The baseline of the fewest ranks, whose findings stand for the others."""
         return tuple(sorted(self.baselines, key=lambda variant: variant.world_size)[:1])
 
     @property
     def looked_into(self) -> tuple[Variant, ...]:
-        """Variants whose traces are judged. What a later capture of a loop says is told by its difference."""
+        """Variants whose traces are judged. A later capture of a loop is reported by its difference."""
         return tuple(variant for variant in self.variants if variant.loop is None or self.get_baseline(variant) is None)
 
     def get_traces(self, variant: Variant) -> tuple[RankTrace, ...]:
-        """All that was traced of a variant."""
+        """All traces of a variant."""
         return self.passes.get(variant.name, PassResults()).traces
 
     def get_baseline(self, variant: Variant) -> Variant | None:
-        """What a variant was compared with."""
+        """The baseline of a variant."""
         if variant.difference is None:
             return None
         return next((other for other in self.variants if other.name == variant.difference.baseline), None)
 
     def describe_outcome(self, technique: str, owner: str) -> str:
-        """What came of a technique that `owner` could gain by, or that it may be tried; empty where that says nothing:
-        `owner` has it on, or is a loop that perfkit does not run itself."""
+        """The outcome of a technique that `owner` could gain by, or a hint to try it; empty where `owner` has it on,
+        or is an attached loop."""
         variant = next((candidate for candidate in self.variants if candidate.name == owner), None)
         if not technique or variant is None or variant.loop is not None or _has_technique(variant, technique):
             return ""
@@ -77,9 +77,9 @@ class SuiteView:
             return f"Try --technique {technique}."
         if first.difference is None or first.engaged is not True:
             why = first.reason or "see its row"
-            return f"Tried as {first.name}, without a result that can be credited to it ({why})."
+            return f"Tried as {first.name}: no creditable result ({why})."
         of = f"time per {first.compared_per}" if first.compared_per else "step time"
-        return f"Tried as {first.name}: {first.difference.verdict}, {first.difference.ratio:.2f} times the {of}."
+        return f"Tried as {first.name}: {first.difference.verdict}, {first.difference.ratio:.2f}x the {of}."
 
 
 def get_step_s(variant: Variant) -> float | None:

@@ -25,7 +25,8 @@ LOST_KERNELS = FindingKind(
 WORK_ABOVE_ROOF = FindingKind(
     "limit.above_roof",
     WARNING,
-    f"At least {format_percent(ABOVE_ROOF, 0)} of kernel time is faster than its roof: a ceiling, a cost or `--device` is wrong.",
+    f"At least {format_percent(ABOVE_ROOF, 0)} of kernel time is faster than its roof: a ceiling, a cost or "
+    "`--device` is wrong.",
     "Check the device, calibrate again on an idle machine, or count with `--counters`.",
 )
 EXCEEDED_CEILINGS = FindingKind(

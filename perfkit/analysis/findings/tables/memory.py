@@ -98,7 +98,8 @@ RETAINED = FindingKind(
 FRAGMENTATION = FindingKind(
     "memory.fragmentation",
     GAIN,
-    f"At least {format_percent(FREE, 0)} of the reserved memory is free at the peak, and less than {format_percent(IN_ONE_PIECE, 0)} of that "
+    f"At least {format_percent(FREE, 0)} of the reserved memory is free at the peak, and less than "
+    f"{format_percent(IN_ONE_PIECE, 0)} of that "
     "is in one piece.",
     "Set `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`.",
     "The free bytes.",

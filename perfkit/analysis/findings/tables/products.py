@@ -49,7 +49,8 @@ UNFUSED_ATTENTION = FindingKind(
 SLOW_ATTENTION = FindingKind(
     "attention.low_efficiency",
     GAIN,
-    f"On a GPU, fused attention below {format_percent(FUSED_ATTENTION, 0)} of the limiting roof takes {_COMMON} of the step.",
+    f"On a GPU, fused attention below {format_percent(FUSED_ATTENTION, 0)} of the limiting roof takes {_COMMON} of "
+    "the step.",
     "Choose a better backend by kernel: no mask that is a tensor, `SDPBackend.FLASH_ATTENTION`, cuDNN's or a later "
     "FlashAttention since Hopper, Composable Kernel on AMD, and more blocks than SMs.",
     _ABOVE_ROOF,

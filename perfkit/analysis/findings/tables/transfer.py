@@ -26,7 +26,8 @@ EXPOSED = FindingKind(
 SLOW_LINK = FindingKind(
     "comm.slow_link",
     GAIN,
-    f"Messages of {LARGE_MESSAGE_BYTES >> 20} MiB or more reach less than {format_percent(BUS_SHARE, 0)} of the bandwidth "
+    f"Messages of {LARGE_MESSAGE_BYTES >> 20} MiB or more reach less than {format_percent(BUS_SHARE, 0)} of the "
+    "bandwidth "
     "that "
     "was measured between as many ranks, else of the link's.",
     "Check the path with nccl-tests and `NCCL_DEBUG=INFO`; on CPUs leave cores to the backend's threads.",

@@ -1,4 +1,4 @@
-"""A finding's change as data: rows of the tables that take less time, and what the host no longer does."""
+"""A finding's change as data: table rows that take less time, and calls that the CPU no longer makes."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from perfkit.analysis.model.products import ProductRow
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.model.trace import CollectiveRow, CopyRow
 
-# What else may go, beside the named parts of the step (`view`).
+# Removable parts, beside the named parts of the step (`trace_view`).
 RECOMPUTED = "recomputed ops"
 SHORT = "launches of short kernels"
 

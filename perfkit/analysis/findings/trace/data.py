@@ -1,4 +1,4 @@
-"""The rule about a step that waits for its data: as its timed steps did, where that is known, else as it was traced."""
+"""The rule about a step that waits for its data, by its timed steps where there are some, else as traced."""
 
 from collections.abc import Iterator, Sequence
 
@@ -16,15 +16,15 @@ from perfkit.analysis.model.time_split import DATA
 from perfkit.analysis.trace.host_calls import FETCH
 from perfkit.units import format_percent, format_seconds
 
-_TITLE = "The step waits for its data"
+_TITLE = "Step waits for data"
 LOAD_SOONER = (
     "Raise num_workers and prefetch_factor of the DataLoader, with persistent_workers=True (and pin_memory=True for a "
-    "GPU), so that batches are made in other processes; make what is done to each sample cheaper, or do it once before."
+    "GPU), or make each sample cheaper to prepare."
 )
 
 
 def find_data_wait(view: TraceView) -> Iterator[RuleResult]:
-    """The loop waits for a batch; where a device was traced, as far as it is idle meanwhile."""
+    """The loop waits for a batch; where a device was traced, only its idle time meanwhile counts."""
     rows = select_calls(view, FETCH)
     idle = sum_idle_s(rows)
     if view.loop is not None and view.step_s is not None and view.loop.data_wait_share is not None:
@@ -40,11 +40,10 @@ def find_data_wait(view: TraceView) -> Iterator[RuleResult]:
         return
     took = idle if idle is not None else sum(row.seconds for row in rows)
     if rows and view.get_share(took) >= NOTABLE:
-        what = "the device is idle for" if idle is not None else "it takes"
         yield view.build_gain(
             "data.starved",
             _TITLE,
-            f"{what} {view.show_time(took)} meanwhile: {format_calls(rows)}",
+            f"{'device idle for ' if idle is not None else ''}{view.show_time(took)} in {format_calls(rows)}",
             LOAD_SOONER,
             took,
             scope=() if idle is None else (FETCHING,),
@@ -56,16 +55,16 @@ def find_data_wait(view: TraceView) -> Iterator[RuleResult]:
 
 
 def _find_timed_wait(view: TraceView, rows: Sequence[HostCallRow], idle_s: float | None) -> Iterator[RuleResult]:
-    """What timed steps of a workload with a DataLoader waited. Traced steps wait less: workers go on between passes."""
+    """The wait in timed steps of a workload with a DataLoader. Traced steps wait less: workers go on between passes."""
     share = view.data_wait_share or 0.0
     took = share * view.trace.step_s
     gain_s = took if idle_s is None else min(took, idle_s)
     if view.get_share(gain_s) >= COMMON:
-        meanwhile = "" if idle_s is None else f"; as traced the device is then idle for {view.show_time(idle_s)}"
+        meanwhile = "" if idle_s is None else f"; traced device idle time {view.show_time(idle_s)}"
         yield view.build_gain(
             "data.starved",
-            f"{_TITLE}, {format_percent(share, 0)} of the time",
-            f"{format_percent(share)} of the timed steps in next() of its DataLoader{meanwhile}",
+            f"{_TITLE}: {format_percent(share, 0)} of the time",
+            f"{format_percent(share)} of timed steps in DataLoader next(){meanwhile}",
             LOAD_SOONER,
             gain_s,
             scope=() if idle_s is None else (FETCHING,),
@@ -77,23 +76,23 @@ def _find_timed_wait(view: TraceView, rows: Sequence[HostCallRow], idle_s: float
 
 
 def find_loop_data_wait(loop: LoopAnalysis, step_s: float, owner: str, idle_s: float | None) -> Finding | None:
-    """What timed steps of `step_s` waited, if that is worth result.
+    """The wait in timed steps of `step_s`, if it is worth a finding.
 
-    `idle_s` is how long a device was idle meanwhile, since work queued before may go on; None where none was traced.
+    `idle_s` is how long a device was idle meanwhile, since queued work may go on; None where none was traced.
     """
     if loop.data_wait_mean_s is None or loop.data_wait_share is None:
         return None
     gain_s = loop.data_wait_mean_s if idle_s is None else min(loop.data_wait_mean_s, idle_s)
     if gain_s < COMMON * step_s:
         return None
-    meanwhile = "" if idle_s is None else f"; as traced the device is then idle for {format_seconds(idle_s)} a step"
+    meanwhile = "" if idle_s is None else f"; traced device idle time {format_seconds(idle_s)} a step"
     return Finding(
         id="data.starved",
         severity="gain",
-        title=f"{_TITLE}, {format_percent(loop.data_wait_share, 0)} of the time",
+        title=f"{_TITLE}: {format_percent(loop.data_wait_share, 0)} of the time",
         variant=owner,
-        evidence=f"{format_seconds(loop.data_wait_mean_s)} a step on average in next() of its DataLoaders{_name_worst(loop)}, "
-        f"{format_seconds(loop.data_wait_s or 0.0)} in the median step{meanwhile}{name_data_lines(loop)}",
+        evidence=f"mean {format_seconds(loop.data_wait_mean_s)} a step in DataLoader next(){_name_worst(loop)}, "
+        f"median {format_seconds(loop.data_wait_s or 0.0)}{meanwhile}{name_data_lines(loop)}",
         action=LOAD_SOONER,
         gain_s=gain_s,
         figures={"wait_s": loop.data_wait_mean_s, "share": loop.data_wait_share}
@@ -106,4 +105,4 @@ def _name_worst(loop: LoopAnalysis) -> str:
     if len(waiting) < 2:
         return ""
     worst = max(waiting, key=lambda rank: rank.data_wait_share or 0.0)
-    return f" on rank {worst.rank}, which waits most"
+    return f" on rank {worst.rank}, the worst"

@@ -1,4 +1,4 @@
-"""Rules about products and attention that run on the right unit, by kernels that reach little of its rate."""
+"""Rules about GEMMs and attention on the right unit whose kernels reach little of its rate."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -18,45 +18,47 @@ Row = TypeVar("Row", bound=ProductRow)
 
 _16_BITS = ("bf16", "fp16")
 _NAMED = 3  # rows
-_WEIGHTY = 0.2  # of the time above the roof: a cause of less is none to begin with
+_WEIGHTY = 0.2  # of the time above the roof: smaller causes get no advice
 
 # What tries other kernels for a product, by device.
 _OTHER_KERNELS = {
     "cuda": 'Let torch.compile(mode="max-autotune") try other kernels.',
-    "rocm": "PYTORCH_TUNABLEOP_ENABLED=1 tries all kernels of hipBLASLt and rocBLAS.",
+    "rocm": "Set PYTORCH_TUNABLEOP_ENABLED=1 to try all kernels of hipBLASLt and rocBLAS.",
     "xpu": 'Let torch.compile(mode="max-autotune") try other kernels.',
 }
 _MORE_TILES = (
-    "Have more tiles than the device has multiprocessors: join products of one input (query, key and value), batch "
-    "more rows, split K."
+    "Make more tiles than the device has multiprocessors: join products of one input (query, key and value), batch "
+    "more "
+    "rows, or split K."
 )
-_WHOLE_WAVES = "Choose sizes whose tiles fill whole waves: another batch size or sequence length."
-_WHOLE_TILES = "Fill whole tiles: pack more rows into one product, or pad where that costs less."
+_WHOLE_WAVES = "Choose a batch size or sequence length whose tiles fill whole waves."
+_WHOLE_TILES = "Fill whole tiles: pack more rows into one product, or pad where that is cheaper."
 
-# Products of so many FLOPs a call keep the whole of a GPU busy for a tenth of a millisecond and more.
+# FLOPs of a call that keep a whole GPU busy for a tenth of a millisecond or more.
 _LARGE_FLOPS = 1e11
 _CLOCKS = {
-    "cuda": "Large products this slow may run at a low clock (power, heat): look at nvidia-smi -q -d PERFORMANCE.",
-    "rocm": "Large products this slow may run at a low clock (power, heat): look at amd-smi monitor.",
+    "cuda": "Check for low clocks (power, heat) with nvidia-smi -q -d PERFORMANCE.",
+    "rocm": "Check for low clocks (power, heat) with amd-smi monitor.",
 }
 
 # GPUs with matrix instructions that FlashAttention-2 does not use: Hopper and Blackwell, by the names of their cards.
 _SINCE_HOPPER = re.compile(r"\bG?[HB]\d{2,3}")
 _WIDEST_FLASH = 256  # head that FlashAttention-2 takes
 _MORE_BLOCKS = (
-    "Give attention more to do at once: more sequences or heads; for few queries a kernel that splits the keys "
+    "Give attention more parallel work: more sequences or heads, or for few queries a kernel that splits the keys "
     "(flash_attn_with_kvcache, FlashInfer)."
 )
 _NO_TENSOR = (
-    "FlashAttention takes no mask that is a tensor: pass is_causal=True where it is causal, else use "
+    "Replace the mask tensor, which FlashAttention does not take: pass is_causal=True where it is causal, else use "
     "torch.nn.attention.flex_attention with a block mask."
 )
 _FLASH = (
-    "FlashAttention takes these inputs, from Ampere on: torch.nn.attention.sdpa_kernel(SDPBackend.FLASH_ATTENTION)."
+    "Use FlashAttention, which takes these inputs from Ampere on: "
+    "torch.nn.attention.sdpa_kernel(SDPBackend.FLASH_ATTENTION)."
 )
 _LATER = (
-    "FlashAttention-2 was written for Ampere: on this GPU take cuDNN's attention "
-    "(torch.nn.attention.sdpa_kernel(SDPBackend.CUDNN_ATTENTION)) or a later FlashAttention."
+    "Use cuDNN attention with torch.nn.attention.sdpa_kernel(SDPBackend.CUDNN_ATTENTION) or a later FlashAttention: "
+    "version 2 was written for Ampere."
 )
 _CK = 'Try Composable Kernel instead of AOTriton: torch.backends.cuda.preferred_rocm_fa_library("ck"), or AITER.'
 _OTHER_BACKENDS = "Compare the backends of F.scaled_dot_product_attention with torch.nn.attention.sdpa_kernel."
@@ -70,9 +72,9 @@ class Cause(NamedTuple):
 
 
 def find_slow_gemms(view: TraceView) -> Iterator[RuleResult]:
-    """Products that are bound by their arithmetic, and whose kernels reach little of the unit's rate.
+    """Compute-bound products whose kernels reach little of the unit's rate.
 
-    Those whose sizes do not suit the unit are told by `perfkit.analysis.findings.trace.products.find_unaligned_dims`.
+    `products.find_unaligned_dims` reports those whose sizes do not suit the unit.
     """
     bound = [row for row in view.trace.gemms if row.bound == COMPUTE and not get_unaligned_sizes(row)]
     rows = [row for row in bound if _is_below_share(row, CLOSE_TO_ROOF)]
@@ -84,7 +86,7 @@ def find_slow_gemms(view: TraceView) -> Iterator[RuleResult]:
     yield view.build_gain(
         "gemm.low_efficiency",
         f"GEMMs reach {format_percent(reached, 0)} of their roof",
-        f"those below {format_percent(CLOSE_TO_ROOF, 0)} of it take {view.show_time(took)}: "
+        f"GEMMs below {format_percent(CLOSE_TO_ROOF, 0)} of roof take {view.show_time(took)}: "
         f"{_format_largest(causes, _format_gemm)}",
         " ".join([*_choose_advice(causes), _OTHER_KERNELS[view.trace.device], *_suggest_fp8(view, rows)]),
         sum_above_roof_s(rows),
@@ -96,7 +98,7 @@ def find_slow_gemms(view: TraceView) -> Iterator[RuleResult]:
 
 
 def find_slow_attention(view: TraceView) -> Iterator[RuleResult]:
-    """Attention whose kernels are far from both roofs, for which there may be better ones."""
+    """Attention whose kernels are far from both roofs, where better ones may exist."""
     bound = [row for row in view.trace.attentions if row.bound in (COMPUTE, MEMORY)]
     rows = [row for row in bound if _is_below_share(row, FUSED_ATTENTION)]
     took = sum_seconds(rows)
@@ -107,7 +109,7 @@ def find_slow_attention(view: TraceView) -> Iterator[RuleResult]:
     yield view.build_gain(
         "attention.low_efficiency",
         f"Fused attention reaches {format_percent(reached, 0)} of its roof",
-        f"calls below {format_percent(FUSED_ATTENTION, 0)} of it take {view.show_time(took)}: "
+        f"calls below {format_percent(FUSED_ATTENTION, 0)} of roof take {view.show_time(took)}: "
         f"{_format_largest(causes, _format_attention)}",
         " ".join(_choose_advice(causes)) or _OTHER_BACKENDS,
         sum_above_roof_s(rows),
@@ -122,7 +124,7 @@ def _find_gemm_cause(view: TraceView, row: GemmRow) -> Cause | None:
     if _is_small_grid(row):
         return Cause(_format_blocks(view, row), _MORE_TILES)
     if row.waves is not None and row.wave_loss is not None and row.wave_loss >= QUANTIZED:
-        return Cause(f"{format_percent(row.wave_loss, 0)} lost to the last of {row.waves:.1f} waves", _WHOLE_WAVES)
+        return Cause(f"{format_percent(row.wave_loss, 0)} lost in the last of {row.waves:.1f} waves", _WHOLE_WAVES)
     if row.tile_loss is not None and row.tile_loss >= QUANTIZED:
         return Cause(f"{format_percent(row.tile_loss, 0)} lost at the edges of {row.tile} tiles", _WHOLE_TILES)
     if row.flops is not None and row.flops >= _LARGE_FLOPS * row.calls and view.trace.device in _CLOCKS:
@@ -143,7 +145,7 @@ def _find_attention_cause(view: TraceView, row: AttentionRow) -> Cause | None:
 
 
 def _is_small_grid(row: ProductRow) -> bool:
-    """Whether a grid leaves multiprocessors without work from beginning to end."""
+    """Whether a grid leaves multiprocessors without work all the time."""
     return row.waves is not None and row.waves <= 1 - QUANTIZED
 
 
@@ -164,7 +166,7 @@ def _get_s_above_roof(row: ProductRow) -> float:
 
 
 def _choose_advice(causes: Sequence[tuple[Row, Cause | None]]) -> list[str]:
-    """What to do about the two causes with most time above the roof, if that is a part of it that counts."""
+    """The advice on the two causes with most time above the roof, if they hold enough of it."""
     beyond: dict[str, float] = {}
     for row, cause in causes:
         if cause is not None:
@@ -175,11 +177,11 @@ def _choose_advice(causes: Sequence[tuple[Row, Cause | None]]) -> list[str]:
 
 def _format_largest(causes: Sequence[tuple[Row, Cause | None]], show: Callable[[Row], str]) -> str:
     """The rows with most time above their roofs, and why they are slow where that is known."""
-    told = [
+    calls = [
         f"{show(row)}: {format_percent(row.efficiency or 0.0, 0)}{f' ({cause.why})' if cause and cause.why else ''}"
-        for row, cause in sorted(causes, key=lambda each: -_get_s_above_roof(each[0]))
+        for row, cause in sorted(causes, key=lambda caused: -_get_s_above_roof(caused[0]))
     ]
-    return ", ".join(told[:_NAMED]) + (f" and {len(told) - _NAMED} more" if len(told) > _NAMED else "")
+    return ", ".join(calls[:_NAMED]) + (f" and {len(calls) - _NAMED} more" if len(calls) > _NAMED else "")
 
 
 def _format_gemm(row: GemmRow) -> str:
@@ -198,4 +200,4 @@ def _suggest_fp8(view: TraceView, rows: Sequence[GemmRow]) -> Iterator[str]:
     now = view.get_peak(CeilingLevel.MATRIX, reduced[0].dtype) if reduced else None
     fp8 = view.get_peak(CeilingLevel.MATRIX, "fp8")
     if now and fp8 and fp8 >= HIGHER_PEAK * now and sum_seconds(reduced) > sum_seconds(rows) / 2:
-        yield f"fp8 (torchao.float8) has a peak {fp8 / now:.1f} times as high, where its precision suffices."
+        yield f"Try fp8 (torchao.float8), {fp8 / now:.1f}x the peak, where its precision suffices."

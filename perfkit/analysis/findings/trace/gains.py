@@ -18,7 +18,7 @@ from perfkit.analysis.replay.replay import ReplayResult, simulate_length_s
 from perfkit.analysis.replay.step_nodes import find_step_nodes
 from perfkit.analysis.trace.rank_trace import DetailedAnalysis
 
-_LOST = "the trace lacks kernels that ran"
+_LOST = "kernels are missing from the trace"
 
 
 class Simulation(NamedTuple):

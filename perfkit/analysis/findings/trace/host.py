@@ -1,4 +1,4 @@
-"""Rules about the host: whether it feeds the device, and what it waits for."""
+"""Rules about the CPU: whether it keeps the device busy, and what it waits for."""
 
 from collections.abc import Iterator, Sequence
 
@@ -25,82 +25,83 @@ from perfkit.analysis.trace.host_calls import ALLOCATION, WAIT
 from perfkit.analysis.trace.idle_gaps import format_place
 from perfkit.units import format_percent, format_seconds
 
-# Of the idle time of all calls that wait: those below it have no advice of their own.
+# Of the idle time of all synchronizing calls: those below it have no advice of their own.
 _COSTLY = 0.1
-# Of the longest gaps, and of the calls that cost most.
-_TOLD_GAPS, _TOLD_CALLS = 3, 5
+# The longest gaps and the costliest calls that are named.
+_NAMED_GAPS, _NAMED_CALLS = 3, 5
 
-# The cause of an op that waits, and what to do about it: the first whose name it contains.
-_ITEM = "keep the value on the device (loss.detach()) and read it every so many steps, not in each"
+# The kind of synchronization and its fix, by the first of these names that the op contains.
+_ITEM = "keep the value on the device (loss.detach()) and read it every N steps"
 _COPY = "copy with non_blocking=True from pinned memory"
 _WAITS = (
     ("item", "item", _ITEM),
     ("_local_scalar_dense", "item", _ITEM),
-    ("is_nonzero", "item", "decide on the device (torch.where) instead of in Python"),
+    ("is_nonzero", "item", "branch on the device with torch.where, not in Python"),
     (
         "nonzero",
         "data_dependent_shape",
-        "keep shapes fixed: torch.where with three arguments instead of masks and nonzero",
+        "keep shapes fixed with three-argument torch.where instead of masks and nonzero",
     ),
     (
         "masked_select",
         "data_dependent_shape",
-        "keep shapes fixed: multiply by the mask instead of selecting",
+        "keep shapes fixed: multiply by the mask instead of masked_select",
     ),
-    ("index", "data_dependent_shape", "index with integers of a fixed number instead of a boolean mask"),
+    ("index", "data_dependent_shape", "index with a fixed number of integers instead of a boolean mask"),
     ("copy", "copy", _COPY),
     ("_to_copy", "copy", _COPY),
-    ("unique", "data_dependent_shape", "keep shapes fixed: unique must know how many there are"),
+    ("unique", "data_dependent_shape", "avoid torch.unique, whose output shape depends on the data"),
 )
 
 _FEWER_LAUNCHES = (
-    'Give the device more per launch: a larger batch, torch.compile(mode="reduce-overhead") or CUDA graphs '
-    "(torch.cuda.make_graphed_callables)."
+    'Do more per launch: torch.compile(mode="reduce-overhead"), CUDA graphs (torch.cuda.make_graphed_callables) '
+    "or a larger batch."
 )
-_FEWER_LAUNCHES_WITHOUT_GRAPHS = "Give the device more per launch: a larger batch, torch.compile, foreach or fused ops."
-_MORE_IN_GRAPHS = "CUDA graphs are in use: capture more of the step in them, or give each more to do (a larger batch)."
-_TOGETHER = ", or start them together with CUDA graphs"
+_FEWER_LAUNCHES_WITHOUT_GRAPHS = "Do more per launch: torch.compile, foreach or fused ops, or a larger batch."
+_MORE_IN_GRAPHS = "Capture more of the step in the CUDA graphs already in use, or increase the batch size."
+_IN_GRAPHS = ", launch them in CUDA graphs"
 _MEANWHILE = (
-    "Do this while the device works: launch the next work first, hand it to another thread or to the workers of the "
-    "DataLoader, or do it once before the loop."
+    "Overlap this CPU work with the device: launch the next work first, or move it to another thread, to DataLoader "
+    "workers or before the loop."
 )
-_IN_OPS = (
-    "Ops that launch nothing for so long load code or libraries (at their first call), wait for memory or a lock, or "
-    "go through lists of many tensors: record after more warm-up steps; if they stay, with_stack=True tells where they "
-    "are called."
-)
+_IN_OPS = "Record after more warm-up steps; if the gaps remain, find their callers with with_stack=True."
 _BALANCE = (
-    "The host is in a collective until the last rank has come: give every rank equal work, or start collectives sooner "
-    "(async_op=True) and wait when the result is needed."
+    "Give every rank equal work, or start collectives earlier with async_op=True and wait only when the result "
+    "is needed."
 )
-_RECORD_STACKS = "Record again with with_stack=True: the trace then tells what the host did."
-_FEWER_CALLS = (
-    "Give each op more to do (a larger batch), or have fewer ops (torch.compile, fused and foreach optimizers)."
-)
+_RECORD_STACKS = "Record again with with_stack=True to see what the CPU did."
+_FEWER_CALLS = "Run fewer, larger ops: torch.compile, fused or foreach optimizers, or a larger batch."
+
+# Why the CPU launches nothing, by the advice about it.
+_EXPLANATIONS = {
+    _IN_OPS: "an op that launches nothing for this long loads code at its first call, waits for memory or a lock, or "
+    "iterates over many tensors",
+    _BALANCE: "the CPU stays in a collective until the last rank arrives",
+}
 
 
 def find_host_bound(view: TraceView) -> Iterator[RuleResult]:
-    """The device idle between launches that come too late; on a CPU, time in which no op worked."""
+    """The device idles between late launches; on a CPU, time in which no op ran."""
     launches = view.trace.launches
     on_cpu = launches is None or view.trace.device == CPU
     idle = sum(part.seconds for part in view.trace.time_split if part.category == PYTHON)
     fetching = sum(part.seconds for part in view.trace.time_split if part.category == DATA)
     if launches is not None and not on_cpu:
-        idle = launches.late_s or 0.0  # fetching data, waiting and long gaps are told by themselves
+        idle = launches.late_s or 0.0  # data loading, synchronization and long gaps have rules of their own
     if view.get_share(idle) < COMMON:
         return
     if launches is None or on_cpu:
-        what = "Python and dispatch" if fetching else "Python, dispatch and waiting"
-        finding_id, title = "cpu.dispatch", f"{format_percent(view.get_share(idle), 0)} of the {view.whole} is {what}"
-        beside = " beside fetching data" if fetching else ""
-        nothing = f"no op works, or none with enough to do, for {view.show_time(idle)}"
-        evidence, action = f"{nothing}{beside}{name_python_lines(view.loop)}", _FEWER_CALLS
+        what = "Python and dispatch overhead" if fetching else "Python, dispatch and waiting"
+        finding_id, title = "cpu.dispatch", f"{what}: {format_percent(view.get_share(idle), 0)} of the {view.whole}"
+        without_data = ", data loading excluded" if fetching else ""
+        overhead = f"{view.show_time(idle)} with no op running, or only tiny ones{without_data}"
+        evidence, action = f"{overhead}{name_python_lines(view.loop)}", _FEWER_CALLS
     else:
         finding_id = "launch.cpu_bound"
-        title = f"The device waits for the CPU {format_percent(view.get_share(idle), 0)} of the {view.whole}"
+        title = f"Device waits for CPU launches: {format_percent(view.get_share(idle), 0)} of the {view.whole}"
         late = name_functions(_select_gaps(view, CAUSED_LATE))
-        fed = f"{_describe_launches(launches)}{late or name_python_lines(view.loop)}"
-        evidence = f"idle between launches, with nothing queued, for {view.show_time(idle)}; {fed}"
+        lines = late or name_python_lines(view.loop)
+        evidence = f"idle for {view.show_time(idle)} with nothing queued; {_describe_launches(launches)}{lines}"
         without = _FEWER_LAUNCHES if view.torch_device == "cuda" else _FEWER_LAUNCHES_WITHOUT_GRAPHS
         action = _MORE_IN_GRAPHS if launches.graph_launches else without
     yield view.build_gain(
@@ -109,7 +110,7 @@ def find_host_bound(view: TraceView) -> Iterator[RuleResult]:
         evidence,
         action,
         idle,
-        basis="the profiler itself slows the host down, so that less is saved without it",
+        basis="the profiler slows the CPU, so the gain without it is smaller",
         scope=(LATE,),
         change=leave_out(LATE),
         idle=() if launches is None or on_cpu else (CAUSED_LATE,),
@@ -124,12 +125,12 @@ def _select_gaps(view: TraceView, *causes: str) -> list[GapRow]:
 def _describe_launches(launches: Launches) -> str:
     parts = [f"{format_count(launches.kernels)} kernel{'' if launches.kernels == 1 else 's'}"]
     if launches.delay_s is not None:
-        parts.append(f"each {format_seconds(launches.delay_s)} after its launch (median)")
+        parts.append(f"median launch delay {format_seconds(launches.delay_s)}")
     return ", ".join(parts)
 
 
 def find_synchronization(view: TraceView) -> Iterator[RuleResult]:
-    """Calls that let the host wait for the device, which then waits for the host."""
+    """Calls in which the CPU waits for the device, which then waits for the CPU."""
     rows = select_calls(view, WAIT)
     idle = sum_idle_s(rows)
     if idle is None or view.get_share(idle) < NOTABLE:
@@ -138,16 +139,14 @@ def find_synchronization(view: TraceView) -> Iterator[RuleResult]:
         "find the call in the trace and remove it from the step, such as "
         f"torch.{view.torch_device}.synchronize() around timers"
     )
-    # Of those that cost most of it.
-    costly = [row for row in rows[:_TOLD_CALLS] if (row.idle_s or 0.0) >= _COSTLY * idle] or rows[:1]
+    costly = [row for row in rows[:_NAMED_CALLS] if (row.idle_s or 0.0) >= _COSTLY * idle] or rows[:1]
     advice = [[text for word, _, text in _WAITS if word in row.op] or [remove] for row in costly]
     cause = next((cause for word, cause, _ in _WAITS if word in costly[0].op), "other")
     action = "; ".join(dict.fromkeys(text for texts in advice for text in texts))
     yield view.build_gain(
         f"sync.{cause}",
-        f"The host waits for the device: {view.format_calls(sum(row.calls for row in rows))}",
-        f"the device is then idle for {view.show_time(idle)}: "
-        f"{format_calls(rows)}{name_functions(_select_gaps(view, SYNC))}",
+        f"Synchronization: {view.format_calls(sum(row.calls for row in rows))}",
+        f"device idle for {view.show_time(idle)}: {format_calls(rows)}{name_functions(_select_gaps(view, SYNC))}",
         f"{action[:1].upper()}{action[1:]}.",
         idle,
         scope=(WAITS,),
@@ -159,23 +158,24 @@ def find_synchronization(view: TraceView) -> Iterator[RuleResult]:
 
 
 def find_long_gaps(view: TraceView) -> Iterator[RuleResult]:
-    """A millisecond or more without work for the device, while the host did something that launches nothing."""
+    """Gaps of a millisecond or more without device work, while the CPU launched nothing."""
     rows = _select_gaps(view, ELSEWHERE, PEERS)
     took = sum(row.seconds for row in rows)
     if view.get_share(took) < NOTABLE:
         return
     first = rows[0]
     where = format_place(first, around=True) if first.named and first.seconds > took / 2 else ""
-    told = [f"{_format_gap(row)}: {_name_gap_place(row)}{_format_following(row)}" for row in rows if row.named]
-    more = f" and {len(told) - _TOLD_GAPS} more places" if len(told) > _TOLD_GAPS else ""
+    gaps = [f"{_format_gap(row)}: {_name_gap_place(row)}{_format_following(row)}" for row in rows if row.named]
+    more = f" and {len(gaps) - _NAMED_GAPS} more places" if len(gaps) > _NAMED_GAPS else ""
+    action = _choose_advice(rows)
     yield view.build_gain(
         "idle.long_gaps",
-        f"The device has nothing to do for {format_percent(view.get_share(took), 0)} of the {view.whole}"
-        + (f": the host is in {where}" if where else " in long gaps"),
-        f"idle with nothing queued for {view.show_time(took)} in gaps of a millisecond or more: "
-        f"{'; '.join(told[:_TOLD_GAPS])}{more}",
-        _choose_advice(rows),
+        f"Long idle gaps: {format_percent(view.get_share(took), 0)} of the {view.whole}"
+        + (f", CPU in {where}" if where else ""),
+        f"nothing queued for {view.show_time(took)} in gaps of 1 ms or more: {'; '.join(gaps[:_NAMED_GAPS])}{more}",
+        action,
         took,
+        basis=_EXPLANATIONS.get(action, ""),
         scope=(GAPS,),
         change=leave_out(GAPS),
         idle=(row.cause for row in rows),
@@ -204,7 +204,9 @@ def _name_gap_place(row: GapRow) -> str:
 
 def _format_gap(row: GapRow) -> str:
     return (
-        format_seconds(row.longest_s) if row.gaps <= 1 else f"{row.gaps:,.3g} of up to {format_seconds(row.longest_s)}"
+        format_seconds(row.longest_s)
+        if row.gaps <= 1
+        else f"{row.gaps:,.3g} gaps up to {format_seconds(row.longest_s)}"
     )
 
 
@@ -213,49 +215,47 @@ def _format_following(row: GapRow) -> str:
 
 
 def find_device_allocation(view: TraceView) -> Iterator[RuleResult]:
-    """Memory taken from the driver within a step, which the caching allocator should have done once."""
+    """Memory taken from the driver within a step, which the caching allocator should do once."""
     rows = select_calls(view, ALLOCATION)
     cost = sum_idle_s(rows)
     if cost is None or view.get_share(cost) < NOTABLE:
         return
     yield view.build_gain(
         "sync.device_allocation",
-        f"Device memory is allocated: {view.format_calls(sum(row.calls for row in rows))}",
-        f"the device is idle for {view.show_time(cost)} around them: {format_calls(rows)}",
+        f"Device memory allocation: {view.format_calls(sum(row.calls for row in rows))}",
+        f"device idle for {view.show_time(cost)} around these calls: {format_calls(rows)}",
         ("Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, k" if view.torch_device == "cuda" else "K")
-        + "eep shapes the same from step to step, and leave memory free: the cache is emptied when it runs out (no "
-        f"torch.{view.torch_device}.empty_cache() in the loop).",
+        + f"eep shapes constant, and call no torch.{view.torch_device}.empty_cache() in the loop.",
         cost,
+        basis="the allocator empties its cache when memory runs out: leave some free",
         scope=(ALLOCATIONS,),
         change=leave_out(ALLOCATIONS),
-        calls=rows[:_TOLD_CALLS],
+        calls=rows[:_NAMED_CALLS],
         idle=(CAUSED_BY_ALLOCATION,),
         figures={"idle_s": cost, "calls": sum(row.calls for row in rows)},
     )
 
 
 def find_short_kernels(view: TraceView) -> Iterator[RuleResult]:
-    """Kernels so short that starting them costs as much as running them."""
+    """Kernels so short that launching them costs as much as running them."""
     launches = view.trace.launches
     if launches is None or launches.short_kernels == 0:
         return
-    # Of the idle time before them only what starting a kernel costs is theirs; the rest is the host's own.
+    # Of the idle time before them only the launch cost counts; the CPU causes the rest.
     won = min(launches.short_gap_s, launches.short_kernels * launches.short_below_s)
     took = launches.short_s + won
     if view.get_share(took) < COMMON:
         return
     yield view.build_gain(
         "launch.short_kernels",
-        f"{format_count(launches.short_kernels)} of {format_count(launches.kernels)} kernels are shorter than "
-        f"{launches.short_below_s * 1e6:g} us",
-        f"with what starting them costs they take {view.show_time(took)}: they run for {format_seconds(launches.short_s)}, "
-        "and the "
-        f"device is idle for {format_seconds(launches.short_gap_s)} right before them",
-        f"Fuse them with torch.compile{_TOGETHER if view.torch_device == 'cuda' else ''}; use foreach or fused "
+        f"{format_count(launches.short_kernels)} kernels under {launches.short_below_s * 1e6:g} us",
+        f"of {format_count(launches.kernels)} kernels; with launch cost {view.show_time(took)}, running "
+        f"{format_seconds(launches.short_s)}, device idle right before them {format_seconds(launches.short_gap_s)}",
+        f"Fuse them with torch.compile{_IN_GRAPHS if view.torch_device == 'cuda' else ''}, or use foreach or fused "
         "optimizers.",
         won,
-        basis=f"starting a kernel costs at most {launches.short_below_s * 1e6:g} us; the rest of the idle time is the "
-        "host's own",
+        basis=f"at most {launches.short_below_s * 1e6:g} us of launch cost per kernel; the CPU causes the rest of the "
+        "idle time",
         scope=(LATE, QUEUED),
         change=leave_out(SHORT),
         idle=(CAUSED_LATE, STARTING, BETWEEN),

@@ -1,4 +1,4 @@
-"""The host's calls among a trace's rows, as rules tell of them."""
+"""The CPU's calls among a trace's rows, as findings name them."""
 
 from collections.abc import Sequence
 
@@ -7,13 +7,13 @@ from perfkit.analysis.model.launches import HostCallRow
 
 
 def select_calls(view: TraceView, kind: str) -> list[HostCallRow]:
-    """Calls of a kind, those that leave the device without work longest first."""
+    """Calls of a kind, those with the most device idle time first."""
     rows = [row for row in view.trace.host_calls if row.kind == kind]
     return sorted(rows, key=lambda row: (-(row.idle_s or 0.0), -row.seconds))
 
 
 def sum_idle_s(rows: Sequence[HostCallRow]) -> float | None:
-    """How long the device was idle for them, per step; None where no device was traced."""
+    """The device's idle time in these calls per step; None where no device was traced."""
     known = [row.idle_s for row in rows if row.idle_s is not None]
     return sum(known) if known else None
 
@@ -25,5 +25,5 @@ def format_calls(rows: Sequence[HostCallRow], most: int = 4) -> str:
 
 
 def format_count(calls: float) -> str:
-    """How many a step: a mean of few has a decimal."""
+    """A number a step; a mean of few has a decimal."""
     return f"{calls:,.0f}" if calls >= 10 or calls == int(calls) else f"{calls:.1f}"

@@ -1,4 +1,4 @@
-"""Rules about a device that is idle though work was launched: while kernels start, and for long."""
+"""Rules about a device that idles with work queued: launch latency, and longer gaps."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ _LONGEST_NAME = 60
 
 
 def find_launch_latency(view: TraceView) -> Iterator[RuleResult]:
-    """What a device takes to start kernels: after a launch, and from one to the next."""
+    """The latency of starting kernels: after a launch, and from one kernel to the next."""
     queued = None if view.trace.launches is None else view.trace.launches.queued
     took = 0.0 if queued is None else queued.launching_s + queued.between_s
     if queued is None or view.get_share(took) < COMMON:
@@ -22,12 +22,12 @@ def find_launch_latency(view: TraceView) -> Iterator[RuleResult]:
     graphs = ", CUDA graphs (shorter gaps)" if view.torch_device == "cuda" else ""
     yield view.build_gain(
         "launch.latency",
-        f"Starting kernels takes {format_percent(view.get_share(took), 0)} of the {view.whole}",
-        f"the device is idle for {format_seconds(queued.launching_s)} from {launched} to their kernels' start, "
-        f"and for {format_seconds(queued.between_s)} in {between} between kernels that were launched already",
-        f"Have fewer and longer kernels: torch.compile{graphs}, foreach or fused ops, a larger batch. What passes "
-        "after a launch is hidden where the host is ahead of the device.",
+        f"Launch gaps: {format_percent(view.get_share(took), 0)} of the {view.whole}",
+        f"device idle for {format_seconds(queued.launching_s)} between {launched} and the kernel's start, "
+        f"{format_seconds(queued.between_s)} in {between} between queued kernels",
+        f"Run fewer, longer kernels: torch.compile{graphs}, foreach or fused ops, or a larger batch.",
         took,
+        basis="launch latency is hidden where the CPU runs ahead of the device",
         scope=(QUEUED,),
         change=leave_out(QUEUED),
         figures={
@@ -41,7 +41,7 @@ def find_launch_latency(view: TraceView) -> Iterator[RuleResult]:
 
 
 def find_blocked_launches(view: TraceView) -> Iterator[RuleResult]:
-    """What is longer: something that the trace does not tell held the device up."""
+    """Longer gaps: something that the trace does not show held the device up."""
     queued = None if view.trace.launches is None else view.trace.launches.queued
     if queued is None or view.get_share(queued.long_s) < COMMON:
         return
@@ -51,13 +51,11 @@ def find_blocked_launches(view: TraceView) -> Iterator[RuleResult]:
     yield view.build_remark(
         "launch.blocked",
         "note",
-        f"The device is idle {format_percent(view.get_share(queued.long_s), 0)} of the {view.whole} though work was launched",
-        f"{view.show_time(queued.long_s)} in {format_count(queued.long_gaps)} gaps longer than starting a kernel "
-        "takes, the "
-        f"longest {format_seconds(queued.longest_s)} before {shown}; "
-        f"{same} of that before kernels of the stream that worked last",
-        "A kernel that is ready begins within some microseconds. Look for kernels that the profiler lost, for other "
-        "processes on the device, and for streams that wait for each other (wait_stream, events).",
+        f"Idle with work queued: {format_percent(view.get_share(queued.long_s), 0)} of the {view.whole}",
+        f"{view.show_time(queued.long_s)} in {format_count(queued.long_gaps)} gaps longer than launch latency, the "
+        f"longest {format_seconds(queued.longest_s)} before {shown}; {same} before kernels of the stream that ran last",
+        "Look for kernels the profiler lost, other processes on the device, and streams that wait for each other "
+        "(wait_stream, events).",
         figures={
             "idle_s": queued.long_s,
             "gaps": queued.long_gaps,

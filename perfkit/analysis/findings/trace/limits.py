@@ -1,4 +1,4 @@
-"""Rules about what limits the figures: what to take with care, and how to record a better trace."""
+"""Rules about what limits the figures: what not to trust, and how to record a better trace."""
 
 from collections.abc import Iterator
 
@@ -12,18 +12,16 @@ from perfkit.units import format_percent, format_seconds
 
 _ON = ("1", "true", "True")
 
-_WARM_UP = (
-    "Record after the program has warmed up: torch.profiler.schedule(wait=1, warmup=3, active=5). Figures per step are "
-    "of the other steps."
-)
+_WARM_UP = "Record after the program has warmed up, with torch.profiler.schedule(wait=1, warmup=3, active=5)."
 _LOOK = (
-    "Look at what the loop does then: a shape not seen before (which may be compiled for), a checkpoint, evaluation, "
-    "or garbage collection. Figures per step are of the other steps."
+    "Look at what the loop does in these steps: a new shape (which may be compiled for), a checkpoint, an evaluation "
+    "or "
+    "garbage collection."
 )
 
 
 def find_lost_kernels(view: TraceView) -> Iterator[RuleResult]:
-    """Kernels were launched that the trace lacks."""
+    """Launched kernels that the trace lacks."""
     lost = view.trace.lost
     if lost is not None and lost.matters:
         yield view.build_remark(
@@ -36,7 +34,7 @@ def find_lost_kernels(view: TraceView) -> Iterator[RuleResult]:
 
 
 def find_work_above_roof(view: TraceView) -> Iterator[RuleResult]:
-    """Work that came out faster than its device can be."""
+    """Work that came out faster than its device can run."""
     coverage = view.trace.coverage
     if coverage.kernel_s > 0 and coverage.above_roof_s >= ABOVE_ROOF * coverage.kernel_s:
         rows = [row for row in view.trace.ops if row.above_roof]
@@ -45,35 +43,35 @@ def find_work_above_roof(view: TraceView) -> Iterator[RuleResult]:
         yield view.build_remark(
             "limit.above_roof",
             "warning",
-            f"{format_percent(coverage.above_roof_s / coverage.kernel_s)} of {_name_work_time(view)} is above its roof: "
-            "the ceiling or the cost is wrong",
-            f"this is {format_seconds(coverage.above_roof_s)}, of {', '.join(names) or 'marked rows'}"
-            + (f": {why}" if why else ""),
-            "Do not read these rows as fast. A ceiling may have been measured on a busy machine, the device may be "
-            "another one (--device), or a formula counts too much; counters settle it (--counters).",
+            f"{format_percent(coverage.above_roof_s / coverage.kernel_s)} of {_name_work_time(view)} is above its roof",
+            f"{format_seconds(coverage.above_roof_s)} in {', '.join(names) or 'marked rows'}; a ceiling or a cost is "
+            "wrong" + (f": {why}" if why else ""),
+            "Do not read these rows as fast: check the device (--device), calibrate again on an idle machine, or count "
+            "with --counters.",
             figures={"time_s": coverage.above_roof_s, "share": coverage.above_roof_s / coverage.kernel_s},
         )
 
 
 def find_exceeded_ceilings(view: TraceView) -> Iterator[RuleResult]:
-    """Measured ceilings of this machine that the trace's work was faster than."""
+    """Measured ceilings of this machine that the trace's work exceeded."""
     words = describe_exceeded_ceilings(view.ceilings)
     if words is not None:
         yield view.build_remark("limit.exceeded_ceilings", "warning", *words)
 
 
 def find_missing_kernels(view: TraceView) -> Iterator[RuleResult]:
-    """Work was started on a device of which nothing was recorded."""
+    """Work was launched on a device of which nothing was recorded."""
     why = view.trace.unseen_device
     if why:
         yield view.build_remark(
             "limit.missing_kernels",
             "warning",
             f"{why[0].upper()}{why[1:]}",
-            "ops and times here are the host's alone, which only started the work: they tell nothing of its speed",
-            "Let the profiler finish writing and copy the whole file; record with activities=[ProfilerActivity.CPU, "
-            "ProfilerActivity.CUDA] (or XPU); if it was, look in the log for errors of CUPTI or roctracer (another "
-            "profiler attached, missing permissions).",
+            "only the CPU's ops and times are known, which say nothing about the speed of the work that they launched",
+            "Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] (or XPU), let the profiler finish, "
+            "copy "
+            "the whole file, and look for CUPTI or roctracer errors in the log (another profiler, missing "
+            "permissions).",
         )
 
 
@@ -85,17 +83,17 @@ def find_unknown_graphs(view: TraceView) -> Iterator[RuleResult]:
         yield view.build_remark(
             "limit.unknown_graphs",
             "note",
-            f"{format_percent(missing / kernel_s)} of kernel time is in replayed graphs: which ops ran there is not known",
-            f"a replay calls no op; of the longest of {len(view.trace.graphs)} graphs: {longest.reason}",
-            "Record torch.profiler with shapes while the graphs are captured, too, and name those traces with "
-            "--capture. vLLM writes them with --profiler-config.capture_torch_profiler, SGLang with "
-            "--enable-profile-cuda-graph.",
+            f"CUDA graphs with unknown ops: {format_percent(missing / kernel_s)} of kernel time",
+            f"a replay calls no op; longest of {len(view.trace.graphs)} graphs: {longest.reason}",
+            "Record the capture of the graphs too, with shapes, and pass that trace with --capture (vLLM writes it "
+            "with "
+            "--profiler-config.capture_torch_profiler, SGLang with --enable-profile-cuda-graph).",
             figures={"time_s": missing, "share": missing / kernel_s},
         )
 
 
 def _sum_unknown_replay_s(view: TraceView) -> float:
-    """The time of kernels that graphs replayed and that no capture tells the ops of."""
+    """The time of replayed kernels whose ops no capture shows."""
     return sum(graph.seconds * (1 - graph.joined / graph.nodes) for graph in view.trace.graphs)
 
 
@@ -107,14 +105,14 @@ def find_unlinked_kernels(view: TraceView) -> Iterator[RuleResult]:
         yield view.build_remark(
             "limit.unlinked_kernels",
             "note",
-            f"{format_percent(missing / coverage.kernel_s)} of kernel time is linked to no op",
-            f"{format_seconds(missing)} of kernels were launched before the profile began, or their launch was not recorded"
+            f"{format_percent(missing / coverage.kernel_s)} of kernel time has no matching op",
+            f"{format_seconds(missing)} of kernels launched before the profile began or without a recorded launch"
             + (
-                f"; {format_seconds(coverage.inferred_s)} of it equals kernels of known ops"
+                f"; {format_seconds(coverage.inferred_s)} of it matches kernels of known ops"
                 if coverage.inferred_s > 0
                 else ""
             ),
-            "Record with ProfilerActivity.CPU too, and a schedule with wait and warmup steps before the active ones.",
+            "Record with ProfilerActivity.CPU too, and with wait and warmup steps in torch.profiler.schedule.",
             figures={"time_s": missing, "share": missing / coverage.kernel_s},
         )
 
@@ -132,9 +130,10 @@ def find_unmodeled_kernels(view: TraceView) -> Iterator[RuleResult]:
         yield view.build_remark(
             "limit.unmodeled_kernels",
             "note",
-            f"FLOPs of {format_percent(flops, 0)} and bytes of {format_percent(moved, 0)} of {_name_work_time(view)} are known",
-            f"without: {names or 'nothing is named'}",
-            "The roofline shows the part with an estimate only; hardware counters fill the rest (--counters).",
+            f"Costs known for only {format_percent(min(flops, moved), 0)} of {_name_work_time(view)}",
+            f"FLOPs known for {format_percent(flops, 0)}, bytes for {format_percent(moved, 0)}; missing: "
+            f"{names or 'nothing is named'}",
+            "Count the rest with --counters: the roofline shows only work with an estimate.",
             figures={"flops_share": flops, "bytes_share": moved},
         )
 
@@ -145,8 +144,8 @@ def find_missing_shapes(view: TraceView) -> Iterator[RuleResult]:
         yield view.build_remark(
             "limit.no_shapes",
             "note",
-            "The trace has no shapes, so FLOPs and bytes of its ops are not known",
-            "no op has inputs whose sizes and dtypes were recorded",
+            "Trace has no shapes: FLOPs and bytes unknown",
+            "no op has recorded input sizes and dtypes",
             RECORD_SHAPES,
         )
 
@@ -156,18 +155,18 @@ def find_missing_ceilings(view: TraceView) -> Iterator[RuleResult]:
     if view.trace.unseen_device:
         return
     if view.ceilings is None or not view.ceilings.ceilings:
-        name = view.trace.device_name or ("a CPU" if view.trace.device == CPU else "a device that it does not name")
+        name = view.trace.device_name or ("a CPU" if view.trace.device == CPU else "a device without a name")
         yield view.build_remark(
             "limit.no_ceilings",
             "note",
-            "No ceilings are known for this device",
-            f"the trace is of {name}; so there is no share of a roof, bound or attainable time",
+            "No ceilings known for this device",
+            f"{name}: no share of a roof, bound or attainable time",
             advise_on_ceilings(view.trace),
         )
 
 
 def find_profiler_overhead(view: TraceView) -> Iterator[RuleResult]:
-    """What was recorded besides times slows the host down."""
+    """Recording more than times slows the CPU."""
     recorded = [
         name for name in ("with_stack", "profile_memory", "with_modules") if view.trace.properties.get(name) in _ON
     ]
@@ -175,9 +174,9 @@ def find_profiler_overhead(view: TraceView) -> Iterator[RuleResult]:
         yield view.build_remark(
             "limit.profiler_overhead",
             "note",
-            "The profiler slowed the host down",
-            f"{', '.join(recorded)} cost the host several microseconds an op, which is in idle time and launch delays",
-            "For host times record again without them; kernel times hold.",
+            "Profiler options slowed the CPU",
+            f"{', '.join(recorded)} cost the CPU several microseconds an op, part of idle time and launch delays",
+            "Record again without these options to read CPU times; kernel times hold.",
         )
 
 
@@ -187,14 +186,14 @@ def find_missing_steps(view: TraceView) -> Iterator[RuleResult]:
         yield view.build_remark(
             "limit.no_steps",
             "note",
-            "No steps were found: figures are of the whole trace",
-            "it marks none in which ops began, and no period was found",
+            "No steps found: figures cover the whole trace",
+            "no marked step in which ops began, and no period",
             "Call profiler.step() after each training step, or mark steps with record_function('ProfilerStep#1').",
         )
 
 
 def find_outlier_steps(view: TraceView) -> Iterator[RuleResult]:
-    """Steps that take far longer than a typical one, and are left out of the figures."""
+    """Steps that take far longer than a typical one, and are excluded from the figures."""
     rows = view.trace.unlike
     if not rows:
         return
@@ -205,7 +204,7 @@ def find_outlier_steps(view: TraceView) -> Iterator[RuleResult]:
     yield view.build_remark(
         "limit.outlier_steps",
         "note",
-        f"{subject} {format_seconds(longest.seconds)}, {times:,.0f} times a typical one",
+        f"{subject} {times:,.0f}x a typical step",
         "; ".join(_describe_step(longest, first=first)),
         _WARM_UP if first or longest.compiling_s else _LOOK,
         figures={"steps": len(rows), "longest_s": longest.seconds, "ratio": times},
@@ -213,16 +212,17 @@ def find_outlier_steps(view: TraceView) -> Iterator[RuleResult]:
 
 
 def _describe_step(step: StepRow, *, first: bool) -> Iterator[str]:
+    yield f"{format_seconds(step.seconds)}, excluded from figures per step"
     if first:
-        yield "it is the first of the trace"
+        yield "first of the trace"
     if step.compiling_s:
-        yield f"torch compiles or loads code for {format_seconds(step.compiling_s)} of it"
-    most = max(step.time_split, key=lambda part: part.seconds)
-    yield f"{format_percent(most.share, 0)} of it is {most.category}"
+        yield f"torch compiles or loads code for {format_seconds(step.compiling_s)}"
+    largest = max(step.time_split, key=lambda part: part.seconds)
+    yield f"{format_percent(largest.share, 0)} is {largest.category}"
 
 
 def _name_work_time(view: TraceView) -> str:
-    return "the time of ops" if view.trace.device == CPU else "kernel time"
+    return "op time" if view.trace.device == CPU else "kernel time"
 
 
 def _has_no_shapes(view: TraceView) -> bool:

@@ -1,4 +1,4 @@
-"""Rules about work that moves more bytes than it must: what fusing, or leaving out, would save."""
+"""Rules about work that moves more bytes than it must, and what fusing or removing it saves."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -47,21 +47,21 @@ def find_unfused_optimizer(view: TraceView) -> Iterator[RuleResult]:
     action = advise_fused_update(optimizers)
     if view.get_share(took) < NOTABLE or any("_fused_" in row.name for row in rows) or len(rows) < 2 or not action:
         return
-    way = "foreach ops" if any("_foreach_" in row.name for row in rows) else "ops for one parameter at a time"
+    kind = "foreach" if any("_foreach_" in row.name for row in rows) else "per-parameter"
     least = _get_fused_s(view, rows) if ADAM_LIKE.issuperset(optimizers) else None
-    floor = (
-        "what they take beyond their own roofs; fusing wins more"
+    basis = (
+        "time above each op's roof; fusing saves more"
         if least is None
-        else "all but the time to move the 28 bytes a parameter that one Adam update needs"
+        else "all but the time to move the 28 bytes per parameter of one Adam update"
     )
     yield view.build_gain(
         "optimizer.unfused",
-        "The optimizer is not fused",
-        f"its update takes {view.show_time(took)} in {sum(row.calls for row in rows):,.0f} calls of {way}: "
+        "Optimizer is not fused",
+        f"update takes {view.show_time(took)} in {sum(row.calls for row in rows):,.0f} {kind} calls: "
         f"{list_kernels(rows)}",
         action,
         sum_above_roof_s(rows) if least is None else max(0.0, took - least),
-        basis=floor,
+        basis=basis,
         rows=rows,
         change=raise_to_roof(rows, joins=True)
         if least is None
@@ -71,7 +71,7 @@ def find_unfused_optimizer(view: TraceView) -> Iterator[RuleResult]:
 
 
 def _is_clipping(row: OpRow) -> bool:
-    """Whether gradients are scaled by a number that lies in a tensor, as clip_grad_norm_ does: no part of an update."""
+    """Whether gradients are scaled by a 0-dim tensor, as clip_grad_norm_ does: not part of an update."""
     tensors = parse_shapes(row)
     return row.name == "aten::_foreach_mul_" and bool(tensors) and not tensors[-1].dims
 
@@ -85,7 +85,7 @@ def _get_fused_s(view: TraceView, rows: list[OpRow]) -> float | None:
 
 
 def find_unfused_elementwise(view: TraceView) -> Iterator[RuleResult]:
-    """Neighbouring ops bound by memory, which a compiler fuses so that data is read and written once."""
+    """Neighboring memory-bound ops, which a compiler fuses so that data is read and written once."""
     classes = (OpClass.POINTWISE, OpClass.REDUCTION, OpClass.NORM, OpClass.SOFTMAX, OpClass.COPY)
     rows = [row for row in view.select_ops(*classes) if row.bound in (MEMORY, LATENCY) and row.phase != _OPTIMIZER]
     chains: dict[tuple[str, str, int], list[OpRow]] = defaultdict(list)
@@ -94,18 +94,18 @@ def find_unfused_elementwise(view: TraceView) -> Iterator[RuleResult]:
         chains[row.phase, row.module, numel].append(row)
     chained = [chain for chain in chains.values() if len(chain) > 1 and all(row.attainable_s for row in chain)]
     members = [row for chain in chained for row in chain]
-    won = sum(sum_seconds(chain) - max(row.attainable_s or 0.0 for row in chain) for chain in chained)
+    saved_s = sum(sum_seconds(chain) - max(row.attainable_s or 0.0 for row in chain) for chain in chained)
     if view.get_share(sum_seconds(members)) < COMMON:
         return
     small = sum_seconds(row for row in members if row.bound == LATENCY)
     yield view.build_gain(
         "fusion.elementwise",
-        "Small ops could be fused" if small > sum_seconds(members) / 2 else "Ops bound by memory could be fused",
-        f"ops on tensors of equal size take {view.show_time(sum_seconds(members))} in "
+        "Small ops can be fused" if small > sum_seconds(members) / 2 else "Memory-bound ops can be fused",
+        f"ops on equal-size tensors take {view.show_time(sum_seconds(members))} in "
         f"{sum(row.calls for row in members):,.0f} calls: {list_kernels(members)}",
         "Compile the model or its blocks with torch.compile.",
-        won,
-        basis="each group of one size in one phase and module as a single pass over its largest op's data",
+        saved_s,
+        basis="one pass over its largest op's data for each group of one size, phase and module",
         rows=members,
         change=join_changes(_fuse_chain(chain) for chain in chained),
         figures={"time_s": sum_seconds(members), "calls": sum(row.calls for row in members)},
@@ -119,15 +119,15 @@ def _fuse_chain(chain: list[OpRow]) -> Change:
 
 
 def find_norm_in_parts(view: TraceView) -> Iterator[RuleResult]:
-    """A normalisation written as powers, means and roots instead of one op."""
+    """A normalization written as powers, means and roots instead of one op."""
     rows = [row for row in view.select_ops() if row.name in _NORM_PARTS]
     if not any(row.name == "aten::rsqrt" for row in rows) or view.get_share(sum_seconds(rows)) < NOTABLE:
         return
     yield view.build_gain(
         "fusion.norm",
-        "A normalisation is written as elementwise ops",
+        "Normalization is written as elementwise ops",
         f"its parts take {view.show_time(sum_seconds(rows))}: {list_kernels(rows)}",
-        "Use F.rms_norm or F.layer_norm, or torch.compile.",
+        "Use F.rms_norm, F.layer_norm or torch.compile.",
         sum_seconds(rows),
         basis="a fused norm computes them in the pass that scales its input",
         rows=rows,
@@ -142,19 +142,19 @@ def find_softmax_in_parts(view: TraceView) -> Iterator[RuleResult]:
     for row in view.select_ops():
         if row.name in _SOFTMAX_PARTS:
             by_size[row.phase, max((shape.numel for shape in parse_shapes(row)), default=0)].append(row)
-    written = [group for group in by_size.values() if {row.name for row in group} >= {"aten::exp", "aten::sum"}]
-    rows = [row for group in written for row in group]
+    softmaxes = [group for group in by_size.values() if {row.name for row in group} >= {"aten::exp", "aten::sum"}]
+    rows = [row for group in softmaxes for row in group]
     if view.get_share(sum_seconds(rows)) < NOTABLE:
         return
     yield view.build_gain(
         "fusion.softmax",
-        "A softmax is written as elementwise ops and sums",
+        "Softmax is written as elementwise ops and sums",
         f"its parts take {view.show_time(sum_seconds(rows))}: {list_kernels(rows)}",
-        "Use F.softmax, F.log_softmax or F.cross_entropy, or torch.compile.",
-        sum(sum_seconds(group) - max(row.seconds for row in group) for group in written),
-        basis="F.softmax reads and writes the tensor once, in no more time than the longest of them",
+        "Use F.softmax, F.log_softmax, F.cross_entropy or torch.compile.",
+        sum(sum_seconds(group) - max(row.seconds for row in group) for group in softmaxes),
+        basis="F.softmax reads and writes the tensor once, as fast as the longest of these ops",
         rows=rows,
-        change=join_changes(fuse_rows(group, max(group, key=lambda row: row.seconds), 1.0) for group in written),
+        change=join_changes(fuse_rows(group, max(group, key=lambda row: row.seconds), 1.0) for group in softmaxes),
         figures={"time_s": sum_seconds(rows)},
     )
 
@@ -177,12 +177,13 @@ def find_dtype_conversions(view: TraceView) -> Iterator[RuleResult]:
     if view.get_share(took) >= NOTABLE:
         yield view.build_gain(
             "dtype.conversions",
-            "Tensors are converted between dtypes",
+            "Copies convert tensors between dtypes",
             f"copies that change the dtype take {view.show_time(took)} in {sum(row.calls for row in rows):,.0f} calls",
-            "Keep the weights in the dtype they are used in (bf16 parameters, FSDP's MixedPrecisionPolicy), leave "
-            "autocast's cache on (cache_enabled=True), or let torch.compile fuse the casts.",
+            "Keep weights in the dtype they are used in (bf16 parameters, FSDP's MixedPrecisionPolicy), leave "
+            "autocast's "
+            "cache on (cache_enabled=True), or fuse the casts with torch.compile.",
             took,
-            basis="none of them is needed",
+            basis="assumes that none of them is needed",
             rows=rows,
             change=remove_rows(rows, joins=True),
             figures={"time_s": took, "calls": sum(row.calls for row in rows)},
@@ -211,10 +212,10 @@ def find_slow_indexed_updates(view: TraceView) -> Iterator[RuleResult]:
     if view.trace.device != CPU and view.get_share(took) >= NOTABLE:
         yield view.build_gain(
             "indexing.slow_updates",
-            "Indexed updates are slow: they collide, or sort first",
+            "Slow indexed updates (atomics or sorting)",
             f"they take {view.show_time(took)}: {list_kernels(rows)}",
-            "Index fewer or sorted rows, use F.embedding(sparse=True) or nn.EmbeddingBag for large tables, or a "
-            "one-hot product for small ones; avoid boolean masks on the gradient's path.",
+            "Index fewer or sorted rows, use F.embedding(sparse=True) or nn.EmbeddingBag for large tables or a one-hot "
+            "matmul for small ones, and avoid boolean masks on the gradient's path.",
             sum_above_roof_s(rows),
             basis=BEYOND_ROOF,
             rows=rows,
@@ -224,17 +225,18 @@ def find_slow_indexed_updates(view: TraceView) -> Iterator[RuleResult]:
 
 
 def find_zero_fills(view: TraceView) -> Iterator[RuleResult]:
-    """Gradients filled with zeros, to be added to, instead of being written."""
+    """Gradients that are filled with zeros and added to, instead of written."""
     rows = [row for row in view.select_ops() if row.name in ("aten::zero_", "aten::_foreach_zero_")]
     took = sum_seconds(rows)
     if view.get_share(took) >= NOTABLE:
         yield view.build_gain(
             "fill.zeros",
-            "Tensors are filled with zeros",
-            f"this takes {view.show_time(took)}: {list_kernels(rows)}",
-            "Let optimizer.zero_grad(set_to_none=True) free gradients instead; torch.empty where all is overwritten.",
+            "Zero-filling of tensors",
+            f"fills take {view.show_time(took)}: {list_kernels(rows)}",
+            "Free gradients with optimizer.zero_grad(set_to_none=True), and use torch.empty where everything is "
+            "overwritten.",
             took,
-            basis="none of it is needed",
+            basis="assumes that none of it is needed",
             rows=rows,
             change=remove_rows(rows, joins=True),
             figures={"time_s": took},
@@ -242,18 +244,17 @@ def find_zero_fills(view: TraceView) -> Iterator[RuleResult]:
 
 
 def find_recomputation(view: TraceView) -> Iterator[RuleResult]:
-    """Forward ops run again in backward, which activation checkpointing pays for memory."""
-    again = view.trace.recompute
-    if again is not None and view.get_share(again.seconds) >= NOTABLE:
+    """Forward ops that activation checkpointing runs again in backward."""
+    recomputed = view.trace.recompute
+    if recomputed is not None and view.get_share(recomputed.seconds) >= NOTABLE:
         yield view.build_gain(
             "checkpointing.recompute",
             "Checkpointing recomputes forward ops",
-            f"{again.ops:,.0f} ops take {view.show_time(again.seconds)} a second time",
-            "Where memory allows, checkpoint fewer blocks, or only what is cheap to recompute "
-            "(create_selective_checkpoint_contexts).",
-            again.seconds,
-            basis="it costs the memory that checkpointing saved",
+            f"{recomputed.ops:,.0f} recomputed ops take {view.show_time(recomputed.seconds)}",
+            "Checkpoint fewer blocks where memory allows, or only cheap ops (create_selective_checkpoint_contexts).",
+            recomputed.seconds,
+            basis="costs the memory that checkpointing saves",
             scope=("recomputation",),
             change=leave_out(RECOMPUTED),
-            figures={"time_s": again.seconds, "ops": again.ops},
+            figures={"time_s": recomputed.seconds, "ops": recomputed.ops},
         )

@@ -8,8 +8,8 @@ from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.fleet import Fleet
 from perfkit.units import format_percent, format_seconds
 
-_IN_COMMUNICATION = "the gain is part of the exposed communication"
-_NOT_SIMULATED = "the traces do not tell which of a rank's work makes it late"
+_IN_COMMUNICATION = "part of the exposed communication"
+_NOT_SIMULATED = "the traces do not show which work delays a rank"
 
 
 def find_straggler(fleet: Fleet) -> Iterator[Finding]:
@@ -18,25 +18,21 @@ def find_straggler(fleet: Fleet) -> Iterator[Finding]:
     if slow is None or slow.late_s is None or slow.step_s <= 0 or slow.late_s < NOTABLE * slow.step_s:
         return
     others = sorted(rank.compute_s for rank in fleet.ranks if rank is not slow)
-    beside = (
-        ""
-        if not others
-        else f"; it computes {format_seconds(slow.compute_s)} a step, the others {_format_span(others)}"
-    )
+    compute = f"; compute {format_seconds(slow.compute_s)} a step, others {_format_span(others)}" if others else ""
     latest = [row for row in fleet.skew if row.latest_rank == slow.label]
-    where = "" if not latest else f"; last at {format_percent(latest[0].latest_share, 0)} of {latest[0].name}"
+    where = "" if not latest else f"; last at {format_percent(latest[0].latest_share, 0)} of {latest[0].name} calls"
     if slow.last_share is not None:
-        where += f", and of all in {format_percent(slow.last_share, 0)} of the steps"
+        where += f", last overall in {format_percent(slow.last_share, 0)} of steps"
     yield Finding(
         id="ranks.straggler",
         severity="gain",
-        title=f"The other ranks wait for {slow.label}",
+        title=f"Straggler: {slow.label}",
         variant=slow.label,
-        evidence=f"straggler delay: it reaches collectives {format_seconds(slow.late_s)} a step after the first rank "
-        f"({format_percent(slow.late_s / slow.step_s)} of the step){where}{beside}",
+        evidence=f"reaches collectives {format_seconds(slow.late_s)} a step after the first rank "
+        f"({format_percent(slow.late_s / slow.step_s)} of the step){where}{compute}",
         details=(_IN_COMMUNICATION,),
-        action="Give every rank equal work (batch, sequence lengths, experts); if it computes the same for longer, "
-        "check its clocks, temperature and neighbours (nvidia-smi -q -d PERFORMANCE, CLOCK).",
+        action="Give every rank equal work (batch, sequence lengths, experts); if it already has, check its clocks, "
+        "temperature and neighbors (nvidia-smi -q -d PERFORMANCE,CLOCK).",
         gain_s=slow.late_s,
         not_simulated=_NOT_SIMULATED,
         figures={"late_s": slow.late_s, "compute_s": slow.compute_s},
@@ -44,7 +40,7 @@ def find_straggler(fleet: Fleet) -> Iterator[Finding]:
 
 
 def find_rank_waiting(fleet: Fleet) -> Iterator[Finding]:
-    """Collectives at which ranks wait for each other, whoever is the last."""
+    """Collectives at which ranks wait for each other, whichever rank is last."""
     step_s = max((rank.step_s for rank in fleet.ranks), default=0.0)
     rows = [row for row in fleet.skew if row.latest_rank != fleet.straggler or not fleet.straggler]
     wait = sum(row.wait_s for row in rows)
@@ -55,11 +51,11 @@ def find_rank_waiting(fleet: Fleet) -> Iterator[Finding]:
             severity="gain",
             title="Ranks wait for each other at collectives",
             variant="",
-            evidence=f"{format_seconds(wait)} a step on average ({format_percent(wait / step_s)}), most at {worst.name} "
-            f"({format_seconds(worst.wait_s)}, up to {format_seconds(worst.worst_wait_s)}), with changing ranks as the last",
+            evidence=f"mean {format_seconds(wait)} a step ({format_percent(wait / step_s)}), most at {worst.name} "
+            f"({format_seconds(worst.wait_s)}, up to {format_seconds(worst.worst_wait_s)}); the last rank varies",
             details=(_IN_COMMUNICATION,),
             action="Balance what varies from step to step: sequence lengths, data loading, garbage collection "
-            "(gc.disable() and a collection at the same step on all ranks).",
+            "(gc.disable(), then gc.collect() at the same step on all ranks).",
             gain_s=wait,
             not_simulated=_NOT_SIMULATED,
             figures={"wait_s": wait, "most_s": worst.wait_s, "worst_s": worst.worst_wait_s},
@@ -76,17 +72,17 @@ def find_step_change(difference: TraceDifference) -> Iterator[Finding]:
     parts.append(("other ops", difference.rest_after_s - difference.rest_before_s))
     parts.append(("time without ops", after - before - sum(change for _, change in parts)))
     ranked = sorted(parts, key=lambda part: part[1], reverse=slower)
-    blamed = [(name, change) for name, change in ranked if (change > 0) == slower and change][:3]
-    text = "; ".join(f"{name} {_format_signed_s(change)}" for name, change in blamed)
+    largest = [(name, change) for name, change in ranked if (change > 0) == slower and change][:3]
+    changes = "; ".join(f"{name} {_format_signed_s(change)}" for name, change in largest)
     yield Finding(
         id="step.slower" if slower else "step.faster",
         severity="warning" if slower else "note",
-        title=f"The step is {format_percent(abs(after / before - 1))} {'slower' if slower else 'faster'} than in "
+        title=f"Step {format_percent(abs(after / before - 1))} {'slower' if slower else 'faster'} than "
         f"{difference.before}",
         variant=difference.after,
-        evidence=f"{format_seconds(after)} against {format_seconds(before)}; most in {text}",
+        evidence=f"{format_seconds(after)} against {format_seconds(before)}; largest changes: {changes}",
         details=difference.notes,
-        action="See the rows of the difference." if slower else "",
+        action="Look at the ops that changed most in the comparison." if slower else "",
         figures={"before_s": before, "after_s": after},
     )
 

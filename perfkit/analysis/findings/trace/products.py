@@ -26,8 +26,8 @@ from perfkit.units import format_flop_rate, format_percent
 _PRODUCTS = (OpClass.MATMUL, OpClass.CONVOLUTION, OpClass.ATTENTION)
 
 _STAY_IN_FP32 = (
-    "Other products run in 16 bits already: see why these get fp32 operands, such as a call outside of torch.autocast, "
-    "or a result of an op that it keeps in fp32."
+    "Find out why these get fp32 operands while others run in 16 bits: called outside torch.autocast, or fed by an op "
+    "that it keeps in fp32."
 )
 
 # For GEMMs and for convolutions. The older switches: torch.compile still reads them (2.13), and fails once
@@ -38,19 +38,20 @@ _ALLOW_TF32 = {
 }
 
 _IN_TF32_ELSEWHERE = (
-    "TF32 is allowed, for other products run in it: the library took kernels without tensor cores for these sizes and "
-    "layouts. Make the sizes multiples of 4 and products larger (torch.bmm for many small ones), or use"
+    "Make the sizes multiples of 4 and batch small products with torch.bmm, since TF32 is on but these sizes and "
+    "layouts "
+    "got kernels without tensor cores, or use"
 )
 
-# What F.scaled_dot_product_attention calls where none of its fused kernels takes the inputs.
+# The op that F.scaled_dot_product_attention calls where no fused kernel takes the inputs.
 _MATH_SOFTMAX = "aten::_safe_softmax"
 _FUSED_ATTENTION = (
     "Call F.scaled_dot_product_attention (transformers: attn_implementation='sdpa') instead of bmm, softmax, bmm."
 )
 _FELL_BACK = (
-    "F.scaled_dot_product_attention is called, but none of its fused kernels takes these inputs. On a CPU that is so "
-    "with dropout (dropout_p > 0); elsewhere `with torch.nn.attention.sdpa_kernel(SDPBackend.FLASH_ATTENTION)` around "
-    "the call warns of the reason: dtype, mask, or size of the heads."
+    "Find out why no fused kernel takes the inputs of F.scaled_dot_product_attention: on a CPU dropout_p > 0; "
+    "elsewhere "
+    "torch.nn.attention.sdpa_kernel(SDPBackend.FLASH_ATTENTION) around the call warns of the dtype, mask or head size."
 )
 
 # Tensor cores work on 16 bytes of a row at a time: NVIDIA, "Matrix Multiplication Background User's Guide", table 1.
@@ -59,7 +60,7 @@ _MULTIPLES = {"fp16": 8, "bf16": 8, "fp8": 16, "fp8_e4m3": 16, "fp8_e5m2": 16, "
 
 def find_fp32_products(view: TraceView) -> Iterator[RuleResult]:
     """Products of fp32 operands, which tensor cores do not take unless TF32 is allowed."""
-    # A call that is too small for its arithmetic to matter takes as long in any dtype.
+    # A latency-bound call takes as long in any dtype.
     rows = [row for row in view.select_ops(*_PRODUCTS) if row.dtype == "fp32" and row.bound != LATENCY]
     took = sum_seconds(rows)
     if view.get_share(took) < NOTABLE:
@@ -76,13 +77,13 @@ def find_fp32_products(view: TraceView) -> Iterator[RuleResult]:
         for dtype in ("tf32", "bf16", "fp16")
         if (peak := view.get_peak(CeilingLevel.MATRIX, dtype)) is not None
     }
-    evidence = f"products of fp32 operands take {view.show_time(took)}: {list_kernels(rows)}"
+    evidence = f"fp32 products take {view.show_time(took)}: {list_kernels(rows)}"
     if now is None or not higher:
         if view.trace.device != CPU:
             yield view.build_gain(
                 "gemm.fp32",
                 "GEMMs run in fp32",
-                f"{evidence}; how much faster they could be is not known, since the device's peaks are not",
+                f"{evidence}; peak rates unknown, so the gain is too",
                 _advise_dtype(view, rows, {"tf32": 0.0, "bf16": 0.0} if view.torch_device == "cuda" else {"bf16": 0.0}),
                 None,
                 rows=rows,
@@ -95,12 +96,12 @@ def find_fp32_products(view: TraceView) -> Iterator[RuleResult]:
     fastest = max(higher, key=higher.__getitem__)
     yield view.build_gain(
         "gemm.fp32",
-        f"GEMMs run in fp32; the device is {best / now:.1f} times faster in {fastest}",
-        f"{evidence}; peaks {format_flop_rate(now)} in fp32, "
-        + ", ".join(f"{format_flop_rate(peak)} in {dtype}" for dtype, peak in higher.items()),
+        f"GEMMs run in fp32: {fastest} peak is {best / now:.1f}x",
+        f"{evidence}; peaks: fp32 {format_flop_rate(now)}, "
+        + ", ".join(f"{dtype} {format_flop_rate(peak)}" for dtype, peak in higher.items()),
         _STAY_IN_FP32 if _has_reduced_products(view) else _advise_dtype(view, rows, higher),
         sum(_get_saved_s(row, now / best, view.bandwidth) for row in rows),
-        basis="the same share of the higher peak, but no faster than memory allows",
+        basis="same share of the higher peak, limited by memory bandwidth",
         rows=rows,
         change=Change(
             tuple(Takes(row, 1 - _get_saved_s(row, now / best, view.bandwidth) / row.seconds) for row in rows)
@@ -140,7 +141,7 @@ def _is_convolution(row: OpRow) -> bool:
 
 
 def get_unaligned_sizes(row: OpRow | GemmRow) -> set[int]:
-    """The sizes of a product in low precision that are no multiple of what tensor cores take at once."""
+    """The sizes of a low-precision product that are no multiple of what tensor cores read at once."""
     multiple = _MULTIPLES.get(row.dtype)
     if multiple is None:
         return set()
@@ -149,7 +150,7 @@ def get_unaligned_sizes(row: OpRow | GemmRow) -> set[int]:
 
 
 def find_unaligned_dims(view: TraceView) -> Iterator[RuleResult]:
-    """Products in low precision whose dims are no multiple of what tensor cores take at once."""
+    """Low-precision products whose dims are no multiple of what tensor cores read at once."""
     rows = []
     odd: dict[int, None] = {}
     for row in view.select_ops(OpClass.MATMUL):
@@ -163,9 +164,9 @@ def find_unaligned_dims(view: TraceView) -> Iterator[RuleResult]:
     padded = ", ".join(f"{size} to {-(-size // multiple) * multiple}" for size in list(odd)[:4])
     yield view.build_gain(
         "gemm.unaligned",
-        f"GEMMs with dims that are no multiple of {multiple}",
+        f"GEMM dims are not multiples of {multiple}",
         f"they take {view.show_time(took)}: {list_kernels(rows)} with dims {', '.join(map(str, list(odd)[:8]))}",
-        f"Pad these dims ({padded}): the vocabulary, the head or hidden size; Tensor Cores read 16 bytes at once.",
+        f"Pad these dims (vocabulary, head or hidden size): {padded}; tensor cores read 16 bytes at once.",
         sum_above_roof_s(rows),
         basis=BEYOND_ROOF,
         rows=rows,
@@ -196,11 +197,11 @@ def find_unfused_attention(view: TraceView) -> Iterator[RuleResult]:
     sizes = ", ".join(f"{dims[0]} x {dims[1]}" for _, dims in sorted(scores)[:3])
     yield view.build_gain(
         "attention.unfused",
-        "Attention is not fused: its score matrix goes through memory",
-        f"softmax and what else works on score matrices ({sizes}) take {view.show_time(took)}: {list_kernels(rows)}",
+        "Attention is not fused",
+        f"softmax and other ops on score matrices of {sizes} take {view.show_time(took)}: {list_kernels(rows)}",
         _FELL_BACK if any(row.name == _MATH_SOFTMAX for row in rows) else _FUSED_ATTENTION,
         took,
-        basis="a fused kernel leaves the products alone",
+        basis="a fused kernel keeps only the matmuls",
         rows=rows,
         change=remove_rows(rows, joins=True),
         figures={"time_s": took},
@@ -214,9 +215,9 @@ def find_convolution_transposes(view: TraceView) -> Iterator[RuleResult]:
     if view.get_share(took) >= NOTABLE:
         yield view.build_gain(
             "convolution.transposes",
-            "Convolutions are channels-first and transposed for the tensor cores",
-            f"transposing kernels take {view.show_time(took)}: {list_kernels(rows, 3)}",
-            "Keep model and input in channels-last: .to(memory_format=torch.channels_last).",
+            "Channels-first convolutions transpose their tensors",
+            f"transpose kernels take {view.show_time(took)}: {list_kernels(rows, 3)}",
+            "Keep model and input in channels-last with .to(memory_format=torch.channels_last).",
             took,
             rows=rows,
             change=remove_rows(rows),
@@ -225,20 +226,20 @@ def find_convolution_transposes(view: TraceView) -> Iterator[RuleResult]:
 
 
 def find_batch_norm_layout(view: TraceView) -> Iterator[RuleResult]:
-    """Batch normalisation of channels-first tensors, whose kernels reach less of the bandwidth."""
+    """Batch norm on channels-first tensors, whose kernels reach less of the bandwidth."""
     rows = [
         row
         for row in view.select_kernels(r"batch_?norm|bn_fw|bn_bw")
         if not any(word in row.name.lower() for word in ("nhwc", "channels_last")) and not _is_instance_norm(row)
     ]
-    won = sum_above_roof_s(rows)
-    if won is not None and view.select_ops(OpClass.CONVOLUTION) and view.get_share(won) >= NOTABLE:
+    above_s = sum_above_roof_s(rows)
+    if above_s is not None and view.select_ops(OpClass.CONVOLUTION) and view.get_share(above_s) >= NOTABLE:
         yield view.build_gain(
             "batch_norm.layout",
-            "Batch normalisation works on channels-first tensors",
+            "Batch norm runs on channels-first tensors",
             f"it takes {view.show_time(sum_seconds(rows))}: {list_kernels(rows, 3)}",
-            "Keep model and input in channels-last (torch.channels_last), or let torch.compile fuse it.",
-            won,
+            "Keep model and input in channels-last (torch.channels_last), or fuse it with torch.compile.",
+            above_s,
             basis=BEYOND_ROOF,
             rows=rows,
             change=raise_to_roof(rows),
@@ -247,7 +248,7 @@ def find_batch_norm_layout(view: TraceView) -> Iterator[RuleResult]:
 
 
 def _is_instance_norm(row: OpRow) -> bool:
-    """Whether it normalises each image by itself: `aten::instance_norm` makes one of N * C channels of a batch."""
+    """Whether it normalizes each image by itself: `aten::instance_norm` makes a batch one image of N * C channels."""
     return any(shape.dims[0] == 1 for shape in parse_shapes(row)[:1] if shape.dims)
 
 
@@ -260,10 +261,10 @@ def find_slow_convolutions(view: TraceView) -> Iterator[RuleResult]:
     yield view.build_gain(
         "convolution.low_efficiency",
         f"Convolutions reach {format_percent(attainable / took, 0)} of their roof",
-        f"they take {view.show_time(took)}",
-        "Where input sizes stay the same, set torch.backends.cudnn.benchmark = True and train in channels-last."
+        f"convolutions take {view.show_time(took)}",
+        "Set torch.backends.cudnn.benchmark = True where input sizes stay the same, and train in channels-last."
         if view.torch_device == "cuda"
-        else "Keep model and input in channels-last: .to(memory_format=torch.channels_last).",
+        else "Keep model and input in channels-last with .to(memory_format=torch.channels_last).",
         sum_above_roof_s(rows),
         basis=BEYOND_ROOF,
         rows=rows,

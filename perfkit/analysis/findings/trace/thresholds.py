@@ -1,18 +1,18 @@
-"""From when on something is worth telling. Shares are of the step."""
+"""The thresholds of findings about traces. Shares are of the step."""
 
-# Of the step: below this a finding costs more to read than it wins. No gain below it is told.
+# Of the step: below this a finding costs more to read than it saves. No smaller gain is reported.
 NOTABLE = 0.01
 
-# Of the step: what every program has a little of (idle time, short kernels, pointwise work) is told from here on.
+# Of the step: the least of what every program has a little of (idle time, short kernels, pointwise work).
 COMMON = 0.05
 
-# Of kernel time: figures that rest on less than this are told with what they lack.
+# Of kernel time: figures with a smaller coverage are reported with what they lack.
 COVERED = 0.9
 
 # Of kernel time: above this much beyond the roofs a formula or a ceiling is wrong, not a clock.
 ABOVE_ROOF = 0.01
 
-# Of its roof: a product or convolution above this has little left to save by another layout or algorithm
+# Of its roof: above this a GEMM or convolution has little left to save by another layout or algorithm
 # (measured matrix peaks are themselves at 80 to 90 % of the datasheet's).
 CLOSE_TO_ROOF = 0.6
 
@@ -20,7 +20,7 @@ CLOSE_TO_ROOF = 0.6
 # (section 4.1), FlashAttention-3 up to 75 % on an H100 (abstract), of what its kernels execute.
 FUSED_ATTENTION = 0.5
 
-# Of a product's time: told as its cause where so much is lost to tiles or waves, or so much of the device is idle.
+# Of a GEMM's time: the least loss to tiles, waves or idle multiprocessors that is named as its cause.
 QUANTIZED = 0.15
 
 # A peak must be this many times another before changing to it is advised.

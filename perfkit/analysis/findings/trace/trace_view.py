@@ -1,4 +1,4 @@
-"""One trace with the ceilings of its device, as rules look at it, and how they report what they found."""
+"""One trace with the ceilings of its device, as rules read it, and how they report findings."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ from perfkit.units import format_percent, format_seconds
 
 CPU = "cpu"
 
-# Time that is nobody's row. Each moment of a device's idle time has one cause (`perfkit.analysis.trace.idle_causes`).
+# Time not attributed to a row. Each moment of idle time has one cause (`perfkit.analysis.trace.idle_causes`).
 LATE = "launches that come late"
 GAPS = "long gaps"
 WAITS = "calls that wait"
@@ -32,13 +32,13 @@ COMMUNICATION = "communication"
 COPIES = "copies"
 NOT_OF_ROWS = frozenset({LATE, GAPS, WAITS, ALLOCATIONS, FETCHING, QUEUED, COMMUNICATION, COPIES})
 
-# What most gains assume.
-BEYOND_ROOF = "all of their time beyond the roof"
+# The assumption of most gains.
+BEYOND_ROOF = "all time above the roof"
 
 COPY = "copy"  # the bound of a row that crosses a link
 
 
-# What gains are of: rows of the tables.
+# The rows of the tables that gains are of.
 Work = OpRow | ProductRow
 
 
@@ -105,13 +105,13 @@ class TraceView:
 
     @property
     def whole(self) -> str:
-        """What shares and gains are of: the step, or the trace where it has no steps."""
+        """The whole of shares and gains: the step, or the trace where it has no steps."""
         return "step" if self.trace.steps else "trace"
 
     def select_ops(self, *classes: OpClass) -> list[OpRow]:
         """Rows of ops within steps that compute, of these classes if some are named.
 
-        What makes a batch is none of them: a loader that works elsewhere helps it, not a compiler.
+        Ops that make a batch are left out: a loader that works elsewhere helps them, not a compiler.
         """
         rows = (
             row
@@ -160,7 +160,7 @@ class TraceView:
         idle: Iterable[str] = (),
         figures: Mapping[str, float] = NO_FIGURES,
     ) -> RuleResult:
-        """A finding of what could be saved, in the time of some rows or of a named part of the step.
+        """A finding with a gain, in the time of some rows or of a named part of the step.
 
         `evidence` is a line or two; `basis` says what the gain assumes, and `change` what is simulated for it. It is
         about the ops of the rows and of the `calls`, and about the device's `idle` time of those causes that occur.
@@ -193,7 +193,7 @@ class TraceView:
         *,
         figures: Mapping[str, float] = NO_FIGURES,
     ) -> RuleResult:
-        """A finding that wins nothing by itself: a `warning` or a `note`."""
+        """A finding without a gain: a `warning` or a `note`."""
         finding = Finding(
             id=finding_id,
             severity=severity,

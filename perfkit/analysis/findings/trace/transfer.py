@@ -17,7 +17,7 @@ from perfkit.units import format_bandwidth, format_bytes, format_percent
 
 
 def find_exposed_communication(view: TraceView) -> Iterator[RuleResult]:
-    """Communication that no computing hides."""
+    """Communication that no compute overlaps."""
     overlap = view.trace.overlap
     exposed = overlap.exposed_communication_s
     if view.get_share(exposed) < NOTABLE:
@@ -26,13 +26,12 @@ def find_exposed_communication(view: TraceView) -> Iterator[RuleResult]:
     rows = sorted(view.trace.collectives, key=lambda row: -row.exposed_s)
     yield view.build_gain(
         "comm.exposed",
-        f"{format_percent(view.get_share(exposed), 0)} of the {view.whole} is exposed communication",
-        f"nothing is computed beside {view.show_time(exposed)} of it, most in {_list_collectives(rows)}; "
-        f"{format_percent(hidden, 0)} of "
-        "communication is hidden",
+        f"Exposed communication: {format_percent(view.get_share(exposed), 0)} of the {view.whole}",
+        f"{view.show_time(exposed)} not overlapped, most in {_list_collectives(rows)}; "
+        f"{format_percent(hidden, 0)} of communication is overlapped",
         _choose_advice(rows, trains=view.trains),
         exposed,
-        basis="part of it may be waiting for a straggler",
+        basis="may include waiting for a straggler",
         scope=(COMMUNICATION,),
         change=leave_out(COMMUNICATION),
         figures={"exposed_s": exposed, "hidden_share": hidden},
@@ -40,15 +39,15 @@ def find_exposed_communication(view: TraceView) -> Iterator[RuleResult]:
 
 
 def _choose_advice(rows: list[CollectiveRow], *, trains: bool) -> str:
-    """What hides the kind of collective that is exposed most."""
+    """The advice for the kind of collective that is exposed most."""
     first = rows[0].name.lower().replace("_", "") if rows else ""
     hiding, otherwise = (_HIDING, _HIDE_GRADIENTS) if trains else (_HIDING_IN_FORWARD, _HIDE_SUMS)
     return next((text for words, text in (*hiding, *_HIDING_ALWAYS) if any(word in first for word in words)), otherwise)
 
 
 _HIDE_SUMS = (
-    "Without a backward pass these are no gradients but sums over the parts of a split model: split it over fewer "
-    "ranks, or halve the batch and compute one half while the other's sum is under way (async_op=True)."
+    "Split the model over fewer ranks, or halve the batch and compute one half while the other's sums are in flight "
+    "(async_op=True): without a backward pass these are partial sums of a split model, not gradients."
 )
 _HIDING_IN_FORWARD = (
     (
@@ -58,32 +57,33 @@ _HIDING_IN_FORWARD = (
     ),
 )
 _HIDE_GRADIENTS = (
-    "Let buckets go out sooner or in larger pieces (DistributedDataParallel(bucket_cap_mb=..., "
-    "gradient_as_bucket_view=True)), compress them (bf16_compress_hook), or accumulate under no_sync()."
+    "Tune the buckets with DistributedDataParallel(bucket_cap_mb=..., gradient_as_bucket_view=True), compress them "
+    "with "
+    "bf16_compress_hook, or accumulate under no_sync()."
 )
 _HIDING = (
     (
         ("allgather", "reducescatter"),
         "Prefetch earlier (FSDPModule.set_modules_to_forward_prefetch, set_modules_to_backward_prefetch), shard "
-        "larger blocks, keep gathered parameters (reshard_after_forward=False) or accumulate more microbatches.",
+        "larger blocks, keep gathered parameters (reshard_after_forward=False), or accumulate more microbatches.",
     ),
 )
 _HIDING_ALWAYS = (
     (
         ("alltoall", "sendrecv", "send", "recv"),
-        "Start exchanges as soon as their data is there (async_op=True) and compute what does not need them meanwhile, "
-        "such as another microbatch; send in bf16.",
+        "Start exchanges early with async_op=True and overlap independent compute, such as another microbatch; send in "
+        "bf16.",
     ),
 )
 
 
 _ON_DEVICE = (
-    "Check the path with nccl-tests and NCCL_DEBUG=INFO (NVLink or PCIe, GPUDirect RDMA, NCCL_IB_HCA), and that ranks "
-    "which talk most sit on one node."
+    "Check the path with nccl-tests and NCCL_DEBUG=INFO (NVLink or PCIe, GPUDirect RDMA, NCCL_IB_HCA), and keep ranks "
+    "that communicate most on one node."
 )
 _ON_HOST = (
-    "Collectives on the host compete for its cores: leave some to them (fewer OMP_NUM_THREADS or --threads), and "
-    "see whether other processes or other collectives ran meanwhile."
+    "Leave cores to the collectives (fewer OMP_NUM_THREADS or --threads), and check whether other processes or other "
+    "collectives ran meanwhile."
 )
 
 
@@ -101,12 +101,12 @@ def find_slow_link(view: TraceView) -> Iterator[RuleResult]:
     worst = max(rows, key=lambda row: row.exposed_s)
     yield view.build_gain(
         "comm.slow_link",
-        "Large messages go slower than the link",
-        f"{worst.name} of {format_bytes(worst.message_bytes or 0)}: bus bandwidth {format_bandwidth(worst.bus_bandwidth or 0.0)} of "
-        f"the link's {format_bandwidth(worst.ceiling or 0.0)}",
+        "Large messages below link bandwidth",
+        f"{worst.name} of {format_bytes(worst.message_bytes or 0)}: bus bandwidth "
+        f"{format_bandwidth(worst.bus_bandwidth or 0.0)}, link {format_bandwidth(worst.ceiling or 0.0)}",
         _ON_HOST if view.trace.device == CPU else _ON_DEVICE,
         won,
-        basis=f"a straggler looks the same; the link: {worst.ceiling_source}",
+        basis=f"a straggler looks the same; link bandwidth: {worst.ceiling_source}",
         scope=(COMMUNICATION,),
         change=Change(tuple(Takes(row, (row.bus_bandwidth or 0.0) / (row.ceiling or 1.0)) for row in rows)),
         figures={
@@ -118,7 +118,7 @@ def find_slow_link(view: TraceView) -> Iterator[RuleResult]:
 
 
 def find_small_messages(view: TraceView) -> Iterator[RuleResult]:
-    """Many collectives of few bytes, where latency is all."""
+    """Many collectives of few bytes, which latency limits."""
     rows = [
         row
         for row in view.trace.collectives
@@ -130,12 +130,13 @@ def find_small_messages(view: TraceView) -> Iterator[RuleResult]:
         return
     yield view.build_gain(
         "comm.small_messages",
-        f"{sum(row.calls for row in rows):,.0f} collectives carry less than {SMALL_MESSAGE_BYTES >> 20} MiB",
-        f"they are exposed for {view.show_time(exposed)}: {_list_collectives(rows)}",
-        f"Send them together: {'larger buckets (bucket_cap_mb), ' if view.trains else ''}flattened tensors, one "
-        "all_reduce of stacked metrics.",
+        f"{sum(row.calls for row in rows):,.0f} collectives under {SMALL_MESSAGE_BYTES >> 20} MiB",
+        f"exposed for {view.show_time(exposed)}: {_list_collectives(rows)}",
+        f"Combine them: {'larger buckets (bucket_cap_mb), ' if view.trains else ''}flattened tensors, or one "
+        "all_reduce "
+        "of stacked metrics.",
         exposed,
-        basis="sent together they take the time of one",
+        basis="combined, they take the time of one",
         scope=(COMMUNICATION,),
         change=remove_rows(rows),
         figures={"exposed_s": exposed, "calls": sum(row.calls for row in rows)},
@@ -143,7 +144,7 @@ def find_small_messages(view: TraceView) -> Iterator[RuleResult]:
 
 
 def find_pageable_copies(view: TraceView) -> Iterator[RuleResult]:
-    """Copies from memory that the system may move, which go through a buffer and let the host wait."""
+    """Copies from pageable memory, which go through a buffer and block the CPU."""
     rows = [row for row in view.trace.copies if row.pageable]
     exposed = sum(row.exposed_s for row in rows)
     if view.get_share(exposed) < NOTABLE:
@@ -151,10 +152,10 @@ def find_pageable_copies(view: TraceView) -> Iterator[RuleResult]:
     yield view.build_gain(
         "copy.pageable",
         "Copies use pageable host memory",
-        f"they are exposed for {view.show_time(exposed)}: {_format_copies(rows)}",
-        "Use DataLoader(pin_memory=True) and .to(device, non_blocking=True); pin what is copied back.",
+        f"exposed for {view.show_time(exposed)}: {_format_copies(rows)}",
+        "Use DataLoader(pin_memory=True) and .to(device, non_blocking=True), and pin buffers that are copied back.",
         exposed,
-        basis="they run beside computing",
+        basis="pinned copies overlap compute",
         scope=(COPIES,),
         change=remove_rows(rows),
         figures={"exposed_s": exposed},
@@ -162,15 +163,15 @@ def find_pageable_copies(view: TraceView) -> Iterator[RuleResult]:
 
 
 def find_exposed_copies(view: TraceView) -> Iterator[RuleResult]:
-    """Copies between host and device that nothing hides, from pinned memory or of unknown kind."""
+    """Exposed copies between host and device, from pinned memory or of unknown kind."""
     rows = [row for row in view.trace.copies if not row.pageable and row.kind in ("HtoD", "DtoH")]
     exposed = sum(row.exposed_s for row in rows)
     if view.get_share(exposed) >= COMMON:
         yield view.build_gain(
             "copy.exposed",
-            f"{format_percent(view.get_share(exposed), 0)} of the {view.whole} is exposed copies",
-            f"nothing is computed beside {view.show_time(exposed)} of copies: {_format_copies(rows)}",
-            "Copy the next batch on a stream of its own while this one is computed, and offload less.",
+            f"Exposed copies: {format_percent(view.get_share(exposed), 0)} of the {view.whole}",
+            f"{view.show_time(exposed)} not overlapped: {_format_copies(rows)}",
+            f"Copy the next batch on its own torch.{view.torch_device}.Stream during compute, and offload less.",
             exposed,
             scope=(COPIES,),
             change=remove_rows(rows),
