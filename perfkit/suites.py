@@ -61,7 +61,7 @@ def bench(
     Raises:
         UsageError: the request is wrong; nothing was run.
         UserCodeError: the workload's code raised when it was built.
-        KeyboardInterrupt: what was measured until then is kept in `out`, for `perfkit.analyse(out)`.
+        KeyboardInterrupt: what was measured until then is kept in `out`, for `perfkit.analyze(out)`.
     """
     from perfkit.plan.resolve_auto import (
         find_open_params,  # not sooner: plans take long to import, and other commands need none

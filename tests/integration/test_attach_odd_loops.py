@@ -54,7 +54,7 @@ def watched(train: Train, folder: Path, caplog: pytest.LogCaptureFixture, **opti
         with_it = train()
     assert with_it == alone
     assert not [each for each in caplog.messages if "switched itself off" in each]
-    (variant,) = perfkit.analyse(folder).variants
+    (variant,) = perfkit.analyze(folder).variants
     return variant
 
 
@@ -241,7 +241,7 @@ def test_a_recording_that_perfkit_gave_up_says_why(tmp_path: Path, monkeypatch: 
             if number == 9:
                 monkeypatch.setattr(Attending, "forward", broken)
             step(model, optimizer)
-    (variant,) = perfkit.analyse(tmp_path / "run").variants
+    (variant,) = perfkit.analyze(tmp_path / "run").variants
     assert variant.status == RunStatus.FAILED
     assert variant.reason == "perfkit switched itself off: RuntimeError: perfkit is broken here"
     assert variant.step_time is not None

@@ -108,7 +108,7 @@ def untouched() -> Iterator[None]:
 
 
 def the_variant(folder: Path) -> Variant:
-    (variant,) = perfkit.analyse(folder).variants
+    (variant,) = perfkit.analyze(folder).variants
     return variant
 
 
@@ -483,7 +483,7 @@ def test_training(tmp_path):
             model(torch.randn(2, 4)).sum().backward()
             optimizer.step()
             optimizer.zero_grad()
-    (variant,) = perfkit.analyse(tmp_path / "run").variants
+    (variant,) = perfkit.analyze(tmp_path / "run").variants
     assert variant.status == "ok"
 
 def test_that_fails():

@@ -30,7 +30,7 @@ BUILT_IN = (
 
 
 def the_variant(folder: Path) -> Variant:
-    (variant,) = perfkit.analyse(folder).variants
+    (variant,) = perfkit.analyze(folder).variants
     return variant
 
 
@@ -136,7 +136,7 @@ def test_recordings_that_do_not_fit_their_budget_end_within_a_step_and_the_repor
     assert trace.startswith("no trace was recorded: in the middle of a step it would have taken about ")
     assert trace.endswith("more than --max-memory 1.00 KiB")
     assert memory.startswith("no memory was recorded: the trace did not fit into the memory")
-    report = build_document(perfkit.analyse(tmp_path / "run"))
+    report = build_document(perfkit.analyze(tmp_path / "run"))
     assert "o trace was recorded: in the middle of a step" in markdown.render(report)
 
 

@@ -161,7 +161,7 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     alone = finished([*program.launcher, *script], cwd=folder)
     process = finished([*program.under_perfkit, "--out", "run", *SMALL, *script], cwd=folder)
     assert process.returncode == 0, process.stderr.decode()
-    return Watched(program, folder / "run", alone, process, perfkit.analyse(folder / "run"))
+    return Watched(program, folder / "run", alone, process, perfkit.analyze(folder / "run"))
 
 
 def test_the_program_does_what_it_does_alone_to_the_last_bit(run: Watched) -> None:

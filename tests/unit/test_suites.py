@@ -50,7 +50,7 @@ def test_what_is_asked_for_is_run_and_analysed(launched: list[RunSpec], tmp_path
     assert len(seen) == 4
     assert found.command == "perfkit.bench('gpt:size=nano', 'amp')"
     for folder in ("suite", Path("suite")):  # a name and a path alike
-        assert perfkit.analyse(folder).command == found.command
+        assert perfkit.analyze(folder).command == found.command
 
 
 @pytest.mark.parametrize(

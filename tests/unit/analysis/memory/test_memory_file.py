@@ -5,7 +5,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-import perfkit
 from perfkit.analysis.memory.analyze_file import analyze_memory
 from perfkit.analysis.model.memory_analysis import MemoryAnalysis
 from perfkit.errors import PerfkitError
@@ -34,7 +33,6 @@ def test_a_trace_of_two_devices(tmp_path: Path) -> None:
     assert [note for note in found.notes if "before the recording began" not in note] == []
     assert len(found.notes) == 1
     assert msgspec.json.decode(msgspec.json.encode(found), type=MemoryAnalysis) == found
-    assert perfkit.analyse_memory is analyze_memory
 
 
 def test_findings_on_the_only_device_name_none(tmp_path: Path) -> None:
