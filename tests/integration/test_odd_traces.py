@@ -225,7 +225,7 @@ def test_what_is_no_trace_is_refused_in_one_line(tmp_path: Path, odd: Odd) -> No
 
 
 _ODD_VALUES = st.one_of(
-    st.make_empty(), st.booleans(), st.integers(-(2**70), 2**70), st.floats(), st.text(max_size=8),
+    st.none(), st.booleans(), st.integers(-(2**70), 2**70), st.floats(), st.text(max_size=8),
     st.lists(st.integers(-5, 2**40), max_size=3), st.sampled_from(["X", "B", "E", "M", "kernel", "cpu_op", "aten::mm"]),
 )  # fmt: skip
 

@@ -50,7 +50,7 @@ def test_one_that_was_on_before() -> None:
 
 def test_what_perfkit_calls_is_not_theirs() -> None:
     turn = Told()
-    with turn.taken(), turn.mark_own_calls(), a_profile():
+    with turn.hold_profiler(), turn.mark_own_calls(), a_profile():
         assert not turn.theirs
         assert turn.ours
     assert (turn.ours, turn.seen, turn.asked) == (False, False, 0)
@@ -59,7 +59,7 @@ def test_what_perfkit_calls_is_not_theirs() -> None:
 
 def test_ours_gives_way_before_theirs_begins() -> None:
     turn = Told()
-    with turn.taken():
+    with turn.hold_profiler():
         with a_profile():
             assert turn.theirs
         assert turn.asked == 1
@@ -73,7 +73,7 @@ def test_ours_is_not_ended_by_another_thread() -> None:
         with a_profile():
             pass
 
-    with turn.taken():
+    with turn.hold_profiler():
         thread = threading.Thread(target=elsewhere)
         thread.start()
         thread.join()

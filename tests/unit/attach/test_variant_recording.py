@@ -267,7 +267,7 @@ def energy_of(watched: Watched, monkeypatch: pytest.MonkeyPatch, steps: int, cou
     """That of so many steps of 0.1 s of a loop on a fake GPU."""
     gpu = FakeGpu()
     monkeypatch.setattr(variants, "EnergyWindow", partial(EnergyWindow, now=gpu.now, sleep=gpu.sleep))
-    monkeypatch.setattr(watched.recording, "_sensors", lambda: SimpleNamespace(energy_joules=gpu.joules))
+    monkeypatch.setattr(watched.recording, "_open_sensors", lambda: SimpleNamespace(energy_joules=gpu.joules))
     monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
     monkeypatch.setattr(variants, "is_capturing", lambda device: False)
     watched.recording.begin_timing()
@@ -275,7 +275,7 @@ def energy_of(watched: Watched, monkeypatch: pytest.MonkeyPatch, steps: int, cou
         gpu.step(0.1)
     watched.timed(*[counts] * (steps - 1), StepCounts(optimizer_steps=1))
     watched.recording.end_timing()
-    monkeypatch.setattr(watched.recording, "_sensors", lambda: None)
+    monkeypatch.setattr(watched.recording, "_open_sensors", lambda: None)
     watched.recording.write_timing("loop", steps, units_per_step=None, unit="samples")
     return watched.record().energy
 
@@ -291,14 +291,14 @@ def test_a_graph_that_is_captured_is_not_waited_for(watched: Watched, monkeypatc
     def end_of_the_capture(device: torch.device) -> None:
         raise AssertionError("waiting ends the capture")
 
-    monkeypatch.setattr(watched.recording, "_sensors", lambda: SimpleNamespace(energy_joules=lambda: 1.0))
+    monkeypatch.setattr(watched.recording, "_open_sensors", lambda: SimpleNamespace(energy_joules=lambda: 1.0))
     monkeypatch.setattr(torch.cuda, "synchronize", end_of_the_capture)
     monkeypatch.setattr(variants, "is_capturing", lambda device: True)
     monkeypatch.setattr(variants, "explain_missing_counter", lambda device, sensors: "")
     watched.recording.begin_timing()
     watched.timed(StepCounts(optimizer_steps=1))
     watched.recording.end_timing()
-    monkeypatch.setattr(watched.recording, "_sensors", lambda: None)
+    monkeypatch.setattr(watched.recording, "_open_sensors", lambda: None)
     watched.recording.write_timing("loop", 1, units_per_step=None, unit="samples")
     assert watched.record().energy == Unknown(reason="a CUDA graph was captured")
 

@@ -20,7 +20,7 @@ def test_messages_add_up_by_kind() -> None:
         dist.reduce_scatter_tensor(torch.zeros(10, dtype=torch.float64), whole)
         dist.broadcast(part, src=0)
         dist.barrier()
-    assert counted.facts() == {
+    assert counted.collect_facts() == {
         "collective_bytes:all-reduce": 40 + 20,
         "collective_bytes:all-gather": 160 + 160,
         "collective_bytes:reduce-scatter": 320,
@@ -46,7 +46,7 @@ def test_what_distributed_tensors_exchange_counts() -> None:
         sharded = distribute_tensor(torch.zeros(8, 4), mesh, [Shard(0)], src_data_rank=None)
         with ExchangedBytes({}) as counted:
             sharded.full_tensor()
-    assert counted.facts()["collective_bytes:all-gather"] == 4 * 8 * 4
+    assert counted.collect_facts()["collective_bytes:all-gather"] == 4 * 8 * 4
 
 
 def test_backward_passes_count() -> None:
@@ -63,4 +63,4 @@ def test_backward_passes_count() -> None:
     x = torch.zeros(6, requires_grad=True)
     with simulate_ranks(4), ExchangedBytes({}) as counted:
         Summed.apply(x).sum().backward()
-    assert counted.facts()["collective_bytes:all-reduce"] == 24
+    assert counted.collect_facts()["collective_bytes:all-reduce"] == 24

@@ -101,9 +101,9 @@ def test_a_trial_fits_if_it_leaves_the_margin():
 
 def test_on_a_cpu_what_is_expected_to_take_more_is_not_run():
     made, launched = search()
-    assert made.fits(10)
-    assert made.fits(20)
-    assert made.fits(100) is False
+    assert made.try_size(10)
+    assert made.try_size(20)
+    assert made.try_size(100) is False
     assert sizes_of(launched) == [10, 20]
     assert made.trials[-1].reason.startswith("not run: ")
     assert made.trials[-1].peak_bytes is None
@@ -137,16 +137,16 @@ def test_within_a_limit_a_process_that_runs_out_of_memory_tells():
 
 def test_on_a_cpu_the_limit_is_of_addresses_so_a_trial_is_given_what_the_margin_leaves_of_it():
     made, launched = search(memory_limit_bytes=10_000)
-    assert made.fits(8)
+    assert made.try_size(8)
     assert launched[0].launch.memory_limit_bytes == 9000
 
 
 def test_what_the_system_killed_does_not_fit(tmp_path):
     spec = RunSpec(workload=WorkloadSpec(name="gpt"), launch=LaunchSpec(world_size=2))
     killed = determine_outcome(spec, tmp_path, None, ExitCodes((-signal.SIGTERM, -signal.SIGKILL), (1,)))
-    assert search(end=lambda _: killed)[0].fits(8) is False
+    assert search(end=lambda _: killed)[0].try_size(8) is False
     crashed = determine_outcome(spec, tmp_path, None, ExitCodes((-signal.SIGKILL, -signal.SIGSEGV), (1,)))
-    assert search(end=lambda _: crashed)[0].fits(8) is None
+    assert search(end=lambda _: crashed)[0].try_size(8) is None
 
 
 def test_a_trial_that_ends_for_another_reason_ends_the_search():
@@ -208,7 +208,7 @@ def test_where_nothing_fits_nothing_is_found_and_the_run_says_why(monkeypatch):
 def test_a_trial_without_a_known_peak_does_not_count_as_fitting():
     made, _ = search(peak=lambda _: 0.0)
     made.launch = lambda *_: (RunResult(status=RunStatus.OK), [RankRecord(rank=0, world_size=1, status=RunStatus.OK)])
-    assert made.fits(1) is None
+    assert made.try_size(1) is None
     assert made.trials[-1].reason == "its memory is not known"
 
 
@@ -228,5 +228,5 @@ def test_on_a_gpu_the_limit_is_the_devices(share, host_limit):
         ),
     )  # fmt: skip
     made.launch = lambda *_: (RunResult(status=RunStatus.OK), [record])
-    assert made.fits(8) is (share < 0.9)
+    assert made.try_size(8) is (share < 0.9)
     assert made.limit_bytes == 2000.0

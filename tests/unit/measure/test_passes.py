@@ -53,7 +53,7 @@ class FakeSession:
     def most(self, count: int) -> int:
         return max(count, self.others_most)
 
-    def whole_cycles(self, count: int) -> int:
+    def round_to_cycles(self, count: int) -> int:
         return count
 
 

@@ -56,7 +56,7 @@ class FakeMaking:
         together = [run.variant for run in self.suite.runs if run.repeat == repeat]
         return tuple(together) if self.by_turns_before and repeat != self.first_repeat(variant) else ()
 
-    def by_turns(self, specs, repeat, progress, *, round_index, turns, turns_s):
+    def run_by_turns(self, specs, repeat, progress, *, round_index, turns, turns_s):
         names = [spec.variant for spec in specs]
         self.turns_s.append(turns_s)
         self.log.append(" ".join(names))

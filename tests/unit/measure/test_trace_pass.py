@@ -31,7 +31,7 @@ class Worker:
     def step(self, index: int) -> None:
         self.next_step = index + 1
 
-    def whole_cycles(self, count: int) -> int:
+    def round_to_cycles(self, count: int) -> int:
         return count
 
     def _traced(self, count: int, path: Path, *, device: torch.device, lead: int) -> Recording[RecordedTrace]:

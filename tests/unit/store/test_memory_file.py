@@ -42,10 +42,10 @@ BANDS = st.builds(
 )
 FAILED = st.builds(
     FailedRequest,
-    bytes=st.make_empty() | INT64,
+    bytes=st.none() | INT64,
     message=st.text(max_size=9),
     phase=st.text(max_size=4),
-    step=st.make_empty() | INT32,
+    step=st.none() | INT32,
     op=st.text(max_size=4),
     module=st.text(max_size=4),
     line=st.text(max_size=4),
@@ -81,7 +81,7 @@ def any_allocations(draw: st.DrawFn) -> Allocations:
         unexplained_bytes=draw(INT64),
         reserved=reserved,
         bands=tuple(draw(st.lists(BANDS, max_size=2))),
-        failed=draw(st.make_empty() | FAILED),
+        failed=draw(st.none() | FAILED),
         **columns,
     )
 

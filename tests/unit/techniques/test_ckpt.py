@@ -215,13 +215,13 @@ def test_an_op_that_does_not_run_in_the_blocks_fails_the_claim() -> None:
         ("ckpt:blocks=2", (ckpt, "checkpoint_wrapper"), lambda block: block, 3),
         ("ckpt:mode=selective:blocks=2", (ckpt, "checkpoint_wrapper"), lambda block, **_: block, 3),
         ("ckpt:mode=selective:save=mm/addmm", (ckpt, "checkpoint_wrapper"), lambda block, **_: block, 3),
-        ("ckpt:mode=selective", (saved_ops, "named_ops"), lambda names: {}, 1),
+        ("ckpt:mode=selective", (saved_ops, "resolve_ops"), lambda names: {}, 1),
     ],
 )
 def test_what_does_nothing_is_found_out(
     monkeypatch: pytest.MonkeyPatch, variant: str, spoilt: tuple[object, str], does: Callable[..., object], claims: int
 ) -> None:
-    monkeypatch.setattr(ckpt if spoilt[1] == "named_ops" else spoilt[0], spoilt[1], does)
+    monkeypatch.setattr(ckpt if spoilt[1] == "resolve_ops" else spoilt[0], spoilt[1], does)
     assert len(failed_claims(variant)) == claims
 
 

@@ -13,7 +13,7 @@ from perfkit.sanitize import escape_control_chars
 from perfkit.trace.read import Trace, read_trace
 
 scalars = (
-    st.make_empty()
+    st.none()
     | st.booleans()
     | st.integers()
     | st.integers(min_value=2**60, max_value=2**70)

@@ -69,14 +69,14 @@ def test_hand_calculation_op_by_op_equals_the_counter(router, capacity):
     biases = LAYERS * ((3 + 1) * WIDTH + active * 5 * WIDTH)
     norms = LAYERS * 2 * (2 * WIDTH) + 2 * WIDTH
     assert workload.model_flops_per_unit * tokens - step == pytest.approx(6 * tokens * (biases + norms))
-    shape = Moe(batch_size=BATCH, seq_len=TIME, vocab=VOCAB).shape()
+    shape = Moe(batch_size=BATCH, seq_len=TIME, vocab=VOCAB).resolve_shape()
     assert workload.model_flops_per_unit == compute_flops_per_token(shape, TIME, EXPERTS, active)
 
 
 def test_parameters_are_counted():
     workload, model = built(experts=3)
     assert sum(parameter.numel() for parameter in model.parameters()) == count_parameters(
-        Moe(batch_size=BATCH, seq_len=TIME, vocab=VOCAB).shape(), 3
+        Moe(batch_size=BATCH, seq_len=TIME, vocab=VOCAB).resolve_shape(), 3
     )
     with torch.device("meta"):
         small = Moe(size="small", experts=8).build().build_model()

@@ -36,7 +36,7 @@ def events(rows, *, reserved=(), **texts):
 
 
 def column(found, name):
-    return [found.text(getattr(found, name), event) for event in range(len(found))]
+    return [found.get_text(getattr(found, name), event) for event in range(len(found))]
 
 
 def test_lines_fill_what_the_recorder_does_not_know():

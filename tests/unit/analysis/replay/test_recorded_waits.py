@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.unit.trace.reading.test_syncs import call, kernel, sync, written
+from tests.unit.trace.reading.test_sync_records import call, kernel, sync, written
 
 from perfkit.analysis.replay.device_activities import collect_device_activities
 from perfkit.analysis.replay.edges import EdgeKind

@@ -445,7 +445,7 @@ KERNEL = st.tuples(
     st.integers(0, 400),  # start
     st.integers(0, 60),  # duration
     st.integers(1, 3),  # stream
-    st.one_of(st.make_empty(), st.integers(0, 300)),  # when it was launched, if that was recorded
+    st.one_of(st.none(), st.integers(0, 300)),  # when it was launched, if that was recorded
 )
 
 

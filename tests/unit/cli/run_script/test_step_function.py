@@ -62,7 +62,7 @@ def test_a_function_under_a_condition() -> None:
 
 def test_decorated_functions_count_from_outside() -> None:
     _, main, told = run("decorated")
-    assert main.decorate_script(1) == (-1, -1)
+    assert main.decorated(1) == (-1, -1)
     assert len(told) == 1
 
 
@@ -97,7 +97,7 @@ def test_lines_stay_where_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     plain: dict[str, Any] = {}
     exec(compile(SCRIPT, "script.py", "exec"), plain)
     assert main.lines == plain["lines"]
-    source = inspect.getsource(main.decorate_script.__wrapped__.__wrapped__)
+    source = inspect.getsource(main.decorated.__wrapped__.__wrapped__)
     assert source == "@twice\ndef decorated(x): return -x\n"
 
 

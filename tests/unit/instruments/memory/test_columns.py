@@ -26,7 +26,7 @@ def together(*events):
 
 
 def texts(found, name: str) -> list[str]:
-    return [found.text(getattr(found, name), event) for event in range(len(found))]
+    return [found.get_text(getattr(found, name), event) for event in range(len(found))]
 
 
 def test_every_column() -> None:

@@ -64,7 +64,7 @@ def test_torchs_own_failure_with_its_line():
     request = parse_failed_request(caught.value, phase="forward", step=3)
     assert request.bytes == 2**52
     assert "\n" not in request.message
-    assert request.line.startswith("test_failed.py:")
+    assert request.line.startswith("test_failed_request.py:")
     assert request.line.endswith(" test_torchs_own_failure_with_its_line")
     assert (request.phase, request.step) == ("forward", 3)
 
@@ -73,7 +73,7 @@ def test_a_frame_of_torch_is_not_the_line():
     with pytest.raises(RuntimeError) as caught:
         torch.nn.Linear(2**31, 2**31)
     assert caught.value.__traceback__ is not None
-    assert parse_failed_request(caught.value).line.startswith("test_failed.py:")
+    assert parse_failed_request(caught.value).line.startswith("test_failed_request.py:")
 
 
 def test_an_error_without_a_message():

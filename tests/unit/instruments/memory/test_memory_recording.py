@@ -180,7 +180,7 @@ def test_lines_are_the_users() -> None:
     ]
     assert relu
     assert all(found.get_text(found.line, event).endswith(" inner") for event in relu)
-    assert all(found.get_text(found.line, event).startswith("memory/test_record.py:") for event in relu)
+    assert all(found.get_text(found.line, event).startswith("memory/test_memory_recording.py:") for event in relu)
 
 
 def test_copies_of_autocast() -> None:
@@ -327,7 +327,7 @@ def test_a_step_that_runs_out_of_memory(when: str) -> None:
     found = failing_step(training, lambda: training.step(1))
     assert (found.failed.bytes, found.failed.phase, found.failed.step) == (2**60, when, 1)
     assert found.failed.op == ("aten::empty" if when == "forward" else "AddmmBackward0")
-    assert found.failed.line.startswith("memory/test_record.py:")
+    assert found.failed.line.startswith("memory/test_memory_recording.py:")
     assert found.failed.line.endswith(" forward" if when == "forward" else " <lambda>")
     assert found.failed.module == ("greedy" if when == "forward" else "")
     assert set(found.step.tolist()) == {1}

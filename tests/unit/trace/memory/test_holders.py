@@ -16,7 +16,7 @@ def named(folder: Path, moment_us: float, *events: Event) -> tuple[str, str]:
     table = TraceTextNumbers()
     ops = ops_of(folder, *events)
     found: MemoryHolders = find_holders(ops, np.zeros(1, np.int32), np.array([int(moment_us * 1000)]), table)
-    names = table.all()
+    names = table.list_texts()
     return names[int(found.made_by[0])], names[int(found.freed_by[0])]
 
 

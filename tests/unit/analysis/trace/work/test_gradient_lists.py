@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.unit.analysis.trace.work.test_estimates import CEILINGS
+from tests.unit.analysis.trace.work.test_byte_estimates import CEILINGS
 
 from perfkit.analysis.trace.rank_trace import analyze_trace
 from perfkit.analysis.trace.work.gradient_lists import count_elements_by_blocks
