@@ -1,1 +1,1 @@
-"""The command line: parse, call, print. Nothing is measured or worked out here."""
+"""The command line: parses, calls, prints. Measuring and analysing are the library's."""

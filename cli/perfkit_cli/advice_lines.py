@@ -1,4 +1,4 @@
-"""Advice on a terminal: a table of the first options, why they are first, and the best of them together."""
+"""Prints advice on a terminal: a table of the first options, their reasons, and the best combination."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -34,7 +34,7 @@ def show_advice(advice: Advice, top: int) -> None:
             _explain_option(screen, option, option.name)
         told.add(option.why)
     if advice.best is not None and "+" in advice.best.name:
-        screen.print(SafeText("best together", style="bold"))
+        screen.print(SafeText("best combination", style="bold"))
         screen.print(_build_table((advice.best,)))
         _explain_option(screen, advice.best, advice.best.name)
     for line in (*_list_exclusions(advice), *advice.notes):
@@ -69,7 +69,7 @@ def _format_name(option: AdviceOption) -> SafeText:
 def _format_time(option: AdviceOption) -> SafeText:
     saving, share = option.saves_s, option.saves_share
     if saving is None or share is None:
-        return SafeText("not known", style="dim")
+        return SafeText("unknown", style="dim")
     scale = share / saving.value if saving.value else 0.0
     if max(abs(saving.low), abs(saving.high)) * scale < _NO_CHANGE:
         return SafeText("no change")
@@ -83,7 +83,7 @@ def _format_time(option: AdviceOption) -> SafeText:
 
 def _format_memory(option: AdviceOption) -> SafeText:
     if option.peak_bytes is None or option.saves_bytes is None:
-        return SafeText("not known", style="dim")
+        return SafeText("unknown", style="dim")
     before = option.peak_bytes.value + option.saves_bytes
     change = -option.saves_bytes / before if before else 0.0
     fits = {None: "", True: ", fits", False: ", too much"}[option.fits]
@@ -102,7 +102,7 @@ def _format_loss(option: AdviceOption) -> SafeText:
 
 
 class _Column(NamedTuple):
-    """What is told of an option under a title; the technique has the width that others leave."""
+    """A column: its title, its width (None: what the others leave) and the cell of an option."""
 
     title: str
     width: int | None
@@ -120,20 +120,20 @@ _COLUMNS = (
 def _format_measured(option: AdviceOption) -> tuple[SafeText, SafeText, SafeText]:
     found = option.measured
     assert found is not None
-    time = "not known" if found.time_ratio is None else format_signed_percent(found.time_ratio - 1, 0)
+    time = "unknown" if found.time_ratio is None else format_signed_percent(found.time_ratio - 1, 0)
     if found.low is not None and found.high is not None:
         time += f" ({found.low * 100 - 100:+.0f} to {found.high * 100 - 100:+.0f})"
-    peak = "not known" if found.peak_bytes is None else format_bytes(found.peak_bytes)
-    acted = {True: "", False: "did not act", None: "not verified"}[found.engaged]
+    peak = "unknown" if found.peak_bytes is None else format_bytes(found.peak_bytes)
+    acted = {True: "", False: "not active", None: "not verified"}[found.engaged]
     return SafeText(time), SafeText(peak), SafeText(found.reason or acted)
 
 
 def _explain_option(screen: Console, option: AdviceOption, title: str) -> None:
-    nothing = "what it would save is not known" if option.not_known else "nothing to gain"
+    nothing = "saving unknown" if option.not_known else "no saving"
     screen.print(SafeText(f"{title}: {'; '.join(option.why) or nothing}"))
     told = (
         *(f"assumes: {each}" for each in option.assumes),
-        *(f"not known: {each}" for each in option.not_known),
+        *(f"unknown: {each}" for each in option.not_known),
         f"loss: {option.risk.basis}",
     )
     for line in told:
@@ -141,8 +141,8 @@ def _explain_option(screen: Console, option: AdviceOption, title: str) -> None:
 
 
 def _list_exclusions(advice: Advice) -> Iterator[str]:
-    """A line for each reason why techniques are not joined, or left out."""
-    for what, some in (("not joined", advice.clashes), ("left out", advice.left_out)):
+    """A line for each reason why techniques are not combined, or left out."""
+    for what, some in (("not combined", advice.clashes), ("left out", advice.left_out)):
         for reason, names in _group_by_reason(some).items():
             yield f"{what}: {', '.join(names)}: {reason}"
 

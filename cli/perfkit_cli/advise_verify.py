@@ -1,4 +1,4 @@
-"""`perfkit advise --verify`: the first options and the best combination run, each beside what was predicted of it."""
+"""`perfkit advise --verify`: runs the first options and the best combination, and shows predicted beside measured."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -33,9 +33,9 @@ def prepare_verification(subject: "AdviceSubject", first: int, out: Path | None)
 
     request = subject.request
     if request is None:
-        raise UsageError(f"--verify runs a workload, and {subject.name} names none")
+        raise UsageError(f"--verify runs a workload, and {subject.name} names none; name the workload itself")
     if request.device != "cpu" and not list_visible_gpus():
-        raise UsageError(f"--verify runs on this machine: it has no GPU, on which {subject.name} ran")
+        raise UsageError(f"--verify needs a GPU, because {subject.name} ran on one; this machine has none")
     folder = out or name_default_folder(request.workload.label)
     refuse_impossible(folder)
     refuse_occupied(folder)

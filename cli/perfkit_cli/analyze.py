@@ -39,54 +39,55 @@ Exit codes: 0 done, 1 it could not be done, 2 the request is wrong or no trace c
 """
 
 
-@click.command(epilog=EXAMPLES, short_help="Find out where a recorded trace's time went.")
+@click.command(epilog=EXAMPLES, short_help="Analyze recorded traces: where the time went.")
 @click.argument("traces", metavar="TRACE...", nargs=-1, required=True)
 @click.option(
     "--against",
     metavar="TRACE",
     multiple=True,
-    help="Compare with this trace: what changed since. Of a folder of ranks, the same rank is taken.",
+    help="Earlier trace to compare with. Of a folder of ranks, the same rank is taken.",
 )
 @click.option(
     "--device",
     metavar="ID",
-    help="The device it was recorded on, by id or name, in place of what the trace says; `here` for this machine.",
+    help="Device that TRACE was recorded on, by id or name; overrides the trace's own. here: this machine.",
 )
 @click.option(
     "--counters",
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Hardware counters for the trace: a CSV export of Nsight Compute (ncu --csv --page raw).",
+    help="Hardware counters: a CSV export of Nsight Compute (ncu --csv --page raw).",
 )
 @click.option(
     "--capture",
     metavar="TRACE",
     multiple=True,
-    help="Traces of the captures of the CUDA graphs that TRACE replays: a file or a folder. Their ops tell what the "
-    "replayed kernels are.  [default: those beside TRACE, by the names that servers give them]",
+    help="Traces of the captures of the CUDA graphs that TRACE replays (a file or folder); they name the replayed "
+    "kernels' ops.  [default: files beside TRACE with the names that servers give them]",
 )
 @click.option(
     "--what-if",
     "what_ifs",
     metavar="CHANGES",
     multiple=True,
-    help="Simulate changes, such as 'aten::mm=0.8,elementwise=0.5,comm=0,host=0.5,sync=none,graphs,fuse=elementwise': "
-    "what then takes which part of its time. Several times for a table.",
+    help="Simulate changes: a scale factor per op, such as "
+    "'aten::mm=0.8,elementwise=0.5,comm=0,host=0.5,sync=none,graphs,fuse=elementwise'. Repeat the option for a "
+    "table.",
 )
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
-    help=f"Folder to write the report to.  [default: {OUT}/NAME]",
+    help=f"Report folder.  [default: {OUT}/NAME]",
 )
-@click.option("--static", is_flag=True, help="Write the figures as PNG and SVG too.")
+@click.option("--static", is_flag=True, help="Also write the figures as PNG and SVG.")
 @click.option(
     "--export",
     "exports",
     multiple=True,
     metavar=f"[{'|'.join(EXPORTS)}]",
     type=click.Choice(EXPORTS),
-    help="Write each trace into the report's folder for another tool too: with what was found as tracks for "
-    "ui.perfetto.dev, or its ops by phase and module for speedscope.app.",
+    help="Also export each trace into the report's folder: with findings as tracks for ui.perfetto.dev, or ops by "
+    "phase and module for speedscope.app.",
 )
 @click.option(
     "--engine",
@@ -94,26 +95,29 @@ Exit codes: 0 done, 1 it could not be done, 2 the request is wrong or no trace c
     show_default=True,
     metavar=f"[{'|'.join(ENGINES)}]",
     callback=require_one_of("engine", ENGINES),
-    help="Where several traces are analysed: in processes on this machine, or as tasks of a Ray cluster.",
+    help="Where to analyze several traces: in processes on this machine, or as tasks of a Ray cluster.",
 )
 @click.option(
-    "--jobs", metavar="N", type=click.IntRange(min=1), help="Traces at once.  [default: as cores and memory allow]"
+    "--jobs",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Traces analyzed at once.  [default: limited by cores and memory]",
 )
 @click.option(
     "--max-bytes",
     metavar="AMOUNT",
     callback=parse_memory_option,
-    help="Most JSON a trace may decompress to, such as 40GiB.  [default: 16GiB, and less for a small file]",
+    help="Limit on a trace's decompressed JSON, such as 40GiB.  [default: 16GiB, less for a small file]",
 )
 @click.option(
     "--time-limit",
     metavar="TIME",
     callback=parse_duration_option,
-    help="Most time for reading a trace, such as 30s: what comes after is left out, and the report says so.",
+    help="Time limit for reading a trace, such as 30s. The rest is left out, and the report says so.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the whole analysis as JSON, and write no report.")
+@click.option("--json", "as_json", is_flag=True, help="Print the whole analysis as JSON; write no report.")
 @click.option("-v", "--verbose", is_flag=True, help="Print all findings and tables.")
-@click.option("-q", "--quiet", is_flag=True, help="Print the path of the report only.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only the report's path.")
 def command(
     *,
     traces: tuple[str, ...],
@@ -135,12 +139,12 @@ def command(
 ) -> None:
     """Find out where the time of a recorded trace went, and what could be saved.
 
-    TRACE is a trace of torch.profiler (or of JAX's profiler), from any machine: a file (.json, .json.gz, .json.zst), a
-    folder of ranks, a pattern, a URL or `-` for standard input. Nothing is run and no GPU is needed. Every kernel's
-    time is counted and split, held against the device's peaks, and ranked by what reaching the roofline would save.
+    TRACE is a trace of torch.profiler (or of JAX's profiler) from any machine: a file (.json, .json.gz, .json.zst), a
+    folder of ranks, a pattern, a URL or `-` for standard input. Nothing is run, and no GPU is needed. Every kernel's
+    time is counted, split, compared with the device's peaks, and ranked by what reaching the roofline would save.
 
-    Dumps of torch's flight recorder, a file a rank, are told by their content: which collective ranks wait in, who did
-    not enter it, and where their shapes or their order differ.
+    Dumps of torch's flight recorder (one file per rank) are recognized by their content. Their report names the
+    collective that ranks wait in, the ranks that did not enter it, and mismatched shapes or order.
     """
     from rich.console import Console
 
@@ -209,7 +213,7 @@ def _refuse_trace_options(options: Mapping[str, object]) -> None:
 
     given = [f"--{name}" for name, value in options.items() if value]
     if given:
-        raise UsageError(f"these are dumps of flight recorders, and {', '.join(given)} is for traces: leave it out")
+        raise UsageError(f"these are flight recorder dumps, and {', '.join(given)} is for traces; omit it")
 
 
 def _analyze_dumps(
@@ -242,9 +246,9 @@ def _check_exports(exports: tuple[str, ...], sources: tuple[str, ...], *, as_jso
     from perfkit.trace.reading.trace_sources import STANDARD_INPUT
 
     if as_json:
-        raise UsageError("--export writes into the report's folder, and --json writes no report")
+        raise UsageError("--export writes into the report's folder, and --json writes no report; give one of them")
     if "perfetto" in exports and STANDARD_INPUT in sources:
-        raise UsageError("--export perfetto reads the trace twice: name a file instead of -")
+        raise UsageError("--export perfetto reads the trace twice, which standard input does not allow; name a file")
 
 
 def _derive_report_name(sources: tuple[str, ...]) -> str:

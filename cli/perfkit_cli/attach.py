@@ -26,30 +26,32 @@ Exit codes: 0 done, 1 it could not be done, 2 there is no such process or the re
 """
 
 
-@click.command(epilog=EXAMPLES, short_help="See what a running Python process does, without preparation.")
+@click.command(epilog=EXAMPLES, short_help="Sample the stacks of a running Python process.")
 @click.argument("pid", metavar="PID", type=click.IntRange(min=1))
-@click.option("--duration", "seconds", default="10s", callback=parse_duration_option, help="How long.  [default: 10s]")
+@click.option(
+    "--duration", "seconds", default="10s", callback=parse_duration_option, help="Sampling time.  [default: 10s]"
+)
 @click.option(
     "--rate",
     default=100,
     show_default=True,
     type=click.IntRange(1, 1000),
-    help="Samples a second; the process stands still while one is taken.",
+    help="Samples per second; each one briefly stops the process.",
 )
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
-    help=f"Folder to write the report to.  [default: {OUT}/PID]",
+    help=f"Report folder.  [default: {OUT}/PID]",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Print more of the report.")
-@click.option("-q", "--quiet", is_flag=True, help="Print the path of the report only.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only the report's path.")
 @click.pass_context
 def command(
     ctx: click.Context, *, pid: int, seconds: float, rate: int, out: Path | None, verbose: bool, quiet: bool
 ) -> None:
-    """Look at the running Python process PID and its children: the lines that each of their threads is in.
+    """Sample the Python stacks of process PID and its children, by thread.
 
-    The process was not prepared and does not notice, other than by standing still for each sample.
+    The process needs no preparation. It only stops briefly for each sample.
     """
     from perfkit.analysis.stacks.process_stacks import analyze_process
     from perfkit.errors import PerfkitError, UsageError
@@ -63,7 +65,7 @@ def command(
     from perfkit_reports.subjects.process.document import build_document
 
     if seconds < 1:
-        raise UsageError("--duration: give at least 1s")
+        raise UsageError("--duration: expected at least 1s")
     process = find_process(pid)
     folder = out or OUT / str(pid)
     refuse_foreign(folder, PROCESS_FILE, "perfkit attach")

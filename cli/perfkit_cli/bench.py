@@ -1,4 +1,4 @@
-"""`perfkit bench`: train a workload once per variant, measure, compare, report."""
+"""`perfkit bench`: trains a workload once per variant, measures, compares, reports."""
 
 import signal
 from collections.abc import Callable
@@ -76,14 +76,21 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is w
 
 
 @click.command(epilog=EXAMPLES)
-@click.option("-w", "--workload", default="gpt", show_default=True, metavar="NAME[:KEY=VALUE]", help="What to train.")
+@click.option(
+    "-w",
+    "--workload",
+    default="gpt",
+    show_default=True,
+    metavar="NAME[:KEY=VALUE]",
+    help="Workload to train; perfkit workloads lists them.",
+)
 @click.option(
     "-t",
     "--technique",
     default="amp,ckpt",
     show_default=True,
     metavar="LIST",
-    help="What to switch on; all: whatever there is.",
+    help="Techniques to compare with the baseline; all: every available one.",
 )
 @click.option(
     "--combine",
@@ -91,7 +98,7 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is w
     show_default=True,
     metavar="[none|all]",
     callback=require_one_of("value of --combine", ("none", "all")),
-    help="all: also train every combination of the techniques that goes together; those that clash are listed.",
+    help="all: also train every compatible combination of the techniques; the others are listed as left out.",
 )
 @click.option(
     "--precision",
@@ -99,28 +106,28 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is w
     show_default=True,
     metavar="PERCENT",
     callback=parse_share_option,
-    help="Rounds of fresh processes go on until the 95 % interval of every speed-up is that narrow, to either side ...",
+    help="Stop when each speed-up's 95 % CI is within ±PERCENT.",
 )
 @click.option(
     "--budget",
     metavar="TIME",
     callback=parse_duration_option,
-    help="... or for so long, such as 90s.  [default: 5min, or three rounds where those take longer]",
+    help="Time limit for timing rounds, such as 90s.  [default: 5min, or three rounds if longer]",
 )
 @click.option(
     "--rounds",
     metavar="N",
     type=click.IntRange(min=0),
-    help="Just as many rounds in their place. 0: each variant runs once, which decides nothing about its speed.",
+    help="Run exactly N rounds. 0: each variant runs once, which decides nothing about its speed.",
 )
-@click.option("--steps", metavar="N", type=COUNT, help="Timed steps of each process.  [default: as many as pay]")
+@click.option("--steps", metavar="N", type=COUNT, help="Timed steps per process.  [default: automatic]")
 @click.option(
     "--warmup",
     default=DEFAULTS.warmup,
     show_default=True,
     metavar="N",
     type=click.IntRange(min=0),
-    help=f"Steps before timing, at least; goes on until steps are steady, for at most {DEFAULTS.max_warmup}.",
+    help=f"Minimum warm-up steps; warm-up ends when steps are steady, after at most {DEFAULTS.max_warmup}.",
 )
 @click.option(
     "--device",
@@ -128,7 +135,7 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is w
     show_default=True,
     metavar=f"[{'|'.join(DEVICES)}]",
     callback=require_one_of("device", DEVICES),
-    help="auto: the GPU that is there, or the CPU.",
+    help="Device to train on. auto: the GPU if there is one, else the CPU.",
 )
 @add_scaling_options
 @click.option(
@@ -137,16 +144,16 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is w
     show_default=True,
     metavar="SECONDS",
     type=click.FloatRange(min=0, min_open=True),
-    help="A run that takes longer is ended and reported as such.",
+    help="Time limit per run; a longer run is ended and reported as timed out.",
 )
 @click.option(
-    "--memory-limit", metavar="AMOUNT", callback=parse_memory_option, help="Address space of each rank, such as 6GiB."
+    "--memory-limit", metavar="AMOUNT", callback=parse_memory_option, help="Address space limit per rank, such as 6GiB."
 )
 @click.option(
     "--threads",
     metavar="N",
     type=COUNT,
-    help="CPU threads of each rank.  [default: cores / ranks on a CPU, of several numbers of ranks the most]",
+    help="CPU threads per rank.  [default on a CPU: cores / largest world size]",
 )
 @click.option(
     "--launcher",
@@ -155,8 +162,8 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is w
     metavar=f"[{'|'.join(_STARTED_BY)}]",
     callback=require_one_of("launcher", _STARTED_BY),
     is_eager=True,  # what --out stands for depends on it
-    help="What starts the ranks of a run: a process each, torchrun's elastic agent, Slurm, or Ray. kubernetes: nothing "
-    "is run, and the manifest of a bench in pods is printed.",
+    help="How the ranks start: local processes, torchrun's elastic agent, Slurm or Ray. kubernetes: run nothing, "
+    "and print the manifest of a bench in pods.",
 )
 @click.option(
     "--nnodes",
@@ -164,48 +171,56 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is w
     show_default=True,
     metavar="N",
     type=COUNT,
-    help="Machines, each with as many ranks, with any launcher but process.",
+    help="Number of nodes, with equally many ranks each; not for --launcher process.",
 )
 @click.option(
     "--slurm",
     multiple=True,
     metavar="KEY=VALUE",
     callback=parse_slurm_options,
-    help="With slurm, for each option of the job: as sbatch calls it, such as partition=gpu or exclusive.",
+    help="With --launcher slurm: job option, as for sbatch, such as partition=gpu or exclusive. May be repeated.",
 )
 @click.option(
     "--rdzv-endpoint",
     default="",
     metavar="HOST:PORT",
-    help="With torchrun, where machines meet: this one, and on each other `perfkit join HOST:PORT --node-rank K`.",
+    help=(
+        "With --launcher torchrun: rendezvous address on this machine; on each other one, run "
+        "`perfkit join HOST:PORT --node-rank K`."
+    ),
 )
 @add_kubernetes_options
 @click.option(
-    "--seed", default=0, show_default=True, metavar="N", type=click.IntRange(min=0), help="Seed of parameters and data."
+    "--seed",
+    default=0,
+    show_default=True,
+    metavar="N",
+    type=click.IntRange(min=0),
+    help="Seed for parameters and data.",
 )
 @click.option(
     "--out",
     metavar="FOLDER",
     type=FolderOrUrl(new=True),
-    help="Folder to write, or a URL such as s3://bucket/x, to which it is copied.  [default: runs/TIME-WORKLOAD]",
+    help="Folder to write, or a URL such as s3://bucket/x to copy it to.  [default: runs/TIME-WORKLOAD]",
 )
 @click.option(
     "--into",
     metavar="FOLDER",
     type=FolderOrUrl(),
-    help="Add variants to this suite. Whatever is not given is the suite's; another machine or workload is refused.",
+    help="Add variants to this suite. Options not given are the suite's; another machine or workload is refused.",
 )
 @click.option(
     "--retry",
     metavar="failed",
     callback=require_one_of("value of --retry", ("failed",)),
-    help="With --into: repeat the runs that failed, crashed, ran out of memory or took too long.",
+    help="With --into: repeat the runs that failed, crashed, ran out of memory or timed out.",
 )
 @click.option(
     "--resume",
     metavar="FOLDER",
     type=FolderOrUrl(),
-    help="Go on with a suite that was interrupted, with the suite's own options.",
+    help="Continue an interrupted suite, with the suite's own options.",
 )
 @click.option(
     "--plan",
@@ -215,35 +230,37 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is w
 @click.option(
     "--no-calibrate",
     is_flag=True,
-    help="Do not measure this machine's ceilings, not even unknown or refuted ones.",
+    help="Do not measure this machine's ceilings, even if unknown or exceeded.",
 )
 @click.option(
     "--counters",
     is_flag=True,
-    help="Also count FLOPs and bytes on the GPU: one more run of each variant of one rank, under Nsight Compute (ncu).",
+    help=(
+        "Also count FLOPs and bytes on the GPU: one more run of each single-rank variant under Nsight Compute (ncu)."
+    ),
 )
 @click.option(
     "--energy",
     is_flag=True,
-    help=f"Also measure the GPU's energy: every process runs its steps for {ENERGY_S:.0f} more seconds.",
+    help=f"Also measure the GPU's energy: each process runs {ENERGY_S:.0f} s longer.",
 )
 @click.option(
     "--price",
     metavar="AMOUNT/h",
     callback=parse_price_option,
-    help="What an hour of all that a run uses costs, such as 2.49/h or $2.49/h (quote it): adds the cost of a million "
-    "tokens or a thousand samples.",
+    help="Hourly cost of the hardware, such as 2.49/h or $2.49/h (quote it); adds the cost of a million tokens or a "
+    "thousand samples.",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Print all findings and tables.")
-@click.option("-q", "--quiet", is_flag=True, help="Print the path of the report only.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only the report's path.")
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> None:
     """Compare training techniques on a real workload.
 
-    The workload is trained in processes of its own: as it is (the baseline) and with each technique. Memory, FLOPs,
-    losses and the trace are measured once per variant, in separate passes, and every technique must show that it acted.
-    Then rounds of fresh processes are timed beside each other, until every speed-up is known to --precision. The
-    comparison is written as one HTML file beside the raw results.
+    The workload is trained in its own processes: as it is (the baseline) and with each technique. Memory, FLOPs, losses
+    and the trace are measured once per variant, in separate passes, and each technique must prove that it was active.
+    Then rounds of fresh processes are timed, interleaved, until every speed-up is known to --precision. The comparison
+    is one HTML file beside the raw results.
     """
     from rich.console import Console
 
@@ -277,7 +294,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         if not (folder / SUITE_FILE).is_file():
             click.echo(f"{word}: nothing was measured", err=True)
             ctx.exit(ended)
-        click.echo(f"{word}: what was measured is kept in {folder}; --resume {folder} goes on", err=True)
+        click.echo(f"{word}: results so far are in {folder}; continue with --resume {folder}", err=True)
 
     # Not sooner: the imports would take time while a child measures.
     from perfkit_cli.remeasure import analyze_measured_suite
@@ -309,7 +326,7 @@ def _prepare_new_suite(ctx: click.Context, folder: Path, console: "Console") -> 
 
     options = ctx.params
     if options["retry"] is not None:
-        raise UsageError("--retry failed repeats runs of a suite that is there: name it with --into FOLDER")
+        raise UsageError("--retry failed repeats runs of an existing suite; name it with --into FOLDER")
     refuse_impossible(folder)
     refuse_occupied(folder)
     check_limits(options["timeout"], options["memory_limit"])

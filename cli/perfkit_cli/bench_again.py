@@ -1,4 +1,4 @@
-"""`perfkit bench --into` and `--resume`: a suite that is there."""
+"""`perfkit bench --into` and `--resume`: adds to or continues an existing suite."""
 
 import os
 from collections.abc import Callable
@@ -46,18 +46,18 @@ def prepare_existing_suite(ctx: click.Context, console: "Console") -> tuple[Path
     else:
         refuse_given(ctx, ("out",), "--into writes into the suite's own folder")
         if options["retry"] is None and not get_given_options(ctx, ("technique",)):
-            raise UsageError("--into adds to a suite: name a --technique, or --retry failed")
-    refuse_given(ctx, ("plan",), f"perfkit plan --into {folder} plans what a suite was asked for")
+            raise UsageError("--into adds to a suite; also give --technique, or --retry failed")
+    refuse_given(ctx, ("plan",), f"to plan the variants of an existing suite, use perfkit plan --into {folder}")
     stored = read_first_request(folder)
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise UsageError(f"{folder}: you may not write to it; copy the suite to where you may, and name the copy")
+        raise UsageError(f"{folder} is not writable; copy the suite to a writable folder, and name the copy")
     ncu = require_ncu(stored.device) if options["counters"] else None
 
     def work() -> None:
         with lock_folder(folder):
             opened = _open_suite(ctx, folder, console, resumed=resumed)
             for name in opened.left_out:
-                console.out(f"left out: {name}: it failed there; --retry failed repeats what failed")
+                console.out(f"left out: {name}: it failed in this suite; repeat it with --retry failed")
             name, calibrate = (
                 find_device(stored.device, here=stored.launcher in STARTS_HERE).name,
                 not options["no_calibrate"],

@@ -1,4 +1,4 @@
-"""`perfkit bench --launcher kubernetes`: the manifest of a bench in pods, on standard output. Nothing is run here."""
+"""`perfkit bench --launcher kubernetes`: prints the manifest of a bench in pods. Nothing is run here."""
 
 import re
 import shlex
@@ -26,12 +26,12 @@ _OPTIONS: Sequence[Callable[[Any], Any]] = (
     click.option(
         "--image",
         metavar="NAME",
-        help="With --launcher kubernetes: the container image, which holds perfkit, the workload and what it needs.",
+        help="With --launcher kubernetes: container image with perfkit, the workload and its packages.",
     ),
     click.option(
         "--volume-claim",
         metavar="NAME[:PATH]",
-        help="With --launcher kubernetes: the claim of a volume that all pods can write, and where they mount it."
+        help=f"With --launcher kubernetes: claim of a volume that all pods can write, and its mount path."
         f"  [default PATH: {_MOUNT}]",
     ),
 )
@@ -52,7 +52,7 @@ def write_manifest(ctx: click.Context) -> None:
     from perfkit.measure.launch.kubernetes import Pods, VolumeClaim, build_manifest
 
     options = ctx.params
-    refuse_given(ctx, _NEVER, "--launcher kubernetes writes the manifest of a new bench, and runs nothing")
+    refuse_given(ctx, _NEVER, "--launcher kubernetes prints the manifest of a new bench, and runs nothing")
     url = get_url(ctx, "out")
     _check_options(options, url)
     claim, _, path = (options["volume_claim"] or "").partition(":")
@@ -76,30 +76,31 @@ def write_manifest(ctx: click.Context) -> None:
 
 
 def _check_options(options: dict[str, Any], url: str | None) -> None:
-    """What is wrong is told here and not minutes later by a pod."""
+    """Refuses wrong options here, rather than minutes later in a pod."""
     from perfkit.measure.limits import check_limits, check_sampling
     from perfkit.spec import parse_workload
     from perfkit.workloads.workload_table import WORKLOADS, load_workload
     from perfkit_cli.variants import parse_named_variants
 
     for option, what in (
-        ("image", "the container image to run, which holds perfkit and the workload: --image NAME"),
+        ("image", "a container image with perfkit and the workload: --image NAME"),
         (
             "volume_claim",
-            "a volume that keeps the results, which all pods write: --volume-claim NAME; or, of one pod, --out URL",
+            "a shared volume for the results: --volume-claim NAME (or, for one pod, --out URL)",
         ),
-        ("world_sizes", "the ranks of all pods: --world-size N, of which every pod has as many"),
+        ("world_sizes", "the total number of ranks, split evenly over the pods: --world-size N"),
     ):
         if not options[option] and not (option == "volume_claim" and url):
             raise UsageError(f"--launcher kubernetes needs {what}")
     if url and options["nnodes"] > 1:
-        raise UsageError(f"--out {url}: several pods need a folder in common: name one on the volume of --volume-claim")
+        raise UsageError(f"--out {url}: several pods need a shared folder; name one on the volume of --volume-claim")
     if options["device"] == "auto":
-        raise UsageError("--launcher kubernetes cannot see the device of the pods: name it, --device cuda or cpu")
+        raise UsageError("--launcher kubernetes cannot detect the pods' device; give --device cuda or --device cpu")
     for size in options["world_sizes"]:
         if size % options["nnodes"]:
             raise UsageError(
-                f"--world-size {size} is no multiple of --nnodes {options['nnodes']}: each pod has as many"
+                f"--world-size {size} is not a multiple of --nnodes {options['nnodes']}; each pod runs equally "
+                "many ranks"
             )
     check_limits(options["timeout"], options["memory_limit"])
     check_sampling(options["rounds"], options["precision"], options["budget"])
@@ -114,12 +115,12 @@ def _resolve_out_folder(options: dict[str, Any], mount: str) -> str:
     from perfkit.measure.bench import name_default_folder
 
     if not mount.startswith("/"):
-        raise UsageError(f"--volume-claim {options['volume_claim']}: expected NAME:/PATH, a path in the pods")
+        raise UsageError(f"--volume-claim {options['volume_claim']}: expected NAME:/PATH, with PATH absolute")
     out = PurePosixPath(mount) / (options["out"] or name_default_folder(options["workload"]).name)
     if ".." in out.parts or not out.is_relative_to(mount) or out == PurePosixPath(mount):
         raise UsageError(
-            f"--out {options['out']} is no folder in {mount}, the volume of the pods; what they write elsewhere goes "
-            "with them: leave it out, or name a folder in it"
+            f"--out {options['out']} is outside {mount}, the pods' volume, and would be lost with the pods; "
+            f"omit it, or name a folder in {mount}"
         )
     return str(out)
 

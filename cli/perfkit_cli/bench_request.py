@@ -1,5 +1,4 @@
-"""From the options of `perfkit bench` to a request: all of them for a new suite, those that are given for one that is
-there."""
+"""Turns the options of `perfkit bench` into a request: all for a new suite, the given ones for an existing one."""
 
 import shlex
 import sys
@@ -56,7 +55,7 @@ def refuse_given(ctx: click.Context, names: Iterable[str], why: str) -> None:
     flags = {option.name: option.opts[-1] for option in ctx.command.params}
     written = [flags[name] for name in get_given_options(ctx, names)]
     if written:
-        raise UsageError(f"{why}: leave {', '.join(written)} out")
+        raise UsageError(f"{why}; omit {', '.join(written)}")
 
 
 def apply_options(request: BenchRequest, options: Mapping[str, Any]) -> BenchRequest:
@@ -93,9 +92,7 @@ def choose_variants(options: Mapping[str, Any], request: BenchRequest, console: 
 def refuse_energy(request: BenchRequest) -> None:
     """A `UsageError` for a device without a counter of its energy."""
     if request.schedule.energy_s and request.device != "cuda":
-        raise UsageError(
-            f"--energy reads the energy counter of an NVIDIA GPU, and the device is {request.device}: leave it out"
-        )
+        raise UsageError(f"--energy reads an NVIDIA GPU's energy counter, and the device is {request.device}; omit it")
 
 
 def require_ncu(device: str) -> Path:
@@ -103,7 +100,7 @@ def require_ncu(device: str) -> Path:
     from perfkit.instruments.ncu import find_ncu
 
     if device != "cuda":
-        raise UsageError(f"--counters reads the counters of an NVIDIA GPU, and the device is {device}: leave it out")
+        raise UsageError(f"--counters reads an NVIDIA GPU's counters, and the device is {device}; omit it")
     return find_ncu()
 
 

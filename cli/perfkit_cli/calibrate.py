@@ -1,4 +1,4 @@
-"""`perfkit calibrate`: measure what this machine can do at most."""
+"""`perfkit calibrate`: measures this machine's ceilings."""
 
 from typing import TYPE_CHECKING
 
@@ -26,25 +26,23 @@ Examples:
     show_default=True,
     metavar=f"[{'|'.join(DEVICES)}]",
     callback=require_one_of("device", DEVICES),
-    help="auto: the GPU that is there, or the CPU.",
+    help="Device to measure. auto: the GPU if there is one, else the CPU.",
 )
-@click.option("--threads", metavar="LIST", help="Numbers of CPU threads to measure with.  [default: 1 and all cores]")
+@click.option("--threads", metavar="LIST", help="CPU thread counts to measure with.  [default: 1 and all cores]")
 @click.option(
     "--world-size",
     type=click.IntRange(min=2),
     metavar="N",
     help="Measure collectives between N ranks on this machine instead.",
 )
-@click.option("--short", is_flag=True, help="Fewer repeats: what `perfkit bench` does by itself.")
-@click.option(
-    "--force", is_flag=True, help="Measure again what is known already; of all calibrations the best value holds."
-)
+@click.option("--short", is_flag=True, help="Use fewer repeats, as `perfkit bench` does.")
+@click.option("--force", is_flag=True, help="Measure again even if known; the best value is kept.")
 def command(device: str, threads: str | None, world_size: int | None, short: bool, force: bool) -> None:
-    """Measure this machine's ceilings: FLOP/s of each dtype, bandwidth of each memory, collectives between ranks.
+    """Measure this machine's ceilings: FLOP/s per dtype, memory bandwidths, collectives.
 
-    They are the roofs of the roofline. The result is kept for this machine and used by `perfkit bench`; the best of all
-    calibrations holds. Leave the machine alone meanwhile: what does not repeat is labelled as low confidence, and what
-    was disturbed throughout is measured again the next time.
+    They are the roofs of the roofline. The result is stored for this machine and used by `perfkit bench`; the best
+    value of all calibrations is kept. Leave the machine idle meanwhile: figures that do not repeat are labelled as low
+    confidence, and disturbed ones are measured again the next time.
     """
     from rich.console import Console
 
@@ -58,7 +56,9 @@ def command(device: str, threads: str | None, world_size: int | None, short: boo
     target = find_device(device)
     if world_size is not None:
         if threads:
-            raise UsageError("--threads and --world-size: ranks are timed with one thread each; leave one of them out")
+            raise UsageError(
+                "--threads is for ceilings, and --world-size times ranks with one thread each; give one of them"
+            )
         _calibrate_links(target, world_size, short=short, force=force)
         return
     counts: tuple[int, ...] = ()
@@ -115,12 +115,12 @@ def _describe_disk(force: bool) -> str:
 
     known = (None if force else load_disk()) or measure_disk()
     if known is None:
-        return "files of offloaded tensors: those in the folder for temporary files (TMPDIR) are in memory"
+        return "offloaded files: not measured, because the temporary folder (TMPDIR) is in memory"
     written, read = (
-        f"{format_bandwidth(each.bytes_per_s)} and {format_seconds(each.start_s)} a file"
+        f"{format_bandwidth(each.bytes_per_s)} and {format_seconds(each.start_s)} per file"
         for each in (known.write, known.read)
     )
-    return f"files of offloaded tensors in {known.mount}: written at {written}, read at {read}, through the page cache"
+    return f"offloaded files in {known.mount}: written at {written}, read at {read}, through the page cache"
 
 
 def _find_missing_threads(

@@ -1,4 +1,4 @@
-"""The tables of a device's ceilings, and of its links'."""
+"""Prints the tables of a device's ceilings, and of its links'."""
 
 from collections.abc import Iterator, Sequence
 
@@ -63,7 +63,8 @@ def build_links_table(rates: Sequence[LinkRate], ranks: int) -> Table:
 def _format_link_rate(rate: LinkRate | None, mark: str) -> str:
     if rate is None:
         return "-"
-    return f"{mark if _is_doubtful(rate) else ''}{format_bandwidth(compute_bus_bandwidth(rate))}\n{format_seconds(rate.seconds)}"
+    doubt = mark if _is_doubtful(rate) else ""
+    return f"{doubt}{format_bandwidth(compute_bus_bandwidth(rate))}\n{format_seconds(rate.seconds)}"
 
 
 def _is_doubtful(rate: LinkRate) -> bool:
@@ -71,13 +72,13 @@ def _is_doubtful(rate: LinkRate) -> bool:
 
 
 def describe_links(rates: Sequence[LinkRate]) -> Iterator[str]:
-    """What the figures are, and how far they can be relied on."""
-    yield "bus bandwidth as nccl-tests counts it, and the time of a call; the best of all calibrations"
+    """Explains the figures and their confidence."""
+    yield "bus bandwidth as nccl-tests defines it, and time per call; best of all calibrations"
     doubtful = list(filter(_is_doubtful, rates))
     if doubtful:
         worst = max((rate.spread or 0.0 for rate in doubtful), default=0.0)
         how_many = "all of them" if len(doubtful) == len(rates) else f"{len(doubtful)} of {len(rates)}, marked ?"
         yield (
-            f"low confidence, {how_many}: halves of the repeats differ by up to {format_percent(worst)}, "
-            "or the machine was busy; `--force` on a quiet machine measures again"
+            f"low confidence, {how_many}: halves of the repeats differ by up to {format_percent(worst)}, or "
+            "the machine was busy; measure again on a quiet machine with `--force`"
         )

@@ -1,4 +1,4 @@
-"""`perfkit check`: did this change make it worse? Compare, judge against thresholds, and say why."""
+"""`perfkit check`: compares with a revision or a baseline, judges against thresholds, and says why."""
 
 import signal
 from pathlib import Path
@@ -35,52 +35,78 @@ Exit codes: 0 pass (or worse), 1 a regression (or a side that cannot be run), 2 
 @click.command(epilog=EXAMPLES)
 @click.argument("run", required=False, type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option("--against-ref", metavar="REF", help="Compare with this revision, checked out and measured beside yours.")
-@click.option("--baseline", metavar="FILE|RUN|BRANCH", help="Compare with stored ones.  [default: the baseline file]")
+@click.option(
+    "--baseline", metavar="FILE|RUN|BRANCH", help="Compare with stored figures.  [default: the baseline file]"
+)
 @click.option("--update", is_flag=True, help="Measure, and write the baseline file.")
-@click.option("--calibrate", is_flag=True, help="Compare this machine with itself: what can it detect, in which time?")
+@click.option(
+    "--calibrate",
+    is_flag=True,
+    help="Compare this machine with itself: the smallest detectable change, and the time it takes.",
+)
 @click.option(
     "--history",
     metavar="DIR",
     type=click.Path(path_type=Path, exists=True),
-    help="Find change points over the runs in a folder; nothing is run.",
+    help="Find change points across the runs in a folder; run nothing.",
 )
-@click.option("-w", "--workload", metavar="NAME[:KEY=VALUE]", help="What to train.  [default: the configured cases]")
-@click.option("-t", "--technique", metavar="LIST", help="The variants of it to check.  [default: baseline]")
-@click.option("--threshold", "thresholds", multiple=True, metavar="QUANTITY=T", help="May be given several times.")
-@click.option("--exact", is_flag=True, help="Only what every process counts alike: nothing is timed.")
-@click.option("--budget", metavar="TIME", help="For timing, over all variants, such as 90s.  [default: 3min]")
+@click.option(
+    "-w", "--workload", metavar="NAME[:KEY=VALUE]", help="Workload to train.  [default: the configured cases]"
+)
+@click.option("-t", "--technique", metavar="LIST", help="Variants to check.  [default: baseline]")
+@click.option(
+    "--threshold",
+    "thresholds",
+    multiple=True,
+    metavar="QUANTITY=T",
+    help="QUANTITY=THRESHOLD, such as step_time=3%. May be repeated.",
+)
+@click.option("--exact", is_flag=True, help="Compare only exact quantities; time nothing.")
+@click.option(
+    "--budget", metavar="TIME", help="Time limit for timing, over all variants, such as 90s.  [default: 3min]"
+)
 @click.option(
     "--device",
     metavar=f"[{'|'.join(DEVICES)}]",
     callback=require_one_of("device", DEVICES),
-    help="[default: as configured, auto]",
+    help="Device to train on.  [default: as configured, auto]",
 )
-@click.option("--threads", metavar="N", type=click.IntRange(min=1), help="CPU threads of each rank.")
+@click.option("--threads", metavar="N", type=click.IntRange(min=1), help="CPU threads per rank.")
 @click.option(
     "--fail-on",
     metavar="[fail|worse]",
     callback=require_one_of("fail-on", ("fail", "worse")),
-    help="The mildest verdict that is a failure.  [default: fail]",
+    help="Fail on this verdict or worse.  [default: fail]",
 )
-@click.option("--inconclusive", metavar="CODE", type=click.IntRange(0, 255), help="Exit code for it.  [default: 3]")
+@click.option(
+    "--inconclusive",
+    metavar="CODE",
+    type=click.IntRange(0, 255),
+    help="Exit code for an inconclusive check.  [default: 3]",
+)
 @click.option("--out", type=click.Path(path_type=Path), help="Folder to write.  [default: runs/TIME-check]")
-@click.option("--markdown", metavar="FILE", type=click.Path(path_type=Path), help="Also write the comment here.")
-@click.option("--junit", metavar="FILE", type=click.Path(path_type=Path), help="Also write JUnit XML here.")
+@click.option(
+    "--markdown",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Also write the comment (Markdown) to this file.",
+)
+@click.option("--junit", metavar="FILE", type=click.Path(path_type=Path), help="Also write JUnit XML to this file.")
 @click.option(
     "--github/--no-github",
     default=None,
-    help="Annotations, and a summary of the step.  [default: where GITHUB_ACTIONS is set]",
+    help="Print annotations, and write the step's summary.  [default: where GITHUB_ACTIONS is set]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the whole check as JSON.")
-@click.option("-v", "--verbose", is_flag=True, help="Also show what is not gated.")
-@click.option("-q", "--quiet", is_flag=True, help="Print what is no pass, and the path of the report.")
+@click.option("-v", "--verbose", is_flag=True, help="Also show quantities without a gate.")
+@click.option("-q", "--quiet", is_flag=True, help="Show only non-passing results and the report's path.")
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> None:
-    """Check that a change made nothing worse than its thresholds allow.
+    """Check that a change makes nothing worse than its thresholds allow.
 
     Memory, FLOPs, kernels, graph breaks and losses are compared exactly, and first. Times are compared between pairs of
-    processes of both sides that run by turns, until all is decided or the budget is used up; a difference that the data
-    cannot tell is inconclusive, which is neither a pass nor a failure. The report says which ops, modules and tensors
+    interleaved processes, until every quantity is decided or the time limit is reached. A difference that the data
+    cannot resolve is inconclusive: neither a pass nor a failure. The report names the ops, modules and tensors that
     changed.
     """
     signal.signal(signal.SIGTERM, raise_terminated)  # ended from outside is interrupted as well

@@ -1,4 +1,4 @@
-"""The progress of a check: what is running on which side, and how far sampling has come."""
+"""Shows the progress of a check: the current run and side, and how far sampling has come."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -34,7 +34,7 @@ def format_event(event: CheckEvent) -> str:
 def _format_run(event: SideEvent) -> str:
     match event.event:
         case RunStarted(variant=variant):
-            return f"{variant} starts"
+            return f"starting {variant}"
         case PassStarted(name=name):
             return name
         case RunFinished(variant=variant, status=status, reason=reason, seconds=taken):
@@ -45,11 +45,11 @@ def _format_run(event: SideEvent) -> str:
 def _format_pair(event: SamplingEvent) -> str:
     match event.event:
         case PairStarted(index=index, spent_s=spent):
-            return f"pair {index + 1} of processes, {format_seconds(spent)} so far"
+            return f"process pair {index + 1}, {format_seconds(spent)} so far"
         case PairProgress(text=text):
             return text
         case PairFinished(index=index, pair=pair):
-            return f"pair {index + 1} of processes took {format_seconds(pair.seconds)}"
+            return f"process pair {index + 1} took {format_seconds(pair.seconds)}"
 
 
 def _print_end_line(event: CheckEvent, console: Console) -> None:

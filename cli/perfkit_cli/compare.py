@@ -29,18 +29,18 @@ Exit codes: 0 done, 1 it could not be done, 2 the request is wrong or a run cann
 """
 
 
-@click.command(epilog=EXAMPLES, short_help="Hold runs against each other: time, memory, ops.")
+@click.command(epilog=EXAMPLES, short_help="Compare runs: time, memory, ops.")
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True)
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
-    help=f"Folder to write the report to.  [default: {OUT}/NAMES]",
+    help=f"Report folder.  [default: {OUT}/NAMES]",
 )
-@click.option("--anyway", is_flag=True, help="Compare runs on devices of different kinds, too.")
-@click.option("--static", is_flag=True, help="Write the figures as PNG and SVG too.")
-@click.option("--json", "as_json", is_flag=True, help="Print the whole comparison as JSON, and write no report.")
+@click.option("--anyway", is_flag=True, help="Also compare runs on devices of different kinds.")
+@click.option("--static", is_flag=True, help="Also write the figures as PNG and SVG.")
+@click.option("--json", "as_json", is_flag=True, help="Print the whole comparison as JSON; write no report.")
 @click.option("-v", "--verbose", is_flag=True, help="Print all tables.")
-@click.option("-q", "--quiet", is_flag=True, help="Print the path of the report only.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only the report's path.")
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -53,12 +53,11 @@ def command(
     verbose: bool,
     quiet: bool,
 ) -> None:
-    """Hold runs against the first of them: their figures, where the time and the memory went, and which ops changed.
+    """Compare runs with the first: their figures, where the time and the memory went, and which ops changed.
 
-    RUN is the folder of a benchmark (all its variants side by side and its baseline in detail, or FOLDER@VARIANT), of a
-    loop, of a report of `perfkit analyze` or `perfkit memory`, a trace, or a recording of memory; of any kinds, two or
-    more.
-    Nothing is measured. Where the runs differ in their device, workload or libraries, the report names the keys.
+    RUN is the folder of a benchmark (all variants, and the baseline in detail, or FOLDER@VARIANT), of a loop, of a
+    report of `perfkit analyze` or `perfkit memory`, a trace, or a memory recording. Give two or more, of any kinds.
+    Nothing is measured. Where the runs differ in device, workload or libraries, the report names the differences.
     """
     from perfkit.analysis.compare.runs import compare_runs
     from perfkit.store.summary import COMPARISON_FILE

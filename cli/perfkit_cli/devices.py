@@ -1,4 +1,4 @@
-"""`perfkit devices`: the GPUs whose datasheet peaks are known."""
+"""`perfkit devices`: lists the GPUs with known datasheet peaks."""
 
 from collections.abc import Sequence
 
@@ -32,14 +32,14 @@ class ListedDevice(Struct):
 @click.argument("text", metavar="[TEXT]", default="")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: every figure with its source.")
 def command(text: str, as_json: bool) -> None:
-    """List the GPUs whose datasheet peaks are known, by the id that --device takes."""
+    """List the GPUs with known datasheet peaks, by the id that --device takes."""
     from perfkit.errors import UsageError
     from perfkit_cli.listing import align_columns
 
     wanted = text.lower()
     entries = [entry for entry in load_catalog().devices if wanted in " ".join((entry.id, *entry.names)).lower()]
     if not entries:
-        raise UsageError(f"no device with {text!r} in its id or name; `perfkit devices` lists all")
+        raise UsageError(f"no device has {text!r} in its id or name; `perfkit devices` lists all")
     if as_json:
         devices = [
             ListedDevice(id=entry.id, names=entry.names, ceilings=build_datasheet_ceilings(entry), note=entry.note)
@@ -59,7 +59,7 @@ def _build_header(entries: Sequence[CatalogEntry]) -> tuple[str, ...]:
         return " / ".join(dict.fromkeys(get_unit_name(level, entry.names[0]) for entry in entries))
 
     rates = (f"16-bit {units(CeilingLevel.MATRIX)}", f"fp32 {units(CeilingLevel.VECTOR)}")
-    return ("id", *rates, "memory", "host link", "interconnect", "name as drivers report it")
+    return ("id", *rates, "memory", "host link", "interconnect", "driver's name")
 
 
 def _build_row(entry: CatalogEntry) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""`perfkit findings`: every kind of finding, its trigger and its advice."""
+"""`perfkit findings`: lists the kinds of findings, each with its trigger and advice."""
 
 import json
 from pathlib import Path
@@ -22,16 +22,16 @@ Examples:
     "--docs",
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the page of all kinds into this file, as Markdown.",
+    help="Write the page of all kinds to this file, as Markdown.",
 )
 def command(finding_id: str | None, as_json: bool, docs: Path | None) -> None:
-    """List the kinds of findings by their ids, or explain one."""
+    """List the kinds of findings by id, or explain one."""
     from perfkit.analysis.findings import SUBJECTS
     from perfkit_cli.findings_page import format_kind, format_page
 
     kinds = {kind.id: kind for subject in SUBJECTS for kind in subject.kinds}
     if docs is not None and finding_id is not None:
-        raise UsageError(f"--docs writes the page of all findings: leave out {finding_id}")
+        raise UsageError(f"--docs writes the page of all findings; omit {finding_id}")
     if finding_id is not None and finding_id not in kinds:
         raise make_unknown_name_error("finding", finding_id, kinds)
     if docs is not None:

@@ -1,4 +1,4 @@
-"""The page of all kinds of findings, as `docs/findings.md` has it."""
+"""Renders the page of all kinds of findings, `docs/findings.md`."""
 
 from collections.abc import Iterator, Sequence
 from textwrap import wrap
@@ -9,25 +9,27 @@ from perfkit.analysis.findings.rule import NO_GAIN, FindingKind
 _WIDTH = 120
 
 INTRO = (
-    "`perfkit bench`, `perfkit run`, attached loops and `perfkit analyze` judge traces, suites and accounts of "
-    "memory by one table of rules (`perfkit/analysis/findings/tables/`). A finding has a stable id, evidence in "
-    "numbers, an action that names the API, and what it could save. `perfkit findings --docs docs/findings.md` "
-    "writes this page; `perfkit findings ID` prints the row of one.",
-    "The id is in JSON (`id`), and a link to it in a report is `report.html#finding-fusion-elementwise`; the "
+    "`perfkit bench`, `perfkit run`, attached loops and `perfkit analyze` apply one table of rules "
+    "(`perfkit/analysis/findings/tables/`) to traces, suites and memory accounts. A finding has a stable id, "
+    "evidence in numbers, an action that names the API, and its saving. `perfkit findings --docs "
+    "docs/findings.md` writes this page; `perfkit findings ID` prints one row.",
+    "JSON holds the id (`id`), and a report links to it as `report.html#finding-fusion-elementwise`; the "
     "second of a kind ends in `-2`. `figures` are the numbers of the evidence by name and unit.",
-    "**Gains of time are simulated**: the trace is [replayed](replay.md) with what the finding would change, and "
-    "the step is so much shorter. The sum of what the work itself takes less stands second, as the upper bound; "
-    'the details say what it assumes: no kernel reaches "all of their time beyond the roof". Where nothing can be'
-    ' simulated the sum stands alone, "up to", with the reason. In JSON: `simulated_s`, `not_simulated`, `gain_s`'
-    " (the sum). Above the findings stands what all of them gain at once: gains do not add up. Findings about "
-    "several ranks, memory and loops that were not traced are not simulated.",
-    "No gain whose sum is below 1 % of the step is reported. Findings about the same time name each other. Of the"
-    " ranks of a job the one with the largest potential savings is reported, with the other ranks on which it "
-    "holds; of several variants the baseline, with the outcome of the technique that does what the finding "
-    "advises. In a suite or a loop, gains are the same part of a timed step, which no profiler slowed down. A "
-    "gain without a number is one whose peaks or costs are not known. Thresholds, with their reasons: "
-    "`thresholds.py`.",
-    "Order: warnings (what not to trust), gains by seconds (simulated, else summed), notes (what limits the figures).",
+    "**Gains of time are simulated**: the trace is [replayed](replay.md) with the finding's change, and the "
+    "gain is the difference in step time. The summed gain, by which the work itself gets shorter, follows as "
+    'the upper bound; the details state its assumption: no kernel reaches "all of their time beyond the '
+    'roof". Where simulation is not possible, the sum stands alone, "up to", with the reason. In JSON: '
+    "`simulated_s`, `not_simulated`, `gain_s` (the sum). The combined gain of all findings stands above them: "
+    "gains do not add up. Findings about several ranks, memory and loops without a trace are not simulated.",
+    "Gains with a sum below 1 % of the step are not reported. Findings about the same time name each other. Of "
+    "the ranks of a job, the one with the largest potential saving is reported, with the other ranks that "
+    "share the finding; of several variants the baseline, with the result of the technique that follows the "
+    "advice. In a suite or a loop, gains are scaled to a timed step, free of profiler overhead. A gain without "
+    "a number has unknown peaks or costs. Thresholds, with their reasons: `thresholds.py`.",
+    (
+        "Order: warnings (figures not to trust), gains by seconds (simulated, else summed), notes (limits of the "
+        "figures)."
+    ),
 )
 
 

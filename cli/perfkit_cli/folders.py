@@ -1,4 +1,4 @@
-"""The folders that reports are written to."""
+"""Chooses the folders that reports are written to."""
 
 import itertools
 import os
@@ -14,7 +14,7 @@ def refuse_impossible(folder: Path) -> None:
     there = next(path for path in (absolute, *absolute.parents) if os.path.exists(path))  # noqa: PTH110, `Path.exists` may raise
     if there.is_dir():
         if not os.access(there, os.W_OK | os.X_OK):
-            raise UsageError(f"{folder}: you may not write to {there}; name another folder with --out")
+            raise UsageError(f"{folder}: {there} is not writable; name another folder with --out")
     elif there != absolute:
         raise UsageError(f"{folder} cannot be written: {there} is a file; name another folder with --out")
 
@@ -27,7 +27,7 @@ def refuse_foreign(folder: Path, marker: str, command: str) -> None:
     if not folder.exists() or (folder / marker).is_file():
         return
     if not folder.is_dir() or any(folder.iterdir()):
-        raise UsageError(f"{folder} exists already and holds no report of `{command}`: name another folder with --out")
+        raise UsageError(f"{folder} exists and is not a report of `{command}`; name another folder with --out")
 
 
 def choose_folder(sources: Sequence[str], out: Path | None, default: Path, marker: str, command: str) -> Path:
@@ -39,7 +39,7 @@ def choose_folder(sources: Sequence[str], out: Path | None, default: Path, marke
         refuse_foreign(out, marker, command)
         other = _find_other_report(out, marker, sources)
         if other is not None:
-            raise UsageError(f"{out} holds the report on {other}: name another folder with --out, or remove it")
+            raise UsageError(f"{out} holds a report on {other}; name another folder with --out, or remove it")
         return out
     named = (default.with_name(f"{default.name}-{number}") for number in itertools.count(2))
     folder = next(
@@ -64,7 +64,7 @@ def _find_other_report(folder: Path, marker: str, sources: Sequence[str]) -> str
     try:
         summary = read_json(folder / SUMMARY_FILE, ReportSummary)
     except RunFormatError:
-        return "files that it does not name"
+        return "unnamed files"
     # A pipe holds something else each time.
     piped = any(source == STANDARD_INPUT or Path(source).is_fifo() for source in sources)
     return None if summary.sources == compute_digest(sources) and not piped else summary.name

@@ -18,16 +18,18 @@ Exit codes: 0 the first machine is done, 1 it could not be reached, 2 the reques
 """
 
 
-@click.command(epilog=EXAMPLES, short_help="Run a share of the ranks of a bench on another machine.")
+@click.command(epilog=EXAMPLES, short_help="Run this machine's share of a multi-node bench.")
 @click.argument("endpoint", metavar="HOST:PORT")
-@click.option("--node-rank", metavar="K", type=click.IntRange(min=1), required=True, help="The number of this machine.")
+@click.option(
+    "--node-rank", metavar="K", type=click.IntRange(min=1), required=True, help="Number of this machine, from 1."
+)
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
 def command(*, endpoint: str, node_rank: int, quiet: bool) -> None:
-    """Run this machine's ranks of the runs that `perfkit bench --launcher torchrun` makes on the first machine.
+    """Run this machine's ranks of the runs that `perfkit bench --launcher torchrun` starts on the first machine.
 
-    HOST:PORT is what that was given as --rdzv-endpoint. Start it in the same folder, with the same workload, packages
-    and environment. The folder that is written must be at the same path on every machine. It ends when the first
-    machine is done, and can be started before it: it waits for an hour.
+    HOST:PORT is the --rdzv-endpoint of that bench. Start this command in the same folder, with the same workload,
+    packages and environment; the output folder must have the same path on every machine. It may start first (it waits
+    for up to an hour), and ends when the first machine is done.
     """
     from perfkit.errors import raise_terminated
     from perfkit.measure.launch.nodes import NodeCoordinator, wait_for_first_node
@@ -53,7 +55,7 @@ def _run_ranks(orders: "NodeCoordinator", node_rank: int, *, quiet: bool) -> Non
 
     while (folder := orders.wait_for_run()) is not None:
         if not (folder / SPEC_FILE).is_file():
-            raise PerfkitError(f"{folder}: not there on this machine: write to a folder that all machines share")
+            raise PerfkitError(f"{folder} does not exist on this machine; write to a folder that all machines share")
         if not quiet:
             click.echo(f"{folder}", err=True)
         run_node_ranks(folder, node_rank, orders)

@@ -1,6 +1,6 @@
-"""Lines of text while something goes on: one live line on a terminal, plain lines elsewhere.
+"""Prints progress: one live line on a terminal, plain lines elsewhere.
 
-Something is drawn only when a line arrives, so that whoever waits for a measurement sleeps.
+It draws only when a line arrives, so that the process that waits for a measurement sleeps.
 """
 
 from collections.abc import Callable, Iterator

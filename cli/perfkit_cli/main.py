@@ -1,4 +1,4 @@
-"""The `perfkit` command: the table of its subcommands, and how errors become a message and an exit code."""
+"""The `perfkit` command: its subcommands, and how errors become a message and an exit code."""
 
 import importlib
 import sys
@@ -104,7 +104,7 @@ class CommandGroup(click.Group):
 
 
 def describe_interrupt(error: KeyboardInterrupt) -> tuple[str, int]:
-    """What ended a command from outside, in a word, and its exit code."""
+    """The word for the signal that ended a command, and its exit code."""
     return ("terminated", EXIT_TERMINATED) if isinstance(error, TerminatedError) else ("interrupted", EXIT_INTERRUPTED)
 
 
@@ -116,7 +116,7 @@ def describe_interrupt(error: KeyboardInterrupt) -> tuple[str, int]:
 @click.version_option(perfkit.__version__, prog_name="perfkit")
 @click.option("--debug", is_flag=True, envvar="PERFKIT_DEBUG", help="Show the traceback of an error.")
 def commands(debug: bool) -> None:
-    """Find out which training techniques pay, where a step's time and memory go, and what would make it faster."""
+    """Measure which training techniques pay off, where a step's time and memory go, and what would make it faster."""
 
 
 def main() -> None:

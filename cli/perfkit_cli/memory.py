@@ -11,22 +11,7 @@ from perfkit_cli.folders import choose_folder
 
 OUT = Path("perfkit-memory")
 
-EXAMPLES = """\b
-Examples:
-  perfkit memory snapshot.pickle                    a snapshot of the CUDA caching allocator
-  perfkit memory memory_timeline.raw.json.gz        torch.profiler's memory timeline
-  perfkit memory trace.json.gz                      a trace that was recorded with profile_memory=True
-  perfkit memory SUITE/amp/0/rank0/memory.parquet   one rank of a benchmark
-  perfkit memory s3://bucket/run/snapshot.pickle    at a URL
-  perfkit memory snapshot.pickle --json | jq '.accounts[0].categories'
-\b
-Record a snapshot:
-  torch.cuda.memory._record_memory_history()
-  ...                                            a few steps, or until the memory runs out
-  torch.cuda.memory._dump_snapshot("snapshot.pickle")
-\b
-Exit codes: 0 done, 1 it could not be done, 2 the request is wrong or the file cannot be read, 130 interrupted.
-"""
+EXAMPLES = "`perfkit memory`: explains what filled the memory, from a recording of its allocations."
 
 
 @click.command(epilog=EXAMPLES, short_help="Find out what filled the memory, from a snapshot or trace.")
@@ -34,18 +19,18 @@ Exit codes: 0 done, 1 it could not be done, 2 the request is wrong or the file c
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
-    help=f"Folder to write the report to.  [default: {OUT}/NAME]",
+    help=f"Report folder.  [default: {OUT}/NAME]",
 )
-@click.option("--static", is_flag=True, help="Write the figures as PNG and SVG too.")
-@click.option("--json", "as_json", is_flag=True, help="Print the whole analysis as JSON, and write no report.")
+@click.option("--static", is_flag=True, help="Also write the figures as PNG and SVG.")
+@click.option("--json", "as_json", is_flag=True, help="Print the whole analysis as JSON; write no report.")
 @click.option("-v", "--verbose", is_flag=True, help="Print more of the report.")
-@click.option("-q", "--quiet", is_flag=True, help="Print the path of the report only.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only the report's path.")
 def command(*, file: str, out: Path | None, static: bool, as_json: bool, verbose: bool, quiet: bool) -> None:
-    """Find out what filled the memory at its peak: every byte by what it is for, the module and the op that made it.
+    """Find out what filled the memory at its peak: every byte by category, module and op.
 
     FILE is the path or URL of a snapshot of the CUDA caching allocator, of a raw memory timeline of torch.profiler, of
-    a trace with memory events, or of the memory.parquet of a run of perfkit bench, from any machine; which of them is
-    told by its content. A snapshot is a pickle, and is read without running anything that is in it. No GPU is needed.
+    a trace with memory events, or of the memory.parquet of a run of perfkit bench, from any machine; its kind is
+    recognized by its content. A snapshot is a pickle; it is read without executing its contents. No GPU is needed.
     """
     from perfkit.analysis.memory.analyze_file import analyze_memory
     from perfkit.store.summary import MEMORY_REPORT_FILE
@@ -66,7 +51,7 @@ def command(*, file: str, out: Path | None, static: bool, as_json: bool, verbose
 
 
 def _derive_report_name(file: str) -> str:
-    """A name for the report's folder: the file's, without what its kind is told by."""
+    """A name for the report's folder: the file's, without the suffixes of its kind."""
     from perfkit.trace.reading.trace_sources import derive_trace_name
 
     return re.sub(r"[^\w.-]+", "-", derive_trace_name(file).split(".")[0]).strip("-.") or "memory"

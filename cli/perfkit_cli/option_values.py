@@ -1,4 +1,4 @@
-"""Option values: amounts of memory, times, and names that propose the nearest valid one. Used as click callbacks."""
+"""Parses option values: amounts of memory, times, and names with the nearest valid one proposed. Click callbacks."""
 
 from collections.abc import Callable, Iterable
 
@@ -46,7 +46,7 @@ def parse_counts_option(ctx: click.Context, param: click.Parameter, value: str |
         return ()
     written = [each.strip() for each in value.split(",")]
     if not all(each.isdecimal() and int(each) for each in written):
-        raise UsageError(f"{param.opts[-1]}: {value!r} are no numbers from 1 on: expected such as 1,2,8")
+        raise UsageError(f"{param.opts[-1]}: {value!r}: expected whole numbers from 1, such as 1,2,8")
     return tuple(dict.fromkeys(map(int, written)))
 
 

@@ -1,4 +1,4 @@
-"""`perfkit plan --max batch_size`: the largest batch of each variant that fits."""
+"""`perfkit plan --max batch_size`: finds the largest batch of each variant that fits."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -16,7 +16,7 @@ from perfkit.store.request import BenchRequest
 from perfkit.units import format_bytes, format_percent
 from perfkit_cli.listing import align_columns
 
-_FITS = {True: "fits", False: "does not fit", None: "not known"}
+_FITS = {True: "fits", False: "does not fit", None: "unknown"}
 
 
 def find_largest_batches(
@@ -24,7 +24,7 @@ def find_largest_batches(
 ) -> list[LargestBatch]:
     """The largest batch of the baseline and of every variant; the console tells each size as it is planned."""
     if target.limit_bytes is None:
-        raise UsageError("--max batch_size fits a batch into memory: say how much, --memory 6GiB or --gpu h100-80g")
+        raise UsageError("--max batch_size needs a memory limit; give one, such as --memory 6GiB or --gpu h100-80g")
     first = read_batch_size(request.workload, target.kind) or 1
     variants = {format_variant_label(techniques): techniques for techniques in ((), *request.variants)}
     found = []
@@ -33,7 +33,7 @@ def find_largest_batches(
             of = f"{name}, {place} of {len(variants)}"
 
             def told(planned: PlannedBatch, of: str = of) -> None:
-                status.update(f"{of}: a batch of {planned.size} {_FITS[planned.fits]}")
+                status.update(f"{of}: batch {planned.size} {_FITS[planned.fits]}")
 
             found.append(
                 plan_largest_batch(request, techniques, target, margin=margin, first=first, most=most, progress=told)
@@ -44,8 +44,8 @@ def find_largest_batches(
 def format_largest(found: Sequence[LargestBatch], target: Target) -> Iterator[str]:
     """A line for each variant, and what was asked for."""
     limit, margin = found[0].limit_bytes, found[0].margin
-    alone = "" if target.kind != "cpu" else "; by the peak of torch's allocator alone: a process takes more"
-    yield f"of {format_bytes(limit)}, {format_percent(margin, 0)} left free{alone}:"
+    alone = "" if target.kind != "cpu" else "; torch's allocator alone, a process needs more"
+    yield f"of {format_bytes(limit)}, {format_percent(margin, 0)} kept free{alone}:"
     yield from align_columns([("variant", "largest batch", "needs", "sizes planned"), *map(_build_row, found)])
 
 
@@ -58,10 +58,10 @@ def _build_row(found: LargestBatch) -> tuple[str, str, str, str]:
     last = found.sizes[-1]
     count = str(len(found.sizes))
     if found.size is None:
-        why = last.reason or f"a batch of {last.size} needs {_format_needed(last)}"
+        why = last.reason or f"batch {last.size} needs {_format_needed(last)}"
         return found.variant, "none", why, count
     needed = next(_format_needed(each) for each in found.sizes if each.size == found.size)
-    most = f"{found.size}, no larger one was planned" if found.size == found.most else str(found.size)
+    most = f"{found.size}, the largest one planned" if found.size == found.most else str(found.size)
     return found.variant, most, needed, f"{count}{f'; {last.reason}' if last.reason else ''}"
 
 

@@ -1,4 +1,4 @@
-"""`perfkit plan --learn`: learns from measured steps how fast a device runs ops, keeps it, and prints it."""
+"""`perfkit plan --learn`: learns a device's op times from measured steps, stores them, and prints them."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def learn_and_show(paths: Sequence[str], gpu: str | None, console: Console) -> None:
-    """Learn from suites and traces, add it to what is kept of each device, and print what is known of it now.
+    """Learn from suites and traces, add it to what is stored for each device, and print the result.
 
-    What nothing can be learned from is named with the reason; where that is all, it is an error.
+    Sources that yield nothing are named with the reason; if none yields anything, that is an error.
     """
     from perfkit.devices.catalog import resolve_entry
     from perfkit.plan.device_efficiencies import make_measured_devices
@@ -36,13 +36,13 @@ def learn_and_show(paths: Sequence[str], gpu: str | None, console: Console) -> N
                 continue
             kept |= {each.device: store_learned(each) for each in learned}
     if not kept:
-        raise UsageError("nothing could be learned from these: see above")
+        raise UsageError("none of these could be learned from; the reasons are above")
     rows = [_build_row(each) for known in kept.values() for each in make_measured_devices(known)]
-    head = ("device", "programs", "ops", "classes", "fit", "a program from the others")
+    head = ("device", "programs", "ops", "classes", "fit", "other kernels")
     for line in align_columns([head, *rows]):
         click.echo(line)
     for device in kept:
-        click.echo(f"kept in {get_device_path(device)}")
+        click.echo(f"saved to {get_device_path(device)}")
 
 
 def _warn_left_out(reason: str) -> None:

@@ -1,4 +1,4 @@
-"""`perfkit plan --score`: the errors of the plans that are kept."""
+"""`perfkit plan --score`: prints the errors of stored plans."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,7 +20,7 @@ _NOT_KNOWN = "–"
 
 
 def show_score(folder: Path, *, as_json: bool, console: "Console") -> None:
-    """Print a row for each variant and what they come to, or everything as JSON."""
+    """Print a row for each variant and the totals, or everything as JSON."""
     import msgspec
 
     from perfkit.plan.score import score_folder
@@ -39,7 +39,7 @@ def show_score(folder: Path, *, as_json: bool, console: "Console") -> None:
         click.echo(line)
 
 
-_TITLES = ("suite", "variant", "peak", "off by", "furthest category", "step", "off by", "planned")
+_TITLES = ("suite", "variant", "peak", "error", "worst category", "step", "error", "planned")
 
 
 def _build_row(each: "ScoredVariant") -> tuple[str, ...]:
@@ -68,25 +68,26 @@ def _format_error(figure: "PredictedFigure | None") -> str:
 def format_summary(found: "PlanScore") -> Iterator[str]:
     """`peak: median 0.0 %, 90 % below 0.4 %, worst 3.5 % (12 variants)`, of categories and steps likewise."""
     if not found.variants:
-        yield "no suite with a plan: perfkit bench --plan keeps one, perfkit plan --into FOLDER adds one"
-    for what, errors in (("peak", found.peak), ("furthest category", found.category), ("step time", found.step)):
+        yield "no suite has a plan; store one with perfkit bench --plan, or add one with perfkit plan --into FOLDER"
+    for what, errors in (("peak", found.peak), ("worst category", found.category), ("step time", found.step)):
         if errors is not None:
             yield f"{what}: {_format_errors(errors)}"
     if found.within is not None:
-        yield f"step times within the bounds that were told: {units.format_percent(found.within, 0)}"
+        yield f"step times within the predicted bounds: {units.format_percent(found.within, 0)}"
     if found.orders:
         typical = median(order.correlation for order in found.orders)
         worst = min(found.orders, key=lambda order: order.correlation)
         yield (
-            f"order of step times, rank correlation: median {typical:.2f} of {format_plural(len(found.orders), 'suite')}, "
-            f"worst {worst.correlation:.2f} ({worst.suite}, {worst.variants} variants)"
+            f"rank correlation of step times: median {typical:.2f} of "
+            f"{format_plural(len(found.orders), 'suite')}, worst {worst.correlation:.2f} ({worst.suite}, "
+            f"{worst.variants} variants)"
         )
     yield from _list_uncounted(found.variants)
     yield from (f"not read: {reason}" for reason in found.unread)
 
 
 def _list_uncounted(variants: "Sequence[ScoredVariant]") -> Iterator[str]:
-    """A line for each suite and reason; variants are named where others of the suite are counted."""
+    """A line for each suite and reason; variants are named where others of the suite count."""
     left_out: dict[tuple[str, str], list[str]] = {}
     for each in variants:
         if each.not_counted:
@@ -94,7 +95,7 @@ def _list_uncounted(variants: "Sequence[ScoredVariant]") -> Iterator[str]:
     counted = {each.suite for each in variants if each.step is not None}
     for (suite, reason), names in left_out.items():
         of = f"{', '.join(names)} in {suite}" if suite in counted else suite
-        yield f"step times of {of} are not counted: {reason}"
+        yield f"step times of {of} do not count: {reason}"
 
 
 def _format_errors(errors: "ErrorSummary") -> str:

@@ -1,4 +1,4 @@
-"""`perfkit plan --search`: which combinations of techniques fit, the fastest first."""
+"""`perfkit plan --search`: finds the combinations of techniques that fit, the fastest first."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -18,9 +18,9 @@ from perfkit_cli.listing import align_columns
 
 
 def run_search(request: BenchRequest, target: Target, console: Console) -> PlanSearch:
-    """What fits; the console tells how far the search is."""
+    """The combinations that fit; the console shows the progress of the search."""
     if target.limit_bytes is None:
-        raise UsageError("--search fits combinations into memory: say how much, --memory 6GiB or --gpu h100-80g")
+        raise UsageError("--search needs a memory limit; give one, such as --memory 6GiB or --gpu h100-80g")
 
     def plan(techniques: Techniques) -> PlannedVariant:
         return plan_variant(schedule_run(request, techniques, target), target)
@@ -34,8 +34,8 @@ def run_search(request: BenchRequest, target: Target, console: Console) -> PlanS
 
 
 def format_search(found: PlanSearch) -> Iterator[str]:
-    """What fits, a line each, and what need not be planned."""
-    yield f"{found.planned} of {found.combinations} combinations planned, the others follow from them"
+    """A line for each combination that fits, and the reasons for those left out."""
+    yield f"{found.planned} of {found.combinations} combinations planned; the others follow from them"
     if not found.fitting:
         yield "none fits"
     else:

@@ -1,6 +1,6 @@
-"""The progress of a suite: one live line on a terminal, plain lines elsewhere.
+"""Shows the progress of a suite: one live line on a terminal, plain lines elsewhere.
 
-Something is drawn only when an event arrives: while a child measures, the parent sleeps.
+It draws only when an event arrives: while a child measures, the parent sleeps.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +22,7 @@ Report = Callable[[Event], None]
 
 
 class ProgressText:
-    """What is being done, in words, from the events so far."""
+    """The current activity in words, from the events so far."""
 
     def __init__(self) -> None:
         self._run: RunStarted | None = None
@@ -30,7 +30,7 @@ class ProgressText:
         self._first_s: list[float] = []
 
     def format_event(self, event: Event) -> str:
-        """The line for an event: what begins, or how what ended has ended."""
+        """The line for an event: what starts, or how it ended."""
         match event:
             case RunStarted():
                 self._run = event
@@ -55,7 +55,7 @@ class ProgressText:
         return f"round {self._round.number}{which}: {doing}{_format_left(self._round.left_s)}"
 
     def _estimate_first_runs(self, event: RunStarted) -> str:
-        """As long for each first run as those before took on average: all of them have the same passes."""
+        """Estimates the same time for each first run as the average so far: all of them have the same passes."""
         if not self._first_s:
             return ""
         return f", about {format_seconds((event.total - event.index) * fmean(self._first_s))} left of the first runs"
@@ -108,12 +108,12 @@ def _format_finished(event: RunFinished) -> str:
 
 
 def _format_round_finished(event: RoundFinished) -> str:
-    """With how precisely each comparison is known by now."""
+    """Formats the precision of each comparison so far."""
     widths = {name: width for name, width in event.widths.items() if width is not None}
     known = ", ".join(f"{name} ±{format_percent(width)}" for name, width in widths.items())
     if len(widths) > _NAMED:
         widest = max(widths, key=widths.__getitem__)
-        known = f"{len(widths)} variants, of which {widest} is known the least, ±{format_percent(widths[widest])}"
+        known = f"{len(widths)} variants, the least precise {widest} ±{format_percent(widths[widest])}"
     return f"round {event.number}: {known or 'done'} ({format_seconds(event.seconds)})"
 
 

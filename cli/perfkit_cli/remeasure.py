@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def analyze_measured_suite(folder: Path, *, calibrate: bool, console: "Console") -> "Analysis":
-    """The analysis of a suite of this machine; a calibration that it takes is shown line by line."""
+    """The analysis of a suite of this machine; a new calibration shows its progress line by line."""
     from perfkit.remeasure import analyze_and_remeasure
     from perfkit_cli.live_lines import show_lines
 

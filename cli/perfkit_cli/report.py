@@ -1,4 +1,4 @@
-"""`perfkit report`: draw a report again, from its folder alone."""
+"""`perfkit report`: draws a report again, from its folder alone."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,25 +29,24 @@ Examples:
 @click.option(
     "--out", type=click.Path(path_type=Path, file_okay=False), help="Folder to write to.  [default: FOLDER itself]"
 )
-@click.option("--static", is_flag=True, help="Write the figures as PNG and SVG too; a suite's main ones always are.")
-@click.option("--notebook", is_flag=True, help="Write the summary as notebook.html too, to be shown in a notebook.")
+@click.option("--static", is_flag=True, help="Also write the figures as PNG and SVG; a suite's main ones always are.")
+@click.option("--notebook", is_flag=True, help="Also write the summary as notebook.html, for a notebook.")
 @click.option(
     "--price",
     metavar="AMOUNT/h",
     callback=option_values.parse_price_option,
-    help="Of a suite: what an hour of all that a run uses costs, such as 2.49/h; adds the cost of a million tokens or "
-    "a thousand samples.",
+    help="For a suite: hourly cost of the hardware, such as 2.49/h; adds the cost of a million tokens or a thousand "
+    "samples.",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Print all findings and tables.")
-@click.option("-q", "--quiet", is_flag=True, help="Print the paths only.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only the paths.")
 def command(
     *, folder: Path, out: Path | None, static: bool, notebook: bool, price: Price | None, verbose: bool, quiet: bool
 ) -> None:
     """Draw a report again.
 
-    FOLDER was written by `perfkit bench`, `perfkit run`, `perfkit analyze`, `perfkit memory`, `perfkit check`,
-    `perfkit compare` or `perfkit attach`.
-    Nothing is measured and none of your code is run: the folder is all that is needed, on any machine.
+    FOLDER was written by `perfkit bench`, `run`, `analyze`, `memory`, `check`, `compare` or `attach`. Nothing is
+    measured, and none of your code runs: the folder is enough, on any machine.
     """
     from perfkit_cli.report_output import write_and_show
     from perfkit_reports.subjects.registry import load_document
@@ -64,7 +63,7 @@ def command(
 
 
 def _build_priced_document(folder: Path, price: Price) -> "Document":
-    """Only a suite trains at a speed that has a cost; anything else is refused as no suite."""
+    """Refuses a price for anything but a suite: only a suite trains at a speed that has a cost."""
     from perfkit.analysis.suite.analyze import analyze_suite
     from perfkit.analysis.suite.cost import add_costs
     from perfkit_reports.subjects.suite.document import build_document

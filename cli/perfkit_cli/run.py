@@ -1,4 +1,4 @@
-"""`perfkit run`: a training script is run as it is, and watched."""
+"""`perfkit run`: runs a training script unchanged, and watches it."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Options that say in what precision, on how many ranks and with what sizes a workload is trained."""
+"""Options for a workload's precision, number of ranks and sizes."""
 
 from collections.abc import Callable, Sequence
 from functools import reduce
@@ -22,14 +22,14 @@ _DTYPE = click.option(
     callback=require_one_of("dtype", DTYPES),
     help="Dtype of the parameters.",
 )
-_AS_MANY_AS_NEEDED = "[default: 1, and as many as they need for techniques that need several]"
-_RANKS = click.option("--world-size", metavar="N", type=COUNT, help=f"Ranks of every run.  {_AS_MANY_AS_NEEDED}")
+_AS_MANY_AS_NEEDED = "[default: 1, or the fewest that the techniques need]"
+_RANKS = click.option("--world-size", metavar="N", type=COUNT, help=f"Ranks per run.  {_AS_MANY_AS_NEEDED}")
 _NUMBERS_OF_RANKS = click.option(
     "--world-size",
     "world_sizes",
     metavar="N[,N...]",
     callback=parse_counts_option,
-    help=f"Ranks of every run; several numbers tell how it scales, such as 1,2,8,64.  {_AS_MANY_AS_NEEDED}",
+    help=f"Ranks per run; several numbers, such as 1,2,8,64, show how it scales.  {_AS_MANY_AS_NEEDED}",
 )
 _SCALING = click.option(
     "--scaling",
@@ -37,17 +37,16 @@ _SCALING = click.option(
     show_default=True,
     metavar=f"[{'|'.join(SCALINGS)}]",
     callback=require_one_of("value of --scaling", SCALINGS),
-    help="What stays as ranks are added: weak, the batch of each rank; strong, that of all together (--batch-size is "
-    "theirs), which is divided.",
+    help="weak: fixed batch per rank; strong: fixed global batch (--batch-size), divided among ranks.",
 )
 _SIZES = (
     click.option(
         "--batch-size",
         metavar="N",
         type=COUNT,
-        help="Of one microbatch of one rank.  [default: the workload's]",
+        help="Samples per microbatch and rank.  [default: the workload's]",
     ),
-    click.option("--seq-len", metavar="N", type=COUNT, help="Tokens in a sequence.  [default: the workload's]"),
+    click.option("--seq-len", metavar="N", type=COUNT, help="Tokens per sequence.  [default: the workload's]"),
     click.option("--accumulate", default=1, show_default=True, metavar="N", type=COUNT, help="Microbatches per step."),
 )
 

@@ -1,4 +1,4 @@
-"""`perfkit bench --launcher slurm` outside of a job: the same command is submitted as one, and followed."""
+"""`perfkit bench --launcher slurm` outside a job: submits the same command as a job, and follows it."""
 
 import os
 import shutil
@@ -27,20 +27,22 @@ def parse_slurm_options(_ctx: click.Context, param: click.Parameter, values: Ite
     for value in values:
         name, equals, said = value.partition("=")
         if not name.replace("-", "").replace("_", "").isalnum() or "\n" in said:
-            raise UsageError(f"{param.opts[-1]}: {value!r} is no option of sbatch: expected such as partition=gpu")
+            raise UsageError(
+                f"{param.opts[-1]}: {value!r} is not an option of sbatch; expected one such as partition=gpu"
+            )
         found[name.removeprefix("--").replace("_", "-")] = said if equals else True
     return found
 
 
 def is_submitted(ctx: click.Context) -> bool:
-    """Whether this command has to become a job. A `UsageError` for options of one where it has not."""
+    """Whether this command must become a job. A `UsageError` for job options where it must not."""
     from perfkit.measure.launch.slurm_allocation import is_in_slurm_job
 
     by_slurm = _get_launcher(ctx) == "slurm"
     if get_given_options(ctx, ("slurm",)) and not by_slurm:
-        raise UsageError("--slurm has options of a job: add --launcher slurm")
+        raise UsageError("--slurm sets options of a job; add --launcher slurm")
     if is_in_slurm_job():
-        refuse_given(ctx, ("slurm",), "--slurm has options of a new job, and this is one already, which is used")
+        refuse_given(ctx, ("slurm",), "--slurm sets options of a new job, and this command already runs in one")
     return by_slurm and not is_in_slurm_job()
 
 
@@ -71,14 +73,15 @@ def run_as_job(ctx: click.Context, folder: Path) -> int:
     except KeyboardInterrupt as error:
         word, interrupted = describe_interrupt(error)
         job.cancel()
-        click.echo(f"{word}: job {job.number} is cancelled", err=True)
+        click.echo(f"{word}: job {job.number} cancelled", err=True)
         ended = job.follow(out, err, tell)
     if interrupted is not None:
         return interrupted
     if ended.code is None:
         raise PerfkitError(
-            f"the Slurm job {job.number} has ended before perfkit had: {ended.told or 'Slurm does not say why'}; what "
-            f"it left is in {folder}, and its output in {job.err.parent}"
+            f"the Slurm job {job.number} ended before perfkit finished: "
+            f"{ended.told or 'Slurm gives no reason'}; results so far are in {folder}, its output in "
+            f"{job.err.parent}"
         )
     if ended.code and ended.told.partition(" ")[0] not in ("", "COMPLETED", "COMPLETING", "RUNNING"):
         click.echo(f"job {job.number}: {ended.told}", err=True)
@@ -95,7 +98,7 @@ def _get_launcher(ctx: click.Context) -> str:
 
 
 def _build_request(ctx: click.Context, folder: Path) -> "BenchRequest":
-    """What is asked for, as far as another machine can tell: wrong names are told before anything waits in a queue."""
+    """Checks the request as far as another machine can: wrong names are refused before anything waits in a queue."""
     from perfkit.measure.output_dir import refuse_occupied
     from perfkit.resume import read_first_request, read_whole_request
     from perfkit.spec import parse_variants, parse_workload
@@ -134,8 +137,8 @@ def _compute_job_size(request: "BenchRequest") -> tuple[int, int]:
 
 
 def _build_job_arguments(ctx: click.Context, folder: Path) -> list[str]:
-    """What the job is given: the same but for its own options, which it has then, and with the copy here for the URL of
-    a folder, which this command sends back.
+    """The job's command: this one without its job options, and with the local copy in place of a folder's URL, which
+    this command sends back.
     """
     words = sys.argv[1:]
     before = ["", *words]
@@ -160,7 +163,7 @@ def _make_queue_reporter(job: str, folder: Path) -> Any:
 
     def tell(place: "QueuedJob") -> None:
         if place.state == "PENDING" and place.reason != "None":  # which it is until Slurm has looked at it
-            click.echo(f"job {job} waits in the partition {place.partition}: {place.reason}", err=True)
+            click.echo(f"job {job} waits in partition {place.partition}: {place.reason}", err=True)
         elif place.state == "RUNNING":
             click.echo(f"job {job} runs on {place.nodes}", err=True)
 

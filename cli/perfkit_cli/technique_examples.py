@@ -43,7 +43,7 @@ class MeasuredVariant(Struct):
 
 
 class MeasuredSuite(Struct):
-    """A suite that examples are from. `disturbed` says what else the machine did, "" where that was little."""
+    """A suite with examples. `disturbed` is the other load on the machine, "" where that was small."""
 
     workload: str
     machine: str
@@ -54,7 +54,7 @@ class MeasuredSuite(Struct):
 
 
 def summarize_suite(analysis: Analysis) -> MeasuredSuite:
-    """What pages show of a suite: all variants that ran to their end."""
+    """A suite as shown on pages: all variants that completed."""
     disturbed = describe_machine_load(analysis.load)
     ran = [each for each in analysis.variants if each.status == RunStatus.OK and not each.is_baseline]
     return MeasuredSuite(
@@ -83,7 +83,7 @@ def load_measured_suites() -> tuple[MeasuredSuite, ...]:
 
 
 def build_example(suite: MeasuredSuite, technique: str) -> tuple[str, list[tuple[str, str, str, str]], str]:
-    """Of one technique: what it was measured on, the rows of a table, and what repeats it; no rows where it was not."""
+    """A technique's example: workload and machine, the rows of a table, and the command; no rows if there is none."""
     rows = [
         (
             f"`{each.name}`",
@@ -95,8 +95,8 @@ def build_example(suite: MeasuredSuite, technique: str) -> tuple[str, list[tuple
         if technique in each.techniques
     ]
     said = f"`{suite.workload}` on {suite.machine}, {suite.date}:"
-    times_left_out = f" Times are left out: {suite.disturbed}." if suite.disturbed else ""
-    return said, rows, f"By `{suite.command}`.{times_left_out}"
+    times_left_out = f" Times omitted: {suite.disturbed}." if suite.disturbed else ""
+    return said, rows, f"Measured by `{suite.command}`.{times_left_out}"
 
 
 def _strip_out_folder(command: str) -> str:
@@ -118,7 +118,8 @@ def _compute_speed(variant: Variant) -> Speed | None:
 def _format_speed(each: MeasuredVariant) -> str:
     if each.speed is None:
         return "n/a"
-    return f"{format_factor(each.speed.factor)} ({format_factor(each.speed.low)} to {format_factor(each.speed.high)}){_format_unit(each)}"
+    low, high = format_factor(each.speed.low), format_factor(each.speed.high)
+    return f"{format_factor(each.speed.factor)} ({low} to {high}){_format_unit(each)}"
 
 
 def _format_memory(each: MeasuredVariant) -> str:

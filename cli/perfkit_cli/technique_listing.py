@@ -1,4 +1,4 @@
-"""The listing of `perfkit techniques`: by group, with whether each can act on this machine and why not."""
+"""The listing of `perfkit techniques`: by group, with whether each is available on this machine and why not."""
 
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ def list_technique(name: str, device: torch.device) -> ListedItem:
 
 
 def describe_availability(item: ListedItem) -> str:
-    """Whether it can act on this machine, in words."""
+    """Its availability on this machine, in words."""
     if item.unavailable is not None:
         return f"unavailable: {item.unavailable}"
     return f"needs {item.needs}" if item.needs else "available"
@@ -46,14 +46,14 @@ def format_listing(items: Sequence[ListedItem], width: int) -> Iterator[str]:
 
 
 def describe_needs(kind: type[Technique], device: str) -> str:
-    """What a technique needs besides itself, with its defaults."""
+    """The requirements of a technique besides itself, with its defaults."""
     if kind.min_world_size > 1:
         return f"{kind.min_world_size} ranks"
     return "amp or --dtype bf16" if kind().needs_16_bits(device) else ""
 
 
 def find_unavailable_choices(kind: type[Technique], device: torch.device) -> dict[str, str]:
-    """Why it cannot act here with a choice of a parameter, as `backend=liger`; empty for choices with which it can."""
+    """The reason why a parameter's choice, such as `backend=liger`, is unavailable here; empty for available ones."""
     return {
         f"{field.encode_name}={value}": explain_inability(kind(**{field.name: value}), device) or ""
         for field in msgspec.structs.fields(kind)

@@ -1,4 +1,4 @@
-"""`perfkit techniques`: lists the techniques, their parameters, and whether each can act here."""
+"""`perfkit techniques`: lists the techniques, their parameters, and which are available here."""
 
 from pathlib import Path
 from shutil import get_terminal_size
@@ -27,10 +27,10 @@ _MOST_COLUMNS = 120  # longer lines are hard to read
     "--docs",
     metavar="FOLDER",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Write the page of each and an index into this folder, as Markdown.",
+    help="Write a page per technique and an index to this folder, as Markdown.",
 )
 def command(name: str | None, as_json: bool, docs: Path | None) -> None:
-    """List the techniques, their parameters, and which of them can act on this machine; or print the page of one."""
+    """List the techniques, their parameters, and which are available on this machine; or print the page of one."""
     import torch
 
     from perfkit.devices.device_choice import find_device
@@ -40,7 +40,7 @@ def command(name: str | None, as_json: bool, docs: Path | None) -> None:
     from perfkit_cli.technique_page import build_page
 
     if docs is not None and name is not None:
-        raise UsageError(f"--docs writes the pages of all techniques: leave out {name}")
+        raise UsageError(f"--docs writes the pages of all techniques; omit {name}")
     device = torch.device(find_device("auto").kind)
     if docs is not None:
         write_pages(docs)

@@ -1,4 +1,4 @@
-"""The progress of reading traces: a line a file, on a terminal only where there are several or they are slow."""
+"""Shows the progress of reading traces: a line per file, on a terminal only for several or slow ones."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def show_reading(console: Console) -> Iterator["Progress | None"]:
-    """Yields the function that takes what has been read; None, so that nothing is said, where no one is watching."""
+    """Yields the function that takes each trace's progress; None where no one is watching."""
     if console.quiet or not console.is_terminal:
         yield None
         return

@@ -1,4 +1,4 @@
-"""Folders that may be named by a URL: a command works on a copy here, and what it changes is written back."""
+"""Folders given by URL: a command works on a local copy, and its changes are written back."""
 
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
@@ -44,10 +44,10 @@ class FolderOrUrl(_Type):
     def _fetch_before(self, url: str, here: Path) -> Any:
         if not self._new:
             held = fetch_folder(url, here)
-            click.echo(f"{url} is copied to {here}", err=True)
+            click.echo(f"copied {url} to {here}", err=True)
             return held
         if list_files(url):
-            raise UsageError(f"{url} exists already and is never overwritten: name another, or add to it with --into")
+            raise UsageError(f"{url} exists and is not overwritten; name another URL, or add to the suite with --into")
         return {}
 
 
@@ -76,7 +76,7 @@ def make_local_copy(ctx: click.Context, named: str) -> str:
 
 def _send_back(here: Path, url: str, before: Any) -> None:
     if send_folder(here, url, before, last=SUITE_FILE):
-        click.echo(f"{here} is copied to {url}", err=True)
+        click.echo(f"copied {here} to {url}", err=True)
 
 
 def _make_key(option: str | None) -> str:
@@ -92,7 +92,7 @@ def _get_url_name(url: str) -> str:
 
 
 def _find_free_folder(folder: Path) -> Path:
-    """`folder`, or the next `folder-2` that is not there."""
+    """`folder`, or the next free `folder-2`."""
     number, free = 1, folder
     while free.exists():
         number += 1

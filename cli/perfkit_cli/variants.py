@@ -14,7 +14,7 @@ Techniques = tuple[TechniqueSpec, ...]
 
 
 class ClashingCombination(NamedTuple):
-    """A combination that cannot be made, with the clash."""
+    """A combination that is left out, with the clash."""
 
     variant: str
     reason: str

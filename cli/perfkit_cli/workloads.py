@@ -12,7 +12,7 @@ Your own workload is named by its function: --workload path/to/file.py:function 
 @click.command(epilog=EXAMPLES)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(as_json: bool) -> None:
-    """List the workloads, their parameters, and which of them can be built on this machine."""
+    """List the workloads, their parameters, and which are available on this machine."""
     from perfkit.workloads.workload_table import describe_workloads
     from perfkit_cli.listing import ListedItem, show_listing
 

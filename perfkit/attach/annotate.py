@@ -62,8 +62,8 @@ class Annotation:
         name = self.name
         if inspect.isasyncgenfunction(function):
             raise UsageError(
-                f"annotate({name!r}): {function.__qualname__} is an asynchronous generator, which cannot be annotated: "
-                "use `with perfkit.annotate(...)` inside of it"
+                f"annotate({name!r}): {function.__qualname__} is an asynchronous generator, which cannot be "
+                "annotated; use `with perfkit.annotate(...)` inside it"
             )
         wrapper: Callable[..., Any]
         if inspect.iscoroutinefunction(function):

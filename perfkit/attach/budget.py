@@ -126,31 +126,31 @@ class RecordingBudget:
     def _explain_too_large(self, now: HostMemory) -> str:
         allowed = self._max_memory
         if allowed is None:
-            allowed, said = _PART * self._at_start.available, "a quarter of what was available (--max-memory)"
+            allowed, said = _PART * self._at_start.available, "a quarter of the available memory (--max-memory)"
         else:
             said = f"--max-memory {format_bytes(allowed)}"
         needed = _CLOSING * (now.resident - self._at_start.resident)
         if needed > allowed:
-            return f"it would have taken about {format_bytes(needed)} of memory to its end, more than {said}"
+            return f"it would have needed about {format_bytes(needed)} of memory in total, more than {said}"
         return self._explain_low_memory(now, max(0.0, needed * (1 - 1 / _CLOSING)))
 
     def _explain_low_memory(self, now: HostMemory, needed: float = 0.0) -> str:
         reserve = min(_RESERVE * now.total, _MOST_RESERVED)
         if now.available - needed >= reserve:
             return ""
-        return f"the host had {format_bytes(now.available)} of memory left, of {format_bytes(now.total)}"
+        return f"the host had {format_bytes(now.available)} of {format_bytes(now.total)} memory left"
 
     def _explain_too_long(self, more_s: float) -> str:
         more_s = max(0.0, more_s)
         allowed = max(FLOOR_S, self._overhead * (self._clock() - self._began))
         if self.spent_s + more_s <= allowed:
             return ""
-        costs = f"{format_seconds(self.spent_s)} were spent" + (
-            f", and about {format_seconds(more_s)} more needed" if more_s else ""
+        costs = f"it took {format_seconds(self.spent_s)}" + (
+            f" and needed about {format_seconds(more_s)} more" if more_s else ""
         )
         return (
-            f"{costs}, of {format_seconds(allowed)} that recordings may take (--overhead {format_percent(self._overhead, 0)}; at "
-            f"least {format_seconds(FLOOR_S)})"
+            f"{costs}; recordings may take {format_seconds(allowed)} (--overhead "
+            f"{format_percent(self._overhead, 0)}; at least {format_seconds(FLOOR_S)})"
         )
 
 

@@ -62,7 +62,7 @@ class Delivery:
             pass  # it has stalled, and what follows says so
         self._thread.join(max(0.0, deadline - time.monotonic()))
         if self._thread.is_alive():
-            LOG.warning("%s did not finish within %.0f s: what it had not sent yet may be lost", self._name, timeout_s)
+            LOG.warning("%s did not finish within %.0f s: unsent figures may be lost", self._name, timeout_s)
         return not self._thread.is_alive()
 
     def _send_waiting(self) -> None:

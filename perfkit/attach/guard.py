@@ -48,7 +48,7 @@ class Guard:
             self._switch_off()
         except Exception as second:
             if not plain or describe_error(second) != describe_error(error):  # the same disk is full for its last words
-                LOG.warning("perfkit could not take all of its hooks away: %s", describe_error(second), exc_info=second)
+                LOG.warning("perfkit could not remove all of its hooks: %s", describe_error(second), exc_info=second)
 
 
 def describe_error(error: BaseException) -> str:

@@ -129,13 +129,13 @@ class LoopFollower:
         if self.by_hand:
             return "the program's own calls of step()"
         if self.finder.every is not None:
-            return f"every {self.finder.every} optimizer steps, as asked for"
+            return f"every {self.finder.every} optimizer steps, as requested"
         last = next((optimizer for optimizer in self.optimizers if id(optimizer) == self.finder.last), None)
         if last is None:
-            return "backward passes, since no optimizer stepped" if self.passes.steps else "no optimizer's steps"
+            return "backward passes, since no optimizer stepped" if self.passes.steps else "optimizer steps (none seen)"
         count = len(self.optimizers)
         return f"the steps of {type(last).__name__}" + (
-            f", the rarest or last of {count} optimizers" if count > 1 else ""
+            f", the least frequent or last of {count} optimizers" if count > 1 else ""
         )
 
     def began(self, phase: str) -> None:

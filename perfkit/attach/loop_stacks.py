@@ -78,9 +78,7 @@ def sample_loop_stacks(
 def _judge_stacks(seen: SampledStacks, others: float) -> SampledStacks:
     if seen.reason or others <= _OF_OTHERS:
         return replace(seen, others=others)
-    return SampledStacks(
-        reason="steps unlike the timed ones (compiling, evaluating) took most of the time that was looked"
-    )
+    return SampledStacks(reason="other work than timed steps (compiling, evaluating) took most of the sampled time")
 
 
 def _write_stacks(folder: Path, seen: SampledStacks) -> None:

@@ -63,7 +63,7 @@ class Profile:
         """Begin to watch; `by_hand`: only `step` tells steps. Raises nothing on perfkit's account."""
         global _watching
         if _watching is not None:
-            LOG.warning("perfkit is watching this process already: %s is not recorded", self._order.wishes.folder)
+            LOG.warning("perfkit is already watching this process: %s is not recorded", self._order.wishes.folder)
             return self
         _watching = self
         self._watcher = LoopWatcher(self._order, by_hand=by_hand, at_exit=self._stop_at_exit)
@@ -176,11 +176,13 @@ def profile(
     """
     for reason in trace_on:
         if reason not in REASONS:
-            raise make_unknown_name_error("reason to trace", reason, REASONS)
+            raise make_unknown_name_error("value of trace_on", reason, REASONS)
     if ranks is not None and (not ranks or min(ranks) < 0):
-        raise UsageError(f"ranks must name one at least, from 0 on, got {sorted(ranks)}")
+        raise UsageError(f"ranks: expected at least one, from 0 on, got {sorted(ranks)}")
     if stacks is not None and stacks not in range(1, MOST_HZ + 1):
-        raise UsageError(f"stacks must be a whole number of samples a second, 1 to {MOST_HZ}, or None, got {stacks!r}")
+        raise UsageError(
+            f"stacks: expected a whole number of samples per second, 1 to {MOST_HZ}, or None, got {stacks!r}"
+        )
     only_always = {
         "trace_on": trace_on,
         "on_outlier": on_outlier,
@@ -189,7 +191,7 @@ def profile(
     }
     for option, given in only_always.items():
         if given and not always_on:
-            raise UsageError(f"{option} is for a loop that is watched all the time: give always_on=True as well")
+            raise UsageError(f"{option} needs a loop that is watched to the end; also give always_on=True")
     planned = schedule or Schedule()
     if always_on:
         planned = msgspec.structs.replace(planned, memory=0, trace=planned.trace if trace_on else 0)

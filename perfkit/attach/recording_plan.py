@@ -40,7 +40,7 @@ _DEEPEST = 4
 # So long a recording waits for the loop to have lasted long enough: its hooks take some 0.1 ms a step meanwhile.
 _LONGEST_WAIT_S = 900.0
 
-_BEGAN = "the program's own torch profiler began meanwhile"
+_BEGAN = "the program's own torch profiler started meanwhile"
 
 OpenWatch = Callable[[LoopSession, StepFlops | None], tuple[LiveWatch, TraceTriggers]]
 
@@ -53,7 +53,7 @@ def record_passes(session: LoopSession, recording: VariantRecording, hooks: Loop
     session.profiler.seen = session.profiler.theirs
     yield from _time_steps(session, recording)
     if session.profiler.seen:
-        recording.warnings.append("the program's own torch profiler was on during timed steps, which takes time")
+        recording.warnings.append("the program's own torch profiler was on during timed steps, and slowed them down")
     session.write_timing(recording)
     begun = session.steps
     still_open = yield from _trace_steps(session, recording)
@@ -262,7 +262,7 @@ def _explain_memory_cost(session: LoopSession, recording: VariantRecording) -> R
     """
     budget = recording.budget
     if recording.cut:
-        return "the trace did not fit into the memory that recordings may take (--max-memory)"
+        return "the trace exceeded the memory limit for recordings (--max-memory)"
     traced_steps = len(recording.instrumented_s.get("trace", ()))
     expected_s = estimate_memory_cost_s(recording.pauses_s.get("trace", 0.0), traced_steps, session.schedule.memory)
     reason = budget.check_begin(expected_s)
@@ -272,10 +272,10 @@ def _explain_memory_cost(session: LoopSession, recording: VariantRecording) -> R
     share = math.ceil(100 * budget.compute_share(expected_s)) / 100
     ways = [f"with --overhead {format_percent(share, 0)}"] if share <= 1 else []
     ways += [f"{format_seconds(wait_s)} later"] if math.isfinite(wait_s) else []
-    reason += f"; it would have begun {' or '.join(ways)}" if ways else ""
+    reason += f"; it would have started {' or '.join(ways)}" if ways else ""
     if session.world.size > 1 or wait_s > _LONGEST_WAIT_S:
         return reason
-    recording.waiting = f"no memory was recorded: {reason}, when the loop had ended"
+    recording.waiting = f"no memory was recorded: {reason}, until the loop ended"
     yield from _sample_stacks(session, recording)
     while budget.compute_wait_s(expected_s):
         yield

@@ -48,5 +48,5 @@ def find_plan(folder: Path) -> Path:
     """
     file = (folder / PLAN_FILE).absolute()
     if not file.is_file():
-        raise UsageError(f"there is no plan in {folder}: perfkit plan --out {folder} makes one")
+        raise UsageError(f"no plan in {folder}; make one with perfkit plan --out {folder}")
     return file

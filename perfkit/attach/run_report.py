@@ -34,7 +34,7 @@ def write_report(folder: Path) -> bool:
     """Write the report of a run's folder; whether that went well. What did not is logged."""
     made = run_report_command(folder, "--quiet")
     if made.returncode:
-        LOG.warning("perfkit could not write the report, `perfkit report %s` may: %s", folder, made.stderr.strip())
+        LOG.warning("perfkit could not write the report; try `perfkit report %s`: %s", folder, made.stderr.strip())
     return made.returncode == 0
 
 

@@ -77,12 +77,12 @@ def count_units(fetched: list[int], given: list[int], *, stated: float | None, u
     if stated is not None:
         return StepUnits(round(stated), unit, "stated by the user")
     if doubt and not (fetched and median(fetched) > 0):
-        return StepUnits(0, unit, f"not known: {doubt}; say it with {HOW}")
+        return StepUnits(0, unit, f"unknown: {doubt}; give it with {HOW}")
     for series, source in (
-        (fetched, "counted: first dimension of the first tensor of each batch that a DataLoader gave"),
-        (given, "counted: first dimension of the first tensor that the model was called with"),
+        (fetched, "counted: first dimension of the first tensor in each batch of the DataLoader"),
+        (given, "counted: first dimension of the first tensor passed to the model"),
     ):
         if series and median(series) > 0:
             return StepUnits(round(median(series)), "samples", source)
-    none = "no DataLoader was used, and no one model was seen being called with a tensor"
-    return StepUnits(0, unit, f"not known: {none}; say it with {HOW}")
+    none = "no DataLoader was used, and no single model was called with a tensor"
+    return StepUnits(0, unit, f"unknown: {none}; give it with {HOW}")

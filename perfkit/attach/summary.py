@@ -32,10 +32,10 @@ def build_summary(folder: Path) -> RunSummary:
     Where nothing was recorded, or no report can be drawn, the summary says so.
     """
     if not _has_records(folder):
-        return _make_message(f"Nothing has been recorded in {folder} yet: a step of the loop must have ended first.")
+        return _make_message(f"Nothing has been recorded in {folder} yet: no step of the loop has ended.")
     made = run_report_command(folder, "--notebook")
     if made.returncode:
-        return _make_message(f"No report could be drawn of {folder}: {made.stderr.strip()}")
+        return _make_message(f"No report could be drawn from {folder}: {made.stderr.strip()}")
     return RunSummary(text=made.stdout.strip(), page=(folder / NOTEBOOK_FILE).read_text(encoding="utf-8"))
 
 

@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 ENERGY_REMEDY = "more timed steps (--timed)"
 
-_NOT_TIMED = make_unknown_energy("the loop ended before all timed steps were through")
+_NOT_TIMED = make_unknown_energy("the loop ended before all steps were timed")
 
 
 class VariantRecording:
@@ -74,7 +74,7 @@ class VariantRecording:
             rank=world.rank,
             world_size=world.size,
             status=RunStatus.CRASHED,
-            reason="the program ended without saying why before all was recorded",
+            reason="the program ended without a reason before all was recorded",
             environment=read_environment(trained.device),
             attached=AttachedLoop(steps_by=loop.steps_by()),  # a reader must know at once that its end may yet come
         )
@@ -146,7 +146,9 @@ class VariantRecording:
             self._loop.phases.on = False
             self.instrumented_s[name] = tuple(walls[lead:] or walls)
             if evaluations and not self.series.evaluates:
-                self.warnings.append(f"an evaluation ran in a step under the {name} recording, and is in its figures")
+                self.warnings.append(
+                    f"an evaluation ran in a step of the {name} recording, and is included in its figures"
+                )
 
     @contextmanager
     def _measure_pause(self, name: str) -> Iterator[None]:
@@ -211,7 +213,7 @@ class VariantRecording:
         fetching = any(count.fetches for count in counts)
         captures = sum(1 for count in self.series.counts if count.captures)
         if captures:
-            self.warnings.append(f"a CUDA graph was captured in {captures} of the timed steps, which are left out")
+            self.warnings.append(f"a CUDA graph was captured in {captures} of the timed steps, which are excluded")
         started_in = self.recorder.record.environment
         assert started_in is not None
         self.recorder.update(
@@ -287,12 +289,12 @@ class VariantRecording:
 def _explain_doubt(counts: Sequence[StepCounts], models: Iterable[nn.Module]) -> str:
     """Why what the model was called with may not be the samples of a step; "" where nothing speaks against it."""
     if any(count.closures for count in counts):
-        return "an optimizer had the model evaluated several times in one step, on what may be the same samples"
+        return "an optimizer evaluated the model several times in one step, possibly on the same samples"
     if any(count.single for count in counts):
         return "the model was called with vectors, each of which may be one sample"
     layer = find_sequence_first(models)
     if layer:
-        return f"the model has {layer} with batch_first=False, so that a first dimension may be that of the sequence"
+        return f"the model has {layer} with batch_first=False, so a first dimension may be the sequence"
     return ""
 
 

@@ -97,8 +97,8 @@ class LoopWatcher:
             remove_unused(self._order.wishes.folder)
             if error is None and not elsewhere:
                 LOG.warning(
-                    "perfkit saw no step of an optimizer in %s, so nothing was recorded: call step() of the profile "
-                    "once a step, or name a function with --step-function",
+                    "no optimizer step was seen in %s, so nothing was recorded; call the profile's step() once "
+                    "a step, or name a function with --step-function",
                     self._order.wishes.name,
                 )
             return
@@ -196,7 +196,7 @@ class LoopWatcher:
             if threading.current_thread() is not threading.main_thread():
                 self._thread_end.call(self._handle_thread_end)
         elif not recording.sampled:
-            recording.warnings.append("an optimizer that had not stepped before did so while steps were recorded")
+            recording.warnings.append("an optimizer stepped for the first time while steps were recorded")
         self._searches = searches
 
     def _run_passes(self, recording: VariantRecording) -> Recording[None]:
@@ -253,6 +253,6 @@ def _explain_missing(session: LoopSession, recording: VariantRecording) -> str:
         missing.insert(0, f"{session.schedule.timed - len(recording.series)} of the timed steps")
     what = ", ".join(missing) or "the last recording"
     return (
-        f"the loop ended after {session.steps} steps, before all was recorded ({what} missing); record fewer steps "
-        "(--warmup, --timed, --trace, --memory) or train for longer"
+        f"the loop ended after {session.steps} steps, before all was recorded ({what} missing); record fewer "
+        "steps (--warmup, --timed, --trace, --memory) or train for longer"
     )

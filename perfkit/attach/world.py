@@ -41,5 +41,5 @@ def share_decision(world: World, name: str, decide: Callable[[], str]) -> str:
     store.wait([key], _PATIENCE)
     decided = store.get(key).decode()
     if not decided:
-        raise PerfkitError("rank 0 could not begin to record, see what it says")
+        raise PerfkitError("rank 0 could not start recording; see its message")
     return decided

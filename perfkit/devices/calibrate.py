@@ -84,7 +84,7 @@ def calibrate_cpu(
         *outcome.failures,
         *implausible,
         *why_not,
-        "bandwidths count bytes as STREAM does: write-allocate traffic is left out (x4/3 for a triad)",
+        "bandwidths count bytes as STREAM does: write-allocate traffic is excluded (x4/3 for a triad)",
         cpu.format_load_note(pressure, pressure_after),
         f"the calibrating process got {cpu.compute_cpu_share(started):.2f} CPUs on average",
     ]
@@ -113,7 +113,7 @@ def _measure_cuda(device: "CalibratedGpu", *, short: bool, progress: Progress) -
     from perfkit.devices import cuda_kernels as cuda
 
     timer = cuda.make_event_timer(device)
-    progress(f"trying every product on {device.name}")
+    progress(f"trying all products on {device.name}")
     kernels, canary, notes = cuda.choose_kernels(device, timer, short=short)
     cuda.warm_up(device, canary, short=short, progress=progress)
     return run_kernels(
@@ -150,12 +150,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         prog="python -m perfkit.devices.calibrate", description="Measure a device's ceilings."
     )
     parser.add_argument("--device", choices=DEVICES, required=True)
-    parser.add_argument("--device-name", default="", help="which of several GPUs, by the name that torch gives it")
-    parser.add_argument("--threads", default="1", help="numbers of threads to measure a CPU with, such as 1,2")
-    parser.add_argument(
-        "--short", action="store_true", help="fewer windows and sizes: at most 15 s for one number of threads"
-    )
-    parser.add_argument("--out", type=Path, required=True, help="where to write the ceilings (JSON)")
+    parser.add_argument("--device-name", default="", help="GPU to measure, by the name that torch reports")
+    parser.add_argument("--threads", default="1", help="CPU thread counts to measure with, such as 1,2")
+    parser.add_argument("--short", action="store_true", help="fewer windows and sizes: at most 15 s per thread count")
+    parser.add_argument("--out", type=Path, required=True, help="file to write the ceilings to (JSON)")
     options = parser.parse_args(arguments)
     try:
         threads = parse_threads(options.threads)

@@ -111,11 +111,11 @@ def _list_doubts(measured: DeviceCeilings) -> list[str]:
     if disturbed:
         names = ", ".join(dict.fromkeys(f"{c.dtype or ''} {c.level}".strip() for c in disturbed))
         return [
-            f"measured while the machine was busy, and perhaps too low: {names} ({disturbed[0].disturbed}); `perfkit "
-            "bench` and `perfkit calibrate` measure them again until they are left alone"
+            f"measured while the machine was busy, and possibly too low: {names} ({disturbed[0].disturbed}); "
+            "`perfkit bench` and `perfkit calibrate` measure them again until undisturbed"
         ]
     if any(ceiling.confidence == Confidence.LOW for ceiling in measured.ceilings):
-        return ["some measured ceilings have low confidence; on a quiet machine, run `perfkit calibrate --force`"]
+        return ["low confidence in some measured ceilings; on a quiet machine, run `perfkit calibrate --force`"]
     return []
 
 

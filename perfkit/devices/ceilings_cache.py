@@ -144,11 +144,9 @@ def load_ceilings(fingerprint: str) -> CachedCeilings | None:
         return None
     cached = read_json(file, CachedCeilings, _MIGRATIONS)
     if not cached.calibrations:
-        raise RunFormatError(f"{file}: holds no calibration; delete it")
+        raise RunFormatError(f"{file}: not a calibration; delete it")
     if cached.measured.fingerprint != fingerprint:
-        raise RunFormatError(
-            f"{file}: holds the ceilings of another machine ({cached.measured.fingerprint}); delete it"
-        )
+        raise RunFormatError(f"{file}: ceilings of another machine ({cached.measured.fingerprint}); delete it")
     return cached
 
 
@@ -170,7 +168,7 @@ def store_calibration(measured: DeviceCeilings, repeats: Sequence[KernelRepeats]
     try:
         write_json(get_ceilings_path(measured.fingerprint), new)
     except PerfkitError as error:
-        note = f"the calibration could not be kept and will be repeated next time: {error}"
+        note = f"the calibration could not be saved and will be repeated next time: {error}"
         noted = replace(made, measured=replace(dated, notes=(*dated.notes, note)))
         return replace(new, calibrations=(*new.calibrations[:-1], noted))
     return new

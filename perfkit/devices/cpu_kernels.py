@@ -39,7 +39,7 @@ MAX_CALL_S = 0.03  # a sweep ends with the first product that takes longer
 NEAR_BEST = 0.9
 TOO_SLOW = 0.125  # a dtype below this share of the fp32 rate has no kernels of its own: a fallback is no ceiling
 CANARY_SIZE = 512
-_TOO_BUSY = "another figure of the same threads cannot be true"
+_TOO_BUSY = "another figure of the same threads must be wrong"
 BUSY = 0.1  # share of time in which some task waited for a CPU
 
 
@@ -108,8 +108,8 @@ def filter_plausible(measured: Sequence[Ceiling]) -> tuple[list[Ceiling], list[s
         show = format_flop_rate if ceiling.unit == "FLOP/s" else format_bandwidth
         name = f"{ceiling.dtype or ''} {ceiling.level}".strip()
         notes.append(
-            f"{name} with {format_threads(ceiling.threads or 1)} is left out: it measured {show(ceiling.value)}, less "
-            f"than {slower_than}, so the machine was too busy to tell"
+            f"{name} with {format_threads(ceiling.threads or 1)} left out: measured {show(ceiling.value)}, "
+            f"less than {slower_than}; the machine was too busy"
         )
     unsure = {each.threads for each in measured if each not in kept and each.confidence == Confidence.LOW}
     return [_mark_disturbed(ceiling, _TOO_BUSY) if ceiling.threads in unsure else ceiling for ceiling in kept], notes
@@ -146,7 +146,7 @@ def select_native_dtypes(dtypes: Sequence[str], rate: Callable[[str], float]) ->
     for name in dtypes:
         share = rate(name) / fp32 if name in ("bf16", "fp16") else 1.0
         if share < TOO_SLOW:
-            notes.append(f"{name} products run at {share:.1%} of the fp32 rate: a fallback, left out")
+            notes.append(f"{name} products run at {share:.1%} of the fp32 rate (a fallback); left out")
         else:
             kept.append(name)
     return kept, notes
@@ -226,7 +226,7 @@ def reduce_confidence(ceiling: Ceiling, *pressures: float | None) -> Ceiling:
 def format_load_note(before: float | None, after: float | None) -> str:
     """One line on how busy the machine was, for the notes."""
     if before is None or after is None:
-        return "how busy the machine was is not known: the kernel reports no CPU pressure"
+        return "machine load unknown: the kernel reports no CPU pressure"
     return (
         f"CPU pressure (tasks waiting for a CPU) was {before:.1%} when calibration began and {after:.1%} when it ended"
     )

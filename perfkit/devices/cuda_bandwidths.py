@@ -20,13 +20,11 @@ def build_kernels(free_bytes: int, l2_bytes: int) -> tuple[list[CalibrationKerne
     chosen = [_build_copy(elements), _build_triad(CeilingLevel.MEMORY, elements)]
     if l2_bytes:
         chosen.append(_build_triad(CeilingLevel.L2, l2_bytes // 2 // 12, calls=L2_CALLS))
-        notes.append("L2 is measured with triads replayed from a graph; launch gaps between them make it a lower bound")
+        notes.append("L2 is measured by triads replayed from a graph; launch gaps between them make it a lower bound")
     try:
         host = torch.randint(0, 127, (LINK_BYTES,), dtype=torch.int8, pin_memory=True)
     except FAILURES as error:
-        notes.append(
-            f"the host link is not measured: {LINK_BYTES // 2**20} MiB cannot be pinned ({format_reason(error)})"
-        )
+        notes.append(f"host link not measured: {LINK_BYTES // 2**20} MiB cannot be pinned ({format_reason(error)})")
     else:
         chosen += [_build_host_link(host, to_device=True), _build_host_link(host, to_device=False)]
     return chosen, notes

@@ -69,7 +69,7 @@ def _find_device_index(name: str) -> int:
     if not name or len(names) == 1:
         return torch.cuda.current_device()
     if name not in names:
-        raise UnavailableError(f"no CUDA device is called {name!r}; there are {', '.join(sorted(set(names)))}")
+        raise UnavailableError(f"no CUDA device is named {name!r}; expected one of {', '.join(sorted(set(names)))}")
     return names.index(name)
 
 
@@ -130,7 +130,7 @@ def make_event_timer(device: CalibratedGpu) -> Timer:
 def warm_up(device: CalibratedGpu, canary: CalibrationKernel, *, short: bool, progress: Progress) -> None:
     """Keep the device busy with the canary until its clocks and temperature are those of a long job."""
     seconds = WARM_UP_S["short" if short else "full"]
-    progress(f"heating {device.name} for {seconds:.0f} s")
+    progress(f"warming up {device.name} for {seconds:.0f} s")
     window = canary.prepare()
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -155,5 +155,5 @@ def _list_use_notes(use: GpuUse) -> list[str]:
     if use.busy:
         notes.append(f"the device was not idle: {use.busy}; confidence is low")
     if use.unknown:
-        notes.append(f"whether others used the device is not known: {use.unknown}")
+        notes.append(f"unknown whether others used the device: {use.unknown}")
     return notes

@@ -93,13 +93,13 @@ def choose_kernels(
     for product in candidates:
         outcome = product.why_not or probe_product(product, timer)
         if isinstance(outcome, str):
-            notes.append(f"{product.dtype} products are not measured: {outcome}")
+            notes.append(f"{product.dtype} products not measured: {outcome}")
             continue
         rate = _get_datasheet_peak(product, entry) or outcome
         allowed = filter_sizes(sizes, rate, limits)
         if allowed != list(sizes):
             notes.append(
-                f"{product.dtype} products are measured up to n={allowed[-1]}: larger ones take more than "
+                f"{product.dtype} products measured up to n={allowed[-1]}: larger ones take more than "
                 f"{format_seconds(limits.window_s)} or too much memory"
             )
         chosen += [_build_kernel(product, size) for size in allowed]

@@ -34,5 +34,5 @@ def find_device(wanted: str, *, here: bool = True) -> ChosenDevice:
 
         built = version.cuda or version.hip
         why = "torch finds no CUDA device" if built else "this torch is built without CUDA"
-        raise UsageError(f"--device cuda: {why}; use --device cpu, or see what nvidia-smi and CUDA_VISIBLE_DEVICES say")
+        raise UsageError(f"--device cuda: {why}; use --device cpu, or check nvidia-smi and CUDA_VISIBLE_DEVICES")
     return ChosenDevice("cpu", read_cpu_model(), 1)

@@ -20,19 +20,19 @@ def explain_exceeded(ceiling: Ceiling, what: str = "this", *, ranks: int | None 
     if ceiling.kind == CeilingKind.DATASHEET:
         amount = "FLOPs are" if is_rate else "bytes are"
         return (
-            f"{what} ran faster than the datasheet's {rate}, which no device does: its {amount} counted too high, or "
-            "the clock or the name of the device is wrong"
+            f"{what} ran faster than the datasheet's {rate}, which is impossible: its {amount} counted too "
+            "high, or the clock or the device's name is wrong"
         )
     threads = "" if ceiling.threads is None else f" --device cpu --threads {ceiling.threads}"
     if ceiling.level == CeilingLevel.INTERCONNECT:
         return (
-            f"{what} ran faster than the {rate} that was measured between ranks: measure them again with `perfkit "
-            f"calibrate --world-size {ranks or 'N'} --force`"
+            f"{what} ran faster than the measured {rate} between ranks; measure again with `perfkit calibrate "
+            f"--world-size {ranks or 'N'} --force`"
         )
     again = f"measure it again with `perfkit calibrate{threads} --force`"
     # Modelled bytes are what must move; where from is not known.
     cached = "" if is_rate else ", unless its operands were in a faster cache"
-    return f"{what} ran faster than the measured ceiling of {rate}: {again}{cached}"
+    return f"{what} ran faster than the measured ceiling of {rate}; {again}{cached}"
 
 
 def mark_refuted(known: DeviceCeilings, beaten: Collection[Ceiling]) -> DeviceCeilings:

@@ -16,7 +16,7 @@ DEVICES = ("cpu", "cuda")
 def check_device(device: str) -> None:
     """A `UsageError` for a kind of device that cannot be calibrated."""
     if device not in DEVICES:
-        raise UsageError(f"device {device!r} cannot be calibrated: expected one of {', '.join(DEVICES)}")
+        raise UsageError(f"device {device!r} cannot be calibrated; expected one of {', '.join(DEVICES)}")
 
 
 def build_fingerprint(device: str, device_name: str) -> str:

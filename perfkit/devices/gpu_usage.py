@@ -36,14 +36,14 @@ def find_gpu_use(uuid: str) -> GpuUse:
         with open_nvml():
             return _query_use(uuid)
     except pynvml.NVMLError as error:
-        return GpuUse(unknown=f"NVML does not say ({error})")
+        return GpuUse(unknown=f"NVML does not report it ({error})")
 
 
 def _query_use(uuid: str) -> GpuUse:
     handle = find_handle(uuid)
     running = _read_utilization(handle)
     if running is not None and running > BUSY:
-        return GpuUse(busy=f"its utilisation was {running:.0%} before anything was started")
+        return GpuUse(busy=f"utilization was {running:.0%} before the measurement")
     use = judge_processes(_list_computing_pids(handle), read_own_pids(), contained=is_in_container())
     drawing = _list_drawing_pids(handle) - read_own_pids()
     # A desktop that stands still takes next to nothing, and most machines with a screen have one.
@@ -57,18 +57,18 @@ def judge_processes(listed: frozenset[int], own: frozenset[int], *, contained: b
     """
     others = listed - own
     if not listed:
-        return GpuUse(unknown="NVML lists no process, though this one is on it: in a container it does not see others")
+        return GpuUse(unknown="NVML lists no process, not even this one: in a container it cannot see others")
     if others == listed and contained:
         # The ids are the host's, and one of them is ours.
         if len(listed) > 1:
             return GpuUse(busy=f"{_format_processes(len(listed) - 1)} on it (one of {len(listed)} is this one)")
-        return GpuUse(unknown="NVML lists one process by the host's process id, which may be this one")
+        return GpuUse(unknown="NVML lists one process by the host's process id, possibly this one")
     if others:
         return GpuUse(
             busy=f"{_format_processes(len(others))} on it ({', '.join(str(pid) for pid in sorted(others)[:8])})"
         )
     if contained:
-        return GpuUse(unknown="in a container NVML lists only the processes of that container, and there is no other")
+        return GpuUse(unknown="in a container NVML lists only that container's processes, and there is no other one")
     return GpuUse()
 
 

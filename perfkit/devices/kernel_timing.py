@@ -136,7 +136,7 @@ def run_kernels(
             release()
             after = _measure_canary(canary, timer, release)
             if isinstance(outcome, str):
-                failed[index] = f"{kernel.label} is left out: {outcome}"
+                failed[index] = f"{kernel.label} left out: {outcome}"
             else:
                 rate, windows = outcome
                 repeats[index].append(Repeat(rate=rate, windows=windows, canary_before=before[1], canary_after=after))

@@ -8,7 +8,7 @@ import os
 from collections.abc import MutableMapping
 
 SHARED_GPU = "PERFKIT_SHARED_GPU"
-EMULATED = f"ranks share a GPU ({SHARED_GPU}=1): step times are not those of a GPU each"
+EMULATED = f"ranks share a GPU ({SHARED_GPU}=1): step times differ from those with one GPU per rank"
 _LOOPBACK = "lo"
 
 

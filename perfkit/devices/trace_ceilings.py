@@ -58,7 +58,7 @@ def resolve_trace_ceilings(device: TraceDevice, override: str | None = None) -> 
         chosen = resolve_entry(override)
         name, warning = chosen.names[0], ""
         if device.kind == "cpu":
-            warning = f"a trace of a CPU is held against the datasheet of {name}, because --device says so"
+            warning = f"a CPU trace is compared with the datasheet of {name}, because --device says so"
         elif device.units is not None and device.units != chosen.derivation.units:
             warning = (
                 f"--device {chosen.id} has {chosen.derivation.units} SMs or compute units, the trace's device "
@@ -90,13 +90,13 @@ def _load_local_ceilings(device: TraceDevice) -> TraceCeilings:
     if threads is not None:
         # A trace does not say with how many threads a CPU ran, and the roof must not lie below what it could do.
         kept = tuple(ceiling for ceiling in known.ceilings if ceiling.threads == threads)
-        note = f"the trace does not say how many threads it ran with; its roofs are those of {threads}"
+        note = f"the trace does not record its number of threads; its roofs are those of {threads}"
         known = replace(known, ceilings=kept, notes=(*known.notes, note))
     warning = ""
     if not known.ceilings:
-        note = "nothing has been measured on this machine, as --device here needs it; run `perfkit calibrate` first"
+        note = "--device here needs this machine's measured ceilings, and there are none; run `perfkit calibrate` first"
         known, warning = replace(known, notes=(note, *known.notes)), f"no ceilings: {note}"
-    return TraceCeilings(known, device.name or known.device_name, "this machine, as --device here says", warning)
+    return TraceCeilings(known, device.name or known.device_name, "this machine, by --device here", warning)
 
 
 def _normalize_kind(device: TraceDevice) -> str:
@@ -108,24 +108,28 @@ def _explain_missing(device: TraceDevice) -> str:
     """Why no ceilings are known, and what to do."""
     if device.kind == "cpu":
         return (
-            "a trace does not say on which CPU it was recorded; if it was this machine, run "
-            "`perfkit calibrate` and say --device here"
+            "a trace does not name its CPU; if it was recorded on this machine, run `perfkit calibrate` and "
+            "give --device here"
         )
     ids = [entry.id for entry in find_candidates(device.name)] or [entry.id for entry in _find_similar(device)]
-    hint = f"; --device {' or --device '.join(ids)} would" if ids else "; name it with --device (see `perfkit devices`)"
+    hint = (
+        f"; name it with --device {' or --device '.join(ids)}"
+        if ids
+        else "; name it with --device (see `perfkit devices`)"
+    )
     if not device.name:
         return f"the trace does not name its device{hint}"
     if find_candidates(device.name) and device.units is None:
-        return f"several devices are called {device.name!r}{hint} tell which"
+        return f"several devices are called {device.name!r}{hint}"
     if find_candidates(device.name):
         return (
-            f"{device.name!r} with {device.units} SMs or compute units is a part of that device (a slice "
-            f"or partition), whose share of the bandwidth is not known"
+            f"{device.name!r} with {device.units} SMs or compute units is part of that device (a slice or "
+            "partition), with an unknown share of the bandwidth"
         )
     if ids:
         return (
-            f"{device.name!r} is not in the catalogue; its {device.units} SMs or compute units and its "
-            f"memory are those of {' and '.join(ids)}: say --device {ids[0]} if it is one"
+            f"{device.name!r} is not in the catalogue; its {device.units} SMs or compute units and its memory "
+            f"match {' and '.join(ids)}; give --device {ids[0]} if it is one"
         )
     return f"{device.name!r} is not in the catalogue{hint}"
 

@@ -31,15 +31,15 @@ def build_triads(threads: int, *, short: bool) -> tuple[list[CalibrationKernel],
     for name, level in (("L2", CeilingLevel.L2), ("L3", CeilingLevel.L3)):
         if level not in sizes:
             notes.append(
-                f"{name} with {format_threads(threads)} is not measured: its size is not known or too small to tell apart"
+                f"{name} with {format_threads(threads)} not measured: its size is unknown, or too small to tell apart"
             )
     last = caches.get(max(caches, default=0))
     cached = last.size_bytes * last.instances if last else 0
     total = size_dram_buffer(cached, psutil.virtual_memory().available, DRAM_BYTES["short" if short else "full"])
     if total < 4 * cached:
         notes.append(
-            f"DRAM is measured in {total / 2**20:.0f} MiB, {total / cached:.1f} times the last-level cache of "
-            f"{cached / 2**20:.0f} MiB that the system reports: part of it may come from the cache"
+            f"DRAM is measured in {total / 2**20:.0f} MiB, {total / cached:.1f} times the reported "
+            f"last-level cache of {cached / 2**20:.0f} MiB: part of it may come from the cache"
         )
     kernels.append(_build_dram_triad(total, threads))
     return kernels, notes

@@ -108,8 +108,8 @@ def _list_by_torch() -> tuple[str, ...]:
     if answer.returncode != 0:
         said = answer.stderr.strip().splitlines()
         raise PerfkitError(
-            f"torch could not say which GPUs there are (exit code {answer.returncode}): {said[-1] if said else ''}; "
-            "use --device cpu, or see what nvidia-smi and CUDA_VISIBLE_DEVICES say"
+            f"torch could not list the GPUs (exit code {answer.returncode}): {said[-1] if said else ''}; use "
+            "--device cpu, or check nvidia-smi and CUDA_VISIBLE_DEVICES"
         )
     names: list[str] = json.loads(answer.stdout)
     return tuple(names)

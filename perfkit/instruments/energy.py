@@ -102,5 +102,5 @@ def make_unknown_energy(reason: str) -> StepEnergy:
 def explain_missing_counter(device: torch.device, sensors: Sensors | None) -> str:
     """Why the device's energy is not measured; "" where its counter can be asked."""
     if device.type != "cuda":
-        return f"perfkit reads no energy counter of a {device.type.upper()}"
-    return "" if sensors else "NVML is not available here, and no other energy counter is read"
+        return f"perfkit reads no energy counter on a {device.type.upper()}"
+    return "" if sensors else "NVML is not available, and no other energy counter is supported"

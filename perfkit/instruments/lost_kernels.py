@@ -105,7 +105,8 @@ def list_remarks(count: KernelCount | None, session: int) -> list[str]:
         )
     if count.graphs and session > 1 and version is not None and version.mixes_up_graphs:
         said.append(
-            f"the trace is the {session}. recording of this process: before 13.1 update 1 ({version} here) CUPTI mixes "
-            "up the ids of CUDA graphs in all but the first, so that their kernels may belong to other launches"
+            f"the trace is the {session}. recording of this process: before 13.1 update 1 ({version} here) "
+            "CUPTI mixes up the ids of CUDA graphs in all but the first one, so their kernels may be "
+            "attributed to other launches"
         )
     return said

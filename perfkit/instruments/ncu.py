@@ -47,8 +47,9 @@ def find_ncu(environment: Mapping[str, str] | None = None) -> Path:
     usable = next((path for path in installed if os.access(path, os.X_OK)), None)
     if usable is None:
         raise UsageError(
-            "--counters needs Nsight Compute, and ncu is not on PATH, in CUDA_HOME or in /opt/nvidia/nsight-compute: "
-            "install it with the CUDA toolkit or from https://developer.nvidia.com/nsight-compute, or drop --counters"
+            "--counters needs Nsight Compute, and ncu is not on PATH, in CUDA_HOME or in "
+            "/opt/nvidia/nsight-compute; install it with the CUDA toolkit or from "
+            "https://developer.nvidia.com/nsight-compute, or omit --counters"
         )
     return usable
 
@@ -84,15 +85,15 @@ def build_ncu_command(ncu: Path, export: Path, more: Sequence[str] = ()) -> tupl
 _REFUSALS = (
     (
         "ERR_NVGPUCTRPERM",
-        "this user may not read the GPU's counters (ERR_NVGPUCTRPERM): run as root or with CAP_SYS_ADMIN (a container: "
-        "--cap-add SYS_ADMIN), or have an administrator load the driver with NVreg_RestrictProfilingToAdminUsers=0 "
-        "(https://developer.nvidia.com/ERR_NVGPUCTRPERM)",
+        "this user may not read the GPU's counters (ERR_NVGPUCTRPERM); run as root or with CAP_SYS_ADMIN (a "
+        "container: --cap-add SYS_ADMIN), or have an administrator load the driver with "
+        "NVreg_RestrictProfilingToAdminUsers=0 (https://developer.nvidia.com/ERR_NVGPUCTRPERM)",
     ),
     (
         "driver resource was unavailable",
-        "another tool is reading the GPU's counters, most often DCGM: pause it (dcgmi profile --pause) and run again",
+        ("another tool is reading the GPU's counters, most often DCGM; pause it (dcgmi profile --pause) and run again"),
     ),
-    ("No kernels were profiled", "no kernel ran while counting was on"),
+    ("No kernels were profiled", "no kernel ran while counting was active"),
 )
 
 
@@ -107,4 +108,4 @@ def explain_refusal(export: Path) -> str:
     if known is not None:
         return known
     errors = [line.removeprefix("==ERROR==").strip() for line in text.splitlines() if line.startswith("==ERROR==")]
-    return f"ncu wrote no counters: {errors[0] if errors else 'it does not say why'}"
+    return f"ncu wrote no counters: {errors[0] if errors else 'no reason given'}"

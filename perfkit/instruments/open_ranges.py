@@ -19,8 +19,8 @@ class OpenRangeError(PerfkitError):
 
     def __init__(self, names: Sequence[str]) -> None:
         super().__init__(
-            f"the program's range {names[0]!r} lasts for several steps, and no other profiler may begin within it; "
-            "mark a step or less, or record nothing but memory (--trace 0)"
+            f"the program's range {names[0]!r} spans several steps, and no other profiler may start within it; "
+            "mark at most a step, or record nothing but memory (--trace 0)"
         )
 
 

@@ -72,7 +72,7 @@ def read_device_moment(device: torch.device, sensors: Sensors | None) -> DeviceM
 
 def _build_reserved(size: int | None) -> Quantity:
     if size is None:
-        return Unknown(reason="this driver's NVML does not tell what it reserves from what is used")
+        return Unknown(reason="this driver's NVML does not separate reserved from used memory")
     return make_measurement(size, "bytes", "NVML, reserved for the driver and the firmware")
 
 
@@ -148,7 +148,7 @@ def _read_status(proc: Path) -> dict[str, int]:
 
 
 def _make_unknown(proc: Path) -> Unknown:
-    return Unknown(reason=f"the system does not tell it ({proc / 'status'}, Linux)")
+    return Unknown(reason=f"the system does not report it ({proc / 'status'}, Linux)")
 
 
 def give_back_free_pages() -> None:

@@ -23,7 +23,7 @@ def find_process(pid: int) -> psutil.Process:
             return process
     except (psutil.NoSuchProcess, ValueError, OverflowError):
         pass
-    raise UsageError(f"there is no running process {pid}: `ps aux | grep python` lists those that are there")
+    raise UsageError(f"no running process {pid}; `ps aux | grep python` lists the running ones")
 
 
 def sample_process(
@@ -35,16 +35,16 @@ def sample_process(
         family = [process, *process.children(recursive=True)]
         resident, threads, age = process.memory_info().rss, process.num_threads(), time.time() - process.create_time()
     except psutil.AccessDenied:
-        raise UnavailableError(f"process {process.pid} is another user's: run perfkit with sudo") from None
+        raise UnavailableError(f"process {process.pid} belongs to another user; run perfkit with sudo") from None
     except psutil.NoSuchProcess:
-        raise UsageError(f"process {process.pid} ended before anything of it was seen") from None
+        raise UsageError(f"process {process.pid} ended before it could be sampled") from None
     device_memory = _read_device_memory([each.pid for each in family])
     before, began = _read_cpu_s(family), time.monotonic()
     spied = spy_on_process(process.pid, file, seconds=seconds, hz=hz)
     after, elapsed = _read_cpu_s(family), time.monotonic() - began
     ended = not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
     used = None if ended else sum(after[pid] - before[pid] for pid in after.keys() & before.keys())
-    none = Unknown(reason="the process ended while it was looked at")
+    none = Unknown(reason="the process ended during sampling")
     facts = ProcessFacts(
         pid=process.pid,
         command=command,
@@ -81,7 +81,7 @@ def _read_device_memory(pids: list[int]) -> Quantity:
         handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
         uuids = [pynvml.nvmlDeviceGetUUID(handle) for handle in handles]
     except pynvml.NVMLError:
-        return Unknown(reason="NVML is not available: no NVIDIA driver is here")
+        return Unknown(reason="NVML is not available: no NVIDIA driver")
     found = [sensors.process_used_bytes(pid) for uuid in uuids if (sensors := open_sensors(uuid)) for pid in pids]
     known = [used.value for used in found if not isinstance(used, Unknown)]
     if known:

@@ -51,6 +51,6 @@ def check_same_thread(began: int) -> None:
     """
     if threading.get_ident() != began:
         raise PerfkitError(
-            "a recording cannot be ended from a thread other than the loop's: let that thread end first, or enter and "
-            "leave perfkit.profile in it"
+            "a recording must end in the loop's thread: let that thread end first, or enter and leave "
+            "perfkit.profile in it"
         )

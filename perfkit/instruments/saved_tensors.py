@@ -14,7 +14,7 @@ from perfkit.instruments.tensors import list_plain_parts
 Forward = Callable[[], torch.Tensor]
 
 
-REPLAYED = "CUDA graphs keep what they save in a pool of their own, of which a replay allocates nothing anew"
+REPLAYED = "CUDA graphs keep saved tensors in their own pool, and replays allocate nothing"
 
 
 def measure_saved_bytes(forward: Forward, device: torch.device) -> int | None:

@@ -142,7 +142,7 @@ def _check_end(plain: Path) -> None:
     with plain.open("rb") as trace:
         trace.seek(max(0, plain.stat().st_size - 16))
         if not trace.read().rstrip().endswith(b"}"):
-            raise OSError(errno.ENOSPC, "the trace could not be written to its end; is the disk full?", str(plain))
+            raise OSError(errno.ENOSPC, "the trace could not be written completely; is the disk full?", str(plain))
 
 
 def _write_atomically(path: Path, write: Write) -> None:

@@ -40,6 +40,6 @@ def refuse_open_params(techniques: Techniques) -> None:
     technique = find_open_technique(techniques)
     if technique is not None:
         raise UsageError(
-            f"{format_variant_label(techniques)} leaves {technique.describe_open_params()} open, which perfkit bench finds: name what it "
-            "found"
+            f"{format_variant_label(techniques)} leaves {technique.describe_open_params()} open, which needs a "
+            "search by perfkit bench; give the value that it found"
         )

@@ -198,7 +198,7 @@ def _collect_counters(making: SuiteWriter, specs: list[RunSpec], ncu: Path, prog
 def _locate_counters(making: SuiteWriter, spec: RunSpec) -> Path:
     """Where the counts of a variant go: beside its first run's trace."""
     first = making.first_repeat(spec.variant)
-    assert first is not None, "a variant that has not ended has been run"
+    assert first is not None, "a variant with runs left has already run"
     return get_rank_folder(making.folder / get_run_path(spec.variant, first), 0) / COUNTERS_FILE
 
 
@@ -210,7 +210,7 @@ def _collect_variant_counters(
 ) -> tuple[RunResult, str]:
     """How the launch ended, and why it left no counts; empty where it did."""
     if spec.launch.world_size > 1:
-        reason = "ncu runs each kernel several times, and a collective waits for ranks that run theirs once"
+        reason = "ncu runs each kernel several times, and a collective would wait for ranks that run theirs once"
         return RunResult(status=RunStatus.SKIPPED, reason=reason, perfkit=perfkit.__version__), reason
     own = making.folder / get_counters_path(spec.variant)
     if own.exists():  # it was interrupted

@@ -33,7 +33,7 @@ def probe_environment(launch: LaunchSpec) -> Environment:
     answer = subprocess.run(command, capture_output=True, env=variables, check=False)
     if answer.returncode != 0:
         said = answer.stderr.decode(errors="replace").strip().splitlines()
-        raise PerfkitError(f"this machine could not be asked what it is: {said[-1] if said else 'no reason was given'}")
+        raise PerfkitError(f"this machine's devices could not be queried: {said[-1] if said else 'no reason given'}")
     return msgspec.json.decode(answer.stdout.splitlines()[-1], type=Environment)
 
 

@@ -23,9 +23,10 @@ def check_imports() -> None:
         name, file = next(iter(foreign.items()))
         more = f" (and {len(foreign) - 1} more)" if len(foreign) > 1 else ""
         raise PerfkitError(
-            f"module {name!r}{more} was imported from the other side, {file}: both sides would run the same code; most "
-            f"often the package is installed in editable mode. Say where this side's code lies below {own}: "
-            'python_path = ["src"] (or ["."]) in [tool.perfkit.check], and set no absolute PYTHONPATH'
+            f"module {name!r}{more} was imported from the other side, {file}, so both sides would run the same "
+            "code; most often the package is installed in editable mode. Name the folder of this side's code, "
+            f'relative to {own}: python_path = ["src"] (or ["."]) in [tool.perfkit.check], and set no '
+            "absolute PYTHONPATH"
         )
 
 

@@ -155,7 +155,7 @@ class _SizeSearch:
         peaks = [each.reserved if on_device else each.rss for each in memory]
         found = [peak.value for peak in peaks if isinstance(peak, Measurement)]
         if not found or self.limit_bytes is None:
-            return BatchTrial(size=size, fits=None, seconds=seconds, reason="its memory is not known")
+            return BatchTrial(size=size, fits=None, seconds=seconds, reason="its memory is unknown")
         peak = max(found)
         reason = (
             ""

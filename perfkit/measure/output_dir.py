@@ -25,7 +25,7 @@ def refuse_occupied(folder: Path) -> None:
     with its report."""
     if folder.exists() and not (folder.is_dir() and _is_free(folder)):
         raise UsageError(
-            f"{folder} exists already and is never overwritten: name another folder with --out, add to a suite with "
+            f"{folder} exists and is not overwritten; name another folder with --out, add to the suite with "
             "perfkit bench --into, or remove it"
         )
 

@@ -41,7 +41,7 @@ def open_network_store(folder: Path, world: World) -> TCPStore:
     limit = time.monotonic() + _WITHIN_S
     while _FILE not in os.listdir(folder):  # noqa: PTH208 - a network file system looks anew, as it does not for exists
         if time.monotonic() > limit:
-            raise PerfkitError(f"rank 0 has not said where it is: is {folder} the same folder on all machines?")
+            raise PerfkitError(f"rank 0 has not published its address; is {folder} the same folder on all machines?")
         time.sleep(_LOOK_S)
     where = read_json(folder / _FILE, _StoreAddress)
     return TCPStore(where.host, where.port, world.size, is_master=False, timeout=timeout)

@@ -29,10 +29,10 @@ def resolve_request(request: BenchRequest, kind: str = "") -> BenchRequest:
 
 def _set_whole_batch(request: BenchRequest, device: str) -> BenchRequest:
     if not request.sizes:
-        raise UsageError("--scaling strong divides a batch among ranks: say among how many, such as --world-size 1,2,4")
+        raise UsageError("--scaling strong divides a batch among ranks; give their numbers, such as --world-size 1,2,4")
     whole = read_batch_size(request.workload, device)
     if whole is None:
-        raise UsageError(f"--scaling strong: how many samples a batch of {request.workload.label} has cannot be told")
+        raise UsageError(f"--scaling strong: the batch size of {request.workload.label} is unknown")
     _refuse_uneven(whole, request.sizes)
     workload = request.workload.replace_params(**{PARAMETER: whole})
     least = divide_batch(workload, max(request.sizes))
@@ -40,8 +40,8 @@ def _set_whole_batch(request: BenchRequest, device: str) -> BenchRequest:
         found = read_batch_size(least, device)
     except UnknownParameterError:
         raise UsageError(
-            f"--scaling strong divides the batch, and the workload {workload.name} has no {PARAMETER} that could be "
-            "changed"
+            f"--scaling strong divides the batch, and the workload {workload.name} has no parameter "
+            f"{PARAMETER} to change"
         ) from None
     if found != least.params[PARAMETER]:
         raise UsageError(
@@ -58,6 +58,6 @@ def _refuse_uneven(whole: int, sizes: tuple[int, ...]) -> None:
     even = ",".join(str(size) for size in range(1, max(sizes) + 1) if whole % size == 0)
     step = lcm(*sizes)
     raise UsageError(
-        f"--scaling strong divides a batch of {whole:,} samples, which {' and '.join(map(str, uneven))} ranks cannot "
-        f"share evenly: --world-size {even} can, or take --batch-size {-(-whole // step) * step}"
+        f"--scaling strong: {' and '.join(map(str, uneven))} ranks cannot share a batch of {whole:,} samples "
+        f"evenly; use --world-size {even}, or --batch-size {-(-whole // step) * step}"
     )

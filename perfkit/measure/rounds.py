@@ -143,14 +143,14 @@ class _RoundMeasurement:
         """Why there is no round to come; "" where there is one."""
         done, rounds = self._done, self.request.rounds
         if not any(not {name, reference} & self.making.ended for name, reference in self.references.items()):
-            return "nothing is left to compare"
+            return "nothing left to compare"
         if not self._list_open_comparisons():
             return f"every interval is within {format_percent(self.request.precision)}"
         if rounds is not None:
             return (
-                "" if done < rounds else "1 round was asked for" if rounds == 1 else f"{rounds} rounds were asked for"
+                "" if done < rounds else "1 round was requested" if rounds == 1 else f"{rounds} rounds were requested"
             )
-        return "" if self._choose_next(spent_s) else f"the budget of {format_seconds(self._budget_s)} is used up"
+        return "" if self._choose_next(spent_s) else f"the time limit of {format_seconds(self._budget_s)} is reached"
 
     def _choose_next(self, spent_s: float) -> list[str]:
         """Who is in the next round: what is not precise yet, and as far as it fits into the budget."""

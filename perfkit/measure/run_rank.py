@@ -68,7 +68,7 @@ def run_rank(
     """
     world = World(rank=rank, size=spec.launch.world_size, local_rank=local_rank)
     unfinished = RankRecord(
-        rank=rank, world_size=world.size, status=RunStatus.CRASHED, reason="the process ended without saying why"
+        rank=rank, world_size=world.size, status=RunStatus.CRASHED, reason="the process ended without giving a reason"
     )
     recorder = Recorder(get_rank_folder(folder, rank), unfinished)
     session: TrainingSession | None = None
@@ -135,7 +135,7 @@ def _skip_failed_pass(session: TrainingSession, name: str, error: Exception) -> 
     """Say what is missing, and leave no gradients of a step that did not end to the next pass."""
     recorder = session.recorder
     reason = f"the {name} pass failed: {format_first_line(error)}"
-    recorder.warn(f"{reason}; what it measures is missing, and the timed steps stand")
+    recorder.warn(f"{reason}; its figures are missing, and the timed steps are valid")
     flops = recorder.record.flops
     if name == "evidence" and flops is not None and isinstance(flops.hardware, Unknown):
         recorder.update(flops=msgspec.structs.replace(flops, hardware=Unknown(reason=reason)))
@@ -155,7 +155,7 @@ def _record_memory_failure(session: TrainingSession, request: FailedRequest, rep
     try:
         record_failure(session, request)
     except (RuntimeError, MemoryError, OSError) as error:
-        session.recorder.warn(f"what was alive when memory ran out could not be recorded: {format_first_line(error)}")
+        session.recorder.warn(f"live memory at the failure could not be recorded: {format_first_line(error)}")
 
 
 def _describe_ending(

@@ -66,7 +66,7 @@ def build_schedule(request: BenchRequest, needed: RanksNeeded, refusal: Refusal 
                 run = ScheduledRun(_build_run_spec(sized, item, size), 0, skip)
                 chosen.setdefault(run.spec.variant, run)
     if not chosen:
-        raise UsageError("nothing to run: name at least one technique, such as --technique amp")
+        raise UsageError("nothing to run; name at least one technique, such as --technique amp")
     runs = sorted(chosen.values(), key=lambda run: (run.spec.launch.world_size, bool(run.spec.techniques)))
     names = {run.spec.launch.world_size: run.spec.variant for run in runs if not run.spec.techniques}
     baselines = {run.spec.variant: names[run.spec.launch.world_size] for run in runs if not run.skip}
@@ -81,7 +81,7 @@ def explain_unbuildable(request: BenchRequest, techniques: Techniques, ranks: in
     try:
         load_workload(workload, device=request.device)
     except UnknownParameterError as error:
-        return f"the workload {request.workload.name} has no size {error.parameter} that could be changed"
+        return f"the workload {request.workload.name} has no parameter {error.parameter} to change its size"
     except (UsageError, UnavailableError) as error:
         return str(error)
     except UserCodeError as error:  # whose message goes on with the traceback

@@ -159,7 +159,7 @@ def _create_loaded_batches(spec: RunSpec, workload: Workload, world: World, load
 def _measure_batch_bytes(data: BatchSource) -> Quantity:
     """What all batches take in main memory."""
     loading = isinstance(data, LoadedBatches)
-    kept = "steps load them" if loading else "the batches that all steps are trained on, made before the first"
+    kept = "steps load them" if loading else "the batches of all steps, made before the first"
     return make_measurement(data.nbytes, "bytes", kept)
 
 

@@ -63,7 +63,7 @@ class SuiteWriter:
     def request(self) -> BenchRequest:
         """What the session that is on was asked for."""
         request = self.suite.sessions[-1].request
-        assert request is not None, "only a suite that keeps it goes on"
+        assert request is not None, "only a suite with a recorded request can continue"
         return request
 
     def update_session(self, **fields: object) -> None:

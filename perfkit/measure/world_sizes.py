@@ -59,4 +59,4 @@ def explain_own_batch(request: BenchRequest, techniques: tuple[TechniqueSpec, ..
     bare = WorkloadSpec(name=request.workload.name)
     if request.scaling == "weak" or PARAMETER not in resize_workload(bare, techniques).params:
         return ""
-    return "it gives each rank a batch of its own, and with --scaling strong that of all ranks together stays"
+    return "it gives each rank its own batch, and --scaling strong fixes the global batch"

@@ -30,21 +30,22 @@ class Accum(Technique):
     """
 
     name: ClassVar[str] = "accum"
-    summary: ClassVar[str] = "gradient accumulation: the same batch in several microbatches, and one update"
+    summary: ClassVar[str] = "gradient accumulation: one update per batch, from several microbatches"
     stage: ClassVar[Stage] = Stage.WORKLOAD  # first, since the unmodified model is asked for its losses
-    when: ClassVar[str] = "where the activations of the batch that is wanted do not fit in memory"
-    costs: ClassVar[str] = "time, where a microbatch is too small to fill the device"
+    when: ClassVar[str] = "when the wanted batch's activations do not fit in memory"
+    costs: ClassVar[str] = "time, if a microbatch is too small to fill the device"
     paper: ClassVar[str] = (
         "Huang et al., GPipe: Efficient Training of Giant Neural Networks using Pipeline Parallelism, section 2.2, "
         "NeurIPS 2019, https://arxiv.org/abs/1811.06965"
     )
     examples: ClassVar[tuple[str, ...]] = ("accum", "accum:steps=4")
     refusals: ClassVar[Mapping[str, str]] = {
-        "Expected more than 1 value per channel when training": "a microbatch of one sample leaves batch norm one "
-        "value of a channel, which has no variance: take fewer microbatches, or a larger batch"
+        "Expected more than 1 value per channel when training": "a microbatch of one sample "
+        "leaves batch norm one value per channel, which has no variance; use fewer "
+        "microbatches, or a larger batch"
     }
 
-    steps: Annotated[int, msgspec.Meta(ge=2, description="microbatches of a batch")] = 2
+    steps: Annotated[int, msgspec.Meta(ge=2, description="microbatches per batch")] = 2
 
     def count_batch_parts(self, samples: int | None = None, joined: int = 1, ranks: int = 1) -> float:
         return self.steps
@@ -58,7 +59,7 @@ class Accum(Technique):
             raise UnavailableError(f"the tensors of a batch of {workload.name} do not share their first dimension")
         if samples % self.steps:
             raise UnavailableError(
-                f"a batch of {samples} does not divide into {self.steps} equal microbatches: use --batch-size "
+                f"a batch of {samples} does not divide into {self.steps} equal microbatches; use --batch-size "
                 f"{-(-samples // self.steps) * self.steps}, or another number of steps"
             )
         state.microbatches = self.steps
@@ -67,9 +68,9 @@ class Accum(Technique):
         return state
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
-        passes = "a step has this many times the baseline's backward passes"
+        passes = "a step runs this many times the baseline's backward passes"
         claims = [self._make_claim(passes, "backward_passes", Relation.EQUAL, float(self.steps), BASELINE)]
         if {*state.applied} <= {self.name, "ddp"}:  # others change what is saved, too
-            share, saved = "a microbatch saves its share of what the batch saves for backward", "saved_tensor_bytes"
+            share, saved = "a microbatch saves its share of the batch's saved activations", "saved_tensor_bytes"
             claims.append(self._make_claim(share, saved, Relation.AT_MOST, 1 / self.steps + _FIXED, BASELINE))
         return tuple(claims)

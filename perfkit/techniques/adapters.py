@@ -37,8 +37,8 @@ def find_adaptable_layers(state: TrainState, targets: str) -> dict[str, nn.Linea
     if not found:
         named = "" if targets == "*" else f" named {targets}"
         raise UnavailableError(
-            f"the workload {state.workload.name} has no trained linear layer{describe_scope(state)} to put an adapter "
-            f"beside{named}"
+            f"the workload {state.workload.name} has no trained linear layer{describe_scope(state)} for an "
+            f"adapter{named}"
         )
     return found
 
@@ -109,7 +109,8 @@ class Adapters:
     def _replace_in_groups(self, optimizer: Optimizer) -> None:
         if optimizer.state:
             raise UnavailableError(
-                f"{type(optimizer).__name__} makes its state when it is built, and has none of adapters put in later"
+                f"{type(optimizer).__name__} creates its state when it is built, so it has none for adapters "
+                "added later"
             )
         adapters: dict[int, list[nn.Parameter]] = {}
         for name, own in self._own.items():  # layers may share a weight

@@ -34,8 +34,8 @@ class Amp(Technique):
 
     name: ClassVar[str] = "amp"
     summary: ClassVar[str] = "mixed precision: GEMMs in bf16, or in fp16 with a gradient scaler"
-    when: ClassVar[str] = "where matrix products in fp32 take most of the step and the device has units for 16 bits"
-    costs: ClassVar[str] = "rounding of every product's operands; a copy of each weight in 16 bits while it is used"
+    when: ClassVar[str] = "when fp32 matrix products dominate the step and the device has 16-bit units"
+    costs: ClassVar[str] = "rounded operands in every product; a 16-bit copy of each weight while in use"
     paper: ClassVar[str] = "Micikevicius et al., Mixed Precision Training, ICLR 2018, https://arxiv.org/abs/1710.03740"
     examples: ClassVar[tuple[str, ...]] = ("amp", "amp:dtype=fp16")
     # First of all, so that what follows knows the dtype it will meet (attention kernels depend on it).
@@ -49,8 +49,8 @@ class Amp(Technique):
     def apply(self, state: TrainState) -> TrainState:
         if state.compute_dtype in _DTYPES:
             raise UsageError(
-                f"amp casts fp32 to {self.dtype}, but the parameters are {state.compute_dtype} already: "
-                "leave out amp, or use --dtype fp32"
+                f"amp casts fp32 to {self.dtype}, but the parameters are {state.compute_dtype} already; omit "
+                "amp, or use --dtype fp32"
             )
         device_type = state.device.type
         state.forward_contexts.append(lambda: torch.autocast(device_type, dtype=_DTYPES[self.dtype]))

@@ -158,6 +158,6 @@ def _is_in_window(query: torch.Tensor, key: torch.Tensor, window: int) -> torch.
 def _check_causal(call: AttentionCall, what: str) -> None:
     if call.attn_mask is not None or call.dropout_p or not call.is_causal:
         kind = call.description if call.attn_mask is not None or call.dropout_p else "that is not causal"
-        raise UnavailableError(f"{what} is for causal attention without a mask and dropout, and the model's is {kind}")
+        raise UnavailableError(f"{what} supports causal attention without mask or dropout, and the model's is {kind}")
     if call.query.shape[-2] != call.key.shape[-2]:
-        raise UnavailableError(f"{what} is for as many queries as keys, and the model has others")
+        raise UnavailableError(f"{what} needs as many queries as keys, and the model's differ")

@@ -30,20 +30,20 @@ class Batch(Technique):
     name: ClassVar[str] = "batch"
     summary: ClassVar[str] = "another batch size: given, or the largest that fits in memory"
     stage: ClassVar[Stage] = Stage.WORKLOAD
-    when: ClassVar[str] = "where steps are too short to fill the device, and memory is left"
-    costs: ClassVar[str] = "memory for activations in proportion to the size; beyond a size, progress per sample"
+    when: ClassVar[str] = "when steps are too short to fill the device, and memory is free"
+    costs: ClassVar[str] = "activation memory in proportion to the size; beyond a certain size, progress per sample"
     paper: ClassVar[str] = (
         "McCandlish et al., An Empirical Model of Large-Batch Training, 2018, https://arxiv.org/abs/1812.06162"
     )
     examples: ClassVar[tuple[str, ...]] = ("batch:size=3", "batch:size=6", "batch:size=12")
 
-    size: Annotated[int, msgspec.Meta(ge=1, description="samples; searched for where it is not given")] | None = None
+    size: Annotated[int, msgspec.Meta(ge=1, description="samples; found by a search if not given")] | None = None
     auto: Annotated[bool, msgspec.Meta(description="search for the largest, as without size")] = False
-    most: Annotated[int, msgspec.Meta(ge=1, description="no larger size is tried")] = 1024
+    most: Annotated[int, msgspec.Meta(ge=1, description="largest size to try")] = 1024
 
     def __post_init__(self) -> None:
         if self.auto and self.size is not None:
-            raise ValueError("auto searches for the size: leave out one of the two")
+            raise ValueError("auto searches for the size; omit one of the two")
 
     def resize_workload(self, workload: WorkloadSpec) -> WorkloadSpec:
         return workload if self.size is None else workload.replace_params(**{PARAMETER: self.size})
@@ -54,12 +54,12 @@ class Batch(Technique):
     def plannable(self) -> PlanSupport:
         if self.size is not None:
             return PlanSupport()
-        return PlanSupport(PlanMode.NOT, "it searches for a size by running; a plan searches with --max batch_size")
+        return PlanSupport(PlanMode.NOT, "the size is found by running; in a plan, search with --max batch_size")
 
     def apply(self, state: TrainState) -> TrainState:
         if self.size is None:
             raise UsageError(
-                "batch without a size searches for one, which `perfkit bench` does: give it as batch:size=8"
+                "batch without a size starts a search, which needs `perfkit bench`; give a size, such as batch:size=8"
             )
         return state  # the workload was built with it
 
@@ -69,7 +69,7 @@ class Batch(Technique):
         return (
             Claim(
                 technique=self.name,
-                statement="the batches that are trained on have this many samples",
+                statement="the trained batches have this many samples",
                 fact="batch_size",
                 relation=Relation.EQUAL,
                 value=float(self.size),

@@ -36,9 +36,9 @@ class Bf16(Technique):
     """
 
     name: ClassVar[str] = "bf16"
-    summary: ClassVar[str] = "parameters, gradients and optimizer state in bf16; updates are kept from rounding"
-    when: ClassVar[str] = "where parameters and optimizer state fill the memory"
-    costs: ClassVar[str] = "8 bits of mantissa everywhere; Kahan summation takes 2 bytes a parameter"
+    summary: ClassVar[str] = "parameters, gradients and optimizer state in bf16; updates are protected from rounding"
+    when: ClassVar[str] = "when parameters and optimizer state fill the memory"
+    costs: ClassVar[str] = "8 bits of mantissa everywhere; 2 bytes per parameter for Kahan summation"
     paper: ClassVar[str] = (
         "Zamirai et al., Revisiting BFloat16 Training, 2020, https://arxiv.org/abs/2010.06192; "
         "optimi, https://optimi.benjaminwarner.dev; torchao, https://github.com/pytorch/ao"
@@ -47,8 +47,9 @@ class Bf16(Technique):
     stage: ClassVar[Stage] = Stage.MODEL
     # Torch 2.11 computes no gradient of such a loss (mse_loss); torch 2.13 does.
     refusals: ClassVar[Mapping[str, str]] = {
-        "Found dtype Float but expected BFloat16": "its loss compares outputs in bf16 with targets in fp32, of which "
-        f"torch {torch.__version__} computes no gradient: cast the outputs to fp32 in the loss, or use torch 2.13"
+        "Found dtype Float but expected BFloat16": "its loss compares bf16 outputs with fp32 targets, "
+        f"for which torch {torch.__version__} has no "
+        "gradient; cast the outputs to fp32 in the loss, or use torch 2.13"
     }
 
     update: Literal["kahan", "stochastic", "nearest"] = "kahan"
@@ -76,7 +77,7 @@ class Bf16(Technique):
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         share, reference = "matmul_flops_share:bf16", "reference_parameter_bytes"
         halved = self._make_claim(
-            "parameters take half of the bytes", "parameter_bytes", Relation.AT_MOST, 0.51, reference
+            "parameters take half the bytes", "parameter_bytes", Relation.AT_MOST, 0.51, reference
         )
         products = self._make_claim("products take bf16 operands", share, Relation.AT_LEAST, 0.9)
         return (halved, *(() if "fp8" in state.applied else (products,)), *self._make_update_claims(state))
@@ -85,14 +86,14 @@ class Bf16(Technique):
         fact = "optimizer_state_bytes"
         if self.update in UPDATES:
             expected = compute_state_bytes(state.optimizers.values(), UPDATES[self.update].state)
-            statement = "optimizer state is so many numbers in bf16"  # within 5 %: the optimizer's scalars
+            statement = "optimizer state has this many bf16 numbers"  # within 5 %: the optimizer's scalars
             kept = self._make_claim(statement, fact, Relation.EQUAL, expected, tolerance=0.05)
             if self.update == "kahan":
                 return (kept,)
-            return kept, self._make_claim("updates are rounded at random", "random_updates", Relation.EQUAL, 1.0)
+            return kept, self._make_claim("updates are rounded stochastically", "random_updates", Relation.EQUAL, 1.0)
         if "optim" in state.applied:
             return ()  # that optimizer's state is its own claim, and some keep it in fp32
-        return (self._make_claim("optimizer state takes half of the bytes", fact, Relation.AT_MOST, 0.51, BASELINE),)
+        return (self._make_claim("optimizer state takes half the bytes", fact, Relation.AT_MOST, 0.51, BASELINE),)
 
     def parity(self) -> ParityRule:
         eps = torch.finfo(torch.bfloat16).eps

@@ -43,8 +43,8 @@ def build_kahan_optimizer(optimizer: Optimizer) -> Optimizer:
         SGD: (optimi.SGD, _convert_sgd_options),
     }
     if type(optimizer) not in made:
-        raise _make_method_error("Kahan summation is there for Adam, AdamW and SGD", optimizer)
-    _refuse_options(optimizer, "optimi's optimizers have", ("amsgrad", "maximize", "nesterov", "dampening"))
+        raise _make_method_error("Kahan summation supports Adam, AdamW and SGD", optimizer)
+    _refuse_options(optimizer, "optimi's optimizers support", ("amsgrad", "maximize", "nesterov", "dampening"))
     build, settings = made[type(optimizer)]
     groups = [{"params": group["params"], **settings(group)} for group in optimizer.param_groups]
     return build(groups, lr=optimizer.defaults["lr"], kahan_sum=True)
@@ -65,10 +65,10 @@ def build_stochastic_optimizer(optimizer: Optimizer) -> Optimizer:
     from torchao.optim import _AdamW
 
     if type(optimizer) not in (Adam, AdamW):
-        raise _make_method_error("stochastic rounding is there for AdamW", optimizer)
+        raise _make_method_error("stochastic rounding supports AdamW only", optimizer)
     if any(group["weight_decay"] and not group["decoupled_weight_decay"] for group in optimizer.param_groups):
-        raise _make_method_error("stochastic rounding is there for AdamW", optimizer)
-    _refuse_options(optimizer, "torchao's AdamW has", ("amsgrad", "maximize"))
+        raise _make_method_error("stochastic rounding supports AdamW only", optimizer)
+    _refuse_options(optimizer, "torchao's AdamW supports", ("amsgrad", "maximize"))
     kept = ("params", "lr", "betas", "eps", "weight_decay")
     groups = [{name: group[name] for name in kept} for group in optimizer.param_groups]
     made: Optimizer = _AdamW(groups, lr=optimizer.defaults["lr"], bf16_stochastic_round=True)
@@ -91,12 +91,12 @@ def _run_eagerly(optimizer: Optimizer) -> None:
 def _refuse_options(optimizer: Optimizer, who_has: str, options: tuple[str, ...]) -> None:
     unknown = [name for name in options if any(group.get(name) for group in optimizer.param_groups)]
     if unknown:
-        raise UnavailableError(f"{who_has} no {' and '.join(unknown)}: use bf16:update=nearest")
+        raise UnavailableError(f"{who_has} no {' or '.join(unknown)}; use bf16:update=nearest")
 
 
 def _make_method_error(there: str, optimizer: Optimizer) -> UnavailableError:
     has = type(optimizer).__name__
-    return UnavailableError(f"{there}, and the workload has {has}: use bf16:update=nearest")
+    return UnavailableError(f"{there}, and the workload has {has}; use bf16:update=nearest")
 
 
 UPDATES = {

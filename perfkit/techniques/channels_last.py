@@ -29,9 +29,9 @@ class ChannelsLast(Technique):
     """
 
     name: ClassVar[str] = "channels_last"
-    summary: ClassVar[str] = "images and convolution weights in memory with their channels last (NHWC)"
-    when: ClassVar[str] = "where 2-d convolutions take most of the step, with 16 bits on a GPU above all"
-    costs: ClassVar[str] = "layers that do not know the layout copy their input"
+    summary: ClassVar[str] = "images and convolution weights stored channels-last (NHWC)"
+    when: ClassVar[str] = "when 2-d convolutions dominate the step, above all in 16 bits on a GPU"
+    costs: ClassVar[str] = "layers without support for the layout copy their input"
     paper: ClassVar[str] = (
         "PyTorch, Channels Last Memory Format, "
         "https://docs.pytorch.org/tutorials/intermediate/memory_format_tutorial.html"
@@ -50,7 +50,7 @@ class ChannelsLast(Technique):
         return (
             Claim(
                 technique=self.name,
-                statement="every convolution's output has its channels last",
+                statement="every convolution's output is channels-last",
                 fact="channels_last_convolutions",
                 relation=Relation.AT_LEAST,
                 value=1.0,

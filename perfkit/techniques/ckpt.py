@@ -63,10 +63,11 @@ class Ckpt(Technique):
 
     name: ClassVar[str] = "ckpt"
     summary: ClassVar[str] = (
-        "recompute activations of the blocks in backward: all, all but products, or to a memory budget"
+        "activation checkpointing: recompute the blocks' activations in backward, all, all but products, or to "
+        "a memory budget"
     )
-    when: ClassVar[str] = "where activations fill the memory: deep models, long sequences, large batches"
-    costs: ClassVar[str] = "up to one more forward pass of the checkpointed blocks in every step"
+    when: ClassVar[str] = "when activations fill the memory: deep models, long sequences, large batches"
+    costs: ClassVar[str] = "up to one extra forward pass of the checkpointed blocks per step"
     paper: ClassVar[str] = (
         "Chen et al., Training Deep Nets with Sublinear Memory Cost, 2016, https://arxiv.org/abs/1604.06174"
     )
@@ -79,23 +80,32 @@ class Ckpt(Technique):
     stage: ClassVar[Stage] = Stage.CHECKPOINT
     refusals: ClassVar[Mapping[str, str]] = {
         "only allowed to backward once on any region computed under selective activation checkpoint": "mode=selective "
-        "knows one backward pass of what it recomputes, and the step differentiates a gradient; use mode=full"
+        "supports one backward pass per recomputation, and the step differentiates a gradient; "
+        "use mode=full"
     }
 
     mode: Literal["full", "selective", "budget"] = "full"
     every: Annotated[
         Annotated[int, msgspec.Meta(ge=1)] | Literal["sqrt"],
-        msgspec.Meta(description="blocks of a segment, recomputed as one; sqrt: the square root of their number"),
+        msgspec.Meta(
+            description="blocks per segment, recomputed as one; sqrt: the square root of the number of blocks"
+        ),
     ] = 1
-    skip: Annotated[int, msgspec.Meta(ge=0, description="blocks left as they are after each segment")] = 0
-    blocks: Annotated[int, msgspec.Meta(ge=1, description="only the first so many blocks; else all")] | None = None
+    skip: Annotated[int, msgspec.Meta(ge=0, description="blocks left unchanged after each segment")] = 0
+    blocks: Annotated[int, msgspec.Meta(ge=1, description="number of blocks from the first; default all")] | None = None
     fit: (
         Annotated[
-            float | str, msgspec.Meta(description="amount, `8GiB`: find the least recomputation with a peak within it")
+            float | str,
+            msgspec.Meta(description="memory such as `8GiB`: find the least recomputation with a peak within it"),
         ]
         | None
     ) = None
-    save: Annotated[str, msgspec.Meta(description="ops for mode=selective, `mm/addmm`; else products")] = ""
+    save: Annotated[
+        str,
+        msgspec.Meta(
+            description="ops whose results are kept with mode=selective, such as `mm/addmm`; default matrix products"
+        ),
+    ] = ""
     budget: Annotated[
         float, msgspec.Meta(ge=0, lt=1, description="share of the activation memory to keep, for mode=budget")
     ] = 0.5
@@ -104,12 +114,12 @@ class Ckpt(Technique):
         chosen = self.every != 1 or self.skip or self.blocks is not None
         if self.mode == "budget" and (chosen or self.fit is not None):
             raise ValueError(
-                "every, skip, blocks and fit belong to mode=full and selective; mode=budget treats the whole graph"
+                "every, skip, blocks and fit need mode=full or selective; mode=budget covers the whole graph"
             )
         if self.save and self.mode != "selective":
-            raise ValueError("save belongs to mode=selective")
+            raise ValueError("save needs mode=selective")
         if self.fit is not None and chosen:
-            raise ValueError("fit finds which blocks are checkpointed: leave every, skip and blocks out")
+            raise ValueError("fit chooses the blocks to checkpoint; omit every, skip and blocks")
         _ = self.limit_bytes  # an amount or an error
 
     @property
@@ -125,16 +135,16 @@ class Ckpt(Technique):
 
     def plannable(self) -> PlanSupport:
         if self.fit is not None:
-            return PlanSupport(PlanMode.NOT, "how much is recomputed is to be found first")
+            return PlanSupport(PlanMode.NOT, "how much to recompute must be found first")
         if self.mode == "budget":
-            return PlanSupport(PlanMode.NOT, "torch.compile chooses what is kept, and a plan compiles nothing")
+            return PlanSupport(PlanMode.NOT, "torch.compile chooses the saved tensors, and a plan compiles nothing")
         return PlanSupport()
 
     def apply(self, state: TrainState) -> TrainState:
         if self.fit is not None:
             raise UsageError(
-                "ckpt:fit finds how much to recompute, which `perfkit bench` and `perfkit plan` do: give it as "
-                "ckpt:blocks=2"
+                "ckpt:fit starts a search, which needs `perfkit bench` or `perfkit plan`; give a number of "
+                "blocks, such as ckpt:blocks=2"
             )
         if self.mode == "budget":
             from torch._functorch import config  # not sooner: torch leaves it out until something compiles
@@ -150,8 +160,8 @@ class Ckpt(Technique):
             raise UnavailableError(f"the workload {state.workload.name} has {count} blocks, and blocks={self.blocks}")
         if self.every != 1 and (which := find_unchained_blocks(state, segments)):
             raise UnavailableError(
-                f"the blocks {which} of {state.workload.name} are not called one after the other, each with what the "
-                "one before it returned; use every=1"
+                f"the blocks {which} of {state.workload.name} are not called in sequence, each with the result "
+                "of the one before; use every=1"
             )
         options: dict[str, Any] = {}
         if self.mode == "selective":
@@ -175,16 +185,16 @@ class Ckpt(Technique):
         reached = _count_backward_segments(state, segments)
         claims = [
             self._make_claim(
-                "the checkpointed blocks save less for backward than the unmodified model's",
+                "the checkpointed blocks save less for backward than in the unmodified model",
                 "block_saved_tensor_bytes",
                 Relation.AT_MOST,
                 remains,
                 relative_to="reference_block_saved_tensor_bytes",
             ),
             self._make_claim(
-                "every checkpointed block runs its forward again inside backward"
+                "every checkpointed block reruns its forward in backward"
                 if self.every == 1
-                else "every segment of blocks runs its forward again inside backward",
+                else "every segment of blocks reruns its forward in backward",
                 "recomputed_blocks",
                 Relation.AT_LEAST,
                 float(reached),
@@ -194,7 +204,7 @@ class Ckpt(Technique):
             # Not all of it: recomputation stops at the last tensor that backward needs.
             claims.append(
                 self._make_claim(
-                    "FLOPs of their forward are executed beyond the model's",
+                    "their forward FLOPs are executed again",
                     "recomputed_flops",
                     Relation.AT_LEAST,
                     0.1 * reached / len(segments),
@@ -202,9 +212,9 @@ class Ckpt(Technique):
                 )
             )
         elif self.save:
-            claims.append(self._make_claim("all ops that are named ran", FACT, Relation.EQUAL, float(len(self._saved))))
+            claims.append(self._make_claim("all named ops ran", FACT, Relation.EQUAL, float(len(self._saved))))
         else:
-            claims.append(self._make_claim("what products return is kept", FACT, Relation.AT_LEAST, 1.0))
+            claims.append(self._make_claim("results of products are kept", FACT, Relation.AT_LEAST, 1.0))
         return tuple(claims)
 
     @property

@@ -33,41 +33,41 @@ class Requirement(NamedTuple):
     reason: str
 
 
-_OWNS_STORAGE = "FSDP2 frees and refills the parameters' memory itself; moving it as well crashes the process"
-_REDUCED_LAST = "gradients are averaged over ranks when backward is over; zero2, zero3 and hsdp do before"
+_OWNS_STORAGE = "FSDP2 frees and refills the parameters' memory itself; moving it too crashes the process"
+_REDUCED_LAST = "gradients are averaged over ranks after backward, but zero2, zero3 and hsdp do so before"
 _REDUCES = "ZeRO averages the gradients itself"
 _CONTIGUOUS = "FSDP2 shards contiguous parameters only"
-_NO_FP32_PRODUCTS = "products of 16 bits leave TF32 none of fp32 to compute"
-_SAME_LAYERS = "each puts layers of its own in the place of the same ones"
-_MASKED = "a pruned layer's weight is the product of another and a mask, which layers in its place do not know"
-_OTHER_STAGE = "they are stages of one method; choose one"
-_LOSS_IN_UPDATE = (
-    "the Trainer evaluates the loss within the update, which offload makes for each part of the parameters"
-)
-_ENGINE_SCALES = "an engine scales gradients itself, and this scaler is not its own"
+_NO_FP32_PRODUCTS = "with 16-bit products, no fp32 products are left for TF32"
+_SAME_LAYERS = "both replace the same layers"
+_MASKED = "a pruned layer's weight is the product of another one and a mask, which replacement layers do not support"
+_OTHER_STAGE = "both are stages of one method; choose one"
+_LOSS_IN_UPDATE = "the Trainer evaluates the loss within the update, and offload updates the parameters in parts"
+_ENGINE_SCALES = "an engine scales gradients itself, with another scaler"
 _TRIED_WITH_TORCH = (
-    "shards and pieces of an update are right for an optimizer that treats each weight or tensor by itself and takes "
-    "DTensors: of torch's own only it is known, and of lion with zero1 to zero3"
+    "sharded and split updates need an optimizer that treats each weight or tensor independently and accepts "
+    "DTensors; that is known only of torch's own, and of lion with zero1 to zero3"
 )
 _RELAXED = ("local_sgd", "ssp")
-_WITHOUT_WAITING = "both say what ranks send in place of all gradients in every step; choose one"
+_WITHOUT_WAITING = "both replace the gradients that ranks send in every step; choose one"
 _KEPT_SCALED = (
-    "what is left out of gradients is added to those of the next step, which have another scale where the scaler has "
-    "changed it, and an overflow would stay"
+    "omitted gradients are added to those of the next step, whose scale differs if the scaler has changed it, "
+    "and an overflow would persist"
 )
 # FSDP2 on one dimension of ranks, and on two.
 _FULLY_SHARDED = ("zero2", "zero3", "hsdp")
 _SHARDED = ("zero1", *_FULLY_SHARDED)
 _OF_PLAIN_LAYERS = "tp splits plain linear layers and embeddings, and these are others"
-_STAGES = "a stage leaves the call of the model early, which what is wrapped around it does not know of"
+_STAGES = "a stage leaves the model's call early, which wrappers around it do not support"
 _ONE_PASS = (
-    "a stage is a part of a call of the model, which torch.compile takes as a whole; ranks with compiled blocks have "
-    "not been seen to finish"
+    "a stage is part of a model call, which torch.compile takes as a whole; ranks with compiled blocks have "
+    "never been seen to finish"
 )
-_ONE_LIST = "split and whole parameters do not go in one list of a kernel"
-_OTHER_EXPERTS = "ZeroRedundancyOptimizer sends each updated parameter to all ranks, and ep gives each other experts"
+_ONE_LIST = "split and whole parameters cannot share a kernel's tensor list"
+_OTHER_EXPERTS = (
+    "ZeroRedundancyOptimizer sends each updated parameter to all ranks, and ep gives each rank other experts"
+)
 _UPDATED_TOGETHER = (
-    "it counts or scales the updates of all its parameters together, and backward updates each by itself"
+    "it counts or scales the updates of all parameters together, but backward updates each one separately"
 )
 
 # What is left has been: batches and how they are taken, and kernels of attention (batch, accum, seq, flash).
@@ -81,56 +81,60 @@ CLASHES = (
     *(Clash("ddp", other, _REDUCES) for other in _SHARDED),
     *(Clash(first, second, _OTHER_STAGE) for first, second in combinations(_SHARDED, 2)),
     *(
-        Clash(f"{stage}:engine=deepspeed", other, f"DeepSpeed has not been tried with {other}: use engine=torch")
+        Clash(f"{stage}:engine=deepspeed", other, f"DeepSpeed has not been tried with {other}; use engine=torch")
         for stage in ("zero1", "zero2", "zero3")
         for other in _UNTRIED_WITH_DEEPSPEED
     ),
     Clash(
         "offload:what=parameters",
         "zero1",
-        "ZeroRedundancyOptimizer sends every parameter to all ranks after the update, and those that are out have no "
-        "memory (Gloo: bad address)",
+        "ZeroRedundancyOptimizer sends every parameter to all ranks after the update, and offloaded ones have "
+        "no memory (Gloo: bad address)",
     ),
     Clash("ep", "zero1", _OTHER_EXPERTS),
     Clash(
         "ep",
         "hsdp",
-        "hsdp is checked by all gradients being summed over its replicas, and ep averages those of experts itself: use "
-        "ep+zero2 or ep+zero3",
+        "hsdp is checked by all gradients being summed over its replicas, and ep averages those of experts "
+        "itself; use ep+zero2 or ep+zero3",
     ),
-    Clash("ep", "tp", "tp splits layers by a plan of the workload, and none that has experts has one"),
-    *(Clash("ep", relaxed, "each rank has other experts, which are not to be averaged") for relaxed in _RELAXED),
-    Clash("ep", "amp:dtype=fp16", "an overflow in one rank's experts would leave the update out on that rank alone"),
-    Clash("tp", "zero1", "ZeroRedundancyOptimizer sends whole tensors, and parts of layers are distributed ones"),
+    Clash("ep", "tp", "tp splits layers by the workload's plan, and no plan covers experts"),
+    *(Clash("ep", relaxed, "each rank has other experts, which must not be averaged") for relaxed in _RELAXED),
+    Clash("ep", "amp:dtype=fp16", "an overflow in one rank's experts would skip the update on that rank alone"),
+    Clash("tp", "zero1", "ZeroRedundancyOptimizer sends whole tensors, and split layers are distributed ones"),
     *(Clash("tp", other, _OF_PLAIN_LAYERS) for other in ("fp8", "lora", "prune", "qat", "qlora", "sparse24")),
     *(Clash("tp", other, _ONE_LIST) for other in ("amp:dtype=fp16", "optim:use=foreach", "optim:use=fused")),
     Clash("tp", "fused_ce", "it multiplies by the output layer's weight itself, of which each rank has a part"),
-    Clash("tp:loss=True", "distill", "a teacher has all logits, each rank a part of the model's: use tp:loss=false"),
+    Clash("tp:loss=True", "distill", "a teacher has all logits, each rank only part of the model's; use tp:loss=false"),
     *(Clash("pp", other, _STAGES) for other in ("ddp", *_SHARDED, "ep")),
-    Clash("pp", "accum", "pp takes every batch in microbatches and updates once: use pp:microbatches="),
+    Clash("pp", "accum", "pp splits each batch into microbatches and updates once; use pp:microbatches="),
     Clash("pp", "optim_in_backward", "parameters would be updated after every microbatch"),
-    Clash("pp", "amp:dtype=fp16", "each rank would find out by itself which updates to leave out, and scale by itself"),
-    Clash("pp", "distill", "every stage would hold the whole teacher, and call it"),
+    Clash(
+        "pp", "amp:dtype=fp16", "each rank would decide by itself which updates to skip, and would have its own scale"
+    ),
+    Clash("pp", "distill", "every stage would hold and call the whole teacher"),
     *(
-        Clash("pp", other, "adapters are put into all layers, of which a rank has a part")
+        Clash("pp", other, "adapters are added to all layers, and a rank has only some of them")
         for other in ("lora", "qlora")
     ),
     Clash("pp", "compile", _ONE_PASS),
     *(Clash("offload:what=parameters", other, _OWNS_STORAGE) for other in _FULLY_SHARDED),
-    Clash("amp", "bf16", "parameters in bf16 leave autocast nothing to cast"),
+    Clash("amp", "bf16", "with bf16 parameters, autocast has nothing to cast"),
     Clash("amp", "tf32", _NO_FP32_PRODUCTS),
     Clash("bf16", "tf32", _NO_FP32_PRODUCTS),
     *(Clash("channels_last", other, _CONTIGUOUS) for other in _FULLY_SHARDED),
-    Clash("compile", "inplace", "torch.compile decides itself what is written in place, whatever the modules say"),
-    Clash("bf16:update=kahan", "optim", "its Kahan summation is in optimizers of its own: use bf16:update=nearest"),
-    Clash("lora", "qlora", "qlora is lora over weights in 4 bits"),
-    Clash("bf16:update=stochastic", "optim", "it rounds in an optimizer of its own: use bf16:update=nearest"),
-    Clash("bf16", "lora", "adapters add to the half of the bytes that bf16 is checked by: use --dtype bf16 with lora"),
-    Clash("bf16", "qlora", "adapters over weights in 4 bits are kept in fp32"),
-    Clash("amp", "fp8", "both choose what linear layers multiply in: use bf16+fp8"),
+    Clash("compile", "inplace", "torch.compile decides itself about in-place writes, whatever the modules say"),
+    Clash("bf16:update=kahan", "optim", "its Kahan summation needs its own optimizers; use bf16:update=nearest"),
+    Clash("lora", "qlora", "qlora is lora over 4-bit weights; choose one"),
+    Clash("bf16:update=stochastic", "optim", "it rounds in its own optimizer; use bf16:update=nearest"),
+    Clash("bf16", "lora", "adapters add to the half of the bytes that bf16 is checked by; use --dtype bf16 with lora"),
+    Clash("bf16", "qlora", "adapters over 4-bit weights are kept in fp32"),
+    Clash("amp", "fp8", "both choose the dtype of linear layers' products; use bf16+fp8"),
     *(Clash(first, second, _SAME_LAYERS) for first, second in combinations(("fp8", "qat", "qlora", "sparse24"), 2)),
     *(Clash("prune", other, _MASKED) for other in ("fp8", "lora", "qat", "qlora", "sparse24")),
-    Clash("compress", "offload:what=activations", "autograd hands what it saves to one of them only"),
+    Clash(
+        "compress", "offload:what=activations", "autograd supports only one of them: each replaces its saved tensors"
+    ),
     *(
         Clash("offload:what=optimizer", f"{other}:offload=cpu", "the optimizer state is on the host already")
         for other in _FULLY_SHARDED
@@ -147,7 +151,7 @@ CLASHES = (
         for use in ("lamb", "adam_mini", "galore", "soap", "muon")
     ),
     Clash("bf16:update=kahan", "optim_in_backward", _UPDATED_TOGETHER),
-    Clash("amp:dtype=fp16", "optim_in_backward", "gradients are scaled back after backward, when it has used them"),
+    Clash("amp:dtype=fp16", "optim_in_backward", "gradients are unscaled after backward, when it has used them"),
     Clash("ddp", "optim_in_backward", _REDUCED_LAST),
     Clash("ddp:static_graph=True", "accum", "every backward pass must average gradients, as the first did"),
     *(Clash(f"ddp:hook={hook}", "amp:dtype=fp16", _KEPT_SCALED) for hook in ("powersgd", "topk")),
@@ -155,29 +159,29 @@ CLASHES = (
     *(Clash(relaxed, other, _WITHOUT_WAITING) for relaxed in _RELAXED for other in ("ddp", *_SHARDED)),
     Clash("local_sgd", "ssp", _WITHOUT_WAITING),
     *(
-        Clash(relaxed, other, f"{relaxed} averages over all ranks, of which {other} takes some")
+        Clash(relaxed, other, f"{relaxed} averages over all ranks, and {other} uses some of them")
         for relaxed in _RELAXED
         for other in ("tp", "pp")
     ),
-    Clash("local_sgd", "offload:what=parameters", "those that are out have no memory when parameters are averaged"),
+    Clash("local_sgd", "offload:what=parameters", "offloaded parameters have no memory when they are averaged"),
     Clash("ssp", "amp:dtype=fp16", "gradients are applied late, when the scaler may have another scale"),
     *(Clash(relaxed, "optim_in_backward", _REDUCED_LAST) for relaxed in _RELAXED),
-    Clash("cp", "tp", "attention in a ring and heads of several ranks have not been tried together"),
-    Clash("cp", "pp", "stages of a pipeline compute no loss of their own, around which sequences are split"),
-    Clash("cp", "ep", "experts have as many slots as a sequence has tokens, and a rank has a part of it"),
-    Clash("cp", "flash", "attention in a ring has kernels of its own to choose from"),
-    Clash("cp", "distill", "a teacher would attend to a part of each sequence alone"),
+    Clash("cp", "tp", "ring attention with heads split over ranks is untested"),
+    Clash("cp", "pp", "pipeline stages compute no loss of their own, around which sequences are split"),
+    Clash("cp", "ep", "experts have as many slots as a sequence has tokens, and a rank has a part of the sequence"),
+    Clash("cp", "flash", "ring attention chooses its own kernels"),
+    Clash("cp", "distill", "a teacher would attend to a part of each sequence only"),
     *(
-        Clash("cp", relaxed, "the gradients of parts of a sequence are those of it only once averaged")
+        Clash("cp", relaxed, "gradients of parts of a sequence equal the sequence's only once averaged")
         for relaxed in _RELAXED
     ),
     Clash("accum", "optim_in_backward", "parameters would be updated after every microbatch"),
     Clash(
         "amp:dtype=fp16",
         "fused_ce",
-        "its gradients are made in fp16 in the forward pass, before the loss is scaled: the losses are not kept",
+        "its gradients are computed in fp16 in the forward pass, before the loss is scaled: losses would change",
     ),
-    Clash("distill", "fused_ce", "fused_ce makes no logits, which are what a teacher's are compared with"),
+    Clash("distill", "fused_ce", "fused_ce makes no logits to compare with the teacher's"),
     Clash("amp:dtype=fp16", "engine", _ENGINE_SCALES),
     *(
         Clash(
@@ -194,8 +198,8 @@ CLASHES = (
     Clash(
         "flash:backend=math",
         "compile",
-        "torch.compile takes math attention apart into the very ops of explicit attention, so nothing could show that "
-        "it acted",
+        "torch.compile decomposes math attention into the ops of explicit attention, so nothing could prove "
+        "that it was active",
     ),
 )
 
@@ -210,7 +214,7 @@ def check_compatibility(techniques: Sequence[Technique]) -> None:
         first, second = _find_technique(clash.first, techniques), _find_technique(clash.second, techniques)
         if first is not None and second is not None:
             raise UsageError(
-                f"{format_technique(first)} and {format_technique(second)} do not go together: {clash.reason}"
+                f"{format_technique(first)} and {format_technique(second)} cannot be combined: {clash.reason}"
             )
     for requirement in REQUIREMENTS:
         needing = _find_technique(requirement.technique, techniques)

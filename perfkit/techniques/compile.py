@@ -12,7 +12,7 @@ from perfkit.techniques.state import TrainState
 from perfkit.techniques.technique import PlanSupport, Stage, Technique
 
 _AUTOTUNED = ("max-autotune", "max-autotune-no-cudagraphs")
-_ON_A_CPU = "on a CPU inductor has kernels to choose from for batched products, and for weights that are not trained"
+_ON_A_CPU = "on a CPU inductor only chooses among kernels for batched products and for frozen weights"
 
 
 class Compile(Technique):
@@ -37,7 +37,7 @@ class Compile(Technique):
 
     name: ClassVar[str] = "compile"
     summary: ClassVar[str] = "torch.compile (inductor) of the model, or of each block"
-    when: ClassVar[str] = "where steps spend their time on small ops, memory traffic between them, or launching them"
+    when: ClassVar[str] = "when small ops, memory traffic between them, or launches dominate the step"
     costs: ClassVar[str] = "seconds to minutes before the first step, and again for new shapes"
     paper: ClassVar[str] = (
         "Ansel et al., PyTorch 2: Faster Machine Learning Through Dynamic Python Bytecode Transformation and Graph "
@@ -46,8 +46,9 @@ class Compile(Technique):
     examples: ClassVar[tuple[str, ...]] = ("compile", "compile:scope=block", "compile:mode=reduce-overhead")
     stage: ClassVar[Stage] = Stage.COMPILE
     refusals: ClassVar[Mapping[str, str]] = {
-        "aot_autograd does not currently support double backward": "torch.compile makes no backward pass that is "
-        "differentiated again (create_graph=True)"
+        "aot_autograd does not currently support double backward": (
+            "torch.compile builds no backward pass that can be differentiated again (create_graph=True)"
+        )
     }
 
     mode: Literal["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"] = "default"
@@ -67,9 +68,7 @@ class Compile(Technique):
         if self.mode == "default":
             return super().plannable()
         eagerly = super().plannable().reason
-        return PlanSupport(
-            reason=f"{eagerly}; the memory that CUDA graphs and the choice of kernels take is not counted"
-        )
+        return PlanSupport(reason=f"{eagerly}; memory for CUDA graphs and for choosing kernels is not counted")
 
     def apply(self, state: TrainState) -> TrainState:
         modules = state.blocks if self.scope == "block" else tuple(state.models.values())

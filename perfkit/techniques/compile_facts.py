@@ -54,7 +54,7 @@ def collect_compile_notes() -> dict[str, str]:
 def _explain_missing_graph() -> str:
     """Why dynamo compiled nothing of what it was given."""
     reasons = "; ".join(_get_first_line(reason) for reason in torch._dynamo.utils.counters["unimplemented"])
-    return reasons or "torch.compile leaves modules of torch itself (nn.LSTM, nn.GRU) as they are"
+    return reasons or "torch.compile leaves torch's own modules (nn.LSTM, nn.GRU) unchanged"
 
 
 def _get_first_line(text: str) -> str:

@@ -21,7 +21,8 @@ def compose_techniques(specs: Sequence[TechniqueSpec]) -> tuple[Technique, ...]:
         technique: Technique = convert_params(TECHNIQUES.load(spec.name), "technique", spec.name, spec.params)
         if any(technique.name == other.name for other in techniques):
             raise UsageError(
-                f"the technique {spec.name!r} is given twice in {'+'.join(item.label for item in specs)!r}"
+                f"the technique {spec.name!r} is given twice in {'+'.join(item.label for item in specs)!r}; "
+                "give it once"
             )
         techniques.append(technique)
     check_compatibility(techniques)
@@ -29,7 +30,8 @@ def compose_techniques(specs: Sequence[TechniqueSpec]) -> tuple[Technique, ...]:
     wanting = [technique for technique in techniques if technique.describe_open_params()]
     if len(wanting) > 1:
         raise UsageError(
-            f"{' and '.join(map(format_technique, wanting))} do not go together: each is found for the others as they are given"
+            f"{' and '.join(map(format_technique, wanting))} cannot be combined: each needs the others fixed "
+            "while it searches"
         )
     order = {name: place for place, name in enumerate(TECHNIQUES.list_names())}
     return tuple(sorted(techniques, key=lambda technique: (technique.stage, order[technique.name])))

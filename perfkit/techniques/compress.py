@@ -34,8 +34,8 @@ class Compress(Technique):
 
     name: ClassVar[str] = "compress"
     summary: ClassVar[str] = "saved activations in 8 bits, or fewer where many are zero"
-    when: ClassVar[str] = "where activations fill the memory and recomputing them is too slow"
-    costs: ClassVar[str] = "rounding and unrounding each of them once a step; gradients of rounded activations"
+    when: ClassVar[str] = "when activations fill the memory and recomputation is too slow"
+    costs: ClassVar[str] = "one quantization and dequantization of each per step; gradients from rounded activations"
     paper: ClassVar[str] = (
         "Jain et al., Gist: Efficient Data Encoding for Deep Neural Network Training, ISCA 2018, "
         "https://doi.org/10.1109/ISCA.2018.00070"
@@ -65,7 +65,7 @@ class Compress(Technique):
         saved, reference = "saved_tensor_bytes", "reference_saved_tensor_bytes"
         return (
             self._make_claim("saved activations take fewer bytes", saved, Relation.AT_MOST, most, reference),
-            self._make_claim("rounding them loses little", "compression_error", Relation.AT_MOST, 0.02),
+            self._make_claim("rounding loses little", "compression_error", Relation.AT_MOST, 0.02),
         )
 
     def parity(self) -> ParityRule:

@@ -54,9 +54,9 @@ class Cp(Technique):
     """
 
     name: ClassVar[str] = "cp"
-    summary: ClassVar[str] = "context parallel: a part of every sequence on each rank, attention over all of it"
-    when: ClassVar[str] = "where the activations of one long sequence do not fit into a device"
-    costs: ClassVar[str] = "keys and values of all tokens go over the network in every layer, in forward and backward"
+    summary: ClassVar[str] = "context parallel: each rank has a part of every sequence, with attention over all of it"
+    when: ClassVar[str] = "when one long sequence's activations do not fit in a device"
+    costs: ClassVar[str] = "network traffic for all keys and values in every layer, forward and backward"
     paper: ClassVar[str] = (
         "Liu et al., Ring Attention with Blockwise Transformers for Near-Infinite Context, ICLR 2024, "
         "https://arxiv.org/abs/2310.01889; Grattafiori et al., The Llama 3 Herd of Models, section 3.3.2, 2024, "
@@ -66,7 +66,7 @@ class Cp(Technique):
     stage: ClassVar[Stage] = Stage.PARALLEL
     min_world_size: ClassVar[int] = 2
 
-    rotate: Annotated[Literal["allgather", "alltoall"], msgspec.Meta(description="how keys and values travel")] = (
+    rotate: Annotated[Literal["allgather", "alltoall"], msgspec.Meta(description="transport of keys and values")] = (
         "allgather"
     )
 
@@ -74,19 +74,19 @@ class Cp(Technique):
         if device.type == "cuda":
             return None
         return (
-            f"torch has a ring of its attention kernels for GPUs only, and none of the {device.type.upper()}'s "
+            f"torch has ring attention for GPU kernels only, and none for the {device.type.upper()}'s "
             "(_scaled_dot_product_flash_attention_for_cpu has no sharding strategy)"
         )
 
     def plannable(self) -> PlanSupport:
-        return PlanSupport(PlanMode.NOT, "a plan's tensors are on a CPU, of whose attention torch has no ring")
+        return PlanSupport(PlanMode.NOT, "a plan's tensors are on a CPU, where torch has no ring attention")
 
     def apply(self, state: TrainState) -> TrainState:
         workload, ranks = state.workload, state.mesh.size("dp")
         dimensions = workload.sequence_dimensions
         if dimensions is None or workload.use_sdpa is None:
             raise UnavailableError(
-                f"the workload {workload.name} does not say where its sequences are (sequence_dimensions, use_sdpa)"
+                f"the workload {workload.name} does not name its sequence dimensions (sequence_dimensions, use_sdpa)"
             )
         check_joined(workload)
         _check_batch(workload.name, draw_first_batch(workload, torch.Generator().manual_seed(0)), dimensions, ranks)
@@ -105,9 +105,9 @@ class Cp(Technique):
         forward = _GATHER if self.rotate == "allgather" else _ALL_TO_ALL
         for_each = partial(self._make_claim, relation=Relation.AT_LEAST, value=1.0, relative_to=_CALLS)
         return (
-            for_each("keys and values are sent for every call of attention", f"op_calls:{forward}"),
+            for_each("every attention call sends keys and values", f"op_calls:{forward}"),
             # Gradients of keys and values travel from neighbour to neighbour in either case.
-            for_each("so are their gradients, in backward", f"backward_op_calls:{_ALL_TO_ALL}"),
+            for_each("backward sends their gradients", f"backward_op_calls:{_ALL_TO_ALL}"),
         )
 
 
@@ -154,7 +154,7 @@ def _check_batch(name: str, batch: Batch, dimensions: Mapping[str, int], ranks: 
     (length,) = lengths
     if length % (2 * ranks):
         raise UnavailableError(
-            f"sequences of {length} tokens do not divide into {2 * ranks} pieces, two for each rank: use another "
+            f"sequences of {length} tokens do not divide into {2 * ranks} pieces, two per rank; use another "
             "length or --world-size"
         )
 
@@ -167,11 +167,11 @@ def _count_attention_calls(state: TrainState) -> int:
         nonlocal calls
         calls += 1
         if call.attn_mask is not None:
-            raise UnavailableError("cp is for attention without a mask, and the model's has one")
+            raise UnavailableError("cp supports attention without a mask only, and the model's has one")
         return call.run_with(attention)
 
     with draw_trial_batch(state) as batch, replace_attention(counted), state.enter_forward_contexts(), torch.no_grad():
         call_loss(state.workload, state.model, batch)
     if not calls:
-        raise UnavailableError("the model calls no torch.nn.functional.scaled_dot_product_attention by this name")
+        raise UnavailableError("the model does not call torch.nn.functional.scaled_dot_product_attention by this name")
     return calls

@@ -39,8 +39,8 @@ class Data(Technique):
     name: ClassVar[str] = "data"
     summary: ClassVar[str] = "load batches in worker processes, ahead of time, from pinned memory or packed shards"
     stage: ClassVar[Stage] = Stage.WORKLOAD
-    when: ClassVar[str] = "where steps wait for their data"
-    costs: ClassVar[str] = "a core and the memory of a process for each worker; disk for shards"
+    when: ClassVar[str] = "when steps wait for their data"
+    costs: ClassVar[str] = "a core and a process's memory per worker; disk space for shards"
     paper: ClassVar[str] = (
         "Mohan et al., Analyzing and Mitigating Data Stalls in DNN Training, VLDB 2021, "
         "https://arxiv.org/abs/2007.06775"
@@ -54,25 +54,29 @@ class Data(Technique):
     )
 
     workers: (
-        Annotated[int, msgspec.Meta(ge=0, description="processes that make batches; the loader's own, at least 1")]
+        Annotated[int, msgspec.Meta(ge=0, description="loader worker processes; default the loader's own, at least 1")]
         | None
     ) = None
     prefetch: (
-        Annotated[int, msgspec.Meta(ge=1, description="batches that each worker is asked for ahead; the loader's own")]
-        | None
+        Annotated[int, msgspec.Meta(ge=1, description="batches prefetched per worker; default the loader's own")] | None
     ) = None
-    persistent: Annotated[bool, msgspec.Meta(description="workers live on from epoch to epoch")] = False
+    persistent: Annotated[bool, msgspec.Meta(description="workers persist across epochs")] = False
     pin: Annotated[bool, msgspec.Meta(description="batches in pinned memory (GPU)")] = False
-    non_blocking: Annotated[bool, msgspec.Meta(description="the host does not wait for their copies (GPU)")] = False
-    format: Annotated[Literal["files", "shards"], msgspec.Meta(description="of the workload's data")] | None = None
+    non_blocking: Annotated[bool, msgspec.Meta(description="asynchronous copies to the GPU")] = False
+    format: Annotated[Literal["files", "shards"], msgspec.Meta(description="storage of the workload's data")] | None = (
+        None
+    )
     augment: (
-        Annotated[Literal["pillow", "albumentations"], msgspec.Meta(description="what augments the workload's images")]
+        Annotated[
+            Literal["pillow", "albumentations"],
+            msgspec.Meta(description="augmentation library for the workload's images"),
+        ]
         | None
     ) = None
 
     def __post_init__(self) -> None:
         if self.workers == 0 and (self.prefetch is not None or self.persistent):
-            raise ValueError("prefetch and persistent are of workers: leave out workers=0")
+            raise ValueError("prefetch and persistent need workers; omit workers=0")
 
     def package(self) -> Package | None:
         if self.augment == "albumentations":
@@ -81,34 +85,32 @@ class Data(Technique):
 
     def unavailable(self, device: torch.device) -> str | None:
         if device.type == "cpu" and (self.pin or self.non_blocking):
-            return "pin and non_blocking are of copies to a GPU, and this run has none"
+            return "pin and non_blocking are for copies to a GPU, and this run uses none"
         return None
 
     def plannable(self) -> PlanSupport:
         return PlanSupport(
             PlanMode.LEFT_OUT,
-            "a step's own memory stays; worker processes and pinned batches have theirs",
+            "a step's own memory is unchanged; worker processes and pinned batches need more",
         )
 
     def apply(self, state: TrainState) -> TrainState:
         workload = state.workload
         if workload.make_loader is None:
             raise UnavailableError(
-                f"the batches of {workload.name} are made before it trains: there is no DataLoader (make_loader)"
+                f"{workload.name} makes its batches before training; there is no DataLoader (make_loader)"
             )
         loader = build_loader(workload, torch.Generator().manual_seed(0), LoaderChanges())
         changed = self._build_loading(loader)
         other = build_loader(workload, torch.Generator().manual_seed(0), changed)
         if self.non_blocking and not (self.pin or loader.pin_memory):
-            raise UnavailableError("copies from memory that is not pinned are waited for: add pin=true")
+            raise UnavailableError("copies from pageable memory are synchronous; add pin=true")
         if self.prefetch is not None and not _count_batches_ahead(other):
-            raise UnavailableError(
-                "an epoch has one batch, and workers are asked for those of an epoch: there is nothing to prefetch"
-            )
+            raise UnavailableError("workers prefetch within an epoch, and an epoch has only one batch")
         if other.num_workers > 1 and _has_drop_last(other) and not _can_make_batch(other):
             raise UnavailableError(
-                f"each of {other.num_workers} workers makes batches of its own part of the data, and no part fills a "
-                "batch: take fewer workers or a smaller batch"
+                f"no worker has enough data for a batch: each of {other.num_workers} workers makes batches of "
+                "its own part; use fewer workers or a smaller batch"
             )
         state.loading = changed
         state.non_blocking = state.non_blocking or self.non_blocking
@@ -133,36 +135,36 @@ class Data(Technique):
 
     def _make_parity_rules(self, loader: DataLoader[Any], other: DataLoader[Any]) -> Iterator[ParityRule]:
         if (self.format or self.augment) and not has_equal_first_batch(loader, other):
-            yield ParityRule(relative=None, basis="the first batch is another: other samples, order or augmentation")
+            yield ParityRule(relative=None, basis="the first batch differs: other samples, order or augmentation")
         if other.num_workers == loader.num_workers and type(other.dataset) is type(loader.dataset):
             return
         if isinstance(other.dataset, IterableDataset) and max(other.num_workers, loader.num_workers) > 1:
-            yield ParityRule(relative=None, basis="batches come by turns from each worker's part of the data")
+            yield ParityRule(relative=None, basis="batches alternate between the workers' parts of the data")
         elif is_random(other):
-            basis = "the dataset draws from the random numbers of its process, which are others in another process"
+            basis = "the dataset uses its process's random numbers, which differ in a worker"
             yield ParityRule(relative=None, basis=basis)
 
     def _make_claims(self, workers: int, state: TrainState) -> Iterator[Claim]:
         yield self._make_claim(
-            "so many worker processes make batches", "loader_workers", Relation.EQUAL, float(workers)
+            "this many worker processes make batches", "loader_workers", Relation.EQUAL, float(workers)
         )
         if self.prefetch is not None:
             loader = build_loader(state.workload, torch.Generator().manual_seed(0), state.loading)
             ahead = min(workers * self.prefetch, _count_batches_ahead(loader))
             yield self._make_claim(
-                "so many batches are asked for ahead", "loader_prefetched", Relation.EQUAL, float(ahead)
+                "this many batches are prefetched", "loader_prefetched", Relation.EQUAL, float(ahead)
             )
         if self.persistent:
-            lived_on = "the workers of the first epoch are those of all"
+            lived_on = "the first epoch's workers serve all epochs"
             yield self._make_claim(lived_on, "loader_processes", Relation.EQUAL, float(workers))
         if self.pin:
             yield self._make_claim("batches come in pinned memory", "loader_pinned", Relation.EQUAL, 1.0)
         if self.non_blocking:
-            yield self._make_claim("copies are not waited for", "nonblocking_copies", Relation.EQUAL, 1.0)
+            yield self._make_claim("copies are asynchronous", "nonblocking_copies", Relation.EQUAL, 1.0)
         if self.format == "shards":
             yield self._make_claim("shards are read", "batch_calls:webdataset", Relation.AT_LEAST, 1.0)
         if self.augment == "albumentations":
-            yield self._make_claim("it augments them", "batch_calls:albumentations", Relation.AT_LEAST, 1.0)
+            yield self._make_claim("it augments the images", "batch_calls:albumentations", Relation.AT_LEAST, 1.0)
 
 
 def _count_batches_ahead(loader: DataLoader[Any]) -> float:

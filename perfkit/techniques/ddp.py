@@ -41,10 +41,10 @@ _MIB = 2**20
 # Hooks that keep what they leave out, those of which a rank receives what every other sends, and what becomes of
 # gradients where losses are another trajectory's.
 _KEEPING = ("powersgd", "topk")
-_OF_ALL_RANKS = {"topk": "the largest gradients", "quantized": "8 bits of the gradients"}
+_OF_ALL_RANKS = {"topk": "the largest gradients", "quantized": "gradients in 8 bits"}
 _APPROXIMATED = {
-    "powersgd": "approximated by matrices of low rank",
-    "topk": "sent when they are the largest, later than they are made",
+    "powersgd": "approximated by low-rank matrices",
+    "topk": "sent once they are among the largest, later than computed",
     "quantized": "rounded to 8 bits",
 }
 
@@ -78,9 +78,9 @@ class Ddp(Technique):
     """
 
     name: ClassVar[str] = "ddp"
-    summary: ClassVar[str] = "data parallel: whole model on every rank, gradients averaged"
-    when: ClassVar[str] = "where the model fits into each device and more devices shall share the batch"
-    costs: ClassVar[str] = "all gradients go over the network in every step"
+    summary: ClassVar[str] = "data parallel: the whole model on every rank, gradients averaged"
+    when: ClassVar[str] = "when the model fits in each device and more devices are to share the batch"
+    costs: ClassVar[str] = "network traffic for all gradients in every step"
     paper: ClassVar[str] = (
         "Li et al., PyTorch Distributed: Experiences on Accelerating Data Parallel Training, VLDB 2020, "
         "https://arxiv.org/abs/2006.15704; Vogels et al., PowerSGD: Practical Low-Rank Gradient Compression for "
@@ -102,35 +102,43 @@ class Ddp(Technique):
     min_world_size: ClassVar[int] = 2
 
     bucket_mb: (
-        Annotated[int, msgspec.Meta(ge=1, description="MiB of gradients in a bucket; torch's own: 25, of the first 1")]
+        Annotated[
+            int, msgspec.Meta(ge=1, description="bucket size in MiB of gradients; default torch's: 25, the first 1")
+        ]
         | None
     ) = None
-    static_graph: Annotated[bool, msgspec.Meta(description="every step is the same as the first")] = False
+    static_graph: Annotated[bool, msgspec.Meta(description="every step runs the same graph as the first")] = False
     bucket_view: Annotated[bool, msgspec.Meta(description="gradients are views of the buckets")] = True
     hook: Annotated[
-        Literal["none", "fp16", "bf16", "powersgd", "topk", "quantized"], msgspec.Meta(description="what is sent")
+        Literal["none", "fp16", "bf16", "powersgd", "topk", "quantized"],
+        msgspec.Meta(description="gradient communication"),
     ] = "none"
-    rank: Annotated[int, msgspec.Meta(ge=1, description="of the factors of `powersgd`")] = 1
-    share: Annotated[float, msgspec.Meta(gt=0, lt=1, description="of each gradient that `topk` sends")] = 0.01
+    rank: Annotated[int, msgspec.Meta(ge=1, description="rank of the factors of `powersgd`")] = 1
+    share: Annotated[float, msgspec.Meta(gt=0, lt=1, description="share of each gradient that `topk` sends")] = 0.01
 
     def __post_init__(self) -> None:
         if self.rank != 1 and self.hook != "powersgd":
-            raise ValueError("rank belongs to hook=powersgd")
+            raise ValueError("rank needs hook=powersgd")
         if self.share != 0.01 and self.hook != "topk":
-            raise ValueError("share belongs to hook=topk")
+            raise ValueError("share needs hook=topk")
 
     def plannable(self) -> PlanSupport:
         if self.hook == "none":
             return PlanSupport()
         if self.hook in _KEEPING:
-            return PlanSupport(PlanMode.NOT, f"what {self.hook} leaves out is kept, as many bytes as the gradients")
+            return PlanSupport(
+                PlanMode.NOT, f"gradients omitted by {self.hook} are kept, as many bytes as the gradients"
+            )
         # Left out, plain `ddp` takes its place.
-        return PlanSupport(PlanMode.LEFT_OUT, "planned without its hook: a low bound, without its copies of gradients")
+        return PlanSupport(
+            PlanMode.LEFT_OUT, "planned without its hook: a lower bound, without its copies of gradients"
+        )
 
     def apply(self, state: TrainState) -> TrainState:
         if self.static_graph and state.accumulation * state.microbatches > 1:
             raise UnavailableError(
-                "static_graph=true: every backward pass must average gradients, and with accumulation the last does"
+                "static_graph=true needs every backward pass to average gradients, and with accumulation only "
+                "the last does"
             )
         if state.mesh.size("tp") > 1:
             return self._replicate_split_layers(state)
@@ -138,7 +146,8 @@ class Ddp(Technique):
         if self.hook == "powersgd" and state.device.type == "cpu":
             if bucket_mb is not None:
                 raise UnavailableError(
-                    "hook=powersgd has one bucket on a CPU, where gloo would meet the factors of several in any order"
+                    "hook=powersgd has one bucket on a CPU, where gloo would see the factors of several "
+                    "buckets in any order"
                 )
             bucket_mb = 1 + sum(parameter.nbytes for parameter in state.model.parameters()) // _MIB
         state = wrap_in_ddp(state, bucket_mb=bucket_mb, static_graph=self.static_graph, bucket_view=self.bucket_view)
@@ -161,7 +170,7 @@ class Ddp(Technique):
         return state
 
     def _replicate_split_layers(self, state: TrainState) -> TrainState:
-        """FSDP2's `wrap_in_ddp`: DistributedDataParallel makes plain tensors of distributed ones around each forward."""
+        """FSDP2's `wrap_in_ddp`: DistributedDataParallel makes distributed tensors plain around each forward."""
         # Distributed tensors take a third of a second to import.
         from torch.distributed._composable.replicate_with_fsdp import replicate as replicate_with_fsdp
 
@@ -169,7 +178,7 @@ class Ddp(Technique):
 
         if self != Ddp():
             raise UnavailableError(
-                f"{format_technique(self)}: FSDP2 averages gradients of split layers, without such options"
+                f"{format_technique(self)}: FSDP2 averages gradients of split layers, and has no such options"
             )
         wrap_blocks(state, partial(replicate_with_fsdp, mesh=state.mesh.get_submesh("dp")))
         return state
@@ -199,13 +208,13 @@ class Ddp(Technique):
     def _make_sent_claim(self, trained: list[torch.nn.Parameter], relation: Relation, state: TrainState) -> Claim:
         if self.hook == "powersgd":
             factors = float(count_low_rank_bytes(trained, self.rank))
-            return self._make_claim("factors of the gradients are sent in their place", _SENT, relation, factors)
+            return self._make_claim("factors of the gradients are sent instead", _SENT, relation, factors)
         if self.hook in HALVES:
             halves = float(HALVES[self.hook].itemsize * sum(parameter.numel() for parameter in trained))
             return self._make_claim(f"all gradients are sent once, in {self.hook}", _REDUCED, relation, halves)
         if state.dealt:
             sent = float(sum(parameter.nbytes for parameter in trained))
-            return self._make_claim("gradients that other ranks have, too, are sent once", _REDUCED, relation, sent)
+            return self._make_claim("gradients shared with other ranks are sent once", _REDUCED, relation, sent)
         return self._make_claim("all gradients are sent once", _REDUCED, relation, 1.0, "gradient_bytes")
 
     def _make_gather_claims(

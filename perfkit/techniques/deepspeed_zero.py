@@ -22,9 +22,7 @@ from perfkit.techniques.state import Closure, TrainState
 from perfkit.techniques.technique import Package, PlanMode, PlanSupport
 
 Engine = Literal["torch", "deepspeed"]
-NOT_PLANNED = PlanSupport(
-    PlanMode.NOT, "DeepSpeed exchanges tensors while it is set up, and those of a plan have no contents"
-)
+NOT_PLANNED = PlanSupport(PlanMode.NOT, "DeepSpeed exchanges tensors during setup, and a plan's tensors have no data")
 SHARDED_GRADIENTS = "deepspeed_gradient_bytes"
 _PADDING = 0.01  # flat tensors are padded until they divide
 _BUCKET = 500_000_000  # numbers; DeepSpeed's own default
@@ -88,8 +86,8 @@ def shard_with_deepspeed(state: TrainState, stage: int) -> TrainState:
     def sharded(optimizer: Optimizer) -> Optimizer:
         if type(optimizer) not in _UPDATES_BY_ELEMENT:
             raise UnavailableError(
-                f"DeepSpeed updates parameters in one flat tensor, and {type(optimizer).__name__} is neither torch's "
-                "Adam nor AdamW, with which this has been tried"
+                "DeepSpeed updates parameters in one flat tensor, which is tried only with torch's Adam and "
+                f"AdamW, not {type(optimizer).__name__}"
             )
         _drive_engine(state, _make_engine(state.model, optimizer, stage), optimizer)
         return optimizer
@@ -101,14 +99,14 @@ def shard_with_deepspeed(state: TrainState, stage: int) -> TrainState:
 def _check_model(state: TrainState) -> None:
     if state.workload.step is not None or len(state.models) > 1:
         raise UnavailableError(
-            f"the workload {state.workload.name} has a step of its own or several models, and DeepSpeed's engine is "
-            "of one model with one update a step"
+            f"the workload {state.workload.name} has a step of its own or several models, and DeepSpeed's "
+            "engine takes one model with one update per step"
         )
     if any(parameter.dtype != torch.float32 for parameter in state.model.parameters()):
-        raise UnavailableError("DeepSpeed has been tried with parameters in fp32 alone: use --dtype fp32")
+        raise UnavailableError("DeepSpeed has been tried only with fp32 parameters; use --dtype fp32")
     if not all(parameter.requires_grad for parameter in state.model.parameters()):
         raise UnavailableError(
-            "DeepSpeed has been tried with models alone that are trained whole, and parts are frozen"
+            "DeepSpeed has been tried only with models trained as a whole, and parts of this one are frozen"
         )
 
 
@@ -128,7 +126,7 @@ def _prepare_deepspeed(state: TrainState) -> None:
         from torch.utils.cpp_extension import is_ninja_available
 
         if not is_ninja_available():
-            raise UnavailableError("DeepSpeed compiles an extension on a CPU and finds no ninja: put it on the PATH")
+            raise UnavailableError("DeepSpeed compiles an extension on a CPU and cannot find ninja; put it on the PATH")
         start, cold = perf_counter(), not _is_extension_built(builder.name)
         builder.load()
         how = "compiled" if cold else "found compiled"
@@ -180,7 +178,7 @@ def _drive_engine(state: TrainState, engine: Any, optimizer: Optimizer) -> None:
     def update(_optimizer: Optimizer, closure: Closure | None) -> None:
         if closure is not None:
             raise UnavailableError(
-                "the optimizer asks for the loss within its update, which DeepSpeed's engine does not"
+                "the optimizer evaluates the loss within its update, which DeepSpeed's engine does not support"
             )
         engine.step()
 

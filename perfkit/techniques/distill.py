@@ -48,20 +48,20 @@ class Distill(Technique):
     """
 
     name: ClassVar[str] = "distill"
-    summary: ClassVar[str] = "knowledge distillation: soft targets of a frozen teacher that runs beside the model"
-    when: ClassVar[str] = "to train a small model towards a large one: to see what the large one costs beside it"
-    costs: ClassVar[str] = "the teacher's forward pass and weights, and its logits until backward"
+    summary: ClassVar[str] = "knowledge distillation: soft targets from a frozen teacher beside the model"
+    when: ClassVar[str] = "to train a small model from a large one, and to see the teacher's cost"
+    costs: ClassVar[str] = "the teacher's forward pass, weights, and logits until backward"
     paper: ClassVar[str] = (
         "Hinton et al., Distilling the Knowledge in a Neural Network, 2015, https://arxiv.org/abs/1503.02531"
     )
     examples: ClassVar[tuple[str, ...]] = ("distill", "distill:teacher=int8")
     stage: ClassVar[Stage] = Stage.MODEL
     refusals: ClassVar[Mapping[str, str]] = {
-        "support the deepcopy protocol": "the model holds a tensor that is computed from others, and cannot be copied"
+        "support the deepcopy protocol": "the model holds a tensor computed from others, which cannot be copied"
     }
 
-    temperature: Annotated[float, msgspec.Meta(gt=0, description="both models' logits are divided by it")] = 2.0
-    weight: Annotated[float, msgspec.Meta(gt=0, le=1, description="of the soft targets in the loss")] = 0.5
+    temperature: Annotated[float, msgspec.Meta(gt=0, description="divisor of both models' logits")] = 2.0
+    weight: Annotated[float, msgspec.Meta(gt=0, le=1, description="weight of the soft targets in the loss")] = 0.5
     teacher: Literal["same", "int8", "own"] = "same"
 
     def package(self) -> Package | None:
@@ -114,7 +114,7 @@ class Distill(Technique):
         )
 
     def parity(self) -> ParityRule:
-        return ParityRule(relative=None, basis="the loss has a teacher's soft targets in it")
+        return ParityRule(relative=None, basis="the loss includes the teacher's soft targets")
 
 
 @dataclass(frozen=True)
@@ -148,8 +148,8 @@ def _check_comparable(workload: str, student: Sequence[torch.Tensor], teacher: S
     ours, theirs = ([tuple(each.shape) for each in logits] for logits in (student, teacher))
     if not theirs:
         raise UnavailableError(
-            f"the loss of {workload} is computed without torch.nn.functional.cross_entropy of logits, which are what a "
-            "teacher's are compared with"
+            f"{workload} computes its loss without torch.nn.functional.cross_entropy of logits, which distill "
+            "compares with the teacher's"
         )
     if ours != theirs:
         raise UnavailableError(f"the teacher of {workload} has logits of {theirs} (rows, classes), the model of {ours}")

@@ -20,7 +20,7 @@ def explain_dtype_refusal(techniques: Sequence[Technique], device: str, dtype: s
         if technique.needs_16_bits(device) and dtype not in _16_BITS:
             instead = "+".join(["amp", *map(format_technique, techniques)])
             return (
-                f"{format_technique(technique)} runs in bf16 or fp16 on a GPU: type --technique {instead}, or hold the model "
-                "in bf16 (--dtype bf16)"
+                f"{format_technique(technique)} runs in bf16 or fp16 on a GPU; use --technique {instead}, or "
+                "bf16 parameters (--dtype bf16)"
             )
     return ""

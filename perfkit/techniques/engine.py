@@ -13,9 +13,10 @@ from perfkit.techniques.technique import Package, Stage, Technique
 
 # As their packages on the index say.
 _OTHER_TORCH = {
-    "composer": "Composer (mosaicml 0.32.1) needs torch before 2.7.1, and perfkit 2.9 or newer: they do not install "
-    "side by side",
-    "ffcv": "FFCV (1.0.2) is compiled against OpenCV and libjpeg-turbo of the system, which pip does not install",
+    "composer": "Composer (mosaicml 0.32.1) needs torch before 2.7.1, and perfkit 2.9 or newer: they cannot be "
+    "installed "
+    "together",
+    "ffcv": "FFCV (1.0.2) is compiled against the system's OpenCV and libjpeg-turbo, which pip does not install",
 }
 
 
@@ -36,9 +37,9 @@ class Engine(Technique):
     """
 
     name: ClassVar[str] = "engine"
-    summary: ClassVar[str] = "the steps driven by Lightning Fabric or the Lightning Trainer"
-    when: ClassVar[str] = "never for speed: it tells what an engine's convenience takes from a step"
-    costs: ClassVar[str] = "some time on the host in every step, whatever its size"
+    summary: ClassVar[str] = "steps driven by Lightning Fabric or the Lightning Trainer"
+    when: ClassVar[str] = "to measure an engine's overhead per step; never for speed"
+    costs: ClassVar[str] = "some CPU time in every step, whatever its size"
     paper: ClassVar[str] = "Lightning's documentation, https://lightning.ai/docs/pytorch/stable/common/trainer.html"
     examples: ClassVar[tuple[str, ...]] = ("engine", "engine:use=lightning", "engine:use=composer", "engine:use=ffcv")
     stage: ClassVar[Stage] = Stage.STEP
@@ -60,7 +61,7 @@ class Engine(Technique):
                 f"the workload {state.workload.name} has a step of its own, which no engine can drive"
             )
         if state.world.size > 1:
-            raise UnavailableError("an engine starts its ranks itself, and these are perfkit's: use one rank")
+            raise UnavailableError("an engine starts its ranks itself, and perfkit has started these; use one rank")
         if self.use == "fabric":
             _set_up_fabric(state)
         else:
@@ -72,7 +73,7 @@ class Engine(Technique):
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         updates = self._make_claim(
-            "Lightning announces every update", "engine_updates", Relation.EQUAL, float(len(state.optimizers))
+            "Lightning reports every update", "engine_updates", Relation.EQUAL, float(len(state.optimizers))
         )
         if self.use == "fabric":
             return (updates,)

@@ -48,9 +48,9 @@ class Ep(Technique):
     """
 
     name: ClassVar[str] = "ep"
-    summary: ClassVar[str] = "expert parallel: some of the experts on each rank, tokens sent to theirs by all-to-all"
-    when: ClassVar[str] = "where the experts of a mixture fill the memory of each of several ranks"
-    costs: ClassVar[str] = "tokens go over the network four times a layer, and ranks wait for the one with most to do"
+    summary: ClassVar[str] = "expert parallel: each rank holds some of the experts, tokens reach theirs by all-to-all"
+    when: ClassVar[str] = "when a mixture's experts fill the memory of each of several ranks"
+    costs: ClassVar[str] = "four all-to-alls of tokens per layer, and waiting for the busiest rank"
     paper: ClassVar[str] = (
         "Lepikhin et al., GShard: Scaling Giant Models with Conditional Computation and Automatic Sharding, ICLR 2021, "
         "https://arxiv.org/abs/2006.16668; Fedus et al., Switch Transformers: Scaling to Trillion Parameter Models "
@@ -59,9 +59,7 @@ class Ep(Technique):
     stage: ClassVar[Stage] = Stage.PARALLEL
     min_world_size: ClassVar[int] = 2
 
-    size: (
-        Annotated[int, msgspec.Meta(ge=2, description="ranks that the experts are dealt over; by default all")] | None
-    ) = None
+    size: Annotated[int, msgspec.Meta(ge=2, description="ranks to divide the experts over; default all")] | None = None
 
     def ranks(self) -> RankRequirement:
         return RankRequirement(self.size or self.min_world_size, self.size or 1)
@@ -70,7 +68,7 @@ class Ep(Technique):
         experts_of = state.workload.expert_parallel
         if experts_of is None:
             raise UnavailableError(
-                f"the workload {state.workload.name} does not say which modules hold experts (expert_parallel)"
+                f"the workload {state.workload.name} does not name its expert modules (expert_parallel)"
             )
         ranks = self._count_expert_ranks(state)
         names = experts_of(state.model)
@@ -118,8 +116,8 @@ class Ep(Technique):
                 BASELINE,
             ),
             least("tokens go to their experts and back", f"op_calls:{_ALL_TO_ALL}", relative_to=_CALLS),
-            least("so do their gradients in backward", f"backward_op_calls:{_ALL_TO_ALL}", relative_to=_BACKWARD),
-            same("all tokens are sent, forth and back", "collective_bytes:all-to-all:ep", relative_to=_BYTES),
+            least("backward sends their gradients", f"backward_op_calls:{_ALL_TO_ALL}", relative_to=_BACKWARD),
+            same("all tokens are sent, there and back", "collective_bytes:all-to-all:ep", relative_to=_BYTES),
         ]
         if ranks < state.mesh.size("dp"):
             summed = "gradients of experts are summed over their replicas"

@@ -32,7 +32,7 @@ def _list_all_variants() -> str:
         try:
             efforts |= TECHNIQUES.ask_object(name, _estimate_efforts)
         except UsageError as error:
-            warnings.warn(f"{error}; it is left out of {ALL!r}", stacklevel=2)
+            warnings.warn(f"{error}; left out of {ALL!r}", stacklevel=2)
     return ",".join(sorted(efforts, key=efforts.__getitem__))
 
 

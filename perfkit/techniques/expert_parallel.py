@@ -14,8 +14,9 @@ from torch.distributed._functional_collectives import all_to_all_single
 from perfkit.errors import UnavailableError
 
 _TO_BE = (
-    "ep deals modules whose parameters have the expert as first dimension, and which map (experts, slots, width) to "
-    "the same, or are called with tokens (tokens, width), the experts of each (tokens, choices) and their weights"
+    "ep needs modules whose parameters have the expert as first dimension, and which map (experts, slots, "
+    "width) to the same shape, or take tokens (tokens, width), the experts of each (tokens, choices) and their "
+    "weights"
 )
 
 
@@ -34,7 +35,7 @@ class ExpertExchange(NamedTuple):
 def check_experts(model: nn.Module, names: tuple[str, ...], ranks: int) -> None:
     """`UnavailableError` where these modules' experts cannot be dealt over so many ranks."""
     if not names:
-        raise UnavailableError("the workload names no module of experts (expert_parallel)")
+        raise UnavailableError("the workload names no expert module (expert_parallel)")
     modules = dict(model.named_modules())
     for name in names:
         if name not in modules:
@@ -46,8 +47,8 @@ def check_experts(model: nn.Module, names: tuple[str, ...], ranks: int) -> None:
         (experts,) = counts
         if experts != count_experts(modules[name]):
             raise UnavailableError(
-                f"{name} has {count_experts(modules[name])} experts, and parameters whose first dimension is {experts}: "
-                f"{_TO_BE}"
+                f"{name} has {count_experts(modules[name])} experts, but parameters whose first dimension is "
+                f"{experts}: {_TO_BE}"
             )
         if experts % ranks:
             raise UnavailableError(f"the {experts} experts of {name} do not divide by {ranks} ranks")

@@ -67,8 +67,8 @@ class Flash(Technique):
 
     name: ClassVar[str] = "flash"
     summary: ClassVar[str] = "fused attention (scaled_dot_product_attention) instead of explicit attention"
-    when: ClassVar[str] = "where sequences are long: the matrix of scores is never written to memory"
-    costs: ClassVar[str] = "the scores are computed again in backward; on a GPU most backends run in 16 bits only"
+    when: ClassVar[str] = "when sequences are long: the score matrix is never written to memory"
+    costs: ClassVar[str] = "scores recomputed in backward; on a GPU most backends need 16 bits"
     paper: ClassVar[str] = (
         "Dao et al., FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness, NeurIPS 2022, "
         "https://arxiv.org/abs/2205.14135; of `flex`: Dong et al., Flex Attention, 2024, "
@@ -85,8 +85,9 @@ class Flash(Technique):
     )
     stage: ClassVar[Stage] = Stage.MODEL
     refusals: ClassVar[Mapping[str, str]] = {
-        "derivative for aten::_scaled_dot_product_": "fused attention has no second derivative, and the step "
-        "differentiates a gradient; use backend=math"
+        "derivative for aten::_scaled_dot_product_": (
+            "fused attention has no second derivative, and the step differentiates a gradient; use backend=math"
+        )
     }
 
     backend: Literal["flash", "efficient", "math", "cudnn", "flex", "auto"] = "flash"
@@ -111,7 +112,7 @@ class Flash(Technique):
         if self.backend != "flex":
             return PlanSupport()
         return PlanSupport(
-            PlanMode.NOT, "flex_attention keeps no scores in its compiled kernel alone, which a plan lacks"
+            PlanMode.NOT, "flex_attention avoids storing scores only in its compiled kernel, which a plan lacks"
         )
 
     def apply(self, state: TrainState) -> TrainState:
@@ -158,13 +159,13 @@ class Flash(Technique):
             _run_forward(state)
         if not extent.reach:
             raise UnavailableError(
-                f"a window is for what calls torch.nn.functional.scaled_dot_product_attention by this name, and "
-                f"{state.workload.name} does not"
+                "a window needs calls of torch.nn.functional.scaled_dot_product_attention by this name, and "
+                f"{state.workload.name} makes none"
             )
         if not extent.left_out:
             raise UnavailableError(
-                f"a window of {self.window} leaves out nothing of the sequences of {state.workload.name}: take a "
-                "shorter one, or longer sequences"
+                f"a window of {self.window} covers the whole sequences of {state.workload.name}; use a shorter "
+                "window, or longer sequences"
             )
         state.facts["attention_reach"] = float(extent.reach)
         state.left_out_flops += extent.left_out
@@ -176,13 +177,13 @@ class Flash(Technique):
         if not self.window:
             return (runs,)
         reach = self._make_claim(
-            "a query meets the window's keys", "attention_reach", Relation.EQUAL, float(self.window)
+            "a query attends to the window's keys", "attention_reach", Relation.EQUAL, float(self.window)
         )
         return (runs, reach)
 
     def parity(self) -> ParityRule:
         if self.window:
-            return ParityRule(relative=None, basis="with a sliding window another model is trained")
+            return ParityRule(relative=None, basis="a sliding window trains another model")
         return LOSSLESS
 
 

@@ -37,9 +37,9 @@ class Fp8(Technique):
     """
 
     name: ClassVar[str] = "fp8"
-    summary: ClassVar[str] = "linear layers multiply in fp8, with a scale for each tensor"
-    when: ClassVar[str] = "where large products take most of the step, on a GPU with units for fp8, compiled"
-    costs: ClassVar[str] = "3 bits of mantissa in products, and rounding each operand; slower for small layers"
+    summary: ClassVar[str] = "linear layers multiply in fp8, with a scale per tensor"
+    when: ClassVar[str] = "when large products dominate the step, compiled, on a GPU with fp8 units"
+    costs: ClassVar[str] = "3 bits of mantissa in products, and rounding of each operand; slower for small layers"
     paper: ClassVar[str] = "Micikevicius et al., FP8 Formats for Deep Learning, 2022, https://arxiv.org/abs/2209.05433"
     stage: ClassVar[Stage] = Stage.MODEL
 
@@ -54,13 +54,11 @@ class Fp8(Technique):
             return None
         told = ".".join(map(str, capability))
         if amd:
-            return (
-                f"fp8 products need an AMD GPU with matrix units for them, MI300 (gfx942) or later: this is gfx {told}"
-            )
-        return f"fp8 products need an NVIDIA GPU of compute capability 8.9 or more: this has {told}"
+            return f"fp8 products need an AMD GPU with fp8 matrix units, MI300 (gfx942) or later; this is gfx {told}"
+        return f"fp8 products need an NVIDIA GPU of compute capability 8.9 or more; this has {told}"
 
     def emulated(self, device: torch.device) -> str:
-        return "" if device.type == "cuda" else f"a {device.type} device has no fp8 products: they are made in fp32"
+        return "" if device.type == "cuda" else f"a {device.type} device has no fp8 products; they are computed in fp32"
 
     def apply(self, state: TrainState) -> TrainState:
         from torchao.float8 import Float8LinearConfig, convert_to_float8_training

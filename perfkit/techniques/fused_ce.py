@@ -41,8 +41,8 @@ class FusedCe(Technique):
 
     name: ClassVar[str] = "fused_ce"
     summary: ClassVar[str] = "output layer and cross-entropy in one op, in chunks: no logits are kept"
-    when: ClassVar[str] = "where the vocabulary is large and a batch has many more tokens than the model is wide"
-    costs: ClassVar[str] = "smaller matrix products, and gradients of the output layer held from the forward pass on"
+    when: ClassVar[str] = "when the vocabulary is large and a batch has many more tokens than the model's width"
+    costs: ClassVar[str] = "smaller matrix products, and output-layer gradients held from the forward pass on"
     paper: ClassVar[str] = (
         "Hsu et al., Liger Kernel: Efficient Triton Kernels for LLM Training, 2024, https://arxiv.org/abs/2410.10989"
     )
@@ -50,40 +50,38 @@ class FusedCe(Technique):
     stage: ClassVar[Stage] = Stage.MODEL
 
     backend: Literal["torch", "liger"] = "torch"
-    chunk: Annotated[int, msgspec.Meta(ge=0, description="tokens in a chunk; 0: as the library chooses")] = 0
+    chunk: Annotated[int, msgspec.Meta(ge=0, description="tokens per chunk; 0: chosen by the library")] = 0
 
     def __post_init__(self) -> None:
         if self.backend == "liger" and self.chunk:
-            raise ValueError("chunk belongs to backend=torch; Liger chooses its chunks itself")
+            raise ValueError("chunk needs backend=torch; Liger chooses its own")
 
     def package(self) -> Package | None:
         return Package("liger_kernel", "liger-kernel") if self.backend == "liger" else None
 
     def unavailable(self, device: torch.device) -> str | None:
         if self.backend == "liger":
-            return None if device.type == "cuda" else "Liger's kernels are written in Triton and run on GPUs only"
+            return None if device.type == "cuda" else "Liger's kernels are written in Triton, and run on GPUs only"
         if not hasattr(torch.nn, "LinearCrossEntropyOptions"):
-            return f"torch {torch.__version__} has no chunked linear_cross_entropy; torch 2.13 has"
+            return f"torch {torch.__version__} has no chunked linear_cross_entropy; install torch 2.13"
         return None
 
     def plannable(self) -> PlanSupport:
         if self.backend == "torch":
             return PlanSupport()
-        return PlanSupport(PlanMode.NOT, "Liger's kernels are written in Triton, and need tensors with contents")
+        return PlanSupport(PlanMode.NOT, "Liger's kernels are written in Triton, and need tensors with data")
 
     def apply(self, state: TrainState) -> TrainState:
         linear_loss = state.workload.linear_loss
         if linear_loss is None:
-            raise UnavailableError(
-                f"the workload {state.workload.name} does not say where its output layer is (linear_loss)"
-            )
+            raise UnavailableError(f"the workload {state.workload.name} does not name its output layer (linear_loss)")
         if state.workload.step is not None:
             raise UnavailableError(f"the workload {state.workload.name} has a step of its own, which computes the loss")
         tokens, width = _measure_tokens_and_width(linear_loss, state)
         if tokens <= width:
             raise UnavailableError(
-                f"nothing to save: for each class, {width} gradients of its weight would take the place of {tokens} "
-                "logits; it pays where a batch has more tokens than the model is wide"
+                f"nothing to save: for each class, {width} weight gradients would replace {tokens} logits; "
+                "this pays off when a batch has more tokens than the model's width"
             )
         fused = self._make_loss(state.device.type)
         state.workload = replace(state.workload, loss=lambda model, batch: linear_loss(model, batch, fused))

@@ -31,7 +31,7 @@ class GradientScaling:
     def update(self, optimizer: Optimizer, closure: Closure | None) -> None:
         if closure is not None:
             raise UnavailableError(
-                f"{type(optimizer).__name__} computes the loss within its update, which a gradient scaler cannot check"
+                f"{type(optimizer).__name__} evaluates the loss within its update, which a gradient scaler cannot check"
             )
         if id(optimizer) in self._checked:
             self._reset_scaler()

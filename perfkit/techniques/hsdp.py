@@ -24,11 +24,9 @@ class Hsdp(FullyShard):
     """
 
     name: ClassVar[str] = "hsdp"
-    summary: ClassVar[str] = "parameters over a few ranks, replicated by groups of them (FSDP2 on a mesh)"
-    when: ClassVar[str] = "where a few devices of a node hold the model and the network between nodes is slower"
-    costs: ClassVar[str] = (
-        "what zero3 takes within a group; slices of all gradients go to the other groups in every step"
-    )
+    summary: ClassVar[str] = "parameters sharded over a few ranks, and replicated over groups of them (FSDP2 on a mesh)"
+    when: ClassVar[str] = "when a few devices of a node hold the model and the inter-node network is slower"
+    costs: ClassVar[str] = "zero3's traffic within a group, plus slices of all gradients between groups in every step"
     paper: ClassVar[str] = (
         "Zhao et al., PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel, section 3.2.2, VLDB 2023, "
         "https://arxiv.org/abs/2304.11277"
@@ -37,7 +35,7 @@ class Hsdp(FullyShard):
     _reshard: ClassVar[bool] = True
     _along: ClassVar[str] = "shard"
 
-    shard: Annotated[int, msgspec.Meta(ge=2, description="ranks that share a replica")] = 2
+    shard: Annotated[int, msgspec.Meta(ge=2, description="ranks per replica")] = 2
 
     def ranks(self) -> RankRequirement:
         return RankRequirement(
@@ -46,7 +44,7 @@ class Hsdp(FullyShard):
 
     def plannable(self) -> PlanSupport:
         # The plan knows how many ranks a collective has, and not which.
-        return PlanSupport(reason="sums over replicas are timed as among neighbours: too short where groups are nodes")
+        return PlanSupport(reason="sums over replicas are timed as within a node: too short where groups are nodes")
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         statement = "the shards' gradients are summed over replicas"

@@ -38,11 +38,11 @@ class Inplace(Technique):
     """
 
     name: ClassVar[str] = "inplace"
-    summary: ClassVar[str] = "activation functions and dropout write over their input"
+    summary: ClassVar[str] = "activation functions and dropout overwrite their input"
     when: ClassVar[str] = (
-        "where activation functions follow convolutions or norms, which do not need their output in backward"
+        "when activation functions follow convolutions or norms, whose backward does not need their output"
     )
-    costs: ClassVar[str] = "nothing, where torch lets it; the input is gone"
+    costs: ClassVar[str] = "nothing where torch allows it; the input is lost"
     paper: ClassVar[str] = (
         "Rota Bulo et al., In-Place Activated BatchNorm for Memory-Optimized Training of DNNs, CVPR 2018, "
         "https://arxiv.org/abs/1712.02616 (which goes further); torch.nn.ReLU, "
@@ -50,15 +50,17 @@ class Inplace(Technique):
     )
     stage: ClassVar[Stage] = Stage.MODEL
     refusals: ClassVar[Mapping[str, str]] = {
-        "has been modified by an inplace operation": "backward needs what an activation function has written over",
-        "is a view and is being modified inplace": "an activation function would write over one of several views (GLU)",
+        "has been modified by an inplace operation": (
+            "backward needs a tensor that an activation function has overwritten"
+        ),
+        "is a view and is being modified inplace": "an activation function would overwrite one of several views (GLU)",
     }
 
     def apply(self, state: TrainState) -> TrainState:
         modules = list(_find_switchable_modules(state.model))
         if not modules:
             raise UnavailableError(
-                f"the workload {state.workload.name} has no module with a switch inplace, such as nn.ReLU"
+                f"the workload {state.workload.name} has no module with an inplace option, such as nn.ReLU"
             )
         for module in modules:
             setattr(module, "inplace", True)  # noqa: B010 - nn.Module declares no such attribute

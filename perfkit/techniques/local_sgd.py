@@ -37,9 +37,9 @@ class LocalSgd(Technique):
     """
 
     name: ClassVar[str] = "local_sgd"
-    summary: ClassVar[str] = "each rank trains by itself, and parameters are averaged every few steps"
-    when: ClassVar[str] = "where the network is too slow to average gradients in every step"
-    costs: ClassVar[str] = "ranks drift apart in between, and updates are those of smaller batches"
+    summary: ClassVar[str] = "each rank trains alone, and parameters are averaged every few steps"
+    when: ClassVar[str] = "when the network is too slow to average gradients in every step"
+    costs: ClassVar[str] = "drift between ranks, and updates from smaller batches"
     paper: ClassVar[str] = (
         "Lin et al., Don't Use Large Mini-Batches, Use Local SGD, ICLR 2020, https://arxiv.org/abs/1808.07217; Stich, "
         "Local SGD Converges Fast and Communicates Little, ICLR 2019, https://arxiv.org/abs/1805.09767"
@@ -48,17 +48,17 @@ class LocalSgd(Technique):
     stage: ClassVar[Stage] = Stage.SHARD
     min_world_size: ClassVar[int] = 2
 
-    period: Annotated[int, msgspec.Meta(ge=2, description="steps from one average over all ranks to the next")] = 4
-    warmup: Annotated[int, msgspec.Meta(ge=0, description="steps before, which average gradients")] = 0
-    group: Annotated[int, msgspec.Meta(ge=1, description="ranks that average more often")] = 1
+    period: Annotated[int, msgspec.Meta(ge=2, description="steps between averages over all ranks")] = 4
+    warmup: Annotated[int, msgspec.Meta(ge=0, description="initial steps that average gradients")] = 0
+    group: Annotated[int, msgspec.Meta(ge=1, description="ranks per group that averages more often")] = 1
     within: Annotated[
         int,
-        msgspec.Meta(ge=1, description="steps between averages of a group's parameters; 1: gradients, in each step"),
+        msgspec.Meta(ge=1, description="steps between averages of a group's parameters; 1: gradients, in every step"),
     ] = 1
 
     def __post_init__(self) -> None:
         if self.within > 1 and self.group == 1:
-            raise ValueError("within belongs to group=N")
+            raise ValueError("within needs group=N")
         if self.period % self.within or self.period == self.within:
             raise ValueError(f"period must be a multiple of within, got {self.period} and {self.within}")
 
@@ -70,11 +70,11 @@ class LocalSgd(Technique):
         return self.group > 1 and self.within == 1
 
     def plannable(self) -> PlanSupport:
-        return PlanSupport(PlanMode.NOT, "a plan is of one step, and those of a period differ")
+        return PlanSupport(PlanMode.NOT, "a plan covers one step, and the steps of a period differ")
 
     def apply(self, state: TrainState) -> TrainState:
         if not state.mesh.is_whole("dp"):
-            raise UnavailableError("local_sgd averages over all ranks, and other techniques take some of them")
+            raise UnavailableError("local_sgd averages over all ranks, and other techniques use some of them")
         if state.workload.step is not None:
             raise UnavailableError(f"the workload {state.workload.name} has a step of its own, with updates of its own")
         state = wrap_in_ddp(state)

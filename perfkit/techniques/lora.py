@@ -40,8 +40,8 @@ class Lora(Technique):
     stage: ClassVar[Stage] = Stage.MODEL
 
     rank: Annotated[int, msgspec.Meta(ge=1, description="inner size of the adapters")] = 8
-    alpha: Annotated[float, msgspec.Meta(gt=0, description="adapters count alpha / rank times")] = 16.0
-    targets: Annotated[str, msgspec.Meta(description="glob on the names of layers to adapt")] = "*"
+    alpha: Annotated[float, msgspec.Meta(gt=0, description="scale of the adapters: alpha / rank")] = 16.0
+    targets: Annotated[str, msgspec.Meta(description="glob for the names of layers to adapt")] = "*"
 
     def package(self) -> Package | None:
         return Package("peft", "peft")
@@ -55,17 +55,17 @@ class Lora(Technique):
             """On this fact: so many times the bytes of the adapters, or of a rank's share of them."""
             return self._make_claim(statement, fact, Relation.EQUAL, times, of, tolerance=_BESIDE)
 
-        claims = [of_adapters("adapters are all that can be trained", "trainable_parameter_bytes")]
+        claims = [of_adapters("only adapters are trainable", "trainable_parameter_bytes")]
         if "optim_in_backward" not in state.applied:  # which leaves no gradients
-            claims.append(of_adapters("adapters alone have gradients", "gradient_bytes", "adapter_gradient_bytes"))
+            claims.append(of_adapters("only adapters have gradients", "gradient_bytes", "adapter_gradient_bytes"))
         moments = {_count_moments(optimizer) for optimizer in state.optimizers.values()}
         kept = moments.pop() if len(moments) == 1 else None
         if kept is not None and "offload" not in state.applied:
-            claims.append(of_adapters("adapters alone have optimizer state", "optimizer_state_bytes", times=kept))
+            claims.append(of_adapters("only adapters have optimizer state", "optimizer_state_bytes", times=kept))
         return tuple(claims)
 
     def parity(self) -> ParityRule:
-        return ParityRule(relative=None, basis="adapters are trained in place of the weights")
+        return ParityRule(relative=None, basis="adapters are trained instead of the weights")
 
 
 def _count_moments(optimizer: Optimizer) -> float | None:

@@ -20,10 +20,12 @@ def find_loss_mismatch(state: TrainState, size: int) -> ParityRule | None:
     It is asked of the whole model.
     """
     if any(isinstance(module, _BatchNorm) for module in state.model.modules()):
-        basis = "batch norm takes the statistics of each microbatch in place of the batch's"
+        basis = "batch norm uses each microbatch's statistics instead of the batch's"
         return ParityRule(relative=None, basis=basis)
     if not _is_mean(state, size):
-        basis = "the loss of a batch is not the mean of its microbatches': it is no plain mean over samples, or random"
+        basis = (
+            "the batch's loss is not the mean of its microbatches' losses: it is random, or no plain mean over samples"
+        )
         return ParityRule(relative=None, basis=basis)
     return None
 

@@ -44,9 +44,9 @@ class Offload(Technique):
     """
 
     name: ClassVar[str] = "offload"
-    summary: ClassVar[str] = "move activations, optimizer state or parameters to host memory or disk while not needed"
-    when: ClassVar[str] = "where a model nearly fits: memory is bought with copies that may overlap with computing"
-    costs: ClassVar[str] = "every byte goes out and comes back once or more in every step"
+    summary: ClassVar[str] = "move activations, optimizer state or parameters to host memory or disk while unused"
+    when: ClassVar[str] = "when a model nearly fits: trades copies, which may overlap with compute, for memory"
+    costs: ClassVar[str] = "at least one copy out and back of every byte in every step"
     paper: ClassVar[str] = (
         "Ren et al., ZeRO-Offload: Democratizing Billion-Scale Model Training, USENIX ATC 2021, "
         "https://arxiv.org/abs/2101.06840"
@@ -61,21 +61,21 @@ class Offload(Technique):
 
     what: Literal["activations", "optimizer", "parameters"] = "activations"
     to: Literal["host", "disk"] = "host"
-    folder: Annotated[
-        str, msgspec.Meta(description="where the temporary folder on disk is made; the system's if empty")
-    ] = ""
+    folder: Annotated[str, msgspec.Meta(description="parent of the temporary folder on disk; default the system's")] = (
+        ""
+    )
 
     def unavailable(self, device: torch.device) -> str | None:
         if self.to == "host" and device.type != "cuda":
-            return f"to=host needs a device with memory of its own: on a {device.type} it all is in host memory already"
+            return f"to=host needs a device with its own memory; a {device.type} uses host memory already"
         return None
 
     def plannable(self) -> PlanSupport:
         if self.to == "disk":
             return PlanSupport()
         return PlanSupport(
-            reason="torch's allocator keeps what copies bring in apart from the rest, and what is on its way to the "
-            "host until it is there: that is reserved beyond what is planned, and given back before a request fails"
+            reason="torch's allocator keeps incoming copies apart, and outgoing ones until they complete: that is "
+            "reserved beyond the plan, and released before a request fails"
         )
 
     def apply(self, state: TrainState) -> TrainState:
@@ -117,7 +117,7 @@ class Offload(Technique):
             self._make_claim("saved activations leave the device", out, Relation.AT_LEAST, moved, reference),
             self._make_claim("they all come back for backward", back, Relation.AT_LEAST, 1.0, out),
             self._make_claim(
-                "they are not in memory meanwhile", "saved_tensor_bytes", Relation.AT_MOST, 0.5, reference
+                "they are out of memory meanwhile", "saved_tensor_bytes", Relation.AT_MOST, 0.5, reference
             ),
         )
 
@@ -129,8 +129,10 @@ class Offload(Technique):
         fact, out, back = "optimizer_state_bytes", f"bytes_to_{self.to}", f"bytes_from_{self.to}"
         return (
             self._make_claim("the state is out of memory between updates", fact, Relation.AT_MOST, stays, "baseline"),
-            self._make_claim("a copy of every large parameter or more goes out", out, Relation.AT_LEAST, float(paged)),
-            self._make_claim("all of it comes back for every update", back, Relation.AT_LEAST, 1.0, out),
+            self._make_claim(
+                "at least one copy of every large parameter goes out", out, Relation.AT_LEAST, float(paged)
+            ),
+            self._make_claim("all of it returns for every update", back, Relation.AT_LEAST, 1.0, out),
         )
 
     def _make_parameter_claims(self, state: TrainState) -> tuple[Claim, ...]:
@@ -143,5 +145,5 @@ class Offload(Technique):
             self._make_claim(statement, held, Relation.AT_MOST, stays, "reference_parameter_bytes"),
             self._make_claim("every update of the parameters goes out", out, Relation.AT_LEAST, 0.9 * paged),
             # forward, backward and update each bring them in
-            self._make_claim("they come in for forward and backward", back, Relation.AT_LEAST, 2 * 0.9 * paged),
+            self._make_claim("they return for forward and backward", back, Relation.AT_LEAST, 2 * 0.9 * paged),
         )

@@ -70,8 +70,8 @@ class Optim(Technique):
 
     name: ClassVar[str] = "optim"
     summary: ClassVar[str] = "another optimizer, or another implementation of the workload's own"
-    when: ClassVar[str] = "where optimizer state fills the memory, or the update takes much of the step"
-    costs: ClassVar[str] = "another trajectory, which has to be tuned and trained to its end to be judged"
+    when: ClassVar[str] = "when optimizer state fills the memory, or the update dominates the step"
+    costs: ClassVar[str] = "another trajectory; judging it takes tuning and a full training"
     paper: ClassVar[str] = (
         "of each optimizer its own (`perfkit/techniques/optimizers.py`); compared: Dahl et al., Benchmarking Neural "
         "Network Training Algorithms, 2023, https://arxiv.org/abs/2306.07179"
@@ -88,8 +88,10 @@ class Optim(Technique):
         "lion8bit", "lars", "lamb", "lion", "came", "adam_mini", "galore", "soap", "muon", "sm3", "torchao_adamw8bit",
         "torchao_adamw4bit",
     ] = "fused"  # fmt: skip
-    lr: Annotated[float, msgspec.Meta(ge=0, description="learning rate of all parameter groups; 0: see below")] = 0.0
-    rank: Annotated[int, msgspec.Meta(ge=1, description="of the projections of `galore`")] = 32
+    lr: Annotated[
+        float, msgspec.Meta(ge=0, description="learning rate of all parameter groups; 0: the default described below")
+    ] = 0.0
+    rank: Annotated[int, msgspec.Meta(ge=1, description="rank of the projections of `galore`")] = 32
 
     def package(self) -> Package | None:
         kind = OPTIMIZERS.get(self.use)
@@ -99,7 +101,7 @@ class Optim(Technique):
 
     def unavailable(self, device: torch.device) -> str | None:
         if self.use == "paged_adamw8bit" and device.type != "cuda":
-            return f"state is paged between a GPU and the host: on a {device.type} it is in host memory already"
+            return f"paged state needs a GPU beside the host; a {device.type} keeps it in host memory already"
         return None
 
     def compiles(self) -> bool:
@@ -125,7 +127,7 @@ class Optim(Technique):
     def _switch_implementation(self, own: Optimizer) -> Optimizer:
         chosen_by = "fused" if self.use == "fused" else "foreach"
         if chosen_by not in own.defaults:
-            raise UnavailableError(f"{type(own).__name__} has no option {chosen_by}, which chooses the implementation")
+            raise UnavailableError(f"{type(own).__name__} has no option {chosen_by} to choose the implementation")
         for options in (own.defaults, *own.param_groups):
             options.update({key: on for key, on in _IMPLEMENTATIONS[self.use].items() if key in own.defaults})
         # What torch's constructors do beside: gradient scalers ask for this, and Adagrad has made its state already.
@@ -141,7 +143,11 @@ class Optim(Technique):
         expected = compute_state_bytes(optimizers, kind.state)
         steps = f"range_calls:Optimizer.step#{kind.target.partition(':')[2]}.step"
         state_bytes = self._make_claim(
-            f"state takes what {kind.paper} states", "optimizer_state_bytes", Relation.EQUAL, expected, tolerance=_SLACK
+            f"state takes the size stated by {kind.paper}",
+            "optimizer_state_bytes",
+            Relation.EQUAL,
+            expected,
+            tolerance=_SLACK,
         )
         return (
             self._make_claim("this optimizer updates", steps, Relation.AT_LEAST, float(len(optimizers))),

@@ -30,9 +30,9 @@ class OptimInBackward(Technique):
     """
 
     name: ClassVar[str] = "optim_in_backward"
-    summary: ClassVar[str] = "each parameter is updated in backward, and its gradient is freed"
-    when: ClassVar[str] = "where gradients are a large part of the peak: small batches, or little saved for backward"
-    costs: ClassVar[str] = "an update per parameter in place of one for all; no accumulation, no clipping by norm"
+    summary: ClassVar[str] = "update each parameter during backward, and free its gradient"
+    when: ClassVar[str] = "when gradients are a large part of the peak: small batches, or few saved activations"
+    costs: ClassVar[str] = "one update per parameter instead of one for all; no accumulation, no clipping by norm"
     paper: ClassVar[str] = (
         "Lv et al., Full Parameter Fine-tuning for Large Language Models with Limited Resources, section 3.1, "
         "ACL 2024, https://arxiv.org/abs/2306.09782"
@@ -45,16 +45,16 @@ class OptimInBackward(Technique):
                 f"the workload {state.workload.name} has a step of its own, which may use gradients after backward"
             )
         if state.accumulation > 1:
-            raise UnavailableError("parameters would be updated after every microbatch: leave out --accumulate")
+            raise UnavailableError("parameters would be updated after every microbatch; omit --accumulate")
         if state.mesh.size("dp") > 1 and not state.gradients_reduced:
             raise UnavailableError(
-                "ddp averages gradients over ranks when backward is over: use zero2 or zero3, which do it before"
+                "ddp averages gradients over ranks after backward; use zero2 or zero3, which do so before"
             )
         owners: dict[nn.Parameter, tuple[Optimizer, dict[str, Any]]] = {}
 
         def owned(optimizer: Optimizer) -> Optimizer:
             if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
-                raise UnavailableError("hooks around the optimizer's step would be called for every parameter")
+                raise UnavailableError("hooks around the optimizer's step would be called once per parameter")
             owners.update({p: (optimizer, group) for group in optimizer.param_groups for p in group["params"]})
             return optimizer
 

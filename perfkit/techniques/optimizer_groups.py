@@ -38,14 +38,18 @@ def rebuild_optimizer(
             groups, {id(p) for p in _find_matrices(own) if min(p.shape) > rank}, {"rank": rank, **_GALORE}, {}
         )
         if not any("rank" in group for group in groups):
-            raise UnavailableError(f"galore:rank={rank} projects matrices of more rows and columns, and there are none")
+            raise UnavailableError(
+                f"galore:rank={rank} projects matrices with more rows and columns than that, and there are none"
+            )
     if use == "muon":
         hidden = _find_hidden_matrices(own, state)
         if not hidden:
             raise UnavailableError("muon is for matrices within the blocks, and there are none")
         groups = _split_groups(groups, hidden, {"use_muon": True, "use_adjusted_lr": True}, {"use_muon": False})
     if use == "paged_adamw8bit" and not any(p.numel() >= PAGED_FROM for group in groups for p in group["params"]):
-        raise UnavailableError(f"bitsandbytes pages the state of tensors of {PAGED_FROM:,} numbers, and there are none")
+        raise UnavailableError(
+            f"bitsandbytes pages the state of tensors with at least {PAGED_FROM:,} numbers, and there are none"
+        )
     made: Optimizer = make(groups, **kind.options)
     # With the learning rate kept (adamw) it is the same training once more, which its losses show.
     if kind.lr is None and type(made) is type(own) and _get_kept_settings(made) == _get_kept_settings(own):
@@ -104,11 +108,11 @@ def _build_adam_mini(make: Any, groups: list[dict[str, Any]], state: TrainState)
             names[id(module.weight)] = f"embed.{names[id(module.weight)]}"
     settings = {id(p): group for group in groups for p in group["params"]}
     if not settings.keys() <= names.keys():
-        raise UnavailableError("adam_mini goes by the names that the model has for parameters, and some are not in it")
+        raise UnavailableError("adam_mini needs the model's names of all parameters, and some are not in the model")
     named = [(names[id(p)], p) for group in groups for p in group["params"]]
     for name, _ in named:
         if name.endswith(_HEADS):
-            raise UnavailableError(f"adam_mini needs the number of heads of {name}, which the workload does not tell")
+            raise UnavailableError(f"adam_mini needs the number of heads of {name}, which the workload does not give")
     made: Optimizer = make(SimpleNamespace(named_parameters=lambda: named), lr=1e-3)
     for group in made.param_groups:
         (parameter,) = group["params"]

@@ -70,8 +70,8 @@ class _OwnStepTraining:
     def model(self) -> nn.Module:
         if "" not in self.models:
             raise UsageError(
-                f"the workload {self._state.workload.name} has several models, {', '.join(self.models)}: "
-                "its step calls each as training.models[NAME]"
+                f"the workload {self._state.workload.name} has several models, {', '.join(self.models)}; its "
+                "step must call each as training.models[NAME]"
             )
         return self.models[""]
 
@@ -124,8 +124,8 @@ def _sum_losses(returned: Losses, name: str, device: torch.device) -> torch.Tens
     for key, loss in losses.items():
         if not (isinstance(loss, float) or (isinstance(loss, torch.Tensor) and loss.numel() == 1)):
             raise UsageError(
-                f"step of {name} returned {type(loss).__name__} for {key!r}: expected the loss, or a dict of losses, "
-                "each one number"
+                f"step of {name} returned {type(loss).__name__} for {key!r}; expected the loss, or a dict of "
+                "losses, each one number"
             )
     total = torch.zeros((), device=device)
     for loss in losses.values():

@@ -145,11 +145,11 @@ def make_disk_store(folder: str, counters: dict[str, float]) -> DiskStore:
     """A store in a new temporary folder within `folder`; raises `UnavailableError` if files there live in memory."""
     parent = Path(folder or tempfile.gettempdir()).resolve()
     if not parent.is_dir():
-        raise UnavailableError(f"offload to disk: there is no folder {parent}; name one with offload:folder=DIR")
+        raise UnavailableError(f"offload to disk: no such folder {parent}; name one with offload:folder=DIR")
     kind = _detect_file_system(parent)
     if kind in _MEMORY_FILE_SYSTEMS:
         raise UnavailableError(
-            f"offload to disk: {parent} is a {kind}, whose files are in memory; name a folder on a disk with "
+            f"offload to disk: {parent} is a {kind}, which keeps files in memory; name a folder on a disk with "
             "offload:folder=DIR"
         )
     return DiskStore(Path(tempfile.mkdtemp(prefix="perfkit-offload-", dir=parent)), counters)
@@ -183,5 +183,5 @@ def _read_all(read: Callable[[memoryview], int | None], data: memoryview) -> Non
     while len(data):
         count = read(data)
         if not count:
-            raise OSError("a page of offloaded data is shorter than when it was written")
+            raise OSError("a page of offloaded data is shorter than written")
         data = data[count:]

@@ -80,7 +80,7 @@ def observe_forward(model: nn.Module, names: Sequence[str], forward: Forward) ->
     def began(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if module in places:
             if places[module] != len(seen.given):
-                raise UnavailableError(f"the blocks {', '.join(names)} are not called once each and in this order")
+                raise UnavailableError(f"the blocks {', '.join(names)} are not called once each in this order")
             seen.given.append(_strip_contents(_get_activation(names[places[module]], args, kwargs)))
         seen.called.setdefault(module, set()).add(seen.at)
 
@@ -88,7 +88,7 @@ def observe_forward(model: nn.Module, names: Sequence[str], forward: Forward) ->
         if module in places:
             tensors = [leaf for leaf in tree_leaves(returned) if isinstance(leaf, torch.Tensor)]
             if len(tensors) != 1:
-                raise UnavailableError(f"{names[places[module]]} returns {len(tensors)} tensors; a stage sends one")
+                raise UnavailableError(f"{names[places[module]]} returns {len(tensors)} tensors; a stage can send one")
             seen.returned.append(tree_map(_strip_contents, returned))
         elif not seen.given and any(True for _ in module.parameters()):
             for inner in module.modules():
@@ -102,7 +102,7 @@ def observe_forward(model: nn.Module, names: Sequence[str], forward: Forward) ->
         stack.enter_context(_UsageRecorder(model, seen))
         forward()
     if len(seen.returned) != len(names):
-        raise UnavailableError(f"{len(seen.returned)} of the blocks {', '.join(names)} are called in a forward pass")
+        raise UnavailableError(f"a forward pass calls only {len(seen.returned)} of the blocks {', '.join(names)}")
     return seen
 
 
@@ -230,7 +230,7 @@ def disable_randomness(model: nn.Module) -> Iterator[None]:
 def _get_activation(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.Tensor:
     first = args[0] if args else next(iter(kwargs.values()), None)
     if not isinstance(first, torch.Tensor) or not first.is_floating_point():
-        raise UnavailableError(f"{name} is called without a tensor of activations as its first argument")
+        raise UnavailableError(f"{name} is called without an activation tensor as its first argument")
     return first
 
 

@@ -85,7 +85,7 @@ SCHEDULES = {
         1,
         None,
         _compute_weight_filled_bubble,
-        f"{_ZERO_BUBBLE}, table 2, ZB-H1, where F, B and W take as long",
+        f"{_ZERO_BUBBLE}, table 2, ZB-H1, if F, B and W take equally long",
         splits_backward=True,
         rounds=True,
     ),
@@ -94,8 +94,8 @@ SCHEDULES = {
         2,
         2,
         _compute_zbv_bubble,
-        f"{_ZERO_BUBBLE}, section 6, where F, B and W take as long and there are at least twice as many microbatches "
-        "as ranks",
+        f"{_ZERO_BUBBLE}, section 6, if F, B and W take equally long and there are at least twice as many "
+        "microbatches as ranks",
         v_shaped=True,
         splits_backward=True,
     ),
@@ -116,10 +116,10 @@ def list_rank_stages(kind: ScheduleKind, rank: int, ranks: int, stages: int) -> 
 def explain_schedule_refusal(name: str, ranks: int, microbatches: int) -> str:
     """Why a schedule does not run with so many microbatches a step; empty where it does."""
     if name == "1f1b" and microbatches < ranks:
-        return f"schedule=1f1b needs at least as many microbatches as stages: {microbatches} and {ranks}"
+        return f"schedule=1f1b needs at least as many microbatches as stages; there are {microbatches} and {ranks}"
     rounds = max(1, microbatches // ranks)
     if SCHEDULES[name].rounds and microbatches % rounds:
-        return f"schedule={name} takes microbatches in {rounds} rounds, which {microbatches} do not divide into"
+        return f"schedule={name} runs microbatches in {rounds} rounds, and {microbatches} do not divide into them"
     return ""
 
 

@@ -136,7 +136,7 @@ class PipelineSteps:
             if count_samples(batch) != self.stages.samples or shapes != self._shapes:
                 said = ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
                 raise UnavailableError(
-                    f"pp needs microbatches of one size, of {self.stages.samples} samples each, and one has {said}"
+                    f"pp needs microbatches of one size, {self.stages.samples} samples each, and one has {said}"
                 )
 
     @contextmanager

@@ -74,9 +74,11 @@ class Pp(ModelParallel):
     """
 
     name: ClassVar[str] = "pp"
-    summary: ClassVar[str] = "pipeline parallel: a part of the layers on each rank, microbatches through all of them"
-    when: ClassVar[str] = "where a model is too large for a device, and links are too slow for tp"
-    costs: ClassVar[str] = "ranks wait while the pipeline fills and drains (the bubble): take many microbatches"
+    summary: ClassVar[str] = (
+        "pipeline parallel: each rank has some of the layers, microbatches pass through all of them"
+    )
+    when: ClassVar[str] = "when a model is too large for a device, and links are too slow for tp"
+    costs: ClassVar[str] = "idle ranks while the pipeline fills and drains (the bubble); less with many microbatches"
     paper: ClassVar[str] = (
         "Huang et al., GPipe: Efficient Training of Giant Neural Networks using Pipeline Parallelism, NeurIPS 2019, "
         "https://arxiv.org/abs/1811.06965; Narayanan et al., Efficient Large-Scale Language Model Training on GPU "
@@ -90,29 +92,39 @@ class Pp(ModelParallel):
     dimension: ClassVar[Dimension] = "pp"
 
     schedule: Annotated[
-        Literal["gpipe", "1f1b", "interleaved", "bfs", "zb", "zbv"], msgspec.Meta(description="who computes what when")
+        Literal["gpipe", "1f1b", "interleaved", "bfs", "zb", "zbv"],
+        msgspec.Meta(description="order of the stages' work"),
     ] = "1f1b"
     microbatches: (
-        Annotated[int, msgspec.Meta(ge=1, description="of a batch; 4 a stage, or as many as the batch divides into")]
+        Annotated[
+            int,
+            msgspec.Meta(
+                ge=1, description="microbatches per batch; default 4 per stage, or as many as the batch divides into"
+            ),
+        ]
         | None
     ) = None
-    stages: Annotated[int, msgspec.Meta(ge=1, description="of each rank; 2 for looped schedules")] | None = None
+    stages: Annotated[int, msgspec.Meta(ge=1, description="stages per rank; default 2 for looped schedules")] | None = (
+        None
+    )
 
     def __post_init__(self) -> None:
         kind = SCHEDULES[self.schedule]
         if self.stages is None:
             return
         if kind.most == 1 and self.stages > 1:
-            raise ValueError("gpipe and 1f1b have one stage a rank: leave stages out, or use interleaved or bfs")
+            raise ValueError("gpipe and 1f1b have one stage per rank; omit stages, or use interleaved or bfs")
         if kind.most is not None and self.stages != kind.most:
-            raise ValueError(f"schedule={self.schedule} has {kind.most} stages a rank, got stages={self.stages}")
+            raise ValueError(f"schedule={self.schedule} has {kind.most} stages per rank, got stages={self.stages}")
         if self.stages < kind.stages:
             raise ValueError(
-                f"schedule={self.schedule} needs at least {kind.stages} stages a rank, got stages={self.stages}"
+                f"schedule={self.schedule} needs at least {kind.stages} stages per rank, got stages={self.stages}"
             )
 
     def plannable(self) -> PlanSupport:
-        return PlanSupport(reason="planned is the first rank, which holds the most microbatches; the last has the loss")
+        return PlanSupport(
+            reason="the plan is of the first rank, which holds the most microbatches; the last has the loss"
+        )
 
     def count_batch_parts(self, samples: int | None = None, joined: int = 1, ranks: int = 1) -> float:
         return 1.0 if samples is None else self._choose_microbatches(samples * joined, ranks) / joined
@@ -163,7 +175,7 @@ class Pp(ModelParallel):
         exactly = partial(self._make_claim, relation=Relation.EQUAL, value=1.0)
         claims = [
             exactly("a rank holds the parameters of its stages", "parameter_bytes", relative_to=_HELD),
-            exactly("a rank holds gradients of them", "gradient_bytes", relative_to=_TRAINED),
+            exactly("a rank holds the gradients of its stages", "gradient_bytes", relative_to=_TRAINED),
             self._make_claim(
                 "a rank holds at most the optimizer state of the largest part",
                 "optimizer_state_bytes",
@@ -176,7 +188,9 @@ class Pp(ModelParallel):
             ),
             exactly("it receives as many", "collective_bytes:receive", relative_to=_SENT),
             exactly(
-                "it holds as many microbatches at once as its schedule has", IN_FLIGHT, relative_to=EXPECTED_IN_FLIGHT
+                "it holds as many microbatches at once as its schedule requires",
+                IN_FLIGHT,
+                relative_to=EXPECTED_IN_FLIGHT,
             ),
         ]
         if state.mesh.size("dp") > 1:
@@ -207,26 +221,26 @@ class Pp(ModelParallel):
         blocks, stages, ranks = parts[-1].end, len(parts), state.mesh.size("pp")
         if not blocks:
             raise UnavailableError(
-                f"the workload {state.workload.name} names no blocks to deal out in stages: give it "
+                f"the workload {state.workload.name} names no blocks to form stages from; give it "
                 'Workload(blocks=lambda model: ("layers.0", "layers.1", ...))'
             )
         if stages > blocks:
             each = f"{self._stages} stage{'s' if self._stages > 1 else ''} each"
             raise UnavailableError(
-                f"{ranks} ranks with {each} have {stages}, and {state.workload.name} has {blocks} blocks: "
-                "use fewer ranks or stages"
+                f"{ranks} ranks with {each} have {stages}, and {state.workload.name} has {blocks} blocks; use "
+                "fewer ranks or stages"
             )
         microbatches = self._choose_microbatches(samples, ranks)
         if samples % microbatches:
             raise UnavailableError(
-                f"the batches of {len(state.batches_of_ranks)} ranks have {samples} samples, which do not divide into "
-                f"{microbatches} equal microbatches: use another number, or another --batch-size"
+                f"the batches of {len(state.batches_of_ranks)} ranks have {samples} samples, which do not "
+                f"divide into {microbatches} equal microbatches; use another number, or another --batch-size"
             )
         if reason := explain_schedule_refusal(self.schedule, ranks, microbatches * state.accumulation):
             fitting = list_microbatch_counts(self.schedule, ranks, samples, state.accumulation)
             nearest = min(fitting, key=lambda parts: (abs(parts - microbatches), parts), default=None)
             number = "a larger batch (--batch-size)" if nearest is None else f"microbatches={nearest}"
-            raise UnavailableError(f"{reason}: use {number}, or schedule=gpipe")
+            raise UnavailableError(f"{reason}; use {number}, or schedule=gpipe")
 
     def _record_facts(self, state: TrainState, split: PipelineSplit, stages: RankStages, microbatches: int) -> None:
         """The facts of this rank, by formula: from the blocks and what uses which parameter."""
@@ -243,7 +257,9 @@ class Pp(ModelParallel):
             MICROBATCHES: float(parts),
         }
         blocks = ", ".join(str(part.end - part.first) for part in split.parts)
-        state.fact_notes[_HELD] = f"blocks of the stages: {blocks}; the first stage has what is before, the last behind"
+        state.fact_notes[_HELD] = (
+            f"blocks per stage: {blocks}; the first stage also has what precedes the blocks, the last what follows"
+        )
         state.fact_notes[BUBBLE] = (
             f"{kind.source}: {stages.ranks} ranks, {parts} microbatches, stages a rank: {self._stages}"
         )
@@ -296,6 +312,6 @@ def _check_stages(state: TrainState, cut: CutModel, stages: int, batch: Batch) -
     assert received is not None, "there are stages"
     if not math.isclose(received.item(), whole, rel_tol=LOSSLESS.relative or 0.0):
         raise UnavailableError(
-            f"the model of {state.workload.name} cannot be cut at its blocks: its loss is {whole:.7g}, and "
-            f"{received.item():.7g} where each stage knows only what the block before it returned"
+            f"the model of {state.workload.name} cannot be cut at its blocks: its loss is {whole:.7g}, but "
+            f"{received.item():.7g} if each stage sees only the result of the block before it"
         )

@@ -40,8 +40,8 @@ class Prune(Technique):
     """
 
     name: ClassVar[str] = "prune"
-    summary: ClassVar[str] = "weights of the smallest magnitude are held at zero by masks"
-    when: ClassVar[str] = "to find out what sparsity costs in training: it saves neither time nor memory there"
+    summary: ClassVar[str] = "masks hold the weights of the smallest magnitude at zero"
+    when: ClassVar[str] = "to find the training cost of sparsity, which saves no time or memory in training"
     costs: ClassVar[str] = "a mask and a masked copy of every weight, 8 bytes in fp32, and their product in every step"
     paper: ClassVar[str] = (
         "Han et al., Learning both Weights and Connections for Efficient Neural Networks, NeurIPS 2015, "
@@ -52,20 +52,22 @@ class Prune(Technique):
     examples: ClassVar[tuple[str, ...]] = ("prune", "prune:rewind=20")
     stage: ClassVar[Stage] = Stage.MODEL
 
-    amount: Annotated[float, msgspec.Meta(gt=0, lt=1, description="share of the weights that are pruned")] = 0.5
-    rewind: Annotated[int, msgspec.Meta(ge=0, description="steps of training that find the masks; 0: none")] = 0
-    late: Annotated[int, msgspec.Meta(ge=0, description="of these steps, those after which weights begin again")] = 0
+    amount: Annotated[float, msgspec.Meta(gt=0, lt=1, description="share of pruned weights")] = 0.5
+    rewind: Annotated[int, msgspec.Meta(ge=0, description="training steps that find the masks; 0: none")] = 0
+    late: Annotated[int, msgspec.Meta(ge=0, description="the step of rewind whose weights training restarts from")] = 0
 
     def __post_init__(self) -> None:
         if self.late and self.late >= self.rewind:
-            raise ValueError("late is one of the steps of rewind: rewind=20:late=2")
+            raise ValueError("late must be one of the steps of rewind, as in rewind=20:late=2")
 
     def apply(self, state: TrainState) -> TrainState:
         layers = {name: module for name, module in state.model.named_modules() if isinstance(module, LAYERS)}
         if not layers:
             raise UnavailableError(f"the workload {state.workload.name} has no linear layer or convolution to prune")
         if not all("weight" in module._parameters for module in layers.values()):
-            raise UnavailableError("some weights are computed from others (parametrizations), which masks cannot hold")
+            raise UnavailableError(
+                "some weights are computed from others (parametrizations), where masks cannot be applied"
+            )
         start = [layer.weight.detach() for layer in layers.values()]
         built = [weight.clone() for weight in start] if self.late else start
         chosen_by = train_copy(state, layers, self.rewind, self.late) if self.rewind else built

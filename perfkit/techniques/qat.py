@@ -28,9 +28,9 @@ class Qat(Technique):
     """
 
     name: ClassVar[str] = "qat"
-    summary: ClassVar[str] = "quantization-aware training: weights and inputs of linear layers rounded to integers"
-    when: ClassVar[str] = "where the model is to be served in 4 or 8 bits: to see what training for it costs"
-    costs: ClassVar[str] = "time and memory for rounding each weight and input of a linear layer in every step"
+    summary: ClassVar[str] = "quantization-aware training: linear layers' weights and inputs rounded to integers"
+    when: ClassVar[str] = "to find the training cost of a model to be served in 4 or 8 bits"
+    costs: ClassVar[str] = "time and memory to round each linear layer's weight and input in every step"
     paper: ClassVar[str] = (
         "Jacob et al., Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference, "
         "CVPR 2018, https://arxiv.org/abs/1712.05877"
@@ -56,11 +56,11 @@ class Qat(Technique):
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         scales = "op_calls:torchao::choose_qparams_affine*"
-        statement = "layers ask for the scales of their weight and their input"
+        statement = "layers ask for the scales of their weight and input"
         return (self._make_claim(statement, scales, Relation.AT_LEAST, 2.0, _LAYERS),)
 
     def parity(self) -> ParityRule:
-        return ParityRule(relative=None, basis=f"a model with weights in {self.weights} and inputs in int8 is trained")
+        return ParityRule(relative=None, basis=f"a model with weights in {self.weights} and int8 inputs is trained")
 
 
 def _build_rounding_configs(weights: str) -> tuple[Any, Any]:

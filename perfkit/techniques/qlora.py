@@ -29,7 +29,7 @@ class Qlora(Lora):
     name: ClassVar[str] = "qlora"
     summary: ClassVar[str] = "QLoRA: low-rank adapters are trained beside linear layers frozen in 4 bits (NF4)"
     when: ClassVar[str] = "to fine-tune a model whose weights alone fill the memory"
-    costs: ClassVar[str] = "every product unpacks its weight; rounding to 4 bits"
+    costs: ClassVar[str] = "unpacking of the weight for every product; rounding to 4 bits"
     paper: ClassVar[str] = (
         "Dettmers et al., QLoRA: Efficient Finetuning of Quantized LLMs, NeurIPS 2023, https://arxiv.org/abs/2305.14314"
     )
@@ -46,7 +46,7 @@ class Qlora(Lora):
         layers = find_adaptable_layers(state, self.targets)
         for name, layer in layers.items():
             if isinstance(layer, Conv1D):
-                raise UnavailableError(f"{name} is a Conv1D of Transformers, which bitsandbytes does not round")
+                raise UnavailableError(f"{name} is a Conv1D of Transformers, which bitsandbytes does not quantize")
             state.model.set_submodule(name, _quantize_layer(layer, state.device))
             layer.to("meta")  # of which the shapes are needed
         Adapters(state, layers, self.rank, self.alpha)
@@ -55,7 +55,7 @@ class Qlora(Lora):
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         half_a_byte = self._make_claim(
-            "frozen weights take half a byte", "parameter_bytes:uint8", Relation.EQUAL, 0.5, "weights_in_4_bits"
+            "frozen weights take half a byte each", "parameter_bytes:uint8", Relation.EQUAL, 0.5, "weights_in_4_bits"
         )
         return (*super().claims(state), half_a_byte)
 

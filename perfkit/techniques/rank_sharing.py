@@ -22,7 +22,7 @@ class ModelParallel(Technique):
     """
 
     size: (
-        Annotated[int, msgspec.Meta(ge=2, description="ranks that work together; all that no other technique takes")]
+        Annotated[int, msgspec.Meta(ge=2, description="ranks in the group; default all that no other technique uses")]
         | None
     ) = None
 
@@ -43,8 +43,9 @@ def check_shares(techniques: Sequence[Technique]) -> None:
     if len(taking) > 1 or (taking and needing):
         first, second = [*taking, *needing][:2]
         raise UsageError(
-            f"{format_technique(first)} and {format_technique(second)} do not go together: {first.name} without a size takes all ranks that "
-            f"are left, which leaves {second.name} none: give it a size, as in {first.name}2"
+            f"{format_technique(first)} and {format_technique(second)} cannot be combined: without a size, "
+            f"{first.name} takes all remaining ranks, which leaves {second.name} none; give it a size, as in "
+            f"{first.name}2"
         )
 
 
@@ -59,11 +60,11 @@ def explain_lacking_ranks(needed: RankRequirement, size: int, others: str = "run
     """Why so many ranks do not serve, and in the words of `others` how many would; empty where they do."""
     least, multiple = needed
     if size < least:
-        return f"needs at least {least} ranks: {others.format(least)}"
+        return f"needs at least {least} ranks; {others.format(least)}"
     if size % multiple:
         below = size // multiple * multiple
         fitting = " or ".join(str(each) for each in (below, below + multiple) if each >= least)
-        return f"needs a multiple of {multiple} ranks, and {size} is none: {others.format(fitting)}"
+        return f"needs a multiple of {multiple} ranks, got {size}; {others.format(fitting)}"
     return ""
 
 
@@ -95,6 +96,8 @@ def check_joined(workload: Workload) -> None:
     if workload.step is not None:
         raise UnavailableError(f"the workload {workload.name} has a step of its own, which takes its rank's batch")
     if workload.make_batch is None:
-        raise UnavailableError(f"the DataLoader of {workload.name} makes each rank's batches, and all need the same")
+        raise UnavailableError(
+            f"the DataLoader of {workload.name} makes each rank's batches, and all ranks need the same"
+        )
     if count_samples(draw_first_batch(workload, torch.Generator().manual_seed(0))) is None:
         raise UnavailableError(f"the tensors of a batch of {workload.name} do not share their first dimension")

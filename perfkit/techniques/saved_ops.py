@@ -52,5 +52,5 @@ def _find_overloads(name: str) -> tuple[object, ...]:
     namespace, _, op = name.rpartition(".")
     packet = getattr(getattr(torch.ops, namespace or "aten"), op, None) if op else None
     if not isinstance(packet, OpOverloadPacket):
-        raise UsageError(f"ckpt: save={name}: torch has no op of this name; expected one such as mm, aten.mm, mylib.op")
+        raise UsageError(f"ckpt: save={name}: torch has no such op; expected one such as mm, aten.mm, mylib.op")
     return tuple(getattr(packet, overload) for overload in packet.overloads())

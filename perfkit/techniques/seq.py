@@ -20,16 +20,16 @@ class Seq(Technique):
     """
 
     name: ClassVar[str] = "seq"
-    summary: ClassVar[str] = "another length of the sequences"
+    summary: ClassVar[str] = "another sequence length"
     stage: ClassVar[Stage] = Stage.WORKLOAD
-    when: ClassVar[str] = "to find what a longer context costs"
-    costs: ClassVar[str] = "attention computes with the square of the length; without `flash` it keeps as many scores"
+    when: ClassVar[str] = "to find the cost of a longer context"
+    costs: ClassVar[str] = "attention compute grows with the square of the length; without `flash`, so does its memory"
     paper: ClassVar[str] = (
         "Vaswani et al., Attention Is All You Need, section 4, NeurIPS 2017, https://arxiv.org/abs/1706.03762"
     )
     examples: ClassVar[tuple[str, ...]] = ("seq:len=64", "seq:len=128", "seq:len=512")
 
-    len: Annotated[int, msgspec.Meta(ge=1, description="tokens in a sequence")] = 512
+    len: Annotated[int, msgspec.Meta(ge=1, description="tokens per sequence")] = 512
 
     def resize_workload(self, workload: WorkloadSpec) -> WorkloadSpec:
         return workload.replace_params(**{PARAMETER: self.len})
@@ -41,7 +41,7 @@ class Seq(Technique):
         return (
             Claim(
                 technique=self.name,
-                statement="the sequences that are trained on have this many tokens",
+                statement="the trained sequences have this many tokens",
                 fact="sequence_length",
                 relation=Relation.EQUAL,
                 value=float(self.len),

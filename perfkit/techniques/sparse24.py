@@ -31,8 +31,8 @@ class Sparse24(Technique):
 
     name: ClassVar[str] = "sparse24"
     summary: ClassVar[str] = "2:4 sparsity: linear layers multiply by half of their weights, on NVIDIA GPUs"
-    when: ClassVar[str] = "where products of linear layers are large, in 16 bits, and take most of the step"
-    costs: ClassVar[str] = "weights are packed anew in every step; half of them are left out of each product"
+    when: ClassVar[str] = "when large 16-bit products of linear layers dominate the step"
+    costs: ClassVar[str] = "weights packed anew in every step; half of them are left out of each product"
     paper: ClassVar[str] = (
         "Mishra et al., Accelerating Sparse Deep Neural Networks, 2021, https://arxiv.org/abs/2104.08378; in training: "
         "Zhou et al., Learning N:M Fine-grained Structured Sparse Neural Networks From Scratch, ICLR 2021, "
@@ -46,24 +46,22 @@ class Sparse24(Technique):
 
     def unavailable(self, device: torch.device) -> str | None:
         if device.type != "cuda" or torch.version.hip is not None:
-            return f"2:4 sparsity needs the sparse matrix units of NVIDIA GPUs: a {device.type} device has none"
+            return f"2:4 sparsity needs the sparse matrix units of NVIDIA GPUs; a {device.type} device has none"
         if torch.cuda.get_device_capability(device) < (8, 0):
             return "2:4 sparsity needs an NVIDIA GPU of compute capability 8.0 or more"
         if not torch.backends.cusparselt.is_available():
-            return "2:4 sparsity needs a build of torch with cuSPARSELt"
+            return "2:4 sparsity needs a torch build with cuSPARSELt"
         return None
 
     def plannable(self) -> PlanSupport:
-        return PlanSupport(
-            PlanMode.NOT, "the size of packed weights and the time of their products are cuSPARSELt's own"
-        )
+        return PlanSupport(PlanMode.NOT, "cuSPARSELt decides the size of packed weights and the time of their products")
 
     def apply(self, state: TrainState) -> TrainState:
         from torchao.sparsity.training import SemiSparseLinear, swap_linear_with_semi_sparse_linear
 
         linear = find_divisible_layers(state, inputs=_MULTIPLE, outputs=_MULTIPLE)
         if any(module.weight.dtype not in (torch.bfloat16, torch.float16) for module in linear.values()):
-            raise UnavailableError("sparse products are of parameters in 16 bits: use --dtype bf16, or bf16+sparse24")
+            raise UnavailableError("sparse products need 16-bit parameters; use --dtype bf16, or bf16+sparse24")
         swap_linear_with_semi_sparse_linear(state.model, dict.fromkeys(linear, SemiSparseLinear))
         state.facts[_LAYERS] = float(len(linear))
         return state
@@ -73,4 +71,4 @@ class Sparse24(Technique):
         return (self._make_claim("layers call the sparse product", products, Relation.AT_LEAST, 1.0, _LAYERS),)
 
     def parity(self) -> ParityRule:
-        return ParityRule(relative=None, basis="a model with half of its weights in each product is trained")
+        return ParityRule(relative=None, basis="a model that uses half of its weights in each product is trained")

@@ -33,10 +33,8 @@ class Ssp(Technique):
 
     name: ClassVar[str] = "ssp"
     summary: ClassVar[str] = "stale-synchronous: gradients are summed during the next steps and applied late"
-    when: ClassVar[str] = "where averaging gradients takes as long as computing them, and some staleness is bearable"
-    costs: ClassVar[str] = (
-        "gradients are of older parameters; as many bytes as the gradients for each step of staleness"
-    )
+    when: ClassVar[str] = "when averaging gradients takes as long as computing them, and some staleness is acceptable"
+    costs: ClassVar[str] = "gradients of older parameters; a gradient's bytes per step of staleness"
     paper: ClassVar[str] = (
         "Ho et al., More Effective Distributed ML via a Stale Synchronous Parallel Parameter Server, NeurIPS 2013, "
         "https://papers.nips.cc/paper/4894; Li et al., Pipe-SGD: A Decentralized Pipelined SGD Framework for "
@@ -46,14 +44,14 @@ class Ssp(Technique):
     stage: ClassVar[Stage] = Stage.SHARD
     min_world_size: ClassVar[int] = 2
 
-    staleness: Annotated[int, msgspec.Meta(ge=1, description="steps from a gradient to its update")] = 1
+    staleness: Annotated[int, msgspec.Meta(ge=1, description="steps between a gradient and its update")] = 1
 
     def plannable(self) -> PlanSupport:
-        return PlanSupport(PlanMode.NOT, "gradients of several steps are held, and a plan is of one step")
+        return PlanSupport(PlanMode.NOT, "gradients of several steps are held, and a plan covers one step")
 
     def apply(self, state: TrainState) -> TrainState:
         if not state.mesh.is_whole("dp"):
-            raise UnavailableError("ssp sums gradients over all ranks, and other techniques take some of them")
+            raise UnavailableError("ssp sums gradients over all ranks, and other techniques use some of them")
         if state.workload.step is not None:
             raise UnavailableError(f"the workload {state.workload.name} has a step of its own, with updates of its own")
         with torch.no_grad():
@@ -66,7 +64,7 @@ class Ssp(Technique):
         return state
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
-        late = "gradients are applied as many steps late as asked"
+        late = "gradients are applied the given number of steps late"
         sent = "all gradients are sent once"
         return (
             self._make_claim(late, _STALENESS, Relation.EQUAL, float(self.staleness)),
@@ -98,9 +96,7 @@ def make_late_update(update: Update, staleness: int, ranks: int, facts: dict[str
 
     def late(optimizer: Optimizer, closure: Closure | None) -> object:
         if closure is not None:
-            raise UnavailableError(
-                f"{type(optimizer).__name__} evaluates the loss in its update, which ssp makes later"
-            )
+            raise UnavailableError(f"{type(optimizer).__name__} evaluates the loss within its update, which ssp delays")
         sums = under_way.setdefault(optimizer, deque())
         now = next(steps.setdefault(optimizer, count()))
         sums.append((now, _start_reduction(each for group in optimizer.param_groups for each in group["params"])))

@@ -223,8 +223,8 @@ class TrainState:
             # A wrapper of Lightning Fabric has the optimizer itself make the update.
             if getattr(made[name], "optimizer", made[name]) is not own[name]:
                 raise UnavailableError(
-                    f"the workload has a learning-rate scheduler for its {type(own[name]).__name__}, and none of the "
-                    f"{type(made[name]).__name__} that takes its place"
+                    f"the workload has a learning-rate scheduler for its {type(own[name]).__name__}, and none "
+                    f"for the {type(made[name]).__name__} that replaces it"
                 )
         self.optimizers = made
 

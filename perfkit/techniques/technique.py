@@ -60,8 +60,7 @@ class PlanSupport(NamedTuple):
 
 
 _EAGERLY = (
-    "planned as it runs eagerly; compiled code mostly keeps less, but copies of convolutions' weights in another "
-    "layout come on top"
+    "planned as it runs eagerly; compiled code mostly keeps less, but adds relaid copies of convolutions' weights"
 )
 
 
@@ -201,11 +200,11 @@ def explain_refusal(error: BaseException, techniques: Iterable[Technique]) -> st
 def explain_misfit(name: str, found: object) -> str:
     """Why what a package registers as `name` is no technique of this name; empty if it is one."""
     if not isinstance(found, type) or not issubclass(found, Technique):
-        return "it is no subclass of perfkit.Technique"
+        return "it is not a subclass of perfkit.Technique"
     lacking = [attribute for attribute in ("name", "summary", "stage") if not hasattr(found, attribute)]
     if lacking:
         return f"it lacks {', '.join(lacking)}"
-    return "" if found.name == name else f"it calls itself {found.name!r}"
+    return "" if found.name == name else f"its name is {found.name!r}"
 
 
 def build_first_example(kind: type[Technique]) -> Technique:

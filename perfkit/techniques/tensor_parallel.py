@@ -51,7 +51,7 @@ def measure_split(model: nn.Module, plan: Plan, ranks: int) -> SplitLayers:
     for pattern, style in plan.items():
         modules = _find_modules(model, pattern)
         if not modules:
-            raise UnavailableError(f"the plan for tensor parallelism splits {pattern}, which the model does not have")
+            raise UnavailableError(f"the tensor-parallel plan splits {pattern}, which the model does not have")
         if isinstance(style, ColwiseParallel):
             columns += len(modules)
         elif isinstance(style, RowwiseParallel):
@@ -59,7 +59,7 @@ def measure_split(model: nn.Module, plan: Plan, ranks: int) -> SplitLayers:
         for module in modules:
             dimensions.update(_find_split_parameters(module, style))
     if not columns + rows:
-        raise UnavailableError("the plan for tensor parallelism splits no layer")
+        raise UnavailableError("the tensor-parallel plan splits no layer")
     held = (
         _count_largest_part_bytes(parameter, dimensions[parameter], ranks)
         if parameter in dimensions
@@ -124,7 +124,7 @@ def parallelize_model(model: nn.Module, mesh: DeviceMesh, plan: Plan) -> None:
     for names in shared:
         first, *others = (model.get_parameter(name) for name in names)
         if any(_get_placements(other) != _get_placements(first) for other in others):
-            raise UnavailableError(f"{' and '.join(names)} are one parameter, and the plan does not split them alike")
+            raise UnavailableError(f"{' and '.join(names)} are one parameter, and the plan splits them differently")
         for name in names[1:]:
             owner, _, leaf = name.rpartition(".")
             model.get_submodule(owner).register_parameter(leaf, first)

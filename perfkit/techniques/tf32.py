@@ -30,9 +30,9 @@ class Tf32(Technique):
     """
 
     name: ClassVar[str] = "tf32"
-    summary: ClassVar[str] = "products of fp32 operands in TF32, on NVIDIA GPUs"
-    when: ClassVar[str] = "where fp32 has to stay and products take most of the step"
-    costs: ClassVar[str] = "products with 10 bits of mantissa in place of 23"
+    summary: ClassVar[str] = "fp32 products in TF32, on NVIDIA GPUs"
+    when: ClassVar[str] = "when fp32 is required and products dominate the step"
+    costs: ClassVar[str] = "10 bits of mantissa in products instead of 23"
     paper: ClassVar[str] = (
         "NVIDIA A100 Tensor Core GPU Architecture, 2020, "
         "https://images.nvidia.com/aem-dam/en-zz/Solutions/data-center/nvidia-ampere-architecture-whitepaper.pdf"
@@ -41,7 +41,7 @@ class Tf32(Technique):
 
     def unavailable(self, device: torch.device) -> str | None:
         if device.type != "cuda" or torch.version.hip is not None:
-            return f"TF32 is a format of NVIDIA's matrix units: fp32 stays fp32 on this {device.type} device"
+            return f"TF32 is a format of NVIDIA's matrix units; fp32 stays fp32 on this {device.type} device"
         if torch.cuda.get_device_capability(device) < (8, 0):
             return "TF32 needs an NVIDIA GPU of compute capability 8.0 or more"
         return None
@@ -51,7 +51,7 @@ class Tf32(Technique):
 
     def apply(self, state: TrainState) -> TrainState:
         if state.compute_dtype not in ("fp32", "tf32"):
-            raise UnavailableError(f"products of {state.compute_dtype} operands leave TF32 none of fp32 to compute")
+            raise UnavailableError(f"with {state.compute_dtype} operands, no fp32 products are left for TF32")
         state.enter(_enable_tf32())
         state.compute_dtype = self.computes_in(state.compute_dtype)
         return state

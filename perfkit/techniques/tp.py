@@ -79,11 +79,9 @@ class Tp(ModelParallel):
     """
 
     name: ClassVar[str] = "tp"
-    summary: ClassVar[str] = "tensor, sequence and loss parallel: a part of every matrix on each rank (DTensor)"
-    when: ClassVar[str] = (
-        "where a layer is too large for a device, or a batch too small to be dealt out; over fast links"
-    )
-    costs: ClassVar[str] = "activations go over the network four times a layer, and nothing computes meanwhile"
+    summary: ClassVar[str] = "tensor, sequence and loss parallel: each rank has a part of every matrix (DTensor)"
+    when: ClassVar[str] = "when a layer is too large for a device, or a batch too small to split; needs fast links"
+    costs: ClassVar[str] = "four transfers of activations per layer, with no overlapping compute"
     paper: ClassVar[str] = (
         "Shoeybi et al., Megatron-LM: Training Multi-Billion Parameter Language Models Using Model Parallelism, 2019, "
         "https://arxiv.org/abs/1909.08053; Korthikanti et al., Reducing Activation Recomputation in Large Transformer "
@@ -101,7 +99,7 @@ class Tp(ModelParallel):
         plan_of = state.workload.tensor_parallel_plan
         if plan_of is None:
             raise UnavailableError(
-                f"the workload {state.workload.name} does not say how its layers are split (tensor_parallel_plan)"
+                f"the workload {state.workload.name} has no plan to split its layers (tensor_parallel_plan)"
             )
         ranks = state.mesh.size("tp")
         plan = plan_of(state.model, TensorParallelSplit(ranks, self.sp, self.loss))
@@ -132,7 +130,7 @@ class Tp(ModelParallel):
             claims += [
                 least(f"{done} for every split layer", f"op_calls:{each.op}", relative_to=LAYERS),
                 least(f"{done} for gradients in backward", in_backward, relative_to=each.in_backward),
-                least(f"{done} whole, forth and back", f"collective_bytes:{each.kind}:tp", relative_to=EXCHANGED),
+                least(f"{done} whole, there and back", f"collective_bytes:{each.kind}:tp", relative_to=EXCHANGED),
             ]
         return tuple(claims)
 

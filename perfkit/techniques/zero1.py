@@ -47,9 +47,9 @@ class Zero1(Technique):
     """
 
     name: ClassVar[str] = "zero1"
-    summary: ClassVar[str] = "optimizer state over the ranks (ZeroRedundancyOptimizer or DeepSpeed)"
-    when: ClassVar[str] = "where optimizer state fills the memory of each of several ranks"
-    costs: ClassVar[str] = "updated parameters are sent to all ranks after every step"
+    summary: ClassVar[str] = "optimizer state sharded over the ranks (ZeroRedundancyOptimizer or DeepSpeed)"
+    when: ClassVar[str] = "when optimizer state fills the memory of each of several ranks"
+    costs: ClassVar[str] = "network traffic for all updated parameters after every step"
     paper: ClassVar[str] = ZERO
     stage: ClassVar[Stage] = Stage.SHARD
     examples: ClassVar[tuple[str, ...]] = ("zero1", "zero1:engine=deepspeed")
@@ -101,8 +101,7 @@ class _ShardedOptimizer(ZeroRedundancyOptimizer):
     def step(self, closure: Callable[[], Any] | None = None, **options: Any) -> Any:
         if closure is not None:
             raise UnavailableError(
-                f"zero1 gives each rank a part of the parameters, and {type(self.optim).__name__} asks for the loss of "
-                "all"
+                f"zero1 gives each rank a part of the parameters, and {type(self.optim).__name__} needs the loss of all"
             )
         return super().step(**options)
 

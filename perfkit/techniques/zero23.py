@@ -28,7 +28,7 @@ from perfkit.techniques.technique import Package, PlanMode, PlanSupport, Stage, 
 from perfkit.techniques.tensor_parallel import get_split_bytes, get_split_shape
 from perfkit.techniques.zero1 import SLACK, ZERO
 
-_NO_HOST = "offload=cpu needs a device with memory of its own: on a CPU the parameters already are in host memory"
+_NO_HOST = "offload=cpu needs a device with its own memory; a CPU's parameters are in host memory already"
 _GATHERS = "c10d::_allgather_base_,c10d::allgather_*"
 
 
@@ -53,8 +53,9 @@ class FullyShard(Technique):
     paper: ClassVar[str] = ZERO
     min_world_size: ClassVar[int] = 2
     refusals: ClassVar[Mapping[str, str]] = {
-        "are out of bounds for storage of size 0": "the step differentiates a gradient, and FSDP2 has freed the "
-        "parameters that it was computed with"
+        "are out of bounds for storage of size 0": (
+            "the step differentiates a gradient, and FSDP2 has freed the parameters behind it"
+        )
     }
     _reshard: ClassVar[bool]  # the difference between both
     _along: ClassVar[str] = "dp"  # the dimension of ranks that share parameters
@@ -68,7 +69,7 @@ class FullyShard(Technique):
         if self.offload == "none":
             return PlanSupport()
         return PlanSupport(
-            PlanMode.NOT, "FSDP2 tells the host's shards by their device, and all of a plan's are on a CPU"
+            PlanMode.NOT, "FSDP2 recognizes shards on the host by their device, and all of a plan's are on a CPU"
         )
 
     def apply(self, state: TrainState) -> TrainState:
@@ -157,7 +158,7 @@ class _Zero(FullyShard):
 
     def unavailable(self, device: torch.device) -> str | None:
         if self.engine == "deepspeed" and self.offload == "cpu":
-            return "offload=cpu is of FSDP2, and has not been tried with DeepSpeed"
+            return "offload=cpu needs FSDP2; it has not been tried with DeepSpeed"
         return super().unavailable(device)
 
     def plannable(self) -> PlanSupport:
@@ -176,9 +177,9 @@ class _Zero(FullyShard):
 
 class Zero2(_Zero):
     name: ClassVar[str] = "zero2"
-    summary: ClassVar[str] = "optimizer state and gradients over the ranks (FSDP2 or DeepSpeed)"
-    when: ClassVar[str] = "where optimizer state and gradients fill the memory of each of several ranks"
-    costs: ClassVar[str] = "parameters are gathered once a step, and are whole from forward to backward"
+    summary: ClassVar[str] = "optimizer state and gradients sharded over the ranks (FSDP2 or DeepSpeed)"
+    when: ClassVar[str] = "when optimizer state and gradients fill the memory of each of several ranks"
+    costs: ClassVar[str] = "one gather of the parameters per step; they stay whole from forward to backward"
     examples: ClassVar[tuple[str, ...]] = ("zero2", "zero2:engine=deepspeed")
     _reshard: ClassVar[bool] = False
     _zero_stage: ClassVar[int] = 2
@@ -186,9 +187,9 @@ class Zero2(_Zero):
 
 class Zero3(_Zero):
     name: ClassVar[str] = "zero3"
-    summary: ClassVar[str] = "optimizer state, gradients and parameters over the ranks (FSDP2 or DeepSpeed)"
-    when: ClassVar[str] = "where even the parameters do not fit into the memory of one device"
-    costs: ClassVar[str] = "parameters are gathered twice a step, block by block: half as much traffic again as ddp"
+    summary: ClassVar[str] = "optimizer state, gradients and parameters sharded over the ranks (FSDP2 or DeepSpeed)"
+    when: ClassVar[str] = "when even the parameters do not fit in one device's memory"
+    costs: ClassVar[str] = "two gathers of the parameters per step, block by block: 1.5 times the traffic of ddp"
     examples: ClassVar[tuple[str, ...]] = ("zero3", "zero3:engine=deepspeed")
     _reshard: ClassVar[bool] = True
     _zero_stage: ClassVar[int] = 3

@@ -71,10 +71,10 @@ class Gpt(Parameters):
 
     size: Annotated[str, msgspec.Meta(title="|".join(SIZES))] = "nano"
     batch_size: Annotated[Count | None, msgspec.Meta(title="integer", description="sequences, by size")] = None
-    seq_len: Annotated[Count | None, msgspec.Meta(title="integer", description="tokens in a sequence, by size")] = None
+    seq_len: Annotated[Count | None, msgspec.Meta(title="integer", description="tokens per sequence, by size")] = None
     vocab: Annotated[Count | None, msgspec.Meta(title="integer", description="distinct tokens, by size")] = None
     teacher: Annotated[
-        str | None, msgspec.Meta(title="|".join(SIZES), description="size of the model that distill:teacher=own has")
+        str | None, msgspec.Meta(title="|".join(SIZES), description="size of the teacher model for distill:teacher=own")
     ] = None
 
     def resolve_shape(self) -> GptShape:

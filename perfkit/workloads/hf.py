@@ -44,7 +44,7 @@ class HuggingFace(Parameters):
     seq_len: Annotated[
         Count | None,
         msgspec.Meta(
-            title="integer", description=f"tokens in a sequence, {DEFAULT_SEQ_LEN} if there are as many positions"
+            title="integer", description=f"tokens per sequence, {DEFAULT_SEQ_LEN} if there are as many positions"
         ),
     ] = None
     overrides: dict[str, ParamValue] = {}
@@ -56,7 +56,7 @@ class HuggingFace(Parameters):
     @classmethod
     def parse(cls, argument: str, params: Mapping[str, ParamValue]) -> Self:
         if not argument:
-            raise UsageError("hf names no config: expected hf:path/to/config.json or hf:LlamaConfig")
+            raise UsageError("hf needs a config; expected hf:path/to/config.json or hf:LlamaConfig")
         own = {key: value for key, value in params.items() if key in ("task", "batch_size", "seq_len")}
         overrides = {key: value for key, value in params.items() if key not in own}
         given: dict[str, Any] = {**own, "config": argument, "overrides": overrides}
@@ -89,15 +89,15 @@ class HuggingFace(Parameters):
         """The length given, or the default within what the architecture has positions for; 0 for images."""
         if not task.text:
             if self.seq_len is not None:
-                raise UsageError("hf: seq_len says nothing about images; give image_size where the config has one")
+                raise UsageError("hf: seq_len does not apply to images; give image_size where the config has one")
             return 0
         limit = getattr(config.get_text_config(), "max_position_embeddings", None)
         if self.seq_len is None:
             return min(DEFAULT_SEQ_LEN, limit or DEFAULT_SEQ_LEN)
         if limit is not None and self.seq_len > limit:
             raise UsageError(
-                f"hf: seq_len {self.seq_len} is more than the {limit} positions of {type(config).__name__}; "
-                f"give max_position_embeddings={self.seq_len} as well"
+                f"hf: seq_len {self.seq_len} exceeds the {limit} positions of {type(config).__name__}; also "
+                f"give max_position_embeddings={self.seq_len}"
             )
         return self.seq_len
 
@@ -154,7 +154,7 @@ def _choose_head(config: Any, wanted: str) -> tuple[str, str]:
         raise make_unknown_name_error("task of hf", wanted, [*TASKS, AUTO])
     available = find_heads(config)
     if not available:
-        raise UsageError(f"hf: {type(config).__name__} has none of the heads supported: {', '.join(TASKS)}")
+        raise UsageError(f"hf: {type(config).__name__} has none of the supported heads: {', '.join(TASKS)}")
     if wanted != AUTO:
         if wanted not in available:
             raise UsageError(f"hf: {type(config).__name__} has no head for {wanted}, only for {', '.join(available)}")

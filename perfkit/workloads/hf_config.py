@@ -43,8 +43,8 @@ def load_config(argument: str, overrides: Mapping[str, ParamValue]) -> Any:
         cls = _find_class_of_type(values, file)
     elif "/" in argument:
         raise UsageError(
-            f"hf: there is no file or folder {argument!r}. Nothing is downloaded: save the model's config.json "
-            "and give its path"
+            f"hf: no such file or folder {argument!r}; nothing is downloaded: save the model's config.json and "
+            "give its path"
         )
     else:
         values = {}
@@ -55,7 +55,7 @@ def load_config(argument: str, overrides: Mapping[str, ParamValue]) -> Any:
 
 def _read_values(file: Path) -> dict[str, Any]:
     if not file.is_file():
-        raise UsageError(f"hf: there is no file {str(file)!r}: expected a config.json, its folder, or a config class")
+        raise UsageError(f"hf: no such file {str(file)!r}; expected a config.json, its folder, or a config class")
     try:
         values = json.loads(file.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
@@ -71,8 +71,9 @@ def _find_class_of_type(values: Mapping[str, Any], file: Path) -> Any:
     model_type = values["model_type"]
     if model_type not in CONFIG_MAPPING:
         raise UsageError(
-            f"hf: {str(file)!r}: model_type {model_type!r} is not known to the installed transformers "
-            f"(nearest: {_format_nearest(model_type, CONFIG_MAPPING.keys())}); code that comes with a checkpoint is not run"
+            f"hf: {str(file)!r}: model_type {model_type!r} is unknown to the installed transformers (nearest: "
+            f"{_format_nearest(model_type, CONFIG_MAPPING.keys())}); code that comes with a checkpoint is not "
+            "run"
         )
     return CONFIG_MAPPING[model_type]
 
@@ -95,7 +96,9 @@ def _check_overrides(cls: Any, values: Mapping[str, Any], overrides: Mapping[str
         if key not in known and key not in values:
             near = difflib.get_close_matches(key, known, n=3, cutoff=0.5)
             if not near:
-                raise UsageError(f"hf: {cls.__name__} has no attribute {key!r}: it has {', '.join(sorted(known))}")
+                raise UsageError(
+                    f"hf: {cls.__name__} has no attribute {key!r}; expected one of {', '.join(sorted(known))}"
+                )
             raise make_unknown_name_error(f"attribute of {cls.__name__}", key, near)
 
 
@@ -106,7 +109,7 @@ def _build_config(cls: Any, values: dict[str, Any], argument: str) -> Any:
         return cls.from_dict(values)
     except (ValueError, TypeError, KeyError, StrictDataclassError) as error:
         reason = " ".join(str(error).split())
-        raise UsageError(f"hf: {cls.__name__} refuses what {argument!r} and the parameters say: {reason}") from error
+        raise UsageError(f"hf: {cls.__name__} rejects {argument!r} with these parameters: {reason}") from error
 
 
 def _format_nearest(given: str, names: Iterable[str]) -> str:

@@ -24,11 +24,11 @@ def split_by_model_plan(model: nn.Module, split: TensorParallelSplit) -> dict[st
     who = type(model).__name__
     if split.sequence or split.loss:
         raise UnavailableError(
-            f"the plan of {who} splits neither sequences nor the loss: use tp{split.ranks}:sp=false:loss=false"
+            f"the plan of {who} splits neither sequences nor the loss; use tp{split.ranks}:sp=false:loss=false"
         )
     named: dict[str, str] = getattr(model, "_tp_plan", None) or {}
     if not named:
-        raise UnavailableError(f"Transformers has no plan for tensor parallelism of {who}")
+        raise UnavailableError(f"Transformers has no tensor-parallel plan for {who}")
     unknown = sorted({style for style in named.values() if style not in _STYLES})
     if unknown:
         raise UnavailableError(f"the plan of {who} has layers {', '.join(unknown)}, for which DTensor has no style")

@@ -36,9 +36,9 @@ class Images(Parameters):
     depth: Annotated[int, msgspec.Meta(title="|".join(map(str, DEPTHS)))] = 18
     width: Annotated[Count, msgspec.Meta(title="integer", description="channels of the first stage")] = 16
     batch_size: Annotated[Count, msgspec.Meta(title="integer")] = 32
-    image_size: Annotated[Count, msgspec.Meta(title="integer", description="pixels, of what is trained on")] = 64
-    images: Annotated[Count, msgspec.Meta(title="integer", description="images of an epoch")] = 512
-    pixels: Annotated[int, msgspec.Meta(title="integer", description="across, of the JPEGs", ge=32)] = 384
+    image_size: Annotated[Count, msgspec.Meta(title="integer", description="image size for training, in pixels")] = 64
+    images: Annotated[Count, msgspec.Meta(title="integer", description="images per epoch")] = 512
+    pixels: Annotated[int, msgspec.Meta(title="integer", description="width of the JPEGs, in pixels", ge=32)] = 384
     classes: Annotated[Count, msgspec.Meta(title="integer")] = 10
 
     def build(self) -> Workload:

@@ -74,8 +74,8 @@ def rebuild_loader(loader: DataLoader[Any], options: Mapping[str, Any]) -> DataL
         return loader
     if type(loader) is not DataLoader:
         raise UnavailableError(
-            f"the workload's loader is a {type(loader).__name__}: only torch's own DataLoader can be made anew with "
-            "other options"
+            f"the workload's loader is a {type(loader).__name__}; only torch's own DataLoader can be rebuilt "
+            "with other options"
         )
     kept = {name: getattr(loader, name) for name in _KEPT}
     if options.get("num_workers", loader.num_workers) == 0:

@@ -29,8 +29,8 @@ def compute_loss(workload: Workload, model: nn.Module, batch: Batch) -> torch.Te
     if not _is_loss(loss):
         who = f"the model of {workload.name}" if workload.loss is None else f"loss of {workload.name}"
         raise UsageError(
-            f"{who} returned {_describe_value(found)}: expected the loss as a tensor of one number with a gradient, or a "
-            "dict, tuple or object with one"
+            f"{who} returned {_describe_value(found)}; expected the loss as a tensor of one number with a "
+            "gradient, or a dict, tuple or object with one"
         )
     assert isinstance(loss, torch.Tensor)
     return loss

@@ -27,19 +27,20 @@ class Moe(Gpt):
     summary: ClassVar[str] = "gpt with a mixture of experts for every MLP: Switch, GShard or expert-choice routing"
     on_gpu: ClassVar = {"size": "small", "experts": 8}
 
-    router: Annotated[Literal["switch", "gshard", "expert_choice"], msgspec.Meta(description="who goes where")] = (
-        "switch"
-    )
-    experts: Annotated[Count, msgspec.Meta(title="integer", description="experts of a layer")] = 4
+    router: Annotated[
+        Literal["switch", "gshard", "expert_choice"], msgspec.Meta(description="routing of tokens to experts")
+    ] = "switch"
+    experts: Annotated[Count, msgspec.Meta(title="integer", description="experts per layer")] = 4
     capacity: Annotated[
-        Annotated[float, msgspec.Meta(gt=0)] | None, msgspec.Meta(title="number", description="factor, by router")
+        Annotated[float, msgspec.Meta(gt=0)] | None,
+        msgspec.Meta(title="number", description="capacity factor, by router"),
     ] = None
 
     def build(self) -> Workload:
         dense = super().build()
         kind = ROUTERS[self.router]
         if self.experts < (kind.active or 1):
-            raise UsageError(f"moe: router={self.router} sends a token to {kind.active} experts: use experts=2 or more")
+            raise UsageError(f"moe: router={self.router} sends a token to {kind.active} experts; use experts=2 or more")
         shape = self.resolve_shape()
         seq_len = self.seq_len or shape.positions
         tokens = dense.units_per_batch
@@ -59,8 +60,9 @@ class Moe(Gpt):
                 compute_flops_per_token(shape, seq_len, self.experts, self.experts * slots / tokens)
             ),
             description=f"{shape.layers} layers, {shape.heads} heads, width {shape.width}, vocab {shape.vocab:,}, "
-            f"{self.experts} experts a layer, {self.router} routing, {slots:,} slots an expert (capacity factor "
-            f"{capacity:g}), {parameters / 1e6:,.1f}M parameters, batch {shape.batch_size} x {seq_len} tokens",
+            f"{self.experts} experts per layer, {self.router} routing, {slots:,} slots per expert (capacity "
+            f"factor {capacity:g}), {parameters / 1000000.0:,.1f}M parameters, batch {shape.batch_size} x "
+            f"{seq_len} tokens",
         )
 
 

@@ -30,7 +30,7 @@ class Parameters(Struct):
         An unknown parameter, a value out of range or an argument that says nothing here is a `UsageError`.
         """
         if argument:
-            raise UsageError(f"workload {cls.usage!r} takes parameters as key=value, got {argument!r}")
+            raise UsageError(f"workload {cls.usage!r}: expected parameters as key=value, got {argument!r}")
         typed: Self = convert_params(cls, "workload", cls.usage, params)
         return typed
 
@@ -47,6 +47,6 @@ class Parameters(Struct):
 def explain_misfit(_name: str, found: object) -> str:
     """Why what a package registers as a workload is none; empty if it is one."""
     if not isinstance(found, type) or not issubclass(found, Parameters):
-        return "it is no subclass of perfkit.workloads.parameters.Parameters"
+        return "it is not a subclass of perfkit.workloads.parameters.Parameters"
     lacking = [attribute for attribute in ("usage", "summary") if not hasattr(found, attribute)]
     return f"it lacks {' and '.join(lacking)}" if lacking else ""

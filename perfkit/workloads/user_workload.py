@@ -46,7 +46,7 @@ def load_user_workload(name: str, params: Mapping[str, ParamValue]) -> Workload:
     arguments = fit_arguments(function, params, name)
     workload = _call_guarded(lambda: function(**arguments), name)
     if not isinstance(workload, Workload):
-        raise UsageError(f"workload {name!r} returned {_format_type_name(workload)}, expected a perfkit.Workload")
+        raise UsageError(f"workload {name!r} returned {_format_type_name(workload)}; expected a perfkit.Workload")
     return workload
 
 
@@ -77,7 +77,7 @@ def format_user_traceback(error: BaseException, path: Path | None) -> str:
 def _split_name(name: str) -> tuple[str, str]:
     source, _, function = name.rpartition(":")
     if not source or not function.isidentifier():
-        raise UsageError(f"workload {name!r} names no function: {_EXPECTED}")
+        raise UsageError(f"workload {name!r} names no function; {_EXPECTED}")
     return source, function
 
 
@@ -85,7 +85,7 @@ def _load_file(path: Path, function_name: str, name: str) -> ModuleType:
     if not path.is_file():
         near = difflib.get_close_matches(path.name, [file.name for file in path.parent.glob("*.py")], n=1)
         hint = f"; did you mean {str(path.with_name(near[0]))!r}?" if near else ""
-        raise UsageError(f"workload {name!r}: there is no file {str(path)!r} in {Path.cwd()}{hint}")
+        raise UsageError(f"workload {name!r}: no such file {str(path)!r} in {Path.cwd()}{hint}")
     defined = find_defined_names(path)
     if defined is not None and function_name not in defined[0]:
         raise _make_no_function_error(str(path), function_name, [own for own in defined[1] if not own.startswith("_")])
@@ -104,7 +104,7 @@ def _load_file(path: Path, function_name: str, name: str) -> ModuleType:
 
 def _load_module(source: str, name: str) -> ModuleType:
     if not all(part.isidentifier() for part in source.split(".")):
-        raise UsageError(f"workload {name!r}: {source!r} is no module's name; {_EXPECTED}")
+        raise UsageError(f"workload {name!r}: {source!r} is not a module's name; {_EXPECTED}")
     _make_importable(Path.cwd())
 
     def load() -> ModuleType:
@@ -113,7 +113,7 @@ def _load_module(source: str, name: str) -> ModuleType:
         except ModuleNotFoundError as error:
             if error.name is None or not f"{source}.".startswith(f"{error.name}."):
                 raise  # the module is there, something that it imports is not
-            raise UsageError(f"workload {name!r}: there is no module {error.name!r}; {_EXPECTED}") from None
+            raise UsageError(f"workload {name!r}: no such module {error.name!r}; {_EXPECTED}") from None
 
     return _call_guarded(load, name)
 
@@ -134,13 +134,13 @@ def _find_function(module: ModuleType, function_name: str, source: str) -> Calla
         if inspect.isfunction(value) and value.__module__ == module.__name__ and not name.startswith("_")
     ]
     if function is not None:
-        raise UsageError(f"{function_name!r} in {source} is {_format_type_name(function)}, expected a function")
+        raise UsageError(f"{function_name!r} in {source} is {_format_type_name(function)}; expected a function")
     raise _make_no_function_error(source, function_name, own)
 
 
 def _make_no_function_error(source: str, function_name: str, own: Sequence[str]) -> UsageError:
     if not own:
-        return UsageError(f"{source} defines no function {function_name!r}, nor any other")
+        return UsageError(f"{source} has no function {function_name!r}: it contains no functions")
     return make_unknown_name_error(f"function in {source}", function_name, own)
 
 

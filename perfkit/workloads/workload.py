@@ -107,7 +107,7 @@ class Workload:
 
     def __post_init__(self) -> None:
         if self.loss is not None and self.step is not None:
-            raise UsageError(f"the workload {self.name} has a loss and a step of its own: leave one of them out")
+            raise UsageError(f"the workload {self.name} has both a loss and a step of its own; omit one of them")
         if (self.make_batch is None) == (self.make_loader is None):
             raise UsageError(f"the workload {self.name} must have either make_batch or make_loader")
         for name, function, given in (("make_batch", self.make_batch, "generator"), ("blocks", self.blocks, "model")):
@@ -142,7 +142,7 @@ def draw_batches(workload: Workload, generator: torch.Generator) -> Iterator[Bat
 
 def make_no_batch_error(workload: Workload) -> UsageError:
     """What is said of a DataLoader that ends before its first batch."""
-    return UsageError(f"make_loader of {workload.name}: its DataLoader gives no batch")
+    return UsageError(f"make_loader of {workload.name}: its DataLoader yields no batch")
 
 
 def count_samples(batch: Batch) -> int | None:
@@ -188,7 +188,7 @@ def make_model(workload: Workload) -> nn.Module:
         )
     if workload.step is None:
         raise UsageError(
-            f"build_model of {workload.name} returned {len(made)} models; several are trained by a step of the "
+            f"build_model of {workload.name} returned {len(made)} models; training several takes a step of the "
             "workload's own: give it step=, or put them into one nn.Module"
         )
     return Models(made)

@@ -58,12 +58,14 @@ def load_workload(
     for key, value in options.items():
         if spec.params.get(key, value) != value:
             flag = "--" + key.replace("_", "-")
-            raise UsageError(f"{key} is given twice: {spec.params[key]} in {spec.label!r} and {flag} {value}")
+            raise UsageError(
+                f"{key} is given twice: {spec.params[key]} in {spec.label!r} and {flag} {value}; give it once"
+            )
     head, colon, argument = spec.name.partition(":")
     if colon and head not in WORKLOADS.list_names():
         return load_user_workload(spec.name, {**spec.params, **options})
     if head.endswith(".py"):
-        raise UsageError(f"workload {head!r} names no function: expected {head}:function")
+        raise UsageError(f"workload {head!r} names no function; expected {head}:function")
 
     def build(cls: type[Parameters]) -> Workload:
         defaults = {} if device.startswith("cpu") else cls.on_gpu
@@ -89,8 +91,8 @@ def check_microbatches(workload: Workload, microbatches: int) -> None:
     """Raise `UsageError` for several microbatches of a step that takes one."""
     if workload.step is not None and microbatches != 1:
         raise UsageError(
-            f"the workload {workload.name} has a step of its own, which takes one batch, not {microbatches}: leave out "
-            "--accumulate, or accumulate within the step"
+            f"the workload {workload.name} has a step of its own, which takes one batch, not {microbatches}; "
+            "omit --accumulate, or accumulate within the step"
         )
 
 
@@ -104,8 +106,8 @@ def describe_workloads() -> list[WorkloadInfo]:
             known.append(WorkloadInfo(name, broken=str(error)))
     user = WorkloadInfo(
         name="FILE.py:FUNCTION",
-        summary="your own: a function that returns a perfkit.Workload, or package.module:function; "
-        "any key=value is passed to it by name",
+        summary="your own: a function that returns a perfkit.Workload, or package.module:function; any key=value is "
+        "passed to it by name",
     )
     return [*known, user]
 

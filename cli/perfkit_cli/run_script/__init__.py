@@ -1,1 +1,1 @@
-"""`python -m perfkit.run train.py`: a program is run as Python would run it, and the loop in it is watched."""
+"""`python -m perfkit.run train.py`: runs a program as Python would, and watches its training loop."""

@@ -48,7 +48,7 @@ Exit codes: the script's own; 2 where the request is wrong, before the script st
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """What was asked for. `program` is the script, or the module where `module` is set."""
+    """The parsed options. `program` is the script, or the module where `module` is set."""
 
     program: str
     arguments: tuple[str, ...]
@@ -81,7 +81,7 @@ class RunCommand(click.Command):
             name="run",
             params=_build_parameters(),
             help=HELP,
-            short_help="Watch a training script while it runs, without changing it.",
+            short_help="Run a training script unchanged, and profile it.",
             epilog=EXAMPLES,
             context_settings={
                 "allow_interspersed_args": False,
@@ -151,23 +151,23 @@ def check_run_options(
     no_report: bool,
     quiet: bool,
 ) -> RunOptions:
-    """The options, as far as they can be checked without importing what the script may want to set up first."""
+    """Check the options, as far as that is possible without importing what the script may want to set up first."""
     if not program:
         raise UsageError(
-            "no script: give one with its arguments, perfkit run train.py, or a module, perfkit run -m NAME"
+            "no script given; name one with its arguments, perfkit run train.py, or a module, perfkit run -m NAME"
         )
     reasons = tuple(word.strip() for word in trace_on.split(",") if word.strip())
     for reason in reasons:
         if reason not in REASONS:
-            raise make_unknown_name_error("reason to trace", reason, REASONS)
+            raise make_unknown_name_error("value of --trace-on", reason, REASONS)
     if reasons and not always_on:
-        raise UsageError("--trace-on is for a loop that is watched all the time: give --always-on as well")
+        raise UsageError("--trace-on needs a loop that is watched to the end; add --always-on")
     for logger in log:
         tracker = logger.partition(":")[0]
         if tracker not in LOGGERS.list_names():
             raise make_unknown_name_error("logger", tracker, LOGGERS.list_names())
     if step_function and step_every is not None:
-        raise UsageError("--step-function and --step-every both say what a step is: give one of them")
+        raise UsageError("--step-function and --step-every both define a step; give one of them")
     if step_function and not all(part.isidentifier() for part in step_function.replace(":", ".", 1).split(".")):
         raise UsageError(
             f"--step-function {step_function!r}: expected function, Class.method or package.module:function"
@@ -200,7 +200,7 @@ def check_run_options(
 def _parse_ranks(text: str) -> tuple[int, ...] | None:
     words = [word.strip() for word in text.split(",") if word.strip()]
     if not all(word.isdecimal() for word in words):
-        raise UsageError(f"--ranks {text!r}: expected numbers from 0 on, separated by commas, such as 0,8")
+        raise UsageError(f"--ranks {text!r}: expected whole numbers from 0, separated by commas, such as 0,8")
     return tuple(map(int, words)) or None
 
 
@@ -208,26 +208,26 @@ def _parse_sampling_rate(text: str) -> int | None:
     if text == "off":
         return None
     if not text.isdecimal() or not 0 < int(text) <= MOST_HZ:
-        raise UsageError(f"--stacks {text!r}: expected off, or samples a second from 1 to {MOST_HZ}")
+        raise UsageError(f"--stacks {text!r}: expected off, or samples per second from 1 to {MOST_HZ}")
     return int(text)
 
 
 def _build_parameters() -> list[click.Parameter]:
     return [
-        click.Option(["-m", "module"], is_flag=True, help="SCRIPT is the name of a module, as in python -m."),
+        click.Option(["-m", "module"], is_flag=True, help="SCRIPT is a module's name, as in python -m."),
         click.Option(
             ["--out"],
             metavar="FOLDER",
             type=click.Path(path_type=Path),
-            help="Folder to write; a number is added where it holds a run already.  [default: runs/TIME-NAME]",
+            help="Folder to write; gets a number appended if it holds a run.  [default: runs/TIME-NAME]",
         ),
-        click.Option(["--name"], default="", help="What the run is called in reports.  [default: as the script]"),
+        click.Option(["--name"], default="", help="Name of the run in reports.  [default: the script's]"),
         click.Option(
             ["--warmup"],
             metavar="N",
             type=_COUNT,
-            help=f"Steps before timing.  [default: {_DEFAULTS.warmup}, on a single rank until steps are steady, for at "
-            f"most {_DEFAULTS.max_warmup}]",
+            help=f"Warm-up steps before timing.  [default: {_DEFAULTS.warmup}, on a single rank until steps are "
+            f"steady, for at most {_DEFAULTS.max_warmup}]",
         ),
         click.Option(
             ["--timed"],
@@ -235,7 +235,7 @@ def _build_parameters() -> list[click.Parameter]:
             show_default=True,
             metavar="N",
             type=click.IntRange(min=1),
-            help="Steps that are timed, with nothing on but the clock.",
+            help="Steps to time, without other instruments.",
         ),
         click.Option(
             ["--trace"],
@@ -243,7 +243,7 @@ def _build_parameters() -> list[click.Parameter]:
             show_default=True,
             metavar="N",
             type=_COUNT,
-            help="Steps that are traced by torch.profiler; 0 for none.",
+            help="Steps to trace with torch.profiler; 0 for none.",
         ),
         click.Option(
             ["--memory"],
@@ -251,95 +251,91 @@ def _build_parameters() -> list[click.Parameter]:
             show_default=True,
             metavar="N",
             type=_COUNT,
-            help="Steps of which every allocation is recorded; 0 for none.",
+            help="Steps to record every allocation of; 0 for none.",
         ),
         click.Option(
             ["--step-every"],
             metavar="N",
             type=click.IntRange(min=1),
-            help="A step of the loop is every N steps of optimizers.  [default: found out]",
+            help="A step is every N optimizer steps.  [default: automatic]",
         ),
         click.Option(
             ["--step-function"],
             default="",
             metavar="FUNCTION",
-            help="A step of the loop is a call of function or Class.method in the script, or of "
+            help="A step is a call of this function: function or Class.method in the script, or "
             "package.module:function.",
         ),
         click.Option(
-            ["--unit"], default="samples", show_default=True, metavar="NAME", help="What --units-per-step counts."
+            ["--unit"], default="samples", show_default=True, metavar="NAME", help="Unit of --units-per-step."
         ),
         click.Option(
             ["--units-per-step"],
             metavar="N",
             type=click.FloatRange(min=0, min_open=True),
-            help="What a rank trains on in a step.  [default: samples, counted in the batches]",
+            help="Units that a rank trains on per step.  [default: samples, counted in the batches]",
         ),
         click.Option(
             ["--nproc"],
             metavar="N",
             type=click.IntRange(min=1),
-            help="Start N ranks on this machine by torchrun, as torchrun --standalone --nproc-per-node N does.",
+            help="Start N ranks on this machine with torchrun, as torchrun --standalone --nproc-per-node N does.",
         ),
         click.Option(
             ["--ranks"],
             default="",
             metavar="LIST",
-            help="Of several ranks, those that are traced and whose memory is recorded, such as 0,8; the others are "
-            "timed.  [default: all]",
+            help="Ranks to trace and to record memory of, such as 0,8; the others are only timed.  [default: all]",
         ),
         click.Option(
             ["--overhead"],
             default="5%",
             show_default=True,
             metavar="SHARE",
-            help="Of the time since the loop began that recordings may take, 10 s in any case; one that would take "
-            "more ends early or does not begin.",
+            help="Limit on recording time, as a share of the time since the loop began (10 s are always allowed); a "
+            "recording beyond it ends early or is skipped.",
         ),
         click.Option(
             ["--max-memory"],
             default="",
             metavar="SIZE",
-            help="Of the host's memory that a recording may take, such as 2GiB.  [default: a quarter of what is "
-            "available]",
+            help="Limit on a recording's host memory, such as 2GiB.  [default: a quarter of the available memory]",
         ),
         click.Option(
             ["--always-on"],
             is_flag=True,
-            help="Watch every step to the end, lightly: a log a line a second instead of memory and trace.",
+            help="Watch every step to the end at low overhead: one log line per second instead of memory and trace.",
         ),
         click.Option(
             ["--trace-on"],
             default="",
             metavar="LIST",
-            help=f"What lets the next steps be traced under --always-on: {', '.join(REASONS)}.",
+            help=f"With --always-on: trace the next steps on these events: {', '.join(REASONS)}.",
         ),
         click.Option(
             ["--stacks"],
             default=str(STACKS_HZ),
             show_default=True,
             metavar="HZ|off",
-            help="How often a second the Python stacks of the loop and of its DataLoaders' workers are sampled, for "
-            "3 s after all else.",
+            help="Samples per second of the Python stacks of the loop and its DataLoader workers, for 3 s after all "
+            "else.",
         ),
         click.Option(
             ["--log"],
             multiple=True,
             metavar="TRACKER[:WHERE]",
-            help="Also send figures and report to a tracker, such as tensorboard:DIR. May be given several times.",
+            help="Also send figures and report to a tracker, such as tensorboard:DIR. May be repeated.",
         ),
         click.Option(
             ["--plan"],
             metavar="FOLDER",
             type=click.Path(path_type=Path),
-            help="Hold the loop against the plan of perfkit plan --out FOLDER, if it is of the same model: against the "
-            "variant called as --name says, else the only one, else the baseline.",
+            help="Compare with the plan of perfkit plan --out FOLDER, if it is for the same model: with the variant "
+            "named like --name, else the only one, else the baseline.",
         ),
         click.Option(
-            ["--no-report"], is_flag=True, help="Write what was measured only; perfkit report draws it later."
+            ["--no-report"], is_flag=True, help="Write the measurements only; perfkit report draws the report later."
         ),
-        click.Option(
-            ["-q", "--quiet"], is_flag=True, help="Say nothing before the script; the path of the report after."
-        ),
+        click.Option(["-q", "--quiet"], is_flag=True, help="Print only the report's path, at the end."),
         click.Argument(["program"], nargs=-1, type=click.UNPROCESSED, metavar="SCRIPT [ARGUMENTS]..."),
     ]

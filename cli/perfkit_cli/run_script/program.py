@@ -1,5 +1,4 @@
-"""The program to run: a script, a folder or archive with a `__main__.py`, or a module, each as Python itself would
-run it."""
+"""The program to run (a script, a folder or archive with a `__main__.py`, or a module), run as Python would."""
 
 import builtins
 import importlib.util
@@ -33,7 +32,7 @@ class UserProgram:
         self._spec = spec
 
     def load(self, arguments: tuple[str, ...], code_of: Compile) -> tuple[CodeType, Mapping[str, Any]]:
-        """Its code, and what its module knows of itself. Sets `sys.argv` and `sys.path`; packages around a module run.
+        """Loads its code and the module's attributes. Sets `sys.argv` and `sys.path`; packages around a module run.
 
         Raises:
             UsageError: there is no such module.
@@ -80,12 +79,12 @@ def make_script_program(path: str) -> UserProgram:
                 archive = file.read(4) == b"PK\x03\x04"
     except OSError as error:
         raise UsageError(
-            f"cannot run {path}: {error.strerror}; give the path of a script, or -m and the name of a module"
+            f"cannot run {path}: {error.strerror}; give the path of a script, or -m and a module's name"
         ) from None
     if place.is_dir() or archive:
         spec = PathFinder.find_spec("__main__", [_make_absolute(path)])
         if spec is None:
-            raise UsageError(f"cannot run {path}: there is no __main__.py in it")
+            raise UsageError(f"cannot run {path}: it contains no __main__.py")
         return UserProgram(place.resolve().stem, path, [_make_absolute(path)], lambda: spec)
     return UserProgram(place.stem, path, [] if sys.flags.safe_path else [str(place.resolve().parent)], lambda: None)
 
@@ -99,7 +98,7 @@ def make_module_program(name: str, first: list[str]) -> UserProgram:
         UsageError: it is the path of a script.
     """
     if name.endswith(".py") and Path(name).is_file():
-        raise UsageError(f"{name} is a script and no module: leave out -m")
+        raise UsageError(f"{name} is a script, not a module; omit -m")
     return UserProgram(name.removesuffix(".__main__"), "-m", first, lambda: _find_module_spec(name))
 
 

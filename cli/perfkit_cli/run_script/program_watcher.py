@@ -53,24 +53,23 @@ class ProgramWatcher:
         call_after_import("torch", lambda _: self._guard(self._start_profile))
 
     def announce_folder(self) -> None:
-        """Say that the program is watched, and where that will lie."""
+        """Announce that the program is watched, and the folder of the results."""
         if not self._options.quiet:
-            self._print_line(f"watching {self._options.program}, to be recorded in {_format_path(self.folder)}")
+            self._print_line(f"watching {self._options.program}, recording to {_format_path(self.folder)}")
 
     def cancel(self) -> None:
         """There is no program."""
         self._ended = True
 
     def end(self, error: BaseException | None) -> None:
-        """The program has ended, with `error`: write what there is. A second call, or one in a forked child, does
-        nothing."""
+        """Write the results of a program that ended with `error`. Later calls, or one in a forked child, do nothing."""
         if self._ended or os.getpid() != self._process:
             return
         self._ended = True
         try:
             self._guard(self._finish_report, error)
         except KeyboardInterrupt:
-            self._print_line(f"interrupted: what was measured is in {_format_path(self.folder)}")
+            self._print_line(f"interrupted: results so far are in {_format_path(self.folder)}")
 
     def _start_profile(self) -> None:
         self._profile = make_run_profile(self._options, self.folder, self._name, logs=read_rank() == 0)
@@ -98,13 +97,13 @@ class ProgramWatcher:
         if self._profile.failure:
             if folder.is_dir():
                 what = describe_run_contents(folder)
-                drawn = f"; to be drawn by: perfkit report {_format_path(folder)}" if what else " that could be drawn"
+                drawn = f"; draw the report with: perfkit report {_format_path(folder)}" if what else " to draw"
                 self._print_line(f"kept in {_format_path(folder)}: {what or 'nothing'}{drawn}")
         elif (self._profile.recorded or self._spawned) and (folder / "report.html").is_file():
             self._print_line(f"report: {_format_path(folder / 'report.html')}")
         elif (self._profile.recorded or self._spawned) and (folder / SUITE_FILE).is_file():
             self._print_line(
-                f"recorded in {_format_path(folder)}, to be drawn by: perfkit report {_format_path(folder)}"
+                f"recorded in {_format_path(folder)}; draw the report with: perfkit report {_format_path(folder)}"
             )
         elif self._options.out is None and folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()  # a name that perfkit chose, and nothing came of it

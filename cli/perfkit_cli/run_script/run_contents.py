@@ -9,7 +9,7 @@ from perfkit.store.layout import MEMORY_FILE, RECORD_FILE, SUITE_FILE, TRACE_FIL
 
 
 def describe_run_contents(folder: Path) -> str:
-    """`20 timed steps, the trace`; empty where nothing that could be drawn is there."""
+    """`20 timed steps, the trace`; empty where there is nothing to draw."""
     suite = folder / SUITE_FILE
     if not suite.is_file() or not suite.stat().st_size:
         return ""
@@ -17,7 +17,7 @@ def describe_run_contents(folder: Path) -> str:
     if steps is None:
         return ""
     parts = [f"{steps} timed steps"]
-    for name, words in ((TRACE_FILE, "the trace"), (MEMORY_FILE, "the recording of memory")):
+    for name, words in ((TRACE_FILE, "the trace"), (MEMORY_FILE, "the memory recording")):
         if any(folder.glob(f"*/*/rank*/{name}")):
             parts.append(words)
     return ", ".join(parts)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def make_run_profile(options: RunOptions, folder: Path, name: str, *, logs: bool) -> "Profile":
-    """Not begun yet. Imports torch. With `logs` it writes to the loggers that were asked for."""
+    """A profile that has not begun. Imports torch. With `logs` it writes to the requested loggers."""
     from perfkit.attach.profile import profile
 
     return profile(
@@ -37,11 +37,11 @@ def make_run_profile(options: RunOptions, folder: Path, name: str, *, logs: bool
 
 
 def _make_loggers(options: RunOptions, name: str) -> "list[Logger]":
-    """Those that can be had; of the others it is said why not."""
+    """The available loggers; the reason is logged for each of the others."""
     loggers = []
     for text in options.log:
         try:
             loggers.append(open_logger(text, name))
         except PerfkitError as error:
-            LOG.warning("perfkit does without --log %s: %s", text, error)
+            LOG.warning("ignoring --log %s: %s", text, error)
     return loggers

@@ -1,4 +1,4 @@
-"""`--step-function`: each call of a function that the user names is a step of the loop."""
+"""`--step-function`: makes each call of a function of the user a step of the loop."""
 
 import ast
 import functools
@@ -79,13 +79,13 @@ class StepFunction:
         return tree
 
     def describe_problem(self, main: ModuleType | None) -> str:
-        """What the user should know of the function at the end; "" where all was well. `main` is the script."""
+        """What the user should know about the function at the end; "" where there is nothing. `main` is the script."""
         if self.calls:
             return ""
         if self.found:
             return (
-                f"no call of --step-function {self.function} was seen, so no step was: name a function that runs once "
-                "a step and is not compiled as a whole"
+                f"no step was recorded: --step-function {self.function} was never called; name a function that "
+                "runs once a step and is not compiled as a whole"
             )
         module = sys.modules.get(self.module) if self.module else main
         if module is None:
@@ -93,7 +93,7 @@ class StepFunction:
         where = self.module or "the script"
         choices = _list_defined_functions(module) if self.module or self._choices is None else self._choices
         if not choices:
-            return f"--step-function: there is no function {self.function!r} in {where}, which defines none with def"
+            return f"--step-function: no function {self.function!r} in {where}, which contains no functions"
         return f"--step-function: {make_unknown_name_error(f'function of {where}', self.function, choices)}"
 
     def _report_call(self) -> None:

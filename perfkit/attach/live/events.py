@@ -30,9 +30,10 @@ class StepEvent:
 
 
 def make_outlier_event(step: int, step_s: float, usual_s: float, untold: int) -> StepEvent:
-    """`untold` are outliers since the last one that was told."""
-    more = f"; {untold} more since the last was told" if untold else ""
-    text = f"step {step} took {format_seconds(step_s)}, {step_s / usual_s:.1f} times the usual {format_seconds(usual_s)}{more}"
+    """`untold` counts the outliers since the last message."""
+    more = f"; {untold} more since the last message" if untold else ""
+    took, usual = format_seconds(step_s), format_seconds(usual_s)
+    text = f"step {step} took {took}, {step_s / usual_s:.1f} times the usual {usual}{more}"
     return StepEvent(OUTLIER, step, step_s, usual_s, text)
 
 

@@ -16,26 +16,26 @@ class Scalar(NamedTuple):
 
 # By the field of `LiveWindow`. Prometheus' names end in the base unit.
 SCALARS: dict[str, Scalar] = {
-    "step_s": Scalar("perfkit/step_s", "perfkit_step_seconds", "s", "Wall time of a step, median of the window"),
+    "step_s": Scalar("perfkit/step_s", "perfkit_step_seconds", "s", "Step time, median of the window"),
     "step_max_s": Scalar("perfkit/step_max_s", "perfkit_step_max_seconds", "s", "Longest step of the window"),
     "data_wait_s": Scalar(
-        "perfkit/data_wait_s", "perfkit_data_wait_seconds", "s", "Wait for data in a step, mean of the window"
+        "perfkit/data_wait_s", "perfkit_data_wait_seconds", "s", "Data wait per step, mean of the window"
     ),
     "units_per_s": Scalar(
-        "perfkit/units_per_s", "perfkit_units_per_second", "1/s", "Tokens or samples trained on in a second"
+        "perfkit/units_per_s", "perfkit_units_per_second", "1/s", "Tokens or samples trained on per second"
     ),
-    "mfu": Scalar("perfkit/mfu", "perfkit_mfu_ratio", "1", "Model FLOP/s over the peak of the device, 0 to 1"),
+    "mfu": Scalar("perfkit/mfu", "perfkit_mfu_ratio", "1", "Model FLOP/s over the device's peak, 0 to 1"),
     "allocated_bytes": Scalar(
         "perfkit/peak_allocated_bytes",
         "perfkit_peak_allocated_bytes",
         "bytes",
-        "Most that the allocator had handed out at one time",
+        "Peak memory allocated by torch",
     ),
     "reserved_bytes": Scalar(
         "perfkit/peak_reserved_bytes",
         "perfkit_peak_reserved_bytes",
         "bytes",
-        "Most that the allocator held of the device at one time",
+        "Peak memory reserved by torch",
     ),
     "rss_bytes": Scalar(
         "perfkit/rss_bytes", "perfkit_resident_memory_bytes", "bytes", "Resident memory of the training process"
@@ -44,13 +44,13 @@ SCALARS: dict[str, Scalar] = {
         "perfkit/utilisation",
         "perfkit_device_utilisation_ratio",
         "1",
-        "Share of time in which a kernel ran on the device, 0 to 1",
+        "Share of time with a kernel running on the device, 0 to 1",
     ),
     "power_w": Scalar(
         "perfkit/power_w",
         "perfkit_device_power_watts",
         "W",
-        "Power that the device draws, by the driver a mean over the last second or of the moment",
+        "Power of the device: by driver, a mean over the last second or the current value",
     ),
     "temperature_c": Scalar(
         "perfkit/temperature_c", "perfkit_device_temperature_celsius", "°C", "Temperature of the device"

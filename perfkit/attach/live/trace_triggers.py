@@ -179,9 +179,9 @@ class SignalFlag:
         self._installed = False
         self._before: Any = signal.getsignal(signal.SIGUSR1)
         if threading.current_thread() is not threading.main_thread():
-            LOG.warning("SIGUSR1 asks for no trace: handlers of signals are set up in the main thread alone")
+            LOG.warning("SIGUSR1 requests no trace: signal handlers can be installed in the main thread only")
         elif self._before is None:
-            LOG.warning("SIGUSR1 asks for no trace: it has a handler that is not Python's and could not be put back")
+            LOG.warning("SIGUSR1 requests no trace: its current handler is not Python's and could not be restored")
         else:
             signal.signal(signal.SIGUSR1, self._handle_signal)
             signal.siginterrupt(signal.SIGUSR1, False)  # the program's system calls go on by themselves

@@ -35,7 +35,7 @@ def run_ranks(commands: Sequence[Sequence[str]], folder: Path, timeout_s: float)
         going_on = [rank for rank, process in enumerate(processes) if process.poll() is None]
         told = "; ".join(f"rank {rank}: {_read_last_lines(errors[rank])}" for rank in going_on)
         raise LinksError(
-            f"{len(commands)} ranks were not done with their collectives after {timeout_s:g} s. {told}"
+            f"{len(commands)} ranks did not finish their collectives within {timeout_s:g} s. {told}"
         ) from None
     finally:
         for process in processes:

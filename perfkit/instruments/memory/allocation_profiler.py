@@ -58,7 +58,7 @@ class AllocationProfiler:
 
     @property
     def recorded(self) -> RecordedEvents:
-        assert self._recorded is not None, "nothing is recorded before the profiler has ended"
+        assert self._recorded is not None, "the recording is available only after the profiler has ended"
         return self._recorded
 
     def __enter__(self) -> Self:

@@ -29,8 +29,8 @@ def explain_taken_history() -> str | None:
     """
     is_on = getattr(torch._C, "_cuda_isHistoryEnabled", None)
     if is_on is None:
-        return "this version of torch does not tell whether the program records one of its own"
-    return "the program records one of its own, which is left as it is" if is_on() else None
+        return "this torch version cannot tell whether the program records its own"
+    return "the program records its own, which is left unchanged" if is_on() else None
 
 
 @contextmanager
@@ -45,7 +45,7 @@ def watch_history_requests(memory: Any) -> Iterator[list[str]]:
 
     @functools.wraps(original)
     def noticed(*args: Any, **kwargs: Any) -> Any:
-        requests.append("the program began or ended one of its own meanwhile, which is left as it is")
+        requests.append("the program started or stopped its own meanwhile, which is left unchanged")
         return original(*args, **kwargs)
 
     memory._record_memory_history = noticed

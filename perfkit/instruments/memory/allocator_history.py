@@ -75,7 +75,7 @@ def _write_and_stop(memory: Any, path: Path) -> None:
 
 def _explain_missing_history(reason: str) -> str:
     return (
-        "memory was recorded without the allocator's history, from the events of torch's profiler alone (no segments, "
+        "memory was recorded without the allocator's history, from torch.profiler's events only (no segments, "
         f"so no fragmentation): {reason}"
     )
 

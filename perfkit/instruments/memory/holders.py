@@ -41,7 +41,7 @@ def _list_module_tensors(module: nn.Module) -> Iterator[Held]:
     for category, attribute in ((PARAMETER, "_parameters"), (BUFFER, "_buffers")):
         for name, tensor in (module.__dict__.get(attribute) or {}).items():
             if isinstance(tensor, torch.Tensor):
-                yield category, f"{name} of a {type(module).__name__} that is not trained", tensor
+                yield category, f"{name} of an untrained {type(module).__name__}", tensor
 
 
 def _list_optimizer_tensors(optimizer: Optimizer) -> Iterator[Held]:

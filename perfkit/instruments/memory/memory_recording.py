@@ -78,7 +78,7 @@ def record_memory(
     left_out = light_places.first_step
     start = next((index for index, (_, place, _) in enumerate(whole) if place.step > left_out), len(whole))
     known = _add_standing_gradients(known, seen, events.allocations)
-    source = f"{_SOURCE} in {count} steps; what each block is was told from one step more"
+    source = f"{_SOURCE} in {count} steps; categories from one extra step"
     return build_columns(device, whole, known, light_places, source, start)
 
 

@@ -91,7 +91,7 @@ def find_other_blocks(
     for category, name, tensor in find_held_tensors():
         add(tensor, category, name)
     for item in find_instances(torch.Tensor):
-        add(item, UNKNOWN, "a tensor outside of the training state")
+        add(item, UNKNOWN, "a tensor outside the training state")
     return list(blocks.values())
 
 

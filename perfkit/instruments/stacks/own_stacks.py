@@ -28,7 +28,7 @@ def sample_own_stacks(folder: Path, hz: int, found: Callable[[SampledStacks], No
     thread = threading.get_native_id()
     every, held = folder / COLLAPSED_FILE, folder / _HELD_FILE
     if sys.platform != "linux":
-        found(SampledStacks(reason="the stacks of a loop are sampled on Linux only"))
+        found(SampledStacks(reason="loop stacks are sampled on Linux only"))
         yield
         return
     spies: list[StackSpy] = []
@@ -66,5 +66,5 @@ def _build_stacks(every: SpyResult, held: SpyResult, *, thread: int, hz: int) ->
         seconds=every.seconds,
         cost_s=every.cost_s + held.cost_s,
         failed=every.failed + held.failed,
-        reason="" if threads else "py-spy saw nothing of the loop",
+        reason="" if threads else "py-spy sampled nothing of the loop",
     )

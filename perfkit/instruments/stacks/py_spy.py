@@ -99,7 +99,7 @@ class StackSpy:
                 raise PerfkitError(f"py-spy did not end within {within_s:.0f} s") from None
         seconds = time.monotonic() - self._began
         if process.returncode == -signal.SIGINT:
-            raise PerfkitError("the loop ended before py-spy had begun")
+            raise PerfkitError("the loop ended before py-spy started")
         if process.returncode or not self._file.is_file():
             raise explain_failure(self._pid, said)
         failed = _FAILED.search(said)
@@ -149,17 +149,20 @@ def explain_failure(pid: int, said: str, *, scope: Callable[[], str] = lambda: _
     """What kept py-spy from seeing process `pid`, and what to do, in a line, by what it `said`."""
     told = said.lower()
     if "permission denied" in told or "operation not permitted" in told:
-        return UnavailableError(f"process {pid} may not be looked into: {scope()}")
+        return UnavailableError(f"process {pid} cannot be inspected; {scope()}")
     if unknown := _UNKNOWN.search(said):
         return PerfkitError(
-            f"process {pid} runs Python {unknown[1]}, which this py-spy does not know: pip install --upgrade py-spy"
+            f"process {pid} runs Python {unknown[1]}, which this py-spy does not support; upgrade it: pip "
+            "install --upgrade py-spy"
         )
     if any(words in told for words in _NO_PYTHON):
-        return PerfkitError(f"process {pid} runs no Python that py-spy knows: give the one that runs the training")
+        return PerfkitError(
+            f"process {pid} does not run a Python that py-spy supports; give the process that runs the training"
+        )
     if "no such process" in told or "no such file" in told or "check that the process is running" in told:
-        return PerfkitError(f"process {pid} ended before anything of it was seen")
+        return PerfkitError(f"process {pid} ended before it could be sampled")
     lines = [line.removeprefix("Error: ") for line in said.splitlines() if line.strip()]
-    return PerfkitError(f"py-spy saw nothing of process {pid}: {lines[0] if lines else 'it does not say why'}")
+    return PerfkitError(f"py-spy sampled nothing of process {pid}: {lines[0] if lines else 'no reason given'}")
 
 
 def _explain_scope() -> str:
@@ -168,4 +171,4 @@ def _explain_scope() -> str:
         return "in a container, start it with --cap-add SYS_PTRACE (Kubernetes: capabilities.add SYS_PTRACE)"
     if SCOPE.is_file() and SCOPE.read_text().strip() != "0":
         return "run perfkit with sudo, or allow it until the next boot: sudo sysctl kernel.yama.ptrace_scope=0"
-    return "run perfkit with sudo; in a container, start that with --cap-add SYS_PTRACE"
+    return "run perfkit with sudo; in a container, start the container with --cap-add SYS_PTRACE"

@@ -23,7 +23,7 @@ def parse_endpoint(endpoint: str) -> tuple[str, int]:
     """`HOST:PORT`; torchrun's agents meet at the port after it. A `UsageError` for anything else."""
     host, colon, port = endpoint.rpartition(":")
     if not host or not colon or not port.isdecimal() or not 0 < int(port) < 65535:
-        raise UsageError(f"--rdzv-endpoint must be HOST:PORT of the first machine, got {endpoint!r}")
+        raise UsageError(f"--rdzv-endpoint: expected HOST:PORT of the first machine, got {endpoint!r}")
     return host, int(port)
 
 
@@ -39,7 +39,7 @@ def wait_for_first_node(endpoint: str, within_s: float = JOINED_WITHIN_S) -> Non
         except OSError as error:  # there is no such name yet, nobody listens yet
             if time.monotonic() > limit:
                 said = error.strerror or error
-                raise PerfkitError(f"{endpoint}: the first machine cannot be reached there ({said})") from None
+                raise PerfkitError(f"{endpoint}: the first machine cannot be reached ({said})") from None
             time.sleep(_POLL_S)
         else:
             return
@@ -55,7 +55,7 @@ class NodeCoordinator:
             self._store = TCPStore(host, port, is_master=first, wait_for_workers=False, timeout=timeout)
         except RuntimeError as error:
             said = str(error).strip().splitlines()[0]
-            raise PerfkitError(f"{endpoint}: the machines cannot meet there ({said})") from None
+            raise PerfkitError(f"{endpoint}: no rendezvous of the machines is possible there ({said})") from None
         self._endpoint = endpoint
         self._runs = 0
         self._node = 0
@@ -68,8 +68,8 @@ class NodeCoordinator:
             if time.monotonic() > limit:
                 ranks = ", ".join(map(str, absent))
                 raise PerfkitError(
-                    f"machine {ranks} of {nodes} has not joined: run `perfkit join {self._endpoint} --node-rank K` "
-                    "there, and see whether it reaches this one"
+                    f"machine {ranks} of {nodes} has not joined; run `perfkit join {self._endpoint} "
+                    "--node-rank K` there, and check that it can reach this machine"
                 )
             if absent != told:
                 told = absent
@@ -78,8 +78,8 @@ class NodeCoordinator:
         left = [node for node in range(1, nodes) if self._store.check([f"left {node}"])]
         if left:
             raise PerfkitError(
-                f"machine {', '.join(map(str, left))} of {nodes} has left, its `perfkit join` has ended: go on with "
-                "`perfkit bench --resume FOLDER` here and `perfkit join` there"
+                f"machine {', '.join(map(str, left))} of {nodes} has left: its `perfkit join` has ended; "
+                "continue with `perfkit bench --resume FOLDER` here and `perfkit join` there"
             )
 
     def join(self, node: int) -> None:

@@ -21,7 +21,9 @@ class _ProcessLauncher:
     def check(self, launch: LaunchSpec) -> None:
         refuse_endpoint(launch)
         if launch.nodes > 1:
-            raise UsageError(f"--nnodes {launch.nodes} needs another launcher than process: --launcher torchrun")
+            raise UsageError(
+                f"--nnodes {launch.nodes} needs a launcher for several machines, such as --launcher torchrun"
+            )
 
     def start(
         self, spec: RunSpec, folder: Path, place: RankPlace, under: Sequence[str], report: Report

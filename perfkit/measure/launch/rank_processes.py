@@ -197,14 +197,14 @@ def build_rank_variables(launch: LaunchSpec, rank: int, folder: Path | None = No
 def count_ranks_per_node(launch: LaunchSpec) -> int:
     """How many ranks each machine has. A `UsageError` where not all have as many."""
     if launch.world_size % launch.nodes:
-        raise UsageError(f"--nnodes {launch.nodes} needs --world-size, the ranks of all machines: a multiple of it")
+        raise UsageError(f"--nnodes {launch.nodes} needs --world-size, the total number of ranks, a multiple of it")
     return launch.world_size // launch.nodes
 
 
 def refuse_endpoint(launch: LaunchSpec) -> None:
     """A `UsageError` where a launcher whose ranks find each other by themselves is told where they meet."""
     if launch.endpoint:
-        raise UsageError(f"--rdzv-endpoint is for --launcher torchrun: leave it out with {launch.launcher}")
+        raise UsageError(f"--rdzv-endpoint is for --launcher torchrun; omit it with {launch.launcher}")
 
 
 def _send_signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:

@@ -57,4 +57,4 @@ def _format_mismatch(meeting: MismatchedCollective) -> str:
         return ""  # it may have been about to
     if meeting.mismatch is Mismatch.ABSENT:
         return describe_absence(meeting)
-    return f"ranks do not agree on number {meeting.sequence} of {meeting.group.label}: {describe_disagreement(meeting)}"
+    return f"ranks disagree on number {meeting.sequence} of {meeting.group.label}: {describe_disagreement(meeting)}"

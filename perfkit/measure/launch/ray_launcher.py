@@ -32,8 +32,8 @@ class _RayLauncher:
         refuse_endpoint(launch)
         if os.environ.get("RAY_ADDRESS", "").startswith("ray://"):
             raise UsageError(
-                "--launcher ray has to be given on a machine of the cluster, and RAY_ADDRESS names one to connect to "
-                "from outside: `ray job submit -- perfkit bench ...`"
+                "--launcher ray must run on a machine of the cluster, but RAY_ADDRESS names one to connect to "
+                "from outside; use `ray job submit -- perfkit bench ...`"
             )
 
     def start(
@@ -123,7 +123,7 @@ class _RayNodes:
         except self.ray.exceptions.RayError as error:
             self.lost = True
             raise PerfkitError(
-                f"the Ray node of rank 0 ended: {get_last_line(error)}; `perfkit bench --resume FOLDER` goes on"
+                f"the Ray node of rank 0 ended: {get_last_line(error)}; continue with `perfkit bench --resume FOLDER`"
             ) from None
         return found
 
@@ -139,8 +139,8 @@ class _RayNodes:
         there = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
         has = "; ".join(" and ".join(f"{one.get(what, 0):g} {what}s" for what in needs) for one in there)
         return (
-            f"for {_PLACED_WITHIN_S / 60:.0f} minutes the Ray cluster had no {nodes} nodes with {each} free on each; "
-            f"what its nodes have: {has}. See --threads, --world-size and --nnodes"
+            f"no {nodes} nodes of the Ray cluster had {each} free within {_PLACED_WITHIN_S / 60:.0f} minutes; "
+            f"its nodes have: {has}. Check --threads, --world-size and --nnodes"
         )
 
 

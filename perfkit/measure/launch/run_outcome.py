@@ -83,7 +83,7 @@ def _determine_status(
             status=ended, reason=f"not done after {limit} (--timeout)", output_tail=tail, exit_codes=exit_codes
         )
     if ended == RunStatus.INTERRUPTED:
-        reason = "terminated (SIGTERM)" if terminated else "interrupted from the keyboard"
+        reason = "terminated (SIGTERM)" if terminated else "interrupted by Ctrl-C"
         return RunResult(status=ended, reason=reason, output_tail=tail, exit_codes=exit_codes)
     first = min(_read_rank_end(folder, rank, exits) for rank in range(len(exit_codes)))
     if first.status == RunStatus.OK:
@@ -116,10 +116,10 @@ def _describe_crash(rank: int, code: int | None, untold: str = "") -> tuple[RunS
     if code is None:
         return RunStatus.CRASHED, untold
     if code == -signal.SIGKILL:
-        return RunStatus.CRASHED, f"rank {rank} was killed (SIGKILL), most often by the system when memory runs out"
+        return RunStatus.CRASHED, f"rank {rank} was killed (SIGKILL), most often by the system for lack of memory"
     if code < 0:
         return RunStatus.CRASHED, f"rank {rank} was ended by {signal.Signals(-code).name}"
-    return RunStatus.CRASHED, f"rank {rank} ended with exit code {code} before it could say why; see its {OUTPUT_FILE}"
+    return RunStatus.CRASHED, f"rank {rank} ended with exit code {code} without giving a reason; see its {OUTPUT_FILE}"
 
 
 def is_killed_by_system(run: RunResult) -> bool:

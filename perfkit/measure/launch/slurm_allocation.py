@@ -26,14 +26,14 @@ def read_allocation() -> SlurmAllocation:
     """The job of which this process is part. A `UsageError` with what to do where there is none."""
     if not is_in_slurm_job():
         raise UsageError(
-            "--launcher slurm starts job steps, and this is no Slurm job: run `perfkit bench --launcher slurm`, which "
-            "submits one, or put the program into a job's script"
+            "--launcher slurm starts job steps, and this is not a Slurm job; run `perfkit bench --launcher "
+            "slurm`, which submits one, or put the program into a job's script"
         )
     job, cpus = os.environ["SLURM_JOB_ID"], min(_parse_cpus(os.environ["SLURM_JOB_CPUS_PER_NODE"]))
     if "SLURMD_NODENAME" not in os.environ:
         raise UsageError(
-            f"--launcher slurm: this shell is of the Slurm job {job} and on none of its nodes, which are measured: "
-            f"put `srun --overlap --nodes=1 --ntasks=1 --cpus-per-task={cpus}` before the command"
+            f"--launcher slurm: this shell belongs to the Slurm job {job} but runs on none of its nodes; put "
+            f"`srun --overlap --nodes=1 --ntasks=1 --cpus-per-task={cpus}` before the command"
         )
     return SlurmAllocation(job, nodes=int(os.environ["SLURM_JOB_NUM_NODES"]), cpus_per_node=cpus)
 

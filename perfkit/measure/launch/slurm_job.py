@@ -146,9 +146,7 @@ def _create_executor(folder: Path) -> "submitit.SlurmExecutor":
     try:
         return submitit.SlurmExecutor(folder=folder)
     except RuntimeError:
-        raise UsageError(
-            "--launcher slurm: there is no Slurm on this machine (srun and sbatch are not found)"
-        ) from None
+        raise UsageError("--launcher slurm: this machine has no Slurm (srun and sbatch not found)") from None
 
 
 def _submit_job(
@@ -161,4 +159,4 @@ def _submit_job(
             return executor.submit(run_command, tuple(arguments), out, err)
     except (FailedJobError, FailedSubmissionError) as error:
         said = [line for line in str(error).splitlines() if line.startswith("sbatch:")]
-        raise UsageError(f"Slurm refuses the job: {'; '.join(said) or error}") from None
+        raise UsageError(f"Slurm rejects the job: {'; '.join(said) or error}") from None

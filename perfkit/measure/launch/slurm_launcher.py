@@ -47,9 +47,11 @@ class _SlurmLauncher:
         refuse_endpoint(launch)
         allocation = read_allocation()
         if launch.nodes > allocation.nodes:
-            raise UsageError(f"--nnodes {launch.nodes}: the Slurm job {allocation.job} has {allocation.nodes}")
+            raise UsageError(
+                f"--nnodes {launch.nodes}: the Slurm job {allocation.job} has {allocation.nodes}; give that number"
+            )
         if shutil.which("srun") is None:
-            raise UsageError("--launcher slurm: there is no srun on this machine's PATH")
+            raise UsageError("--launcher slurm: no srun on this machine's PATH")
 
     def start(
         self, spec: RunSpec, folder: Path, place: RankPlace, under: Sequence[str], report: Report
@@ -131,7 +133,7 @@ class _SlurmStep:
     def exits(self) -> ExitCodes:
         size = self._launch.world_size
         missing = [rank for rank in range(size) if rank not in self._codes]
-        untold = f"srun ended before rank {missing[0]} could say how it did; see agent0.log" if missing else ""
+        untold = f"srun ended before rank {missing[0]} could report; see agent0.log" if missing else ""
         return ExitCodes(tuple(self._codes.get(rank) for rank in range(size)), self._by_themselves, untold)
 
     @property

@@ -115,7 +115,7 @@ def read_exits(folder: Path, launch: LaunchSpec, agent_code: int | None) -> Exit
         return ExitCodes((0,) * launch.world_size, tuple(range(launch.world_size)))
     told = [path for node in range(launch.nodes) if (path := get_agent_file(folder, node)).is_file()]
     if not told:
-        untold = "torchrun's agent ended before it could say how its ranks did; see agent0.log"
+        untold = "torchrun's agent ended before its ranks could report; see agent0.log"
         return ExitCodes((None,) * launch.world_size, untold=untold)
     seen = [read_json(path, AgentExits).ended for path in told]
     codes = {rank: code for ended in seen for rank, code in ended}
