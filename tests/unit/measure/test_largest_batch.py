@@ -94,7 +94,7 @@ def sizes_of(launched: list[RunSpec]) -> list[int]:
 def test_a_trial_fits_if_it_leaves_the_margin():
     # 90 % of 1000 bytes are usable: 100 + 10 x 80.
     made, launched = search()
-    assert find_largest_fitting(made.fits, 10, 1024) in range(75, 81)
+    assert find_largest_fitting(made.try_size, 10, 1024) in range(75, 81)
     assert made.limit_bytes == 1000.0
     assert max(sizes_of(launched)) <= 80
 
@@ -112,14 +112,14 @@ def test_on_a_cpu_what_is_expected_to_take_more_is_not_run():
 def test_what_the_model_takes_is_told_from_what_a_sample_takes_before_a_size_is_ruled_out():
     # 9000 bytes are usable: 6000 + 10 x 300. In proportion to the first trial 16 would take 12160.
     made, launched = search(peak=lambda size: 6000.0 + 10 * size, available=10_000.0)
-    assert find_largest_fitting(made.fits, 8, 1024) in range(282, 301)
+    assert find_largest_fitting(made.try_size, 8, 1024) in range(282, 301)
     assert sizes_of(launched)[:3] == [8, 4, 16]
     assert max(sizes_of(launched)) <= 300
 
 
 def test_smaller_sizes_than_one_that_takes_too_much_are_run():
     made, launched = search(peak=lambda size: 100.0 + 106 * size)  # 948 of the 900 that are usable
-    assert find_largest_fitting(made.fits, 8, 1024) == 7
+    assert find_largest_fitting(made.try_size, 8, 1024) == 7
     assert sizes_of(launched) == [8, 4, 6, 7]
     assert made.trials[0].reason == "leaves less than 10 % of 1,000 B"
 
@@ -129,7 +129,7 @@ OUT_OF_MEMORY = RunResult(status=RunStatus.OUT_OF_MEMORY, reason="out of memory"
 
 def test_within_a_limit_a_process_that_runs_out_of_memory_tells():
     made, launched = search(end=lambda size: OUT_OF_MEMORY if size >= 40 else None, memory_limit_bytes=10_000)
-    assert find_largest_fitting(made.fits, 10, 1024) in range(37, 40)
+    assert find_largest_fitting(made.try_size, 10, 1024) in range(37, 40)
     assert 40 in sizes_of(launched)
     assert made.limit_bytes == 10_000
     assert {trial.fits for trial in made.trials if trial.size >= 40} == {False}
@@ -154,7 +154,7 @@ def test_a_trial_that_ends_for_another_reason_ends_the_search():
     assert tried_until_unknown(8) == (0, [8])
     for status in (RunStatus.FAILED, RunStatus.SKIPPED, RunStatus.TIMEOUT):
         made, launched = search(end=lambda _, status=status: RunResult(status=status, reason="why"))
-        assert find_largest_fitting(made.fits, 8, 1024) == 0
+        assert find_largest_fitting(made.try_size, 8, 1024) == 0
         assert sizes_of(launched) == [8]
         assert made.trials[0].fits is None
         assert made.trials[0].reason == f"{status}: why"

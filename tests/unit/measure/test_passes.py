@@ -50,7 +50,7 @@ class FakeSession:
     def agree(self, answer: bool) -> bool:
         return answer and self.others_agree
 
-    def most(self, count: int) -> int:
+    def reduce_max(self, count: int) -> int:
         return max(count, self.others_most)
 
     def round_to_cycles(self, count: int) -> int:
