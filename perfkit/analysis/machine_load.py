@@ -31,7 +31,7 @@ def combine_loads(loads: Iterable[MachineLoad | None]) -> MachineLoad | None:
 
 
 def describe_machine_load(load: MachineLoad | None) -> str:
-    """What else the machine did while this was measured, as a sentence without its end; "" where it was quiet.
+    """Other load of the machine during measurement, as a sentence without its end; "" where it was quiet.
 
     "" as well where nothing is known of it.
     """
@@ -44,7 +44,7 @@ def describe_machine_load(load: MachineLoad | None) -> str:
     ]
     if load.throttled is not None and load.throttled >= THROTTLED:
         taken.append(f"the container's CPU limit stopped it in {format_percent(load.throttled, 0)} of all periods")
-    return f"{', '.join(taken)} while this was measured" if taken else ""
+    return f"{', '.join(taken)} during measurement" if taken else ""
 
 
 def _compute_mean(values: Sequence[tuple[float | None, float]]) -> float | None:

@@ -126,7 +126,7 @@ class PlannedVariant(Struct):
     @property
     def remarks(self) -> tuple[str, ...]:
         """What has to be known beside its figures, a line each."""
-        untimed = f"the time of a step is not known: {self.step_reason}"
+        untimed = f"step time unknown: {self.step_reason}"
         return (*self.assumptions, *([untimed] if self.step_reason else []))
 
     @property

@@ -1,1 +1,1 @@
-"""Checks: what got worse, by how much against its threshold, and why."""
+"""Reports on checks: regressions against thresholds, and their causes."""

@@ -1,4 +1,4 @@
-"""Why the sides of a check differ: blocks of each variant, and their tables."""
+"""Causes of a check's differences: blocks of each variant, and their tables."""
 
 from collections.abc import Iterator, Sequence
 
@@ -25,7 +25,7 @@ _NOTHING = "No cause found: differences are within the variation of these traces
 
 
 def build_blocks(variants: Sequence[CheckedVariant]) -> tuple[Block, ...]:
-    """What is known of each variant, open for those that need a look."""
+    """Causes by variant, open for those that need a look."""
     explained = [(number, variant) for number, variant in enumerate(variants) if variant.why]
     return tuple(
         Details(
@@ -40,7 +40,7 @@ def build_blocks(variants: Sequence[CheckedVariant]) -> tuple[Block, ...]:
 
 
 def _build_variant_blocks(variant: CheckedVariant, why: ChangeExplanation, number: int) -> Iterator[Block]:
-    """The surest first: what stands out, what torch.compile and techniques did, ops, memory, set-up."""
+    """Causes ordered by certainty: suspects, compilation and techniques, ops, memory, setup."""
     suspects = make_list(f"suspects-{number}", sentences.list_suspects(variant))
     yield from suspects or make_list(f"suspects-{number}", [_NOTHING], style="empty")
     yield from make_table(f"compiled-{number}", "torch.compile", COMPILED, why.compiled, "change", data="")

@@ -1,4 +1,4 @@
-"""The document of a check."""
+"""The report on a check."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -44,7 +44,7 @@ _Row = tuple[CheckedVariant, JudgedQuantity]
 
 
 def build_document(check: Check) -> Document:
-    """Everything a check says."""
+    """Draw a check."""
     variants = sorted(check.variants, key=lambda variant: ORDER.index(get_worst_verdict(variant)))
     budget = f", of a sampling budget of {units.format_seconds(check.budget_s)}" if check.budget_s else ""
     todo = sentences.suggest_action(check)
@@ -89,7 +89,7 @@ def _get_tone(check: Check) -> str:
 
 
 def get_worst_verdict(variant: CheckedVariant) -> Verdict:
-    """The worst of its gated quantities."""
+    """The worst verdict of the gated quantities."""
     known = {judged.verdict for judged in sentences.list_gated(variant)}
     return next((verdict for verdict in ORDER if verdict in known), Verdict.NOT_COMPARED)
 
@@ -102,7 +102,7 @@ def _make_side_cell(side: CheckedSide) -> Cell:
 
 
 def _build_summary(variants: Sequence[CheckedVariant], fail_on: Verdict) -> tuple[Block, ...]:
-    """What stands out of the variants that did not simply pass, and the reasons where figures alone do not tell."""
+    """Likely causes for variants that did not pass, and reasons that figures do not show."""
     eventful = [variant for variant in variants if not sentences.is_uneventful(variant)]
     suspects = [
         _add_variant_name(variant, text, variants)
@@ -120,17 +120,17 @@ def _build_summary(variants: Sequence[CheckedVariant], fail_on: Verdict) -> tupl
 
 
 def _needs_reason(case: VerdictCase) -> bool:
-    """It is neither a pass nor better, and no figures tell that it fails."""
+    """Whether the verdict needs a reason: neither pass nor better, and no figures show the failure."""
     return case.outcome in ("unsure", "skipped") or (case.outcome == "fail" and not case.figures)
 
 
 def _add_variant_name(variant: CheckedVariant, text: str, variants: Sequence[CheckedVariant]) -> str:
-    """`text` with the variant that it is about, where there are several."""
+    """`text` with its variant, where there are several."""
     return f"{sentences.get_name(variant)}: {text}" if len(variants) > 1 else text
 
 
 def _build_results(variants: Sequence[CheckedVariant]) -> list[Block]:
-    """Every gated quantity, the worst first, then what no threshold is set for."""
+    """Gated quantities, the worst first, then those without a threshold."""
     gated = [(variant, judged) for variant in variants for judged in sentences.list_gated(variant)]
     reported = [(variant, judged) for variant in variants for judged in sentences.list_reported(variant)]
     gated.sort(key=lambda row: ORDER.index(row[1].verdict))
@@ -216,7 +216,7 @@ def _build_method(check: Check) -> list[Block]:
 
 
 def _build_environment(check: Check) -> Block:
-    """What both sides leave out is not there; what differs and changes numbers is marked."""
+    """Environment rows; entries missing on both sides are left out, differences that change numbers are marked."""
     sides = [dict(list_environment_items(side.environment)) if side.environment else {} for side in _get_sides(check)]
     names = list(sides[0] | sides[1])
     if not names:

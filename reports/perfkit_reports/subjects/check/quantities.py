@@ -1,4 +1,4 @@
-"""The cells of one judged quantity: one function a column."""
+"""Cells of a judged quantity, one function per column."""
 
 import math
 from typing import Literal
@@ -45,7 +45,7 @@ def make_after_cell(judged: JudgedQuantity) -> Cell:
 
 
 def make_change_cell(judged: JudgedQuantity) -> Cell:
-    """The relative change with its interval, the absolute one where there is none; a dash where one side has none."""
+    """Relative change with its interval, else the absolute change; a dash where a side is missing."""
     place = build_mark(judged)
     if judged.exact and judged.before is not None and judged.before == judged.after:
         return Cell(_SAME, value=0.0, mark=place)
@@ -60,7 +60,7 @@ def make_change_cell(judged: JudgedQuantity) -> Cell:
 
 
 def build_mark(judged: JudgedQuantity) -> Mark | None:
-    """Where it lies between no change and its threshold; None without a threshold, or a figure to hold against it."""
+    """Position between no change and the threshold; None without a threshold or a figure."""
     allowed, worsening = _get_allowed_change(judged), _get_worsening(judged)
     if allowed is None or worsening is None:
         return None
@@ -72,7 +72,7 @@ def build_mark(judged: JudgedQuantity) -> Mark | None:
 
 
 def _get_allowed_change(judged: JudgedQuantity) -> float | None:
-    """The change that is allowed, in the terms of `_get_worsening`: 0 or more."""
+    """The allowed change, in the terms of `_get_worsening`: 0 or more."""
     threshold = judged.threshold
     if threshold is None:
         return None
@@ -98,19 +98,19 @@ def _orient_change(judged: JudgedQuantity, change: float) -> float:
 
 
 def _compute_share(worsening: float, allowed: float) -> float:
-    """Of what is allowed; where that is nothing, any change is infinitely much of it."""
+    """Share of the allowed change; infinite for any change where none is allowed."""
     if allowed <= 0:
         return math.copysign(math.inf, worsening) if worsening else 0.0
     return worsening / allowed if math.isfinite(allowed) else 0.0
 
 
 def has_change(judged: JudgedQuantity) -> bool:
-    """There are figures of both sides to tell a change from."""
+    """Whether both sides have figures."""
     return make_change_cell(judged).text != NOTHING
 
 
 def make_reason_cell(judged: JudgedQuantity) -> Cell:
-    """What the verdict rests on, what would decide it, and what the data could have shown."""
+    """The basis of the verdict, what would decide it, and the detectable change."""
     more = []
     if judged.to_decide:
         more.append(f"to decide: {flatten_text(judged.to_decide)}")
@@ -135,7 +135,7 @@ def make_verdict_cell(judged: JudgedQuantity) -> Cell:
 
 
 def format_verdict(known: Verdict) -> str:
-    """`✗ fail`: the symbol says it where no colour is shown."""
+    """`✗ fail`: the symbol works without color."""
     return f"{SYMBOLS[known]} {known.value}"
 
 
@@ -147,7 +147,7 @@ def _make_side_cell(judged: JudgedQuantity, value: float | None) -> Cell:
 
 
 def _is_indistinct(judged: JudgedQuantity) -> bool:
-    """The two sides differ, and would read as if they did not."""
+    """Whether the sides differ but format alike."""
     first, second = judged.before, judged.after
     if first is None or second is None or first == second or not judged.exact:
         return False

@@ -1,4 +1,4 @@
-"""The sentences of a check: its verdict, what was compared, why each verdict that is no pass, what to do."""
+"""Sentences of a check: verdict, compared sides, reasons, next action."""
 
 from collections.abc import Sequence
 
@@ -24,12 +24,12 @@ _TO_DO = {
 
 
 def list_gated(variant: CheckedVariant) -> tuple[JudgedQuantity, ...]:
-    """The quantities that can fail."""
+    """The quantities with a threshold."""
     return tuple(judged for judged in variant.judged if judged.threshold is not None)
 
 
 def list_reported(variant: CheckedVariant) -> tuple[JudgedQuantity, ...]:
-    """The quantities that no threshold is set for."""
+    """The quantities without a threshold."""
     return tuple(judged for judged in variant.judged if judged.threshold is None)
 
 
@@ -41,7 +41,7 @@ def list_with_verdict(check: Check, verdict: Verdict) -> list[_Found]:
 
 
 def is_uneventful(variant: CheckedVariant) -> bool:
-    """It has gated quantities, and all of them pass."""
+    """Whether the variant has gated quantities and all of them pass."""
     return bool(list_gated(variant)) and all(judged.verdict is Verdict.PASS for judged in list_gated(variant))
 
 
@@ -50,7 +50,7 @@ def get_name(variant: CheckedVariant) -> str:
 
 
 def list_notes(variant: CheckedVariant) -> list[str]:
-    """What is known of the variant besides, without what the reason of a verdict says already."""
+    """Notes on the variant that no verdict's reason repeats."""
     told = {flatten_text(judged.reason) for judged in list_gated(variant)}
     return [note for note in map(flatten_text, variant.notes) if note not in told]
 
@@ -60,7 +60,7 @@ def list_suspects(variant: CheckedVariant) -> list[str]:
 
 
 def describe_load(variants: Sequence[CheckedVariant]) -> str:
-    """What else the machine did while times were measured that are no pass; "" where it was quiet, or nobody knows."""
+    """The machine's other load while undecided or worse times were measured; "" where quiet or unknown."""
     doubtful = [variant for variant in variants if any(map(_is_doubtful, list_gated(variant)))]
     return machine_load.describe_machine_load(
         machine_load.combine_loads(pair.load for variant in doubtful for pair in variant.pairs)
@@ -72,7 +72,7 @@ def _is_doubtful(judged: JudgedQuantity) -> bool:
 
 
 def build_headline(check: Check) -> str:
-    """`2 of 15 gated quantities got worse, in 1 of 4 variants`: what the verdict rests on, after what to know first."""
+    """`2 of 15 checks worse, in 1 of 4 variants`: the basis of the verdict, after the machine's other load."""
     first = describe_load(check.variants)
     return f"{first}: {_describe_outcome(check)}" if first else _describe_outcome(check)
 
@@ -109,7 +109,7 @@ def _describe_also_worse(check: Check) -> str:
 
 
 def _describe_failures(rows: Sequence[_Found], every: str, variants: int) -> str:
-    """What got worse, and how many variants do not train at all."""
+    """Number of worsened quantities, and of variants that did not finish training."""
     worse = [(variant, judged) for variant, judged in rows if judged.quantity != OUTCOME]
     stopped = len(rows) - len(worse)
     parts = []
@@ -127,7 +127,7 @@ def _describe_where(rows: Sequence[_Found], variants: int) -> str:
 
 
 def suggest_action(check: Check) -> str:
-    """What to do now; empty where nothing is."""
+    """The next action; empty where none is needed."""
     failed = list_with_verdict(check, Verdict.FAIL)
     if failed and all(judged.quantity == OUTCOME for _, judged in failed):
         return "See the variant's row for the reason and the run's output.log for its output."
@@ -150,7 +150,7 @@ def format_sides(check: Check) -> str:
 
 
 def format_side(known: CheckedSide) -> str:
-    """A side as a user calls it, with its revision unless that is named already."""
+    """A side's label, with its revision unless the label has it."""
     label, revision = flatten_text(known.label), flatten_text(known.revision)
     named = bool(revision) and shorten_revision(revision) in label
     return f"{label} ({revision})" if revision and not named else label
@@ -169,6 +169,6 @@ def describe_sampling(check: Check) -> str:
 
 
 def list_warnings(check: Check) -> list[str]:
-    """What to know of the comparison as a whole: how the machines differ, and what happened."""
-    told = [f"environments differ: {flatten_text(difference)}" for difference in check.differs]
-    return [*told, *map(flatten_text, check.notes)]
+    """Remarks on the whole comparison: environment differences, and events."""
+    lines = [f"environments differ: {flatten_text(difference)}" for difference in check.differs]
+    return [*lines, *map(flatten_text, check.notes)]

@@ -1,4 +1,4 @@
-"""The verdicts of a check: a suite for each variant, a case for each gated quantity."""
+"""Verdicts of a check as test suites: one per variant, a case per gated quantity."""
 
 from itertools import chain, count
 
@@ -18,7 +18,7 @@ _OUTCOMES: dict[Verdict, Outcome] = {
 
 
 def build_suites(check: Check) -> tuple[VerdictSuite, ...]:
-    """A suite's time is what its pairs of processes took; what was estimated from them has equal parts of it."""
+    """Test suites; a suite's time is that of its pairs, shared equally by its sampled quantities."""
     names: set[str] = set()
     return tuple(
         _build_suite(check, variant, _make_unique(sentences.get_name(variant), names)) for variant in check.variants
@@ -43,7 +43,7 @@ def _build_suite(check: Check, variant: CheckedVariant, name: str) -> VerdictSui
 
 
 def build_cases(variant: CheckedVariant, fail_on: Verdict, seconds: float = 0.0) -> list[VerdictCase]:
-    """Of the gated quantities; `seconds` is the time of each that was sampled."""
+    """Cases of gated quantities; `seconds` is the time of each sampled one."""
     titles: set[str] = set()
     return [
         _build_case(judged, fail_on, _make_unique(flatten_text(judged.title), titles), seconds)
@@ -69,7 +69,7 @@ def _build_case(judged: JudgedQuantity, fail_on: Verdict, name: str, seconds: fl
 
 
 def _list_properties(check: Check, variant: CheckedVariant) -> tuple[tuple[str, str], ...]:
-    """What was compared, and every figure to the last digit, in the quantity's unit."""
+    """The compared figures to the last digit, in the quantity's unit."""
     properties = [
         ("perfkit", flatten_text(check.perfkit)),
         ("before", sentences.format_side(check.before)),
@@ -86,7 +86,7 @@ def _list_properties(check: Check, variant: CheckedVariant) -> tuple[tuple[str, 
 
 
 def _make_unique(name: str, taken: set[str]) -> str:
-    """`name`, with a number where it is taken; then that is too."""
+    """`name`, numbered if taken already."""
     numbered = (f"{name} ({number})" for number in count(2))
     free = next(option for option in chain([name], numbered) if option not in taken)
     taken.add(free)

@@ -1,4 +1,4 @@
-"""The figures of a check for a list of many reports: `summary.json`."""
+"""Figures of a check for a list of reports: `summary.json`."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ _UNITS = {"step_time": "s", "peak_allocated": "bytes", "mfu": "1"}
 
 
 def summarize_check(check: Check) -> ReportSummary:
-    """The figures are those of the side after, of the first variant with any."""
+    """Figures of the after side, of the first variant with any."""
     environment = check.after.environment or check.before.environment
     shown = next((variant for variant in check.variants if _has_known_figure(variant)), None)
     return ReportSummary(

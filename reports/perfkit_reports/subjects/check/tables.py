@@ -1,4 +1,4 @@
-"""The raw rows of a check."""
+"""Raw rows of a check."""
 
 import math
 from typing import Any
@@ -26,7 +26,7 @@ _Rows = list[dict[str, Any]]
 
 
 def build_data(check: Check) -> tuple[RawTable, ...]:
-    """Every judged quantity, every pair, every op and what else changed at the peak, with its variant."""
+    """Every judged quantity, pair, op and change at the peak, with its variant."""
     whys = [((variant.workload, variant.variant), variant.why) for variant in check.variants if variant.why]
     return (
         RawTable("judged", _JUDGED, lambda: [row for variant in check.variants for row in _list_judged(variant)]),

@@ -1,1 +1,1 @@
-"""Comparisons of runs, as a document."""
+"""Reports on comparisons of runs."""

@@ -1,4 +1,4 @@
-"""The memory at the peak of each run, category by category."""
+"""Peak memory of each run by category."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -23,7 +23,7 @@ class _CategoryRow(NamedTuple):
 
 
 def build_table(holders: Sequence[Holder]) -> tuple[Table, ...]:
-    """The largest change first, the peak last; nothing to compare of one holder."""
+    """Categories, the largest change first, the peak last; nothing for a single holder."""
     if len(holders) < 2:
         return ()
     rows = sorted(

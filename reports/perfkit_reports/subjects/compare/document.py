@@ -1,4 +1,4 @@
-"""The document of a comparison of runs."""
+"""The report on a comparison of runs."""
 
 from collections.abc import Iterator
 
@@ -31,7 +31,7 @@ _UNTRACED = "No run has a trace with steps."
 
 
 def build_document(comparison: Comparison) -> Document:
-    """Sections that have nothing to say are left out."""
+    """Draw a comparison, without empty sections."""
     told = (
         _build_changes(comparison),
         _build_time(comparison),
@@ -62,7 +62,7 @@ def build_document(comparison: Comparison) -> Document:
 
 
 def _list_baseline_remarks(comparison: Comparison) -> Iterator[str]:
-    """Of suites: what changed of their speed-ups, and of the baselines, which all below is about."""
+    """Remarks; of suites, changed speed-ups and the baselines that all below is about."""
     if variants.build_headline(comparison):
         yield from variants.list_remarks(comparison)
         yield headline.build_headline(comparison)
@@ -73,12 +73,12 @@ def _list_traces(comparison: Comparison) -> list[RankTrace]:
 
 
 def assign_run_styles(comparison: Comparison) -> dict[str, Style]:
-    """Each run's style by name: what the others are held against is neutral."""
+    """Style of each run by name, neutral for the reference run."""
     return assign_styles([(side.name, place == 0) for place, side in enumerate(comparison.sides)])
 
 
 def _list_notes(comparison: Comparison) -> Iterator[str]:
-    """What makes traces hard to compare, but for what the keys of the environments say already."""
+    """Reasons why traces are hard to compare, beyond the environment's keys."""
     for difference in comparison.differences:
         for note in difference.notes:
             if not note.startswith(("different devices", "different numbers of traced steps")):
@@ -110,7 +110,7 @@ def _build_time(comparison: Comparison) -> Section | None:
 
 
 def _build_flame(comparison: Comparison) -> Section | None:
-    """That of each run; of the others coloured by the difference from the first."""
+    """Flame graph of each run, the others colored by the difference from the first."""
     first, traces = comparison.sides[0].trace, _list_traces(comparison)
     before = {} if first is None else {trace.label: first for trace in traces if trace is not first}
     # Those with a difference first: they are what is looked for.
@@ -225,7 +225,7 @@ def _list_values(figure: ComparedFigure, sides: tuple[ComparedRun, ...]) -> Iter
 
 
 def _build_summary(comparison: Comparison) -> ReportSummary:
-    """A list of reports shows the figures of the last run that was named."""
+    """The entry in a list of reports: figures of the last run."""
     last = comparison.sides[-1]
     by_title = {figure.title: figure for figure in comparison.figures}
 

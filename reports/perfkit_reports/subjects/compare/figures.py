@@ -1,4 +1,4 @@
-"""The headline figures of runs side by side, with the change from the first."""
+"""Headline figures of runs side by side, with changes from the first run."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,7 +22,7 @@ _EQUAL, _MANIFOLD = 0.0005, 4.0
 
 
 def build_table(comparison: Comparison) -> Table:
-    """A row a figure, a column a run."""
+    """One row per figure, one column per run."""
     columns: list[Column[ComparedFigure]] = [
         Column("Figure", lambda figure: Cell(figure.title), numeric=False, weight=Weight.BRIEF)
     ]
@@ -55,11 +55,11 @@ def make_amount_cell(figure: ComparedFigure, place: int) -> Cell:
     change = amount.value / first.value - 1
     if abs(change) < _EQUAL:
         return replace(shown, detail="the same")
-    said = format_change(change) if change < _MANIFOLD else f"{units.format_significant(change + 1)} times"
+    text = format_change(change) if change < _MANIFOLD else f"{units.format_significant(change + 1)} times"
     if is_undecided(first, amount):
-        return replace(shown, detail=f"{said}, inconclusive", tone="unsure")
+        return replace(shown, detail=f"{text}, inconclusive", tone="unsure")
     good = {"less": change < 0, "more": change > 0}.get(figure.better)
-    return replace(shown, detail=said, tone="" if good is None else "good" if good else "bad")
+    return replace(shown, detail=text, tone="" if good is None else "good" if good else "bad")
 
 
 def format_amount(value: float, unit: str) -> str:

@@ -1,4 +1,4 @@
-"""The headline of a comparison of runs, in a sentence or two."""
+"""The headline of a comparison of runs."""
 
 from collections.abc import Iterator
 
@@ -13,20 +13,20 @@ _NOTABLE = 0.01
 
 
 def build_headline(comparison: Comparison) -> str:
-    """Of two runs the step and the peak memory of one against the other; of several the one with the shortest step."""
+    """Of two runs, the change in step time and peak memory; of several, the run with the shortest step."""
     step = find_step_figure(comparison)
     names = [side.name for side in comparison.sides]
     if len(names) == 2:
-        told = [*([_describe_step(comparison, step, 1)] if step else []), *_describe_memory(comparison, 1)]
-        return f"{names[1]} vs {names[0]}: {'; '.join(told)}" if told else "No figure in common"
+        parts = [*([_describe_step(comparison, step, 1)] if step else []), *_describe_memory(comparison, 1)]
+        return f"{names[1]} vs {names[0]}: {'; '.join(parts)}" if parts else "No figure in common"
     if step is None:
-        told = [
+        parts = [
             f"{name}: {text}"
             for place, name in enumerate(names)
             if place
             for text in _describe_memory(comparison, place)
         ]
-        return "; ".join(told) or "No figure in common"
+        return "; ".join(parts) or "No figure in common"
     known = [(amount.value, place) for place, amount in enumerate(step.amounts) if amount.value is not None]
     _, best = min(known)
     if best == 0:
@@ -38,7 +38,7 @@ def build_headline(comparison: Comparison) -> str:
 
 
 def list_remarks(comparison: Comparison) -> Iterator[str]:
-    """What the headline's figure is, and each of several runs."""
+    """The basis of the headline's figure, and each of several runs."""
     if comparison.rank_note:
         yield format_sentence(comparison.rank_note).removesuffix(".")
     step = find_step_figure(comparison)
@@ -49,8 +49,8 @@ def list_remarks(comparison: Comparison) -> Iterator[str]:
     if len(comparison.sides) > 2:
         first = comparison.sides[0].name
         for place, side in enumerate(comparison.sides[1:], 1):
-            told = "; ".join([_describe_step(comparison, step, place), *_describe_memory(comparison, place)])
-            yield f"{side.name} vs {first}: {told}"
+            parts = "; ".join([_describe_step(comparison, step, place), *_describe_memory(comparison, place)])
+            yield f"{side.name} vs {first}: {parts}"
 
 
 def find_step_figure(comparison: Comparison) -> ComparedFigure | None:
@@ -69,7 +69,7 @@ def _has_both(figure: ComparedFigure) -> bool:
 
 
 def is_undecided(first: ComparedAmount, other: ComparedAmount) -> bool:
-    """Whether two figures with intervals lie within each other's."""
+    """Whether the intervals of two figures overlap."""
     if first.low is None or first.high is None or other.low is None or other.high is None:
         return False
     return first.low <= other.high and other.low <= first.high
@@ -91,7 +91,7 @@ def _describe_step(comparison: Comparison, step: ComparedFigure, place: int) -> 
     if step.title == TRACED_STEP:
         cause, where = format_causes(difference), ""
     else:
-        cause, where = format_causes(difference, ""), "in the traced step "
+        cause, where = format_causes(difference), "traced step: "
     return f"{said}; {where}{cause}" if cause else said
 
 

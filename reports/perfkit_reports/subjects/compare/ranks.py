@@ -1,4 +1,4 @@
-"""The traced step of each rank that all runs have, side by side."""
+"""Traced step of each common rank, side by side."""
 
 from collections.abc import Callable, Iterator
 
@@ -14,7 +14,7 @@ _MOST = 16  # ranks on the page, the slowest first
 
 
 def build_rank_tables(comparison: Comparison) -> tuple[Table, ...]:
-    """None where no run has several ranks."""
+    """Ranks of the runs; none if no run has several."""
     columns: list[Column[RankSteps]] = [Column("Rank", lambda row: Cell(str(row.rank), value=row.rank))]
     columns += [Column(side.name, _make_step_builder(place)) for place, side in enumerate(comparison.sides)]
     rows = sorted(comparison.ranks, key=lambda row: -max(filter(None, row.steps_s), default=0.0))
@@ -22,7 +22,7 @@ def build_rank_tables(comparison: Comparison) -> tuple[Table, ...]:
 
 
 def list_rows(comparison: Comparison) -> Iterator[dict[str, object]]:
-    """A row a rank and run, for the raw table."""
+    """Raw rows, one per rank and run."""
     for row in comparison.ranks:
         for side, step in zip(comparison.sides, row.steps_s, strict=True):
             yield {"rank": row.rank, "run": side.name, "step_s": step}

@@ -1,4 +1,4 @@
-"""Every timed step of the runs, losses, and how step times went where a loop was watched all the time."""
+"""Timed steps and losses of the runs, and step times over a watched loop."""
 
 from perfkit.analysis.model.comparison import Comparison
 from perfkit_reports.charts import curves, step_times
@@ -8,7 +8,7 @@ from perfkit_reports.palette import assign_styles
 
 
 def build_section(comparison: Comparison) -> Section | None:
-    """None where no run has timed steps."""
+    """Steps of the runs; none without timed steps."""
     look = assign_styles([(side.name, place == 0) for place, side in enumerate(comparison.sides)])
     rows = [step_times.StepTimesRow(side.name, look[side.name], side.step_samples) for side in comparison.sides]
     trained = [

@@ -1,4 +1,4 @@
-"""The variants of suites side by side, and what they come to in words."""
+"""Variants of suites side by side, in a table and in sentences."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -31,13 +31,13 @@ class _VariantRow(NamedTuple):
 
 
 def build_blocks(comparison: Comparison) -> tuple[Block, ...]:
-    """Nothing unless two suites were named as a whole."""
+    """Tables of variants; nothing unless two whole suites were named."""
     only = [f"Only in {run}: {', '.join(names)}." for run, names in comparison.only.items()]
     return (*_build_table(comparison), *make_list("only-in-one", only, weight=Weight.BRIEF))
 
 
 def build_headline(comparison: Comparison) -> str:
-    """Of two suites, how many variants' steps became faster or slower; "" where that is not told of any."""
+    """Of two suites, the number of faster and slower variants; "" where none can be compared."""
     steps = list(_list_changes(comparison, STEP))
     if not steps or len(comparison.sides) != 2:
         return ""
@@ -46,18 +46,18 @@ def build_headline(comparison: Comparison) -> str:
     if not decided:
         return f"{against}: no clear change in any of {len(steps)} variants (inconclusive)"
     slower = sum(_get_value(after) > _get_value(before) for _, before, after in decided)
-    told = [f"{count} {word}" for count, word in ((slower, "slower"), (len(decided) - slower, "faster")) if count]
+    counts = [f"{count} {word}" for count, word in ((slower, "slower"), (len(decided) - slower, "faster")) if count]
     if rest := len(steps) - len(decided):
-        told.append(f"{rest} inconclusive")
-    said = f"{against}: of {len(steps)} variants {', '.join(told)}"
+        counts.append(f"{rest} inconclusive")
+    text = f"{against}: of {len(steps)} variants {', '.join(counts)}"
     name, before, after = max(decided, key=lambda each: abs(math.log(_get_value(each[2]) / _get_value(each[1]))))
     old, new = _get_value(before), _get_value(after)
     change = f"{format_speed_change(old, new)}, {format_time_change(old, new)} per step"
-    return f"{said}; {'largest change: ' if len(decided) > 1 else ''}{name}, {change}"
+    return f"{text}; {'largest change: ' if len(decided) > 1 else ''}{name}, {change}"
 
 
 def list_remarks(comparison: Comparison) -> Iterator[str]:
-    """Speed-ups that are others than in the first suite, with their intervals."""
+    """Changed speed-ups, with their intervals."""
     if len(comparison.sides) != 2:
         return
     for name, before, after in _list_changes(comparison, SPEED_UP):
@@ -66,7 +66,7 @@ def list_remarks(comparison: Comparison) -> Iterator[str]:
 
 
 def is_decided(first: ComparedAmount, other: ComparedAmount) -> bool:
-    """Whether both have an interval, and these do not overlap."""
+    """Whether both have an interval, without overlap."""
     if first.low is None or first.high is None or other.low is None or other.high is None:
         return False
     return first.high < other.low or other.high < first.low
@@ -106,7 +106,7 @@ def _build_table(comparison: Comparison) -> Iterator[Table]:
 
 
 def list_rows(variant: ComparedVariant, runs: list[str]) -> Iterator[dict[str, object]]:
-    """Raw rows, one a figure and run."""
+    """Raw rows, one per figure and run."""
     for figure in variant.figures:
         for run, amount in zip(runs, figure.amounts, strict=True):
             known = {"value": amount.value, "low": amount.low, "high": amount.high}
@@ -145,7 +145,7 @@ def _format_with_interval(amount: ComparedAmount) -> str:
 
 
 def _get_suite_name(comparison: Comparison, place: int) -> str:
-    """A suite's name, without the variant that its own figures are of."""
+    """A suite's name, without the variant of its own figures."""
     side = comparison.sides[place]
     return side.name.removesuffix(f"{AT}{side.of}") if comparison.variants else side.name
 

@@ -1,1 +1,1 @@
-"""Histories: how figures went over many runs, and where they changed."""
+"""Reports on histories: figures over many runs, and their changes."""

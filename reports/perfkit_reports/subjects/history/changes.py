@@ -1,4 +1,4 @@
-"""The cells of a change in a history: one function a column."""
+"""Cells of a change in a history, one function per column."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class SeriesChange:
 
 
 def list_changes(history: History) -> list[SeriesChange]:
-    """Regressions of gated quantities that still stand first, then what stands, then the others; the newest first."""
+    """Standing regressions of gated quantities first, then standing changes, then others; newest first."""
     every = [
         SeriesChange(series, point, point is series.changes[-1], f"change-{number}-{place}")
         for number, series in enumerate(history.series)
@@ -53,7 +53,7 @@ def _rank_change(change: SeriesChange) -> int:
 
 
 def is_regression(change: SeriesChange) -> bool:
-    """What `--history` fails for."""
+    """Regressions that fail `--history`."""
     return change.stands and history_result.is_regression(change.series, change.point)
 
 
@@ -96,7 +96,7 @@ def shorten_revision(revision: str) -> str:
 
 
 def make_change_cell(change: SeriesChange) -> Cell:
-    """The relative change with its interval; the absolute one from zero."""
+    """Relative change with its interval; absolute from zero."""
     point, tone = change.point, "bad" if change.point.worse else "good"
     if point.change is None:
         difference = point.after.value - point.before.value
@@ -133,7 +133,7 @@ def make_commits_cell(change: SeriesChange) -> Cell:
 
 
 def make_confidence_cell(change: SeriesChange) -> Cell:
-    """How sure it is that there is a change, and where."""
+    """Certainty of the change and of its place."""
     point = change.point
     if point.p_value is None:
         return Cell("exact", detail="counted exactly")
@@ -141,7 +141,7 @@ def make_confidence_cell(change: SeriesChange) -> Cell:
 
 
 def format_p_value(p_value: float) -> str:
-    """Tiny probabilities are no better known than that they are tiny."""
+    """A probability; tiny ones only as a bound."""
     return "< 0.0001" if p_value < 1e-4 else f"= {units.format_significant(p_value, 1)}"
 
 
@@ -160,7 +160,7 @@ def format_day(point: SeriesPoint) -> str:
 
 
 def describe_noise(series: QuantitySeries) -> str:
-    """What a series could show; empty for what is counted exactly."""
+    """The detectable change of a series; empty for exact counts."""
     if series.noise is None or series.detectable is None:
         return ""
     return (
@@ -170,6 +170,6 @@ def describe_noise(series: QuantitySeries) -> str:
 
 
 def list_notes(history: History) -> list[str]:
-    """Those of the series, each once with how many have it."""
+    """Notes of the series, each once with its number of series."""
     count = Counter(note for series in history.series for note in series.notes)
     return [f"{format_plural(many, 'series', 'series')}: {note}" for note, many in count.items()]

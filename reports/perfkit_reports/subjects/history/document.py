@@ -1,4 +1,4 @@
-"""The document of a history."""
+"""The report on a history."""
 
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -29,7 +29,7 @@ _CHANGES = {
 
 
 def build_document(history: History) -> Document:
-    """Everything a history says: the changes in a table, and a small plot of every series."""
+    """Draw a history: a table of changes, and a small plot per series."""
     changes = said.list_changes(history)
     named = [([getattr(series, name) for name in _OF], series) for series in history.series]
     standing = [said.describe_change(change) for change in changes if change.stands and change.point.worse]
@@ -84,7 +84,7 @@ def _build_changes(history: History, changes: list[SeriesChange]) -> Iterator[Bl
 
 
 def _build_details(change: SeriesChange) -> tuple[Block, ...]:
-    """The commits of a change, and what else changed with it."""
+    """Commits of a change, and environment changes with it."""
     commits = change.point.commits
     lines = [flatten_text(f"{said.shorten_revision(commit.revision)} {commit.title}") for commit in commits.commits]
     older = (commits.count or 0) - len(commits.commits)
@@ -94,7 +94,7 @@ def _build_details(change: SeriesChange) -> tuple[Block, ...]:
 
 
 def _build_series(history: History, changes: list[SeriesChange]) -> Iterator[Block]:
-    """The plots of what changed, in the order of the changes; the others folded."""
+    """Plots of changed series in the order of changes; the others folded."""
     order = {id(change.series): place for place, change in reversed(list(enumerate(changes)))}
     numbered = list(enumerate(history.series))
     changed = [(number, series) for number, series in numbered if series.changes or series.pending]
@@ -121,7 +121,7 @@ def _build_plots(name: str, plots: Iterable[tuple[int, QuantitySeries]]) -> Grou
 
 
 def _build_caption(series: QuantitySeries) -> str:
-    """`perfkit bench, bench-01; a run varies by 1.0 %; a step of 2 % would show...` and what else is known of it."""
+    """`perfkit bench, bench-01; runs vary by 1.0 %; ...` and other notes on the series."""
     about = "; ".join(filter(None, (f"{series.how}, {series.machine}", said.describe_noise(series))))
     notes = [f"{note[:1].upper()}{note[1:]}." for note in (*series.notes, *filter(None, [series.pending]))]
     return flatten_text(" ".join((f"{about}.", *notes)))

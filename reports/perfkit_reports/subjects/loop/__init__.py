@@ -1,1 +1,1 @@
-"""A loop that perfkit was attached to."""
+"""Reports on a loop that perfkit was attached to."""

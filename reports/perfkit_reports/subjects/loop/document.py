@@ -1,4 +1,4 @@
-"""A loop that perfkit was attached to: what its steps take, where that goes, and how it was watched."""
+"""The report on an attached loop: step time, its split, and how it was recorded."""
 
 from collections.abc import Iterator
 
@@ -21,7 +21,7 @@ _TILES = (
 
 
 def build_document(analysis: Analysis) -> Document:
-    """The first variant is the loop; others are what was captured of it later."""
+    """Draw an attached loop: the first variant is the loop, others are later captures."""
     first = analysis.variants[0]
     examined = any(variant.time_split or variant.memory for variant in analysis.variants)
     waits = any(variant.loop and variant.loop.data_waits_s for variant in analysis.variants)
@@ -49,7 +49,7 @@ def build_document(analysis: Analysis) -> Document:
 
 
 def _build_tiles(first: Variant) -> Iterator[Tile]:
-    """Why it ended stands above, and is no reason to be told again for each figure."""
+    """Drop the reason for the end from the figures: it is stated above."""
     for title, cell in _TILES:
         if (figure := cell(first)).known or figure.reason != first.reason:
             yield Tile(title, figure)
@@ -63,7 +63,7 @@ def _build_loops(analysis: Analysis) -> Table:
 
 
 def _build_steps(analysis: Analysis) -> Iterator[Block]:
-    """Which steps the figures are of."""
+    """The steps behind the figures."""
     alone = len(analysis.variants) == 1
     lines = [
         f"{'' if alone else f'{variant.name}: '}{loop_facts.describe_steps(loop)}; step boundary: {loop.steps_by}"
@@ -97,7 +97,7 @@ def _build_watched(analysis: Analysis) -> Section:
 
 
 def _build_caveats(variant: Variant, place: int) -> Iterator[Block]:
-    """What is missing or doubtful; the first stands above if it says why nothing was timed."""
+    """Missing or doubtful parts; the first stands above if it says why nothing was timed."""
     told = headline.count_repeated_warnings(variant)
     yield from make_list(f"watched-{place}-missing", variant.warnings[:told], "Caveats", style="callout")
     rest = variant.warnings[told:]

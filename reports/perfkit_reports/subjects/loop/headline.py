@@ -1,4 +1,4 @@
-"""The headline of a loop that perfkit was attached to."""
+"""The headline of an attached loop."""
 
 from collections.abc import Sequence
 
@@ -26,20 +26,20 @@ _ENDED = {
 
 
 def build_headline(variant: Variant) -> str:
-    """Step time, the share that waits for data, the largest parts of a traced step, and how it ended if not well."""
+    """Step time, data wait, largest parts of a traced step, and the outcome if not ok."""
     ended = _ENDED.get(variant.status, "")
     if not isinstance(variant.step_time, MedianEstimate):
         seen = variant.loop.steps_seen if variant.loop is not None else 0
         how = ended or "ended"
         return f"{variant.name} {how} {_format_after(seen)}, before any timed step."
-    told = f"{variant.name}: {make_step_time_cell(variant).text} per step{_describe_parts(variant)}"
+    text = f"{variant.name}: {make_step_time_cell(variant).text} per step{_describe_parts(variant)}"
     return (
-        f"{told}; it {ended} {_format_after(variant.loop.steps_seen if variant.loop else 0)}." if ended else f"{told}."
+        f"{text}; it {ended} {_format_after(variant.loop.steps_seen if variant.loop else 0)}." if ended else f"{text}."
     )
 
 
 def _describe_tracing(ratio: float) -> str:
-    """What the parts are parts of, from how long traced steps took in timed ones. Tracing makes no step shorter."""
+    """Steps behind the time split, by the profiler slowdown. Tracing makes no step shorter."""
     if ratio >= _SLOWED:
         return (
             f"Profiler slowdown {format_factor(ratio)}: the time split is of traced steps, savings are scaled to "
@@ -54,7 +54,7 @@ def _describe_tracing(ratio: float) -> str:
 
 
 def list_remarks(variants: Sequence[Variant]) -> list[str]:
-    """How it ended, what the passes lack, and what was captured later."""
+    """The end of the loop, gaps of the passes, and later captures."""
     first = variants[0]
     lines = [format_sentence(first.reason)] if first.reason else []
     loop = first.loop
@@ -82,7 +82,7 @@ def list_remarks(variants: Sequence[Variant]) -> list[str]:
 
 
 def count_repeated_warnings(variant: Variant) -> int:
-    """How many of its warnings are among the remarks: why nothing was timed, if it ended well."""
+    """Number of warnings among the remarks: why nothing was timed, if it ended well."""
     return int(not variant.reason and not isinstance(variant.step_time, MedianEstimate))
 
 
@@ -116,7 +116,7 @@ def _has_no_ceiling(variant: Variant) -> bool:
 
 
 def _list_longest(variant: Variant) -> str:
-    """The ops that take longest, where no ceiling says what bounds them."""
+    """The longest ops, where no ceiling says what limits them."""
     if variant.trace is None or not _has_no_ceiling(variant):
         return ""
     longest = sorted(variant.trace.ops, key=lambda row: -row.seconds)[:_PARTS]

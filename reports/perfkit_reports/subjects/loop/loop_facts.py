@@ -1,4 +1,4 @@
-"""How a loop that perfkit was attached to was watched, in words and tables."""
+"""How an attached loop was recorded, in sentences and tables."""
 
 from perfkit import units
 from perfkit.analysis.model.loop import CountPerStep, LoopAnalysis, LoopRank, Slowdown
@@ -14,12 +14,12 @@ _INSTRUMENTS = {"trace": "During tracing", "memory": "During memory recording"}
 
 
 def list_loops(analysis: Analysis) -> list[tuple[Variant, LoopAnalysis]]:
-    """The variants that are loops of somebody else's."""
+    """Variants that are attached loops."""
     return [(variant, variant.loop) for variant in analysis.variants if variant.loop is not None]
 
 
 def list_facts(loop: LoopAnalysis) -> list[tuple[str, Cell]]:
-    """(name, value) of what is known of the loop and of the watching."""
+    """(name, value) of each known fact of the loop and its recording."""
     items = [
         ("Step boundary", Cell(loop.steps_by)),
         ("Steps", Cell(describe_steps(loop), detail="" if loop.watched else _NOT_WATCHED)),
@@ -49,25 +49,23 @@ def describe_steps(loop: LoopAnalysis) -> str:
     return f"{loop.steps_timed:,} timed, from step {loop.first_timed:,} on; {loop.steps_seen:,} watched"
 
 
-def describe_slowdown(found: Slowdown) -> str:
-    """Stated, since no figure is corrected for it."""
-    of = f", median of {found.steps:,}" if found.steps > 1 else ""
-    took = f"{units.format_seconds(found.seconds)}{of}"
-    if found.ratio >= 1:
-        told = f"{format_factor(found.ratio)} the time of a timed step: {took}"
+def describe_slowdown(slowdown: Slowdown) -> str:
+    """Profiler slowdown; stated, since no figure is corrected for it."""
+    of = f", median of {slowdown.steps:,}" if slowdown.steps > 1 else ""
+    took = f"{units.format_seconds(slowdown.seconds)}{of}"
+    if slowdown.ratio >= 1:
+        text = f"{format_factor(slowdown.ratio)} the time of a timed step: {took}"
     else:  # no recording makes a program faster
-        told = (
-            f"{took}, less than a timed step ({units.format_seconds(found.seconds / found.ratio)}): step lengths vary"
-        )
-    if found.pause_s is not None:
-        told += f"; the loop paused for {units.format_seconds(found.pause_s)}"
-    if found.peak_bytes is not None:
-        told += f", process peak memory rose by {units.format_bytes(found.peak_bytes)}"
-    return told
+        text = f"{took}, less than a timed step ({units.format_seconds(slowdown.seconds / slowdown.ratio)}): step lengths vary"
+    if slowdown.pause_s is not None:
+        text += f"; the loop paused for {units.format_seconds(slowdown.pause_s)}"
+    if slowdown.peak_bytes is not None:
+        text += f", process peak memory rose by {units.format_bytes(slowdown.peak_bytes)}"
+    return text
 
 
 def _make_units_cell(loop: LoopAnalysis) -> Cell:
-    """`16`, counted where; all ranks together."""
+    """`16`, and where it was counted; all ranks combined."""
     if not loop.units_per_step:
         return make_unknown_cell(loop.units_source.removeprefix("unknown: "))
     ranks = f", {format_plural(len(loop.ranks), 'rank')} combined" if len(loop.ranks) > 1 else ""
@@ -93,10 +91,10 @@ def _make_step_cell(loop: LoopAnalysis) -> Cell:
     )
 
 
-def _format_count(found: CountPerStep, one: str, many: str) -> str:
-    if found.least != found.most:
-        return f"{found.least:,} to {found.most:,} {many}"
-    return format_plural(found.most, one, many)
+def _format_count(count: CountPerStep, one: str, many: str) -> str:
+    if count.least != count.most:
+        return f"{count.least:,} to {count.most:,} {many}"
+    return format_plural(count.most, one, many)
 
 
 def _describe_accumulation(loop: LoopAnalysis) -> str:

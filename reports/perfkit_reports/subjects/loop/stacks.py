@@ -1,4 +1,4 @@
-"""The Python stacks that were sampled of a loop and of its loaders' workers."""
+"""Python stacks sampled in a loop and its DataLoader workers."""
 
 from collections.abc import Iterable, Iterator
 
@@ -67,7 +67,7 @@ _LIBRARIES: tuple[Column[HotLine], ...] = (
 
 
 def build_sections(analysis: Analysis) -> Iterator[Section]:
-    """Hot lines of every recording that was sampled; nothing where none was."""
+    """Hot lines of every sampled recording; nothing without any."""
     groups = []
     sampled = [
         (variant.name, loop.stacks) for variant, loop in loop_facts.list_loops(analysis) if loop.stacks is not None
@@ -100,16 +100,16 @@ def _build_threads(stacks: LoopStacks, place: int) -> Iterator[Block]:
 
 
 def _build_thread(
-    found: ThreadStacks, name: str, title: str, beside: Iterable[tuple[str, Cell]] = ()
+    thread: ThreadStacks, name: str, title: str, beside: Iterable[tuple[str, Cell]] = ()
 ) -> Iterator[Block]:
-    yield Facts(id=f"{name}-facts", title=title, items=(*_list_facts(found), *beside))
-    if found.samples < LEAST_SAMPLES:
-        few = f"Only {format_plural(found.samples, 'sample')}: shares are imprecise. The loop ended soon after."
+    yield Facts(id=f"{name}-facts", title=title, items=(*_list_facts(thread), *beside))
+    if thread.samples < LEAST_SAMPLES:
+        few = f"Only {format_plural(thread.samples, 'sample')}: shares are imprecise. The loop ended soon after."
         yield Text(id=f"{name}-few", lines=(few,), style="callout")
-    if found.lines:
-        yield _build_table(f"{name}-lines", f"{title}: program lines", LINES, found.lines)
-    if found.libraries:
-        table = _build_table(f"{name}-libraries", f"{title}: library lines", _LIBRARIES, found.libraries)
+    if thread.lines:
+        yield _build_table(f"{name}-lines", f"{title}: program lines", LINES, thread.lines)
+    if thread.libraries:
+        table = _build_table(f"{name}-libraries", f"{title}: library lines", _LIBRARIES, thread.libraries)
         yield Details(id=f"{name}-more", title=f"{title}: library lines", blocks=(table,), weight=Weight.DETAIL)
 
 
@@ -117,20 +117,23 @@ def _build_table(name: str, title: str, columns: tuple[Column[HotLine], ...], ro
     return Table(id=name, title=title, columns=columns, rows=rows, what="line", limit=10)
 
 
-def _list_facts(found: ThreadStacks) -> Iterator[tuple[str, Cell]]:
-    yield "Samples", Cell(f"{found.samples:,}, {found.hz:g} per second", detail=f"in {format_seconds(found.seconds)}")
-    if found.idle:
-        share = found.idle / (found.idle + found.samples)
+def _list_facts(thread: ThreadStacks) -> Iterator[tuple[str, Cell]]:
+    yield (
+        "Samples",
+        Cell(f"{thread.samples:,}, {thread.hz:g} per second", detail=f"in {format_seconds(thread.seconds)}"),
+    )
+    if thread.idle:
+        share = thread.idle / (thread.idle + thread.samples)
         yield "Waiting for requests", Cell(format_percent(share, 0), detail="excluded from the shares")
-    if found.held is not None:
-        yield "GIL held", Cell(format_percent(found.held, 0), detail=_HELD)
-    phases = sorted(found.phases.items(), key=lambda phase: -phase[1])
+    if thread.held is not None:
+        yield "GIL held", Cell(format_percent(thread.held, 0), detail=_HELD)
+    phases = sorted(thread.phases.items(), key=lambda phase: -phase[1])
     if any(phase for phase, _ in phases):
         yield (
             "Phases",
             Cell(", ".join(f"{phase or 'between phases'} {format_percent(share, 0)}" for phase, share in phases)),
         )
-    if found.ours:
-        yield "In perfkit's hooks", Cell(format_percent(found.ours))
-    if found.unnamed:
-        yield "Outside program lines", Cell(format_percent(found.unnamed))
+    if thread.ours:
+        yield "In perfkit's hooks", Cell(format_percent(thread.ours))
+    if thread.unnamed:
+        yield "Outside program lines", Cell(format_percent(thread.unnamed))

@@ -1,4 +1,4 @@
-"""The report on the memory of a file, and the section on memory of every other report."""
+"""Memory of a file as a report, and the memory section of every other report."""
 
 from perfkit_reports.subjects.memory.document import build_document
 from perfkit_reports.subjects.memory.section import build_section

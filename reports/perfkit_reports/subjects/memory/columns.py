@@ -1,4 +1,4 @@
-"""The columns of tables of memory: the largest blocks, bytes by module and op, what grows."""
+"""Columns of memory tables: largest blocks, bytes by module and op, growth."""
 
 from collections.abc import Callable
 from functools import partial
@@ -27,7 +27,7 @@ def _make_tensor_cell(shape: str, dtype: str) -> Cell:
 _LAST_HOLDER = "the op during which it was freed: its last holder"
 LARGEST: tuple[Column[LiveBlock], ...] = (
     Column(
-        "What",
+        "Allocation",
         lambda block: _make_module_cell(block.name),
         numeric=False,
         code=True,
@@ -97,7 +97,7 @@ GROWTH: tuple[Column[MemoryGrowth], ...] = (
 
 
 def _make_modules_cell(row: ModuleRow, value: float, show: Callable[[float], str]) -> Cell:
-    """Of a row outside of all modules there is nothing to tell."""
+    """A count of modules; a dash for a row outside all modules."""
     return Cell(show(value), value=value) if row.module else Cell(NOTHING)
 
 
@@ -106,7 +106,7 @@ def _make_share_cell(amount: int, peak: int) -> Cell:
 
 
 def build_owner_column(what: str) -> Column[tuple[Holder, MemoryShare]]:
-    """Whose memory it is."""
+    """The holder's name."""
     return Column(what.capitalize(), lambda row: Cell(row[0].name), numeric=False)
 
 

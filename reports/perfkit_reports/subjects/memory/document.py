@@ -1,4 +1,4 @@
-"""The document on the memory of the devices of one file."""
+"""The report on the memory of one file's devices."""
 
 from perfkit.analysis.model.memory_analysis import MemoryAnalysis
 from perfkit.record import Unknown, make_measurement
@@ -17,7 +17,7 @@ from perfkit_reports.subjects.method import build_provenance
 
 
 def build_document(analysis: MemoryAnalysis) -> Document:
-    """The fullest device comes first."""
+    """Draw an account per device, the fullest first."""
     holders = sorted(list_device_holders(analysis.accounts), key=lambda holder: -holder.account.peak_bytes)
     return Document(
         kind="memory",
@@ -51,7 +51,7 @@ def _build_method(analysis: MemoryAnalysis) -> Facts:
 
 
 def summarize_memory(analysis: MemoryAnalysis) -> ReportSummary:
-    """What a list of reports shows: the peak is that of the fullest device."""
+    """The entry in a list of reports: the peak of the fullest device."""
     fullest = max(analysis.accounts, key=lambda account: account.peak_bytes, default=None)
     absent = Unknown(reason="not in a memory recording")
     none = Unknown(reason="the recording contains no allocations")

@@ -1,4 +1,4 @@
-"""The section on memory, the same in every report: the balance at the peak, and each holder in detail."""
+"""The memory section of every report: balance at the peak, and each holder in detail."""
 
 from collections.abc import Sequence
 
@@ -44,7 +44,7 @@ def build_section(
 
 
 def _build_failures(holders: Sequence[Holder], weight: Weight) -> list[Block]:
-    """The requests for which there was no memory."""
+    """Failed requests of holders that ran out of memory."""
     return [
         Text(
             id=f"memory-failed-{place}",
@@ -130,7 +130,7 @@ def _build_holder(holder: Holder, place: int, most: int) -> list[Block]:
 
 
 def _build_bytes(holder: Holder, place: int, most: int) -> list[Block]:
-    """Bytes by module, and by module and op, where these are known."""
+    """Bytes by module, and by module and op, where known."""
     peak = holder.account.peak_bytes
     ops = sorted(holder.account.rows, key=lambda row: -row.bytes)
     modules = group_by_module(ops)

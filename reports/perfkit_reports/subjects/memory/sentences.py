@@ -1,4 +1,4 @@
-"""The sentences on an account of memory."""
+"""Sentences on a memory account."""
 
 from collections.abc import Sequence
 
@@ -37,16 +37,16 @@ def format_moment(account: MemoryAccount) -> str:
 
 def _format_split(account: MemoryAccount) -> str:
     largest = sorted(account.categories, key=lambda part: -part.bytes)[:_NAMED]
-    told = [
+    parts = [
         f"{units.format_percent(part.bytes / account.peak_bytes, 0)} {part.category}"
         for part in largest
         if account.peak_bytes and part.bytes / account.peak_bytes >= _WORTH
     ]
-    return f": {', '.join(told)}" if told else ""
+    return f": {', '.join(parts)}" if parts else ""
 
 
 def describe_failure(account: MemoryAccount) -> list[str]:
-    """What was asked for when the memory ran out, where, what was alive, and what was missing; empty if it did not."""
+    """The failed request: size, place, live memory and shortage; empty without a failure."""
     request = account.failed
     if request is None:
         return []
@@ -56,13 +56,13 @@ def describe_failure(account: MemoryAccount) -> list[str]:
         else f"An allocation of {units.format_bytes(request.bytes)}"
     )
     where = format_request_origin(request)
-    told = [
+    lines = [
         f"{what} failed{f': {where}' if where else ''}.",
         f"Alive at the peak of {units.format_bytes(account.peak_bytes)}{_format_split(account)}.",
         _describe_missing(account),
         format_sentence(f"allocator message: {request.message}") if request.message else "",
     ]
-    return [line for line in told if line]
+    return [line for line in lines if line]
 
 
 def _describe_missing(account: MemoryAccount) -> str:
@@ -99,7 +99,7 @@ def describe_fragmentation(account: MemoryAccount) -> str:
 
 
 def list_free_parts(held: Fragmentation) -> list[tuple[str, str, int]]:
-    """(kind, name, bytes) of what is reserved, for a bar; parts without a byte are left out."""
+    """(kind, name, bytes) of reserved memory, for a bar; empty parts are left out."""
     largest = held.largest_free_bytes
     free = (
         [("pieces", "free", held.free_bytes)]
@@ -113,7 +113,7 @@ def list_free_parts(held: Fragmentation) -> list[tuple[str, str, int]]:
 
 
 def describe_growth(rows: Sequence[MemoryGrowth]) -> str:
-    """`1.50 MiB a step in all, over 3 steps in a row`; empty where nothing grows."""
+    """`1.50 MiB per step from 2 origins, over 3 consecutive steps`; empty without growth."""
     if not rows:
         return ""
     total, steps = sum(row.bytes_per_step for row in rows), max(row.steps for row in rows)
@@ -124,7 +124,7 @@ def describe_growth(rows: Sequence[MemoryGrowth]) -> str:
 
 
 def describe_step_peaks(account: MemoryAccount) -> str:
-    """The range of the peaks of the steps; empty for fewer than two."""
+    """Range of the steps' peaks; empty for fewer than two."""
     peaks = account.step_peaks
     if len(peaks) < 2:
         return ""

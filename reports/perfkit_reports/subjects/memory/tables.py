@@ -1,4 +1,4 @@
-"""Memory as raw rows, in bytes and seconds, one for each category, moment, block; no row is left out."""
+"""Memory as complete raw rows, in bytes and seconds, by category, moment and block."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -36,7 +36,7 @@ def build_data(holders: Sequence[Holder], owner: str) -> tuple[RawTable, ...]:
 
 
 def _list_categories(account: MemoryAccount) -> Iterator[dict[str, Any]]:
-    """Categories of the peak (`in_peak`), which sum to it, and what lies beyond the allocator."""
+    """Categories of the peak (`in_peak`), which sum to it, and memory outside the allocator."""
     for in_peak, parts in ((True, account.categories), (False, account.beyond)):
         for part in parts:
             yield {"category": part.category, "bytes": part.bytes, "in_peak": in_peak}

@@ -1,4 +1,4 @@
-"""The figures that are told first of an account of memory."""
+"""Headline figures of a memory account."""
 
 from dataclasses import replace
 
@@ -43,7 +43,7 @@ def _make_free_cell(account: MemoryAccount) -> Cell:
 
 
 def _list_last(account: MemoryAccount) -> list[tuple[str, Cell]]:
-    """The request that failed, if one did; else what grows, if anything does; else how much is in no category."""
+    """The failed request, else growth, else uncategorized bytes."""
     if account.failed is not None:
         asked = make_optional_cell(account.failed.bytes, units.format_bytes, "the recording lacks the request's size")
         failed = replace(asked, detail="the failed request", tone="bad") if asked.known else asked

@@ -1,1 +1,1 @@
-"""The plan of a workload: the memory and time that its variants would need, before they are run."""
+"""Plans: memory and step time that variants would need, before they run."""

@@ -1,4 +1,4 @@
-"""The cells of a planned variant: one function a column."""
+"""Cells of a planned variant, one function per column."""
 
 from perfkit import units
 from perfkit.analysis.model.plan import Interval, Plan, PlannedVariant
@@ -11,20 +11,20 @@ _NAMED = 3  # categories
 
 
 def make_peak_cell(variant: PlannedVariant) -> Cell:
-    """What the allocator hands out, with the phase in which that is the most."""
-    told = variant.peak_allocated_bytes
-    if told is None:
+    """The allocator's peak, with its phase."""
+    peak = variant.peak_allocated_bytes
+    if peak is None:
         return _make_no_memory_cell(variant)
-    when = f"in {told.phase}" if told.phase else ""
+    when = f"in {peak.phase}" if peak.phase else ""
     return Cell(
-        units.format_bytes(told.value),
-        detail=", ".join(filter(None, (format_size_span(told.bounds), when))),
-        value=told.value,
+        units.format_bytes(peak.value),
+        detail=", ".join(filter(None, (format_size_span(peak.bounds), when))),
+        value=peak.value,
     )
 
 
 def make_largest_cell(variant: PlannedVariant) -> Cell:
-    """The categories that take the most at the allocator's peak."""
+    """The largest categories at the allocator's peak."""
     told = variant.peak_allocated_bytes
     if told is None:
         return Cell(NOTHING)
@@ -33,15 +33,15 @@ def make_largest_cell(variant: PlannedVariant) -> Cell:
 
 
 def make_needed_cell(variant: PlannedVariant) -> Cell:
-    """With what is beyond the allocator."""
-    told = variant.needed_bytes
-    if told is None:
+    """Needed memory, including memory outside the allocator."""
+    needed = variant.needed_bytes
+    if needed is None:
         return _make_no_memory_cell(variant)
-    return Cell(units.format_bytes(told.value), detail=format_size_span(told), value=told.value)
+    return Cell(units.format_bytes(needed.value), detail=format_size_span(needed), value=needed.value)
 
 
 def make_change_cell(variant: PlannedVariant, plan: Plan) -> Cell:
-    """What is needed against the baseline on as many ranks."""
+    """Needed memory relative to the baseline on as many ranks."""
     before = find_baseline(variant, plan)
     now, then = variant.needed_bytes, None if before is None else before.needed_bytes
     if variant.is_baseline:
@@ -54,27 +54,27 @@ def make_change_cell(variant: PlannedVariant, plan: Plan) -> Cell:
 
 
 def make_fits_cell(variant: PlannedVariant, limit_bytes: int) -> Cell:
-    """Whether all that it needs is within the limit, by the bounds of what it needs."""
-    told = variant.needed_bytes
-    if told is None:
+    """Whether the bounds of the needed memory are within the limit."""
+    needed = variant.needed_bytes
+    if needed is None:
         return _make_no_memory_cell(variant)
-    match verdict.check_fit(told, limit_bytes):
+    match verdict.check_fit(needed, limit_bytes):
         case True:
-            return Cell("fits", detail=f"{units.format_bytes(limit_bytes - told.high)} left", tone="good")
+            return Cell("fits", detail=f"{units.format_bytes(limit_bytes - needed.high)} left", tone="good")
         case False:
-            return Cell("does not fit", detail=verdict.format_excess(told, limit_bytes), tone="bad")
+            return Cell("does not fit", detail=verdict.format_excess(needed, limit_bytes), tone="bad")
         case None:
             return Cell(
-                "may fit", detail=f"up to {units.format_bytes(told.high - limit_bytes)} too much", tone="unsure"
+                "may fit", detail=f"up to {units.format_bytes(needed.high - limit_bytes)} too much", tone="unsure"
             )
 
 
 def make_step_time_cell(variant: PlannedVariant) -> Cell:
-    """With its bounds."""
-    told = variant.step_s
-    if told is None:
+    """Step time with its bounds."""
+    step = variant.step_s
+    if step is None:
         return make_unknown_cell("no predicted time")
-    return Cell(units.format_seconds(told.total.value), detail=format_time_span(told.total), value=told.total.value)
+    return Cell(units.format_seconds(step.total.value), detail=format_time_span(step.total), value=step.total.value)
 
 
 def find_baseline(variant: PlannedVariant, plan: Plan) -> PlannedVariant | None:
@@ -83,14 +83,14 @@ def find_baseline(variant: PlannedVariant, plan: Plan) -> PlannedVariant | None:
     return next((other for other in others if other.is_baseline), None)
 
 
-def format_size_span(told: Interval) -> str:
+def format_size_span(interval: Interval) -> str:
     """`61.0–66.0 GiB`; empty where both are the same."""
-    return _format_span(units.format_bytes(told.low), units.format_bytes(told.high))
+    return _format_span(units.format_bytes(interval.low), units.format_bytes(interval.high))
 
 
-def format_time_span(told: Interval) -> str:
+def format_time_span(interval: Interval) -> str:
     """`98–120 ms`; empty where both are the same."""
-    return _format_span(units.format_seconds(told.low), units.format_seconds(told.high))
+    return _format_span(units.format_seconds(interval.low), units.format_seconds(interval.high))
 
 
 def _format_span(low: str, high: str) -> str:

@@ -1,4 +1,4 @@
-"""The columns of the tables of a plan."""
+"""Columns of a plan's tables."""
 
 from collections.abc import Callable
 from functools import partial
@@ -16,7 +16,7 @@ _column: Callable[..., Column[PlannedVariant]] = partial(Column, weight=Weight.B
 
 
 def build_variant_columns(plan: Plan, styles: dict[str, Style]) -> list[Column[PlannedVariant]]:
-    """Without a verdict where there is no limit, without times where none was predicted."""
+    """Columns without a verdict if no limit is given, and without times if none was predicted."""
     limit = plan.limit_bytes
     made = [_column("Variant", lambda variant: _make_name_cell(variant, styles[variant.name]), numeric=False)]
     if any(variant.world_size > 1 for variant in plan.variants):

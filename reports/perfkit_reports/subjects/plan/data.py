@@ -1,4 +1,4 @@
-"""The figures of a plan as tables of raw rows, in SI base units."""
+"""Raw rows of a plan in SI base units."""
 
 from collections.abc import Callable, Iterator, Mapping
 from operator import attrgetter

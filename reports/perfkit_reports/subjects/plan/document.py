@@ -1,4 +1,4 @@
-"""A plan as a document: what the variants of a workload would need, before they are run."""
+"""The report on a plan: memory and step time of variants before they run."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -28,7 +28,7 @@ _TIMED = ("memory_timeline", "memory_bands")
 
 
 def build_document(plan: Plan) -> Document:
-    """The variants in the order in which they were planned."""
+    """Draw the variants in planned order."""
     styles = palette.assign_styles([(variant.name, variant.is_baseline) for variant in plan.variants])
     kept = memory_tables(list_holders(plan, styles), "variant")
     device = plan.device_name or plan.device
@@ -88,7 +88,7 @@ def _build_variants(plan: Plan, styles: dict[str, palette.Style]) -> Table:
 
 
 def _build_not_known(plan: Plan) -> Iterator[Block]:
-    """Why a variant could not be planned, what of it is not in the figures, and what was assumed."""
+    """Unplanned variants, figures that lack a part, and assumptions."""
     reasons = [f"{variant.name}: {variant.reason}" for variant in plan.variants if variant.reason]
     yield from make_list("not-planned", reasons, weight=Weight.BRIEF)
     yield from make_list("untried", _group_by_sentence(plan, _describe_scratch), weight=Weight.BRIEF)
@@ -101,7 +101,7 @@ def _describe_scratch(variant: PlannedVariant) -> tuple[str, ...]:
 
 
 def _group_by_sentence(plan: Plan, told: Callable[[PlannedVariant], Sequence[str]]) -> Iterator[str]:
-    """Each sentence once, with the variants that it is of."""
+    """Each sentence once, with its variants."""
     names: dict[str, list[str]] = {}
     for variant in plan.variants:
         for sentence in told(variant):

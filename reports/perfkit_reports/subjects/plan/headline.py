@@ -1,4 +1,4 @@
-"""The headline of a plan, in a sentence or two."""
+"""The headline of a plan."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from perfkit_reports.subjects.plan import cells
 
 
 def find_leanest(plan: Plan) -> PlannedVariant | None:
-    """The variant that needs the least memory; None where that of none is known."""
+    """The variant with the least needed memory; None where all are unknown."""
     known = [variant for variant in plan.variants if variant.needed_bytes is not None]
     return min(known, key=lambda variant: cells.make_needed_cell(variant).value or 0.0, default=None)
 
@@ -20,7 +20,7 @@ def find_fastest(plan: Plan) -> PlannedVariant | None:
 
 
 def build_headline(plan: Plan) -> str:
-    """How many variants fit, where there is a limit, and which needs the least memory."""
+    """Number of variants that fit, if a limit is given, and the one with the least memory."""
     least = find_leanest(plan)
     if least is None:
         return "Memory needs are unknown."
@@ -31,7 +31,7 @@ def build_headline(plan: Plan) -> str:
 
 
 def list_remarks(plan: Plan) -> Iterator[str]:
-    """What has to be known beside the headline."""
+    """Remarks that qualify the headline."""
     best = find_fastest(plan)
     if best is not None:
         time = cells.make_step_time_cell(best)
@@ -43,7 +43,7 @@ def list_remarks(plan: Plan) -> Iterator[str]:
 
 
 def _describe_fitting(plan: Plan) -> str:
-    """Empty where nothing was said of what a rank may take."""
+    """Number of fitting variants; empty without a limit."""
     limit = plan.limit_bytes
     if limit is None:
         return ""
@@ -67,5 +67,5 @@ def _describe_least(variant: PlannedVariant, plan: Plan) -> str:
 
 
 def _describe_saved(variant: PlannedVariant, plan: Plan) -> str:
-    told = cells.make_change_cell(variant, plan)
-    return "" if variant.is_baseline or not isinstance(told.value, float) else f", {told.text} vs the baseline"
+    change = cells.make_change_cell(variant, plan)
+    return "" if variant.is_baseline or not isinstance(change.value, float) else f", {change.text} vs the baseline"

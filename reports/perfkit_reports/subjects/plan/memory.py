@@ -1,4 +1,4 @@
-"""Whether the variants fit: what they need by category, what is beyond the allocator, and what a rank may take."""
+"""Memory of planned variants by category, compared with the limit."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,7 +17,7 @@ _INTRO = "Modelled peak memory of one rank: allocator memory by category, and me
 
 
 def build_memory_section(plan: Plan, styles: dict[str, Style]) -> Section:
-    """The bars of what is needed, then the account of each variant's peak and step."""
+    """Bars of needed memory, then each variant's peak and step."""
     holders = list_holders(plan, styles)
     if not holders:
         return account(holders, "variant")
@@ -25,7 +25,7 @@ def build_memory_section(plan: Plan, styles: dict[str, Style]) -> Section:
 
 
 def list_holders(plan: Plan, styles: dict[str, Style]) -> list[Holder]:
-    """The variants whose memory was accounted for."""
+    """Variants with a memory account."""
     return [
         Holder(variant.name, variant.memory, styles[variant.name])
         for variant in plan.variants
@@ -43,7 +43,7 @@ def _build_needed(plan: Plan) -> Iterator[Block]:
 
 
 def build_stack(variant: PlannedVariant) -> MemoryStack:
-    """A bar of all that a variant of known memory needs."""
+    """A bar per variant of known memory."""
     peak, needed = variant.peak_allocated_bytes, variant.needed_bytes
     assert peak is not None
     assert needed is not None
@@ -53,7 +53,7 @@ def build_stack(variant: PlannedVariant) -> MemoryStack:
 
 
 def build_needed_chart(stacks: list[MemoryStack], limit_bytes: int | None) -> Chart:
-    """The bars with the limit, which is told in words where it is far beyond them."""
+    """The bars with the limit, given in words where it is far above them."""
     in_sight = limit_bytes is None or is_limit_visible(stacks, limit_bytes)
     return Chart(
         id="needed",

@@ -1,4 +1,4 @@
-"""Where planned steps and their ops lie under the ceilings of the device, by the time that is predicted for them."""
+"""Planned steps and ops under the device's ceilings, by predicted time."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -35,7 +35,7 @@ _LEAST_ROWS = 10
 
 
 def build_plan_roofline(plan: Plan, styles: dict[str, Style]) -> Section:
-    """The roofline and its figures; the reason where the time of no step is known."""
+    """The roofline with its figures, or the reason where no step time is known."""
     planned, drawn = [variant for variant in plan.variants if variant.ops], build_plane(plan, styles)
     arrow = _ARROW if any(series.origin for series in drawn.series) else ""
     section = build_roofline_section(drawn, "variant", "" if planned else _explain_missing(plan), arrow)

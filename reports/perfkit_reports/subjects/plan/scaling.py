@@ -1,4 +1,4 @@
-"""The same techniques on more and more ranks: memory, time, and how much of the ranks' time is of use."""
+"""Memory, step time and efficiency of the same techniques over numbers of ranks."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -20,7 +20,7 @@ Sizes = dict[str, list[PlannedVariant]]  # by techniques, from the fewest ranks 
 
 
 def build_scaling_sections(plan: Plan) -> Iterator[Section]:
-    """None where nothing was planned on several numbers of ranks."""
+    """Scaling of the plan; none for a single number of ranks."""
     sizes = {name: variants for name, variants in _group_by_techniques(plan).items() if len(variants) > 1}
     if sizes:
         blocks = tuple(_build_blocks(sizes, plan.scaling))
@@ -28,7 +28,7 @@ def build_scaling_sections(plan: Plan) -> Iterator[Section]:
 
 
 def compute_efficiency(mode: Scaling, variant: PlannedVariant, fewest: PlannedVariant) -> float | None:
-    """Of a variant against the same on the fewest ranks; None where the step of one of them is not known."""
+    """Efficiency relative to the fewest ranks; None where one of the steps is unknown."""
     if variant.step_s is None or fewest.step_s is None:
         return None
     ratio = variant.step_s.total.value / fewest.step_s.total.value
@@ -71,7 +71,7 @@ def _build_blocks(sizes: Sizes, mode: Scaling) -> Iterator[Block]:
 
 
 def _find_fewest(variants: Sequence[PlannedVariant]) -> PlannedVariant:
-    """The variant on the fewest ranks whose time is known: not all run on one."""
+    """The variant on the fewest ranks with a known time: not all run on one."""
     return next((each for each in variants if each.step_s is not None), variants[0])
 
 
@@ -97,7 +97,7 @@ def _make_efficiency_cell(mode: Scaling, row: tuple[PlannedVariant, PlannedVaria
 
 
 def _make_dominant_cell(variant: PlannedVariant) -> Cell:
-    """The part of the step that takes the most."""
+    """The largest part of the step."""
     step = variant.step_s
     if step is None or not step.dominant:
         return make_unknown_cell("no predicted time")

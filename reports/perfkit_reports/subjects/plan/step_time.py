@@ -1,4 +1,4 @@
-"""How long a step would take: its parts, and how they change with the number of ranks."""
+"""Predicted step time by part, over numbers of ranks."""
 
 from collections.abc import Iterator, Mapping
 
@@ -14,7 +14,7 @@ _INTRO = (
 
 
 def build_time_sections(plan: Plan) -> Iterator[Section]:
-    """None where no time was predicted."""
+    """Predicted step times; none without any."""
     timed = [(variant, variant.step_s) for variant in plan.variants if variant.step_s is not None]
     if timed:
         yield Section("time", "Predicted step time", tuple(_build_blocks(timed)), nav="Time", intro=(_INTRO,))

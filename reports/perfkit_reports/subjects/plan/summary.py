@@ -1,4 +1,4 @@
-"""The figures of a plan for a list of many reports."""
+"""Figures of a plan for a list of reports."""
 
 from perfkit.analysis.model.plan import Plan, PlannedVariant
 from perfkit.record import Measurement, QuantityOrigin, Unknown
@@ -7,7 +7,7 @@ from perfkit_reports.subjects.plan.headline import find_leanest
 
 
 def summarize_plan(plan: Plan) -> ReportSummary:
-    """The figures are those of the variant that needs the least memory."""
+    """Figures of the variant with the least needed memory."""
     least = find_leanest(plan)
     return ReportSummary(
         kind="plan",

@@ -1,4 +1,4 @@
-"""The cells of a variant: one function a column."""
+"""Cells of a variant, one function per column."""
 
 from dataclasses import replace
 
@@ -33,14 +33,14 @@ def make_cpu_time_cell(variant: Variant) -> Cell:
 
 
 def make_estimate_cell(time: MedianEstimate | MissingEstimate, spread: str = "") -> Cell:
-    """With its interval, where the `spread` of one process does not stand for it."""
+    """Step time with its interval, or with the spread of one process."""
     if isinstance(time, MissingEstimate):
         return make_unknown_cell(time.reason)
     return Cell(units.format_seconds(time.value), detail=spread or _format_interval(time), value=time.value)
 
 
 def make_cpu_change_cell(variant: Variant) -> Cell:
-    """CPU time against the baseline's: steadier than wall time on a machine that others use."""
+    """CPU time relative to the baseline: steadier than wall time on a shared machine."""
     difference = variant.cpu_difference
     if difference is None:
         return make_unknown_cell("no CPU times to compare")
@@ -51,13 +51,13 @@ def make_cpu_change_cell(variant: Variant) -> Cell:
 
 
 def get_interval_level(analysis: Analysis) -> str:
-    """The confidence level of the intervals; empty where nothing was measured."""
+    """Confidence level of the intervals; empty where nothing was measured."""
     levels = {variant.step_time.level for variant in analysis.variants if isinstance(variant.step_time, MedianEstimate)}
     return " and ".join(units.format_percent(level, 0) for level in sorted(levels))
 
 
 def make_speed_up_cell(variant: Variant) -> Cell:
-    """How many times as fast as the baseline: the inverse of the ratio of step times."""
+    """Speed-up over the baseline: the inverse of the ratio of step times."""
     if variant.is_baseline:
         return Cell("baseline", value=1.0)
     if variant.emulated:
@@ -72,7 +72,7 @@ def make_speed_up_cell(variant: Variant) -> Cell:
 
 
 def make_marked_speed_up_cell(variant: Variant) -> Cell:
-    """With the verdict's icon, since colour alone may not show."""
+    """Speed-up with the verdict's icon, since color alone may not show."""
     cell, difference = make_speed_up_cell(variant), variant.difference
     if variant.is_baseline or difference is None:
         return cell
@@ -80,7 +80,7 @@ def make_marked_speed_up_cell(variant: Variant) -> Cell:
 
 
 def make_verdict_cell(variant: Variant) -> Cell:
-    """In words, with how many pairs it rests on."""
+    """The verdict, with the number of pairs behind it."""
     difference = variant.difference
     if variant.is_baseline or difference is None:
         return Cell("")
@@ -114,7 +114,7 @@ def make_rate_cell(variant: Variant) -> Cell:
 
 
 def make_cost_cell(variant: Variant, price: Price) -> Cell:
-    """What a million tokens or a thousand samples cost, with the interval of the throughput."""
+    """Cost of a million tokens or a thousand samples, with the interval of the throughput."""
     known = variant.cost
     if known is None or isinstance(known, MissingEstimate):
         return make_unknown_cell("no price given" if known is None else known.reason)
@@ -127,7 +127,7 @@ def make_cost_cell(variant: Variant, price: Price) -> Cell:
 
 
 def get_cost_unit(variant: Variant) -> str:
-    """What a cost is of: `1M tokens`."""
+    """Unit of a cost: `1M tokens`."""
     return format_cost_unit(get_throughput_unit(variant).removesuffix("/s"))
 
 
@@ -137,7 +137,7 @@ def get_throughput_unit(variant: Variant) -> str:
 
 
 def make_waiting_cell(loop: LoopAnalysis) -> Cell:
-    """The share of the time that waits for data, and what that is in the median step."""
+    """Share of the time spent waiting for data, with the wait of the median step."""
     if loop.data_wait_share is None:
         return make_unknown_cell(NO_LOADER)
     detail = "" if loop.data_wait_s is None else f"{units.format_seconds(loop.data_wait_s)} in the median step"
@@ -145,7 +145,7 @@ def make_waiting_cell(loop: LoopAnalysis) -> Cell:
 
 
 def make_data_wait_cell(variant: Variant) -> Cell:
-    """How long a step waits for its data, as a share of the time."""
+    """Data wait of a step, as a share of the time."""
     if variant.loop is not None:
         return make_waiting_cell(variant.loop)
     if variant.data_wait_share is None:
@@ -165,13 +165,13 @@ def make_peak_memory_cell(variant: Variant) -> Cell:
 
 
 def make_utilization_cell(variant: Variant) -> Cell:
-    """MFU; where HFU, which also counts recomputed FLOPs, is another one, that on the second line."""
+    """MFU, with HFU, which includes recomputed FLOPs, on the second line where it differs."""
     mfu, hfu = make_quantity_cell(variant.mfu), make_quantity_cell(variant.hfu)
     return replace(mfu, detail="" if mfu.reason or hfu.reason or hfu.text == mfu.text else f"HFU {hfu.text}")
 
 
 def make_energy_cell(variant: Variant) -> Cell:
-    """Of a step, with that of a token or sample and the mean power on the second line."""
+    """Energy of a step, with energy per token or sample and mean power on the second line."""
     cell = make_quantity_cell(variant.energy_per_step)
     rest = [make_quantity_cell(part) for part in (variant.energy_per_unit, variant.power)]
     return cell if cell.reason else replace(cell, detail=", ".join(part.text for part in rest if not part.reason))
@@ -191,11 +191,11 @@ def make_loss_cell(variant: Variant) -> Cell:
 
 
 def make_active_cell(variant: Variant) -> Cell:
-    """Whether every claim of the variant's techniques holds: that they really acted."""
+    """Whether every check of the variant's techniques passes: that they took effect."""
     if variant.is_baseline:
         return Cell("–", reason="the baseline applies no technique")
     held = sum(claim.holds is True for claim in variant.claims)
-    detail = f"{held}/{format_plural(len(variant.claims), 'check')}" if variant.claims else ""
+    detail = f"{held}/{len(variant.claims)} checks" if variant.claims else ""
     if variant.engaged is None:
         reason = variant.reason or "a fact that a check needs is missing"
         return replace(make_unknown_cell(reason), detail=detail, tone="unsure")
@@ -206,7 +206,7 @@ def make_active_cell(variant: Variant) -> Cell:
 
 
 def _format_quartiles(variant: Variant) -> str:
-    """Of the steps of a loop, which ran once; empty for fewer than four."""
+    """Quartiles of a loop's steps, which ran once; empty for fewer than four."""
     steps = sorted(step for run in variant.step_samples for step in run)
     return (
         f"p25 to p75: {_format_seconds_range(steps[len(steps) // 4], steps[(3 * len(steps)) // 4])}"

@@ -1,4 +1,4 @@
-"""How the variants of a suite look in charts: their styles, whose memory is shown, what lies on a roofline."""
+"""Styles of a suite's variants in charts, and which variants memory charts and rooflines show."""
 
 import msgspec
 
@@ -17,7 +17,7 @@ def assign_variant_styles(analysis: Analysis) -> dict[str, Style]:
 
 
 def list_holders(analysis: Analysis) -> list[Holder]:
-    """The variants whose memory was recorded, those that ran out of it among them."""
+    """Variants with recorded memory, including those that ran out of it."""
     look = assign_variant_styles(analysis)
     return [
         Holder(variant.name, variant.memory, look[variant.name])
@@ -27,7 +27,7 @@ def list_holders(analysis: Analysis) -> list[Holder]:
 
 
 def list_traces(analysis: Analysis) -> list[RankTrace]:
-    """The traces of the variants whose steps were traced, called as these, that of the baseline first."""
+    """Traces named like their variants, the baseline first."""
     ordered = sorted(analysis.variants, key=lambda variant: not variant.is_baseline)
     return [
         msgspec.structs.replace(variant.traced_step, label=variant.name)
@@ -37,7 +37,7 @@ def list_traces(analysis: Analysis) -> list[RankTrace]:
 
 
 def build_plane(analysis: Analysis) -> RooflinePlane:
-    """Every variant's points, with arrows from the baseline's step; ceilings for the threads that ran."""
+    """Points of all variants, with arrows from the baseline's step, and ceilings for their threads."""
     threads = analysis.environment.threads if analysis.environment else None
     look = assign_variant_styles(analysis)
     shown = _list_shown(analysis)
@@ -60,7 +60,7 @@ def build_plane(analysis: Analysis) -> RooflinePlane:
 
 
 def _list_shown(analysis: Analysis) -> tuple[str, ...]:
-    """The layers that are on at first: the baseline and the winner, or where there is none the first two."""
+    """Layers shown at first: the baseline and the winner, else the first two."""
     have = [variant for variant in analysis.variants if variant.points]
     best = find_fastest(analysis)
     if best is None or best not in have:

@@ -1,4 +1,4 @@
-"""The columns of the table of variants."""
+"""Columns of the table of variants."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -16,12 +16,12 @@ Cells = Callable[[Variant], Cell]
 
 
 def is_measured(variant: Variant) -> bool:
-    """Whether there are figures of it."""
+    """Whether the variant has figures."""
     return variant.status == RunStatus.OK or isinstance(variant.step_time, MedianEstimate)
 
 
 def build_variant_columns(analysis: Analysis) -> list[Column[Variant]]:
-    """Without comparisons where there is nothing to compare with, and without what nobody measured."""
+    """Columns without comparisons for a lone variant, and without unmeasured figures."""
     if headline.is_alone(analysis):
         return [
             _build_name_column(analysis, "Variant"),
@@ -34,7 +34,7 @@ def build_variant_columns(analysis: Analysis) -> list[Column[Variant]]:
 
 
 def build_loop_columns(analysis: Analysis) -> list[Column[Variant]]:
-    """One process each, of one program: neither intervals nor techniques nor equal data."""
+    """Columns of loops: one process of one program, without intervals, techniques or equal data."""
     return [
         _build_name_column(analysis, "Loop"),
         _STEP_TIME,
@@ -44,13 +44,13 @@ def build_loop_columns(analysis: Analysis) -> list[Column[Variant]]:
 
 
 def _list_data_columns(analysis: Analysis) -> list[Column[Variant]]:
-    """Where somebody has a DataLoader."""
+    """The data wait, if any variant has a DataLoader."""
     waits = any(cells.make_data_wait_cell(variant).value is not None for variant in analysis.variants)
     return [_DATA] if waits else []
 
 
 def _build_name_column(analysis: Analysis, what: str) -> Column[Variant]:
-    """The name of each with its marker in the charts, and how it ended if not well."""
+    """The variant's name with its chart marker, and its outcome if not ok."""
     look = assign_variant_styles(analysis)
 
     def cell(variant: Variant) -> Cell:
@@ -62,19 +62,19 @@ def _build_name_column(analysis: Analysis, what: str) -> Column[Variant]:
 
 
 def _list_rate_columns(analysis: Analysis) -> list[Column[Variant]]:
-    """Throughput, its cost where there is a price, memory, utilisation, and energy where somebody measured it."""
+    """Throughput, cost if a price is given, memory, utilization, and energy if measured."""
     known = any(isinstance(variant.energy_per_step, Measurement) for variant in analysis.variants)
     energy = [_ENERGY] if known else []
     return [_build_throughput_column(analysis.variants), *_build_cost_columns(analysis), _PEAK_MEMORY, _MFU, *energy]
 
 
 def _build_measured_column(title: str, cell: Cells, **shown: Any) -> Column[Variant]:
-    """A dash for what was not measured: why is told once, and not in every column."""
+    """A dash for unmeasured figures: the reason is given once, not in every column."""
     return Column(title, lambda variant: cell(variant) if is_measured(variant) else Cell(NOTHING), **_BRIEF | shown)
 
 
 def _build_throughput_column(variants: Sequence[Variant]) -> Column[Variant]:
-    """With its unit in the title, where all have the same."""
+    """Throughput, with the unit in the title if all variants share it."""
     rates = {cells.get_throughput_unit(variant) for variant in variants if is_measured(variant)}
     if len(rates) != 1:
         return _build_measured_column("Throughput", cells.make_throughput_cell)
@@ -82,14 +82,14 @@ def _build_throughput_column(variants: Sequence[Variant]) -> Column[Variant]:
 
 
 def _build_cost_columns(analysis: Analysis) -> Iterator[Column[Variant]]:
-    """With what it is of in the title, where that is the same for all."""
+    """Cost, with its unit in the title if all variants share it."""
     price = analysis.price
     if price is None:
         return
     of = dict.fromkeys(cells.get_cost_unit(variant) for variant in analysis.variants if is_measured(variant))
     title = f"{price.currency or 'Cost'}/{next(iter(of))}" if len(of) == 1 else "Cost"
-    told = f"at {price.label} for all hardware of the run, used or not"
-    yield _build_measured_column(title, lambda variant: cells.make_cost_cell(variant, price), help=f"cost {told}")
+    basis = f"at {price.label} for all hardware of the run, used or not"
+    yield _build_measured_column(title, lambda variant: cells.make_cost_cell(variant, price), help=f"cost {basis}")
 
 
 _BRIEF = {"weight": Weight.BRIEF}

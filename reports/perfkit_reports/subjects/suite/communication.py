@@ -1,4 +1,4 @@
-"""Several ranks beside each other: who is slow, who waits for whom, and what they exchange."""
+"""Ranks compared: slow ranks, waiting, and the data they exchange."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -27,7 +27,7 @@ _NOT_SEEN = "the trace lacks its size or number of ranks"
 
 
 class _RankTimes(NamedTuple):
-    """A rank in the timed steps and in the traced ones, of which either may be missing."""
+    """A rank in the timed and in the traced steps, of which either may be missing."""
 
     name: str
     timed: TimedRank | None
@@ -112,15 +112,15 @@ _VOLUMES: tuple[Column[CollectiveVolume], ...] = (
 
 
 def build_sections(analysis: Analysis) -> Iterator[Section]:
-    """Of the variants of several ranks; none where each has one."""
-    told = [
+    """Ranks and communication of variants with several ranks."""
+    drawn = [
         (variant.name, blocks)
         for place, variant in enumerate(analysis.variants)
         if variant.world_size > 1 and (blocks := tuple(_build_blocks(variant, f"-{place}")))
     ]
-    if not told:
+    if not drawn:
         return
-    (name, first), *others = told
+    (name, first), *others = drawn
     head = first if not others else (Group(id="ranks-of-first", title=name, blocks=first),)
     rest = (Details(id=f"ranks-of-{place}", title=name, blocks=of) for place, (name, of) in enumerate(others))
     yield Section("communication", "Ranks and communication", (*head, *rest), nav="Ranks")
@@ -145,7 +145,7 @@ def _build_blocks(variant: Variant, end: str) -> Iterator[Block]:
 
 
 def _list_ranks(variant: Variant) -> Sequence[_RankTimes]:
-    """The one that the others wait for most first, else by the time of their steps."""
+    """Ranks ordered by the wait they cause, else by step time."""
     traced = {row.rank: row for row in variant.fleet.ranks} if variant.fleet else {}
     timed = {row.rank: row for row in variant.ranks}
     numbers = sorted({*timed, *(number for number in traced if number is not None)})

@@ -1,4 +1,4 @@
-"""A suite's figures as tables of raw rows, in SI base units (bytes, seconds, FLOPs)."""
+"""Raw rows of a suite in SI base units (bytes, seconds, FLOPs)."""
 
 from collections.abc import Callable, Iterator, Mapping
 from operator import attrgetter
@@ -102,7 +102,7 @@ _PREDICTIONS: Schema = {
 
 
 def _build_prediction_tables(analysis: Analysis) -> Iterator[RawTable]:
-    """Figures and their parts as predicted and as measured; none where no plan is kept."""
+    """Figures and their parts, predicted and measured; none without a plan."""
     rows = [(variant.name, variant.prediction) for variant in analysis.variants if variant.prediction is not None]
     if not rows:
         return
@@ -125,7 +125,7 @@ _SCALING: Schema = {
 
 
 def _build_scaling_tables(analysis: Analysis) -> Iterator[RawTable]:
-    """A row for each number of ranks that was measured or planned; none of a suite of one."""
+    """One row per measured or planned number of ranks; none for a single number."""
     found = analysis.scaling
     if found is not None:
         yield RawTable("scaling", _SCALING, lambda: [row for curve in found.curves for row in _list_curve_rows(curve)])
@@ -153,9 +153,9 @@ def _list_curve_rows(curve: ScalingCurve) -> Iterator[Mapping[str, Any]]:
         }
 
 
-def _build_interval_columns(name: str, unit: str, found: Interval | None) -> dict[str, float | None]:
+def _build_interval_columns(name: str, unit: str, interval: Interval | None) -> dict[str, float | None]:
     ends = {f"{name}{unit}": "value", f"{name}_low{unit}": "low", f"{name}_high{unit}": "high"}
-    return {column: None if found is None else getattr(found, end) for column, end in ends.items()}
+    return {column: None if interval is None else getattr(interval, end) for column, end in ends.items()}
 
 
 def _list_figures(name: str, held: Prediction) -> Iterator[Mapping[str, Any]]:
@@ -178,7 +178,7 @@ def _build_variant_row(variant: Variant, analysis: Analysis) -> dict[str, Any]:
 def _get_field(
     part: MedianEstimate | MissingEstimate | LoopAnalysis | Difference | Efficiency | None, name: str
 ) -> Any:
-    """A field of what was measured of a variant; None where it was not."""
+    """A measured field of a variant; None where it was not measured."""
     return None if part is None or isinstance(part, MissingEstimate) else getattr(part, name)
 
 
@@ -193,7 +193,7 @@ def _list_steps(analysis: Analysis) -> Iterator[Mapping[str, Any]]:
 
 
 def _list_losses(analysis: Analysis) -> Iterator[Mapping[str, Any]]:
-    """`end_s` is when a step ends if every step takes the variant's step time."""
+    """Loss rows; `end_s` is the end of a step if every step takes the variant's step time."""
     for variant in analysis.variants:
         each_s = _get_field(variant.step_time, "value")
         for step, loss in enumerate(variant.losses):

@@ -27,7 +27,7 @@ _CLAIMS: tuple[Column[ClaimResult], ...] = (
 
 
 def build_blocks(variant: Variant, place: int) -> tuple[Block, ...]:
-    """Nothing where the row says it all. `place` tells the blocks of one variant from those of the others."""
+    """Details of a variant; nothing if its row says it all. `place` makes block ids unique."""
     told = tuple(_build_reasons(variant, f"variant-{place}"))
     return (*told, *_build_facts(variant, f"variant-{place}")) if told or is_measured(variant) else ()
 
@@ -45,7 +45,7 @@ def _build_reasons(variant: Variant, name: str) -> Iterator[Block]:
 
 
 def _build_facts(variant: Variant, name: str) -> Iterator[Block]:
-    """Facts for those who want to know more."""
+    """Detailed figures."""
     setup = ((cost.name, make_seconds_cell(cost.seconds)) for cost in variant.setup)
     for key, title, items in (
         ("figures", "Detailed figures", _list_figures(variant) if is_measured(variant) else ()),

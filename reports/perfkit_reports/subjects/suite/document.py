@@ -31,7 +31,7 @@ _UNTRACED = "No variant was traced."
 
 
 def build_document(analysis: Analysis) -> Document:
-    """Of variants that were compared, or of a loop that perfkit was attached to."""
+    """Draw a suite of compared variants, or an attached loop."""
     attached = any(variant.loop is not None for variant in analysis.variants)
     return of_loop(analysis) if attached else _build_bench(analysis)
 
@@ -90,12 +90,12 @@ def _build_variants(analysis: Analysis) -> Table:
 
 
 def _build_found(analysis: Analysis) -> tuple[Text, ...]:
-    """What variants became that left something open."""
+    """Results of searches for sizes that variants left open."""
     return make_list("became", recomputation.describe_searches(analysis.recomputations), weight=Weight.BRIEF)
 
 
 def _describe_sampling(analysis: Analysis) -> Iterator[str]:
-    """How many processes the times are from, and why not more."""
+    """Number of processes behind the times, and why sampling stopped."""
     sampling = analysis.sampling
     if sampling is None:
         yield "Each variant ran once; times come from one process running alone."
@@ -106,7 +106,7 @@ def _describe_sampling(analysis: Analysis) -> Iterator[str]:
 
 
 def _describe_sessions(analysis: Analysis) -> Iterator[str]:
-    """What is not to be read out of variants that were measured at other times."""
+    """How variants of different sessions compare."""
     if len(analysis.sessions) > 1:
         yield (
             f"Variants were measured in {len(analysis.sessions)} sessions. Speed-ups compare processes of the same "
@@ -123,7 +123,7 @@ def _describe_price(analysis: Analysis) -> Iterator[str]:
 
 
 def _build_not_measured(analysis: Analysis) -> tuple[Text, ...]:
-    """What stands in for the figures of variants that have none, or not all."""
+    """Variants without figures, or with some missing, and why."""
     names: dict[tuple[str, str], list[str]] = {}  # of those that share a reason
     for variant in analysis.variants:
         alive = sentences.describe_failure(variant.memory)[:2] if variant.memory else []
@@ -135,7 +135,7 @@ def _build_not_measured(analysis: Analysis) -> tuple[Text, ...]:
 
 
 def _build_compiled(analysis: Analysis) -> tuple[Text, ...]:
-    """What compiling took, cold and warm, and after how many steps it has paid for itself."""
+    """Compile time, cold and warm, with the break-even step."""
     lines = []
     for variant in analysis.variants:
         cold = variant.compile
@@ -158,7 +158,7 @@ def _build_compiled(analysis: Analysis) -> tuple[Text, ...]:
 
 
 def _build_trade_off(analysis: Analysis) -> Iterator[Section]:
-    """Only where there are variants to choose from."""
+    """The trade-off of throughput and peak memory; nothing for a lone variant."""
     if headline.is_alone(analysis):
         return
     placed = [variant for variant in analysis.variants if isinstance(variant.throughput, MedianEstimate)]
@@ -209,5 +209,5 @@ def _build_point(variant: Variant, analysis: Analysis) -> pareto.ParetoPoint | N
 def _scale_throughput(
     step: MedianEstimate | MissingEstimate, rate: MedianEstimate, seconds: float | None
 ) -> float | None:
-    """The throughput if a step took `format_seconds`."""
+    """Throughput at a step time of `format_seconds`."""
     return rate.value * step.value / seconds if isinstance(step, MedianEstimate) and seconds else None

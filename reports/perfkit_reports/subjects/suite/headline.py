@@ -1,4 +1,4 @@
-"""The headline of a bench, in a sentence or two. Only a variant that was active and kept the loss can win."""
+"""The headline of a bench. Only a variant that took effect and kept the loss can win."""
 
 from collections import Counter
 
@@ -33,12 +33,12 @@ def find_leanest(analysis: Analysis) -> Variant | None:
 
 
 def is_alone(analysis: Analysis) -> bool:
-    """Whether there is one variant, and nothing to compare it with."""
+    """Whether there is a single variant."""
     return len(analysis.variants) == 1
 
 
 def build_headline(analysis: Analysis) -> str:
-    """The main result; where it is not decided, after what else the machine did."""
+    """The main result; if inconclusive, preceded by the machine's other load."""
     noisy = describe_machine_load(analysis.load)
     undecided = any(
         variant.difference and variant.difference.verdict == "inconclusive" for variant in analysis.variants
@@ -81,21 +81,21 @@ def _describe_result(analysis: Analysis) -> str:
 
 
 def _describe_missing_baseline(analysis: Analysis) -> str:
-    """Why there is no baseline: the same for all of them where there are several, else only that there is none."""
+    """Why there is no baseline, if one reason holds for all."""
     ended = {variant.status for variant in analysis.variants if variant.is_baseline}
     return f"The baseline {'ran out of memory' if ended == {RunStatus.OUT_OF_MEMORY} else 'was not measured'}"
 
 
 def _explain_uncompared(analysis: Analysis) -> str:
-    """Why no variant was, as far as their rows tell."""
+    """Why no variant was compared, from the variants' reasons."""
     others = (variant for variant in analysis.variants if not variant.is_baseline)
     why = dict.fromkeys(variant.emulated or variant.reason for variant in others)
-    told = "; ".join(filter(None, why)).removesuffix(".")
-    return f": {told}" if told else ""
+    reasons = "; ".join(filter(None, why)).removesuffix(".")
+    return f": {reasons}" if reasons else ""
 
 
 def list_remarks(analysis: Analysis) -> list[str]:
-    """What has to be known beside the headline."""
+    """Remarks that qualify the headline."""
     lines = []
     noisy = describe_machine_load(analysis.load)
     if noisy and not build_headline(analysis).startswith(format_sentence(noisy)):
@@ -131,7 +131,7 @@ def _explain_unsound(variant: Variant) -> str:
 
 
 def count_by_status(analysis: Analysis) -> str:
-    """`5 ok, 1 skipped`: how the variants ended."""
+    """`5 ok, 1 skipped`: outcomes of the variants."""
     counts = Counter(variant.status.value for variant in analysis.variants)
     return ", ".join(f"{count} {status}" for status, count in counts.items())
 

@@ -1,4 +1,4 @@
-"""Losses where a variant takes another trajectory: what each comes to in as many steps, and in as much time."""
+"""Losses of variants that train differently, after equal steps and after equal time."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _MORE = "To train each variant for more steps: --rounds 0 --steps 300."
 
 @dataclass(frozen=True)
 class _TrainedVariant:
-    """The losses of a variant, and how long its steps take; None where they only emulate a technique."""
+    """Losses and step time of a variant; step time None where a technique is only emulated."""
 
     variant: Variant
     style: Style
@@ -36,16 +36,16 @@ class _TrainedVariant:
 
 
 def build_sections(analysis: Analysis) -> Iterator[Section]:
-    """None where losses can be compared step by step, or only one variant has some."""
+    """Curves of losses; none where losses compare step by step, or only one variant has some."""
     look = assign_variant_styles(analysis)
     trained = [
         _TrainedVariant(variant, look[variant.name], None if variant.emulated else variant.step_time.value)
         for variant in analysis.variants
         if variant.losses and isinstance(variant.step_time, MedianEstimate)
     ]
-    if len(trained) < 2 or not any(each.variant.parity.verdict == NOT_COMPARABLE for each in trained):
+    if len(trained) < 2 or not any(entry.variant.parity.verdict == NOT_COMPARABLE for entry in trained):
         return
-    lines = [(_build_curve(each), each.step_s) for each in trained]
+    lines = [(_build_curve(entry), entry.step_s) for entry in trained]
     timed = [(line, step_s) for line, step_s in lines if step_s is not None]
     drawn = (
         curves.build_loss_chart([line for line, _ in lines]),
@@ -55,42 +55,42 @@ def build_sections(analysis: Analysis) -> Iterator[Section]:
     yield Section("loss", "Loss over steps and time", (charts, _build_table(trained)), nav="Loss", intro=(*_HOW, _MORE))
 
 
-def _build_curve(each: _TrainedVariant) -> StepCurve:
-    return StepCurve(each.variant.name, each.style, (each.losses,), reference=each.variant.is_baseline)
+def _build_curve(entry: _TrainedVariant) -> StepCurve:
+    return StepCurve(entry.variant.name, entry.style, (entry.losses,), reference=entry.variant.is_baseline)
 
 
 def _build_table(trained: list[_TrainedVariant]) -> Table:
-    """At the last step that all have run, and at the moment when the first has run all of its own."""
-    steps = min(len(each.losses) for each in trained)
-    seconds = min((len(each.losses) * each.step_s for each in trained if each.step_s is not None), default=0.0)
+    """Losses at the last common step, and when the first variant has run all its steps."""
+    steps = min(len(entry.losses) for entry in trained)
+    seconds = min((len(entry.losses) * entry.step_s for entry in trained if entry.step_s is not None), default=0.0)
 
-    def in_time(each: _TrainedVariant) -> Cell:
-        if each.step_s is None:
-            return make_unknown_cell(f"emulated: {each.variant.emulated}")
-        by = min(len(each.losses), int(seconds / each.step_s * (1 + 1e-9)))  # steps that have ended by then
-        return _make_loss_cell(each, by) if by else make_unknown_cell("its first step is slower")
+    def in_time(entry: _TrainedVariant) -> Cell:
+        if entry.step_s is None:
+            return make_unknown_cell(f"emulated: {entry.variant.emulated}")
+        by = min(len(entry.losses), int(seconds / entry.step_s * (1 + 1e-9)))  # steps that have ended by then
+        return _make_loss_cell(entry, by) if by else make_unknown_cell("its first step is slower")
 
     return Table(
         id="losses-reached",
         title="Losses reached",
         columns=[
             Column("Variant", _make_name_cell, numeric=False),
-            Column(f"After {_format_steps(steps)}", lambda each: _make_loss_cell(each, steps)),
+            Column(f"After {_format_steps(steps)}", lambda entry: _make_loss_cell(entry, steps)),
             Column(f"After {units.format_seconds(seconds)}", in_time),
         ],
         rows=trained,
         what="variant",
         data="losses",
-        emphasis=lambda each: each.variant.is_baseline,
+        emphasis=lambda entry: entry.variant.is_baseline,
     )
 
 
-def _make_name_cell(each: _TrainedVariant) -> Cell:
-    return Cell(each.variant.name, value=each.variant.name, swatch=(each.style.colour, each.style.symbol))
+def _make_name_cell(entry: _TrainedVariant) -> Cell:
+    return Cell(entry.variant.name, value=entry.variant.name, swatch=(entry.style.colour, entry.style.symbol))
 
 
-def _make_loss_cell(each: _TrainedVariant, step: int) -> Cell:
-    loss = each.losses[step - 1]
+def _make_loss_cell(entry: _TrainedVariant, step: int) -> Cell:
+    loss = entry.losses[step - 1]
     return (
         make_unknown_cell("not finite")
         if loss is None

@@ -1,4 +1,4 @@
-"""The predictions of a plan beside what was measured of the variants."""
+"""Predictions of a plan compared with measurements of the variants."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -23,7 +23,7 @@ _TIME = "Upper bar: predicted step time; lower bar: traced step, which the profi
 
 
 def build_prediction_sections(analysis: Analysis) -> Iterator[Section]:
-    """None where no plan of a variant is kept."""
+    """Predictions of the kept plan; none without a plan."""
     rows = [(variant, variant.prediction) for variant in analysis.variants if variant.prediction is not None]
     if rows:
         yield Section(
@@ -74,7 +74,7 @@ def _build_blocks(rows: Sequence[Held]) -> Iterator[Block]:
 
 
 def _build_columns(rows: Sequence[Held]) -> list[Column[Held]]:
-    """Of what was predicted of any variant."""
+    """Columns for quantities predicted for any variant."""
     peak = _build_figure_columns("Peak", lambda prediction: prediction.peak, units.format_bytes, format_size_span)
     process = _build_figure_columns(
         "Process", lambda prediction: prediction.process, units.format_bytes, format_size_span
@@ -95,7 +95,7 @@ def _build_figure_columns(
     show: Callable[[float], str],
     span: Callable[[Interval], str],
 ) -> tuple[Column[Held], ...]:
-    """As predicted with its bounds, as measured, and how far they are apart."""
+    """Columns of prediction with bounds, measurement and error."""
 
     def cell(told: Callable[[PredictedFigure], Cell]) -> Callable[[Held], Cell]:
         def made(row: Held) -> Cell:
@@ -120,7 +120,7 @@ def _build_figure_columns(
 
 
 def _make_error_cell(figure: PredictedFigure) -> Cell:
-    """With whether what was measured lies between the bounds, where there are any."""
+    """The error, and whether the measurement is within the bounds, if there are any."""
     exact = figure.predicted.low == figure.predicted.high
     within = "" if exact else "within the bounds" if figure.within else "outside the bounds"
     return Cell(format_error(figure.error), detail=within, value=figure.error)

@@ -1,4 +1,4 @@
-"""A suite on several numbers of ranks: scaling efficiency as measured and, where a plan is kept, as predicted."""
+"""Scaling efficiency over numbers of ranks: measured and, where a plan is kept, predicted."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -31,7 +31,7 @@ _HIGHEST = 1.5  # where the axis of efficiencies ends: bounds of a plan may reac
 
 
 class _ScalingRow(NamedTuple):
-    """A curve at a number of ranks: what was measured there, and what was planned."""
+    """A curve at a number of ranks: measured and planned."""
 
     curve: ScalingCurve
     ranks: int
@@ -41,33 +41,33 @@ class _ScalingRow(NamedTuple):
 
 
 def build_scaling_sections(analysis: Analysis) -> Iterator[Section]:
-    """None where the suite is not of several numbers of ranks."""
-    found = analysis.scaling
-    if found is not None:
-        intro = (MEANING[found.mode], _UNPAIRED)
+    """Scaling of a suite over several numbers of ranks; none for a single number."""
+    scaling = analysis.scaling
+    if scaling is not None:
+        intro = (MEANING[scaling.mode], _UNPAIRED)
         yield Section(
-            "scaling", "Scaling over ranks", tuple(_build_blocks(analysis, found)), nav="Scaling", intro=intro
+            "scaling", "Scaling over ranks", tuple(_build_blocks(analysis, scaling)), nav="Scaling", intro=intro
         )
 
 
-def _build_blocks(analysis: Analysis, found: SuiteScaling) -> Iterator[Block]:
+def _build_blocks(analysis: Analysis, scaling: SuiteScaling) -> Iterator[Block]:
     by_name = {variant.name: variant for variant in analysis.variants}
-    styles = palette.assign_styles([(curve.name, curve.is_baseline) for curve in found.curves])
-    charts = (_build_efficiency_chart(found, styles), _build_time_chart(found, styles, by_name))
-    if drawn := tuple(each for each in charts if each is not None):
+    styles = palette.assign_styles([(curve.name, curve.is_baseline) for curve in scaling.curves])
+    charts = (_build_efficiency_chart(scaling, styles), _build_time_chart(scaling, styles, by_name))
+    if drawn := tuple(chart for chart in charts if chart is not None):
         yield Group(id="scaling-charts", blocks=drawn, beside=True)
-    for place, note in enumerate(found.notes):
+    for place, note in enumerate(scaling.notes):
         yield Text(id=f"scaling-note-{place}", style="callout", lines=(note,), weight=Weight.BRIEF)
-    rows = [row for curve in found.curves for row in _list_rows(curve, by_name)]
+    rows = [row for curve in scaling.curves for row in _list_rows(curve, by_name)]
     planned = any(row.planned for row in rows)
     yield Table(
         id="scaling-table",
-        title=f"{found.mode.capitalize()} scaling",
-        columns=_build_columns(found, planned=planned),
+        title=f"{scaling.mode.capitalize()} scaling",
+        columns=_build_columns(scaling, planned=planned),
         rows=[row for row in rows if row.point is not None],
         what="variant",
         data="scaling",
-        caption=f"{_PREDICTED} Op efficiencies: {found.basis}." if planned else "",
+        caption=f"{_PREDICTED} Op efficiencies: {scaling.basis}." if planned else "",
         weight=Weight.BRIEF,
     )
     if onwards := [row for row in rows if row.point is None]:
@@ -80,7 +80,7 @@ def _build_blocks(analysis: Analysis, found: SuiteScaling) -> Iterator[Block]:
             data="scaling",
             caption="Nothing was measured on this many ranks.",
         )
-    yield from make_list("scaling-not-planned", found.not_planned)
+    yield from make_list("scaling-not-planned", scaling.not_planned)
 
 
 def _list_rows(curve: ScalingCurve, by_name: dict[str, Variant]) -> Iterator[_ScalingRow]:
@@ -91,8 +91,8 @@ def _list_rows(curve: ScalingCurve, by_name: dict[str, Variant]) -> Iterator[_Sc
         yield _ScalingRow(curve, ranks, point, None if point is None else by_name[point.variant], planned.get(ranks))
 
 
-def _build_efficiency_chart(found: SuiteScaling, styles: dict[str, Style]) -> Block | None:
-    lines = [line for curve in found.curves for line in _build_efficiency_lines(curve, styles[curve.name])]
+def _build_efficiency_chart(scaling: SuiteScaling, styles: dict[str, Style]) -> Block | None:
+    lines = [line for curve in scaling.curves for line in _build_efficiency_lines(curve, styles[curve.name])]
     most = max((value for line in lines for _, value in line.points), default=1.0)
     return build_chart(
         lines,
@@ -124,8 +124,8 @@ def _build_efficiency_lines(curve: ScalingCurve, style: Style) -> Iterator[Scali
     )
 
 
-def _build_time_chart(found: SuiteScaling, styles: dict[str, Style], by_name: dict[str, Variant]) -> Block | None:
-    lines = [line for curve in found.curves for line in _build_time_lines(curve, styles[curve.name], by_name)]
+def _build_time_chart(scaling: SuiteScaling, styles: dict[str, Style], by_name: dict[str, Variant]) -> Block | None:
+    lines = [line for curve in scaling.curves for line in _build_time_lines(curve, styles[curve.name], by_name)]
     most = max((value for line in lines for _, value in line.points), default=0.0)
     return build_chart(lines, "scaling-time", "Step time", *choose_time_scale(most), units.format_seconds)
 
@@ -153,9 +153,9 @@ def _get_span(figure: Efficiency | MedianEstimate | None) -> Span:
     return None if figure is None or figure.low is None or figure.high is None else (figure.low, figure.high)
 
 
-def _build_columns(found: SuiteScaling, *, planned: bool) -> list[Column[_ScalingRow]]:
-    whole_batch = next((point.variant for curve in found.curves for point in curve.points if curve.is_baseline), "")
-    others = any(not curve.is_baseline for curve in found.curves)
+def _build_columns(scaling: SuiteScaling, *, planned: bool) -> list[Column[_ScalingRow]]:
+    whole_batch = next((point.variant for curve in scaling.curves for point in curve.points if curve.is_baseline), "")
+    others = any(not curve.is_baseline for curve in scaling.curves)
     against = Column[_ScalingRow](
         f"Efficiency vs {whole_batch}",
         lambda row: _NOT if row.point is None else _make_efficiency_cell(row.point.against_baseline),
@@ -184,16 +184,16 @@ def _build_columns(found: SuiteScaling, *, planned: bool) -> list[Column[_Scalin
 _NOT = make_unknown_cell("not measured on this many ranks")
 
 
-def _make_efficiency_cell(found: Efficiency | MissingEstimate | None) -> Cell:
-    match found:
+def _make_efficiency_cell(efficiency: Efficiency | MissingEstimate | None) -> Cell:
+    match efficiency:
         case None:
             return Cell("reference")
         case MissingEstimate():
-            return make_unknown_cell(found.reason)
+            return make_unknown_cell(efficiency.reason)
         case Efficiency():
-            low, high = found.low, found.high
+            low, high = efficiency.low, efficiency.high
             detail = "" if low is None or high is None else _format_percent_span(low, high)
-            return Cell(units.format_percent(found.value, 0), detail=detail, value=found.value)
+            return Cell(units.format_percent(efficiency.value, 0), detail=detail, value=efficiency.value)
 
 
 def _format_percent_span(low: float, high: float) -> str:

@@ -1,4 +1,4 @@
-"""The sections that a bench and a watched loop share: where the time of the traced steps went, and the method."""
+"""Sections shared by a bench and a watched loop: time split of the traced steps, and method."""
 
 from collections.abc import Iterator, Sequence
 
@@ -44,7 +44,7 @@ def build_suite_document(
     summary: Sequence[Block],
     sections: Sequence[Section],
 ) -> Document:
-    """A document of a suite from what differs between a bench and a loop."""
+    """The parts of a suite's document that differ between a bench and a loop."""
     machine = format_machine(analysis)
     return Document(
         kind="suite",
@@ -68,7 +68,7 @@ def build_suite_document(
 
 
 def _drop_timelines(analysis: Analysis) -> Analysis:
-    """For its JSON: the page has them as columns, and the traces lie in the run's folder."""
+    """Cases for the report's JSON: the page has them as columns, and traces stay in the run's folder."""
     return replace(
         analysis,
         variants=tuple(
@@ -79,7 +79,7 @@ def _drop_timelines(analysis: Analysis) -> Analysis:
 
 
 def _describe_utilization(analysis: Analysis) -> Iterator[str]:
-    """What the two shares count, where they are beside each other."""
+    """Difference between MFU and HFU, where both are shown."""
     yield "MFU counts model FLOPs; HFU also counts recomputed FLOPs."
     pairs = ((get_value(variant.model_flops), get_value(variant.hardware_flops)) for variant in analysis.variants)
     if any(model is not None and run is not None and run < model for model, run in pairs):
@@ -92,7 +92,7 @@ def _describe_utilization(analysis: Analysis) -> Iterator[str]:
 def build_variant_table(
     analysis: Analysis, title: str, columns: Sequence[Column[Variant]], what: str, *caption: str
 ) -> Table:
-    """A row a variant, that unfolds to what lies behind it."""
+    """One row per variant, which unfolds to its details."""
     unfolded = {variant.name: details.build_blocks(variant, place) for place, variant in enumerate(analysis.variants)}
     return Table(
         id="variants",
@@ -108,7 +108,7 @@ def build_variant_table(
 
 
 def build_largest_gain_tiles(analysis: Analysis) -> Iterator[Tile]:
-    """The finding that would save the most time."""
+    """The finding with the largest saving."""
     gains = [finding for finding in analysis.findings if finding.expected_s is not None]
     if gains:
         best = max(gains, key=lambda finding: finding.expected_s or 0.0)
@@ -121,7 +121,7 @@ def build_largest_gain_tiles(analysis: Analysis) -> Iterator[Tile]:
 
 
 def build_findings_section(analysis: Analysis, owner: str, nothing: str = "") -> Section:
-    """`owner` is what they are about, told where that is not clear: it is of a lone variant on one rank."""
+    """Draw memory; `owner` is the kind of holder, named where it is ambiguous."""
     alone = len(analysis.variants) == 1 and analysis.variants[0].world_size == 1
     return findings.build_section(analysis.findings, "" if alone else owner, nothing, list_traces(analysis))
 
@@ -149,19 +149,19 @@ def build_traced_sections(analysis: Analysis, what: str, arrow: str, untraced: s
 
 
 def _limit_rows(traced: Sequence[RankTrace]) -> int:
-    """The most rows of a trace's tables: of many traces fewer, so that the page stays one that opens."""
+    """Most rows of a trace's tables, fewer for many traces to keep the page small."""
     return max(_LEAST_ROWS, min(LONGEST_ROWS, _ALL_ROWS // max(1, len(traced))))
 
 
 def _map_to_baseline(analysis: Analysis, traced: Sequence[RankTrace]) -> dict[str, RankTrace]:
-    """The baseline's trace for each of the others."""
+    """The baseline's trace for each other trace."""
     baseline = next((variant.name for variant in analysis.variants if variant.is_baseline), "")
     before = next((trace for trace in traced if trace.label == baseline), None)
     return {trace.label: before for trace in traced if trace is not before} if before else {}
 
 
 def build_samples_section(analysis: Analysis, *intro: str) -> Section:
-    """Every timed step, the warm-up apart, and the losses where they have no section of their own."""
+    """Every timed step, without warm-up, and losses without a section of their own."""
     rows, warming, trained = [], [], []
     look = assign_variant_styles(analysis)
     for variant in analysis.variants:
@@ -182,7 +182,7 @@ def build_samples_section(analysis: Analysis, *intro: str) -> Section:
 
 
 def _build_environment(analysis: Analysis) -> Section:
-    """What ran, where, and how each figure was obtained."""
+    """Workload, environment, and source of each figure."""
     ran = Facts(
         id="ran",
         title="Workload",
@@ -211,7 +211,7 @@ _SESSIONS: tuple[Column[MeasuredSession], ...] = (
 
 
 def _build_sessions(analysis: Analysis) -> tuple[Block, ...]:
-    """Nothing where all was measured in one go."""
+    """Sessions of the suite; nothing if there is one."""
     if len(analysis.sessions) < 2:
         return ()
     return (Table(id="sessions", title="Sessions", columns=_SESSIONS, rows=analysis.sessions, what="session"),)
@@ -229,5 +229,5 @@ def _make_baseline_step_cell(session: MeasuredSession) -> Cell:
 
 
 def build_empty_section(name: str, title: str, why: str, nav: str = "") -> Section:
-    """A section of which there is nothing to show, and why."""
+    """A section with the reason why it is empty."""
     return Section(name, title, (Text(id=f"{name}-empty", lines=(why,), style="empty", weight=Weight.DETAIL),), nav=nav)

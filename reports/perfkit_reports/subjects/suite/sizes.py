@@ -15,7 +15,7 @@ from perfkit_reports.document.tables import Column
 
 
 def build_sections(analysis: Analysis) -> Iterator[Section]:
-    """None where no size was swept or searched for."""
+    """Sections of swept and searched sizes; none without any."""
     blocks: list[Block] = [_build_sweep(sweep, place) for place, sweep in enumerate(analysis.sweeps)]
     blocks += [_build_search(search, place) for place, search in enumerate(analysis.searches)]
     if blocks:
@@ -33,7 +33,7 @@ def _build_sweep(sweep: Sweep, place: int) -> Group:
 
 
 def describe_sweep(sweep: Sweep) -> str:
-    """Where the curve breaks, and which value is best, in a sentence or two."""
+    """Break of the curve and the best value, in one or two sentences."""
     first, last = sweep.points[0], sweep.points[-1]
     best = min(sweep.points, key=lambda point: point.unit_s)
     least = f"Least time per {sweep.unit}: {units.format_seconds(best.unit_s)} at {best.value:g}."

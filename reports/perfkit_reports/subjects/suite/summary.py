@@ -1,4 +1,4 @@
-"""The figures of a suite for a list of many reports."""
+"""Figures of a suite for a list of reports."""
 
 from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.model.suite import Analysis, Variant
@@ -9,7 +9,7 @@ from perfkit_reports.subjects.suite.headline import find_fastest
 
 
 def summarize_suite(analysis: Analysis) -> ReportSummary:
-    """The figures are those of the fastest variant that counts, else of the baseline."""
+    """Figures of the fastest valid variant, else of the baseline."""
     environment = analysis.environment
     return ReportSummary(
         kind="suite",
@@ -38,7 +38,7 @@ def _build_figures(analysis: Analysis) -> RowFigures:
 
 
 def _get_peak(variant: Variant) -> Quantity:
-    """What the allocator counted while nothing was recorded; on a CPU, where it counts nothing, the recorded peak."""
+    """The allocator's count without recording; on a CPU, which has none, the recorded peak."""
     if isinstance(variant.peak_allocated, Measurement) or variant.memory is None:
         return variant.peak_allocated
     return make_measurement(variant.memory.peak_bytes, "bytes", variant.memory.source)
