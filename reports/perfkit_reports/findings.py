@@ -1,4 +1,4 @@
-"""A finding as text: its icon, its severity in words, and the gain it could bring."""
+"""A finding as text: its icon, its severity and its gain."""
 
 from perfkit import units
 from perfkit.analysis.model.finding import Finding
@@ -8,7 +8,7 @@ from perfkit_reports.selection import make_idle_key, make_key
 from perfkit_reports.wording import format_sentence
 
 ICONS = {"gain": "▲", "warning": "!", "note": "i"}
-_NOTHING = 1e-3  # of the sum: a gain below this is none
+_NOTHING = 1e-3  # of the sum: a smaller gain is none
 _BOUNDS = {AT_MOST: "up to"}
 WORDS = {"gain": "Gain", "warning": "Warning", "note": "Note"}
 
@@ -32,30 +32,29 @@ def format_gain(finding: Finding) -> str:
 
 
 def format_gain_with_sum(finding: Finding) -> str:
-    """What a replay says it saves, the sum second: `7.91 ms a step, simulated (summed 14.7 ms at most)`.
+    """The simulated gain, then the sum: `7.91 ms a step (simulated), upper bound 14.7 ms`.
 
-    Without a replay the sum with the bound that it is: `up to 14.7 ms a step`.
+    Without a simulation the sum with its bound: `up to 14.7 ms a step`.
     """
-    summed = format_summed_gain(finding)
-    return f"{format_expected_gain(finding)} ({summed})" if summed else format_expected_gain(finding)
+    return ", ".join(filter(None, (format_expected_gain(finding), format_summed_gain(finding))))
 
 
 def format_expected_gain(finding: Finding) -> str:
-    """`7.91 ms a step, simulated`; without a replay `up to 14.7 ms a step`."""
-    won = format_gain(finding)
+    """`7.91 ms a step (simulated)`; without a simulation `up to 14.7 ms a step`."""
+    gain = format_gain(finding)
     if finding.simulated_s is None or finding.gain_s is None:
-        return f"{_BOUNDS.get(finding.gain_bound, finding.gain_bound)} {won}" if won else ""
-    return f"{won if has_own_gain(finding) else 'nothing by itself'}, simulated"
+        return f"{_BOUNDS.get(finding.gain_bound, finding.gain_bound)} {gain}" if gain else ""
+    return f"{gain if has_own_gain(finding) else 'no gain alone'} (simulated)"
 
 
 def format_summed_gain(finding: Finding) -> str:
-    """`summed 14.7 ms at most` beside what is simulated."""
+    """`upper bound 14.7 ms`, beside a simulated gain."""
     if finding.simulated_s is None or finding.gain_s is None:
         return ""
-    # What goes beside the work itself (launches, waits) may save more than its sum.
-    most = " at most" if finding.gain_bound == AT_MOST and finding.gain_s >= finding.simulated_s else ""
+    # Removed launches and waits may save more than the sum of the work itself.
+    bounded = finding.gain_bound == AT_MOST and finding.gain_s >= finding.simulated_s
     per = "" if has_own_gain(finding) or not finding.per_step else " a step"
-    return f"summed {units.format_seconds(finding.gain_s)}{per}{most}"
+    return f"{'upper bound' if bounded else 'sum'} {units.format_seconds(finding.gain_s)}{per}"
 
 
 def has_own_gain(finding: Finding) -> bool:
@@ -78,13 +77,13 @@ def format_action(finding: Finding) -> str:
 
 
 def list_details(finding: Finding) -> list[str]:
-    """What the gain assumes, why it is not simulated, and where else the same was found."""
-    why_not = (f"not simulated, so that the gain is the sum: {finding.not_simulated}",) if finding.not_simulated else ()
+    """The basis of the gain, why it is not simulated, and the other traces with the same finding."""
+    why_not = (f"gain summed, not simulated: {finding.not_simulated}",) if finding.not_simulated else ()
     return [format_sentence(detail) for detail in (*finding.details, *why_not)]
 
 
 def list_subjects(finding: Finding) -> list[tuple[str, str]]:
-    """(name, key) of the causes of idle time and of the ops that it is about."""
+    """(name, key) of its causes of idle time and of its ops."""
     idle = [(cause, make_idle_key(cause)) for cause in finding.idle]
     return idle + [(shorten_kernel(name, 48), make_key("op", name)) for name in finding.ops]
 
@@ -94,5 +93,5 @@ def list_subject_keys(finding: Finding) -> list[str]:
 
 
 def make_finding_key(finding: Finding) -> str:
-    """The key of all that it is about."""
+    """The key of its subjects."""
     return make_key("finding", f"{finding.variant}: {finding.title}" if finding.variant else finding.title)

@@ -1,4 +1,4 @@
-"""The verdict of a comparison, as one sentence."""
+"""The verdict of a comparison, in one sentence."""
 
 from collections.abc import Iterator, Sequence
 from math import fsum
@@ -8,15 +8,15 @@ from perfkit.analysis.model import time_split
 from perfkit.analysis.model.difference import GroupChange, TraceDifference
 from perfkit.units import format_percent, format_seconds
 
-# From here on a time is told as a multiple of the other.
+# From here on a time is a multiple of the other.
 _TWICE = 2.0
-# A second cause is named if it makes so much of the change.
+# The least part of the change of a second cause that is named.
 _NOTABLE = 0.25
-# Below this much of the step nothing changed that would be worth a word.
+# Of the step: smaller changes are none.
 _EQUAL = 0.005
-# Times are whole nanoseconds: what is less is what is left of a sum.
+# Times are whole nanoseconds: less is a rounding error of sums.
 _NOTHING = 1e-9
-# Kinds of work sum to the time in which any ran, but for what overlaps: of the larger of both, at most so much.
+# The largest difference between the sum of kinds and the time in which any ran, of the larger of both: overlap.
 _OVERLAP = 0.05
 
 _WORK = (
@@ -37,9 +37,9 @@ _WORDS = {
 
 
 def format_verdict(difference: TraceDifference, before: str) -> str:
-    """`60 % slower than B: 77.5 to 124 ms a step; 31 ms of it more in GEMM`, without a full stop.
+    """`60 % slower than B: 77.5 to 124 ms a step; GEMM +31 ms`, without a full stop.
 
-    `before` is what the other side is called; whatever makes the two hard to compare is in the notes.
+    `before` is the name of the other side; the notes say what makes the two hard to compare.
     """
     old, new = difference.before_step_s, difference.after_step_s
     whole = " per step" if difference.before_trace.steps else ""
@@ -78,20 +78,20 @@ def format_time_change(before_s: float, after_s: float) -> str:
 
 
 def rank_causes(difference: TraceDifference) -> list[tuple[str, float]]:
-    """What the step's change is made of: (name, seconds), the largest first; they sum to it.
+    """The parts of the step's change: (name, seconds), the largest first; they sum to it.
 
-    Work is told by its kind where kinds sum to the time in which any work ran, as computing where they overlap.
+    Work is split by kind where kinds sum to the time in which any work ran, and is one part where they overlap.
     """
     parts = [group for group in difference.groups if group.by == TIME]
     kinds = [group for group in difference.groups if group.by == KIND and group.name not in NOT_WORK]
-    told = [(_WORDS.get(part.name, part.name), part.change_s) for part in parts if part.name not in _WORK]
+    causes = [(_WORDS.get(part.name, part.name), part.change_s) for part in parts if part.name not in _WORK]
     work = [part for part in parts if part.name in _WORK]
-    told += (
+    causes += (
         [(kind.name, kind.change_s) for kind in kinds]
         if _has_matching_sums(kinds, work)
         else [_summarize_compute(kinds, work)]
     )
-    return sorted((each for each in told if abs(each[1]) > _NOTHING), key=lambda each: -abs(each[1]))
+    return sorted((cause for cause in causes if abs(cause[1]) > _NOTHING), key=lambda cause: -abs(cause[1]))
 
 
 def _summarize_compute(kinds: Sequence[GroupChange], work: Sequence[GroupChange]) -> tuple[str, float]:
@@ -108,11 +108,8 @@ def _has_matching_sums(kinds: Sequence[GroupChange], work: Sequence[GroupChange]
     return bool(kinds) and all(abs(one - other) <= _OVERLAP * largest for one, other in sides)
 
 
-def format_causes(difference: TraceDifference, of: str = " of it") -> str:
-    """`31 ms of it more in GEMM`, for the largest causes of a change; empty where there is none worth a word.
-
-    `of` says of what, where that is not clear.
-    """
+def format_causes(difference: TraceDifference) -> str:
+    """`GEMM +31 ms`, the largest causes of a change; empty where it is negligible."""
     total = difference.after_step_s - difference.before_step_s
     if abs(total) < _EQUAL * difference.before_step_s:
         return ""
@@ -121,19 +118,16 @@ def format_causes(difference: TraceDifference, of: str = " of it") -> str:
     if not same:
         return ""
     if abs(same[0][1]) <= 1.02 * abs(total):
-        return " and ".join(_format_largest_causes(same, total, of))
-    # What grew is more than the whole: something else shrank, and has to be told with it.
+        return ", ".join(_format_largest_causes(same, total))
+    # The largest cause exceeds the whole change: something else shrank, and is named with it.
     against = [(name, change) for name, change in ranked if (change > 0) != (total > 0)][:1]
     return ", ".join(_format_cause(name, change) for name, change in (*same[:1], *against))
 
 
-def _format_largest_causes(blamed: Sequence[tuple[str, float]], total: float, of: str) -> Iterator[str]:
-    more = "more" if total > 0 else "less"
-    for place, (name, change) in enumerate(blamed[:2]):
-        if place == 0:
-            yield f"{format_seconds(abs(change))}{of} {more} in {name}"
-        elif abs(change) >= _NOTABLE * abs(total):
-            yield f"{format_seconds(abs(change))} in {name}"
+def _format_largest_causes(causes: Sequence[tuple[str, float]], total: float) -> Iterator[str]:
+    for place, (name, change) in enumerate(causes[:2]):
+        if place == 0 or abs(change) >= _NOTABLE * abs(total):
+            yield _format_cause(name, change)
 
 
 def _format_cause(name: str, change: float) -> str:

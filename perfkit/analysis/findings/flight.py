@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.flight import DumpedRank
 from perfkit.flight.match import Mismatch, MismatchedCollective
-from perfkit.flight.mismatch_text import describe_absence, describe_disagreement, format_ranks
+from perfkit.flight.mismatch_text import describe_disagreement, format_ranks
 
 _DIFFERS = {
     Mismatch.ORDER: "Call collectives in one order on all ranks of a group: look for a branch that only some ranks "
@@ -54,7 +54,9 @@ def _format_title(meeting: MismatchedCollective) -> str:
         return f"Number {meeting.sequence} of {meeting.group.label}: {meeting.mismatch}"
     if meeting.mismatch is Mismatch.UNFINISHED:
         return f"{meeting.name}: {meeting.mismatch}"
-    return describe_absence(meeting)
+    if meeting.absent:
+        return f"{format_ranks(meeting.absent)} had not entered {meeting.name}"
+    return f"{format_ranks(meeting.unrecorded)} left no record of {meeting.name}"
 
 
 def _list_evidence(meeting: MismatchedCollective) -> Iterator[str]:
@@ -67,6 +69,8 @@ def _list_evidence(meeting: MismatchedCollective) -> Iterator[str]:
         yield f"rank {rank} called it{where}{ended}"
     else:
         yield f"rank {rank} called {call.op} of {call.tensors}{where}{ended}"
+    if meeting.mismatch is Mismatch.ABSENT and meeting.waiting:
+        yield f"{format_ranks(meeting.waiting)} wait{'s' if len(meeting.waiting) == 1 else ''} in it"
     if meeting.absent and meeting.unrecorded:
         yield f"{format_ranks(meeting.unrecorded)} left no record"
 

@@ -9,33 +9,33 @@ from perfkit_reports.document.blocks import Findings, Section, Text
 from perfkit_reports.document.weight import Weight
 
 _MOST_TRACES = 4
-_NOTHING = "Nothing was found that would be worth changing."
+_NOTHING = "No findings."
 
 
 def build_section(items: Sequence[Finding], owner: str, nothing: str = "", traces: Sequence[RankTrace] = ()) -> Section:
-    """`owner` is what each is about, empty where there is only one; `nothing` says why nothing was found.
+    """The section; `owner` heads the column of their subjects, empty where there is one; `nothing` replaces an empty list.
 
-    `traces` are those whose gains were simulated: what all of each come to is told.
+    `traces` are those whose gains were simulated: their combined gain is shown.
     """
     block = Findings(id="found", items=tuple(items), owner=owner, nothing=nothing or _NOTHING, weight=Weight.BRIEF)
     lines = tuple(_list_combined_gains(traces))
-    told = (
+    combined = (
         (Text(id="together", lines=lines, style="list" if len(lines) > 1 else "paragraph", weight=Weight.BRIEF),)
         if lines
         else ()
     )
-    return Section("findings", "Findings", (*told, block))
+    return Section("findings", "Findings", (*combined, block))
 
 
 def _list_combined_gains(traces: Sequence[RankTrace]) -> Iterator[str]:
-    """What all findings of a trace would gain at once; of the first few traces."""
+    """The combined gain of all fixes, of the first few traces."""
     for trace in traces[:_MOST_TRACES]:
         gains = trace.gains
         if gains is None or gains.together_s is None or len(gains.of) < 2 or not gains.step_s:
             continue
-        name = f" of {trace.label}" if len(traces) > 1 else ""
+        name = f", {trace.label}" if len(traces) > 1 else ""
         after = units.format_seconds(max(0.0, gains.step_s - gains.together_s))
         yield (
-            f"All {len(gains.of)} gains of time{name} together, simulated: {units.format_seconds(gains.step_s)} → {after} "
+            f"All {len(gains.of)} fixes combined (simulated){name}: {units.format_seconds(gains.step_s)} → {after} "
             f"{'a step' if trace.steps else 'in total'}."
         )

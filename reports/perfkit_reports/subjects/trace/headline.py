@@ -1,4 +1,4 @@
-"""The headline of traces, in a sentence."""
+"""The headline of traces: what limits the step, and what to do."""
 
 from collections.abc import Sequence
 
@@ -24,12 +24,13 @@ _WORDS = {
     time_split.DATA: "waiting for data",
 }
 LARGE = 0.1  # of the step: parts that are named
-_NAMED = 3  # of these at most
+_NAMED_PARTS = 2  # of these at most
+_NAMED_FILES = 3
 _LEAST_GAIN = 0.01  # of the step
 
 
 def build_headline(analysis: TraceAnalysis) -> str:
-    """What a comparison comes to, else of the trace to look at first what `summarize_trace` says."""
+    """The verdict of a comparison, else the summary of the trace to look at first."""
     trace, difference = choose_focus_trace(analysis), analysis.difference
     if trace is None:
         return "No trace could be read."
@@ -39,7 +40,7 @@ def build_headline(analysis: TraceAnalysis) -> str:
 
 
 def get_file_name(trace: RankTrace) -> str:
-    """What a trace is called in a sentence: its file, where the label is that without its ends."""
+    """The name of a trace in a sentence: its file, where the label is that without its suffix."""
     path, label = trace.reading.path, trace.label
     name = path.replace("\\", "/").rpartition("/")[2]
     if label.startswith(path):  # one file given twice
@@ -48,7 +49,7 @@ def get_file_name(trace: RankTrace) -> str:
 
 
 def summarize_trace(analysis: TraceAnalysis, trace: RankTrace) -> str:
-    """Step time, device, the parts that most of it goes to, and what could save most."""
+    """Step time, device, its largest parts, and the improvement that saves most."""
     subject = (
         f"{'Step' if trace.steps else 'Trace of'} {units.format_seconds(trace.step_s)} on {describe_device(trace)}"
     )
@@ -56,26 +57,26 @@ def summarize_trace(analysis: TraceAnalysis, trace: RankTrace) -> str:
         subject = f"Truncated trace: {subject[0].lower()}{subject[1:]}"
     fleet = analysis.fleet
     if fleet is not None and len(fleet.ranks) > 1 and fleet.straggler == trace.label:
-        subject += f" ({trace.label}, the straggler of {len(fleet.ranks):,} ranks)"
-    largest = sorted(list_parts(trace), key=lambda share: -share.share)[:_NAMED]
+        subject += f" ({trace.label}, straggler of {len(fleet.ranks):,})"
+    largest = sorted(list_parts(trace), key=lambda share: -share.share)[:_NAMED_PARTS]
     large = [share for share in largest if share.share >= LARGE] or largest[:1]
     split = ", ".join(format_part(part, trace.time_split) for part in large)
-    best = max(list_improvements(trace), key=lambda way: way.saving_s, default=Improvement("", 0.0))
-    told = f"{subject}: {split}" if split else subject
+    best = max(list_improvements(trace), key=lambda candidate: candidate.saving_s, default=Improvement("", 0.0))
+    limits = f"{subject}: {split}" if split else subject
     if best.saving_s < _LEAST_GAIN * trace.step_s or best.saving_s <= 0:
-        return f"{told}."
-    much = " ".join(filter(None, (best.much, units.format_seconds(best.saving_s))))
-    return f"{told}; {best.what} could save {much}{', as simulated' if best.simulated else ''}."
+        return f"{limits}."
+    saving = format_bounded(units.format_seconds(best.saving_s), best.bound)
+    return f"{limits}; {best.action} to save {saving}{' (simulated)' if best.simulated else ''}."
 
 
 def list_parts(trace: RankTrace) -> Sequence[TimeShare]:
-    """The split; where no ceiling is known, whether work has an estimate makes no difference to a headline."""
+    """The time split; where no ceiling is known, work with and without an estimate is one part."""
     unplaced = [share for share in trace.time_split if share.category in time_split.UNPLACED]
     if not unplaced or (has_roofs(trace) and not trace.unseen_device):
         return trace.time_split
-    works = "in ops that start work" if trace.unseen_device else "in ops" if trace.device == "cpu" else "in kernels"
+    where = "in launching ops" if trace.unseen_device else "in ops" if trace.device == "cpu" else "in kernels"
     together = TimeShare(
-        category=works,
+        category=where,
         seconds=sum(share.seconds for share in unplaced),
         share=sum(share.share for share in unplaced),
         bound=unplaced[0].bound,
@@ -84,7 +85,7 @@ def list_parts(trace: RankTrace) -> Sequence[TimeShare]:
 
 
 def format_part(part: TimeShare, split: Sequence[TimeShare]) -> str:
-    """`at least 40 % exposed communication`, of a `split`; without a part for data, Python's holds waiting for it."""
+    """`at least 40 % exposed communication`, of a `split`; without a part for data, Python's includes the wait."""
     word = _WORDS.get(part.category, part.category)
     if word == time_split.PYTHON and not any(other.category == time_split.DATA for other in split):
         word = "Python, dispatch and waiting"
@@ -92,36 +93,36 @@ def format_part(part: TimeShare, split: Sequence[TimeShare]) -> str:
 
 
 def list_remarks(analysis: TraceAnalysis) -> list[str]:
-    """What has to be known beside the headline."""
+    """Remarks that qualify the headline."""
     trace = choose_focus_trace(analysis)
     if trace is None:
         return []
     lines = [] if analysis.difference is None else [f"{get_file_name(trace)}: {summarize_trace(analysis, trace)}"]
     reason, _ = _find_roofline_obstacle(trace)
     if reason:
-        lines.append(reason)  # what to do about it is among the findings
-    lost = [(each, each.lost) for each in analysis.traces if each.lost is not None and each.lost.matters]
-    if lost:
-        worst, most = max(lost, key=lambda each: each[1].share)
+        lines.append(reason)  # a finding has the advice
+    lossy = [(trace, trace.lost) for trace in analysis.traces if trace.lost is not None and trace.lost.matters]
+    if lossy:
+        worst, lost = max(lossy, key=lambda pair: pair[1].share)
         where = (
-            "" if len(analysis.traces) == 1 else f" ({worst.label}; {len(lost):,} of {len(analysis.traces):,} traces)"
+            "" if len(analysis.traces) == 1 else f" ({worst.label}; {len(lossy):,} of {len(analysis.traces):,} traces)"
         )
-        lines.append(f"{format_lost_title(most)}{where}: {LOST_MEANING}.")
-    cut = [each.label for each in analysis.traces if each.reading.cut]
+        lines.append(f"{format_lost_title(lost)}{where}: {LOST_MEANING}.")
+    cut = [trace.label for trace in analysis.traces if trace.reading.cut]
     if cut:
-        files = "The file" if len(analysis.traces) == 1 else "The file of " + ", ".join(cut[:_NAMED])
-        more = f" and {len(cut) - _NAMED:,} more" if len(cut) > _NAMED else ""
-        lines.append(f"{files}{more} is damaged or cut off: only what comes before is in these figures.")
+        files = "The file" if len(analysis.traces) == 1 else "The file of " + ", ".join(cut[:_NAMED_FILES])
+        more = f" and {len(cut) - _NAMED_FILES:,} more" if len(cut) > _NAMED_FILES else ""
+        lines.append(f"{files}{more} is damaged or truncated: figures cover only the readable part.")
     return lines
 
 
 def describe_device(trace: RankTrace) -> str:
     if trace.unseen_device:
-        return f"the host alone ({trace.unseen_device})"
+        return f"the CPU alone ({trace.unseen_device})"
     if trace.device_name:
         return trace.device_name
-    if trace.reading.cut and trace.device == "cpu":  # profilers write what ran on devices last
-        return "the host, as far as the file goes"
+    if trace.reading.cut and trace.device == "cpu":  # profilers write device events last
+        return "the CPU, as far as the file goes"
     return {"": "an unknown device", "cpu": "a CPU"}.get(trace.device, f"an unnamed {trace.device.upper()} device")
 
 
@@ -132,22 +133,22 @@ def list_ceilings(traces: Sequence[RankTrace]) -> list[DeviceCeilings]:
 
 
 def explain_missing_roofline(trace: RankTrace) -> str:
-    """Why there is no roofline, and what to do; empty where there is one."""
+    """The reason for a missing roofline, with advice; empty where there is one."""
     return " ".join(filter(None, _find_roofline_obstacle(trace)))
 
 
 def _find_roofline_obstacle(trace: RankTrace) -> tuple[str, str]:
     if trace.unseen_device:
-        return "The work that was launched has no times in the trace, so there is no roofline.", ""
+        return "No roofline: the launched work has no times in the trace.", ""
     if trace.points and has_roofs(trace):
         return "", ""
     if not has_roofs(trace) and trace.coverage.flops_s > 0:
-        reason = f"No ceilings are known for {describe_device(trace)}, so nothing is held against a roof."
+        reason = f"No roofline: no ceilings known for {describe_device(trace)}."
         return reason, advise_on_ceilings(trace)
     if trace.coverage.kernel_s <= 0:
-        return "The trace holds no kernels and no ops, so there is nothing to place on a roofline.", ""
+        return "No roofline: the trace has no kernels and no ops.", ""
     if all(row.bound in ("communication", "copy") for row in trace.kernels or trace.ops):
-        return "All of the work is communication or copies, which have no place on a roofline.", ""
+        return "No roofline: all work is communication or copies.", ""
     if trace.coverage.flops_s <= 0 and trace.coverage.bytes_s <= 0:
-        return "No FLOPs and no bytes are known, so there is no roofline.", RECORD_SHAPES
-    return "No work with both FLOPs and bytes is known, so there is no roofline.", ""
+        return "No roofline: FLOPs and bytes are unknown.", RECORD_SHAPES
+    return "No roofline: no work has both FLOPs and bytes.", ""

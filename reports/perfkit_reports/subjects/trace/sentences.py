@@ -1,4 +1,4 @@
-"""The sentences on a trace's launches, overlap, coverage and ranks, with numbers."""
+"""Sentences about a trace's launches, overlap, coverage and ranks, with numbers."""
 
 from perfkit import units
 from perfkit.analysis.model.coverage import Coverage
@@ -9,7 +9,7 @@ from perfkit.record import Unknown
 from perfkit_reports.cells import format_count
 from perfkit_reports.wording import format_bounded, format_plural, format_sentence
 
-# Of communication or copies: from here on what lies outside of the steps is told.
+# Of communication or copies: the least part outside the steps that is reported.
 _OUTSIDE = 0.01
 
 
@@ -22,97 +22,98 @@ def _format_share(part: float, whole: float) -> str:
 
 
 def get_time_basis(trace: RankTrace) -> str:
-    """What the seconds are of: `a step`, or `total`."""
+    """The basis of the seconds: `a step`, or `total`."""
     return "a step" if trace.steps else "total"
 
 
 def describe_launches(trace: RankTrace) -> list[str]:
-    """How well the host feeds the device, or why that is not known."""
+    """How well the CPU feeds the device, or why that is unknown."""
     launched = trace.launches
     if trace.unseen_device:
-        return ["Nothing of the device was recorded, so how the host feeds it is not known."]
+        return ["No device work was recorded: launch behavior unknown."]
     if launched is None and trace.device == "cpu":
-        return ["On a CPU nothing is launched: ops run as they are called."]
+        return ["No launches: a CPU runs ops as they are called."]
     if launched is None:
         within = " within the steps" if trace.steps else ""
-        return [f"Nothing ran on the device{within}, so how the host feeds it is not known."]
+        return [f"Nothing ran on the device{within}: launch behavior unknown."]
     whole = get_time_basis(trace)
-    idle = f"The device is idle for {format_bounded(_format_share(launched.idle_s, trace.step_s), launched.idle_bound)} {whole}"
+    idle_time = format_bounded(_format_share(launched.idle_s, trace.step_s), launched.idle_bound)
+    idle = f"Device idle: {idle_time} {whole}"
     if launched.starved_s is None:
-        lines = [f"{idle}; whether anything was queued meanwhile is not known."]
+        lines = [f"{idle}; unknown whether work was queued."]
     else:
-        lines = [
-            f"{idle}, {_format_share(launched.starved_s, trace.step_s)} of it with nothing queued{_describe_lateness(launched)}."
-        ]
+        starved = _format_share(launched.starved_s, trace.step_s)
+        lines = [f"{idle}, {starved} with nothing queued{_describe_lateness(launched)}."]
     if launched.delay_s is not None:
         tenth = launched.delay_p90_s
-        late = "" if tenth is None else f" (median; one in ten after {units.format_seconds(tenth)})"
-        lines.append(f"A kernel starts {units.format_seconds(launched.delay_s)} after its launch{late}.")
+        slowest = "" if tenth is None else f", p90 {units.format_seconds(tenth)}"
+        lines.append(f"Launch delay: median {units.format_seconds(launched.delay_s)}{slowest}.")
     if launched.queue_depth is not None:
         depth = format_count(launched.queue_depth)
-        queued = "no other is queued" if launched.queue_depth < 1 else f"{depth} more are queued"
-        lines.append(f"When a kernel starts, {queued} (median).")
+        lines.append(f"Kernels queued behind a starting one: median {'none' if launched.queue_depth < 1 else depth}.")
     if launched.short_kernels > 0:
         lines.append(
-            f"{format_count(launched.short_kernels)} of {format_count(launched.kernels)} kernels {whole} take less "
-            f"than {launched.short_below_s * 1e6:g} us; they run for {units.format_seconds(launched.short_s)}, and the device "
-            f"is idle for {units.format_seconds(launched.short_gap_s)} right before them."
+            f"{format_count(launched.short_kernels)} of {format_count(launched.kernels)} kernels {whole} run under "
+            f"{launched.short_below_s * 1e6:g} us: {units.format_seconds(launched.short_s)} in total, device idle "
+            f"{units.format_seconds(launched.short_gap_s)} right before them."
         )
     if launched.sync_calls > 0:
         lines.append(
-            f"Calls that make the host wait for the device: {format_count(launched.sync_calls)} {whole}, "
+            f"Synchronizing CPU calls: {format_count(launched.sync_calls)} {whole}, "
             f"{units.format_seconds(launched.sync_s)}."
         )
     if launched.graph_launches > 0:
-        lines.append(f"{format_count(launched.graph_launches)} launches {whole} start a whole CUDA graph.")
+        lines.append(f"CUDA graph launches: {format_count(launched.graph_launches)} {whole}.")
     return lines + ([format_sentence(launched.note)] if launched.note else [])
 
 
 def _describe_lateness(launched: Launches) -> str:
-    """Where launches follow each other, one that comes after the device is done is late; what else is told apart."""
+    """The time of late launches, which come after the device has finished; other idle time has other causes."""
     if not launched.late_s or not launched.starved_s:
         return ""
     much = "" if launched.late_s > 0.99 * launched.starved_s else f" for {units.format_seconds(launched.late_s)}"
-    return f": the host was late{much}"
+    return f": CPU launched late{much}"
 
 
 def describe_overlap(trace: RankTrace) -> list[str]:
-    """What of communication and copies is hidden behind computing."""
+    """Communication and copies, and how much of them compute overlaps."""
     beside, lines = trace.overlap, []
     for name, total, exposed, everywhere in (
         ("Communication", beside.communication_s, beside.exposed_communication_s, beside.all_communication_s),
         ("Copies", beside.copies_s, beside.exposed_copies_s, beside.all_copies_s),
     ):
-        verb = "takes" if name == "Communication" else "take"
         in_steps = total * max(len(trace.steps), 1)
         if total > 0:
             lines.append(
-                f"{name} {verb} {_format_share(total, trace.step_s)} {get_time_basis(trace)}; "
-                f"{_format_share(exposed, total)} of that is exposed"
-                + ("." if exposed >= total else ", the rest runs beside computing.")
+                f"{name}: {_format_share(total, trace.step_s)} {get_time_basis(trace)}, "
+                f"{_format_share(exposed, total)} exposed" + ("." if exposed >= total else ", the rest overlapped.")
             )
         if everywhere - in_steps > _OUTSIDE * everywhere:
             lines.append(
-                f"In the whole trace {name.lower()} {verb} {units.format_seconds(everywhere)}, "
-                f"{units.format_seconds(everywhere - in_steps)} of it outside of the steps."
+                f"{name} in the whole trace: {units.format_seconds(everywhere)}, "
+                f"{units.format_seconds(everywhere - in_steps)} outside the steps."
             )
     return lines
 
 
 def describe_recompute(trace: RankTrace) -> str:
-    """What activation checkpointing runs again; empty where nothing is."""
-    again = trace.recompute
-    if again is None:
+    """The work that activation checkpointing recomputes; empty where it does not."""
+    recomputed = trace.recompute
+    if recomputed is None:
         return ""
-    cost = f"{_format_share(again.seconds, trace.step_s)} and {units.format_flops(again.flops)} {get_time_basis(trace)}"
-    return f"Checkpointing runs {format_count(again.ops)} forward ops again in backward, {cost}; they count for HFU, not for MFU."
+    time, flops = _format_share(recomputed.seconds, trace.step_s), units.format_flops(recomputed.flops)
+    return (
+        f"Checkpointing recomputes {format_count(recomputed.ops)} forward ops: {time} and {flops} "
+        f"{get_time_basis(trace)}, "
+        "counted in HFU, not in MFU."
+    )
 
 
 def describe_coverage(trace: RankTrace) -> str:
-    """What of the kernel time is explained."""
+    """The part of kernel time with an op, FLOPs and bytes."""
     covered = trace.coverage
     if covered.kernel_s <= 0:
-        return "The trace holds no kernels and no ops."
+        return "The trace has no kernels and no ops."
     what = "ops" if trace.device == "cpu" else "kernels"
 
     def share(part: float) -> str:
@@ -120,23 +121,24 @@ def describe_coverage(trace: RankTrace) -> str:
 
     counted = f", {share(covered.counted_s)} counted by hardware" if covered.counted_s > 0 else ""
     above = (
-        f" {_format_share(covered.above_roof_s, covered.kernel_s)} came out above a roof, which no device can do: "
-        "a ceiling or the model of its cost is wrong."
+        f" {_format_share(covered.above_roof_s, covered.kernel_s)} is above a roof: a ceiling or a cost model is wrong."
         if covered.above_roof_s > 0
         else ""
     )
     if trace.unseen_device:
         return (
-            f"{units.format_seconds(covered.kernel_s)} in {format_plural(covered.kernels, 'op')} of the host is what was recorded; "
-            "the work that these started was not, so that nothing of its time is explained."
+            f"Recorded: {units.format_seconds(covered.kernel_s)} in {format_plural(covered.kernels, 'op')} of the "
+            "CPU; the "
+            "work they launched was not, so its time is unexplained."
         )
-    inferred = f"{share(covered.inferred_s)} equals kernels of known ops, " if covered.inferred_s > 0 else ""
-    linked = "" if trace.device == "cpu" else f"{share(covered.linked_s)} is linked to an op, {inferred}"
+    inferred = f"{share(covered.inferred_s)} matches kernels of known ops, " if covered.inferred_s > 0 else ""
+    linked = "" if trace.device == "cpu" else f"{share(covered.linked_s)} has a matching op, {inferred}"
     return (
-        f"Of {units.format_seconds(covered.kernel_s)} in {format_plural(covered.kernels, what[:-1])} of the whole trace, {linked}"
+        f"Of {units.format_seconds(covered.kernel_s)} in {format_plural(covered.kernels, what[:-1])} of the whole "
+        f"trace, {linked}"
         f"{share(covered.flops_s)} has FLOPs and {share(covered.bytes_s)} has bytes{counted}"
         + (f"; {share(covered.bounded_s)} as bounds" if covered.bounded_s > 0 else "")
-        + (f"; of {share(covered.estimated_s)} bytes are estimated from arguments" if covered.estimated_s > 0 else "")
+        + (f"; bytes of {share(covered.estimated_s)} estimated from arguments" if covered.estimated_s > 0 else "")
         + f".{_describe_joined(covered)}{above}"
     )
 
@@ -144,35 +146,35 @@ def describe_coverage(trace: RankTrace) -> str:
 def _describe_joined(covered: Coverage) -> str:
     if not covered.replayed_kernels:
         return ""
-    of = f"{covered.joined_kernels:,} of {format_plural(covered.replayed_kernels, 'kernel')} that graphs replayed"
-    return f" Joined from capture: {of}."
+    replayed = format_plural(covered.replayed_kernels, "replayed kernel")
+    return f" Joined from capture: {covered.joined_kernels:,} of {replayed}."
 
 
 def describe_utilization(trace: RankTrace) -> str:
-    """What MFU is relative to, or why it is not known."""
+    """MFU with its basis, or why it is unknown."""
     mfu = trace.mfu
     if isinstance(mfu, Unknown):
-        return f"MFU is not known: {mfu.reason}."
-    return f"MFU is {format_bounded(units.format_percent(mfu.value), mfu.bound)}, {mfu.how.value}: {mfu.source}."
+        return f"MFU unknown: {mfu.reason}."
+    return f"MFU: {format_bounded(units.format_percent(mfu.value), mfu.bound)}, {mfu.how.value} ({mfu.source})."
 
 
 def describe_fleet(job: Fleet) -> list[str]:
-    """Who is late, and by how much."""
+    """The straggler and the spread of the ranks."""
     lines = []
     if job.straggler:
         late = next((row.late_s for row in job.ranks if row.label == job.straggler), None)
         by = "" if late is None else f", {units.format_seconds(late)} a step after the first rank"
         lines.append(f"Straggler: {job.straggler}{by}.")
     if job.step_spread is not None:
-        lines.append(f"Step times of the ranks differ by {units.format_percent(job.step_spread)}.")
+        lines.append(f"Rank step times differ by {units.format_percent(job.step_spread)}.")
     return lines + [format_sentence(note) for note in job.notes]
 
 
 def describe_reading(trace: RankTrace) -> str:
-    """How a trace lies on disk and what it holds."""
+    """The size of a trace on disk, and its contents."""
     file = trace.reading
     size = units.format_bytes(file.file_bytes)
     if file.json_bytes != file.file_bytes:
         size += f", {units.format_bytes(file.json_bytes)} uncompressed"
-    outside = f"; {units.format_seconds(trace.outside_s)} lie outside of its steps" if trace.outside_s > 0 else ""
+    outside = f"; {units.format_seconds(trace.outside_s)} outside its steps" if trace.outside_s > 0 else ""
     return f"{format_plural(file.events, 'event')} in {size}, {units.format_seconds(trace.span_s)} long{outside}"
