@@ -7,7 +7,7 @@ from urllib.parse import unquote
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "benchmarks").rglob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "benchmarks" / "results").rglob("*.md")])
 NAMES = [str(path.relative_to(ROOT)) for path in PAGES]
 LINK = re.compile(r"\]\(\s*([^()\s]+)\s*\)")
 README_WORDS = 600
