@@ -189,7 +189,7 @@ def _find_between_optimizers(trace: Trace, ops: Ints) -> StepIntervals:
         return _make_empty()
     ends = trace.end_ns[events]
     starts = np.append(min(int(trace.start_ns[ops[0]]), int(trace.start_ns[events[0]])), ends[:-1])
-    basis = f"found by periodicity: {len(events)} calls of {trace.names[int(trace.name[events[0]])]}"
+    basis = f"detected by periodicity: {len(events)} calls of {trace.names[int(trace.name[events[0]])]}"
     return StepIntervals(np.arange(len(events)), starts, ends, trace.thread[events].astype(np.int64), basis)
 
 
@@ -203,7 +203,7 @@ def _find_periodic(trace: Trace, ops: Ints) -> StepIntervals:
     if repeated is None or repeated[2] == 1:  # one op again and again is a loop, but no step
         return _make_empty()
     starts, ends, length = repeated
-    basis = f"found by periodicity: {len(starts)} repeats of {length} {what}"
+    basis = f"detected by periodicity: {len(starts)} repeats of {length} {what}"
     return StepIntervals(
         np.arange(len(starts)), starts, ends, np.full(len(starts), thread, np.int64), basis, not len(ops)
     )

@@ -31,7 +31,7 @@ def write_spliced_trace(source: str, events: Iterable[bytes], path: Path, limits
             more = _read_first_event(rest, blocks)
             first, events = _peek_first_event(events)
             if first and more.startswith(first):
-                raise UsageError(f"{source}: is an export of perfkit's: export the trace that it was made of")
+                raise UsageError(f"{source}: is an export of perfkit; export the original trace instead")
             out.write(head)
             for some in _join_events(events):
                 out.write(some)
@@ -57,7 +57,7 @@ def _read_head(source: str, blocks: Iterator[bytes]) -> tuple[bytes, bytes]:
         at = find_events_begin(text)
         if at is not None:
             return text[:at], text[at:]
-    raise RunFormatError(f"{source}: no list of events in it")
+    raise RunFormatError(f"{source}: contains no list of events")
 
 
 def _read_first_event(rest: bytes, blocks: Iterator[bytes]) -> bytes:

@@ -41,7 +41,7 @@ def analyze_flight(files: Sequence[str], *, command: str = "") -> FlightAnalysis
         meetings=meetings,
         findings=build_flight_findings(meetings, ranks),
         provenance=_build_provenance(ranks),
-        warnings=(*(f"left out: {error}" for error in failed), *_list_missing_dumps(records)),
+        warnings=(*(f"skipped: {error}" for error in failed), *_list_missing_dumps(records)),
     )
 
 
@@ -67,7 +67,7 @@ def _list_missing_dumps(records: dict[int, FlightRecord]) -> tuple[str, ...]:
     if not lacking:
         return ()
     shown = ", ".join(map(str, lacking[:10])) + (", ..." if len(lacking) > 10 else "")
-    return (f"no dump of {len(lacking)} of the {len(members)} ranks (rank {shown}): of these nothing is known",)
+    return (f"no dump of {len(lacking)} of the {len(members)} ranks (rank {shown}): their state is unknown",)
 
 
 def _make_title(files: Sequence[str]) -> str:
@@ -80,17 +80,17 @@ def _build_provenance(ranks: Sequence[DumpedRank]) -> tuple[Provenance, ...]:
     kept = sum(rank.collectives for rank in ranks)
     return (
         Provenance(
-            figure="collectives", how="recorded", detail=f"{kept:,}, by torch's flight recorder (format {versions})"
+            figure="collectives", how="recorded", detail=f"{kept:,}, from torch's flight recorder (format {versions})"
         ),
         Provenance(
-            figure="what has ended",
+            figure="finished collectives",
             how="recorded",
-            detail="NCCL: an event after the kernel; Gloo: taken off the queue, with or without an error",
+            detail="NCCL: event after the kernel; Gloo: removed from the queue, with or without an error",
         ),
         Provenance(
-            figure="who did not enter",
+            figure="missing ranks",
             how="derived",
-            detail="collectives of a process group matched by their number in it, from where all rings begin; messages "
-            "by source and destination",
+            detail="collectives matched by sequence number in their process group, from the first that all dumps hold; "
+            "messages matched by source and destination",
         ),
     )

@@ -1,17 +1,17 @@
-"""Why a device had nothing to do: the causes that its idle time is split into."""
+"""Causes that the idle time of a device is split into."""
 
 from perfkit.analysis.model.time_split import DATA, IDLE_UNKNOWN, UNRECORDED
 
-# With nothing queued: the host was in the way.
-SYNC = "a call that waits for the device"
-ALLOCATION = "a call that takes or releases memory"
-ELSEWHERE = "the host did something else"
-LATE = "launches came late"
+# With nothing queued: caused by the CPU.
+SYNC = "synchronization"
+ALLOCATION = "memory allocation or release"
+ELSEWHERE = "CPU busy elsewhere"
+LATE = "CPU launched late"
 PEERS = "waiting for other ranks"
 AT_THE_END = "after the last launch"
 
 # With work queued.
-STARTING = "a kernel was starting"
+STARTING = "launch latency"
 BETWEEN = "between queued kernels"
 OTHER_STREAM = "waiting for another stream"
 HELD_UP = "queued, cause unknown"

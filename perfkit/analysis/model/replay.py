@@ -2,9 +2,9 @@
 
 from perfkit.spec import Struct
 
-# What a critical path is made of, beside communication and copies (`time_split`).
+# Types of segments of a critical path, beside communication and copies (`time_split`).
 HOST, LAUNCH, GEMM, ATTENTION, OTHER_KERNELS = "host", "launch", "GEMM", "attention", "other kernels"
-WAITS, GAPS, BEFORE = "waits", "gaps between kernels", "before the first recorded work"
+WAITS, GAPS, BEFORE = "waits", "gaps between kernels", "before first recorded work"
 
 
 class PathRow(Struct):

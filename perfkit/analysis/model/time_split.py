@@ -3,7 +3,7 @@
 COMPUTE_BOUND = "compute-bound"
 MEMORY_BOUND = "memory-bound"
 NO_ESTIMATE = "no FLOP or byte estimate"
-NO_CEILING = "no ceiling known"  # FLOPs and bytes are known, but nothing to hold them against
+NO_CEILING = "no known ceiling"  # FLOPs and bytes are known, but nothing to hold them against
 COMMUNICATION = "communication"
 COPIES = "copies"
 LATENCY_BOUND = "latency-bound"  # the device ran calls too small to be bound by arithmetic or bytes

@@ -34,16 +34,16 @@ def _check_ranks(rows: Sequence[RankRow], paths: Sequence[str], world_sizes: Seq
     numbers = Counter(row.rank for row in rows if row.rank is not None)
     sizes = sorted({size for size in world_sizes if size is not None})
     if len(sizes) > 1:
-        yield f"the traces name different numbers of ranks ({_format_numbers(sizes)}): they may be of different jobs"
+        yield f"the traces have different world sizes ({_format_numbers(sizes)}): they may be of different jobs"
     elif sizes and len(numbers) < sizes[0]:
         missing = [rank for rank in range(sizes[0]) if rank not in numbers]
         yield (
-            f"{len(missing)} of {sizes[0]} ranks are not among the traces ({_format_numbers(missing)}): "
+            f"{len(missing)} of {sizes[0]} ranks are missing ({_format_numbers(missing)}): "
             "the straggler may be one of them"
         )
     unnamed = sum(row.rank is None for row in rows)
     if unnamed:
-        yield f"{unnamed} of {len(rows)} traces do not tell their rank: they are called by their file names"
+        yield f"{unnamed} of {len(rows)} traces record no rank: they are named after their files"
     for rank, count in sorted(numbers.items()):
         if count > 1:
             first, *others = (path for row, path in zip(rows, paths, strict=True) if row.rank == rank)
@@ -54,33 +54,32 @@ def _check_matching(
     matched: MatchedCollectives, kinds: Sequence[CollectiveKind], with_collectives: int
 ) -> Iterator[str]:
     if not len(matched):
-        yield "no trace holds a collective in which ranks wait for each other: nothing tells the straggler"
+        yield "straggler unknown: no trace has a synchronizing collective"
         return
     if with_collectives < 2:
-        yield "only one trace holds collectives in which ranks wait for each other: nothing tells the straggler"
+        yield "straggler unknown: only one trace has synchronizing collectives"
         return
     alone = int((matched.ranks == 1).sum())
     if alone:
         yield (
-            f"{alone} of {len(matched)} collectives are on one of the traces only: traces of other steps, "
-            "of other groups, or of ranks that did something else"
+            f"{alone} of {len(matched)} collectives are in one trace only: the traces differ in steps, groups or work"
         )
     partly = sum(_count_partial(matched, kind) for kind in range(len(kinds)))
     if partly:
-        yield f"{partly} of {len(matched)} collectives are on some ranks of their group only; waits are those of these"
+        yield f"{partly} of {len(matched)} collectives are on some ranks of their group only; waits cover these ranks"
     if matched.resized.any():
         yield (
-            f"{int(matched.resized.sum())} collectives are left out: their sizes differ between ranks, so they are not "
-            "the same ones"
+            f"{int(matched.resized.sum())} collectives are excluded: their sizes differ between ranks, so they do not "
+            "match"
         )
     if matched.apart.any():
         yield (
-            f"{int(matched.apart.sum())} collectives are left out: with the clock skew removed (to within "
-            f"{format_seconds(CLOCK_ERROR_NS / 1e9)}) not all ranks are in them at one time, so they are not the same ones"
+            f"{int(matched.apart.sum())} collectives are excluded: after correcting the clock skew (to within "
+            f"{format_seconds(CLOCK_ERROR_NS / 1e9)}) their ranks do not overlap, so they do not match"
         )
     used = np.unique(matched.kind[matched.counted]).tolist()
     if any(not kinds[kind].group for kind in used):
-        yield "process groups are not named in the traces: all ranks are taken to be in one"
+        yield "process groups not recorded: all ranks are assumed to be in one"
 
 
 def _count_partial(matched: MatchedCollectives, kind: int) -> int:
@@ -91,7 +90,7 @@ def _count_partial(matched: MatchedCollectives, kind: int) -> int:
 def _check_clocks(clocks: Sequence[RankClock | None]) -> Iterator[str]:
     islands = {clock.island for clock in clocks if clock is not None}
     if len(islands) > 1:
-        yield f"the ranks fall into {len(islands)} sets without common collectives: their clock skew is not known"
+        yield f"clock skew unknown: the ranks form {len(islands)} sets without common collectives"
 
 
 def _format_numbers(numbers: Sequence[int]) -> str:

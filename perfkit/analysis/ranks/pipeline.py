@@ -54,14 +54,14 @@ def add_measured_bubbles(
 def _measure_bubble(facts: Mapping[str, float], device: str) -> Quantity:
     busy, whole = facts.get("stage_busy_s"), facts.get("pipeline_s")
     if device != "cpu":
-        return Unknown(reason="on a GPU the host times when work is launched, and not when it is done")
+        return Unknown(reason="on a GPU, CPU timers see launches, not execution")
     if busy is None or not whole:
-        return Unknown(reason="it was not timed")
+        return Unknown(reason="not timed")
     return Measurement(
         value=1 - busy / whole,
         unit="1",
         how=QuantityOrigin.MEASURED,
-        source="the timed steps, from the first microbatch until all ranks had done the last one",
+        source="timed steps, from the first microbatch until all ranks finished the last",
     )
 
 

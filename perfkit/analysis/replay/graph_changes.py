@@ -53,7 +53,7 @@ def apply_what_if(graph: DependencyGraph, work: ReplayWork, change: WhatIf) -> M
             continue
         chosen = work.select_work(what)
         if not chosen.any():
-            raise UsageError(f"--what-if {what}: nothing in the trace has this name")
+            raise UsageError(f"--what-if {what}: no match in the trace")
         scale_work(graph, work, result, chosen, factor)
     for what in change.fused:
         _fuse_neighbors(graph, work, result, work.select_work(what))
@@ -88,7 +88,7 @@ def _scale_ranges(graph: DependencyGraph, result: ModifiedGraph, pattern: str, f
     ranges = trace.select_events(Category.RANGE, Category.OP)  # old versions wrote ranges as ops
     ranges = ranges[mark_named(trace, ranges, lambda name: fnmatchcase(name, pattern))]
     if not len(ranges):
-        raise UsageError(f"--what-if {RANGE}{pattern}: no range of the trace has this name")
+        raise UsageError(f"--what-if {RANGE}{pattern}: no matching range in the trace")
     for thread in np.unique(trace.thread[ranges]).tolist():
         mine = ranges[trace.thread[ranges] == thread]
         spans = merge_intervals(trace.start_ns[mine], trace.end_ns[mine])
@@ -123,7 +123,7 @@ def _shorten_thread(graph: DependencyGraph, result: ModifiedGraph, thread: int, 
 def _fuse_neighbors(graph: DependencyGraph, work: ReplayWork, result: ModifiedGraph, chosen: Flags) -> None:
     """Let neighbours in the order of launches run as one kernel, as long as the longest, of the first one's op."""
     if not work.on_device:
-        raise UsageError("--what-if fuse=: kernels can be fused, and the trace has none")
+        raise UsageError("--what-if fuse=: only kernels can be fused, and the trace has none")
     calls, follows = _find_following(graph, chosen)
     group = np.cumsum(~follows) - 1
     longest = np.zeros(int(group[-1]) + 1 if len(group) else 0)

@@ -126,7 +126,7 @@ def _sum_kernel_gains(replayed: ReplayResult, asked: WhatIf, change: ModifiedGra
 
 def _explain_refusal(error: float, busy: float, host: float) -> str:
     if abs(error) > MOST_UNEXPLAINED:
-        return f"the replay takes {error:+.0%} against the recording: more than {MOST_UNEXPLAINED:.0%} is not explained"
+        return f"replay error {error:+.0%} exceeds {MOST_UNEXPLAINED:.0%}"
     if busy >= BUSY and host > MOSTLY:
-        return f"the device is busy {busy:.0%} of the time, but {host:.0%} of the critical path is the host"
+        return f"device busy {busy:.0%} of the time, but the critical path is {host:.0%} CPU"
     return ""

@@ -17,7 +17,7 @@ from perfkit.trace.reading.capture_files import select_rank_captures
 from perfkit.trace.reading.text_blocks import ReadLimits
 from perfkit.trace.reading.trace_sources import find_captures
 
-_SAME = "take both from one run: the same model, options, versions, batch sizes and rank"
+_SAME = "record both in one run: same model, options, versions, batch sizes and rank"
 
 
 class JoinedOps(NamedTuple):
@@ -39,28 +39,28 @@ def join_captures(
     """
     graphs = find_replayed_graphs(ops.trace, ops.kernels)
     if not graphs:
-        note = f"no kernels of a replayed graph were recorded: nothing to join to {given[0]}" if given else ""
+        note = f"no kernels of replayed graphs recorded: {given[0]} is not used" if given else ""
         return JoinedOps(ops, (), (note,) if note else ())
     beside = () if given else find_captures(source)
     sources = select_rank_captures(given or beside, ops.trace.rank)
     captures = find_captured_graphs(ops.trace)
     notes = list(_list_notes(beside, sources))
-    for each in sources:
+    for path in sources:
         try:
-            captures += find_captured_graphs(read_trace(each, limits=limits, workers=workers, allocations=False))
+            captures += find_captured_graphs(read_trace(path, limits=limits, workers=workers, allocations=False))
         except RunFormatError as error:
             if given:
                 raise
-            notes.append(f"left out: {error}")
+            notes.append(f"skipped: {error}")
     if given and not captures:
         raise UsageError(
-            f"{given[0]}: holds no capture of a graph (no launches between cudaStreamBeginCapture and "
+            f"{given[0]}: contains no graph capture (no launches between cudaStreamBeginCapture and "
             "cudaStreamEndCapture); record it while the server captures, with shapes"
         )
     choices = choose_captures(graphs, captures)
     if given and must_fit and not any(choice.captures for choice in choices):
         named = given[0] if len(given) == 1 else f"{given[0]} (one of {len(given)})"
-        raise UsageError(f"{named} does not fit {source}: {choices[0].reason}; {_SAME}")
+        raise UsageError(f"{named} does not match {source}: {choices[0].reason}; {_SAME}")
     return JoinedOps(join_captured_ops(ops, choices), _build_graph_rows(ops, choices), tuple(notes))
 
 
@@ -108,4 +108,4 @@ def _list_notes(beside: Sequence[str], sources: Sequence[str]) -> tuple[str, ...
     if not beside:
         return ()
     more = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
-    return (f"captures of its graphs were found beside the trace: {sources[0]}{more}",)
+    return (f"graph captures read from beside the trace: {sources[0]}{more}",)

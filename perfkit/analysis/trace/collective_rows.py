@@ -114,14 +114,14 @@ def _explain_missing_ceiling(roofs: Roofs, moved: Message | None, ranks: int | N
         return roofs.ceilings.no_links
     if has_several_links(roofs.ceilings.links, ranks):
         kinds = sorted({rate.link or "unknown" for rate in roofs.ceilings.links if rate.ranks == ranks})
-        return f"measured between {ranks} ranks over {' and '.join(kinds)}: which of these links they use is not known"
+        return f"measured between {ranks} ranks over {' and '.join(kinds)}: the link in use is unknown"
     if any(rate.ranks == ranks for rate in roofs.ceilings.links):
-        return f"calibrations do not time a {moved.kind}"
-    return f"not measured between {ranks} ranks on this machine; run `perfkit calibrate --world-size {ranks}`"
+        return f"not measured by calibration: {moved.kind}"
+    return f"not measured between {ranks} ranks here; run `perfkit calibrate --world-size {ranks}`"
 
 
 def make_row_key(about: CollectiveRecord) -> tuple[str, str, str, int | None]:
-    """What a row tells of its collectives: name, group, dtype and bytes of a message."""
+    """The key of a row of collectives: name, group, dtype and message bytes."""
     moved = build_message(about)
     return (
         about.name, about.group_description or about.group, about.dtype, None if moved is None else round(moved.bytes)

@@ -18,22 +18,22 @@ from perfkit.trace.kernels import KernelLink, is_compiled_region
 from perfkit.trace.ops import Ops
 from perfkit.trace.read import NONE
 
-# Names beyond these are told together, by their reason.
+# Names beyond these are grouped by reason.
 MOST_UNCOVERED = 1000
 
 _REASONS = (
     "no launch recorded",
-    "launched outside of any op",
-    "replayed by a graph whose capture is not known",
-    "size of the message not recorded",
-    "size of the copy not recorded",
+    "launched outside any op",
+    "replayed by a graph of unknown capture",
+    "message size not recorded",
+    "copy size not recorded",
     "no shapes recorded",
     "no formula",
-    "its FLOPs are not modelled",
-    "its sizes or dtype are not known",
-    "generated code: arguments of its kernels were not recorded",
-    "no op with its sizes recorded: name and grid of a product do not tell K",
-    "its formula needs arguments that were not recorded",
+    "FLOPs not modelled",
+    "sizes or dtype unknown",
+    "generated code: kernel arguments not recorded",
+    "no op with recorded sizes: K unknown from kernel name and grid",
+    "arguments of its formula not recorded",
     *UNTOLD,
 )
 _NO_LAUNCH, _NO_OP, _REPLAYED, _NO_MESSAGE, _NO_SIZE, _NO_SHAPES, _NO_FORMULA, _NO_FLOPS, _NO_BYTES = range(9)

@@ -64,7 +64,7 @@ def analyze_file(job: TraceJob) -> TraceOutcome:
     trace = read_trace(job.source, limits=job.limits, workers=job.readers)
     if not len(trace):
         notes = f" ({'; '.join(trace.notes)})" if trace.notes else ""
-        raise RunFormatError(f"{job.source}: no event in it lasts any time, so there is nothing to analyse{notes}")
+        raise RunFormatError(f"{job.source}: all events have zero duration: nothing to analyze{notes}")
     device = identify_device(trace)
     device_ceilings = resolve_trace_ceilings(device, job.device)
     counted = None if job.counters is None else read_counters(job.counters)

@@ -103,8 +103,8 @@ def compute_utilization(flops: Flops, step_s: float | None, limit: PeakRate | Un
 
 
 _NOT_ALL_RAN = (
-    "more than the peak: MFU counts the FLOPs that a step needs by convention, and fewer ran (a kernel skips masked "
-    "pairs of attention, nobody asks for some gradients); HFU counts what ran"
+    "above the peak: MFU counts FLOPs by convention and fewer ran (masked attention pairs or unused gradients were "
+    "skipped); HFU counts executed FLOPs"
 )
 
 
@@ -121,7 +121,7 @@ def _compute_share(flops: Quantity, step_s: float | None, limit: PeakRate | Unkn
     if isinstance(flops, Unknown):
         return flops
     if step_s is None:
-        return Unknown(reason="the step time is not known")
+        return Unknown(reason="step time unknown")
     if isinstance(limit, Unknown):
         return limit
     value = flops.value / (step_s * limit.flops_per_s)

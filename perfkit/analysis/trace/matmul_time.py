@@ -45,10 +45,10 @@ class MatmulTime:
         if not total:
             return None
         low = sum(time for dtypes, time in self.known.items() if dtype in dtypes) / total
-        note = "told by the names and the time of kernels, since products without an op have no FLOPs"
+        note = "from kernel names and times, as matrix products without an op have no FLOPs"
         if unclear:
             names = sorted(self.unclear, key=lambda name: -self.unclear[name])
-            note += f"; of {format_percent(unclear / total)} of that time they do not tell: {shorten_names(names)}"
+            note += f"; unclear for {format_percent(unclear / total)} of that time: {shorten_names(names)}"
         return FactBounds(low, low + unclear / total, note)
 
 

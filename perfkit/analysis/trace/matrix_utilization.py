@@ -61,16 +61,15 @@ def compute_matrix_utilization(
     known = matrix & ~np.isnan(costs.flops)
     if not known.any():
         why = (
-            "no GEMM, convolution or attention with known FLOPs was recorded"
+            "no GEMM, convolution or attention with known FLOPs recorded"
             if not matrix.any()
-            else "the FLOPs of its GEMMs are not known: no shapes were recorded, or no op for the kernels "
-            "(CUDA graphs replay them without)"
+            else "FLOPs of its GEMMs unknown: no shapes recorded, or no ops for the kernels (as with CUDA graphs)"
         )
         return _make_unknown(why)
     covered = int(pieces.busy_ns[known].sum()) / max(int(pieces.busy_ns[matrix].sum()), 1)
     if covered < _LEAST_COVERED:
-        why = f"FLOPs are known for only {covered:.0%} of the time of GEMMs"
-        why += " (CUDA graphs replay theirs without ops)" if find_graph_replays(pieces.ops) else ""
+        why = f"FLOPs known for only {covered:.0%} of GEMM time"
+        why += " (CUDA graphs replay kernels without ops)" if find_graph_replays(pieces.ops) else ""
         return _make_unknown(why)
     sums = np.bincount(costs.precision[known], costs.flops[known]) / count_parts(pieces)
     computed = {costs.precisions[index]: float(sums[index]) for index in np.flatnonzero(sums).tolist()}
@@ -80,8 +79,8 @@ def compute_matrix_utilization(
     needed = float((costs.unmasked_flops * (1 - again))[known].sum()) / count_parts(pieces)
     bound = AT_LEAST if some_lost or (costs.most_flops > costs.flops)[known].any() else ""
     masked = bool((costs.unmasked_flops > costs.flops)[known].any())
-    convention = f"without what was recomputed; {UNMASKED}" if masked else "without what was recomputed"
-    model, hardware = _make_measurement(needed, convention, bound), _make_measurement(ran, "as run", bound)
+    convention = f"without recomputation; {UNMASKED}" if masked else "without recomputation"
+    model, hardware = _make_measurement(needed, convention, bound), _make_measurement(ran, "as executed", bound)
     used = compute_utilization(Flops(model=model, hardware=hardware), step_s, limit)
     return MatrixUtilization(
         model,

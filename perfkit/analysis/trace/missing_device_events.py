@@ -21,7 +21,7 @@ _CUT_OFF = ("truncated:", "the gzip data", "the zstd data")
 
 
 def explain_unseen_device(ops: Ops) -> str:
-    """Why nothing of a device that was used is recorded, in words; empty where something is, or none was used."""
+    """The reason that no work of a used device is recorded; empty where some is, or none was used."""
     trace = ops.trace
     if trace.has_device_events:
         return ""
@@ -29,9 +29,9 @@ def explain_unseen_device(ops: Ops) -> str:
         mark_named(trace, trace.select_events(Category.LAUNCH), lambda name: _STARTING.match(name) is not None).sum()
     )
     if is_cut_off(trace) and (launches or trace.devices):
-        return "the file breaks off before what ran on the device"
+        return "the file ends before the device events"
     if launches > _FEW * len(ops):
-        return f"no kernels were recorded though {launches:,} were launched"
+        return f"no kernels recorded, though {launches:,} were launched"
     return _explain_use_without_launch(ops)
 
 
@@ -40,10 +40,11 @@ def _explain_use_without_launch(ops: Ops) -> str:
     memory = ops.trace.memory
     allocations = np.flatnonzero((memory.device_type != CPU) & (memory.size > 0))
     if len(allocations):
-        return f"nothing that ran on {get_device_name(memory, int(allocations[0]))} was recorded, though it took memory there"
+        name = get_device_name(memory, int(allocations[0]))
+        return f"no work on {name} recorded, though memory was allocated there"
     needs = np.flatnonzero(mark_named(ops.trace, ops.event, lambda name: _OF_A_GPU.match(name) is not None))
     if len(needs):
-        return f"no kernels were recorded, though {ops.trace.names[int(ops.trace.name[ops.event[needs[0]]])]} has some"
+        return f"no kernels recorded, though {ops.trace.names[int(ops.trace.name[ops.event[needs[0]]])]} launches some"
     return ""
 
 
@@ -52,17 +53,11 @@ def describe_unused_device(trace: Trace) -> str:
     if trace.has_device_events or len(trace.select_events(Category.LAUNCH)):
         return ""
     if is_cut_off(trace):
-        return (
-            "if the program used a device, what ran on it is missing, as the end of the file is: times are the host's"
-        )
+        return "the end of the file is missing, and with it any work on a device: times are those of the CPU"
     names = ", ".join(dict.fromkeys(trace.devices.values()))
-    return (
-        f"nothing of {names} was recorded: if the program used it, times are only those of starting work"
-        if names
-        else ""
-    )
+    return f"no work on {names} recorded: if the program used it, times only cover starting the work" if names else ""
 
 
 def is_cut_off(trace: Trace) -> bool:
-    """Whether the end of the file is missing."""
+    """True where the end of the file is missing."""
     return any(note.startswith(_CUT_OFF) for note in trace.notes)

@@ -62,11 +62,11 @@ def _select_longest(rows: tuple[OpRow, ...]) -> tuple[OpRow, ...]:
 
 
 def describe_cut(placed: RooflineGroups, what: str) -> str:
-    """What the tables leave to the rows of the rest; empty where they have them all."""
+    """The rows that the tables group; empty where they have them all."""
     if len(placed) <= MOST_ROWS:
         return ""
     return (
-        f"of {len(placed):,} different {what} the {MOST_ROWS:,} longest have rows of their own, the others share some"
+        f"of {len(placed):,} different {what}, the {MOST_ROWS:,} longest have rows of their own; the others are grouped"
     )
 
 
@@ -80,9 +80,9 @@ def _build_table(placed: RooflineGroups, step_s: float, rest: str, *, of_kernels
     longest[np.argsort(-placed.seconds, kind="stable")[:MOST_ROWS]] = True
     order = order[longest[order]]
     own = zip(build_op_rows(placed, order, step_s, of_kernels=of_kernels), order[:, None], strict=True)
-    every = [*own, *_build_rest_rows(placed, np.flatnonzero(~longest), step_s, rest)]
-    members = {id(row): groups for row, groups in every}
-    made = rank_rows([row for row, _ in every])
+    rows = [*own, *_build_rest_rows(placed, np.flatnonzero(~longest), step_s, rest)]
+    members = {id(row): groups for row, groups in rows}
+    made = rank_rows([row for row, _ in rows])
     return build_table(made, [members[id(row)] for row in made], placed.groups)
 
 

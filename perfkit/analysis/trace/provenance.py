@@ -1,4 +1,4 @@
-"""How each figure of a report on traces was obtained."""
+"""Provenance of each figure of a report on traces."""
 
 from collections.abc import Iterable, Sequence
 
@@ -19,7 +19,7 @@ def build_trace_provenance(traces: Sequence[RankTrace]) -> tuple[Provenance, ...
         Provenance(
             figure="durations",
             how="recorded",
-            detail="the profiler's own times, in nanoseconds; profiling lengthens a step, host work above all",
+            detail="profiler timestamps, in nanoseconds; profiling slows a step down, CPU work most",
         ),
         Provenance(figure="steps", how="derived", detail=_describe_steps(traces)),
         Provenance(figure="device", how="recorded", detail=_describe_devices(traces)),
@@ -32,32 +32,32 @@ def build_trace_provenance(traces: Sequence[RankTrace]) -> tuple[Provenance, ...
     if any(trace.collectives for trace in traces):
         entries.append(
             Provenance(
-                figure="collectives' bandwidth",
+                figure="collective bandwidth",
                 how="derived",
-                detail="recorded message size / kernel time, and the bus bandwidth of nccl-tests; kernel time includes "
+                detail="recorded message size / kernel time; bus bandwidth as in nccl-tests; kernel time includes "
                 "waiting for the last rank",
             )
         )
     if any(trace.memory is not None for trace in traces):
         entries.append(
-            Provenance(figure="memory account", how="recorded", detail="the allocator's events in the trace, replayed")
+            Provenance(figure="memory account", how="recorded", detail="replayed allocator events of the trace")
         )
     return tuple(entries)
 
 
 def _describe_replays(traces: Sequence[RankTrace]) -> list[Provenance]:
-    """How well a trace is replayed; of several the one that is replayed worst."""
+    """The replay error; of several traces that of the worst."""
     replays = [trace.replay for trace in traces if trace.replay is not None]
     if not replays:
         return []
     worst = max(replays, key=lambda replay: abs(replay.error))
-    refused = f"; no gain is simulated: {worst.refused}" if worst.refused else ""
+    refused = f"; gains are not simulated: {worst.refused}" if worst.refused else ""
     return [
         Provenance(
             figure="replay",
             how="simulated",
-            detail=f"replay error {worst.error:+.2%}: the trace's dependencies, replayed unmodified, take "
-            f"{format_seconds(worst.replayed_s)} where {format_seconds(worst.recorded_s)} were recorded{refused}",
+            detail=f"replay error {worst.error:+.2%}: the unmodified replay takes {format_seconds(worst.replayed_s)}, "
+            f"the recording {format_seconds(worst.recorded_s)}{refused}",
         )
     ]
 
@@ -66,7 +66,7 @@ def _describe_files(traces: Sequence[RankTrace]) -> str:
     events = sum(trace.reading.events for trace in traces)
     size = sum(trace.reading.json_bytes for trace in traces)
     notes = sum(bool(trace.reading.notes) for trace in traces)
-    repaired = f"; reading {notes} of them needed a remark" if notes and len(traces) > 1 else ""
+    repaired = f"; {notes} of them with notes" if notes and len(traces) > 1 else ""
     files = f"{len(traces)} files, " if len(traces) > 1 else ""
     return f"{files}{events:,} events in {format_bytes(size)} of JSON{repaired}"
 
@@ -85,7 +85,7 @@ def _count_steps(trace: RankTrace) -> str:
 
 def _describe_devices(traces: Sequence[RankTrace]) -> str:
     return "; ".join(
-        dict.fromkeys(f"{trace.device_name or trace.device or 'not known'} ({trace.device_basis})" for trace in traces)
+        dict.fromkeys(f"{trace.device_name or trace.device or 'unknown'} ({trace.device_basis})" for trace in traces)
     )
 
 
@@ -97,13 +97,13 @@ def _describe_costs(traces: Sequence[RankTrace]) -> list[Provenance]:
         sum(getattr(trace.coverage, part) for trace in traces) / total for part in ("flops_s", "bytes_s", "counted_s")
     )
     sources = sorted({row.cost_source for row in _list_op_rows(traces) if row.cost_source})
-    how = f"; costs from: {', '.join(sources[:8])}" if sources else ""
+    how = f"; cost sources: {', '.join(sources[:8])}" if sources else ""
     entries = [
         Provenance(
             figure="FLOPs and bytes",
             how="modelled",
-            detail=f"by formula from the recorded shapes: bytes are the least that must move; FLOPs are known for "
-            f"{flops:.1%} of the kernel time and bytes for {moved:.1%}{how}",
+            detail=f"formulas on recorded shapes; bytes are the compulsory traffic; FLOPs known for {flops:.1%} of the "
+            f"kernel time, bytes for {moved:.1%}{how}",
         )
     ]
     if counted:
@@ -111,7 +111,7 @@ def _describe_costs(traces: Sequence[RankTrace]) -> list[Provenance]:
             Provenance(
                 figure="counted FLOPs and bytes",
                 how="counted",
-                detail=f"hardware counters of Nsight Compute replace the model for {counted:.1%} of the kernel time",
+                detail=f"Nsight Compute counters replace the model for {counted:.1%} of the kernel time",
             )
         )
     return entries
@@ -125,7 +125,7 @@ def _describe_ceilings(traces: Sequence[RankTrace]) -> list[Provenance]:
     """An entry for each device that the traces come from."""
     by_device = {trace.device_name: trace.ceilings for trace in traces}
     return [
-        entry if len(by_device) == 1 else replace(entry, figure=f"ceilings of {name or 'a device that is not named'}")
+        entry if len(by_device) == 1 else replace(entry, figure=f"ceilings of {name or 'an unnamed device'}")
         for name, ceilings in by_device.items()
         for entry in _describe_device_ceilings(ceilings)
     ]
@@ -133,8 +133,8 @@ def _describe_ceilings(traces: Sequence[RankTrace]) -> list[Provenance]:
 
 def _describe_device_ceilings(ceilings: DeviceCeilings | None) -> list[Provenance]:
     if ceilings is None or not ceilings.ceilings:
-        reason = "; ".join(ceilings.notes) if ceilings is not None else "none are known for this device"
-        return [Provenance(figure="ceilings", how="unknown", detail=reason or "none are known for this device")]
+        reason = "; ".join(ceilings.notes) if ceilings is not None else "none known for this device"
+        return [Provenance(figure="ceilings", how="unknown", detail=reason or "none known for this device")]
     measured = [ceiling for ceiling in ceilings.ceilings if ceiling.kind == CeilingKind.MEASURED]
     rest = [ceiling for ceiling in ceilings.ceilings if ceiling.kind == CeilingKind.DATASHEET]
     parts = []
@@ -142,11 +142,11 @@ def _describe_device_ceilings(ceilings: DeviceCeilings | None) -> list[Provenanc
         parts.append(f"{len(measured)} measured on this machine {ceilings.measured_at}".rstrip())
     if rest:
         sources = list(dict.fromkeys(ceiling.source for ceiling in rest))
-        parts.append(f"{len(rest)} peaks without sparsity: {'; '.join(sources)}")
+        parts.append(f"{len(rest)} dense peaks: {'; '.join(sources)}")
     return [Provenance(figure="ceilings", how="measured" if measured else "datasheet", detail="; ".join(parts))]
 
 
 def describe_quantity(figure: str, values: Iterable[Quantity]) -> list[Provenance]:
-    """How the first that is known was obtained; nothing where none is."""
+    """Provenance of the first known value; nothing where none is known."""
     known = next((value for value in values if isinstance(value, Measurement)), None)
     return [] if known is None else [Provenance(figure=figure, how=known.how, detail=known.source)]

@@ -294,19 +294,19 @@ def _measure_recompute(work: WorkItems, costs: WorkItemCosts) -> Recompute | Non
 def _collect_notes(ops: Ops, spans: StepWindows, engine: WorkAnalysis, unseen: str) -> tuple[str, ...]:
     notes = []
     if unseen:
-        notes.append(f"{unseen}: ops and times are the host's alone")
+        notes.append(f"{unseen}: ops and times are those of the CPU only")
     notes.append(describe_unused_device(ops.trace))
     notes += list_lost_notes(engine.lost)
     work = engine.pieces
     if not len(work):
-        notes.append("the trace holds no kernels and no ops that work: there is nothing to place on a roofline")
+        notes.append("the trace contains no kernels and no ops that do work: no roofline")
     elif work.on_device and not len(ops):
-        notes.append("the trace holds kernels alone: without ops there are no shapes to model their work from")
+        notes.append("the trace contains kernels only: no ops, so no shapes and no cost model")
     stated = int(work.busy_ns[~np.isnan(read_reported_costs(work)[1])].sum()) if ops.trace.statements else 0
     if stated:
         share = stated / int(work.busy_ns.sum())
-        notes.append(f"FLOPs and bytes of {share:.0%} of the time are what the compiler recorded (XLA), not modelled")
+        notes.append(f"FLOPs and bytes of {share:.0%} of the time were recorded by the compiler (XLA), not modelled")
     if not spans.are_steps:
-        notes.append("no steps were marked or found: figures are of the whole trace")
+        notes.append("no steps marked or detected: figures are for the whole trace")
     notes += [describe_cut(engine.by_kernel, "kernels") if work.on_device else "", describe_cut(engine.by_op, "ops")]
     return tuple(note for note in notes if note)

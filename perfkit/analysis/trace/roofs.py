@@ -31,15 +31,15 @@ class Roofs:
     def explain_missing(self, dtype: str | None) -> str:
         """Why there may be no ceiling of a dtype."""
         if self.ceilings is None:
-            return "no ceilings are known for this machine; run `perfkit calibrate`"
+            return "no ceilings known for this machine; run `perfkit calibrate`"
         if not self.device:
-            return "the run left no environment, so its device is not known"
+            return "no environment recorded, so the device is unknown"
         if self.ceilings.device != self.device:
             return f"the ceilings are those of a {self.ceilings.device}, the run used a {self.device}"
         if beaten := self._explain_refutation(dtype):
             return beaten
         if self.device != CPU or self.threads is None:
-            return f"no such ceiling is known for {self.device_name or self.device}"
+            return f"no such ceiling known for {self.device_name or self.device}"
         threads = f"{self.threads} thread{'' if self.threads == 1 else 's'}"
         return f"not measured on {self.device_name or self.device} with {threads}; run `perfkit calibrate`"
 

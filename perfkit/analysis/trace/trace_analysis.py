@@ -89,9 +89,7 @@ def analyze_traces(
     others = expand_sources(against) if against else ()
     captures = expand_sources(capture) if capture else ()
     if counters is not None and len(sources) > 1:
-        raise UsageError(
-            f"--counters goes with one trace: {len(sources)} were named, and it does not say which is meant"
-        )
+        raise UsageError(f"--counters goes with one trace: {len(sources)} were named")
     if device is not None:
         _check_device(device)
     readers = min(MOST_READERS, count_default_jobs() if jobs is None else jobs) if len(sources) == 1 else 1
@@ -183,21 +181,23 @@ class _ResultCollector:
             error = self._failed[min(self._failed)]
             if len(work) == 1:
                 raise error
-            raise RunFormatError(f"none of the {len(work)} traces could be read; the first: {error}")
+            raise RunFormatError(f"none of the {len(work)} traces could be read; first error: {error}")
         ordered = [self._ranks[index] for index in sorted(self._ranks)]
         first = ordered[0][1].ceilings
-        warnings = [f"left out: {self._failed[index]}" for index in sorted(self._failed)]
+        warnings = [f"skipped: {self._failed[index]}" for index in sorted(self._failed)]
         # Where the first trace has no ceilings, a finding says so, with what to do.
-        told = "" if first.ceilings else f"no ceilings: {first.notes[0]}"
-        warnings += [device.warning for _, device in ordered if device.warning not in ("", told)]
+        known = "" if first.ceilings else f"no ceilings: {first.notes[0]}"
+        warnings += [device.warning for _, device in ordered if device.warning not in ("", known)]
         names = {device.device_name for _, device in ordered}
         if len(names) > 1:
-            listed = ", ".join(sorted(name or "(not named)" for name in names))
-            warnings.append(f"the traces come from different devices ({listed}); each is held against its own ceilings")
+            listed = ", ".join(sorted(name or "(unnamed)" for name in names))
+            warnings.append(
+                f"the traces come from different devices ({listed}); each is compared with its own ceilings"
+            )
         if len(work) > WHOLE_RANKS:
             warnings.append(
-                f"of {len(work)} traces the first {WHOLE_RANKS} keep every row of their tables, the others the first "
-                f"{ROWS_OF_OTHER_RANKS} rows of each; totals, splits and collectives are complete for all"
+                f"of {len(work)} traces, the first {WHOLE_RANKS} keep all table rows, the others the first "
+                f"{ROWS_OF_OTHER_RANKS} of each table; totals, splits and collectives are complete for all"
             )
         return label_traces(
             self._simulate_together([_keep_one_timeline(rank) if len(work) > 1 else rank for rank, _ in ordered])

@@ -25,18 +25,18 @@ def find_trace_peak(traces: Sequence[RankTrace], roofs: Roofs, world_size: int) 
     """The peak of what the matrix products of the first trace that has some ran in."""
     telling = next((trace for trace in traces if trace.computed_in), None)
     if telling is None:
-        return Unknown(reason="no trace tells in what its GEMMs ran")
+        return Unknown(reason="GEMM dtypes unknown in all traces")
     computed = {(ComputeUnit(part.unit), part.dtype): part.flops for part in telling.computed_in}
     return find_peak_of_mix(roofs, computed, world_size)
 
 
 def _get_step_flops(trace: RankTrace, flops: Quantity) -> Quantity:
-    return flops if trace.steps else Unknown(reason="the trace has no whole step, so FLOPs of a step are not known")
+    return flops if trace.steps else Unknown(reason="FLOPs per step unknown: no whole step in the trace")
 
 
 def _sum_ranks(flops: Sequence[Quantity], world_size: int) -> Quantity:
     if not flops:
-        return Unknown(reason="no step was traced, and FLOPs of a loop that is not perfkit's own come from its trace")
+        return Unknown(reason="FLOPs of a user's loop come from its trace, and no step was traced")
     if len(flops) < world_size:
         return Unknown(reason=f"only {len(flops)} of {world_size} ranks were traced")
     return sum_over_ranks(flops, "")

@@ -58,4 +58,4 @@ def _list_other_devices(accounts: Sequence[MemoryAccount], shown: MemoryAccount)
     names = [accounted.device for accounted in accounts if accounted is not shown]
     if not names:
         return []
-    return [f"memory is that of {shown.device}; the trace also holds that of {', '.join(names)}: see perfkit memory"]
+    return [f"memory of {shown.device} only; the trace also has {', '.join(names)}: see perfkit memory"]

@@ -84,7 +84,7 @@ def read_counters(path: str | Path) -> LaunchCounters:
     processes = Counter(launch.process for launch in launches)
     if len(processes) > 1:
         process, count = processes.most_common(1)[0]
-        notes += (f"holds launches of {len(processes)} processes: those of process {process} are taken ({count:,})",)
+        notes += (f"holds launches of {len(processes)} processes: using process {process} ({count:,})",)
         launches = [launch for launch in launches if launch.process == process]
     table = [compute_launch_counts(launch.metrics, launch.capability) for launch in launches]
     return LaunchCounters(
@@ -109,9 +109,9 @@ def _explain_missing(launches: Sequence[ProfiledLaunch], table: Sequence[LaunchC
     without = sum(row.flops is None for row in table)
     if without:
         named = any(TENSOR_INSTRUCTIONS in name for launch in launches for name in launch.metrics)
-        why = "on this chip tensor instructions do not tell operations" if named else "they were not collected whole"
+        why = "tensor instructions do not give operations on this chip" if named else "incompletely collected"
         notes.append(
-            f"FLOPs of {without:,} of {len(table):,} launches are not known ({why}): collect the nine "
+            f"FLOPs of {without:,} of {len(table):,} launches unknown ({why}): collect the nine "
             "smsp__sass_thread_inst_executed_op_* sums and regex:^sm__ops_path_tensor_src"
         )
     without = sum(row.dram_bytes is None for row in table)

@@ -65,7 +65,7 @@ def read_launches(path: Path) -> tuple[list[ProfiledLaunch], tuple[str, ...]]:
         skipped += len(wrong)
         whole = [dict(zip(header, row, strict=True)) for row in rows if len(row) == len(header)]
         launches += _parse_details_page(whole) if _METRIC in header else _parse_raw_page(whole, units)
-    notes = (f"{skipped} rows with another number of fields than their header were skipped",) if skipped else ()
+    notes = (f"{skipped} rows with a wrong number of fields skipped",) if skipped else ()
     return launches, notes
 
 

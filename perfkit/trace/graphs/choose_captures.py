@@ -23,7 +23,7 @@ from perfkit.trace.model import NONE, Category
 _LEAST_GRIDS = 3
 _CLEARLY = 3
 
-NO_CAPTURE = "no trace of its capture was given (--capture)"
+NO_CAPTURE = "no trace of its capture given (--capture)"
 
 
 class CaptureChoice(NamedTuple):
@@ -134,22 +134,22 @@ def _narrow_fits(
     by_grid, by_size = None if number is None else kinds[number], _pick_by_size(kinds, replayed, captures)
     if by_grid is None and by_size is None:
         return (
-            f"{len(kinds)} captures of different shapes fit it alike, and neither grids of kernels nor the name of the "
-            "range around its launch tell which"
+            f"ambiguous: {len(kinds)} captures of different shapes match, and neither kernel grids nor the name of the "
+            "enclosing range decide"
         )
     if by_grid is not None and by_size is not None and by_grid is not by_size:
         return (
-            f"grids of its kernels are those of {by_grid[0].captured.label}, the range around its launch tells of the "
+            f"contradiction: its kernel grids match {by_grid[0].captured.label}, the range around its launch has the "
             f"batch of {by_size[0].captured.label}"
         )
-    told = [what for what, kind in (("grids of kernels", by_grid), ("the step's batch", by_size)) if kind is not None]
-    return by_grid or by_size or [], " and ".join(told)
+    basis = [what for what, kind in (("kernel grids", by_grid), ("the step's batch", by_size)) if kind is not None]
+    return by_grid or by_size or [], " and ".join(basis)
 
 
 def _describe_basis(alignment: NodeAlignment) -> str:
     if not alignment.by_names:
-        return "order and kinds of kernels"
-    return "names and grids of kernels" if alignment.same else "names of kernels"
+        return "kernel order and types"
+    return "kernel names and grids" if alignment.same else "kernel names"
 
 
 def _pick_by_grids(kinds: list[list[_CaptureFit]], replayed: ReplayedLaunches) -> int | None:
@@ -199,13 +199,13 @@ def _explain_no_fit(replayed: ReplayedLaunches, captures: Sequence[CapturedGraph
     nearest = min(captures, key=lambda captured: abs(len(captured.tokens) - count))
     if len(nearest.tokens) != count:
         if len(captures) == 1:
-            return f"it has {count} nodes, and its only capture {len(nearest.tokens)} ({nearest.label})"
+            return f"it has {count} nodes, its only capture has {len(nearest.tokens)} ({nearest.label})"
         return (
-            f"it has {count} nodes, and none of {len(captures)} captures has as many; the nearest has "
+            f"it has {count} nodes, as none of {len(captures)} captures; the nearest has "
             f"{len(nearest.tokens)} ({nearest.label})"
         )
     if not replayed.in_order:
-        return "it ran on several streams, and neither names nor numbers of its nodes tell their order in the capture"
+        return "it ran on several streams, and node names and numbers do not give their order in the capture"
     if replayed.size > max(captured.size for captured in captures) > NONE:
-        return f"its batch of {replayed.size} is larger than that of any capture"
-    return f"the kernels of {nearest.label}, which has as many nodes, are others or tell too little"
+        return f"its batch of {replayed.size} is larger than in any capture"
+    return f"{nearest.label} has as many nodes, but its kernels differ or are ambiguous"

@@ -84,7 +84,7 @@
     const part = key.includes(";") ? key.slice(key.lastIndexOf(";") + 1) : "";
     const mine = item.rows.filter((row) => !part || row.part === part);
     const facts = mine.length === 1 ? list(item.titles, mine[0]) : item.totals.flatMap((total) => list(sheet.kinds.all.map(text), total, text(total.owner)));
-    if (item.recorded) facts.push(["Recorded as", item.recorded]);
+    if (item.recorded) facts.push(["Raw name", item.recorded]);
     return { ...item, work: item.work?.map(text), facts, part, of: mine.length === 1 ? mine[0].of.map((pair) => pair.map(text)) : [] };
   }
   const list = (titles, row, owner = "") => titles.map((title, place) => [owner ? `${title}, ${owner}` : title, ...said(row.cells[place])]);

@@ -208,7 +208,7 @@
     const button = target.closest("[data-copy]");
     if (!button) return;
     if (!copiers.has(button)) copiers.set(button, [...button.childNodes]);
-    button.replaceChildren(copy(button.dataset.copy) ? "Copied" : "The browser refuses to copy");
+    button.replaceChildren(copy(button.dataset.copy) ? "Copied" : "Copying blocked by the browser");
     button.focus();
     setTimeout(() => button.replaceChildren(...copiers.get(button)), 2000);
   });

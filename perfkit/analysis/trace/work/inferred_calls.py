@@ -21,7 +21,7 @@ Flags = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 
 # The source of an inferred cost, and what is added to the name of its op.
-AS_ELSEWHERE = "as the same kernel elsewhere in this trace"
+AS_ELSEWHERE = "inferred from the same kernel elsewhere in the trace"
 INFERRED = " (inferred)"
 
 # So many neighbours on each side must be equal: few at first, more where several calls launch such kernels.

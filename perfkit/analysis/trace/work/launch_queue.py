@@ -78,10 +78,10 @@ def build_launch_queue(ops: Ops) -> LaunchQueue:
     launched = kernels.launch != NONE
     hidden = find_unrecorded_time(ops)
     if not launched.any():
-        return LaunchQueue(False, "no launches were recorded", begun, begun, launched, hidden)
+        return LaunchQueue(False, "no launches recorded", begun, begun, launched, hidden)
     early = begun[launched] < trace.start_ns[kernels.launch[launched]]
     if early.mean() > _SKEWED:
-        note = f"{early.mean():.0%} of the kernels begin before their launch: clock skew between host and device"
+        note = f"{early.mean():.0%} of kernels begin before their launch: clock skew between CPU and device"
         return LaunchQueue(False, note, begun, begun, launched, hidden)
     since = np.where(launched, np.append(trace.end_ns, 0)[kernels.launch], find_idle_starts(ops))
     before = find_backlog(ops)

@@ -295,7 +295,7 @@ def _describe_source(placed: RooflineGroups, index: int, formula: str) -> str:
     share = placed.counted_share[index]
     if share == 0:
         return formula
-    return "counted" if share == 1 else f"counted for {share:.0%} of its kernels, else {formula or 'not known'}"
+    return "counted" if share == 1 else f"counted for {share:.0%} of its kernels, else {formula or 'unknown'}"
 
 
 def _get_level(placed: RooflineGroups, index: int, limit: RooflineLimit) -> str:

@@ -213,8 +213,8 @@
       const [, colour] = held.kinds.find(([kind]) => kind === one.kind) ?? [];
       const from = one.link < 0 ? null : slice(step, one.link);
       const facts = [
-        ["Duration", duration(one.end - one.start)], ["Begins", `${duration(Math.max(one.start, 0))} into the step`], ["Lane", one.lane.name],
-        [one.lane.kind === "idle" ? "The host was in" : "Shapes", one.shapes], ["Op", one.op], ["Module", one.module === one.name ? "" : one.module],
+        ["Duration", duration(one.end - one.start)], ["Starts at", `${duration(Math.max(one.start, 0))} into the step`], ["Lane", one.lane.name],
+        [one.lane.kind === "idle" ? "CPU was in" : "Shapes", one.shapes], ["Op", one.op], ["Module", one.module === one.name ? "" : one.module],
       ];
       const of = [...own, ...(from ? [[from.name, address(from)]] : [])];
       described = [key, { name: one.name, kind: "slice", work: colour && [one.kind, colour], facts, of, members: own.slice(0, 1).map(([, key]) => key) }];
@@ -263,9 +263,9 @@
       const next = following(step, chosen.number);
       const about = [duration(chosen.end - chosen.start), chosen.lane.name, chosen.lane.kind === "idle" ? chosen.shapes : chosen.op].filter(Boolean);
       const actions = element("p", "", "actions");
-      actions.append(button("Zoom to it", () => fit(chosen)));
-      if (from) actions.append(button(`Came from: ${from.name}`, () => follow(from)));
-      if (next.length) actions.append(button(next.length === 1 ? `Led to: ${slice(step, next[0]).name}` : `Led to: the first of ${next.length}`, () => follow(slice(step, next[0]))));
+      actions.append(button("Zoom to selection", () => fit(chosen)));
+      if (from) actions.append(button(`Caused by: ${from.name}`, () => follow(from)));
+      if (next.length) actions.append(button(next.length === 1 ? `Leads to: ${slice(step, next[0]).name}` : `Leads to: first of ${next.length}`, () => follow(slice(step, next[0]))));
       told.append(element("code", step.shown[chosen.label]), element("p", about.join(" · ")), actions);
     }
     function element(tag, text, name = "") {
