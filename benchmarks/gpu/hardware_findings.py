@@ -1,4 +1,4 @@
-"""Findings on a device, computed from its rows and variants: questions with short answers for `docs/hardware.md`."""
+"""Findings on a device, computed from its rows and variants: a line per subject for `docs/hardware.md`."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -78,21 +78,21 @@ def count_tests(device: DeviceResults) -> str | None:
 
 
 FINDINGS: tuple[tuple[str, Callable[[DeviceResults], str | None]], ...] = (
-    ("Do the tests of `tests/gpu` pass?", count_tests),
-    ("Do techniques act?", count_claims),
-    ("Does memory balance?", balance_memory),
-    ("Is the step time right?", compare_step_clock),
-    ("What does the device reach?", compare_datasheet),
-    ("Are kernels lost?", count_lost_kernels),
+    ("Tests of `tests/gpu`", count_tests),
+    ("Technique claims", count_claims),
+    ("Memory balance", balance_memory),
+    ("Step time", compare_step_clock),
+    ("Share of the datasheet", compare_datasheet),
+    ("Lost kernels", count_lost_kernels),
 )
 
 
 def list_findings(device: DeviceResults) -> Iterable[tuple[str, str]]:
-    """The questions that the device's results answer, with the answers."""
-    for question, answer in FINDINGS:
+    """The subjects that the device's results cover, each with its finding."""
+    for subject, answer in FINDINGS:
         text = answer(device)
         if text is not None:
-            yield question, text
+            yield subject, text
 
 
 def _unexplained(row: Mapping[str, Any]) -> float:

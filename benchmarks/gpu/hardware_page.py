@@ -93,11 +93,11 @@ def _format_paths(devices: Sequence[DeviceResults], known: Sequence[str]) -> Ite
 
 
 def _format_findings(devices: Sequence[DeviceResults]) -> Iterator[str]:
-    yield "| device | question | finding |"
+    yield "| device | subject | finding |"
     yield "|---|---|---|"
     for device in devices:
-        for question, finding in list_findings(device):
-            yield f"| {_short_name(device)} | {question} | {escape_cell(finding)} |"
+        for subject, finding in list_findings(device):
+            yield f"| {_short_name(device)} | {subject} | {escape_cell(finding)} |"
 
 
 def _format_rows(devices: Sequence[DeviceResults]) -> Iterator[str]:
