@@ -13,7 +13,7 @@ _NOTHING = "No findings."
 
 
 def build_section(items: Sequence[Finding], owner: str, nothing: str = "", traces: Sequence[RankTrace] = ()) -> Section:
-    """The section; `owner` heads the column of their subjects, empty where there is one; `nothing` replaces an empty list.
+    """The section; `owner` heads the column of their subjects, empty where there is one; `nothing` stands for none.
 
     `traces` are those whose gains were simulated: their combined gain is shown.
     """

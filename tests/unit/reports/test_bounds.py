@@ -6,6 +6,7 @@ from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.step import AT_LEAST
 from perfkit.record import Measurement, QuantityOrigin
 from perfkit_reports import cells, findings
+from tests.fixtures.figures import list_figures
 from tests.fixtures.sample_analysis import known
 
 GAIN = Finding(id="fusion.elementwise", severity="gain", title="t", variant="", evidence="", action="", gain_s=0.002)
@@ -18,25 +19,25 @@ def test_a_quantity() -> None:
 
 
 def test_a_gain() -> None:
-    assert findings.format_gain_with_sum(GAIN) == "up to 2.00 ms a step"
-    assert findings.format_gain_with_sum(replace(GAIN, gain_bound=AT_LEAST)) == "at least 2.00 ms a step"
+    assert list_figures(findings.format_gain_with_sum(GAIN)) == ["2.00 ms"]
+    assert findings.format_gain_with_sum(GAIN).startswith("up to")
+    assert findings.format_gain_with_sum(replace(GAIN, gain_bound=AT_LEAST)).startswith(AT_LEAST)
     assert findings.format_gain_with_sum(replace(GAIN, gain_s=None)) == ""
 
 
 def test_a_simulated_gain_comes_before_the_sum_which_is_a_bound_where_it_can_be() -> None:
-    assert (
-        findings.format_gain_with_sum(replace(GAIN, simulated_s=0.001))
-        == "1.00 ms a step, simulated (summed 2.00 ms at most)"
-    )
-    assert (
-        findings.format_gain_with_sum(replace(GAIN, simulated_s=0.003)) == "3.00 ms a step, simulated (summed 2.00 ms)"
-    )
+    less, more = (findings.format_gain_with_sum(replace(GAIN, simulated_s=seconds)) for seconds in (0.001, 0.003))
+    assert list_figures(less) == ["1.00 ms", "2.00 ms"]
+    assert list_figures(more) == ["3.00 ms", "2.00 ms"]
+    assert "bound" in less
+    assert "bound" not in more
     nothing = replace(GAIN, simulated_s=1e-9)
-    assert findings.format_gain_with_sum(nothing) == "nothing by itself, simulated (summed 2.00 ms a step at most)"
+    assert list_figures(findings.format_gain_with_sum(nothing)) == ["2.00 ms"]
     assert not findings.has_own_gain(nothing)
     refused = replace(GAIN, not_simulated="the device was lost")
-    assert findings.format_gain_with_sum(refused) == "up to 2.00 ms a step"
-    assert findings.list_details(refused) == ["Not simulated, so that the gain is the sum: the device was lost."]
+    assert findings.format_gain_with_sum(refused) == findings.format_gain_with_sum(GAIN)
+    (reason,) = findings.list_details(refused)
+    assert refused.not_simulated in reason
 
 
 def test_a_quantity_is_shown_in_its_own_unit() -> None:

@@ -97,8 +97,8 @@ def build_headline(analysis: ProcessAnalysis) -> str:
         return f"The main thread of process {analysis.process.pid} ran no line of its program"
     top = main.stacks.lines[0]
     inside = f", mostly in {flatten_text(top.inside)}" if top.inside else ""
-    where = f"{flatten_text(top.place)}, in {flatten_text(top.function)}"
-    return f"The main thread spends {format_percent(top.share, 0)} of its time at {where}{inside}"
+    where = f"{flatten_text(top.place)} in {flatten_text(top.function)}"
+    return f"Main thread: {format_percent(top.share, 0)} of its time at {where}{inside}"
 
 
 def _build_tiles(analysis: ProcessAnalysis) -> Iterator[Tile]:
@@ -129,7 +129,10 @@ def _list_warnings(analysis: ProcessAnalysis) -> Iterator[str]:
         yield f"{format_plural(process.failed, 'sample')} failed."
     main = next((thread for thread in analysis.threads if thread.main), None)
     if main is not None and main.stacks.samples < LEAST_SAMPLES:
-        yield f"Only {format_plural(main.stacks.samples, 'sample')} of the main thread: shares are inaccurate. Use a longer --duration."
+        yield (
+            f"Only {format_plural(main.stacks.samples, 'sample')} of the main thread: shares are inaccurate. Use a "
+            "longer --duration."
+        )
 
 
 def _build_stacks(analysis: ProcessAnalysis) -> Iterator[Block]:
