@@ -1,5 +1,7 @@
 """The public API: every name is there, and importing the package loads nothing heavy."""
 
+import importlib
+import inspect
 import pkgutil
 import subprocess
 import sys
@@ -21,7 +23,23 @@ def test_an_unknown_name_is_an_attribute_error():
 
 def test_no_public_name_is_hidden_by_a_submodule():
     modules = {module.name for module in pkgutil.iter_modules(perfkit.__path__)}
-    assert modules & set(perfkit.__all__) == set()
+    assert modules & set(perfkit.__all__) == {"check", "plan"}, "packages that can be called"
+
+
+@pytest.mark.parametrize(("name", "parameter"), [("plan", "technique"), ("check", "against_ref")])
+def test_a_package_can_be_called_whatever_of_it_is_imported(name: str, parameter: str) -> None:
+    package = importlib.import_module(f"perfkit.{name}")
+    importlib.import_module(f"perfkit.{name}.{'target' if name == 'plan' else 'config'}")
+    assert getattr(perfkit, name) is package
+    assert callable(package)
+    assert parameter in inspect.signature(package).parameters
+    assert importlib.reload(package) is getattr(perfkit, name)
+    assert callable(package)
+
+
+def test_old_names_are_gone():
+    for name in ("analyse", "analyse_traces", "analyse_memory", "compare_runs"):
+        assert not hasattr(perfkit, name)
 
 
 @pytest.mark.cold
