@@ -24,13 +24,13 @@ def count_lost_kernels(device: DeviceResults) -> str | None:
 
 
 def compare_step_clock(device: DeviceResults) -> str | None:
-    """perfkit's step time of an attached loop beside one by a clock that waits for the device."""
+    """perfkit's step time of an attached loop beside that of a synchronizing clock."""
     figures = device.find("attach recorded")
     if figures is None or not figures.get("step_s"):
         return None
     step, by_hand = figures["step_s"], figures["by_hand_s"]
     off = abs(step / by_hand - 1)
-    return f"{step * 1e3:.2f} ms, and {by_hand * 1e3:.2f} ms by a clock that waits for the device ({off:.2%} apart)"
+    return f"{step * 1e3:.2f} ms; synchronizing clock {by_hand * 1e3:.2f} ms; difference {off:.2%}"
 
 
 def compare_datasheet(device: DeviceResults) -> str | None:

@@ -46,7 +46,7 @@ PATHS = (
         "step clock: events on a stream", NONE, "no", "yes", ("attach recorded", "attach always-on"),
         finding=compare_step_clock,
     ),
-    CodePath("step times alone and by turns, MFU", "yes", NONE, "yes", ("steps *",)),
+    CodePath("step times alone and interleaved, MFU", "yes", NONE, "yes", ("steps *",)),
     CodePath("no context in a bench's parent", NONE, "no", "yes", ("stands parent",)),
     CodePath(
         "memory: events of the profiler", "yes", "yes", "yes", ("techniques *",),
@@ -57,13 +57,13 @@ PATHS = (
     ),
     CodePath(
         "memory: outside the allocator, balance with NVML", NONE, "no", "yes", ("stands nvml", "techniques *"),
-        "H200: 43 processes without a rest",
+        "H200: 43 processes without a residual",
     ),
     CodePath(
         "plan for a GPU: CUDA's dispatch, caching allocator, memory outside it", "as a CPU's step",
         "a snapshot that torch printed", NONE, noted="H200: 28 peaks", decided="`python -m benchmarks.plan_h200`",
     ),
-    CodePath("out of memory on a device", NONE, "no", "yes", ("stands tests",), "H200: a request that fails"),
+    CodePath("out of memory on a device", NONE, "no", "yes", ("stands tests",), "H200: a failing request"),
     CodePath(
         "NVML: utilization, clocks, power, other processes", NONE, "no", "yes", ("stands nvml", "ceilings short")
     ),
@@ -76,7 +76,7 @@ PATHS = (
     CodePath("FLOPs and bytes by formula", "yes", "yes, without counters", NONE, ("counters *", "pm_sampling *")),
     CodePath(
         "hardware counters (Nsight Compute)", NONE, "no", "yes: constructed exports", ("counters *",),
-        "H200: begun, not seen to its end",
+        "H200: started, not completed",
     ),
     CodePath("hardware counters (PM sampling)", NONE, "no", "yes", ("pm_sampling *",)),
     CodePath("TF32 and Tensor Cores of an op", NONE, "names of kernels", "yes", ("stands tests",), _TESTS_RAN),
