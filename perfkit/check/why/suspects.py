@@ -167,7 +167,7 @@ def find_wait_suspects(before: RankTrace, after: RankTrace) -> Iterator[Suspect]
             name, op = key
             within = f" in {op}" if op else ""
             change = f"{_format_count(was.get(key, 0.0))} -> {_format_calls(calls)}"
-            yield Suspect(_BREAK / 4, f"CPU waits for the device more often: {name}{within}, {change} per step")
+            yield Suspect(_BREAK / 4, f"the CPU waits for the device more often: {name}{within}, {change} per step")
 
 
 def _count_waits(trace: RankTrace) -> dict[tuple[str, str], float]:

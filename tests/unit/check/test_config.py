@@ -101,7 +101,7 @@ def test_the_nearest_file_above(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[tool.perfkit.check\n", "is no TOML"),
+        ("[tool.perfkit.check\n", "invalid TOML"),
         ('[tool.perfkit.check]\nbugdet = "3min"', "'budget'"),
         ('[tool.perfkit.check]\nbudget = "soon"', "budget"),
         ('[tool.perfkit.check]\nbudget = "0s"', "no time"),

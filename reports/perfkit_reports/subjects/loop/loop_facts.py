@@ -56,7 +56,8 @@ def describe_slowdown(slowdown: Slowdown) -> str:
     if slowdown.ratio >= 1:
         text = f"{format_factor(slowdown.ratio)} the time of a timed step: {took}"
     else:  # no recording makes a program faster
-        text = f"{took}, less than a timed step ({units.format_seconds(slowdown.seconds / slowdown.ratio)}): step lengths vary"
+        timed = units.format_seconds(slowdown.seconds / slowdown.ratio)
+        text = f"{took}, less than a timed step ({timed}): step lengths vary"
     if slowdown.pause_s is not None:
         text += f"; the loop paused for {units.format_seconds(slowdown.pause_s)}"
     if slowdown.peak_bytes is not None:
@@ -67,7 +68,7 @@ def describe_slowdown(slowdown: Slowdown) -> str:
 def _make_units_cell(loop: LoopAnalysis) -> Cell:
     """`16`, and where it was counted; all ranks combined."""
     if not loop.units_per_step:
-        return make_unknown_cell(loop.units_source.removeprefix("unknown: "))
+        return make_unknown_cell(loop.units_source.removeprefix("not known: ").removeprefix("unknown: "))
     ranks = f", {format_plural(len(loop.ranks), 'rank')} combined" if len(loop.ranks) > 1 else ""
     return Cell(f"{loop.units_per_step:,.10g}{ranks}", detail=loop.units_source, value=loop.units_per_step)
 

@@ -123,8 +123,8 @@ def build_balance_columns(what: str) -> list[Column[Holder]]:
     return [
         Column(what.capitalize(), _make_holder_cell, numeric=False),
         line("Balance", lambda holder: make_text_cell(format_balance(holder.account)), weight=Weight.BRIEF),
-        line("Process", lambda holder: make_text_cell(format_beyond(holder.account))),
-        line("Device", lambda holder: make_text_cell(format_device(holder.account))),
+        line("Process memory", lambda holder: make_text_cell(format_beyond(holder.account))),
+        line("Device memory", lambda holder: make_text_cell(format_device(holder.account))),
         line("Source", lambda holder: make_text_cell(holder.account.source)),
     ]
 

@@ -76,7 +76,7 @@ def _build_balance(holders: Sequence[Holder], what: str, weight: Weight) -> Bloc
             id="memory-balance", weight=weight, title="Balance", columns=of, rows=holders, what=what, data="memory"
         )
     account = holders[0].account
-    titles = ("Balance", "Process", "Device")
+    titles = ("Balance", "Process memory", "Device memory")
     lines = (balance.format_balance(account), balance.format_beyond(account), balance.format_device(account))
     items = [(title, Cell(line)) for title, line in zip(titles, lines, strict=True) if line]
     return Facts(id="memory-balance", weight=weight, items=(*items, ("Source", Cell(account.source))))

@@ -25,7 +25,7 @@ _INTRO = (
     "Modelled FLOPs and compulsory bytes by formula, with predicted op times. CPU time, communication and "
     "offloading count only in the time of whole steps."
 )
-_NO_TIME = "Step time unknown: no roofline"
+_NO_TIME = "No roofline, since the step time is unknown"
 _NO_OPS = "No roofline: this plan, made by an older perfkit, lacks the ops of its steps."
 _ARROW = "the baseline's step to that of a variant"
 

@@ -18,6 +18,7 @@ from perfkit.store.baseline import BASELINE_FILE, Baseline, StoredVariant, write
 from perfkit.store.layout import SUITE_FILE, Suite
 from perfkit.store.pairs import Pair
 from perfkit.store.summary import CHECK_FILE
+from tests.fixtures.figures import list_figures
 from tests.fixtures.sample_histories import GitRepository, noisy_steps, write_past
 from tests.fixtures.suites import ENVIRONMENT, changed
 
@@ -115,7 +116,7 @@ def test_one_revision_on_both_sides_blames_no_commit(tmp_path: Path) -> None:
     history = read_history(write_past(tmp_path, steps, revisions=["abc", *["abc-dirty"] * 11]))
 
     found = series(history, "step_time")
-    assert "not a commit" in found.changes[0].commits.reason
+    assert "same revision" in found.changes[0].commits.reason
     assert [point.dirty for point in found.points[:2]] == [False, True]
 
 
@@ -126,7 +127,7 @@ def test_runs_out_of_the_order_of_commits(repository: tuple[GitRepository, list[
     (change,) = series(read_history(written), "step_time").changes
 
     assert change.commits.count is None
-    assert "is no ancestor of" in change.commits.reason
+    assert "not an ancestor" in change.commits.reason
 
 
 def test_equal_times_keep_one_order(tmp_path: Path) -> None:
@@ -136,7 +137,7 @@ def test_equal_times_keep_one_order(tmp_path: Path) -> None:
     history = read_history(tmp_path)
 
     assert [point.value for point in series(history, "step_time").points] == pytest.approx([0.1, 0.2, 0.3])
-    assert any("no time that can be read" in note for note in history.notes)
+    assert any("no readable time" in note for note in history.notes)
 
 
 def test_a_single_run_is_a_level_without_an_interval(tmp_path: Path) -> None:
@@ -162,7 +163,7 @@ def test_a_damaged_suite_is_left_out_and_said(tmp_path: Path) -> None:
     history = read_history(tmp_path)
 
     assert (history.runs, len(series(history, "step_time").points)) == (2, 2)
-    assert any("1 of 3 could not be read" in note for note in history.notes)
+    assert any({"1", "3"} <= {*list_figures(note)} for note in history.notes)
 
 
 def test_a_report_of_an_older_format_is_none_and_one_of_today_is(tmp_path: Path) -> None:
@@ -239,7 +240,7 @@ def test_a_baseline_has_the_history_of_its_commits(tmp_path: Path) -> None:
 
 
 def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"no suite.json and no check.json"):
+    with pytest.raises(UsageError, match=r"no suite.json or check.json"):
         read_history(tmp_path)
     with pytest.raises(UsageError, match="no such folder"):
         read_history(tmp_path / "none")
@@ -247,5 +248,5 @@ def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
 
 def test_a_baseline_outside_of_git_is_refused(tmp_path: Path) -> None:
     (tmp_path / BASELINE_FILE).write_text("{}")
-    with pytest.raises(UsageError, match="no git repository"):
+    with pytest.raises(UsageError, match="git repository"):
         read_history(tmp_path / BASELINE_FILE)

@@ -60,5 +60,5 @@ def test_quantities_without_steps_are_left_out_and_too_few_pairs_refused() -> No
         for each in _pairs(6)
     ]
     assert [noise.quantity for noise in calibrate_from_pairs(wall_only, LOCK_STEP, MARGINS).noise] == ["step_time"]
-    with pytest.raises(PerfkitError, match="3 pairs are too few"):
+    with pytest.raises(PerfkitError, match="needs 4 pairs; found 3"):
         calibrate_from_pairs(_pairs(3), LOCK_STEP, MARGINS)

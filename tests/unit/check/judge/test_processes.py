@@ -50,7 +50,7 @@ def test_pairs_tell_more_than_groups_where_the_machine_drifts() -> None:
     assert _judge(COMPILE, drifting, slower, "10%", paired=True).verdict is Verdict.FAIL
     open_ = _judge(COMPILE, drifting, slower, "10%", paired=False)
     assert open_.verdict is Verdict.INCONCLUSIVE
-    assert "more processes a side" in open_.to_decide
+    assert "more processes per side" in open_.to_decide
 
 
 def test_the_interval_of_groups_is_welchs() -> None:

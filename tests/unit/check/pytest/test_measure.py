@@ -181,7 +181,7 @@ def test_nothing_stays_hooked_where_the_step_fails() -> None:
 
 
 def test_a_profiler_that_is_on_is_named() -> None:
-    with torch.profiler.profile(), pytest.raises(PerfkitError, match="a torch profiler is on"):
+    with torch.profiler.profile(), pytest.raises(PerfkitError, match="torch profiler"):
         measured(Two())
 
 
@@ -195,7 +195,7 @@ def test_what_cannot_be_measured_is_refused() -> None:
         measure_step(lambda: None, find_trained(None, None, None), 0)
     with pytest.raises(UsageError, match="model='gpt': expected a"):
         find_trained(["gpt"], None, None)  # type: ignore[list-item]
-    with pytest.raises(UsageError, match="a step on 'meta' cannot be measured"):
+    with pytest.raises(UsageError, match="'meta': expected cpu or cuda"):
         find_trained(None, None, "meta")
 
 

@@ -16,9 +16,9 @@ IDENTITY = {f"GIT_{who}_{what}": "nobody@example.com" for who in ("AUTHOR", "COM
 HOLD = """
 import signal, sys, time
 from pathlib import Path
-from perfkit.check.sides.revision import worktree
+from perfkit.check.sides.revision import open_worktree
 signal.signal(signal.SIGINT, signal.default_int_handler)
-with worktree(Path(sys.argv[1]), "v1") as revision:
+with open_worktree(Path(sys.argv[1]), "v1") as revision:
     print(revision.tree, flush=True)
     time.sleep(60)
 """
@@ -139,7 +139,7 @@ def test_an_unknown_revision_says_what_there_is(repository):
     message = str(caught.value)
     assert "no revision 'origin/main'" in message
     assert "git fetch origin main" in message
-    assert "there is main, v1" in message or "there is v1, main" in message
+    assert "main, v1" in message or "v1, main" in message
     assert "shallow" not in message
 
 

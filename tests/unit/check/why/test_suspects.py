@@ -24,7 +24,7 @@ def texts(found: object) -> list[str]:
 def test_a_new_op_is_named_with_its_module_calls_and_time() -> None:
     new = change("aten::softmax", "new", after_calls=12.0, after_s=0.0032, after_flops=2e6)
     assert texts(suspects.find_call_suspects([new], STEP_S)) == [
-        "in h.0.attn: aten::softmax is new (12 calls a step); 3.20 ms more in a traced step (3.2 % of it), "
+        "in h.0.attn: aten::softmax is new (12 calls per step); 3.20 ms more in a traced step (3.2 % of it), "
         "2.00 MFLOP more"
     ]
 
@@ -37,8 +37,8 @@ def test_calls_of_one_module_are_one_sentence_with_the_totals_of_the_step() -> N
         change("aten::clone", "more calls", before_calls=1.0, after_calls=3.0, before_s=0.001, after_s=0.003),
     ]
     assert texts(suspects.find_call_suspects(rows, STEP_S)) == [
-        "in h.0.attn: aten::bmm is called more often (3 -> 5 calls a step); "
-        "aten::clone is called more often (1 -> 3 calls a step); aten::flash is gone (was 1 call a step); "
+        "in h.0.attn: aten::bmm is called more often (3 -> 5 calls per step); "
+        "aten::clone is called more often (1 -> 3 calls per step); aten::flash is gone (was 1 call per step); "
         "5.00 ms more in a traced step (5 % of it)"
     ]
 
@@ -60,23 +60,23 @@ def test_an_op_in_the_place_of_another_is_named_though_both_take_as_long() -> No
         change("aten::bmm", "new", after_calls=2.0, after_s=0.004),
     ]
     (text,) = texts(suspects.find_call_suspects(rows, STEP_S))
-    assert "aten::bmm is new (2 calls a step); aten::flash is gone (was 1 call a step)" in text
+    assert "aten::bmm is new (2 calls per step); aten::flash is gone (was 1 call per step)" in text
 
 
 def test_other_inputs_are_named_and_many_are_summed_up() -> None:
     cast = change("aten::loss", "other inputs", shapes="fp32[8] -> fp64[8]", before_s=0.001, after_s=0.002)
     assert texts(suspects.find_input_suspects([cast], STEP_S)) == [
-        "aten::loss in h.0.attn gets other inputs: fp32[8] -> fp64[8]; 1.00 ms more in a traced step (1 % of it)"
+        "aten::loss in h.0.attn has different inputs: fp32[8] -> fp64[8]; 1.00 ms more in a traced step (1 % of it)"
     ]
     (text,) = texts(suspects.find_input_suspects([cast] * 5, STEP_S))
-    assert text.startswith("5 ops get other inputs than before (aten::loss), such as fp32[8] -> fp64[8]")
+    assert text.startswith("5 ops have different inputs (aten::loss), such as fp32[8] -> fp64[8]")
 
 
 def test_times_are_less_sure_than_counts() -> None:
     slower = change("aten::gelu", "slower", before_calls=2.0, after_calls=2.0, before_s=0.01, after_s=0.03)
     (found,) = suspects.find_time_suspects([slower], STEP_S, 3)
     assert found.text == (
-        "aten::gelu in h.0.attn takes 30.0 ms a step, was 10.0 ms, for the same 2 calls, in each of 3 traced steps"
+        "aten::gelu in h.0.attn takes 30.0 ms per step, was 10.0 ms, for the same 2 calls, in each of 3 traced steps"
     )
     (counted,) = suspects.find_call_suspects([change("aten::mm", "new", after_calls=1.0, after_s=0.02)], STEP_S)
     assert counted.weight > found.weight > 0
@@ -94,7 +94,7 @@ def test_breaks_recompilations_and_broken_claims_are_causes_in_themselves() -> N
         Suspect(0.9, "an op"),
     ]
     assert suspects.format_suspects(found) == (
-        "flash no longer acts as it should (the kernel runs): 0 calls",
+        "flash no longer takes effect (the kernel runs): 0 calls",
         "1 more graph break: Unsupported Tensor.item() at train.py:12",
         "2 more recompilations: size mismatch",
         "an op",
@@ -106,7 +106,7 @@ def test_the_host_waiting_more_often_for_the_device_is_named_with_the_op() -> No
     before = rank_trace(host_calls=(call("wait", sync, 1.0, 0.0, "aten::item"),))
     after = rank_trace(host_calls=(call("wait", sync, 3.0, 0.0, "aten::item"), call("data", "next", 1.0, 0.0)))
     assert texts(suspects.find_wait_suspects(before, after)) == [
-        "the host waits for the device more often: cudaStreamSynchronize in aten::item, 1 -> 3 calls a step"
+        "the CPU waits for the device more often: cudaStreamSynchronize in aten::item, 1 -> 3 calls per step"
     ]
     assert texts(suspects.find_wait_suspects(after, before)) == []
 

@@ -19,21 +19,20 @@ def test_each_trial_tells_what_was_planned_and_what_was_measured() -> None:
     found, not_found = section.blocks
     assert isinstance(found, Table)
     assert isinstance(not_found, Table)
-    assert (found.title, not_found.title) == ("ckpt:fit=24MiB became ckpt", "ckpt:fit=1MiB: why")
+    assert (found.title, not_found.title) == ("ckpt:fit=24MiB → ckpt", "ckpt:fit=1MiB: why")
     cells = [[column.cell(trial) for column in found.columns] for trial in found.rows]
     assert [[cell.text for cell in row] for row in cells] == [
         ["baseline", "no", "30.0 MiB", "n/a", "n/a"],
         ["ckpt", "yes", "20.0 MiB", "21.0 MiB", "5.00 s"],
         ["ckpt:mode=selective", "n/a", "n/a", "n/a", "n/a"],
     ]
-    assert [row[3].reason for row in cells] == ["nothing was run", "", "needs values"]
-    assert found.caption.startswith("In the order in which they were planned; ")
+    assert [row[3].reason for row in cells] == ["not run", "", "needs values"]
     assert "24.0 MiB" in found.caption
 
 
 def test_what_was_found_is_said() -> None:
     assert list(describe_searches((FOUND, NOT_FOUND))) == [
-        "ckpt:fit=24MiB became ckpt: a peak of 20.0 MiB planned, 21.0 MiB measured"
+        "ckpt:fit=24MiB → ckpt: peak 20.0 MiB planned, 21.0 MiB measured"
     ]
 
 

@@ -44,7 +44,7 @@ def test_the_rank_that_the_others_wait_for_comes_first() -> None:
     table = blocks(build_document(two_ranks()))["ranks-0"]
     assert isinstance(table, Table)
     first = _cells(table, 0)
-    assert (first["Rank"], first["Last to arrive"], first["Waits"], first["Straggler delay"]) == (
+    assert (first["Rank"], first["Last to arrive"], first["Wait"], first["Straggler delay"]) == (
         "rank 1", "100.0 %", "0 s", "30.0 ms",
     )  # fmt: skip
     assert (first["Step"], first["CPU time"]) == ("200 ms", "200 ms")
@@ -53,7 +53,7 @@ def test_the_rank_that_the_others_wait_for_comes_first() -> None:
 def test_without_traces_the_timed_steps_are_told_and_the_rest_says_why_not() -> None:
     table = blocks(build_document(two_ranks(None)))["ranks-0"]
     assert isinstance(table, Table)
-    (waits,) = (column for column in table.columns if column.title == "Waits")
+    (waits,) = (column for column in table.columns if column.title == "Wait")
     assert "not traced" in waits.cell(table.rows[0]).reason
     assert _cells(table, 0)["Step"] == "200 ms"
 
@@ -62,7 +62,7 @@ def test_what_ranks_exchange_stands_beside_theory() -> None:
     table = blocks(build_document(two_ranks()))["volumes-0"]
     assert isinstance(table, Table)
     told = _cells(table, 0)
-    assert (told["Asked for"], told["In theory"], told["Carried"], told["Ran as"], told["Hidden"]) == (
+    assert (told["Requested"], told["Theoretical"], told["Carried"], told["Ran as"], told["Hidden"]) == (
         "1.00 KiB", "512 B", "1.00 KiB", "all-reduce", "75 %",
     )  # fmt: skip
 

@@ -22,6 +22,7 @@ from perfkit_reports.render import github, html, terminal
 from perfkit_reports.render.report_files import write_document
 from perfkit_reports.subjects.check.document import build_document
 from tests.fixtures import sample_checks as sample
+from tests.fixtures.figures import list_figures
 from tests.fixtures.parsed_page import Page
 from tests.fixtures.sample_analysis import HOSTILE
 
@@ -58,12 +59,9 @@ def test_the_verdict_is_told_with_what_was_compared(every_verdict: Check) -> Non
     said = build_document(every_verdict)
     assert said.verdict is not None
     assert (said.verdict.text, said.verdict.tone) == ("✗ fail", "bad")
-    assert said.headline == "4 of 19 gated quantities got worse by more than the threshold, in 1 of 4 variants"
-    assert said.lead[0] == (
-        "Compared origin/main (4f2a9c1) → working tree (9c1e77a): 4 variants, 57 pairs of processes (lock-step), "
-        "took 2 min 53 s, of a sampling budget of 3 min 0 s."
-    )
-    assert said.warnings == ("2 of 26 pairs were left out: a worker ended early",)
+    assert list_figures(said.headline) == ["4", "19", "1", "4"]
+    assert list_figures(said.lead[0]) == ["4", "57", "2 min", "53 s", "3 min", "0 s"]
+    assert [list_figures(line) for line in said.warnings] == [["2", "26"]]
     assert [tile.cell.text for tile in said.tiles] == ["origin/main", "working tree"]
     assert said.tiles[1].cell.detail == "revision 9c1e77a; AMD EPYC 9354, torch 2.13.0+cpu"
 
@@ -94,7 +92,7 @@ def test_what_is_not_gated_stands_apart_and_folded() -> None:
     found = blocks(build_document(sample.passing()))
     assert {row["Quantity"]: row["Remark"] for row in rows(found["reported"])} == {
         "throughput": "no threshold is set",
-        "energy a step": "no energy counter is readable on this machine",
+        "energy per step": "no energy counter is readable on this machine",
     }
     fold = found["not-gated"]
     assert isinstance(fold, Details)
@@ -105,11 +103,11 @@ def test_reasons_are_told_where_figures_do_not(every_verdict: Check) -> None:
     reasons = blocks(build_document(every_verdict))["reasons"]
     assert isinstance(reasons, Text)
     assert [line.split(":")[0] for line in reasons.lines] == ["mlp baseline", "mlp baseline", "gpt offload"]
-    assert "to decide: about 68 more pairs" in reasons.lines[0]
-    assert "not compared: peak allocated, CPU time a step, step time: after the change it" in reasons.lines[2]
+    assert {"68"} <= {*list_figures(reasons.lines[0])}
+    assert "not compared: peak allocated, CPU time per step, step time: after the change it" in reasons.lines[2]
     stopped = blocks(build_document(sample.stopped()))["reasons"]
     assert isinstance(stopped, Text)
-    assert stopped.lines[0] == "fail: training to the end: now: out of memory: at step 3, peak 1.93 GiB of 2.00 GiB"
+    assert list_figures(stopped.lines[0]) == ["3", "1.93 GiB", "2.00 GiB"]
     assert "reasons" not in blocks(build_document(sample.better()))
 
 
@@ -150,7 +148,7 @@ def test_a_variant_of_which_nothing_stands_out_says_so(every_verdict: Check) -> 
     quiet = msgspec.structs.replace(variant, why=msgspec.structs.replace(variant.why, suspects=()))
     block = blocks(build_document(msgspec.structs.replace(every_verdict, variants=(quiet,))))["suspects-0"]
     assert isinstance(block, Text)
-    assert block.lines[0].startswith("Nothing stands out")
+    assert block.style == "empty"
 
 
 def test_variants_that_need_a_look_come_first_and_open() -> None:
@@ -168,17 +166,17 @@ def test_what_differs_between_the_machines_is_marked() -> None:
     assert isinstance(table, Table)
     cells = [table.columns[0].cell(row) for row in table.rows]
     assert [cell.text for cell in cells if cell.detail == "differs"] == ["Device", "CPU"]
-    assert said.warnings == ("the environments differ: cpu_model: AMD EPYC 9354 -> AMD EPYC 7763",)
+    (warning,) = said.warnings
+    assert warning.endswith("cpu_model: AMD EPYC 9354 -> AMD EPYC 7763")
 
 
 def test_a_variant_without_thresholds_says_so() -> None:
     check = sample.passing()
     variant = msgspec.structs.replace(check.variants[0], judged=(), notes=("it was not run",))
     found = blocks(build_document(msgspec.structs.replace(check, variants=(variant,))))
-    assert [found[name].lines for name in ("ungated", "notes")] == [
-        ("gpt baseline: no quantity of it has a threshold.",),
-        ("it was not run",),
-    ]
+    (ungated,) = found["ungated"].lines
+    assert ungated.startswith("gpt baseline: ")
+    assert found["notes"].lines == ("it was not run",)
 
 
 def test_a_reason_is_not_repeated_as_a_note() -> None:
@@ -227,7 +225,7 @@ def test_everything_fits_the_terminal_and_no_number_is_cut(check: Check, width: 
 
 def test_on_a_narrow_terminal_the_same_is_told_in_words() -> None:
     text = " ".join(printed(sample.every_verdict(), 40).split())
-    assert "- gpt amp+compile, Quantity peak allocated, Verdict ✗ fail, Change +5.8 % (exactly), Threshold 0.5%" in text
+    assert {"+5.8 %", "0.5%"} <= {*list_figures(text)}
 
 
 def test_what_is_not_gated_is_printed_only_when_asked_for() -> None:

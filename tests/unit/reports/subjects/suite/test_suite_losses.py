@@ -65,7 +65,7 @@ def test_the_table_has_the_losses_after_as_many_steps_and_after_as_much_time(sui
         [("2.800", "2 steps"), ("2.600", "4 steps")],
         [("2.500", "2 steps"), ("n/a", "")],
     ]
-    assert table.columns[2].cell(table.rows[2]).reason == "its first step takes longer"
+    assert table.columns[2].cell(table.rows[2]).reason == "its first step is slower"
 
 
 def test_losses_of_one_trajectory_stay_among_the_samples(realistic: Analysis) -> None:
