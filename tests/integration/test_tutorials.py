@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 TUTORIALS = ROOT / "docs" / "tutorials"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r'^(?:"""|# )([\w.-]+\.\w+)')
+FIGURE = re.compile(r"\d[\d.]* ?(?:ms|us|%)")
 FAILS = re.compile(r" +# exit code (\d+)$")
 
 
@@ -64,6 +65,9 @@ def test_trace(tmp_path: Path) -> None:
     shutil.copy(ROOT / example, tmp_path / example)
     first, *_ = run_tutorial("trace", tmp_path).values()
     assert "35.2 ms" in first
+    (shown,) = re.findall(r"^```console\n(.*?)^```$", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    assert FIGURE.findall(shown.partition("\n")[2].partition("report:")[0]), "the README shows what the command prints"
+    assert set(FIGURE.findall(shown.partition("\n")[2].partition("report:")[0])) <= set(FIGURE.findall(first))
     assert list((tmp_path / "runs/trace").glob("*.perfetto.json.gz"))
 
 
