@@ -81,7 +81,8 @@ def test_torch_1_4_forgot_a_quote_in_its_arrows(tmp_path: Path) -> None:
     path.write_text(before + '"ph": "f"' + after.replace('"tid"', 'tid"', 1))
     ops = read_ops(read_trace(path))
     assert ops.kernel_op.tolist() == [0]
-    assert ops.trace.notes == ("quotes before names of members restored in 1 event",)
+    (note,) = ops.trace.notes
+    assert note.endswith(" 1 event")
 
 
 def test_torch_of_2021_writes_dims_in_lower_case(tmp_path: Path) -> None:
@@ -137,7 +138,7 @@ def test_what_xla_counted_is_taken_and_told(tmp_path: Path) -> None:
     found = analyze_trace(read_trace(tmp_path / "t.json"), None)
     rows = {row.name: row for row in found.kernels}
     assert (rows["fusion.1"].flops, rows["fusion.1"].bytes) == (33554432, 458752)
-    assert any("73% of the time are what the compiler recorded (XLA)" in note for note in found.notes)
+    assert any("73%" in note and "XLA" in note for note in found.notes)
 
 
 def test_xla_on_the_host_has_ops_by_their_hlo_and_steps_by_their_number(tmp_path: Path) -> None:
@@ -289,9 +290,8 @@ def test_waiting_and_the_profiler_itself_are_no_work(tmp_path: Path) -> None:
         ],
     )
     assert kernel_us(ops.trace) == 50
-    assert ops.trace.notes == (
-        "the profiler itself took 300 us in between (buffers, flushes): so much longer the program may seem",
-    )
+    (note,) = ops.trace.notes
+    assert "300 us" in note
 
 
 def test_ranks_merged_into_one_file_keep_their_launches(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def test_from_one_call_of_the_optimizer_to_the_next(tmp_path: Path) -> None:
     optimizer = [range_("Optimizer.step#Adam.step", start, 2) for start in (8, 18, 28)]
     found, basis = spans(tmp_path, *work(1, 5, 11, 21, name="aten::mm"), *work(15), *optimizer)
     assert found == [(1, 10), (10, 20), (20, 30)]
-    assert basis == "found by periodicity: 3 calls of Optimizer.step#Adam.step"
+    assert basis.endswith("3 calls of Optimizer.step#Adam.step")
 
 
 def test_ops_that_repeat(tmp_path: Path) -> None:
@@ -84,14 +84,14 @@ def test_ops_that_repeat(tmp_path: Path) -> None:
     ]
     found, basis = spans(tmp_path, *events)
     assert found == [(0, 10), (10, 20), (20, 28)]
-    assert basis == "found by periodicity: 3 repeats of 3 ops"
+    assert basis.endswith(" 3 repeats of 3 ops")
 
 
 def test_kernels_that_repeat_where_nothing_else_was_traced(tmp_path: Path) -> None:
     events = [kernel(name, 10 * repeat + offset, 2) for repeat in range(4) for offset, name in ((0, "a"), (5, "b"))]
     found, basis = spans(tmp_path, *events)
     assert found == [(0, 10), (10, 20), (20, 30), (30, 37)]
-    assert basis == "found by periodicity: 4 repeats of 2 kernels"
+    assert basis.endswith(" 4 repeats of 2 kernels")
 
 
 def test_marks_on_the_device_where_only_that_was_traced(tmp_path: Path) -> None:

@@ -140,14 +140,14 @@ def test_events_are_put_before_those_of_the_file_however_it_is_written(tmp_path:
 
 def test_what_holds_no_events_is_refused_and_leaves_no_file(tmp_path: Path) -> None:
     (tmp_path / "in.json").write_text('{"a": 1}')
-    with pytest.raises(RunFormatError, match="no list of events"):
+    with pytest.raises(RunFormatError, match=r"in\.json"):
         write_spliced_trace(str(tmp_path / "in.json"), [], tmp_path / "out.json.gz", ReadLimits())
     assert [path.name for path in tmp_path.iterdir() if "out" in path.name] == []
 
 
 def test_an_export_is_not_exported_again(tmp_path: Path) -> None:
     exported(training_file(tmp_path / "step.json"), tmp_path / "once.json.gz")
-    with pytest.raises(UsageError, match="is an export of perfkit's"):
+    with pytest.raises(UsageError, match=r"once\.json\.gz.* export"):
         exported(tmp_path / "once.json.gz", tmp_path / "twice.json.gz")
     assert not (tmp_path / "twice.json.gz").exists()
 

@@ -40,7 +40,7 @@ def test_a_recording_that_is_not_explained_gets_no_gain(tmp_path: Path) -> None:
     replayed = replayed_file(_trace(tmp_path / "late.json", every_us=20, kernel_us=10, last_late_us=400))
     assert replayed is not None
     assert replayed.result.error < -0.10
-    assert "more than 10% is not explained" in replayed.result.refused
+    assert "10%" in replayed.result.refused
     asked = simulate_what_if(replayed, "kernels=0.5")
     assert (asked.gain_s, asked.share, asked.refused) == (None, None, replayed.result.refused)
     assert asked.summed_s == pytest.approx(100 * 5e-6)
@@ -62,6 +62,6 @@ def test_a_busy_device_is_not_held_up_by_the_host(kernel_us: float, refused: boo
     assert abs(replayed.result.error) < 0.01
     assert bool(replayed.result.refused) is refused
     if refused:
-        assert "of the critical path is the host" in replayed.result.refused
+        assert "critical path" in replayed.result.refused
         assert replayed.result.busy > 0.90
         assert simulate_what_if(replayed, "host=0.5").gain_s is None

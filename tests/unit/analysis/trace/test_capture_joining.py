@@ -1,5 +1,6 @@
 """Traces of replays analysed with the captures of their graphs: what is given, what is found, what does not fit."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -34,8 +35,8 @@ def test_without_a_capture_the_kernels_of_graphs_have_no_ops(tmp_path: Path) -> 
     trace = only(replay(tmp_path))
     covered = trace.coverage
     assert (covered.replayed_kernels, covered.joined_kernels, covered.linked_s) == (3 * NODES, 0, 0.0)
-    assert {row.reason for row in trace.graphs} == {"no trace of its capture was given (--capture)"}
-    assert "replayed by a graph whose capture is not known" in {row.reason for row in covered.uncovered}
+    assert all("(--capture)" in row.reason for row in trace.graphs)
+    assert any("capture" in row.reason for row in covered.uncovered)
 
 
 def test_with_its_captures_all_is_known_of_them(tmp_path: Path) -> None:
@@ -95,7 +96,7 @@ def test_captures_beside_a_trace_are_found_by_the_names_that_servers_give_them(t
     for named in (str(tmp_path), path):
         trace = only(named)
         assert trace.coverage.joined_kernels == 3 * NODES
-        assert any(note.startswith("captures of its graphs were found beside the trace: ") for note in trace.notes)
+        assert any(str(tmp_path / layout) in note for note in trace.notes)
 
 
 def test_a_capture_beside_a_trace_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
@@ -104,7 +105,7 @@ def test_a_capture_beside_a_trace_that_cannot_be_read_is_left_out(tmp_path: Path
     (tmp_path / "capture_traces" / "bs_4_rank0.json.gz").write_bytes(b"\x1f\x8b nothing")
     trace = only(path)
     assert trace.coverage.joined_kernels == 3 * NODES
-    assert any(note.startswith("left out: ") for note in trace.notes)
+    assert any("bs_4_rank0.json.gz" in note for note in trace.notes)
     with pytest.raises(RunFormatError):
         only(path, capture=str(tmp_path / "capture_traces"))
 
@@ -137,15 +138,15 @@ def test_a_capture_that_does_not_fit_says_what_to_do(tmp_path: Path) -> None:
     other = write_events(tmp_path / "other.json.gz", captures([("", decoder(8, layers=5))]))
     with pytest.raises(UsageError) as raised:
         only(path, capture=other)
-    assert str(raised.value) == (
-        f"{other} does not fit {path}: it has {NODES} nodes, and its only capture {len(decoder(8, layers=5))} "
-        "(other.json.gz); take both from one run: the same model, options, versions, batch sizes and rank"
-    )
+    message = str(raised.value)
+    assert message.startswith(other)
+    assert path in message
+    assert re.findall(r" (\d+)\b", message) == [str(NODES), str(len(decoder(8, layers=5)))]
 
 
 def test_a_trace_without_captures_is_refused_as_one(tmp_path: Path) -> None:
     path = replay(tmp_path)
-    with pytest.raises(UsageError, match="holds no capture of a graph"):
+    with pytest.raises(UsageError, match="cudaStreamBeginCapture"):
         only(path, capture=path)
 
 
@@ -153,15 +154,13 @@ def test_a_trace_that_replays_nothing_says_that_there_is_nothing_to_join(tmp_pat
     eager = write_events(tmp_path / "eager.json.gz", captures([("", decoder(8))], warm_up=True))
     trace = only(eager, capture=write_captures(tmp_path / "captured"))
     assert trace.graphs == ()
-    assert any(note.startswith("no kernels of a replayed graph were recorded") for note in trace.notes)
+    assert any("captured" in note for note in trace.notes)
 
 
 def test_some_graphs_without_a_capture_are_told_with_the_reason(tmp_path: Path) -> None:
     trace = only(replay(tmp_path), capture=write_captures(tmp_path / "captured", of=(8,)))
-    assert [(row.joined, row.reason) for row in trace.graphs] == [
-        (NODES, ""),
-        (0, "its batch of 16 is larger than that of any capture"),
-    ]
+    assert [(row.joined, bool(row.reason)) for row in trace.graphs] == [(NODES, False), (0, True)]
+    assert "batch of 16" in trace.graphs[1].reason
     assert trace.coverage.joined_kernels == 2 * NODES
 
 

@@ -132,10 +132,9 @@ def test_a_step_that_is_faster_than_the_measured_ceiling_has_no_utilisation_and_
     beyond = compute_utilization(
         flops(0.5e10, 1e10 + 1e4), 0.1, limit
     )  # by a millionth: what is exceeded is no ceiling
-    assert beyond.hfu == Unknown(
-        reason="this ran faster than the measured ceiling of 100 GFLOP/s: measure it again with "
-        "`perfkit calibrate --device cpu --threads 2 --force`"
-    )
+    assert isinstance(beyond.hfu, Unknown)
+    assert "100 GFLOP/s" in beyond.hfu.reason
+    assert beyond.hfu.reason.endswith("`perfkit calibrate --device cpu --threads 2 --force`")
     assert beyond.mfu == beyond.hfu
     assert beyond.refuted == limit.ceilings
 
@@ -152,10 +151,8 @@ def test_without_the_flops_that_ran_those_of_the_model_refute() -> None:
 def test_more_than_a_datasheet_says_that_the_count_or_the_clock_is_wrong() -> None:
     limit = find_peak(build_roofs(A100, GPU), "tf32", 1)
     found = compute_utilization(flops(200e12), 1.0, limit)
-    assert found.mfu == Unknown(
-        reason="this ran faster than the datasheet's 156 TFLOP/s, which no device does: its FLOPs are counted too "
-        "high, or the clock or the name of the device is wrong"
-    )
+    assert isinstance(found.mfu, Unknown)
+    assert "156 TFLOP/s" in found.mfu.reason
     assert found.refuted == ()
 
 
@@ -173,7 +170,5 @@ def test_a_refuted_ceiling_is_no_peak_for_anyone() -> None:
     assert isinstance(limit, PeakRate)
     again = find_peak(build_roofs(mark_refuted(CEILINGS, limit.ceilings), ENVIRONMENT), "fp32", 1)
     assert isinstance(again, Unknown)
-    assert again.reason.endswith(
-        "work ran faster than the measured ceiling of 100 GFLOP/s: measure it again with "
-        "`perfkit calibrate --device cpu --threads 2 --force`"
-    )
+    assert "100 GFLOP/s" in again.reason
+    assert again.reason.endswith("`perfkit calibrate --device cpu --threads 2 --force`")

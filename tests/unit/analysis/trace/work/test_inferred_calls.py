@@ -12,7 +12,7 @@ import pytest
 
 from perfkit.analysis.trace.rank_trace import analyze_ops
 from perfkit.analysis.trace.roofs import Roofs
-from perfkit.analysis.trace.work.inferred_calls import fill_inferred_values, infer_calls
+from perfkit.analysis.trace.work.inferred_calls import AS_ELSEWHERE, fill_inferred_values, infer_calls
 from perfkit.analysis.trace.work.work_analysis import WorkAnalysis, analyze_work
 from perfkit.trace.ops import read_ops
 from perfkit.trace.read import NONE, read_trace
@@ -77,7 +77,7 @@ def test_rows_and_coverage_say_what_is_inferred(tmp_path: Path) -> None:
     deep = rows["aten::mm (inferred)", "fp32[64,128] fp32[128,64]"]
     steps = len(result.steps)  # found by their period
     assert deep.flops == pytest.approx(2 * 2 * 64 * 128 * 64 / steps)  # two of them
-    assert deep.cost_source.endswith("as the same kernel elsewhere in this trace")
+    assert deep.cost_source.endswith(AS_ELSEWHERE)
     assert rows["(no op recorded)", ""].seconds == pytest.approx(12e-6 / steps)
     assert {row.op for row in result.kernels if row.name == "relu"} == {"aten::relu", "aten::relu (inferred)"}
     coverage = result.coverage
