@@ -1,1 +1,1 @@
-"""The rules by subject: each table has what a rule reads, the ids that it reports, and what docs say of each."""
+"""The rules by subject: what each reads, the ids that it reports, and their texts in the docs."""

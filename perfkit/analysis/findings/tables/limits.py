@@ -1,4 +1,4 @@
-"""Rules about what limits the figures of traces and suites."""
+"""Rules about limits of the figures of traces and suites."""
 
 from perfkit.analysis.findings.rule import NOTE, WARNING, About, FindingKind, Rule
 from perfkit.analysis.findings.suite import measurement
@@ -13,14 +13,14 @@ _LEAST = f"At least {format_percent(NOTABLE, 0)}"
 MISSING_KERNELS = FindingKind(
     "limit.missing_kernels",
     WARNING,
-    "Work was launched on a device of which nothing was recorded.",
+    "Work was launched on a device, and none of it was recorded.",
     "Record with `ProfilerActivity.CUDA` (or XPU), let the profiler finish, and look for errors of CUPTI or roctracer.",
 )
 LOST_KERNELS = FindingKind(
     "limit.lost_kernels",
     WARNING,
-    "Kernels were launched that the trace lacks.",
-    "Record fewer steps, or with a larger buffer of the profiler.",
+    "Launched kernels are missing from the trace.",
+    "Record again with warm-up steps, in a process that has recorded nothing before.",
 )
 WORK_ABOVE_ROOF = FindingKind(
     "limit.above_roof",
@@ -32,20 +32,20 @@ WORK_ABOVE_ROOF = FindingKind(
 EXCEEDED_CEILINGS = FindingKind(
     "limit.exceeded_ceilings",
     WARNING,
-    "Work ran faster than a measured ceiling of this machine, of which no share is shown.",
+    "Work exceeded a measured ceiling of this machine; no share of that ceiling is shown.",
     "Calibrate again on an idle machine.",
 )
 OUTLIER_STEPS = FindingKind(
     "limit.outlier_steps",
     NOTE,
-    "Steps of a trace take more than three times a typical one, and are left out of the figures.",
+    "Steps take more than three times a typical one, and are excluded from the figures.",
     "Record after the warm-up, and look at what the loop does in these steps.",
 )
 UNKNOWN_GRAPHS = FindingKind(
     "limit.unknown_graphs",
     NOTE,
-    f"{_LEAST} of kernel time is in replayed CUDA graphs whose capture is not known.",
-    "Record the capture as well and name its trace with `--capture`.",
+    f"{_LEAST} of kernel time is in replayed CUDA graphs with unknown ops.",
+    "Record the capture too and pass its trace with `--capture`.",
 )
 UNLINKED = FindingKind(
     "limit.unlinked_kernels",
@@ -56,26 +56,26 @@ UNLINKED = FindingKind(
 UNMODELED_KERNELS = FindingKind(
     "limit.unmodeled_kernels",
     NOTE,
-    f"FLOPs or bytes are known of less than {format_percent(COVERED, 0)} of kernel time.",
+    f"FLOPs or bytes are known for less than {format_percent(COVERED, 0)} of kernel time.",
     "Count the rest with `--counters`.",
 )
 NO_SHAPES = FindingKind(
     "limit.no_shapes",
     NOTE,
-    "The trace has no shapes, so FLOPs and bytes of its ops are not known.",
+    "The trace has no shapes, so FLOPs and bytes are unknown.",
     "Record with `record_shapes=True`.",
 )
 NO_CEILINGS = FindingKind(
     "limit.no_ceilings",
     NOTE,
-    "No ceilings are known for the device of the trace.",
+    "No ceilings are known for the device.",
     "Name the device with `--device`, or calibrate on it.",
 )
 PROFILER_OVERHEAD = FindingKind(
     "limit.profiler_overhead",
     NOTE,
-    "The trace was recorded with `with_stack`, `profile_memory` or `with_modules`, which slow the host down.",
-    "Record again without them to read host times.",
+    "The trace was recorded with `with_stack`, `profile_memory` or `with_modules`, which slow the CPU.",
+    "Record again without them to read CPU times.",
 )
 NO_STEPS = FindingKind(
     "limit.no_steps",
@@ -86,13 +86,13 @@ NO_STEPS = FindingKind(
 INCONCLUSIVE = FindingKind(
     "comparison.inconclusive",
     NOTE,
-    "The interval of a speed-up includes both a change and none.",
-    "Time more rounds, or on a quieter machine.",
+    "The interval of a speed-up includes both no change and a relevant change.",
+    "Run more rounds, or use a quieter machine.",
 )
 SESSION_SHIFT = FindingKind(
     "comparison.session_shift",
     NOTE,
-    "The 95 % intervals of one baseline's step time in two sessions do not overlap.",
+    "The 95 % intervals of a baseline's step time do not overlap between two sessions.",
     "Compare speed-ups, not absolute times.",
 )
 UNCERTAIN_CEILINGS = FindingKind(

@@ -1,4 +1,4 @@
-"""Rules about loops that perfkit was attached to."""
+"""Rules about attached loops."""
 
 from perfkit.analysis.findings.rule import GAIN, NOTE, WARNING, About, FindingKind, Rule
 from perfkit.analysis.findings.suite import loops
@@ -9,28 +9,28 @@ from perfkit.units import format_percent
 OUTLIERS = FindingKind(
     "steps.outliers",
     GAIN,
-    f"Steps longer than twice the median cost {format_percent(NOTABLE, 0)} of the time of all steps.",
-    "Look at what the loop does then: logging, checkpoints, garbage collection, new shapes; load data sooner where "
-    "most of it is waiting for data.",
+    f"Steps longer than twice the median cost at least {format_percent(NOTABLE, 0)} of all step time.",
+    "Look at what the loop does in these steps: logging, checkpoints, garbage collection, new shapes; load data faster "
+    "if most of the excess is waiting for data.",
     "The time beyond the median, spread over all timed steps.",
 )
 EVALUATION = FindingKind(
     "steps.evaluation",
     NOTE,
-    "An evaluation ran in timed steps, which are left out of the step time.",
-    "Evaluate more rarely or on fewer batches if that is much of the whole run.",
+    "An evaluation ran in timed steps, which are excluded from the step time.",
+    "Evaluate less often or on fewer batches if that takes much of the whole run.",
 )
 DRIFT = FindingKind(
     "steps.drift",
     WARNING,
-    "In a loop that is watched all the time, the last tenth of the steps takes 5 % longer than the first.",
-    "Trace the loop when it happens with `--trace-on regression`.",
+    "In a continuously watched loop, the last tenth of the steps takes 5 % longer than the first.",
+    "Trace the slowdown with `--trace-on regression`.",
 )
 SLOWER_CAPTURE = FindingKind(
     "steps.slower_capture",
     WARNING,
     "The steps of a triggered capture take 5 % longer than those of the first.",
-    "Compare the waiting for data, the ops, the memory and the clocks of both captures.",
+    "Compare data waits, ops, memory and clocks of both captures.",
 )
 
 RULES = (

@@ -7,24 +7,24 @@ from perfkit.analysis.findings.rule import GAIN, NOTE, WARNING, About, FindingKi
 from perfkit.units import format_percent
 
 _LARGE, _LEAST = f"at least {format_percent(LARGE, 0)}", f"at least {format_percent(NOTABLE, 0)}"
-_BYTES = "Their bytes, less where another moment of the step reaches nearly as high."
+_BYTES = "Their bytes, or less if another moment of the step peaks nearly as high."
 
 
 def _make_category(name: str, subject: str, advice: str) -> FindingKind:
-    trigger = f"{subject} hold {_LARGE} of the peak, and lowering them saves {_LEAST} of it."
+    trigger = f"{subject} hold {_LARGE} of the peak, and removing them lowers it by {_LEAST}."
     return FindingKind(f"memory.{name}", GAIN, trigger, advice, _BYTES)
 
 
 REQUEST_FAILED = FindingKind(
     "memory.request_failed",
     WARNING,
-    "A request for memory failed and was recorded.",
+    "A failed request for memory was recorded.",
     "Reduce the largest category first.",
 )
 FRAGMENTED_REQUEST = FindingKind(
     "memory.fragmented_request",
     WARNING,
-    "The request that failed is smaller than what was reserved and free, but larger than each free piece.",
+    "The failed request is smaller than all free reserved memory, but larger than each free piece.",
     "Set `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`.",
 )
 GROWTH = FindingKind(
@@ -36,20 +36,20 @@ GROWTH = FindingKind(
 LBFGS_HISTORY = FindingKind(
     "memory.lbfgs_history",
     NOTE,
-    "The state of L-BFGS grows from step to step, until it holds `history_size` directions.",
+    "The state of L-BFGS grows from step to step, up to `history_size` directions.",
     "Keep fewer directions with `LBFGS(history_size=10)`.",
 )
 SCORES = FindingKind(
     "memory.attention_scores",
     GAIN,
-    f"Results of softmax and large blocks of their size hold {_LEAST} of the peak.",
+    f"Outputs of softmax and large blocks of their size hold {_LEAST} of the peak.",
     "Use `F.scaled_dot_product_attention`, which never writes the scores, or recompute attention in backward.",
-    "Their bytes; gains of activations and temporaries include them.",
+    "Their bytes, which are also counted among activations and temporaries.",
 )
 LOGITS = FindingKind(
     "memory.logits",
     GAIN,
-    f"Results of log-softmax and of the loss, and large blocks of their size, hold {_LEAST} of the peak.",
+    f"Outputs of log-softmax and the loss, and large blocks of their size, hold {_LEAST} of the peak.",
     "Compute the loss in chunks or in a fused kernel.",
     "Their bytes.",
 )
@@ -60,7 +60,7 @@ ACTIVATIONS = _make_category(
 )
 RECOMPUTED = _make_category("recomputed_activations", "Recomputed activations", "Checkpoint smaller blocks.")
 OPTIMIZER_STATE = _make_category(
-    "optimizer_state", "The optimizer's states", "Shard them over ranks, offload them, or keep them in 8 bits."
+    "optimizer_state", "Optimizer states", "Shard them over ranks, offload them, or keep them in 8 bits."
 )
 GRADIENTS = _make_category(
     "gradients",
@@ -70,7 +70,7 @@ GRADIENTS = _make_category(
 PARAMETERS = _make_category("parameters", "Parameters", "Shard them over ranks, offload them, or keep them in bf16.")
 AUTOCAST = _make_category(
     "autocast_copies",
-    "Autocast's copies of weights",
+    "Autocast weight copies",
     "Keep weights in bf16, or cast at every use with `torch.autocast(cache_enabled=False)`.",
 )
 UNSHARDED = _make_category(
@@ -81,18 +81,19 @@ UNSHARDED = _make_category(
 BUFFERS = _make_category(
     "communication_buffers",
     "Communication buffers",
-    "Let gradients be views of the buckets with `gradient_as_bucket_view=True`, or use smaller buckets.",
+    "Make gradients views of the buckets with `gradient_as_bucket_view=True`, or use smaller buckets.",
 )
 TEMPORARIES = _make_category(
     "temporaries",
     "Temporaries other than logits",
-    "Fuse ops with `torch.compile`; in the update, use a fused optimizer.",
+    "Fuse ops with `torch.compile`, or use a fused optimizer if the update sets the peak.",
 )
 RETAINED = FindingKind(
     "memory.retained_outputs",
     NOTE,
-    f"Outputs that each layer retains to the end of forward (a key-value cache, hidden states) hold {_LARGE} of the "
-    "peak where no backward pass was recorded.",
+    f"Without a recorded backward pass, layer outputs retained to the end of forward (a key-value cache, hidden "
+    "states) "
+    f"hold {_LARGE} of the peak.",
     "Pass `use_cache=False` in training; in inference a cache is expected.",
 )
 FRAGMENTATION = FindingKind(
@@ -113,8 +114,8 @@ UNUSED_RESERVE = FindingKind(
 UNCATEGORIZED = FindingKind(
     "memory.uncategorized",
     NOTE,
-    f"More than {format_percent(UNEXPLAINED, 0)} of the peak has no known category.",
-    "Begin to record before the model is built, with stacks.",
+    f"More than {format_percent(UNEXPLAINED, 0)} of the peak is unattributed.",
+    "Start recording before the model is built, with stacks.",
 )
 
 RULES = (

@@ -11,45 +11,47 @@ _LEAST, _COMMON = f"at least {format_percent(NOTABLE, 0)}", f"at least {format_p
 OPTIMIZER = FindingKind(
     "optimizer.unfused",
     GAIN,
-    "The optimizer updates in foreach ops or in ops for one parameter at a time, with no `_fused_` op (clipping by "
-    f"`_foreach_norm` and LBFGS left out), for {_LEAST} of the step.",
-    "Build Adam, AdamW, SGD or Adagrad with `fused=True`, and compile the step of others.",
-    "The update's time minus the time to move the 28 bytes a parameter of one fp32 Adam update; for other optimizers, "
+    f"Optimizer updates in foreach or per-parameter ops, without a `_fused_` op, take {_LEAST} of the step (gradient "
+    "clipping and LBFGS excluded).",
+    "Build Adam, AdamW, SGD or Adagrad with `fused=True`, and compile the step of others with `torch.compile`.",
+    "The update's time minus the time to move the 28 bytes per parameter of one fp32 Adam update; for other "
+    "optimizers, "
     "the time above the roofs.",
 )
 ELEMENTWISE = FindingKind(
     "fusion.elementwise",
     GAIN,
-    "Elementwise, norm, reduction and copy ops on tensors of one size, in one phase and module, take "
-    f"{_COMMON} of the step.",
+    f"Memory-bound or small elementwise, norm, softmax, reduction and copy ops on tensors of one size, in one phase "
+    "and "
+    f"module, take {_COMMON} of the step.",
     "Compile the model or its blocks with `torch.compile`.",
-    "The time of each group minus a single pass over the data of its largest op.",
+    "The time of each group minus one pass over the data of its largest op.",
 )
 NORM = FindingKind(
     "fusion.norm",
     GAIN,
     f"A normalization is written as `rsqrt` with `pow`, `mean` or `var`, and takes {_LEAST} of the step.",
-    "Use `F.rms_norm` or `F.layer_norm`, or `torch.compile`.",
+    "Use `F.rms_norm`, `F.layer_norm` or `torch.compile`.",
     "The time of these ops.",
 )
 SOFTMAX = FindingKind(
     "fusion.softmax",
     GAIN,
     f"A softmax is written as `exp` and `sum` of one size with `div`, `sub` or `amax`, and takes {_LEAST} of the step.",
-    "Use `F.softmax`, `F.log_softmax` or `F.cross_entropy`, or `torch.compile`.",
-    "The time of these ops but the longest.",
+    "Use `F.softmax`, `F.log_softmax`, `F.cross_entropy` or `torch.compile`.",
+    "The time of these ops except the longest.",
 )
 CONVERSIONS = FindingKind(
     "dtype.conversions",
     GAIN,
     f"Copies that change the dtype take {_LEAST} of the step.",
-    "Keep weights in the dtype they are used in, leave autocast's cache on, or let `torch.compile` fuse the casts.",
+    "Keep weights in the dtype they are used in, leave autocast's cache on, or fuse the casts with `torch.compile`.",
     "The time of these copies.",
 )
 INDEXED = FindingKind(
     "indexing.slow_updates",
     GAIN,
-    "On a GPU, gradients of embeddings and indexing, scatter and put below "
+    "On a GPU, gradients of embeddings and indexing, scatter and put ops below "
     f"{format_percent(INDEXED_EFFICIENCY, 0)} of their roof take {_LEAST} of the step.",
     "Index fewer or sorted rows, or use `F.embedding(sparse=True)` or `nn.EmbeddingBag` for large tables.",
     "The time of these ops above their roofs.",
@@ -64,9 +66,9 @@ ZEROS = FindingKind(
 RECOMPUTE = FindingKind(
     "checkpointing.recompute",
     GAIN,
-    f"Forward ops that run again in backward take {_LEAST} of the step.",
-    "Checkpoint fewer blocks where memory allows, or only what is cheap to recompute.",
-    "The time of the recomputed ops; it costs the memory that checkpointing saved.",
+    f"Forward ops recomputed in backward take {_LEAST} of the step.",
+    "Checkpoint fewer blocks where memory allows, or only cheap ops.",
+    "The time of the recomputed ops; costs the memory that checkpointing saves.",
 )
 
 RULES = (

@@ -10,22 +10,22 @@ from perfkit.units import format_percent
 STRAGGLER = FindingKind(
     "ranks.straggler",
     GAIN,
-    f"One rank reaches collectives later than the first by {format_percent(NOTABLE, 0)} of the step.",
-    "Give every rank equal work; if it computes the same for longer, check its clocks, temperature and neighbors.",
-    "The delay of that rank, which is part of the exposed communication.",
+    f"A rank reaches collectives at least {format_percent(NOTABLE, 0)} of the step after the first rank.",
+    "Give every rank equal work; if it already has, check its clocks, temperature and neighbors.",
+    "The delay of that rank, part of the exposed communication.",
 )
 WAITING = FindingKind(
     "ranks.waiting",
     GAIN,
-    f"Ranks wait for each other for {format_percent(NOTABLE, 0)} of the step, and the last one changes.",
+    f"Ranks wait for each other for at least {format_percent(NOTABLE, 0)} of the step, and the last rank varies.",
     "Balance what varies from step to step: sequence lengths, data loading, garbage collection.",
-    "The mean waiting time, which is part of the exposed communication.",
+    "The mean waiting time, part of the exposed communication.",
 )
 SLOWER = FindingKind(
     "step.slower",
     WARNING,
     f"The step takes at least {format_percent(CHANGE, 0)} longer than in the trace given with `--against`.",
-    "Look at the ops that changed most.",
+    "Look at the ops that changed most in the comparison.",
 )
 FASTER = FindingKind(
     "step.faster",

@@ -1,4 +1,4 @@
-"""Rules about what the variants of a suite showed."""
+"""Rules about the outcome of a suite's variants."""
 
 from perfkit.analysis.findings.rule import GAIN, NOTE, WARNING, About, FindingKind, Rule
 from perfkit.analysis.findings.suite import budgets, compilation, outcomes, scaling, slow_dtypes
@@ -7,8 +7,8 @@ from perfkit.analysis.findings.suite.suite_view import SuiteView
 ALREADY_TRUE = FindingKind(
     "claim.already_true",
     WARNING,
-    "Every claim of a technique also holds of the baseline.",
-    "Leave the technique out: the workload does this by itself, or has nothing that it could act on.",
+    "All claims of a technique are already true of the baseline.",
+    "Leave the technique out: the workload already does this, or has nothing for it to act on.",
 )
 NOT_ACTIVE = FindingKind(
     "claim.not_active",
@@ -19,14 +19,14 @@ NOT_ACTIVE = FindingKind(
 UNDECIDED = FindingKind(
     "claim.undecided",
     NOTE,
-    "The fact that a claim is about was not recorded.",
+    "The fact behind a claim was not recorded.",
     "Run the instrumented passes that record it.",
 )
 NOT_FINITE = FindingKind(
     "loss.not_finite",
     WARNING,
     "The loss of a variant or of the baseline is NaN or infinite.",
-    "Find the op that makes it so with `torch.autograd.set_detect_anomaly`, or lower the learning rate.",
+    "Find the op with `torch.autograd.set_detect_anomaly`, or lower the learning rate.",
 )
 PARITY_BROKEN = FindingKind(
     "loss.parity_broken",
@@ -37,14 +37,14 @@ PARITY_BROKEN = FindingKind(
 OUT_OF_MEMORY = FindingKind(
     "variant.out_of_memory",
     WARNING,
-    "A variant ran out of memory, and the request that failed was not recorded.",
+    "A variant ran out of memory, and the failed request was not recorded.",
     "Reduce the largest category first.",
 )
 FASTER = FindingKind(
     "variant.faster",
     GAIN,
-    "A variant whose claims hold and whose losses agree is shown to be faster.",
-    "Switch its techniques on.",
+    "A variant whose claims hold and whose losses agree is proven faster.",
+    "Enable its techniques.",
     "The measured difference of step times and of peak memory.",
 )
 SOFTWARE_BF16 = FindingKind(
@@ -62,26 +62,26 @@ NO_BENEFIT = FindingKind(
 SAVES_MEMORY = FindingKind(
     "variant.saves_memory",
     GAIN,
-    "A variant whose claims hold lowers peak memory by more than 2 % and is not shown to be faster.",
-    "Use it where memory limits the batch or the model.",
+    "A variant whose claims hold lowers peak memory by more than 2 % and is not faster.",
+    "Enable it where memory limits the batch or the model.",
     "The measured difference of peak memory.",
 )
 GRAPH_BREAKS = FindingKind(
     "compile.graph_breaks",
     WARNING,
-    "torch.compile met graph breaks.",
-    "Remove what breaks the graph, or compile the blocks alone.",
+    "`torch.compile` met graph breaks.",
+    "Fix the breaks that `TORCH_LOGS=graph_breaks` shows, or compile the blocks alone.",
 )
 BREAK_EVEN = FindingKind(
     "compile.break_even",
     NOTE,
     "A variant was compiled, and its compilation time was measured.",
-    "Weigh the compilation against the steps of a run, and keep torch.compile's caches.",
+    "Weigh it against the steps of a run, and keep `TORCHINDUCTOR_CACHE_DIR` where processes restart.",
 )
 BUDGET_PEAK = FindingKind(
     "checkpointing.budget_peak",
     WARNING,
-    "A smaller activation memory budget of torch.compile has a peak 2 % higher than a larger one or none.",
+    "A smaller activation memory budget of `torch.compile` peaks at least 2 % higher than a larger one or none.",
     "Use the variant with the lower peak, or try budgets near it.",
 )
 EFFICIENCY_LOSS = FindingKind(

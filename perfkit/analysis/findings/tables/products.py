@@ -13,17 +13,18 @@ _ABOVE_ROOF = "The time of these calls above their roofs."
 FP32 = FindingKind(
     "gemm.fp32",
     GAIN,
-    f"Products of fp32 operands take {_LEAST} of the step, and the device's peak in TF32, bf16 or fp16 is "
-    f"{HIGHER_PEAK} times as high or unknown.",
+    f"GEMM, convolution and attention ops in fp32 take {_LEAST} of the step, and the device's peak in TF32, bf16 or "
+    "fp16 "
+    f"is at least {HIGHER_PEAK} times as high or unknown.",
     'Use `torch.autocast`, or allow TF32 with `torch.set_float32_matmul_precision("high")` (for convolutions '
     "`torch.backends.cudnn.allow_tf32 = True`).",
-    "The time that products save at the same share of the higher peak, no faster than their bytes over the bandwidth; "
-    "unknown where peaks are.",
+    "The time saved at the same share of the higher peak, limited by memory bandwidth; unknown where peaks are "
+    "unknown.",
 )
 UNALIGNED = FindingKind(
     "gemm.unaligned",
     GAIN,
-    f"Products in 16 (8) bits below {_ROOF} of their roof, whose contiguous dims are no multiple of 8 (16), take "
+    f"GEMMs in 16 (8) bits below {_ROOF} of their roof, with contiguous dims that are not multiples of 8 (16), take "
     f"{_LEAST} of the step.",
     "Pad the vocabulary, the head size or the hidden size to that multiple.",
     _ABOVE_ROOF,
@@ -31,34 +32,34 @@ UNALIGNED = FindingKind(
 LOW_EFFICIENCY = FindingKind(
     "gemm.low_efficiency",
     GAIN,
-    f"On a GPU, compute-bound products below {_ROOF} of the peak take {_COMMON} of the step, those of `gemm.unaligned` "
-    "left out.",
-    "Remove what their kernels lose ([by shape](analyze.md#gemms-and-attention-by-shape)): make more tiles, fill whole "
-    'waves and tiles, check the clock, and try other kernels with `torch.compile(mode="max-autotune")` or, on AMD, '
+    f"On a GPU, compute-bound GEMMs below {_ROOF} of the peak take {_COMMON} of the step (those of `gemm.unaligned` "
+    "excluded).",
+    "Fix the cause of each loss ([by shape](analyze.md#gemms-and-attention-by-shape)): make more tiles, fill whole "
+    "waves "
+    'and tiles, check the clock, and try other kernels with `torch.compile(mode="max-autotune")` or, on AMD, '
     "`PYTORCH_TUNABLEOP_ENABLED=1`.",
     _ABOVE_ROOF,
 )
 UNFUSED_ATTENTION = FindingKind(
     "attention.unfused",
     GAIN,
-    f"Softmax reads a tensor of three dims or more that a product also takes, and ops on such tensors take {_LEAST} of "
-    "the step.",
+    f"A GEMM and softmax share a tensor of three or more dims, and ops on such tensors take {_LEAST} of the step.",
     "Call `F.scaled_dot_product_attention`.",
-    "The time of all ops on score matrices but the products.",
+    "The time of all ops on score matrices except the GEMMs.",
 )
 SLOW_ATTENTION = FindingKind(
     "attention.low_efficiency",
     GAIN,
     f"On a GPU, fused attention below {format_percent(FUSED_ATTENTION, 0)} of the limiting roof takes {_COMMON} of "
     "the step.",
-    "Choose a better backend by kernel: no mask that is a tensor, `SDPBackend.FLASH_ATTENTION`, cuDNN's or a later "
-    "FlashAttention since Hopper, Composable Kernel on AMD, and more blocks than SMs.",
+    "Choose a better backend: `SDPBackend.FLASH_ATTENTION` without a mask tensor, cuDNN or a later FlashAttention from "
+    "Hopper on, Composable Kernel on AMD, and more blocks than SMs.",
     _ABOVE_ROOF,
 )
 TRANSPOSES = FindingKind(
     "convolution.transposes",
     GAIN,
-    "Kernels that turn tensors between channels-first and channels-last (`nchwToNhwc`, `batched_transpose`) take "
+    "Transposes between channels-first and channels-last (`nchwToNhwc`, `batched_transpose`) take "
     f"{_LEAST} of the step.",
     "Keep the model and its input in channels-last with `.to(memory_format=torch.channels_last)`.",
     "The time of these kernels.",
@@ -66,8 +67,10 @@ TRANSPOSES = FindingKind(
 BATCH_NORM = FindingKind(
     "batch_norm.layout",
     GAIN,
-    "Batch-norm kernels that are not channels-last run beside convolutions (those of `InstanceNorm` left out).",
-    "Keep the model and its input in channels-last, or let `torch.compile` fuse the normalization.",
+    f"Batch-norm kernels that are not channels-last run beside convolutions (`InstanceNorm` excluded), and spend "
+    f"{_LEAST} "
+    "of the step above their roofs.",
+    "Keep the model and its input in channels-last, or fuse the normalization with `torch.compile`.",
     _ABOVE_ROOF,
 )
 SLOW_CONVOLUTIONS = FindingKind(

@@ -17,28 +17,25 @@ _LEAST = f"at least {format_percent(NOTABLE, 0)}"
 EXPOSED = FindingKind(
     "comm.exposed",
     GAIN,
-    f"Communication that no computing hides takes {_LEAST} of the step.",
-    "Hide it by collective: `bucket_cap_mb` and `gradient_as_bucket_view` of DDP, prefetching of FSDP, "
-    "`async_op=True`; "
-    "or accumulate more microbatches.",
-    "The exposed time; part of it may be waiting for a straggler.",
+    f"Communication that no compute overlaps takes {_LEAST} of the step.",
+    "Overlap it with `bucket_cap_mb` and `gradient_as_bucket_view` of DDP, prefetching of FSDP or `async_op=True`, or "
+    "accumulate more microbatches.",
+    "The exposed time, which may include waiting for a straggler.",
 )
 SLOW_LINK = FindingKind(
     "comm.slow_link",
     GAIN,
     f"Messages of {LARGE_MESSAGE_BYTES >> 20} MiB or more reach less than {format_percent(BUS_SHARE, 0)} of the "
-    "bandwidth "
-    "that "
-    "was measured between as many ranks, else of the link's.",
-    "Check the path with nccl-tests and `NCCL_DEBUG=INFO`; on CPUs leave cores to the backend's threads.",
-    "The exposed time beyond what the link's bandwidth takes.",
+    "bandwidth measured between as many ranks, else of the link's.",
+    "Check the path with nccl-tests and `NCCL_DEBUG=INFO`; on CPUs, leave cores to the backend's threads.",
+    "The exposed time beyond the transfer time at link bandwidth.",
 )
 SMALL_MESSAGES = FindingKind(
     "comm.small_messages",
     GAIN,
     f"Collectives of less than {SMALL_MESSAGE_BYTES >> 20} MiB, called twice or more, are exposed for {_LEAST} of the "
     "step.",
-    "Send them together: larger buckets, or one `all_reduce` of stacked tensors.",
+    "Combine them: larger buckets, or one `all_reduce` of stacked tensors.",
     "Their exposed time.",
 )
 PAGEABLE = FindingKind(
@@ -51,8 +48,9 @@ PAGEABLE = FindingKind(
 COPIES = FindingKind(
     "copy.exposed",
     GAIN,
-    f"Copies between the device and pinned host memory are exposed for {format_percent(COMMON, 0)} of the step.",
-    "Copy the next batch on a stream of its own while this one is computed, and offload less.",
+    f"Copies between the device and pinned host memory are exposed for at least {format_percent(COMMON, 0)} of the "
+    "step.",
+    "Copy the next batch on its own stream during compute, and offload less.",
     "Their exposed time.",
 )
 
