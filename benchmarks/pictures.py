@@ -21,6 +21,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 ROOT = Path(__file__).parents[1]
 TRACE = ROOT / "examples" / "h100_qwen1.5_forward.json.gz"
 IMAGES = ROOT / "docs" / "images"
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 COLOURS = 256  # of a saved picture: pages are flat, and files a third of the size
 
 
@@ -31,7 +32,7 @@ def main() -> None:
     for name in drawings:
         parser.add_argument(f"--{name}", type=Path, metavar="DIR")
     given = {name: folder for name, folder in vars(parser.parse_args()).items() if folder is not None}
-    executable = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    executable = next((path for path in map(shutil.which, BROWSERS) if path), None)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=executable)
         for name, report in given.items():

@@ -18,7 +18,7 @@ LABELS = {
     "torch-tb-profiler": "torch-tb-profiler",
     "HTA": "HTA",
 }
-_LEFT, _WIDTH, _ROW = 230, 640, 34
+_LEFT, _WIDTH, _ROW = 260, 680, 34
 
 
 def draw_chart(rows: list[dict]) -> str:
