@@ -1,4 +1,4 @@
-"""Reads an op's recorded arguments, and counts the bytes they stand for.
+"""Reads an op's recorded arguments and counts their bytes.
 
 The accessors raise `UnmodeledError` where an argument is not what the op's schema says, which happens when a trace
 lost it; so no formula computes from a guess. Bytes of an unknown dtype are NaN, which a sum keeps.

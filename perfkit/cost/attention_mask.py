@@ -1,5 +1,4 @@
-"""Counts the pairs of a query and a key that an attention kernel computes: what its mask leaves, and bounds where
-data decide.
+"""Counts the query-key pairs that an attention kernel computes, with bounds where data decide.
 
 Kernels skip the blocks that a causal mask or a sliding window forbids (FlashAttention-2, section 3.1.1;
 FlashAttention-3, section 4.1, halves the count of causal attention), so these pairs are what they execute but for the

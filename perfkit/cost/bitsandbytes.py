@@ -1,4 +1,4 @@
-"""Ops of bitsandbytes: values in 8 and 4 bits with a scale a block, products with them, and its optimizers.
+"""Ops of bitsandbytes: 8-bit and 4-bit blockwise quantization, quantized products, and optimizers.
 
 FLOPs per element: quantised 3 and a comparison for each halving of the code (largest absolute value 2, scale 1), so
 that the 256 values of 8 bits take 11; dequantised 1. An update takes 14 with two states (Adam) and 10 with one (Lion:

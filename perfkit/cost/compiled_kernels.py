@@ -1,4 +1,4 @@
-"""Kernels that torch.compile generated with Triton: bytes from their recorded arguments, FLOPs from their names.
+"""Triton kernels of torch.compile: bytes from their recorded arguments, FLOPs from their names.
 
 The profiler records the tensors that a kernel was launched with and its sizes (`xnumel`, `r0_numel`), not which
 tensors are read and which are written; each is taken to move once. A tensor may be a large buffer of which the kernel

@@ -1,4 +1,4 @@
-"""Filling memory: constants, ranges and random numbers. Every element is written once; drawing it costs no FLOPs."""
+"""Ops that fill memory: constants, ranges and random numbers. Every element is written once, without FLOPs."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Tables of embeddings: rows gathered, added up in bags, and their gradients added into new tables."""
+"""Embedding tables: row gathers, bags, and their gradients."""
 
 from perfkit.cost.args import (
     Args,

@@ -1,4 +1,4 @@
-"""The one table of formulas, for live calls and for traces alike.
+"""The table of formulas for live calls and traces.
 
 `cost_op` looks an op up by name: first among ops without work, then in the formulas of its family, which need no torch,
 then in those that other packages add by entry points of the group `perfkit.formulas`, then in torch itself

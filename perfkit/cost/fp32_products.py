@@ -1,4 +1,4 @@
-"""Resolves in what a product of fp32 operands is computed: torch decides it by the kind of op, and its peak follows.
+"""Resolves the compute dtype of products with fp32 operands: torch decides it by kind of op, and the peak follows.
 
 A matrix product follows the setting of matrix products, a convolution and a recurrent layer those of cuDNN, which takes
 TF32 unless it is told otherwise. Memory-efficient attention follows none: from compute capability 8.0 on its kernels

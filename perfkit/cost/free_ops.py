@@ -1,4 +1,4 @@
-"""Ops that do no work of their own on data: views, allocation, bookkeeping, and compositions of other ops."""
+"""Ops without work of their own: views, allocation, bookkeeping, and compositions of other ops."""
 
 from perfkit.cost.op_call import ComputeUnit, OpCost
 

@@ -1,4 +1,4 @@
-"""Tells which unit and precision a matrix kernel used, from its name.
+"""Classifies the unit and precision of a matrix kernel by its name.
 
 The operands do not tell: fp32 products may run on tensor cores as TF32, and odd shapes on vector units. The names of
 cuBLAS, cuDNN, CUTLASS, hipBLASLt, rocBLAS, MIOpen, Composable Kernel and FlashAttention do. A name that tells a library

@@ -1,4 +1,4 @@
-"""The tile of the result that one thread block of a matrix kernel computes, from the kernel's name. One table.
+"""The output tile of a GEMM kernel's thread block, by the kernel's name.
 
 BLAS libraries compute a row-major result as its transpose, so that their tile's first size lies along N: with it the
 tiles of recorded calls are their grids (cuBLAS's CUTLASS kernels and Tensile's, on an H100 and an MI300X). Which way

@@ -1,4 +1,4 @@
-"""Selecting and placing elements by position or by mask, and finding such positions.
+"""Ops that gather, scatter and locate elements by index or mask.
 
 A gather reads the selected elements, not the whole table; a scatter in place touches the selected elements. Where the
 size of a result is data (`nonzero`), what is surely read and written is counted and called a lower bound.

@@ -1,4 +1,4 @@
-"""Ops of packages beside torch whose signatures are settled: FBGEMM, torchvision, vLLM and SGLang.
+"""Ops of other packages with stable signatures: FBGEMM, torchvision, vLLM and SGLang.
 
 Serving engines give the tensor to write as the first argument. FLOPs as in the families of torch's own ops.
 """

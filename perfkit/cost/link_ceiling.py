@@ -1,4 +1,4 @@
-"""The measured rate of the links between ranks as a ceiling: bus bandwidth at the size of a message."""
+"""The measured bus bandwidth between ranks as a ceiling, by message size."""
 
 from collections.abc import Sequence
 
@@ -30,7 +30,8 @@ def find_link_ceiling(rates: Sequence[LinkRate], message: Message, ranks: int) -
         value=compute_bus_bandwidth(found),
         unit="B/s",
         kind=Obtained.MEASURED,
-        source=f"{found.collective} of {format_bytes(found.bytes)} among {ranks} ranks by {found.backend}{_format_gpus(found)}",
+        source=f"{found.collective} of {format_bytes(found.bytes)} among {ranks} ranks by {found.backend}"
+        f"{_format_gpus(found)}",
         spread=found.spread,
         confidence=found.confidence,
         measured_at=found.measured_at,

@@ -1,4 +1,4 @@
-"""Describes collectives of a program while it runs: what a call of c10d's ops exchanges, by its arguments."""
+"""Describes the collectives of a running program by the arguments of c10d's ops."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple

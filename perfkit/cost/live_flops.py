@@ -1,4 +1,4 @@
-"""Counts FLOPs of a program while it runs: every op below autograd, so that backward and recomputation count, too."""
+"""Counts FLOPs of a running program: every op below autograd, backward and recomputation included."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Ops that only move data: they have no FLOPs, whatever their sizes."""
+"""Ops that only move data, without FLOPs at any size."""
 
 from perfkit.cost import constructors, movement
 

@@ -1,4 +1,4 @@
-"""Moving data: copies, concatenation, repetition, views that are written out. No FLOPs but where an op adds."""
+"""Ops that move data: copies, concatenation, repetition, materialized views. Only ops that add have FLOPs."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Kernels over lists of tensors that were launched outside of any op: optimizers of apex and DeepSpeed, torch's own.
+"""Multi-tensor kernels outside of any op: optimizers of apex, DeepSpeed and torch.
 
 A name tells the functor, how many lists it has (its depth) and their dtype; the grid has a block for each chunk of
 65,536 elements. Only the last chunk of a tensor is not full, and a launch takes so many tensors at most, so that blocks

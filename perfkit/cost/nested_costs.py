@@ -1,4 +1,4 @@
-"""Costs ops whose own arguments do not tell their size, but what they call within themselves does.
+"""Costs ops by their nested calls, where their own arguments lack the sizes.
 
 A trace loses the list of tensors that `x[i, j]` indexes with. On every device `aten::index` first restrides `x` to the
 shape of its result (`aten::as_strided`, stride 0 along what is indexed) and reshapes each index to broadcast.

@@ -1,4 +1,4 @@
-"""An op call and its cost, as data: the common ground of the live count and of the trace."""
+"""An op call and its cost as data, shared by live counts and traces."""
 
 from enum import StrEnum
 from typing import NamedTuple

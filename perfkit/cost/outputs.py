@@ -1,4 +1,4 @@
-"""Infers shapes and dtypes of what ops allocate, as far as their inputs tell. Needs no torch.
+"""Infers shapes and dtypes of allocated outputs from the inputs, without torch.
 
 These are candidates: an op allocates buffers of its own too, so that a block's size has to confirm what it is.
 """

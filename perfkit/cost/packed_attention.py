@@ -1,4 +1,4 @@
-"""Attention over sequences of several lengths, packed or in a paged cache: how long each is, is data.
+"""Attention over packed sequences or a paged cache, whose lengths are data.
 
 What is recorded bounds it: how many sequences there are, their positions together, and the longest. FLOPs and bytes are
 given from the least to the most; they are exact where all sequences must be equally long.

@@ -1,4 +1,4 @@
-"""Recurrent layers and cells: every weight matrix meets every row once, and twice more in backward."""
+"""Recurrent layers and cells: each weight matrix multiplies each row once, and twice more in backward."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Images, volumes and signals resized, sampled, padded and unfolded.
+"""Ops that resize, sample, pad and unfold images, volumes and signals.
 
 An output of an interpolation is a weighted sum of 2, 4, 8 or 16 neighbours: as many products, and one sum less. Its
 backward pass adds as many products into the input's gradient. The weights themselves, and indices, are not counted.

@@ -1,4 +1,4 @@
-"""Attention, experts and norms as serving engines call them: vLLM, SGLang, and aiter on ROCm.
+"""Attention, experts and norms of serving engines: vLLM, SGLang, and aiter on ROCm.
 
 Caches of keys and values are pools of which tables name the blocks, and routing decides which experts' weights are
 read: what data decide is given from the least to the most. FLOPs as in the families of torch's own ops.

@@ -1,4 +1,4 @@
-"""Costs the gradient of FBGEMM's pooled lookups with row-wise Adagrad fused into it.
+"""Costs the gradient of FBGEMM's pooled lookups with fused row-wise Adagrad.
 
 The node of autograd is given the gradient of the pooled rows alone: how many indices there were, the lookups of the
 trace with an output of that shape tell. How many distinct rows these name is data: at least one, at most all.

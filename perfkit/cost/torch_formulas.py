@@ -1,4 +1,4 @@
-"""Costs of ops outside our own table, from what torch knows: registered FLOP formulas, tags and meta kernels."""
+"""Costs of ops outside perfkit's table, from torch's FLOP formulas, tags and meta kernels."""
 
 from collections.abc import Iterator
 from typing import Any

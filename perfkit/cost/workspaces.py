@@ -1,4 +1,4 @@
-"""Scratch memory that libraries take from torch's allocator: for which ops, and how much cuBLAS keeps."""
+"""Library workspaces in torch's allocator: the ops that use them, and cuBLAS's sizes."""
 
 import re
 

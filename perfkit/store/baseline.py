@@ -1,4 +1,4 @@
-"""A stored baseline: the figures that a check compares with, in a file made to be read in a diff."""
+"""A stored baseline: figures that a check compares with, in a file made for diffs."""
 
 import json
 from collections.abc import Iterator, Mapping

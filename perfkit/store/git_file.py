@@ -1,4 +1,4 @@
-"""A file as it was at another revision of a git repository, without touching the working tree."""
+"""Reads a file at another git revision, without touching the working tree."""
 
 from pathlib import Path
 

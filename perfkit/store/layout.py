@@ -1,4 +1,4 @@
-"""Where things lie in a suite's folder.
+"""Paths in a suite's folder.
 
 <suite>/suite.json                  Suite: what was asked for, the variants and their runs, written after every run
 <suite>/ceilings.json               DeviceCeilings used by the analysis

@@ -1,4 +1,4 @@
-"""Listing of a folder of runs: one line for each suite and each report, from small files alone.
+"""Lists a folder of runs: one line per suite and report, from small files alone.
 
 A folder that cannot be read is listed with its error. Nothing is looked for inside a suite's or a report's own folder,
 in hidden folders, or behind symbolic links.

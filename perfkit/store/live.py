@@ -1,4 +1,4 @@
-"""The log of a run that is watched all the time: `rank<k>/live.jsonl`, one JSON object a line, appended as it goes.
+"""The live log of an always-watched run: `rank<k>/live.jsonl`, one JSON object per line.
 
 A line is never changed. The last one may be cut off where the process was killed while it wrote.
 """

@@ -1,4 +1,4 @@
-"""Reading a live log while it is written: the lines since a place in the file, and whether its process still runs."""
+"""Tails a live log: new lines since a position, and whether its process still runs."""
 
 import socket
 import time

@@ -1,4 +1,4 @@
-"""One writer at a time in a suite's folder."""
+"""Locks a suite's folder for one writer."""
 
 import errno
 import fcntl

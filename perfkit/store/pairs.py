@@ -1,4 +1,4 @@
-"""Steps of two sides that were timed beside each other, in pairs of processes: `pairs.json`."""
+"""Steps of two sides, timed in pairs of processes: `pairs.json`."""
 
 from pathlib import Path
 

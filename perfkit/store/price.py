@@ -1,4 +1,4 @@
-"""The price of the machine, and with its speed that of a token or sample."""
+"""The machine's price, and the cost of a token or sample at its speed."""
 
 import re
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""Facts about a running process beside its stacks."""
+"""Facts about a running process in addition to its stacks."""
 
 from perfkit.record import Quantity
 from perfkit.spec import Struct

@@ -1,4 +1,4 @@
-"""Reading a suite's folder back: strictly, and with whatever an interrupted suite left.
+"""Reads a suite's folder: strictly, and whatever an interrupted suite left.
 
 A file that is there must be whole and ours, else `RunFormatError` names it and the field. A file that is not
 there is no error where a killed worker can be the reason: the run is then reported as crashed or interrupted.

@@ -1,4 +1,4 @@
-"""The request that a suite was made from: kept with it, so that it can go on and grow under the same conditions."""
+"""The request of a suite, stored with it so that it can resume and grow under the same conditions."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Sampled stacks in the format that tools for flame graphs read."""
+"""Formats sampled stacks for flame graph tools."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Sampled Python stacks: `rank<k>/stacks.json`, a tree of calls for each thread that was sampled.
+"""Sampled Python stacks: `rank<k>/stacks.json`, a call tree per sampled thread.
 
 What called what is a tree, so that the size of a file grows with the number of different stacks, not of samples.
 """

@@ -1,4 +1,4 @@
-"""How a suite stands, from the files that tell it: the runs' own, the live logs, and when they were written."""
+"""The state of a suite, from its runs' files, live logs and modification times."""
 
 from collections import Counter
 from collections.abc import Sequence

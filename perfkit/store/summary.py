@@ -1,5 +1,4 @@
-"""The summary that a list of many reports shows of one: `summary.json`, a few hundred bytes beside the report it is
-taken from."""
+"""The summary of a report for lists: `summary.json`, a few hundred bytes beside the report."""
 
 import hashlib
 import os

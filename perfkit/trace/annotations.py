@@ -1,4 +1,4 @@
-"""Names of ranges that frameworks put around the parts of a step, and of autograd's nodes."""
+"""Range names of frameworks for the parts of a step, and names of autograd nodes."""
 
 import re
 

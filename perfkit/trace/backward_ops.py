@@ -1,4 +1,4 @@
-"""Backward ops: beneath which autograd node they ran, for which forward op, and which of them are forward run again.
+"""Backward ops: their autograd node, their forward op, and which of them recompute forward.
 
 A forward op that creates a node of the graph of gradients records autograd's sequence number, and so does that node
 when its gradient is computed. Where gradients are recorded, ops called on the way have the same number as the one that

@@ -1,4 +1,4 @@
-"""Counts how often each op was called, for claims about what a technique did."""
+"""Counts calls of ops, for claims about a technique's effect."""
 
 import numpy as np
 from numpy.typing import NDArray

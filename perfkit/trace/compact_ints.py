@@ -1,4 +1,4 @@
-"""Stores integers in half the memory: nearly all numbers of a trace but its times fit 32 bits."""
+"""Stores integers in 32 bits where they fit, as nearly all numbers of a trace do except times."""
 
 from typing import Any
 

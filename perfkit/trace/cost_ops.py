@@ -1,4 +1,4 @@
-"""Costs the ops of a trace: each distinct call is costed once, ops are assigned level by level of nesting."""
+"""Costs the ops of a trace: each distinct call once, ops level by level of nesting."""
 
 from collections.abc import Callable, Iterator
 from enum import IntEnum

@@ -1,4 +1,4 @@
-"""Tests the names of events: each distinct name that occurs is asked once."""
+"""Tests event names, each distinct name once."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

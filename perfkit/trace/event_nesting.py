@@ -1,4 +1,4 @@
-"""Finds which event lies within which: the events of a thread form a tree by time.
+"""Nests events: those of a thread form a tree by time.
 
 All functions take and give NumPy columns; loops are over threads and over depths, never over events.
 """

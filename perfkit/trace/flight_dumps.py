@@ -1,4 +1,4 @@
-"""Finds dumps of torch's flight recorder, tells whose they are, and reads them. Nothing in them is run."""
+"""Finds and reads dumps of torch's flight recorder, with their ranks, without running code."""
 
 import glob
 import re

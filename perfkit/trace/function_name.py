@@ -1,4 +1,4 @@
-"""Name of a kernel's function, without its type, template arguments and parameters."""
+"""The name of a kernel's function, without type, template arguments and parameters."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Finds kernels that CUDA graphs replayed: they ran, and no op was called for them."""
+"""Finds kernels of CUDA graph replays, which no op called."""
 
 from dataclasses import dataclass
 

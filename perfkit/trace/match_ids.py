@@ -1,4 +1,4 @@
-"""Finds the event that an id means, where ids may occur more than once."""
+"""Finds the event of an id where ids repeat."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -1,4 +1,4 @@
-"""Finds in which nn.Module an op ran, as a path: `BertModel_0/BertEncoder_0/BertLayer_3`."""
+"""Finds the nn.Module of an op, as a path: `BertModel_0/BertEncoder_0/BertLayer_3`."""
 
 import re
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The ops of a trace: how they nest, what each costs, in which step, phase and module it ran, what it launched.
+"""The ops of a trace: nesting, cost, step, phase, module, and launched work.
 
 An op is costed at the outermost level that has a formula, which is the level at which autograd dispatches it and a live
 count sees it. Compositions (`aten::linear`) have no formula, so the ops beneath them are costed; what a costed op calls

@@ -1,4 +1,4 @@
-"""Finds the optimizers that a trace shows stepping."""
+"""Finds the optimizers that step in a trace."""
 
 from perfkit.trace.annotations import OPTIMIZER_STEP
 from perfkit.trace.event_names import map_names

@@ -1,4 +1,4 @@
-"""Finds steps that nobody marked: where the same work repeats."""
+"""Finds unmarked steps by repeating work."""
 
 import numpy as np
 from numpy.typing import NDArray

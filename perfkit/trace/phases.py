@@ -1,4 +1,4 @@
-"""The phases of a step (data, forward, backward, optimizer): marked by us, or told from ranges, nodes and ops."""
+"""The phases of a step (data, forward, backward, optimizer): marked by perfkit, or found from ranges, nodes and ops."""
 
 import re
 from collections.abc import Callable

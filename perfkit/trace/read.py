@@ -1,4 +1,4 @@
-"""Reads a trace: any torch.profiler, ROCm, XPU, Chrome or XLA trace as JSON, whole or damaged, into columns."""
+"""Reads a trace into columns: any torch.profiler, ROCm, XPU, Chrome or XLA trace in JSON, whole or damaged."""
 
 from collections import Counter
 from contextlib import ExitStack

@@ -1,4 +1,4 @@
-"""Parses the inputs that a trace recorded of an op into the arguments its cost is computed from."""
+"""Parses an op's recorded inputs into the arguments of its cost formula."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Finds which of the ranges that a program marked are its steps."""
+"""Finds which ranges of a program are its steps."""
 
 import re
 

@@ -1,5 +1,4 @@
-"""Finds the steps of a trace: marked by us, by torch.profiler or by the program, or found where the same work
-repeats."""
+"""Finds the steps of a trace: marked by perfkit, torch.profiler or the program, else by repeating work."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Dtypes of lists of tensors, which a trace records without one: taken from evidence, or left unknown.
+"""Dtypes of tensor lists, which traces omit: inferred from evidence, or unknown.
 
 Evidence, strongest first: the ops that the one in question calls work on tensors of the same shapes; an op around or
 beneath has such tensors; the kernel it launched names a type; autograd accumulated gradients of such shapes; all

@@ -1,4 +1,4 @@
-"""Evidence of the dtype of a list of tensors that an op was given: tensors and kernels around and beneath the op.
+"""Evidence for the dtype of a tensor list: tensors and kernels around and beneath the op.
 
 Ops in the same surroundings have the same answer, so that it is looked for once for each distinct surroundings.
 """

@@ -1,4 +1,4 @@
-"""Matches hardware counters that Nsight Compute took to the kernels of a trace."""
+"""Matches Nsight Compute's counters to the kernels of a trace."""
 
 import re
 from collections import Counter, defaultdict

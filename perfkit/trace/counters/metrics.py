@@ -1,4 +1,4 @@
-"""Computes FLOPs and bytes of a launch from the metrics of Nsight Compute.
+"""Computes FLOPs and bytes of a launch from Nsight Compute metrics.
 
 Sources: the metric names and the roofline's arithmetic are those of the sections that Nsight Compute ships,
 `SpeedOfLight_HierarchicalSingleRooflineChart`, `...HalfRooflineChart`, `...DoubleRooflineChart` and

@@ -1,4 +1,4 @@
-"""Reads CSV as Nsight Compute writes it: launches with their metrics, in base units.
+"""Reads Nsight Compute's CSV: launches with their metrics, in base units.
 
 Two layouts: the raw page has a launch a row, its metrics as columns, and a row of units beneath the header; the details
 page has a metric a row. Around and between the rows stand the profiler's own lines (`==PROF== ...`) and whatever the

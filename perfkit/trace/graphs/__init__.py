@@ -1,4 +1,4 @@
-"""Graphs that were replayed, joined to the ops that were called while they were captured.
+"""Joins replayed graphs to the ops that were called during their capture.
 
 A replay runs kernels and calls no op; while a graph is captured ops are called, and no kernel runs. vLLM, SGLang and
 xDiT record both, in traces of their own. What joins them is the order in which the capture made the graph's nodes:

@@ -1,4 +1,4 @@
-"""Aligns the nodes of a capture and those of a replay, one to one as far as that is certain.
+"""Aligns the nodes of a capture with those of a replay, one to one where certain.
 
 - As many nodes on both sides, and none that contradicts: node by node. Without names of kernels on the captured side
   this is the only way, and some nodes have to agree.

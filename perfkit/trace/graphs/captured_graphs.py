@@ -1,4 +1,4 @@
-"""Graphs as they were captured: the launches between the beginning and the end of each capture, with their ops.
+"""Captured graphs: the launches of each capture, with their ops.
 
 Assumed: a capture begins and ends on one thread (torch and the servers do), and what its process launched in between
 and no kernel of the trace answered became a node of the graph, in this order.

@@ -1,4 +1,4 @@
-"""Joins the ops of captures to replayed kernels: `Ops` with rows for what each replay stands for.
+"""Joins the ops of captures to replayed kernels: adds rows for each replay to `Ops`.
 
 A replay calls no op, so the rows that it gets have no time: their events lie at the end of the trace, last no time and
 are of no category that any time is counted of. All that is told of them is what they are: name, inputs, cost, module

@@ -1,4 +1,4 @@
-"""A node of a graph, as its capture or its replay tells it, and whether two can be the same.
+"""A graph node as its capture or replay shows it, and whether two can be the same.
 
 What is recorded differs. ROCm's profiler writes the kernel's name and grid with the launch, but no grid with a kernel
 that a graph replayed (kineto, `RocmActivity_inl.h`). CUPTI writes neither with the launch, and both with every kernel

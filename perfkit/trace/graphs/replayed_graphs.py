@@ -1,4 +1,4 @@
-"""Graphs as they were replayed: the kernels of each launch, in the order of the graph's nodes.
+"""Replayed graphs: the kernels of each launch, in the order of the graph's nodes.
 
 On one stream kernels run in the order in which the capture launched them. Of those of a graph that runs on several,
 their numbers tell it: nodes are numbered as a capture makes them, and recent versions of CUPTI write the number with

@@ -1,5 +1,4 @@
-"""Infers what was put into blocks of memory: shape and dtype, where the op that allocated one and its size leave no
-doubt."""
+"""Infers shape and dtype of memory blocks, where the allocating op and the size are unambiguous."""
 
 from typing import NamedTuple
 

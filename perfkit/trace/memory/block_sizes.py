@@ -1,5 +1,4 @@
-"""Computes how many bytes the caching allocator gave for a request: its traces tell what was requested, its counters
-what it gave.
+"""Computes the caching allocator's block size for a request: traces give requests, counters give blocks.
 
 From torch's c10/cuda/CUDACachingAllocator.cpp: `round_size`, `should_split` and c10/core/AllocatorConfig:
 `roundup_power2_divisions`.

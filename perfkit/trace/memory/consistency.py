@@ -1,4 +1,4 @@
-"""Checks recorded events against the allocator's own count, which each of them states."""
+"""Checks recorded events against the allocator's own count in each event."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Devices by the numbers of c10, as torch writes them: `cpu`, `cuda:0`, `xpu:1`."""
+"""Devices by c10's numbers, in torch's notation: `cpu`, `cuda:0`, `xpu:1`."""
 
 import numpy as np
 

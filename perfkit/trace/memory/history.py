@@ -1,4 +1,4 @@
-"""Columns of one device's part of an allocator snapshot: what happened, and what was held when it was taken."""
+"""Columns of one device's part of an allocator snapshot: its events, and its blocks at the end."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

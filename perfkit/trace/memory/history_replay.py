@@ -1,5 +1,4 @@
-"""Replays a snapshot's history against what was held at its end: sizes as the allocator counts them, and the start's
-state."""
+"""Replays a snapshot's history backwards from its end: allocator sizes, and the state at the start."""
 
 import bisect
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Finds the op that an allocation or a free belongs to, as a user would name it."""
+"""Finds the op of an allocation or a free, by the name that users know."""
 
 import re
 from dataclasses import dataclass

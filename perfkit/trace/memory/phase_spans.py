@@ -1,4 +1,4 @@
-"""Phases as spans of time, and what stands above the timeline: steps, phases, modules."""
+"""Phases as time spans, and the bands above the timeline: steps, phases, modules."""
 
 import numpy as np
 

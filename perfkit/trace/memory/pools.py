@@ -1,5 +1,4 @@
-"""Classifies pools of a caching allocator beside the one that all share: which are CUDA graphs', and which the
-program's own."""
+"""Classifies a caching allocator's private pools: CUDA graphs' or the program's."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any

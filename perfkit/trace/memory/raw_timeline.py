@@ -1,5 +1,4 @@
-"""Reads memory timelines of torch.profiler: what `export_memory_timeline` writes, as raw points or as sums by
-category.
+"""Reads torch.profiler's memory timelines (`export_memory_timeline`), as raw points or sums by category.
 
 The formats are those of torch/profiler/_memory_profiler.py (`MemoryProfileTimeline`).
 """

@@ -1,4 +1,4 @@
-"""Reads any recording of memory: what a file is, is told by what is in it."""
+"""Reads any memory recording, detected by content."""
 
 import re
 from pathlib import Path

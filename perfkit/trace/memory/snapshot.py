@@ -1,4 +1,4 @@
-"""Reads snapshots of torch's caching allocator: `torch.cuda.memory._dump_snapshot`, as pickle or JSON.
+"""Reads snapshots of torch's caching allocator (`torch.cuda.memory._dump_snapshot`), as pickle or JSON.
 
 The format is that of torch/csrc/cuda/memory_snapshot.cpp and Module.cpp, from torch 2.0 on.
 """

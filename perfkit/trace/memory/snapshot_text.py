@@ -1,4 +1,4 @@
-"""The plain data of a snapshot, out of a pickle or JSON."""
+"""Reads the plain data of a snapshot from a pickle or JSON."""
 
 from typing import Any, TypedDict
 

@@ -1,4 +1,4 @@
-"""Finds lines of the program, where Python's stacks were recorded."""
+"""Finds the program's source lines in recorded Python stacks."""
 
 import re
 import sys

@@ -1,4 +1,4 @@
-"""Infers from a recorded call stack where its allocations were made, in which phase, and for what.
+"""Infers the origin, phase and purpose of allocations from a call stack.
 
 Frames are those of torch's snapshots: dictionaries of `filename`, `line` and `name`, the innermost first, of Python
 and, where they were recorded (`stacks="all"`), of C++.

@@ -1,5 +1,4 @@
-"""Finds steps and phases of a snapshot's events: from ranges the program marked, else from the stacks of
-allocations."""
+"""Finds steps and phases of a snapshot's events from ranges, else from allocation stacks."""
 
 import re
 from collections import defaultdict

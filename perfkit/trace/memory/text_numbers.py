@@ -1,4 +1,4 @@
-"""The table of texts that the columns of allocations refer to."""
+"""The text table that allocation columns refer to."""
 
 from collections.abc import Callable, Iterable, Sequence
 

@@ -1,4 +1,4 @@
-"""Builds allocations from a trace: torch.profiler's `[memory]` events, with what the ops around them tell of each."""
+"""Builds allocations from a trace's `[memory]` events and the ops around them."""
 
 from dataclasses import dataclass
 

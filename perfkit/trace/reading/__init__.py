@@ -1,1 +1,1 @@
-"""Turns the bytes of a file into columns: decompressed in blocks, cut at events, decoded, repaired where needed."""
+"""Turns the bytes of a file into columns: decompresses blocks, splits events, decodes, repairs."""

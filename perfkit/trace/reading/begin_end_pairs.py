@@ -1,4 +1,4 @@
-"""Turns begin and end events, which other writers use instead of complete ones, into complete events."""
+"""Merges begin and end events of some writers into complete events."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Finds traces of captures of graphs: named as vLLM, SGLang and xDiT name them, beside the traces of replays."""
+"""Finds traces of graph captures beside the traces of replays, by the names that vLLM, SGLang and xDiT use."""
 
 import re
 from collections.abc import Sequence

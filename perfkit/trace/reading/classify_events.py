@@ -1,5 +1,4 @@
-"""Classifies what an event is, and where it ran: by the category its writer gave it, else by the process and thread
-it is on."""
+"""Classifies events and where they ran: by category, else by process and thread."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Runs calls that may recurse in C as deep as a file makes them, on a stack that is large enough."""
+"""Runs deeply recursive C calls on a sufficiently large stack."""
 
 import threading
 from collections.abc import Callable

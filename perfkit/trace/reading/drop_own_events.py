@@ -1,4 +1,4 @@
-"""Drops what perfkit itself wrote into a trace: no event of the program."""
+"""Drops events that perfkit itself wrote into a trace."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""A piece of a trace, decoded into columns; the decoded events live no longer than this takes."""
+"""Decodes a piece of a trace into columns; decoded events are short-lived."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -36,8 +36,8 @@ class EventKind(IntEnum):
 
 
 _KINDS = {
-    "X": EventKind.COMPLETE, "B": EventKind.BEGIN, "E": EventKind.END, "s": EventKind.FLOW, "f": EventKind.FLOW, "i": EventKind.MEMORY,
-    "I": EventKind.MEMORY, "M": EventKind.METADATA, "": EventKind.UNKNOWN,
+    "X": EventKind.COMPLETE, "B": EventKind.BEGIN, "E": EventKind.END, "s": EventKind.FLOW, "f": EventKind.FLOW,
+    "i": EventKind.MEMORY, "I": EventKind.MEMORY, "M": EventKind.METADATA, "": EventKind.UNKNOWN,
 }  # fmt: skip
 _FLOWS = {
     "ac2g": 0, "async_cpu_to_gpu": 0, "async_gpu": 0, "async": 0, "HostToDevice": 0, "fwdbwd": 1, "forward_backward": 1,

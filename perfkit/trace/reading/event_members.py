@@ -1,4 +1,4 @@
-"""Members of the arguments of events, as columns."""
+"""Members of event arguments, as columns."""
 
 from collections.abc import Callable, Iterable
 from itertools import compress

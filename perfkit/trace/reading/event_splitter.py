@@ -1,5 +1,4 @@
-"""Splits the text of a trace into pieces of whole events as it comes in; the members of the file around them are
-kept."""
+"""Splits the text of a trace into pieces of whole events as it arrives; other members of the file are kept."""
 
 import re
 from collections import Counter

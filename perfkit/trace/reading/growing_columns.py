@@ -1,4 +1,4 @@
-"""Columns that grow at their end and take little more memory than what is in them."""
+"""Columns that grow in place with little spare memory."""
 
 from typing import Any
 

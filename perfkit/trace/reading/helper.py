@@ -1,4 +1,4 @@
-"""A process that makes columns of pieces of a trace for another one: `python -m perfkit.trace.reading.helper NAMES`.
+"""A helper process that decodes pieces of a trace: `python -m perfkit.trace.reading.helper NAMES`.
 
 It reads pieces from standard input and writes pickled parts (or None for what is not whole events) to standard output,
 each after its length in 8 bytes. Only its parent talks to it, so what it pickles can be trusted.

@@ -1,4 +1,4 @@
-"""Finds where the text of a trace may be cut: between events, at the end of their list, between members of the file."""
+"""Finds where a trace's text can be split: between events, at the end of their list, between members."""
 
 import re
 from collections import deque

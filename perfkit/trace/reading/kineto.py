@@ -1,4 +1,4 @@
-"""The fields of Kineto's JSON that are used, as typed structs: everything else is skipped while decoding.
+"""The used fields of Kineto's JSON as typed structs; all others are skipped while decoding.
 
 Lists of shapes stay raw bytes: equal bytes are equal signatures, and each distinct one is parsed once. Numbers are read
 leniently, because what is a number and what is text (`7`, `"7"`, `"0x7"`) differs from writer to writer.

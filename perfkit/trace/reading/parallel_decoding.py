@@ -1,4 +1,4 @@
-"""Shares out pieces of a trace among this process and helpers; what comes out is the same as without them."""
+"""Decodes pieces of a trace in this process and helpers, with the same result as in one."""
 
 from collections import deque
 from concurrent.futures import Future

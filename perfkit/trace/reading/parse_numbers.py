@@ -1,5 +1,4 @@
-"""Parses numbers of a trace: identifiers as 64-bit integers, times as exact nanoseconds, whatever the writer made of
-them."""
+"""Parses numbers of a trace: identifiers as 64-bit integers, times as exact nanoseconds, from any writer."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Sums what the profiler itself cost while it recorded: requests for buffers, flushes, instrumentation."""
+"""Sums the profiler's own cost during the recording: buffer requests, flushes, instrumentation."""
 
 from typing import Any
 

@@ -1,5 +1,4 @@
-"""Fills in fields that only some writers write. They are known by the categories of their events: to look at each
-takes longer."""
+"""Fills in fields that only some writers write, for their event categories alone."""
 
 from functools import partial
 from operator import attrgetter

@@ -1,4 +1,4 @@
-"""Describes what was repaired, skipped or assumed while reading a trace, in words."""
+"""Describes repairs, omissions and assumptions of reading a trace."""
 
 from collections import Counter
 

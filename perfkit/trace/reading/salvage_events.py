@@ -1,5 +1,4 @@
-"""Salvages text that the strict decoders refuse: repaired where it can be, read event by event, and what is lost
-counted.
+"""Salvages text that strict decoding refuses: repairs it, reads it event by event, and counts the losses.
 
 Every step is linear in the text: each event is looked at a fixed number of times.
 """

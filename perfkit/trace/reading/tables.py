@@ -1,4 +1,4 @@
-"""Tables that number distinct values in the order in which they come."""
+"""Tables that number distinct values by first occurrence."""
 
 from collections.abc import Hashable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Reads the text of a trace file in blocks: decompressed by what the file contains, not by what it is called."""
+"""Reads the text of a trace file in blocks, decompressed by content, not by name."""
 
 import codecs
 import math

@@ -1,5 +1,4 @@
-"""Reads what a file says of its processes and threads: which of them are devices, and whose work an event on them
-is."""
+"""Reads a file's processes and threads: which are devices, and whose work an event on them is."""
 
 import re
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Collects the columns of all pieces of a trace, classifies them and brings them into the order of time."""
+"""Collects the columns of all pieces of a trace, classifies and sorts them by time."""
 
 from collections import Counter
 from typing import Any

@@ -1,4 +1,4 @@
-"""Reads what a trace file states beside its events: who recorded it, on which devices, as which rank."""
+"""Reads a trace's metadata: its writer, devices and rank."""
 
 import re
 from collections import Counter

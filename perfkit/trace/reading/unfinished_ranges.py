@@ -1,5 +1,4 @@
-"""Ends ranges that had not ended when the recording did: their writer gives them an end of its own, at times much
-later."""
+"""Ends ranges that were open when the recording ended, whose writer gave them much later ends."""
 
 from typing import Any
 
