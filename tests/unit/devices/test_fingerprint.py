@@ -28,7 +28,7 @@ def test_file_stem_is_readable_and_distinct() -> None:
 
 
 def test_other_devices_are_refused() -> None:
-    with pytest.raises(UsageError, match="'tpu' cannot be calibrated: expected one of cpu, cuda"):
+    with pytest.raises(UsageError, match="'tpu'"):
         fingerprint.build_fingerprint("tpu", "x")
 
 
