@@ -17,7 +17,7 @@ BIN = $(VENV)/bin
 READY = $(VENV)/.ready
 DEV = $(VENV)/.ready-dev
 
-.PHONY: help setup dev demo bench test test-slow test-all test-clusters fuzz fuzz-traces fuzz-memory fuzz-flight soak check lint types imports regressions docs-reference
+.PHONY: help setup dev demo bench texts test test-slow test-all test-clusters fuzz fuzz-traces fuzz-memory fuzz-flight soak check lint types imports regressions docs-reference
 .DEFAULT_GOAL := help
 
 help:
@@ -29,6 +29,7 @@ help:
 	@echo 'make test-slow  the others: trainings, the command line, browsers, torch.compile; make test-all: both'
 	@echo 'make test-clusters  what takes a cluster of two nodes, which is started here: Ray, Slurm'
 	@echo 'make check   the linters and the type checker'
+	@echo 'make texts   write all texts that people see anew, into tests/texts: read their diff before you commit'
 	@echo 'make fuzz    feed the readers of traces, memory and flight recorders with damaged bytes for a minute'
 	@echo 'make soak    ranks that fail, fifty times in a row'
 	@echo 'make regressions  hold a step of the built-in workloads against perfkit-baseline.json'
@@ -62,6 +63,9 @@ test-all: $(DEV)
 # The Ray part takes minutes and is not in CI; the Slurm part is.
 test-clusters: $(DEV)
 	$(PYTEST) tests/clusters tests/integration/test_slurm.py $(ARGS)
+
+texts: $(DEV)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.texts.write_texts
 
 fuzz: fuzz-traces fuzz-memory fuzz-flight
 
