@@ -17,8 +17,9 @@ INTRO = (
     "second of a kind ends in `-2`. `figures` are the numbers of the evidence by name and unit.",
     "**Gains of time are simulated**: the trace is [replayed](replay.md) with the finding's change, and the "
     "gain is the difference in step time. The summed gain, by which the work itself gets shorter, follows as "
-    'the upper bound; the details state its assumption: "all time above the '
-    'roof" is more than kernels can save. Where simulation is not possible, the sum stands alone, "up to", with the reason. In JSON: '
+    'the upper bound; the details state its assumption: "all time above the roof" '
+    'is more than kernels can save. Where simulation is not possible, the sum stands alone, "up to", with the '
+    "reason. In JSON: "
     "`simulated_s`, `not_simulated`, `gain_s` (the sum). The combined gain of all findings stands above them: "
     "gains do not add up. Findings about several ranks, memory and loops without a trace are not simulated.",
     "Gains with a sum below 1 % of the step are not reported. Findings about the same time name each other. Of "

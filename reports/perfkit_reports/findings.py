@@ -54,7 +54,7 @@ def format_summed_gain(finding: Finding) -> str:
     # Removed launches and waits may save more than the sum of the work itself.
     bounded = finding.gain_bound == AT_MOST and finding.gain_s >= finding.simulated_s
     per = "" if has_own_gain(finding) or not finding.per_step else " a step"
-    return f"{'upper bound' if bounded else 'sum'} {units.format_seconds(finding.gain_s)}{per}"
+    return f"{'upper bound' if bounded else 'summed'} {units.format_seconds(finding.gain_s)}{per}"
 
 
 def has_own_gain(finding: Finding) -> bool:

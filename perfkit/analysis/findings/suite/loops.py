@@ -18,9 +18,9 @@ _SLOWER = 1.05
 def find_untraced_data_wait(suite: SuiteView) -> Iterator[Finding]:
     """A loop that waits for its data and was not traced."""
     for variant in suite.looked_into:
-        seen = any(not trace.unseen_device for trace in suite.get_traces(variant))
+        traced = any(not trace.unseen_device for trace in suite.get_traces(variant))
         clean = get_step_s(variant)
-        if variant.loop is not None and clean is not None and not seen:
+        if variant.loop is not None and clean is not None and not traced:
             finding = find_loop_data_wait(variant.loop, clean, variant.name, None)
             if finding is not None:
                 yield finding
@@ -87,21 +87,21 @@ def find_excluded_steps(suite: SuiteView) -> Iterator[Finding]:
 def find_drift(suite: SuiteView) -> Iterator[Finding]:
     """A continuously watched loop whose steps took longer at its end."""
     for variant in suite.looked_into:
-        seen = None if variant.loop is None else variant.loop.watched
-        if seen is None or seen.first_s <= 0 or seen.last_s < _SLOWER * seen.first_s:
+        watched = None if variant.loop is None else variant.loop.watched
+        if watched is None or watched.first_s <= 0 or watched.last_s < _SLOWER * watched.first_s:
             continue
-        more = f" and {len(seen.drifts) - 2:,} more" if len(seen.drifts) > 2 else ""
-        drifts = f"; {'; '.join(seen.drifts[:2])}{more}" if seen.drifts else ""
+        more = f" and {len(watched.drifts) - 2:,} more" if len(watched.drifts) > 2 else ""
+        drifts = f"; {'; '.join(watched.drifts[:2])}{more}" if watched.drifts else ""
         yield Finding(
             id="steps.drift",
             severity="warning",
-            title=f"Steps became {seen.last_s / seen.first_s:.2f}x as long during the run",
+            title=f"Steps became {watched.last_s / watched.first_s:.2f}x as long during the run",
             variant=variant.name,
-            evidence=f"{format_seconds(seen.first_s)} at first, {format_seconds(seen.last_s)} at last, over "
-            f"{seen.steps:,} steps{drifts}",
+            evidence=f"{format_seconds(watched.first_s)} at first, {format_seconds(watched.last_s)} at last, over "
+            f"{watched.steps:,} steps{drifts}",
             action='Trace it with --trace-on regression or trace_on=("regression",): other figures are of the '
             "beginning.",
-            figures={"first_s": seen.first_s, "last_s": seen.last_s, "steps": seen.steps},
+            figures={"first_s": watched.first_s, "last_s": watched.last_s, "steps": watched.steps},
         )
 
 

@@ -25,14 +25,14 @@ def find_efficiency_loss(suite: SuiteView) -> Iterator[Finding]:
                 break
 
 
-def _report_efficiency_loss(suite: SuiteView, curve: ScalingCurve, point: ScalingPoint, found: Efficiency) -> Finding:
+def _report_efficiency_loss(suite: SuiteView, curve: ScalingCurve, point: ScalingPoint, lost: Efficiency) -> Finding:
     assert suite.scaling is not None
     by_name = {variant.name: variant for variant in suite.variants}
-    before, after = by_name[found.reference], by_name[point.variant]
+    before, after = by_name[lost.reference], by_name[point.variant]
     last = curve.points[-1].efficiency
     further = (
         f", {format_percent(last.value, 0)} on {curve.points[-1].world_size:,}"
-        if (isinstance(last, Efficiency) and last is not found)
+        if (isinstance(last, Efficiency) and last is not lost)
         else ""
     )
     grown = _find_grown_part(before, after)
@@ -40,17 +40,17 @@ def _report_efficiency_loss(suite: SuiteView, curve: ScalingCurve, point: Scalin
     return Finding(
         id="scaling.efficiency_loss",
         severity="note",
-        title=f"{curve.name}: {format_percent(found.value, 0)} efficiency on {point.world_size:,} ranks{further}",
+        title=f"{curve.name}: {format_percent(lost.value, 0)} efficiency on {point.world_size:,} ranks{further}",
         variant=point.variant,
-        evidence=f"{mode} scaling from {found.reference}: 95 % interval {format_percent(found.low or 0.0, 0)} to "
-        f"{format_percent(found.high or 0.0, 0)}, {found.processes[0]} and {found.processes[1]} processes"
+        evidence=f"{mode} scaling from {lost.reference}: 95 % interval {format_percent(lost.low or 0.0, 0)} to "
+        f"{format_percent(lost.high or 0.0, 0)}, {lost.processes[0]} and {lost.processes[1]} processes"
         + (f"; {_describe_grown_part(grown)}" if grown else ""),
         action=_choose_action(grown, out_of_cores=bool(notes)),
         details=notes,
         figures={
-            "efficiency": found.value,
-            "low": found.low or 0.0,
-            "high": found.high or 0.0,
+            "efficiency": lost.value,
+            "low": lost.low or 0.0,
+            "high": lost.high or 0.0,
             "ranks": point.world_size,
         },
     )

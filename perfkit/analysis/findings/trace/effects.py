@@ -1,4 +1,4 @@
-"""From what a finding would change to the kernels, the calls and the spans of the recording that this is."""
+"""Maps a finding's change to kernels, calls and spans of the recording."""
 
 from collections.abc import Iterable
 
@@ -22,11 +22,11 @@ from perfkit.trace.read import NONE, Category, Ints
 
 
 def build_effect(change: Change, analysed: DetailedAnalysis, replayed: ReplayResult) -> ChangeEffect | None:
-    """What of the recording a change is about: all of it within the steps.
+    """The effect of a change on the recording, within the steps.
 
-    None where the recording does not tell who waits for it: for collectives of a host's threads.
+    None where the recording does not show what waits for it: for collectives of CPU threads.
     """
-    exchanges = COMMUNICATION in change.without or any(isinstance(each.row, CollectiveRow) for each in change.takes)
+    exchanges = COMMUNICATION in change.without or any(isinstance(takes.row, CollectiveRow) for takes in change.takes)
     if exchanges and not replayed.work.on_device:
         return None
     takes, joins = _map_rows(change.takes, analysed)
@@ -68,12 +68,12 @@ def build_effect(change: Change, analysed: DetailedAnalysis, replayed: ReplayRes
 def _map_rows(takes: Iterable[Takes], analysed: DetailedAnalysis) -> tuple[Floats, Flags]:
     """By piece the part of its time that the rows of ops, kernels and products leave it, and whether it joins."""
     part, joins = np.ones(len(analysed.engine.pieces)), np.zeros(len(analysed.engine.pieces), np.bool_)
-    wanted = {id(each.row): each for each in takes}
+    wanted = {id(taken.row): taken for taken in takes}
     for table in (analysed.kernels, analysed.ops, analysed.gemms, analysed.attentions):
-        its = [wanted.get(id(row)) for row in table.rows]
-        if any(its):
-            of_row = np.asarray([*(1.0 if each is None else each.part for each in its), 1.0])
-            join_row = np.asarray([*(each is not None and each.joins for each in its), False])
+        changed = [wanted.get(id(row)) for row in table.rows]
+        if any(changed):
+            of_row = np.asarray([*(1.0 if taken is None else taken.part for taken in changed), 1.0])
+            join_row = np.asarray([*(taken is not None and taken.joins for taken in changed), False])
             part, joins = np.minimum(part, of_row[table.row_of]), joins | join_row[table.row_of]
     return part, joins
 
@@ -81,7 +81,7 @@ def _map_rows(takes: Iterable[Takes], analysed: DetailedAnalysis) -> tuple[Float
 def _map_links(
     takes: Iterable[Takes], analysed: DetailedAnalysis, part: Floats, joins: Flags
 ) -> tuple[Floats, Flags, Ints]:
-    """The same with collectives and copies; and the calls of copies from pageable memory, which wait no longer."""
+    """The same with collectives and copies, and the calls of pageable copies, which no longer wait."""
     pieces, exchanged = analysed.engine.pieces, analysed.engine.exchanged
     within, names = analysed.engine.within, pieces.ops.trace.names
     returns: list[Ints] = [np.empty(0, np.int64)]
@@ -105,7 +105,7 @@ def _map_links(
 def _map_to_work(
     part: Floats, joins: Flags, analysed: DetailedAnalysis, replayed: ReplayResult
 ) -> tuple[Floats, Flags]:
-    """By piece of the replay's work: kernels are the same there, and without a device its pieces are all ops."""
+    """The same by piece of the replay's work: equal kernels on a device, ops without one."""
     if replayed.work.on_device:
         return part, joins
     owner, count = analysed.engine.pieces.owner, len(replayed.work)
@@ -117,7 +117,7 @@ def _map_to_work(
 
 
 def _find_spans_without_ops(analysed: DetailedAnalysis, spans: Intervals) -> Intervals:
-    """When no op works, nothing is exchanged and nothing is fetched."""
+    """Spans without an op, an exchange or a fetch."""
     pieces = analysed.engine.pieces
     trace = pieces.ops.trace
     return subtract_intervals(

@@ -1,4 +1,4 @@
-"""Gains of a trace's findings: the replay of the trace with what each of them would change."""
+"""Simulates the gains of a trace's findings: replays the trace with each change."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -22,27 +22,27 @@ _LOST = "kernels are missing from the trace"
 
 
 class Simulation(NamedTuple):
-    """The gains of findings, and by their ids what each changes of the graph; under `ALL_FINDINGS` all do."""
+    """The gains of findings, and by id the graph change of each; of all under `ALL_FINDINGS`."""
 
     gains: FindingGains | None
     changes: Mapping[str, GraphDelta]
 
 
 def simulate_findings(analysed: DetailedAnalysis, replayed: ReplayResult, *, keep: bool = False) -> Simulation:
-    """The gain of each finding that says what it would change, and of all of them; None where there is nothing to gain.
+    """The gain of each finding with a change, of all of them, and of all work at its roof; None where there is none.
 
-    Beside them that of all work at its roof. `keep` what each changes of the graph.
+    `keep` the graph change of each.
     """
     trace = analysed.rank_trace
-    found = {} if trace.unseen_device else dict(_list_changes(TraceView(trace)))
+    results = {} if trace.unseen_device else dict(_list_changes(TraceView(trace)))
     roofs = Change() if trace.unseen_device else _raise_all_to_roofs(trace)
-    if not found and not roofs:
+    if not results and not roofs:
         return Simulation(None, {})
     lost = trace.lost is not None and trace.lost.matters
     if reason := replayed.result.refused or (_LOST if lost else ""):
         return Simulation(FindingGains(refused=reason), {})
-    made = {key: build_effect(result.change, analysed, replayed) for key, result in found.items()}
-    effects = {key: effect for key, effect in made.items() if effect is not None}
+    built = {key: build_effect(result.change, analysed, replayed) for key, result in results.items()}
+    effects = {key: effect for key, effect in built.items() if effect is not None}
     alone = next(iter(effects)) if len(effects) == 1 else ""
     if len(effects) > 1:
         effects[ALL_FINDINGS] = merge_effects(list(effects.values()))
@@ -65,13 +65,13 @@ def simulate_findings(analysed: DetailedAnalysis, replayed: ReplayResult, *, kee
 
 
 def _raise_all_to_roofs(trace: RankTrace) -> Change:
-    """All work within the steps at its roof, where it is worth a simulation."""
+    """All work within the steps at its roof, if it is worth a simulation."""
     rows = [row for row in trace.kernels or trace.ops if row.phase != OUTSIDE and not row.above_roof]
     return raise_to_roof(rows) if (sum_above_roof_s(rows) or 0.0) >= NOTABLE * trace.step_s else Change()
 
 
 def _list_changes(view: TraceView) -> list[tuple[str, RuleResult]]:
-    """By its id each result that is worth simulating."""
+    """By id each result that is worth simulating."""
     return [
         (result.finding.id, result)
         for rule in RULES

@@ -249,8 +249,9 @@ def find_short_kernels(view: TraceView) -> Iterator[RuleResult]:
     yield view.build_gain(
         "launch.short_kernels",
         f"{format_count(launches.short_kernels)} kernels under {launches.short_below_s * 1e6:g} us",
-        f"of {format_count(launches.kernels)} kernels; with launch cost {view.show_time(took)}, running "
-        f"{format_seconds(launches.short_s)}, device idle right before them {format_seconds(launches.short_gap_s)}",
+        f"{view.show_time(took)} with launch cost: {format_seconds(launches.short_s)} running, "
+        f"{format_seconds(launches.short_gap_s)} idle right before them; {format_count(launches.kernels)} kernels in "
+        "all",
         f"Fuse them with torch.compile{_IN_GRAPHS if view.torch_device == 'cuda' else ''}, or use foreach or fused "
         "optimizers.",
         won,

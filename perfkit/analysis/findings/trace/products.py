@@ -37,11 +37,7 @@ _ALLOW_TF32 = {
     True: "set torch.backends.cudnn.allow_tf32 = True",
 }
 
-_IN_TF32_ELSEWHERE = (
-    "Make the sizes multiples of 4 and batch small products with torch.bmm, since TF32 is on but these sizes and "
-    "layouts "
-    "got kernels without tensor cores, or use"
-)
+_WITHOUT_TENSOR_CORES = "TF32 is on, but these sizes and layouts got kernels without tensor cores"
 
 # The op that F.scaled_dot_product_attention calls where no fused kernel takes the inputs.
 _MATH_SOFTMAX = "aten::_safe_softmax"
@@ -131,7 +127,10 @@ def _advise_dtype(view: TraceView, rows: list[OpRow], peaks: dict[str, float]) -
         any(row.dtype == "tf32" and _is_convolution(row) == kind for row in view.select_ops(*_PRODUCTS))
         for kind in kinds
     ):
-        return f"{_IN_TF32_ELSEWHERE} {autocast}."
+        return (
+            f"Make sizes multiples of 4, batch small products with torch.bmm, or use {autocast}: "
+            f"{_WITHOUT_TENSOR_CORES}."
+        )
     how = " and ".join(call for convolution, call in _ALLOW_TF32.items() if convolution in kinds)
     return f"{how[0].upper()}{how[1:]} for TF32, or use {autocast}."
 

@@ -69,7 +69,7 @@ class Shape(NamedTuple):
 class TraceView:
     """One trace, with the ceilings of its device (None where they are not known).
 
-    `step_s` is a timed step of what was traced, which no profiler slowed down, and `loop` what else was seen of a loop
+    `step_s` is a timed step of what was traced, which no profiler slowed down, and `loop` the record of a loop
     that is not perfkit's own; None where nobody timed it. `data_wait_share` is the share of timed steps of a bench that
     was waiting for the workload's DataLoader; None where it has none.
     """
