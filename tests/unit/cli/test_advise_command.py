@@ -47,19 +47,19 @@ def test_a_workload_is_planned() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([str(TRACE), "--goal", "memory"], "a trace does not tell how its model is built"),
+        ([str(TRACE), "--goal", "memory"], "--goal memory"),
         ([str(TRACE), "--verify", "1"], "names none"),
-        ([str(TRACE), "--gpu", "h100-80g"], "takes others: leave --gpu out"),
-        ([str(TRACE), "--batch-size", "4", "--dtype", "bf16"], "takes others: leave --dtype, --batch-size out"),
-        ([str(TRACE), "--memory", "8GiB"], "does not tell what would be in memory; a run or a workload does"),
-        (["gpt", "--device", "h100-sxm"], "--device is for a trace, and gpt is a workload"),
-        (["gpt", "--out", "here"], "only the runs of --verify are kept: leave --out out"),
-        (["runs/nowhere"], "there is no such file or folder"),
-        (["gpt", "--gpu", "h100-80g", "--verify", "1"], "--verify runs on this machine"),
-        (["nowhere.json.gz"], "there is no such file"),
+        ([str(TRACE), "--gpu", "h100-80g"], "omit --gpu"),
+        ([str(TRACE), "--batch-size", "4", "--dtype", "bf16"], "omit --dtype, --batch-size"),
+        ([str(TRACE), "--memory", "8GiB"], f"{TRACE.name} is a trace"),
+        (["gpt", "--device", "h100-sxm"], "--gpu"),
+        (["gpt", "--out", "here"], "omit --out"),
+        (["runs/nowhere"], "runs/nowhere"),
+        (["gpt", "--gpu", "h100-80g", "--verify", "1"], "--verify"),
+        (["nowhere.json.gz"], "nowhere.json.gz"),
         (["gtp"], "gpt"),
         ([str(TRACE), "--goal", "speed"], "speed"),
-        ([str(TRACE.parent)], "holds no suite.json"),
+        ([str(TRACE.parent)], "suite.json"),
         ([__file__], ":FUNCTION"),
     ],
 )
@@ -71,7 +71,7 @@ def test_requests_that_are_wrong(arguments: list[str], message: str) -> None:
 
 def test_sizes_are_not_those_of_a_run(tmp_path: Path) -> None:
     (tmp_path / SUITE_FILE).write_text("{}")
-    for option, message in (("--world-size", "takes others: leave --world-size out"), ("--device", "is for a trace")):
+    for option, message in (("--world-size", "omit --world-size"), ("--device", "--device")):
         ended = CliRunner().invoke(commands, ["advise", str(tmp_path), option, "2"])
         assert ended.exit_code == 2
         assert message in " ".join(ended.output.split())
@@ -88,4 +88,4 @@ def test_runs_that_cannot_be_kept_are_refused_before_anything_is_planned(
     asked = ["advise", "gpt:size=nano", "-t", "ckpt", "--verify", "1", "--out", str(tmp_path)]
     ended = CliRunner().invoke(commands, asked)
     assert ended.exit_code == 2
-    assert "never overwritten" in ended.output
+    assert str(tmp_path) in ended.output.replace("\n", "")

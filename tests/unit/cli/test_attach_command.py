@@ -20,4 +20,4 @@ def test_a_look_that_ctrl_c_ended_is_drawn_and_says_so(
     monkeypatch.setattr(process_sampling, "sample_process", lambda *_args, **_options: seen)
     ended = CliRunner().invoke(commands, ["attach", str(os.getpid()), "--out", str(tmp_path / "look")])
     assert ended.exit_code == code, ended.output
-    assert ("Ctrl-C ended the look" in (tmp_path / "look/report.md").read_text()) is interrupted
+    assert ("Ctrl-C" in (tmp_path / "look/report.md").read_text()) is interrupted

@@ -1,6 +1,7 @@
 """`perfkit bench --into` and `--resume` that cannot be carried out: nothing is measured, nothing written."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -32,24 +33,26 @@ def suite(perfkit_in_process) -> Path:
     [
         (
             ("--resume", "s", "--steps", "3", "-t", "amp"),
-            "--resume takes its options from the suite: leave --steps, --technique out",
+            "omit --steps, --technique",
         ),
-        (("--resume", "s", "--into", "s"), "--resume takes its options from the suite: leave --into out"),
-        (("--into", "s"), "--into adds to a suite: name a --technique, or --retry failed"),
-        (("--into", "s", "-t", "amp", "--out", "x"), "--into writes into the suite's own folder: leave --out out"),
-        (("--into", "s", "--retry", "failure"), "unknown value of --retry 'failure': did you mean 'failed'?"),
-        (("--retry", "failed"), "--retry failed repeats runs of a suite that is there: name it with --into FOLDER"),
-        (("--into", "none", "-t", "amp"), "none/suite.json: there is no such folder; expected the folder of a suite"),
-        (("--into", "s", "-t", "amp", "--price", "2.49"), "--price: '2.49' is no price"),
+        (("--resume", "s", "--into", "s"), "omit --into"),
+        (("--into", "s"), "--technique, or --retry failed"),
+        (("--into", "s", "-t", "amp", "--out", "x"), "omit --out"),
+        (("--into", "s", "--retry", "failure"), "'failed'"),
+        (("--retry", "failed"), "--into FOLDER"),
+        (("--into", "none", "-t", "amp"), "none/suite.json"),
+        (("--into", "s", "-t", "amp", "--price", "2.49"), "--price: '2.49'"),
     ],
 )  # fmt: skip
 def test_what_does_not_go_together_is_told(perfkit_in_process, suite: Path, arguments, told: str) -> None:
     done = perfkit_in_process("bench", *arguments)
-    assert (done.returncode, done.stderr[: len(f"Error: {told}")]) == (2, f"Error: {told}")
+    assert (done.returncode, done.stderr.startswith("Error: ")) == (2, True)
+    assert told in done.stderr
     assert sorted(path.name for path in suite.iterdir()) == [SUITE_FILE]
 
 
 def test_a_folder_that_may_not_be_written_is_told(perfkit_in_process, suite: Path, monkeypatch) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK)
     done = perfkit_in_process("bench", "--resume", "s")
-    assert done.stderr == "Error: s: you may not write to it; copy the suite to where you may, and name the copy\n"
+    assert done.returncode == 2
+    assert re.match(r"Error: s\b.*\n$", done.stderr)

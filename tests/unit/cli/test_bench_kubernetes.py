@@ -45,14 +45,14 @@ def test_results_stay_on_the_volume_where_it_is_mounted(perfkit_in_process) -> N
         (("--image", ""), "--image NAME"),
         (("--volume-claim", ""), "--volume-claim NAME"),
         ((), "--world-size N"),
-        (("--world-size", "3", "--nnodes", "2"), "--world-size 3 is no multiple of --nnodes 2"),
-        (("--world-size", "2", "--device", "auto"), "--device cuda or cpu"),
-        (("--world-size", "2", "--out", "/elsewhere"), "--out /elsewhere is no folder in /runs"),
-        (("--world-size", "2", "--out", "../x"), "--out ../x is no folder in /runs"),
+        (("--world-size", "3", "--nnodes", "2"), "--nnodes 2"),
+        (("--world-size", "2", "--device", "auto"), "--device cuda"),
+        (("--world-size", "2", "--out", "/elsewhere"), "--out /elsewhere"),
+        (("--world-size", "2", "--out", "../x"), "--out ../x"),
         (("--world-size", "2", "--volume-claim", "a:b"), "expected NAME:/PATH"),
         (("--world-size", "2", "-t", "zero4"), "unknown technique 'zero4'"),
         (("--world-size", "2", "-w", "gpt:size=nanometre"), "unknown size of gpt"),
-        (("--world-size", "2", "--into", "x"), "leave --into out"),
+        (("--world-size", "2", "--into", "x"), "omit --into"),
     ],
 )
 def test_what_is_wrong_is_told_before_a_pod_has_to(perfkit_in_process, more: tuple[str, ...], message: str) -> None:
@@ -63,4 +63,6 @@ def test_what_is_wrong_is_told_before_a_pod_has_to(perfkit_in_process, more: tup
 
 def test_another_launcher_needs_no_image(perfkit_in_process) -> None:
     done = perfkit_in_process("bench", "--image", "mine:1")
-    assert done.stderr == "Error: pods need --launcher kubernetes: leave --image out\n"
+    assert done.stderr.startswith("Error: ")
+    assert "--launcher kubernetes" in done.stderr
+    assert "--image" in done.stderr

@@ -20,9 +20,9 @@ from tests.fixtures import plugins
 
 REASONS = {
     "lacks": "has no attribute 'Missing'",
-    "number": "it is no subclass of perfkit.Technique",
+    "number": "subclass of perfkit.Technique",
     "nameless": "it lacks name, summary, stage",
-    "other-name": "it calls itself 'ddp'",
+    "other-name": "'ddp'",
     "raises": "RuntimeError: no idea",
     "required": "Missing required argument 'width'",
     "not-there": "ModuleNotFoundError: No module named 'no_such_module'",
@@ -54,7 +54,7 @@ def test_workloads_are_listed_as_broken_with_the_reason(perfkit_in_process) -> N
     assert ended.returncode == 0, ended.stderr
     items = {item["name"]: item for item in json.loads(ended.stdout)}
     assert "No module named 'no_such_module'" in items["absent"]["broken"]
-    assert "it is no subclass of perfkit.workloads.parameters.Parameters" in items["wrong"]["broken"]
+    assert "subclass of perfkit.workloads.parameters.Parameters" in items["wrong"]["broken"]
     assert {name for name, item in items.items() if item["broken"]} == {"absent", "wrong"}
     assert items["plain"]["parameters"]["layers_more"] == "[3]"  # a field with a plain type
 
@@ -63,7 +63,7 @@ def test_workloads_are_listed_as_broken_with_the_reason(perfkit_in_process) -> N
     ("arguments", "reason"),
     [
         (("--technique", "amp,not-there"), "technique 'not-there' of another package"),
-        (("--technique", "other-name"), "it calls itself 'ddp'"),
+        (("--technique", "other-name"), "'ddp'"),
         (("--workload", "absent"), "workload 'absent' of another package"),
     ],
 )
@@ -134,7 +134,8 @@ def test_pages_are_written_of_what_is_not_broken(perfkit_in_process, monkeypatch
     monkeypatch.setattr(plugins.Works, "claims", claims)
     ended = perfkit_in_process("techniques", "--docs", str(tmp_path))
     assert ended.returncode == 0, ended.stderr
-    assert "depends on what it finds of the model" in (tmp_path / "works.md").read_text()
+    assert "## Checks" in (tmp_path / "works.md").read_text()
+    assert "it acts" not in (tmp_path / "works.md").read_text()
     assert "[`works`](works.md)" in (tmp_path / "index.md").read_text()
-    assert "without a page: the technique 'not-there' of another package" in ended.stderr
+    assert "'not-there'" in ended.stderr
     assert not (tmp_path / "not-there.md").exists()

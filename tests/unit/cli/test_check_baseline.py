@@ -4,8 +4,7 @@ import subprocess
 
 import pytest
 
-NO_PATH = "Error: runs/none: there is no such file or folder"
-MESSAGE = f"{NO_PATH}, and no such revision of git; "
+NO_PATH = "Error: runs/none: "
 
 
 @pytest.mark.parametrize("repository", [False, True])
@@ -16,13 +15,17 @@ def test_it_says_so_before_anything_is_measured(perfkit_in_process, repository: 
     (folder / "pyproject.toml").write_text('[[tool.perfkit.check.cases]]\nworkload = "gpt:size=nano"\n')
     nowhere = perfkit_in_process("check", "--baseline", "runs/none")
     assert nowhere.returncode == 2
-    assert nowhere.stderr.startswith(MESSAGE + "as a revision: ")
+    assert nowhere.stderr.startswith(NO_PATH)
+    assert "revision" in nowhere.stderr
     assert len(nowhere.stderr.splitlines()) == 1
     assert "fatal" not in nowhere.stderr
     (folder / "runs").mkdir()
     path = perfkit_in_process("check", "--baseline", "runs/none")
-    assert path.stderr == f"{NO_PATH}; name a run's folder or a baseline file\n"
+    assert path.stderr.startswith(NO_PATH)
+    assert len(path.stderr.splitlines()) == 1
+    assert "revision" not in path.stderr
     (folder / "runs" / "nona").mkdir()
     near = perfkit_in_process("check", "--baseline", "runs/none")
-    assert near.stderr == f"{NO_PATH}; did you mean runs/nona?\n"
+    assert near.stderr.startswith(NO_PATH)
+    assert "runs/nona" in near.stderr
     assert "Compared" not in near.stdout

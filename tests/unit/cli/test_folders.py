@@ -24,20 +24,20 @@ def test_only_an_earlier_report_of_the_command_is_replaced(tmp_path: Path) -> No
     (tmp_path / "other/memory.json").touch()
     (tmp_path / "file").touch()
     for taken in ("other", "file"):
-        with pytest.raises(UsageError, match="exists already and holds no report of `perfkit analyze`"):
+        with pytest.raises(UsageError, match=rf"{taken} .*`perfkit analyze`.* --out"):
             refuse(taken)
 
 
 def test_a_folder_that_cannot_be_made_is_told_before_anything_is_measured(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for name in ("file/x", "file/x/y"):
-        with pytest.raises(UsageError, match=r"cannot be written: .*/file is a file; name another folder with --out"):
+        with pytest.raises(UsageError, match=r"/file is a file.* --out"):
             refuse_foreign(tmp_path / name, "analysis.json", "perfkit analyze")
 
 
 def test_a_folder_that_may_not_be_written_is_told_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.access", lambda path, mode: False)  # root may write anywhere
-    with pytest.raises(UsageError, match=f"you may not write to {tmp_path}; name another folder with --out"):
+    with pytest.raises(UsageError, match=rf"{tmp_path} .* --out"):
         refuse_foreign(tmp_path / "new", "analysis.json", "perfkit analyze")
 
 
@@ -59,7 +59,7 @@ def test_the_report_on_another_trace_is_not_overwritten(tmp_path: Path) -> None:
     report_on(tmp_path / "trace-2", "a/trace.json")
     assert chosen("a/trace.json") == tmp_path / "trace-2"
     assert chosen("c/trace.json") == tmp_path / "trace-3"
-    with pytest.raises(UsageError, match="holds the report on trace on a T4: name another folder with --out"):
+    with pytest.raises(UsageError, match=r"trace on a T4.* --out"):
         chosen("a/trace.json", out=tmp_path / "trace")
 
 

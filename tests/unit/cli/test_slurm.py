@@ -1,3 +1,5 @@
+import re
+
 import click
 import pytest
 
@@ -25,7 +27,7 @@ def test_options_of_sbatch_are_passed_on_by_name() -> None:
 
 @pytest.mark.parametrize("given", ["", "=gpu", "a b=c", "x\n#SBATCH --y"])
 def test_what_is_no_option(given: str) -> None:
-    with pytest.raises(UsageError, match="is no option of sbatch"):
+    with pytest.raises(UsageError, match=rf"--slurm: {re.escape(repr(given))}"):
         parse_slurm_options(CONTEXT, OPTION, (given,))
 
 
@@ -43,16 +45,14 @@ def test_options_of_a_job_within_one(monkeypatch: pytest.MonkeyPatch, perfkit_in
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     done = perfkit_in_process("bench", "--launcher", "slurm", "--slurm", "partition=gpu")
     assert done.returncode == 2
-    assert "this is one already, which is used: leave --slurm out" in done.stderr
+    assert "omit --slurm" in done.stderr
 
 
 def test_an_endpoint_is_refused_before_a_job_is_submitted(monkeypatch: pytest.MonkeyPatch, perfkit_in_process) -> None:
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     done = perfkit_in_process("bench", "--launcher", "slurm", "--device", "cpu", "--rdzv-endpoint", "host1:29500")
-    assert (done.returncode, done.stderr) == (
-        2,
-        "Error: --rdzv-endpoint is for --launcher torchrun: leave it out with slurm\n",
-    )
+    assert done.returncode == 2
+    assert re.fullmatch(r"Error: --rdzv-endpoint .*torchrun.*slurm\n", done.stderr)
 
 
 def test_a_job_is_as_large_as_the_largest_variant() -> None:

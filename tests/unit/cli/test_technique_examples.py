@@ -1,5 +1,6 @@
 """The measured examples of pages: what a suite came to, and no speeds of a machine that was busy."""
 
+import re
 from pathlib import Path
 
 import msgspec
@@ -70,14 +71,14 @@ def test_speeds_of_a_busy_machine_are_left_out_and_that_is_said() -> None:
     kept = summarize_suite(with_load(BUSY))
     assert {each.speed for each in kept.variants} == {None}
     said = build_example(kept, kept.variants[0].techniques[0])[2]
-    assert said.endswith("Times are left out: other processes used 1.6 of 2 cores while this was measured.")
+    assert re.search(r"\b1\.6 of 2 cores", said)
 
 
 def test_the_rows_are_those_of_the_technique() -> None:
     said, rows, repeated = build_example(suite(), "ckpt")
-    assert said == "`gpt:size=nano` on a CPU, 2 threads, 2026-11-23:"
+    assert all(part in said for part in ("`gpt:size=nano`", "a CPU, 2 threads", "2026-11-23"))
     assert rows == [("`amp:dtype=fp16+ckpt`", "1.50× (1.25× to 2.00×)", "-25.0 %", "yes")]
-    assert repeated == "By `perfkit bench --technique all`."
+    assert "`perfkit bench --technique all`" in repeated
     assert build_example(suite(), "batch")[1] == [("`batch:size=8`", "n/a", "n/a", "n/a")]
     assert build_example(suite(), "zero1")[1] == []
 
@@ -86,7 +87,7 @@ def test_a_page_shows_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(technique_page, "load_measured_suites", lambda: (suite(), suite(workload="resnet")))
     page = technique_page.build_page(Amp)
     assert page.count("| `amp:dtype=fp16+ckpt` |") == 2
-    assert page.index("## To try it") < page.index("## Measured")
+    assert page.index("## Try it") < page.index("## Measured")
     monkeypatch.setattr(technique_page, "load_measured_suites", lambda: ())
     assert "## Measured" not in technique_page.build_page(Amp)
 

@@ -1,5 +1,6 @@
 """Folders that are given as URLs, and their copies."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,9 @@ def _empty() -> None:
 def test_a_report_at_a_url_is_drawn_in_a_copy_and_written_back(perfkit_in_process: Any, stored: str) -> None:
     done = perfkit_in_process("report", "-q", stored)
     assert (done.returncode, done.stdout) == (0, "report: runs/x/report.html\n")
-    assert done.stderr == f"{stored} is copied to runs/x\nruns/x is copied to {stored}\n"
+    there, back = done.stderr.splitlines()
+    assert there.index(stored) < there.index(" runs/x")
+    assert back.index(" runs/x") < back.index(stored)
     page = (perfkit_in_process.folder / "runs" / "x" / "report.html").read_bytes()
     assert fsspec.filesystem("memory").cat("/bucket/runs/x/report.html") == page
     assert perfkit_in_process("report", "-q", stored).stdout == "report: runs/x-2/report.html\n"
@@ -42,7 +45,7 @@ def test_a_bench_is_written_where_nothing_is(
 ) -> None:
     done = perfkit_in_process("bench", *ARGUMENTS, "--out", stored)
     assert done.returncode == 2
-    assert done.stderr.startswith(f"Error: {stored} exists already and is never overwritten")
+    assert done.stderr.startswith(f"Error: {stored} exists ")
 
     def measured(request: object, folder: Path, **_: object) -> None:
         write_suite(folder, {"baseline": [record(0.1)], "amp": [record(0.05)]})
@@ -51,7 +54,7 @@ def test_a_bench_is_written_where_nothing_is(
     monkeypatch.setattr(perfkit.measure.bench, "run_bench", measured)
     done = perfkit_in_process("bench", *ARGUMENTS, "--out", "memory://bucket/y")
     assert done.returncode == 130
-    assert done.stderr.endswith("runs/y is copied to memory://bucket/y\n")
+    assert re.search(r"\bruns/y\b.* memory://bucket/y\n$", done.stderr)
     left = {Path(name).name for name in fsspec.filesystem("memory").find("/bucket/y")}
     assert left >= {"suite.json", "report.html", "record.json"}
 
@@ -63,7 +66,8 @@ def test_one_pod_needs_no_volume_for_a_url_and_several_do(perfkit_in_process: An
     assert "- nowhere://b/x\n" in done.stdout
     assert "volumeClaim" not in done.stdout
     several = perfkit_in_process(*asked, "--launcher", "kubernetes", "--nnodes", "2", "--volume-claim", "results")
-    assert "several pods need a folder in common" in several.stderr
+    assert several.returncode == 2
+    assert "--out nowhere://b/x" in several.stderr
 
 
 @pytest.mark.parametrize(
