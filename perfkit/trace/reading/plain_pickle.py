@@ -87,8 +87,8 @@ class _PlainUnpickler(pickle.Unpickler):
 
     def _refuse(self, what: str) -> NoReturn:
         raise RunFormatError(
-            f"{self._label}: needs {_format_line(what)}, and a {self._what} holds plain data only: this is another kind "
-            "of pickle, or a hostile one; nothing of it was run"
+            f"{self._label}: needs {_format_line(what)}, and a {self._what} holds plain data only: this is another "
+            "kind of pickle, or a hostile one; nothing of it was run"
         )
 
 
