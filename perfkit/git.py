@@ -17,6 +17,8 @@ _LOCAL = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMO
 class GitMissingError(UsageError):
     """Git is not installed."""
 
+    id = "usage.no_git"
+
 
 @dataclass(frozen=True)
 class GitAnswer:

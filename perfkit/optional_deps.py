@@ -4,7 +4,7 @@ from perfkit.errors import UnavailableError
 
 
 def make_missing_package_error(package: str, install: str) -> UnavailableError:
-    return UnavailableError(f"needs the package {package}: pip install {install}")
+    return UnavailableError(f"needs the package {package}: pip install {install}", id="skip.package")
 
 
 def explain_import_error(package: str, install: str, error: ModuleNotFoundError) -> Exception:

@@ -18,6 +18,8 @@ R = TypeVar("R")
 class BrokenPluginError(UsageError):
     """What another package adds by an entry point cannot be used; the message says which, of whom, and why."""
 
+    id = "usage.broken_plugin"
+
 
 class Registry(Generic[T]):
     """A lazy table of named objects of type `T`.

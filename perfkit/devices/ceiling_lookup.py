@@ -23,6 +23,8 @@ Progress = Callable[[str], None]
 class CalibrationError(PerfkitError):
     """A calibration did not finish; the message ends with what it said last."""
 
+    id = "calibration.unfinished"
+
 
 def _ignore_progress(_: str) -> None:
     return None

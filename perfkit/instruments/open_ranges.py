@@ -17,6 +17,8 @@ _OPTIMIZER_STEP = "Optimizer.step#"
 class OpenRangeError(PerfkitError):
     """A second profiler may not begin."""
 
+    id = "profiler.open_range"
+
     def __init__(self, names: Sequence[str]) -> None:
         super().__init__(
             f"the program's range {names[0]!r} spans several steps, and no other profiler may start within it; "

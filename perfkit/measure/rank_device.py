@@ -61,7 +61,7 @@ def take_device(launch: LaunchSpec, world: World, store: Store | None = None) ->
         reason = find_gpu_conflict(identities, here, visible, shared=may_share)
         shared = len(set(identities)) < len(identities)
     if reason or index is None:
-        raise UnavailableError(reason)
+        raise UnavailableError(reason, id="skip.gpu")
     if shared:
         separate_hosts(os.environ, world.rank, nodes=launch.nodes)
     _set_local_rank(os.environ, index, world)

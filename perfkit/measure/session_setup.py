@@ -107,7 +107,7 @@ def set_up_session(
             saved = _measure_reference(spec, state, move_to_device(first, device), recorder, parts)
         except (RuntimeError, ValueError) as error:  # of a part of a batch as a technique takes it
             if reason := explain_refusal(error, techniques):
-                raise UnavailableError(reason) from error
+                raise UnavailableError(reason, id="skip.step") from error
             raise
     torch.manual_seed(spec.seed + 1)  # the same random numbers in training whether or not the reference ran
 

@@ -10,6 +10,8 @@ from perfkit.store.baseline import BASELINE_FILE, Baseline, decode_baseline
 class NoRevisionError(UsageError):
     """Git knows no such revision here, or there is no repository."""
 
+    id = "usage.no_revision"
+
 
 def read_baseline_at(revision: str, path: Path) -> Baseline:
     """The baseline that `path` held at a branch, tag or commit.

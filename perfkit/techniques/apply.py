@@ -11,7 +11,7 @@ from perfkit.techniques.ddp import Ddp
 from perfkit.techniques.dtypes import explain_dtype_refusal
 from perfkit.techniques.rank_sharing import build_mesh, check_joined
 from perfkit.techniques.state import TrainState
-from perfkit.techniques.technique import LOSSLESS, Technique, explain_inability, explain_refusal
+from perfkit.techniques.technique import LOSSLESS, Technique, classify_inability, explain_inability, explain_refusal
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ def apply_all(techniques: Sequence[Technique], state: TrainState) -> AppliedTech
     setup: list[SetupCost] = []
     reason = explain_dtype_refusal(techniques, state.acts_on.type, state.compute_dtype)
     if reason:
-        raise UnavailableError(reason)
+        raise UnavailableError(reason, id="skip.dtype")
     state.mesh = build_mesh(techniques, state.world, state.device)
     if len(state.batches_of_ranks) > 1:
         check_joined(state.workload)
@@ -57,14 +57,14 @@ def apply_all(techniques: Sequence[Technique], state: TrainState) -> AppliedTech
 def _apply_technique(technique: Technique, state: TrainState, setup: list[SetupCost]) -> TrainState:
     reason = explain_inability(technique, state.acts_on)
     if reason is not None:
-        raise UnavailableError(reason)
+        raise UnavailableError(reason, id=classify_inability(technique))
     start = perf_counter()
     try:
         state = technique.apply(state)
     except RuntimeError as error:
         reason = explain_refusal(error, (technique,))
         if reason:
-            raise UnavailableError(reason) from error
+            raise UnavailableError(reason, id="skip.step") from error
         raise
     emulated = technique.emulated(state.acts_on)
     if emulated:

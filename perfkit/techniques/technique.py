@@ -181,10 +181,18 @@ class Technique(Struct):
 
 def explain_inability(technique: Technique, device: torch.device) -> str | None:
     """Why a technique cannot act on this kind of device: its package is missing, or its own reason; None if it can."""
+    package = _find_missing_package(technique)
+    return technique.unavailable(device) if package is None else str(make_missing_package_error(*package))
+
+
+def classify_inability(technique: Technique) -> str:
+    """The id of what `explain_inability` says: `skip.package` or `skip.device`."""
+    return "skip.device" if _find_missing_package(technique) is None else "skip.package"
+
+
+def _find_missing_package(technique: Technique) -> Package | None:
     package = technique.package()
-    if package is not None and find_spec(package.module) is None:
-        return str(make_missing_package_error(*package))
-    return technique.unavailable(device)
+    return package if package is not None and find_spec(package.module) is None else None
 
 
 def explain_refusal(error: BaseException, techniques: Iterable[Technique]) -> str:

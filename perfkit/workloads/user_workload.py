@@ -27,6 +27,8 @@ _EXPECTED = "expected path/to/file.py:function or package.module:function"
 class UserCodeError(PerfkitError):
     """The user's code raised; the message ends with `traceback`, theirs alone, and the cause is their error."""
 
+    id = "workload.raised"
+
     def __init__(self, name: str, error: BaseException, trace: str) -> None:
         super().__init__(f"workload {name!r} raised {type(error).__name__}\n{trace}")
         self.traceback = trace

@@ -1,3 +1,7 @@
+import importlib
+import pickle
+import re
+
 from perfkit.errors import (
     PerfkitError,
     RunFormatError,
@@ -45,3 +49,36 @@ def test_what_is_behind_an_exception_comes_once() -> None:
     assert behind[0] is group
     assert {id(error) for error in behind} == {id(error) for error in (group, cause, context, member)}
     assert len(behind) == 4
+
+
+def list_classes(base: type[PerfkitError] = PerfkitError) -> list[type[PerfkitError]]:
+    return [base, *(each for kind in base.__subclasses__() for each in list_classes(kind))]
+
+
+def test_each_class_of_errors_has_an_id_of_its_own() -> None:
+    for package in (
+        "perfkit.check.sides.side",
+        "perfkit.devices.links.processes",
+        "perfkit.devices.ceiling_lookup",
+        "perfkit.measure.interleaving.resident_teams",
+        "perfkit.instruments.open_ranges",
+        "perfkit.workloads.user_workload",
+        "perfkit.registry",
+        "perfkit.store.git_file",
+    ):
+        importlib.import_module(package)
+    classes = [kind for kind in list_classes() if kind.__module__.startswith("perfkit")]
+    ids = [kind.id for kind in classes]
+    assert len(set(ids)) == len(ids) >= 14
+    assert all(re.fullmatch(r"[a-z]+\.[a-z_]+", name) for name in ids)
+
+
+def test_an_id_is_that_of_the_class_unless_one_is_given_and_survives_a_process() -> None:
+    assert UnavailableError("no").id == "skip.unfit"
+    error = pickle.loads(pickle.dumps(UnavailableError("needs a GPU", id="skip.device")))
+    assert (str(error), error.id, UnavailableError.id) == ("needs a GPU", "skip.device", "skip.unfit")
+
+
+def test_an_unknown_name_has_the_id_of_its_kind() -> None:
+    assert make_unknown_name_error("technique", "ampp", ["amp"]).id == "usage.unknown_technique"
+    assert make_unknown_name_error("parameter of amp", "dtyp", ["dtype"]).id == "usage.unknown_parameter"

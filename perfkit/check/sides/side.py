@@ -36,6 +36,8 @@ class MeasuredSide:
 class SideFailedError(PerfkitError):
     """A side did not train to the end: `label` says which, `run` how it ended, `traceback` is its own error's."""
 
+    id = "check.side_failed"
+
     def __init__(self, side: MeasuredSide, run: RunResult, traceback: str = "") -> None:
         details = (traceback or run.output_tail).strip()
         lines = [f"{side.label}: {run.status}: {run.reason}", *side.notes, *([details] if details else [])]

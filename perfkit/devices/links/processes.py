@@ -16,6 +16,8 @@ _LINES = 3
 class LinksError(PerfkitError):
     """Ranks could not exchange messages; the message ends with what one of them said last."""
 
+    id = "calibration.links"
+
 
 def run_ranks(commands: Sequence[Sequence[str]], folder: Path, timeout_s: float) -> bytes:
     """Run a command for each rank at once, and return what rank 0 prints.

@@ -36,6 +36,8 @@ class _TeamRank:
 class TeamFailedError(PerfkitError):
     """A team did not train to the end; `run` says how it ended."""
 
+    id = "run.team_failed"
+
     def __init__(self, team: "Team", run: RunResult) -> None:
         super().__init__(f"{team.label}: {run.status}: {run.reason}")
         self.team = team
