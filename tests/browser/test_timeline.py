@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from perfkit.analysis.model.idle import LATE
 from tests.fixtures import sample_trace_analysis as sample
 
 pytestmark = pytest.mark.browser
@@ -67,10 +68,10 @@ def test_a_person_zooms_to_the_longest_idle_time_and_follows_it_to_the_launch_th
     assert right - left < 300
     told = page.locator("[data-told]")
     assert "116 us" in told.inner_text()
-    assert "launches came late" in told.inner_text()
-    told.get_by_role("button", name="Came from: cudaLaunchKernel").click()
+    assert LATE in told.inner_text()
+    told.get_by_role("button", name="Caused by: cudaLaunchKernel").click()
     assert told.locator("code").inner_text() == "cudaLaunchKernel"
-    told.get_by_role("button", name="Led to").click()
+    told.get_by_role("button", name="Leads to").click()
     assert told.locator("code").inner_text() != "cudaLaunchKernel"
 
 

@@ -26,10 +26,10 @@ def test_parquet_has_the_types_and_units_of_the_rows() -> None:
 def test_tables_are_written_without_pandas() -> None:
     code = """
 import sys
-from perfkit_reports.document.tables import Data
-from perfkit_reports.render.parquet import parquet
+from perfkit_reports.document.tables import RawTable
+from perfkit_reports.render.parquet import encode_parquet
 for rows in ([], [{"name": "a", "calls": None}]):
-    parquet(Data("kernels", {"name": str, "calls": int}, lambda: rows))
+    encode_parquet(RawTable("kernels", {"name": str, "calls": int}, lambda: rows))
 print("pandas" in sys.modules)
 """
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

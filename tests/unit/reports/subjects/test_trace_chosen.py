@@ -43,7 +43,10 @@ def test_an_op_that_only_a_finding_names_is_told_of() -> None:
 def test_the_time_at_best_comes_with_its_formula() -> None:
     trace = sample.trace("rank 0", 0)
     details = [
-        cell.detail for one in list_selected_items([trace], 80, ()) for title, cell in one.facts if title == "At best"
+        cell.detail
+        for one in list_selected_items([trace], 80, ())
+        for title, cell in one.facts
+        if title == "Roofline time"
     ]
     assert any("TFLOP / " in detail and " GB/s = " in detail for detail in details)
 

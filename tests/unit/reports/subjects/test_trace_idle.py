@@ -5,6 +5,7 @@ from perfkit_reports.document.blocks import Bars, Section, Table, walk_blocks
 from perfkit_reports.subjects.trace import build_document
 from perfkit_reports.subjects.trace.idle import build_idle_section
 from tests.fixtures import sample_trace_analysis as sample
+from tests.fixtures.figures import list_figures
 from tests.fixtures.rank_traces import gap
 
 PREPROCESS = "data.py(31): preprocess"
@@ -33,7 +34,7 @@ def test_causes_are_shares_of_the_idle_time() -> None:
     blocks = list(walk_blocks(_section().blocks))
     (bars,) = [block for block in blocks if isinstance(block, Bars)]
     (bar,) = bars.bars
-    assert bar.name == "400 ms a step, 40.0 % of the time"
+    assert list_figures(bar.name) == ["400 ms", "40.0 %"]
     assert {share.category: round(share.share, 3) for share in bar.shares} == {ELSEWHERE: 0.5, LATE: 0.4, BETWEEN: 0.1}
 
 
@@ -43,7 +44,7 @@ def test_a_row_tells_where_the_host_was() -> None:
     assert shown == [
         [ELSEWHERE, "sum in preprocess (data.py:31)", "prep", "–"],
         [LATE, "aten::mm", "Model_0/Layer_3", "aten::mm"],
-        [LATE, "(shorter ones together)", "–", "–"],
+        [LATE, "(shorter gaps combined)", "–", "–"],
         [BETWEEN, "–", "–", "–"],
     ]
     assert found.data == "gaps"

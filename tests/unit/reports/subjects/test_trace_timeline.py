@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from perfkit.analysis.model.idle import LATE
 from perfkit.analysis.model.timeline import StepTimeline
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit_reports.document.blocks import Group, Timeline
@@ -22,6 +23,7 @@ from perfkit_reports.subjects.trace import timeline as subject
 from tests.fixtures import sample_analysis, step_timelines
 from tests.fixtures import sample_trace_analysis as sample
 from tests.fixtures.document_blocks import blocks, column
+from tests.fixtures.figures import list_figures
 
 
 def timeline(analysis: TraceAnalysis) -> Timeline:
@@ -55,7 +57,7 @@ def test_the_lanes_and_the_longest_idle_times_stand_behind_it_as_tables() -> Non
     first = step_timelines.samples()[0]
     assert column(lanes, "Lane") == [lane.name for lane in first.lanes]
     assert column(lanes, "Slices") == [str(lane.slices) for lane in first.lanes]
-    assert column(idle, "Cause")[0] == "launches came late"
+    assert column(idle, "Cause")[0] == LATE
     assert column(idle, "Idle")[0] == "116 us"
 
 
@@ -67,8 +69,7 @@ def test_formats_without_pictures_have_the_tables() -> None:
 
 def test_a_step_that_is_too_large_says_what_it_lacks() -> None:
     step = replace(step_timelines.samples()[0], left_out=12, shortest_ns=40)
-    said = "12 slices shorter than 40.0 ns are left out: the step has too many to show all."
-    assert timeline(sample.alone(timelines=(step,))).caption == said
+    assert list_figures(timeline(sample.alone(timelines=(step,))).caption) == ["12", "40.0 ns"]
 
 
 def test_names_of_slices_are_short_and_whole_names_stay() -> None:
