@@ -200,6 +200,12 @@ class Trace:
     group_sizes: tuple[int, ...] = ()
     untimed: Compact = field(default_factory=lambda: np.empty(0, np.int64))
 
+    def __repr__(self) -> str:
+        """One line: its columns and tables may hold millions of entries."""
+        devices = ", ".join(dict.fromkeys(self.devices.values())) or "no device"
+        rank = "" if self.rank is None else f", rank {self.rank}"
+        return f"Trace: {self.path}: {len(self):,} events on {devices}{rank}"
+
     def __len__(self) -> int:
         return len(self.start_ns)
 

@@ -26,7 +26,7 @@ def render(document: Document, kind: str, findings: Sequence[Finding] | None) ->
 
 
 def _list_lines(document: Document, kind: str, findings: Sequence[Finding] | None) -> Iterator[str]:
-    yield f"{kind}: {document.title}"
+    yield f"{kind}: {document.title.removeprefix(f'{kind} of ')}"
     yield document.headline
     for tile in document.tiles[:MOST_TILES]:
         yield f"{tile.title}: {_format_figure(tile)}"
