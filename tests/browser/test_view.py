@@ -173,7 +173,7 @@ def test_a_report_opens_and_works(show: Show) -> None:
 def test_a_missing_report_is_drawn_while_one_waits(show: Show) -> None:
     shown = show("report/unreported")
     shown.page.locator("#summary").wait_for(timeout=60_000)
-    assert "baseline takes 70.0\u00a0ms a step" in shown.page.locator("h1").inner_text()
+    assert "70.0\u00a0ms per step" in shown.page.locator("h1").inner_text()
     assert not (shown.folder / "unreported" / "report.html").exists()
     shown.page.get_by_role("link", name="All runs").click()
     expect(shown.page.locator('#list tr[data-path="unreported"]')).to_be_visible()
@@ -231,11 +231,11 @@ def test_a_silent_job_says_for_how_long_and_what_is_not_known_why(show: Show) ->
     bare = {"mfu": None, "power_w": None, "units_per_s": None, "data_wait_s": None}
     lines = [changed(line, **bare) for line in windows(4)]
     silent(append(rank, [start(peak_flops=None), *lines]), 90)
-    expect(shown.page.locator("#standing")).to_contain_text("nothing was written for 9")
+    expect(shown.page.locator("#standing")).to_contain_text("no output for 9")
     expect(shown.page.locator("#standing .pill")).to_have_text("silent")
     mfu = shown.page.locator("#charts figure", has_text="MFU")
-    expect(shown.page.locator("#tiles .card", has_text="MFU")).to_contain_text("the peak of the device is not known")
-    expect(shown.page.locator("#charts figure", has_text="Power")).to_contain_text("n/a: the device does not report it")
+    expect(shown.page.locator("#tiles .card", has_text="MFU")).to_contain_text("peak of the device unknown")
+    expect(shown.page.locator("#charts figure", has_text="Power")).to_contain_text("not reported by the device")
     assert mfu.locator("[data-chart]").is_visible()  # its utilisation is known
     assert shown.points("step") == [4, 4]  # the log was replaced, and read from its beginning
 
@@ -257,7 +257,7 @@ def test_a_page_with_the_token_asks_for_a_trace_and_one_without_has_no_button(sh
     assert (shown.folder / "job" / "trace-now").exists()
     shown.goes_cleanly()
     shown.page.locator("#trace").click()
-    shown.page.locator("#asked").filter(has_text="a trace has been asked for already").wait_for()
+    shown.page.locator("#asked").filter(has_text="already requested").wait_for()
 
 
 def test_two_runs_are_ticked_and_compared_with_the_keyboard_and_the_link_shows_them(show: Show) -> None:

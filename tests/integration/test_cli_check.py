@@ -189,7 +189,7 @@ def test_what_is_worse_within_its_threshold_fails_where_it_is_asked_to(
         "worse",
     )
     assert "::warning" in shown.stdout
-    assert "worse: kernels a step" in shown.stdout
+    assert "worse: kernels per step" in shown.stdout
     failed = project(*compare, "--out", "failed", "--fail-on", "worse")
     assert failed.returncode == 1
     assert "::error" in failed.stdout

@@ -15,5 +15,5 @@ def test_a_plan_that_does_not_fit_says_the_least_change_that_does(perfkit: Any) 
     assert sum(peak["categories"].values()) == peak["value"]
     assert peak["low"] + beyond["low"] > 2**33
     assert baseline["fits"] is False
-    assert "too much; the least change that fits is " in baseline["verdict"]
+    assert "too much; smallest change that fits: " in baseline["verdict"]
     assert "more FLOPs)" in baseline["verdict"]

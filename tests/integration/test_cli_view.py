@@ -53,7 +53,7 @@ def test_a_report_is_drawn_by_the_installed_command_and_nothing_is_left(perfkit:
             if answer.status == 200:
                 break
         time.sleep(0.3)
-    assert "baseline takes 100\u00a0ms a step".encode() in page
+    assert "100\u00a0ms per step".encode() in page
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=30)
     assert list(scratch.iterdir()) == []

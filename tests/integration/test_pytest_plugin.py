@@ -232,12 +232,12 @@ def test_figures_are_stored_and_hold(stored: pytest.Pytester) -> None:
             "kept",
             ["*peak allocated: before *, after * (+256 KiB, +*), allowed 0.5%*", "E *none -> 256 KiB  *"],
         ),
-        ("op", ["E *ops a step: before *, after * (+*), allowed +0: at most *", "E *2 -> 6  aten::mul *"]),
+        ("op", ["E *ops per step: before *, after * (+*), allowed +0: at most *", "E *2 -> 6  aten::mul *"]),
         (
             "math",
             [
                 "E *saved for backward: before *, after *, allowed 0.5%*",
-                "E *ops a step: before *, after * (+*",
+                "E *ops per step: before *, after * (+*",
                 "E *2 -> none  aten::_scaled_dot_product_flash_attention_for_cpu",
             ],
         ),
@@ -260,10 +260,10 @@ def test_what_is_worse_within_what_is_allowed_passes_and_is_said_and_fails_where
     monkeypatch.setenv("WORSE", "op")
     passed = run(stored)
     passed.assert_outcomes(passed=1)
-    passed.stdout.fnmatch_lines(["worse than stored, within what is allowed: *ops a step: before *, allowed +9*"])
+    passed.stdout.fnmatch_lines(["worse than stored, within the threshold: *ops per step: before *, allowed +9*"])
     failed = run(stored, "--perfkit-fail-on=worse")
     failed.assert_outcomes(failed=1)
-    failed.stdout.fnmatch_lines(["E *ops a step: before *; what is worse at all is to fail"])
+    failed.stdout.fnmatch_lines(["E *ops per step: before *; any worsening fails"])
     (stored.path / "pytest.ini").write_text(f"{INI}perfkit_fail_on = worse\n")
     run(stored).assert_outcomes(failed=1)
     assert "expected fail or worse" in run(stored, "-o", "perfkit_fail_on=never").stderr.str()
@@ -276,7 +276,7 @@ def test_what_got_better_passes_and_is_said(folder: pytest.Pytester, monkeypatch
     monkeypatch.delenv("WORSE")
     result = run(folder)
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["better than stored: *ops a step: before *", "*pytest --perfkit-update*"])
+    result.stdout.fnmatch_lines(["better than stored: *ops per step: before *", "*pytest --perfkit-update*"])
 
 
 def test_nothing_stored_fails_and_tells_what_to_do(folder: pytest.Pytester) -> None:

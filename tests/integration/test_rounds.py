@@ -80,7 +80,7 @@ def test_the_times_and_the_comparison_are_those_of_the_rounds(measured) -> None:
     assert ckpt.difference.pairs == 2
     assert len(ckpt.step_time.per_process) == 2
     assert analysis.sampling.ended == "2 rounds were asked for"
-    assert "Times are from 2 rounds of processes" in (measured[1] / "report.md").read_text()
+    assert "Times come from 2 rounds of processes" in (measured[1] / "report.md").read_text()
     assert ckpt.parity.steps >= 4
 
 

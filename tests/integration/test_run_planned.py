@@ -55,8 +55,8 @@ def test_a_program_of_its_own_is_held_against_the_plan_of_its_workload(perfkit: 
     held = analysis.variants[0].prediction
     assert held is not None, analysis.warnings
     assert held.beforehand
-    assert held.basis.startswith("baseline of train.py:build, which has the same device cpu, bytes of parameters ")
-    assert held.basis.endswith("samples a step 256; the run's name, train, is none of its variants: baseline, ckpt")
+    assert held.basis.startswith("baseline of train.py:build, with the same device cpu, parameter bytes ")
+    assert held.basis.endswith("samples per step 256; no variant is named like the run, train: baseline, ckpt")
     assert held.peak is not None
     assert abs(held.peak.error) < 0.01
     errors = {part.name: part.error for part in held.categories}

@@ -53,7 +53,7 @@ def test_a_killed_suite_is_resumed_and_then_grows(tmp_path: Path) -> None:
     wait_for(suite / "baseline/0/spec.json")
     refused = bench(tmp_path, "--resume", "suite")
     assert refused.returncode == 2
-    assert f"is being written by another perfkit (process {killed.pid}" in refused.stderr
+    assert f"is in use by another perfkit (process {killed.pid}" in refused.stderr
     wait_for(suite / "amp/0/spec.json")
     killed.send_signal(signal.SIGKILL)
     killed.communicate()

@@ -66,11 +66,11 @@ def suspect(found: ChangeExplanation, *parts: str) -> bool:
     [
         ("extra_matmul", ("in blocks.1: ", "aten::mm is called more often", "MFLOP more")),
         ("math_attention", ("in blocks.1.attn: ", "aten::bmm is new", "aten::_scaled_dot_product_flash_attention")),
-        ("contiguous", ("in blocks.1", "aten::clone is called more often (2 -> 4 calls a step)")),
+        ("contiguous", ("in blocks.1", "aten::clone is called more often (2 -> 4 calls per step)")),
         ("double", ("get other inputs", "aten::_log_softmax", "-> fp64[")),
-        ("kept", ("every step leaves 128 KiB", "aten::mul in blocks.1")),
+        ("kept", ("each step leaves 128 KiB", "aten::mul in blocks.1")),
         ("kept", ("blocks.1 holds", "more at the peak (activation)", "aten::mul")),
-        ("kept", ("in blocks.1: aten::mul is new (1 call a step)",)),
+        ("kept", ("in blocks.1: aten::mul is new (1 call per step)",)),
     ],
 )
 def test_a_planted_regression_is_named_with_its_op_and_module(
@@ -108,5 +108,5 @@ def test_what_a_side_lacks_is_said(measure: Measure) -> None:
     assert result.suspects == ()
     assert result.notes[:2] == (
         "before: no trace was recorded, so ops cannot be compared",
-        "before: no allocations were recorded, so what fills the memory cannot be compared",
+        "before: no allocations were recorded, so memory use cannot be compared",
     )

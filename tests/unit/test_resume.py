@@ -144,7 +144,7 @@ def test_a_variant_is_added_beside_the_baseline_of_now_and_not_that_of_another_d
         ("baseline", 1, False),
         ("flash", 1, True),
     ]
-    assert of(analysis, "flash").parity.basis != "there is no baseline to compare with"  # losses are those of then
+    assert of(analysis, "flash").parity.basis != "no baseline to compare with"  # losses are those of then
     first, second = analysis.sessions
     assert (first.variants, second.variants) == (("baseline", "amp", "ckpt"), ("baseline", "flash"))
     assert [session.baseline_steps["baseline"].value for session in analysis.sessions] == [0.1, 0.3]

@@ -39,7 +39,7 @@ def match_plan(plan: Plan, name: str, record: RankRecord, device: str) -> PlanMa
     """
     planned = _find_variant(plan, name, record.world_size)
     if planned is None:
-        return PlanMatch(None, f"it has no variant for {record.world_size} ranks, as in the loop")
+        return PlanMatch(None, f"it has no variant on {record.world_size} ranks, as the loop")
     if planned.reason:
         return PlanMatch(None, f"{planned.name} was not planned: {planned.reason}")
     keys = list(_list_keys(plan, planned, record, device))

@@ -51,7 +51,7 @@ def make_trace_subject(path: Path, device: str | None = None) -> AdviceSubject:
     trace = step.view.trace
     dtype = trace.matrix_dtype if trace.matrix_dtype in _DTYPES else "fp32"
     place = RunPlace(step.view.torch_device, dtype, trace.world_size or 1)
-    note = "memory unknown: a trace does not describe the model; advise a run or a workload"
+    note = "memory is unknown: a trace does not describe the model; advise a run or a workload"
     return AdviceSubject(path.name, "trace", trace.device_name or trace.device, place, step, notes=(note,))
 
 
@@ -85,7 +85,7 @@ def make_run_subject(folder: Path, memory: str | None = None) -> AdviceSubject:
     target = None if request is None else find_run_target(launch.device, environment, memory)
     if target is None:
         unknown = _UNNAMED if request is None else explain_unknown_gpu(device)
-        notes.append(f"memory unknown: {unknown}")
+        notes.append(f"memory is unknown: {unknown}")
         if step is None:
             raise UsageError(f"{folder}: {'; '.join(notes)}")
         if memory is not None:

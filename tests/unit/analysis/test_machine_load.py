@@ -22,20 +22,17 @@ def test_a_quiet_machine_and_an_unknown_one_have_no_words() -> None:
 
 
 def test_others() -> None:
-    assert describe_machine_load(load(others=1.6)) == "other processes used 1.6 of 2 cores while this was measured"
-    assert (
-        describe_machine_load(load(others=0.9, cores=1)) == "other processes used 0.9 of 1 core while this was measured"
-    )
+    assert describe_machine_load(load(others=1.6)) == "other processes used 1.6 of 2 cores during measurement"
+    assert describe_machine_load(load(others=0.9, cores=1)) == "other processes used 0.9 of 1 core during measurement"
 
 
 def test_the_hypervisor_and_the_limit_of_the_container() -> None:
     assert (
-        describe_machine_load(load(others=0.0, stolen=0.5))
-        == "the hypervisor took 0.5 of 2 cores while this was measured"
+        describe_machine_load(load(others=0.0, stolen=0.5)) == "the hypervisor took 0.5 of 2 cores during measurement"
     )
     assert describe_machine_load(load(others=0.4, throttled=0.25)) == (
         "other processes used 0.4 of 2 cores, the container's CPU limit stopped it in 25 % of all periods "
-        "while this was measured"
+        "during measurement"
     )
 
 

@@ -12,6 +12,7 @@ from perfkit.plan.device_efficiencies import compute_unlikeness, load_efficienci
 from perfkit.plan.efficiency_store import EfficiencySample, LearnedDevice, LearnedProgram, load_packaged, store_learned
 from perfkit.plan.target import Target
 from perfkit.plan.work import Work
+from tests.fixtures.figures import list_figures
 from tests.fixtures.plan_roofs import ceilings
 
 # Moves 1 MB.
@@ -49,7 +50,7 @@ def test_a_cpu_takes_what_was_learned_on_it_with_as_many_threads() -> None:
     interval = efficiencies.seconds(COPY)
     assert interval is not None
     assert interval.value == pytest.approx(1e-3)
-    assert efficiencies.source == "learned on this machine with 2 threads: a program"
+    assert list_figures(efficiencies.source) == ["2"]
 
 
 def test_a_cpu_of_which_nothing_was_learned_is_as_efficient_as_the_one_that_comes_with_perfkit(
@@ -75,7 +76,7 @@ def test_what_was_learned_here_with_other_threads_is_said_to_be(monkeypatch: pyt
     store_learned(
         LearnedDevice(device=here.fingerprint, device_name="a CPU", programs=programs, ceilings=both.ceilings)
     )
-    assert load_efficiencies(Target(), 2).source == "learned on this machine with 4 threads: a program"
+    assert list_figures(load_efficiencies(Target(), 2).source) == ["4"]
 
 
 def test_the_hosts_time_of_a_gpu_is_bounded_by_what_any_device_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +122,10 @@ def test_a_gpu_that_nobody_measured_is_as_efficient_as_the_most_alike_one_and_th
     efficiencies = load_efficiencies(_target("h100-sxm"), 1)
     interval = efficiencies.seconds(COPY)
     assert interval is not None
-    assert efficiencies.source == f"not measured on this GPU: as on others, {resolve_entry('h200-sxm').names[0]} first"
+    assert (
+        efficiencies.source
+        == f"not measured on this GPU: as on other devices, {resolve_entry('h200-sxm').names[0]} first"
+    )
     # At the lower bandwidth the call is that much larger than the one that was measured, and takes that much longer.
     bandwidths = resolve_entry("h100-sxm").memory_gb_s[0], resolve_entry("h200-sxm").memory_gb_s[0]
     assert interval.value == pytest.approx(1e-6 * bandwidths[1] / bandwidths[0])

@@ -80,7 +80,7 @@ def planned(program: Path, techniques: str = "baseline", **params: str | bool) -
             "halves",
             r"perfkit_test\.halve\.default in 0\.0 \(Layer\) has no fake kernel: .*register_fake",
         ),
-        ("numpy", r"0\.0 \(Layer\) fails on tensors without contents, RuntimeError: \.numpy\(\) is not supported"),
+        ("numpy", r"0\.0 \(Layer\) fails on fake tensors, RuntimeError: \.numpy\(\) is not supported"),
         ("narrows", r"aten\.mm\.default in 0\.0 \(Layer\) fails.* RuntimeError: .*\[4, 8\] X \[3, 3\]"),
     ],
 )
@@ -91,7 +91,7 @@ def test_the_op_and_the_module_are_named_in_one_line(program: Path, does: str, m
 
 
 def test_what_fails_outside_of_the_model_is_named_by_its_line(program: Path) -> None:
-    with pytest.raises(UnavailableError, match=r"^odd\.py:\d+ fails on tensors without contents, KeyError: 'z'"):
+    with pytest.raises(UnavailableError, match=r"^odd\.py:\d+ fails on fake tensors, KeyError: 'z'"):
         planned(program, key="z")
 
 

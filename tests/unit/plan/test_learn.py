@@ -14,6 +14,7 @@ from perfkit.plan.efficiency_store import LearnedDevice, LearnedProgram, get_dev
 from perfkit.plan.learn import find_sources, learn_efficiencies
 from perfkit.record import NOT_MEASURED, DeviceMemoryState, ProcessMemory, RunResult, RunStatus, make_measurement
 from perfkit.store.layout import CEILINGS_FILE, TRACE_FILE, get_rank_folder, get_run_path
+from tests.fixtures.figures import list_figures
 from tests.fixtures.plan_roofs import ceilings
 from tests.fixtures.suites import ENVIRONMENT, changed, record, spec, write_run, write_suite, write_suite_file
 from tests.fixtures.trace_events import Event, event, inputs, kernel, launch, range_
@@ -53,7 +54,7 @@ def test_a_trace_tells_the_time_of_its_calls_and_how_the_host_fed_the_device(tmp
 
 def test_a_trace_that_names_no_known_gpu_needs_the_users_word(tmp_path: Path) -> None:
     trace = str(_gpu_trace(tmp_path / "model.json", name="a GPU"))
-    with pytest.raises(UnavailableError, match="'a GPU' is not in the catalogue: say which it is with --gpu"):
+    with pytest.raises(UnavailableError, match="'a GPU' is not in the catalogue: name it with --gpu"):
         learn_efficiencies(trace)
     (learned,) = learn_efficiencies(trace, resolve_entry("a100-sxm-80gb"))
     assert learned.device == "a100-sxm-80gb"
@@ -147,7 +148,7 @@ def test_threads_that_tell_nothing_leave_those_that_do(tmp_path: Path) -> None:
     (learned,) = learn_efficiencies(str(suite), left_out=told.append)
     assert [(program.threads, program.samples[0].calls) for program in learned.programs] == [(2, 4)]
     (reason,) = told
-    assert "no memory bandwidth with 1 threads" in reason
+    assert {"1"} <= {*list_figures(reason)}
 
 
 def test_suites_are_found_in_the_folder_around_them_and_traces_elsewhere(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from perfkit.plan.target import Target, parse_target
 from perfkit.plan.verdict import judge_fit
 from perfkit.spec import WorkloadSpec, parse_variants
 from perfkit.store.request import BenchRequest
+from tests.fixtures.figures import list_figures
 
 GIB = 2**30
 TARGET = parse_target("rtx-4090", None)
@@ -56,7 +57,7 @@ def told(monkeypatch: pytest.MonkeyPatch, planner: Planner, asked: BenchRequest,
 def test_the_fewest_flops_of_those_that_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     planner = Planner({"ckpt": (10, 133.0), "ckpt:mode=selective": (20, 107.0), "amp": (12, 100.0)})
     (said,) = told(monkeypatch, planner, request("baseline"), variant("baseline", 36))
-    assert said.startswith("does not fit: 12.0 GiB too much; the least change that fits is ckpt:mode=selective")
+    assert said.startswith("does not fit: 12.0 GiB too much; smallest change that fits: ckpt:mode=selective")
     assert said.endswith("(7 % more FLOPs)")
     assert "amp" not in planner.asked  # it changes the losses, and others are enough
     assert "zero3" not in planner.asked  # one rank
@@ -65,33 +66,33 @@ def test_the_fewest_flops_of_those_that_fit(monkeypatch: pytest.MonkeyPatch) -> 
 def test_fused_attention_is_tried_and_unknown_flops_are_not_the_fewest(monkeypatch: pytest.MonkeyPatch) -> None:
     planner = Planner({"accum": (10, None), "flash": (20, 95.0), "ckpt": (10, 133.0)})
     _, said = told(monkeypatch, planner, request("amp"), variant("baseline", 40), variant("amp", 36))
-    assert said.endswith("the least change that fits is flash (no more FLOPs)")
+    assert said.endswith("smallest change that fits: flash (no more FLOPs)")
 
 
 def test_what_changes_the_losses_where_nothing_else_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     (said,) = told(monkeypatch, Planner({"bf16": (20, 100.0)}), request("baseline"), variant("baseline", 36))
-    assert said.endswith("the least change that fits is bf16 (no more FLOPs)")
+    assert said.endswith("smallest change that fits: bf16 (no more FLOPs)")
 
 
 def test_several_ranks_may_shard(monkeypatch: pytest.MonkeyPatch) -> None:
     planner = Planner({"zero3": (9, 100.0)})
     (said,) = told(monkeypatch, planner, request("baseline", ranks=8), variant("baseline@8", 36, ranks=8))
-    assert said.endswith("the least change that fits is zero3 (no more FLOPs)")
+    assert said.endswith("smallest change that fits: zero3 (no more FLOPs)")
 
 
 def test_the_change_is_of_the_ranks_that_were_planned(monkeypatch: pytest.MonkeyPatch) -> None:
     planner = Planner({"zero3": (9, 100.0)})
     found = (variant("baseline@8", 40, ranks=8), variant("amp@8", 36, ranks=8))
     _, said = told(monkeypatch, planner, request("amp"), *found)  # the request itself names no number of ranks
-    assert said.endswith("the least change that fits is zero3 (no more FLOPs)")
+    assert said.endswith("smallest change that fits: zero3 (no more FLOPs)")
 
 
 def test_it_is_added_to_the_variant_that_needs_least(monkeypatch: pytest.MonkeyPatch) -> None:
     planner = Planner({"accum": (20, 100.0), "ckpt": (20, 133.0)})
     found = (variant("baseline", 40), variant("ckpt", 30))
     first, second = told(monkeypatch, planner, request("ckpt"), *found)
-    assert first == "does not fit: 16.0 GiB too much"
-    assert second.endswith("the least change that fits is accum (no more FLOPs)")
+    assert list_figures(first) == ["16.0 GiB"]
+    assert second.endswith("smallest change that fits: accum (no more FLOPs)")
     assert "ckpt" not in planner.asked  # the variant has it
 
 
@@ -105,5 +106,5 @@ def test_techniques_that_do_not_go_together_are_passed_over(monkeypatch: pytest.
     planner = Planner({"optim_in_backward": (10, 100.0), "ckpt": (10, 133.0)})
     found = (variant("baseline", 40), variant("accum", 36))
     _, said = told(monkeypatch, planner, request("accum"), *found)
-    assert said.endswith("the least change that fits is ckpt (33 % more FLOPs)")
+    assert list_figures(said)[-1:] == ["33 %"]
     assert "optim_in_backward" not in planner.asked  # parameters would be updated after every microbatch

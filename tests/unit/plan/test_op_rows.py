@@ -53,7 +53,7 @@ def test_without_a_peak_a_product_has_a_place_and_no_roof() -> None:
     _, product = rows(HALF)
     assert (product.intensity, product.achieved) == (1000, pytest.approx(5e11))
     assert (product.attainable_s, product.efficiency, product.bound) == (None, None, "unknown")
-    assert product.no_share == "no roof is known for fp8"
+    assert product.no_share == "no roofline for fp8"
 
 
 def test_an_op_without_a_roof_takes_at_best_what_it_takes() -> None:
@@ -72,7 +72,7 @@ def test_what_is_predicted_faster_than_its_roof_has_no_share_of_it() -> None:
     _, product = rows(PRODUCT, predicted=Predicted(0.5))
     assert product.above_roof
     assert product.efficiency is None
-    assert "faster than this roof" in product.no_share
+    assert "above this roof" in product.no_share
 
 
 def test_without_ceilings_there_are_no_roofs() -> None:

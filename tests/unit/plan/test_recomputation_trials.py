@@ -61,7 +61,7 @@ def test_how_a_trial_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     failed, _ = trial(monkeypatch, RunResult(status=RunStatus.FAILED, reason="ValueError"), [])
     assert (failed.fits, failed.reason) == (None, "failed: ValueError")
     silent, _ = trial(monkeypatch, RunResult(status=RunStatus.OK), [None])
-    assert (silent.fits, silent.reason) == (None, "its memory is not known")
+    assert (silent.fits, silent.reason) == (None, "memory unknown")
 
 
 def test_what_cannot_be_run_is_not(monkeypatch: pytest.MonkeyPatch) -> None:

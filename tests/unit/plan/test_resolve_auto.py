@@ -71,7 +71,7 @@ def test_a_plan_alone_finds_the_least_recomputation(plans: list[str]) -> None:
         ("ckpt:fit=600B", None),
         ("ckpt:fit=1kB", "baseline"),
     ]
-    assert found.refusals == {"ckpt:fit=600B": "not even ckpt fits into 600 B: a peak of 640 B is planned"}
+    assert found.refusals == {"ckpt:fit=600B": "not even ckpt fits in 600 B: planned peak 640 B"}
     assert told == plans
 
 

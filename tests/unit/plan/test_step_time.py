@@ -166,7 +166,7 @@ def test_a_step_that_exchanges_over_unknown_links_is_not_known() -> None:
     assert "2 ranks" in found.reason
 
 
-COPIES = "copies to the host and back"
+COPIES = "host-device copies"
 
 
 def test_copies_to_the_host_are_hidden_behind_what_computes() -> None:

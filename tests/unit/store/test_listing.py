@@ -85,7 +85,7 @@ def test_a_run_that_leads_out_of_the_suite_is_not_followed(tmp_path: Path) -> No
     write_suite_file(folder, ["baseline"], [SuiteRun(variant="baseline", repeat=0, path="../b/0")])
     (item,) = list_runs(tmp_path)
     assert item.state == SuiteState.DAMAGED
-    assert "leads out of the suite's folder" in item.reason
+    assert "outside the suite's folder" in item.reason
 
 
 def test_a_report_of_an_older_perfkit_has_no_figures(tmp_path: Path) -> None:

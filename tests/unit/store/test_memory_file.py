@@ -201,4 +201,4 @@ def test_metadata_that_does_not_fit(tmp_path: Path, changes: dict[str, Any], mes
 def test_a_text_that_the_file_does_not_hold(tmp_path: Path, number: int) -> None:
     path = tmp_path / "memory.parquet"
     write_allocations(path, build_allocations(device="cpu", source="", names=("", "x"), size=[8], line=[number]))
-    refused(path, "column line refers to a text that the file does not hold")
+    refused(path, "column line refers to a missing text")

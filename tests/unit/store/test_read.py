@@ -80,7 +80,7 @@ def test_a_record_of_format_1_is_read_without_its_blocks(tmp_path: Path) -> None
     folder = write_suite(tmp_path, {"baseline": [record(0.1)]})
     path = folder / "baseline/0/rank0/record.json"
     old = json.loads(path.read_text())
-    assert old["schema_version"] == RECORD_VERSION == 6
+    assert old["schema_version"] == RECORD_VERSION == 7
     old |= {"schema_version": 1, "known_blocks": [{"address": 1, "size_bytes": 4, "category": "buffer", "name": "x"}]}
     path.write_text(json.dumps(old))
     assert read_suite(folder).runs[0].ranks[0].record == record(0.1)

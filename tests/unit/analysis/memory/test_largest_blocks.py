@@ -40,7 +40,7 @@ def test_what_is_known_of_each_block() -> None:
         LiveBlock(bytes=5, category=PARAMETER, name="a.weight", shape="[5]", dtype="int8"),
         LiveBlock(bytes=4, category="unknown", name="allocated before the recording"),
         LiveBlock(bytes=3, category=ACTIVATION, name="forward", phase="forward"),
-        LiveBlock(bytes=2, category="unknown", name="of no recorded op"),
+        LiveBlock(bytes=2, category="unknown", name="no recorded op"),
         LiveBlock(bytes=1, category="unknown", name="loop.py:9 main", line="loop.py:9 main"),
     )
 

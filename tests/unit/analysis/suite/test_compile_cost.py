@@ -3,6 +3,7 @@ import pytest
 from perfkit.analysis.model.estimate import Difference
 from perfkit.analysis.suite.compile_cost import format_break_even, summarize_compile
 from perfkit.record import SetupCost
+from tests.fixtures.figures import list_figures
 
 FACTS = {"graphs": 2.0, "graph_breaks": 1.0, "compile_s": 10.0, "compile_cache_hits": 0.0, "compile_cache_misses": 3.0}
 
@@ -45,7 +46,7 @@ def test_warm_is_the_median_of_processes_that_found_everything() -> None:
     later = [{**found, "compile_s": cost, "compile_cache_misses": missed} for cost, missed in ((2, 0), (3, 0), (9, 1))]
     switched_off = {**FACTS, "compile_cache_misses": 0.0}  # neither hits nor misses
     result = summarize_compile(FACTS, {}, (), None, 0.25, later=[*later, switched_off, {}])
-    assert result.break_even == "after 40 steps: 10.0 s spent, 250 ms saved per step"
+    assert list_figures(result.break_even) == ["40", "10.0 s", "250 ms"]
     assert (result.warm.seconds, result.warm.processes, result.warm.break_even_step) == (2.5, 2, 10)
     assert summary(0.3).warm is None
 

@@ -28,7 +28,7 @@ def test_nothing_is_compared_and_the_speed_up_says_why(tmp_path: Path) -> None:
     assert headline.find_fastest(analysis) is None
     assert headline.find_leanest(analysis) is None
     assert not any(finding.variant == "fp8" and finding.severity == "gain" for finding in analysis.findings)
-    assert headline.build_headline(analysis) == f"Nothing was compared with the baseline: {WHY}."
+    assert headline.build_headline(analysis).endswith(f": {WHY}.")
 
 
 def test_what_compiling_saves_is_not_known_of_what_is_not_compared(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def test_a_loop_whose_units_are_not_known_has_no_energy_of_one(tmp_path: Path) -
     variant = only(tmp_path, powered(8.0, workload=nothing))
     assert get_value(variant.energy_per_step) == 8.0
     assert isinstance(variant.energy_per_unit, Unknown)
-    assert "units of a step" in variant.energy_per_unit.reason
+    assert "units per step" in variant.energy_per_unit.reason
 
 
 @pytest.mark.parametrize(("second", "joules"), [({}, 60.0), ({"energy": SHORT}, None)])

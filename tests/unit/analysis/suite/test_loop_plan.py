@@ -14,6 +14,7 @@ from perfkit.files import write_json
 from perfkit.record import AttachedLoop, RankRecord, RunResult, RunStatus, WorkloadFacts
 from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec
 from perfkit.store.summary import PLAN_FILE
+from tests.fixtures.figures import list_figures
 from tests.fixtures.suites import record, write_run, write_suite_file
 
 BYTES = {"parameter_bytes:fp32": 4000.0, "parameter_bytes:bf16": 20.0}
@@ -55,30 +56,27 @@ def loop(**changed: Any) -> RankRecord:
 def test_what_both_tell_is_the_same() -> None:
     found = match_plan(plan(), "train", loop(), "cpu")
     assert found.planned == variant()
-    assert found.told == (
-        "baseline of gpt:size=nano, which has the same device cpu, bytes of parameters 20 in bf16 and 4,000 in fp32, "
-        "dtype of products fp32, optimizer AdamW, samples a step 8"
-    )
+    assert list_figures(found.told) == ["20", "4,000", "8"]
 
 
 @pytest.mark.parametrize(
     ("changed", "device", "said"),
     [
         ({}, "h100-sxm", "device cpu planned, h100-sxm in the loop"),
-        ({"facts": {"parameter_bytes:fp32": 4004.0}}, "cpu", "bytes of parameters 20 in bf16 and 4,000 in fp32"),
+        ({"facts": {"parameter_bytes:fp32": 4004.0}}, "cpu", "parameter bytes: 20 in bf16 and 4,000 in fp32"),
         ({"compute_dtype": "bf16"}, "cpu", "dtype of products fp32 planned, bf16 in the loop"),
         ({"attached": AttachedLoop(steps_by="", optimizers=("SGD, 5",))}, "cpu", "optimizer AdamW planned, SGD in the"),
         (
             {"workload": WorkloadFacts(unit="samples", units_per_batch=16, parameters=100)},
             "cpu",
-            "samples a step 8 planned, 16 in the loop",
+            "samples per step: 8 planned, 16 in the loop",
         ),
     ],
 )
 def test_one_key_that_differs_is_enough(changed: dict[str, Any], device: str, said: str) -> None:
     found = match_plan(plan(), "train", loop(**changed), device)
     assert found.planned is None
-    assert f"it is of something else: {said}" in found.told
+    assert f"it differs from the loop: {said}" in found.told
 
 
 def test_what_a_loop_does_not_tell_is_said() -> None:
@@ -86,13 +84,13 @@ def test_what_a_loop_does_not_tell_is_said() -> None:
     long = variant(facts={**BYTES, "batch_size": 4.0, "sequence_length": 64.0})
     found = match_plan(plan(long), "train", loop(workload=unknown), "cpu")
     assert found.planned is not None
-    assert found.told.endswith("; not known of both: samples a step, length of sequences")
+    assert found.told.endswith("; not compared: samples per step, sequence length")
 
 
 @pytest.mark.parametrize(("planned", "ran"), [(variant(facts={}), loop()), (variant(), loop(facts={}))])
 def test_without_bytes_of_parameters_nothing_is_the_same(planned: PlannedVariant, ran: RankRecord) -> None:
     found = match_plan(plan(planned), "train", ran, "cpu")
-    assert (found.planned, found.told) == (None, "the bytes of parameters are not known of both")
+    assert (found.planned, found.told) == (None, "parameter bytes of one of them are unknown")
 
 
 @pytest.mark.parametrize(("name", "chosen"), [("train", "baseline"), ("ckpt", "ckpt"), ("flash", "baseline")])
@@ -100,7 +98,7 @@ def test_the_variant_is_called_as_the_run_or_is_the_baseline(name: str, chosen: 
     found = match_plan(plan(variant(), variant("ckpt"), variant("flash@2", 2)), name, loop(), "cpu")
     assert found.planned is not None
     assert found.planned.name == chosen
-    unnamed = f"; the run's name, {name}, is none of its variants: baseline, ckpt, flash@2"
+    unnamed = f"; no variant is named like the run, {name}: baseline, ckpt, flash@2"
     assert found.told.endswith(unnamed) == (name == "train")
 
 
@@ -108,7 +106,7 @@ def test_the_only_variant_is_meant() -> None:
     found = match_plan(plan(variant("zero3@2", 2)), "train", loop(rank=0, world_size=2), "cpu")
     assert found.planned is not None
     alone = match_plan(plan(variant("zero3@2", 2)), "train", loop(), "cpu")
-    assert (alone.planned, alone.told) == (None, "it has no variant on as many ranks as the loop, 1")
+    assert (alone.planned, alone.told) == (None, "it has no variant on 1 ranks, as the loop")
     refused = match_plan(plan(variant(reason="values decide shapes")), "train", loop(), "cpu")
     assert refused.told == "baseline was not planned: values decide shapes"
 
@@ -128,7 +126,7 @@ def test_a_run_is_held_against_a_plan_of_the_same(tmp_path: Path) -> None:
     held = train.prediction
     assert held is not None
     assert held.beforehand
-    assert held.basis.startswith("baseline of gpt:size=nano, which has the same device cpu")
+    assert held.basis.startswith("baseline of gpt:size=nano, with the same device cpu")
     assert held.step is not None
     assert (held.step.measured, held.step.error) == (0.1, pytest.approx(0.1))
 
@@ -137,4 +135,4 @@ def test_a_run_of_something_else_is_not_and_says_by_what(tmp_path: Path) -> None
     analysis = suite(tmp_path, plan(variant(optimizers=("SGD",))))
     assert analysis.variants[0].prediction is None
     (said,) = (warning for warning in analysis.warnings if "plan.json" in warning)
-    assert said.endswith("against this loop: it is of something else: optimizer SGD planned, AdamW in the loop")
+    assert said.endswith("optimizer: SGD planned, AdamW in the loop")

@@ -17,6 +17,7 @@ from perfkit.record import RunStatus
 from perfkit.sampling import compute_difference_interval
 from perfkit.spec import Scaling
 from perfkit.store.read import read_suite
+from tests.fixtures.figures import list_figures
 from tests.fixtures.scaled_suites import Steps, scaled_suite
 from tests.fixtures.suites import record, write_suite
 
@@ -84,7 +85,7 @@ def test_one_process_has_no_interval(tmp_path: Path) -> None:
 def test_the_machine_of_another_day_is_none_to_compare_with(tmp_path: Path) -> None:
     apart = found(tmp_path / "apart", {"baseline": [1.0, 1.0]}, later={"baseline@2": [1.6, 1.6]})
     missing = curve(apart, "baseline").points[1].efficiency
-    assert missing == MissingEstimate(reason="it was not timed in one session with baseline")
+    assert missing == MissingEstimate(reason="not timed in one session with baseline")
     again = found(tmp_path / "again", {"baseline": [1.0, 1.0]}, later={"baseline": [2.0], "baseline@2": [2.5]})
     both = curve(again, "baseline").points[1].efficiency
     assert isinstance(both, Efficiency)
@@ -94,22 +95,19 @@ def test_the_machine_of_another_day_is_none_to_compare_with(tmp_path: Path) -> N
 def test_other_batches_are_not_held_against_the_baseline(tmp_path: Path) -> None:
     scaled = found(tmp_path, units={"ddp@2": 16, "ddp@4": 16})
     points = curve(scaled, "ddp").points
-    assert {str(point.against_baseline.reason) for point in points} == {"its batches are not those of the baseline"}
+    assert {str(point.against_baseline.reason) for point in points} == {"its batches differ from the baseline's"}
     assert isinstance(points[1].efficiency, Efficiency)
 
 
 def test_cores_that_are_fewer_than_the_threads_are_told(tmp_path: Path) -> None:
     assert found(tmp_path / "enough", cores=4).notes == ()
-    assert found(tmp_path / "few", cores=2).notes == (
-        "4 ranks of 1 thread each share the 2 cores of this machine: efficiency there is that of the cores, not of the "
-        "program.",
-    )
+    assert [list_figures(line) for line in found(tmp_path / "few", cores=2).notes] == [["4", "1", "2"]]
 
 
 def test_each_of_several_machines_has_cores_of_its_own(tmp_path: Path) -> None:
     assert found(tmp_path / "enough", cores=2, nodes=2).notes == ()
     (told,) = found(tmp_path / "few", cores=1, nodes=2).notes
-    assert told.startswith("2 ranks of 1 thread each share the 1 core of each machine")
+    assert list_figures(told)[:3] == ["2", "1", "1"]
 
 
 def test_a_suite_of_one_size_has_none(tmp_path: Path) -> None:
@@ -158,9 +156,9 @@ def test_a_plan_is_beside_what_was_measured_and_goes_on(tmp_path: Path) -> None:
 
 def test_why_nothing_is_predicted_is_told(tmp_path: Path) -> None:
     unknown = scaled_by_hand(tmp_path / "a", beside(planned("ddp@2", 2, 1.0, reason="the links are not known")))
-    assert unknown.not_planned == ("ddp: no step is predicted: the links are not known",)
+    assert unknown.not_planned == ("ddp: no step predicted: the links are not known",)
     others = scaled_by_hand(tmp_path / "b", beside(planned("ddp@2", 2, 1.0, threads=8)))
-    assert others.not_planned == ("ddp: no step is predicted: it was planned with another number of threads",)
+    assert others.not_planned == ("ddp: no step predicted: planned with a different number of threads",)
     assert curve(others, "ddp").planned == ()
 
 

@@ -32,7 +32,7 @@ DEFAULTS = {each.name: threshold(each) for each in QUANTITIES if each.default is
 
 
 @pytest.mark.parametrize(
-    ("quantity", "text", "before", "after", "verdict", "reason"),
+    ("quantity", "text", "before", "after", "verdict", "figures"),
     [
         (PEAK, "0.5%", 100 * MIB, 100 * MIB, "pass", ["100 MiB"]),
         (
@@ -98,21 +98,21 @@ def test_what_is_missing_on_a_side_is_not_compared() -> None:
     gone = judge_exact(PEAK, 5.0, MissingEstimate(reason="out of memory: at step 3"), threshold(PEAK))
     assert (gone.verdict, gone.reason) == ("not compared", "now: out of memory: at step 3")
     assert (gone.before, gone.after, gone.change) == (5.0, None, None)
-    new = judge_exact(PEAK, MissingEstimate(reason="the baseline does not hold it"), 5.0, threshold(PEAK))
-    assert (new.verdict, new.reason) == ("not compared", "before: the baseline does not hold it")
+    new = judge_exact(PEAK, MissingEstimate(reason="not in the baseline"), 5.0, threshold(PEAK))
+    assert (new.verdict, new.reason) == ("not compared", "before: not in the baseline")
     assert (new.before, new.after) == (None, 5.0)
 
 
 def test_a_limit_needs_no_figure_before() -> None:
-    nothing = MissingEstimate(reason="the baseline does not hold it")
+    nothing = MissingEstimate(reason="not in the baseline")
     assert judge_exact(PEAK, nothing, 2.0 * MIB, threshold(PEAK, "<=1MiB")).verdict is Verdict.FAIL
     within = judge_exact(PEAK, nothing, 0.5 * MIB, threshold(PEAK, "<=1MiB"))
     assert within.verdict is Verdict.PASS
-    assert within.reason == "peak allocated: 512 KiB (before: the baseline does not hold it), limit <=1MiB"
+    assert within.reason == "peak allocated: 512 KiB (before: not in the baseline), limit <=1MiB"
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "verdict", "distance", "reason"),
+    ("before", "after", "verdict", "distance", "figures"),
     [
         (LOSSES, LOSSES, "pass", 0.0, ["3"]),
         (LOSSES, LOSSES[:2], "pass", 0.0, ["2"]),
@@ -161,7 +161,7 @@ def test_ungated_losses_cannot_fail() -> None:
 
 
 def test_without_losses_there_is_nothing_to_compare() -> None:
-    nothing = RunFigures(missing={"parity": "the losses of a loop that is not perfkit's own are not recorded"})
+    nothing = RunFigures(missing={"parity": "losses of external loops are not recorded"})
     judged = judge_parity(PARITY, nothing, RunFigures(losses=LOSSES), threshold(PARITY))
     assert (judged.verdict, judged.reason) == (
         "not compared",

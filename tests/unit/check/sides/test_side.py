@@ -51,7 +51,7 @@ def test_a_folder_that_is_not_there_is_named(trees):
     old, new = trees
     with pytest.raises(UsageError, match=r"old: python_path names .*/old/lib, which is not a folder"):
         place_sides(side(old, python_path=("lib",)), side(new))
-    with pytest.raises(UsageError, match=r"new: there is no folder .*/new/nothing"):
+    with pytest.raises(UsageError, match=r"new: no folder .*/new/nothing"):
         place_sides(side(old), side(new, "nothing"))
 
 

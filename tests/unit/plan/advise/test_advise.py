@@ -135,7 +135,7 @@ def test_why_the_time_of_a_step_is_not_known_is_told(subject: AdviceSubject, mon
     monkeypatch.setattr("perfkit.plan.plan.plan_variant", untimed)
     advice = advised(subject, names="amp")
     assert advice.options[0].not_known == ("time: calibrate first",)
-    assert advice.notes[-1].startswith("the time of a step is not known: calibrate first. Advise a suite")
+    assert advice.notes[-1].startswith("step time unknown: calibrate first.")
 
 
 def test_the_json_is_what_programs_were_promised(subject: AdviceSubject) -> None:

@@ -48,7 +48,7 @@ def test_it_is_said_how_to_come_by_more_ranks() -> None:
     assert reasons == [
         "needs at least 2 ranks: --world-size 2",
         "needs at least 2 ranks: advise its workload with --world-size 2",
-        "needs at least 2 ranks: advise the workload that was traced, such as train.py:build, with --world-size 2",
+        "needs at least 2 ranks: advise the traced workload, such as train.py:build, with --world-size 2",
     ]
 
 
@@ -68,7 +68,7 @@ def test_other_work_is_compared_for_a_sample_alone() -> None:
 def test_a_batch_that_cannot_be_compared_for_a_sample_is_left_out() -> None:
     assert "a plan searches with --max batch_size" in left_out("batch:auto", goal="cost")["batch:auto"]
     unknown = left_out("batch:size=8", TRACE, "cost", None)["batch:size=8"]
-    assert unknown == "how many samples the step trains on is not known"
+    assert unknown == "samples per step unknown"
 
 
 @pytest.mark.parametrize("step", [None, STEP])

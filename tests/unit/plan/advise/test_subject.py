@@ -50,13 +50,13 @@ def test_a_gpu_of_which_nothing_is_known_has_no_plan(tmp_path: Path, monkeypatch
     found = make_run_subject(folder)
     assert found.target is None
     assert found.request is not None  # it can be run still
-    with pytest.raises(UsageError, match=r"--memory needs a plan, and memory is not known: nothing is known"):
+    with pytest.raises(UsageError, match=r"--memory needs a plan, but memory is unknown: nothing is known"):
         make_run_subject(folder, "8GiB")
 
 
 def test_a_run_that_names_no_workload_has_no_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = suite(tmp_path, "cpu", "a CPU", named=False)
-    with pytest.raises(UsageError, match=r"not traced; memory is not known: the run names no workload"):
+    with pytest.raises(UsageError, match=r"not traced; memory is unknown: the run names no workload"):
         make_run_subject(folder)
     monkeypatch.setattr(subject, "_load_traced_step", lambda *_: object())
     assert make_run_subject(folder).target is None
@@ -67,7 +67,7 @@ def test_times_that_are_planned_for_another_cpu_than_it_ran_on_are_told(
 ) -> None:
     monkeypatch.setattr(subject, "read_cpu_model", lambda: "this CPU")
     found = make_run_subject(suite(tmp_path / "there", "cpu", "that CPU", memory_total_bytes=512 * GIB), "0.5")
-    assert found.notes[1:] == ("times are planned for the CPU of this machine, this CPU",)
+    assert found.notes[1:] == ("times are planned for this machine's CPU, this CPU",)
     assert found.target is not None
     assert found.target.limit_bytes == 256 * GIB
     assert len(make_run_subject(suite(tmp_path / "here", "cpu", "this CPU")).notes) == 1

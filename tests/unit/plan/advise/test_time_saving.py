@@ -72,7 +72,7 @@ def test_several_are_simulated_at_once(tmp_path: Path) -> None:
 def test_what_is_not_known_of_one_is_not_known_of_all(tmp_path: Path) -> None:
     found = saved(step_of(tmp_path), "amp+compress")
     assert found.saving is None
-    assert found.not_known == ("time: compress: how long rounding what is saved takes",)
+    assert ["compress" in line for line in found.not_known] == [True]
 
 
 def test_a_loader_in_other_processes_saves_what_the_program_without_the_wait_took_less() -> None:

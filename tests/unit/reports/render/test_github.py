@@ -48,22 +48,22 @@ def test_each_variant_has_one_of_each_level(every_verdict: Check) -> None:
     assert "graph breaks grew from 0 to 1, allowed +0" in lines
     assert lines[-1].startswith("suspect: activations at the peak grew")
     assert found[2][2].startswith(
-        "not compared: peak allocated, CPU time a step, step time: after the change it ended with: out of memory"
+        "not compared: peak allocated, CPU time per step, step time: after the change it ended with: out of memory"
     )
 
 
 def test_a_side_that_does_not_train_any_more_is_an_error_with_the_reason() -> None:
     (error, warning) = shown(sample_checks.stopped())
     assert error[2] == "fail: training to the end: now: out of memory: at step 3, peak 1.93 GiB of 2.00 GiB"
-    assert warning[2].startswith("not compared: peak allocated, CPU time a step, step time: now: ")
+    assert warning[2].startswith("not compared: peak allocated, CPU time per step, step time: now: ")
 
 
 def test_what_is_worse_is_a_warning_that_begins_with_how_busy_the_machine_was() -> None:
     ((level, _, message),) = shown(sample_checks.worse())
     assert level == "warning"
     first, cpu, *_ = message.splitlines()
-    assert first == "other processes used 1.6 of 2 cores while this was measured"
-    assert cpu.startswith("worse: CPU time a step +")
+    assert first == "other processes used 1.6 of 2 cores during measurement"
+    assert cpu.startswith("worse: CPU time per step +")
 
 
 def test_what_is_worse_is_an_error_where_it_is_to_fail() -> None:
@@ -113,12 +113,12 @@ def rendered(text: str) -> Page:
 
 def test_the_comment_begins_with_its_mark_and_the_verdict(every_verdict: Check) -> None:
     text = github.format_comment(build_document(every_verdict))
-    assert text.startswith("<!-- perfkit check -->\n\n## ✗ fail: 4 of 19 gated quantities got worse")
+    assert text.startswith("<!-- perfkit check -->\n\n## ✗ fail: 4 of 19 checks")
 
 
 def test_a_comment_has_the_worst_first_and_how_to_reproduce_it(every_verdict: Check) -> None:
     page = rendered(github.format_comment(build_document(every_verdict), report="https://ci.example/7/report.html"))
-    order = ("What stands out", "to decide: about 68 more pairs", "✗ fail", "▲ improved", "✓ pass", "To reproduce")
+    order = ("Likely causes", "to decide: about 68 more pairs", "✗ fail", "▲ improved", "✓ pass", "To reproduce")
     places = [page.text.index(words, len("✗ fail: ")) for words in order]
     assert places == sorted(places)
     assert page.loaded() == [("a", "https://ci.example/7/report.html")]

@@ -79,8 +79,8 @@ def test_what_is_worse_passes_with_a_note_that_begins_with_how_busy_the_machine_
     assert note.tag == "system-out"
     lines = (note.text or "").splitlines()
     assert lines[0].startswith("worse: step time +")
-    assert lines[1] == "other processes used 1.6 of 2 cores while this was measured"
-    assert lines[3].startswith("worse: less than +")
+    assert lines[1] == "other processes used 1.6 of 2 cores during measurement"
+    assert lines[3].startswith("worse: worse by at least +")
     assert parsed(sample_checks.worse()).get("failures") == "0"
 
 
@@ -107,7 +107,7 @@ def test_the_text_of_a_failure_says_all_since_some_readers_show_no_message(every
 
 
 def test_what_would_decide_is_in_the_text(every_verdict: Check) -> None:
-    (skipped,) = cases(every_verdict)["mlp baseline", "CPU time a step"]
+    (skipped,) = cases(every_verdict)["mlp baseline", "CPU time per step"]
     assert "to decide: about 68 more pairs" in (skipped.text or "")
 
 

@@ -17,13 +17,13 @@ def start(flops: float | None, peak: float | None) -> LiveStart:
 @pytest.mark.parametrize(
     ("flops", "peak", "reason"),
     [
-        (None, 1e12, "the FLOPs of a step are not known"),
-        (4e9, None, "the peak of the device is not known"),
+        (None, 1e12, "FLOPs per step unknown"),
+        (4e9, None, "peak of the device unknown"),
         (
             4e9,
             1e12,
-            "the steps, 2.00 TFLOP/s, are faster than the peak of 1.00 TFLOP/s: if it was measured, measure it again "
-            "with `perfkit calibrate --force`",
+            "steps at 2.00 TFLOP/s exceed the peak of 1.00 TFLOP/s; if it was measured, remeasure with "
+            "`perfkit calibrate --force`",
         ),
     ],
 )

@@ -361,7 +361,7 @@ def post(asked: Asked, target: str = "/api/trace/job", *, token: str | None = No
 def test_a_post_with_the_token_asks_the_running_job_for_a_trace(asked: Asked) -> None:
     assert post(asked).status == 202
     assert (asked.folder / "job" / "trace-now").read_bytes() == b""
-    assert (post(asked).status, post(asked).json["error"]) == (409, "a trace has been asked for already")
+    assert (post(asked).status, post(asked).json["error"]) == (409, "a trace is already requested")
 
 
 @pytest.mark.parametrize(
@@ -392,7 +392,7 @@ def test_a_post_under_another_name_is_refused_before_the_token_is_looked_at(aske
 @pytest.mark.parametrize(
     ("target", "status", "reason"),
     [
-        ("/", 405, "nothing but api/trace/RUN takes a POST"),
+        ("/", 405, "only api/trace/RUN accepts POST"),
         ("/api/runs", 405, "nothing but"),
         ("/api/trace/../../etc", 405, "nothing but"),
         ("/api/trace/bench/gpt", 404, "no job that runs"),

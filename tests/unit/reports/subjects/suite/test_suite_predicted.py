@@ -21,7 +21,7 @@ def test_each_figure_stands_beside_what_was_measured(predicted: Analysis) -> Non
     assert column(table, "Variant") == ["baseline", "amp", "ckpt", "flash"]
     assert column(table, "Peak error") == ["0.0 %", "+5.0 %", "+10.0 %", "n/a"]
     assert column(table, "Step error") == ["0.0 %", "+5.0 %", "+10.0 %", "n/a"]
-    assert column(table, "Largest category error") == ["all alike", "activation", "activation", "n/a"]
+    assert column(table, "Largest category error") == ["all equal", "activation", "activation", "n/a"]
 
 
 def test_times_by_class_are_bars_of_one_scale(predicted: Analysis) -> None:

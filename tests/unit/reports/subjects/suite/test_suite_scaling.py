@@ -97,7 +97,7 @@ def test_a_prediction_is_beside_the_measured_sizes_and_goes_on(planned: Analysis
     assert shown(measured, "Predicted step")[2] == "n/a: not planned on this many ranks"
     assert "Op efficiencies: this machine" in measured.caption
     assert shown(onwards, "Ranks") == ["4,096"]
-    assert onwards.title == "Onwards, as predicted"
+    assert onwards.title == "Predicted scaling"
 
 
 def test_wide_bounds_are_drawn_and_leave_the_measured_points_to_be_seen(planned: Analysis) -> None:
