@@ -55,8 +55,12 @@ def _format_title(meeting: MismatchedCollective) -> str:
     if meeting.mismatch is Mismatch.UNFINISHED:
         return f"{meeting.name}: {meeting.mismatch}"
     if meeting.absent:
-        return f"{format_ranks(meeting.absent)} had not entered {meeting.name}"
-    return f"{format_ranks(meeting.unrecorded)} left no record of {meeting.name}"
+        return f"{_name_ranks(meeting.absent)} had not entered {meeting.name}"
+    return f"{_name_ranks(meeting.unrecorded)} left no record of {meeting.name}"
+
+
+def _name_ranks(ranks: Sequence[int]) -> str:
+    return format_ranks(ranks).capitalize()
 
 
 def _list_evidence(meeting: MismatchedCollective) -> Iterator[str]:

@@ -94,7 +94,7 @@ def _note_overlaps(result: RuleResult, others: Sequence[RuleResult]) -> Finding:
     overlapping = [other.finding.title for other in others if other is not result and other.scope & result.scope]
     if not overlapping:
         return result.finding
-    return _add_detail(result.finding, f"overlaps, do not add: “{'”, “'.join(overlapping)}”")
+    return _add_detail(result.finding, f"overlaps with “{'”, “'.join(overlapping)}”: gains do not add up")
 
 
 def _merge_same_findings(same: Sequence[Finding], first: Collection[str] | None) -> Finding:

@@ -53,7 +53,7 @@ HELD_IN_FORWARD = Remedy("free gradients before forward with optimizer.zero_grad
 
 REMEDIES: dict[str, tuple[Remedy, ...]] = {
     ACTIVATION: (
-        Remedy("recompute blocks in backward with torch.utils.checkpoint (use_reentrant=False)", "ckpt"),
+        Remedy("recompute blocks in backward with torch.utils.checkpoint.checkpoint(use_reentrant=False)", "ckpt"),
         Remedy("compute in 16 bits with torch.autocast", "amp"),
         Remedy(
             "offload them to the host with torch.autograd.graph.save_on_cpu(pin_memory=True)",

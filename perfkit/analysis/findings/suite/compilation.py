@@ -39,7 +39,7 @@ def find_graph_breaks(suite: SuiteView) -> Iterator[Finding]:
             yield Finding(
                 id="compile.graph_breaks",
                 severity="warning",
-                title=f"{variant.name}: {summary.graph_breaks} graph breaks",
+                title=f"{variant.name}: {summary.graph_breaks} graph break{'' if summary.graph_breaks == 1 else 's'}",
                 variant=variant.name,
                 evidence="; ".join((*(summary.break_reasons or ("no reason was recorded",)), _describe_count(summary))),
                 action="Fix the breaks that TORCH_LOGS=graph_breaks shows, or apply torch.compile to the blocks alone.",

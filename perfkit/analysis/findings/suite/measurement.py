@@ -31,7 +31,7 @@ def find_inconclusive_comparison(suite: SuiteView) -> Iterator[Finding]:
         yield Finding(
             id="comparison.inconclusive",
             severity="note",
-            title=f"Whether {variant.name} is faster cannot be said",
+            title=f"{variant.name}: speed effect inconclusive",
             variant=variant.name,
             evidence=evidence,
             action=_advise_more_rounds(difference, suite.sampling),

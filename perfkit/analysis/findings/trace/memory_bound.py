@@ -213,7 +213,7 @@ def find_slow_indexed_updates(view: TraceView) -> Iterator[RuleResult]:
         yield view.build_gain(
             "indexing.slow_updates",
             "Slow indexed updates (atomics or sorting)",
-            f"they take {view.show_time(took)}: {list_kernels(rows)}",
+            f"these ops take {view.show_time(took)}: {list_kernels(rows)}",
             "Index fewer or sorted rows, use F.embedding(sparse=True) or nn.EmbeddingBag for large tables or a one-hot "
             "matmul for small ones, and avoid boolean masks on the gradient's path.",
             sum_above_roof_s(rows),

@@ -10,6 +10,7 @@ from perfkit.units import format_percent, format_seconds
 
 _IN_COMMUNICATION = "part of the exposed communication"
 _NOT_SIMULATED = "the traces do not show which work delays a rank"
+_NOTHING = 1e-9  # times are whole nanoseconds: less is a rounding error of sums
 
 
 def find_straggler(fleet: Fleet) -> Iterator[Finding]:
@@ -72,7 +73,7 @@ def find_step_change(difference: TraceDifference) -> Iterator[Finding]:
     parts.append(("other ops", difference.rest_after_s - difference.rest_before_s))
     parts.append(("time without ops", after - before - sum(change for _, change in parts)))
     ranked = sorted(parts, key=lambda part: part[1], reverse=slower)
-    largest = [(name, change) for name, change in ranked if (change > 0) == slower and change][:3]
+    largest = [(name, change) for name, change in ranked if (change > 0) == slower and abs(change) > _NOTHING][:3]
     changes = "; ".join(f"{name} {_format_signed_s(change)}" for name, change in largest)
     yield Finding(
         id="step.slower" if slower else "step.faster",

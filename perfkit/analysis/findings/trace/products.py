@@ -164,7 +164,7 @@ def find_unaligned_dims(view: TraceView) -> Iterator[RuleResult]:
     yield view.build_gain(
         "gemm.unaligned",
         f"GEMM dims are not multiples of {multiple}",
-        f"they take {view.show_time(took)}: {list_kernels(rows)} with dims {', '.join(map(str, list(odd)[:8]))}",
+        f"these GEMMs take {view.show_time(took)}: {list_kernels(rows)} with dims {', '.join(map(str, list(odd)[:8]))}",
         f"Pad these dims (vocabulary, head or hidden size): {padded}; tensor cores read 16 bytes at once.",
         sum_above_roof_s(rows),
         basis=BEYOND_ROOF,
@@ -236,7 +236,7 @@ def find_batch_norm_layout(view: TraceView) -> Iterator[RuleResult]:
         yield view.build_gain(
             "batch_norm.layout",
             "Batch norm runs on channels-first tensors",
-            f"it takes {view.show_time(sum_seconds(rows))}: {list_kernels(rows, 3)}",
+            f"batch norm takes {view.show_time(sum_seconds(rows))}: {list_kernels(rows, 3)}",
             "Keep model and input in channels-last (torch.channels_last), or fuse it with torch.compile.",
             above_s,
             basis=BEYOND_ROOF,
