@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from perfkit.spec import Struct
 
-RECORD_VERSION = 6
+RECORD_VERSION = 7
 
 # Ranges a worker marks in a trace (record_function) and in NVTX, read back by the analysing side.
 MARK_PREFIX = "perfkit::"
@@ -343,6 +343,7 @@ class RankRecord(Struct):
     world_size: int
     status: RunStatus
     reason: str = ""
+    reason_id: str = ""
     traceback: str = ""
     failed_pass: str = ""
     failed_step: int | None = None
@@ -397,11 +398,13 @@ class RunResult(Struct):
     `turns` names the variants whose runs were resident at the same time, its own included, and stepped by turns: the
     n-th sample of each is of the same turn. Empty where it had the machine to itself. `load` is what else the machine
     did meanwhile. `waits` says of a run of several ranks that failed where each was, of those that could tell.
+    `reason_id` is the stable id of the error that the reason is the message of (`skip.package`); "" where none has one.
     """
 
     schema_version: int = RECORD_VERSION
     status: RunStatus
     reason: str = ""
+    reason_id: str = ""
     output_tail: str = ""
     exit_codes: tuple[int | None, ...] = ()
     started_at: str = ""  # ISO 8601, UTC

@@ -158,7 +158,7 @@ def _list_first_runs(making: SuiteWriter, schedule: BenchSchedule, request: Benc
         if run.spec.variant in needed and run not in missing:
             yield ScheduledRun(msgspec.structs.replace(run.spec, passes=()), repeat)
     for run in missing:
-        yield ScheduledRun(run.spec, repeat, run.skip)
+        yield ScheduledRun(run.spec, repeat, run.skip, run.skip_id)
 
 
 def _build_schedule(request: BenchRequest, refusals: Mapping[str, str] = _NO_REFUSALS) -> BenchSchedule:

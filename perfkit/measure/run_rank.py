@@ -164,9 +164,11 @@ def _describe_ending(
     """The record's fields for a run that ended with `error` in the pass `name`."""
     status = classify_error(error)
     step = session.next_step if session is not None else None
-    reason = str(error).splitlines()[0] if isinstance(error, PerfkitError) else format_first_line(error)
+    reason, reason_id = format_first_line(error), ""
+    if isinstance(error, PerfkitError):
+        reason, reason_id = str(error).splitlines()[0], error.id
     if session is not None and (cannot := explain_refusal(error, session.techniques)):
-        status, reason = RunStatus.SKIPPED, cannot
+        status, reason, reason_id = RunStatus.SKIPPED, cannot, "skip.step"
     if status == RunStatus.OUT_OF_MEMORY:
         on_gpu = spec.launch.device == "cuda"
         peak = torch.cuda.max_memory_allocated() if on_gpu else read_peak_rss_bytes()
@@ -174,7 +176,8 @@ def _describe_ending(
         of = "allocated" if on_gpu else "resident"
         reason = f"out of memory {when}, peak {format_bytes(peak)} {of}"
     text = "" if status == RunStatus.SKIPPED else _format_traceback(error, get_source_file(spec.workload.name))
-    return {"status": status, "reason": reason, "traceback": text, "failed_pass": name, "failed_step": step}
+    ending = {"status": status, "reason": reason, "reason_id": reason_id, "traceback": text}
+    return {**ending, "failed_pass": name, "failed_step": step}
 
 
 def _format_traceback(error: BaseException, user_file: Path | None) -> str:

@@ -26,11 +26,12 @@ Refusal = Callable[[Techniques, str, str], str]  # why they do not run on a kind
 
 @dataclass(frozen=True)
 class ScheduledRun:
-    """One launch: `skip` is set where the variant cannot run here, with the reason."""
+    """One launch: `skip` is set where the variant cannot run here, with the reason and its id."""
 
     spec: RunSpec
     repeat: int
     skip: str = ""
+    skip_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -60,10 +61,15 @@ def build_schedule(request: BenchRequest, needed: RanksNeeded, refusal: Refusal 
     for sized in split_by_world_size(request, needed):
         for techniques in sized.variants:
             size, skip = choose_world_size(sized, needed(techniques))
-            skip = skip or refusal(techniques, request.device, request.dtype) or explain_own_batch(sized, techniques)
-            skip = skip or explain_unbuildable(sized, techniques, size)
+            skip_id = "skip.world_size" if skip else ""
+            if not skip:
+                skip = refusal(techniques, request.device, request.dtype)
+                skip_id = "skip.machine" if skip else ""
+            if not skip:
+                skip = explain_own_batch(sized, techniques) or explain_unbuildable(sized, techniques, size)
+                skip_id = "skip.workload" if skip else ""
             for item in (techniques,) if skip else ((), techniques):
-                run = ScheduledRun(_build_run_spec(sized, item, size), 0, skip)
+                run = ScheduledRun(_build_run_spec(sized, item, size), 0, skip, skip_id)
                 chosen.setdefault(run.spec.variant, run)
     if not chosen:
         raise UsageError("nothing to run; name at least one technique, such as --technique amp")

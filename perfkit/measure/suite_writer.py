@@ -250,7 +250,7 @@ def create_suite(
 def _launch_run(item: ScheduledRun, folder: Path, progress: Progress, place: RankPlace) -> RunResult:
     if not item.skip:
         return launch_run(item.spec, folder, lambda name: progress(PassStarted(name)), place=place)
-    run = RunResult(status=RunStatus.SKIPPED, reason=item.skip, perfkit=perfkit.__version__)
+    run = RunResult(status=RunStatus.SKIPPED, reason=item.skip, reason_id=item.skip_id, perfkit=perfkit.__version__)
     write_json(folder / SPEC_FILE, item.spec)
     write_json(folder / RUN_FILE, run)
     return run

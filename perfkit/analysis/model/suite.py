@@ -23,7 +23,7 @@ from perfkit.spec import Struct
 from perfkit.store.layout import BatchSearch, RecomputationSearch, SuiteSampling
 from perfkit.store.price import Price
 
-ANALYSIS_VERSION = 7
+ANALYSIS_VERSION = 8
 
 
 class Parity(Struct):
@@ -102,6 +102,7 @@ class Variant(Struct):
     `emulated` is why the device only emulates a technique, "" where it does not: such a variant is compared with none.
     `data_wait_share` is the share of the timed steps of its first run that was waiting for the workload's DataLoader,
     on the rank that waits most; None where it has none. `prediction` is there where a plan of it is kept.
+    `reason_id` is the stable id of the error that `reason` tells, "" where it has none.
     `waits` says where the ranks of its first failed run were. Of several ranks `ranks` and `steps_by_rank` are their
     timed steps beside each other, `fleet` what their traces tell of who waits for whom, `pipeline` a traced step of
     those of one. `experts` are the loads of each layer's experts, over all ranks of its first run.
@@ -158,6 +159,7 @@ class Variant(Struct):
     volumes: tuple[CollectiveVolume, ...] = ()
     experts: tuple[ExpertLoad, ...] = ()
     pipeline: Pipeline | None = None
+    reason_id: str = ""
 
     @property
     def traced_step(self) -> RankTrace | None:

@@ -40,7 +40,7 @@ class VariantFigures:
 
 def compute_figures(runs: VariantRuns, passes: PassResults, ceilings: DeviceCeilings | None) -> VariantFigures:
     """The figures of a variant's runs, each unknown with the reason where it is not known."""
-    status, reason = runs.outcome
+    status, reason, _ = runs.outcome
     why = f"{status}: {reason}" if status != RunStatus.OK else "no timed steps were recorded"
     steps, cpu_steps = runs.list_median_steps(get_step_times), runs.list_median_steps(lambda samples: samples.cpu_s)
     step_time = _make_estimate(steps, why, "s", _describe_clock(runs))

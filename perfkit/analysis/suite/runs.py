@@ -52,23 +52,23 @@ class VariantRuns:
         return () if name == BASELINE else tuple(name.split("+"))
 
     @property
-    def outcome(self) -> tuple[RunStatus, str]:
-        """How the variant ended, with the reason.
+    def outcome(self) -> tuple[RunStatus, str, str]:
+        """How the variant ended, with the reason and its id.
 
         A variant with a failed repeat has failed, although what the others measured is kept. Being interrupted
         after a repeat that ended well takes nothing from that repeat.
         """
         if not self.runs:
-            return RunStatus.INTERRUPTED, "the suite ended before this variant ran"
+            return RunStatus.INTERRUPTED, "the suite ended before this variant ran", ""
         bad = [run for run in self.runs if run.run.status != RunStatus.OK]
         if len(bad) < len(self.runs):
             bad = [run for run in bad if run.run.status != RunStatus.INTERRUPTED]
         if not bad:
-            return RunStatus.OK, ""
+            return RunStatus.OK, "", ""
         first = bad[0]
-        reason = first.run.reason or next((rank.record.reason for rank in first.ranks if rank.record.reason), "")
+        told = next((each for each in (first.run, *(rank.record for rank in first.ranks)) if each.reason), first.run)
         where = f"{self._describe_run(first)}: " if len(bad) < len(self.runs) else ""
-        return first.run.status, where + reason
+        return first.run.status, where + told.reason, told.reason_id
 
     def _describe_run(self, run: StoredRun) -> str:
         return f"process {self.runs.index(run) + 1} of {len(self.runs)}"

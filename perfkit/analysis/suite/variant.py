@@ -23,7 +23,7 @@ def build_variant(
     """The row of a variant."""
     runs, passes, figures = subject.runs, subject.passes, subject.figures
     records = runs.records
-    status, reason = runs.outcome
+    status, reason, reason_id = runs.outcome
     return Variant(
         name=runs.name,
         techniques=runs.techniques,
@@ -31,6 +31,7 @@ def build_variant(
         is_baseline=is_baseline,
         status=status,
         reason=reason,
+        reason_id=reason_id,
         traceback=runs.traceback,
         waits=runs.waits,
         runs=tuple(run.path for run in runs.runs),

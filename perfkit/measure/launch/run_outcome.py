@@ -46,6 +46,7 @@ class _RankEnd(NamedTuple):
     rank: int
     status: RunStatus
     reason: str
+    reason_id: str = ""
 
 
 def determine_outcome(
@@ -89,7 +90,9 @@ def _determine_status(
     if first.status == RunStatus.OK:
         return RunResult(status=first.status, reason=first.reason, exit_codes=exit_codes)
     tail = _collect_output_tail(spec.launch, folder, first.rank)
-    return RunResult(status=first.status, reason=first.reason, output_tail=tail, exit_codes=exit_codes)
+    return RunResult(
+        status=first.status, reason=first.reason, reason_id=first.reason_id, output_tail=tail, exit_codes=exit_codes
+    )
 
 
 def _read_rank_end(folder: Path, rank: int, exits: ExitCodes) -> _RankEnd:
@@ -109,7 +112,7 @@ def _read_rank_end(folder: Path, rank: int, exits: ExitCodes) -> _RankEnd:
         role = _EndRole.OK if record.status == RunStatus.OK else _EndRole.SKIPPED
     elif record.status == RunStatus.FAILED and _LOST_ANOTHER.search(f"{record.reason}\n{record.traceback}"):
         role = _EndRole.LOST_ANOTHER
-    return _RankEnd(role, place, rank, record.status, format_rank_reason(record))
+    return _RankEnd(role, place, rank, record.status, format_rank_reason(record), record.reason_id)
 
 
 def _describe_crash(rank: int, code: int | None, untold: str = "") -> tuple[RunStatus, str]:

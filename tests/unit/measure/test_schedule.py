@@ -108,15 +108,14 @@ def test_a_batch_of_its_own_is_skipped_where_that_of_all_ranks_stays():
     asked = request("batch:size=4", world_size=2, scaling="strong")
     whole = msgspec.structs.replace(asked, workload=asked.workload.replace_params(batch_size=8, size="nano"))
     (run,) = build_schedule(whole, needed).runs
-    assert run.skip == (
-        "it gives each rank a batch of its own, and with --scaling strong that of all ranks together stays"
-    )
+    assert run.skip == ("it gives each rank its own batch, and --scaling strong fixes the global batch")
 
 
 def test_too_few_ranks_skip_the_variant_with_the_remedy():
     result = build_schedule(request("zero1,amp", world_size=1), needed)
     skipped = [run for run in result.runs if run.skip]
     assert [run.spec.variant for run in skipped] == ["zero1"]
+    assert [run.skip_id for run in skipped] == ["skip.world_size"]
     assert skipped[0].skip == "needs at least 2 ranks: run with --world-size 2"
 
 
@@ -207,7 +206,7 @@ def test_a_workload_without_sequences_is_skipped_for_their_length_with_that_reas
     changes = {"workload": WorkloadSpec(name=workload)}
     result = build_schedule(msgspec.structs.replace(request("seq:len=64"), **changes), needed)
     (run,) = result.runs
-    assert run.skip == f"the workload {workload} has no size seq_len that could be changed"
+    assert run.skip == f"the workload {workload} has no parameter seq_len to change its size"
 
 
 def test_where_rounds_tell_the_time_the_first_runs_take_only_the_steps_whose_losses_are_compared():
@@ -224,3 +223,9 @@ def test_where_rounds_tell_the_time_the_first_runs_take_only_the_steps_whose_los
     assert (few.timed, few.warmup, few.max_warmup) == (2, 7, 7)  # nor do they wait until steps are steady
     many = request("amp", schedule=Schedule(warmup=30))
     assert build_schedule(many, needed).runs[0].spec.schedule.timed == 1
+
+
+def test_why_a_run_is_skipped_has_an_id_by_what_refuses_it():
+    refused = build_schedule(request("amp"), needed, lambda *_: "no such unit")
+    assert ("no such unit", "skip.machine") in {(run.skip, run.skip_id) for run in refused.runs}
+    assert {run.skip_id for run in build_schedule(request("amp"), needed).runs} == {""}
