@@ -11,6 +11,7 @@ from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.time_split import COMMUNICATION, COMPUTE_BOUND
 from perfkit.analysis.suite.analyze import analyze_suite
+from tests.fixtures.figures import list_figures
 from tests.fixtures.rank_traces import rank_trace
 from tests.fixtures.scaled_suites import Steps, scaled_suite
 
@@ -53,7 +54,7 @@ def test_where_efficiency_falls_is_told_once_with_what_grew(tmp_path: Path) -> N
 def test_cores_that_are_shared_come_first(tmp_path: Path) -> None:
     (finding,) = found(tmp_path, cores=2)
     assert "ddp:hook=" not in finding.action
-    assert "8 ranks of 1 thread each share the 2 cores" in finding.details[0]
+    assert list_figures(finding.details[0])[:3] == ["8", "1", "2"]
 
 
 def test_what_is_not_shown_to_fall_is_not_told(tmp_path: Path) -> None:
