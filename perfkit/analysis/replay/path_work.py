@@ -38,7 +38,7 @@ class PathWork:
 
 
 def build_path_work(replayed: ReplayResult, spans: PathSpans, host: HostEvents | None = None) -> PathWork:
-    """The pieces of the path of the unmodified replay, given its `path_spans` (and the trace's `HostEvents` if known)."""
+    """Pieces of the path of the unmodified replay, from its `path_spans` (and the trace's `HostEvents` if known)."""
     ops, work = replayed.graph.ops, replayed.work
     spans = _cut_at_ops(ops, spans)
     kernel = spans.kernel if work.on_device else np.full(len(spans), NONE)

@@ -37,7 +37,8 @@ def build_thread_lanes(whole: TraceContext, texts: TextTable, events: Ints) -> I
     for mine in group_by_thread(ops, thread):
         chosen = events[mine]
         yield make_slices(
-            words.THREAD, format_thread_title(trace, int(thread[mine[0]])), trace.start_ns[chosen], trace.end_ns[chosen],
+            words.THREAD, format_thread_title(trace, int(thread[mine[0]])),
+            trace.start_ns[chosen], trace.end_ns[chosen],
             name=name[mine], kind=kind[mine], depth=depth[mine], module=module[mine], shapes=shapes[mine], event=chosen,
         )  # fmt: skip
 

@@ -46,7 +46,7 @@ def find_peak(roofs: Roofs, dtype: str, world_size: int) -> PeakRate | Unknown:
 
 
 def find_peak_of_mix(roofs: Roofs, flops: Mapping[Computed, float], world_size: int) -> PeakRate | Unknown:
-    """As `find_peak`, for a step whose FLOPs are computed on several units or in several dtypes (`compute_mixed_peak`)."""
+    """As `find_peak`, for a step that computes on several units or in several dtypes (`compute_mixed_peak`)."""
     conventional = get_utilization_kind(roofs.device)
     name = roofs.device_name or (roofs.ceilings.device_name if roofs.ceilings is not None else "")
     mixed = compute_mixed_peak(flops, lambda computed: roofs.compute(*computed, conventional))

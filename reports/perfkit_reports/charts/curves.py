@@ -138,7 +138,9 @@ def _build_line(curve: StepCurve, run: Sequence[float | None], describe: _Descri
     )
 
 
-def _build_chart(curves: Sequence[StepCurve], describe: _Describe, steps: str, yaxis: dict[str, Any], **said: Any) -> Chart:
+def _build_chart(
+    curves: Sequence[StepCurve], describe: _Describe, steps: str, yaxis: dict[str, Any], **said: Any
+) -> Chart:
     """The curves over `steps`; `describe` gives the hover text of a step and its value."""
     longest = max(len(run) for curve in curves for run in curve.runs)
     # Whole numbers where there are few ticks; else plotly's own, which are.

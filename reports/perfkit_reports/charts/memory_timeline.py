@@ -127,7 +127,7 @@ def _build_peak_label(account: MemoryAccount, end: float, seconds: float, peak: 
         "yanchor": "bottom",
         "yshift": 2,
         "align": side,
-        "text": f"peak {units.format_bytes(account.peak_bytes)}<br>{escape_text(', '.join(part for part in when if part))}",
+        "text": f"peak {units.format_bytes(account.peak_bytes)}<br>{escape_text(', '.join(filter(None, when)))}",
         "showarrow": False,
     }
 

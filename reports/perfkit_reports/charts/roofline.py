@@ -192,11 +192,13 @@ def _compute_size(point: OpRow, scale: float) -> float:
 
 def _format_hover(series: RooflineSeries, point: OpRow) -> str:
     gain = None if point.attainable_s is None else point.seconds - point.attainable_s
+    intensity, rate = get_coordinates(point)
     return format_hover(
         f"{series.name}: {shorten_kernel(point.name)}",
         shorten_middle(point.shapes, 96),
-        f"{units.format_seconds(point.seconds)} a step ({units.format_percent(point.share)}), {units.format_significant(point.calls)} calls",
-        f"{units.format_flop_rate(get_coordinates(point)[1])} at {units.format_significant(get_coordinates(point)[0])} FLOP/byte",
+        f"{units.format_seconds(point.seconds)} a step ({units.format_percent(point.share)}), "
+        f"{units.format_significant(point.calls)} calls",
+        f"{units.format_flop_rate(rate)} at {units.format_significant(intensity)} FLOP/byte",
         f"{point.dtype}, {get_unit_name(point.unit, series.device)}",
         f"bound by {point.bound}" + (f" ({point.level})" if point.bound == "memory" else ""),
         "" if gain is None else f"potential savings {units.format_seconds(max(0.0, gain))} a step",

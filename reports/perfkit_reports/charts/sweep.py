@@ -36,7 +36,8 @@ def build_memory_chart(sweep: Sweep, name: str) -> Chart | None:
     scale, unit = choose_byte_scale(max(known))
 
     def describe(point: SweepPoint) -> str:
-        return f"{units.format_bytes(point.unit_bytes or 0)} per {sweep.unit}, peak {units.format_bytes(point.peak_bytes or 0)}"
+        peak = units.format_bytes(point.peak_bytes or 0)
+        return f"{units.format_bytes(point.unit_bytes or 0)} per {sweep.unit}, peak {peak}"
 
     def value(point: SweepPoint) -> float | None:
         return None if point.unit_bytes is None else point.unit_bytes / scale

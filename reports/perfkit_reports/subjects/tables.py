@@ -19,5 +19,5 @@ def make_table(
 
 def make_list(name: str, lines: Iterable[str], title: str = "", **rest: Any) -> tuple[Text, ...]:
     """Sentences in a list; none without lines."""
-    told = tuple(lines)
-    return (Text(**{"id": name, "title": title, "lines": told, "style": "list", **rest}),) if told else ()
+    texts = tuple(lines)
+    return (Text(**{"id": name, "title": title, "lines": texts, "style": "list", **rest}),) if texts else ()

@@ -31,7 +31,8 @@ def build_section(analysis: TraceAnalysis) -> Section | None:
         return None
     after = next((trace for trace in analysis.traces if trace.label == difference.after), None)
     now = difference.after if after is None else get_file_name(after)
-    intro = f"{now} vs {get_file_name(difference.before_trace)}: {format_signed_seconds(chart.compute_change(difference))} a step."
+    change = format_signed_seconds(chart.compute_change(difference))
+    intro = f"{now} vs {get_file_name(difference.before_trace)}: {change} a step."
     return Section("changed", "What changed", build_blocks(difference), intro=(intro,))
 
 

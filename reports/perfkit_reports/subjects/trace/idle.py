@@ -134,7 +134,8 @@ def _build_idle(trace: RankTrace, end: str) -> Sequence[Block]:
     if not whole:
         return ()
     shares = tuple(TimeShare(category=cause, seconds=took, share=took / whole) for cause, took in spent.items())
-    of_step = f", {units.format_percent(whole / trace.step_s)} of the time" if trace.step_s > 0 else ""
+    of_what = "step" if trace.steps else "trace"
+    of_step = f", {units.format_percent(whole / trace.step_s)} of the {of_what}" if trace.step_s > 0 else ""
     return (
         Bars(
             id=f"idle-causes{end}",

@@ -117,7 +117,8 @@ def build_stream_bars(trace: RankTrace) -> list[Bar]:
     return [
         Bar(
             (f"device {stream.device}, " if several else "")
-            + f"{what[0]} {stream.stream}: {format_plural(stream.kernels, what[1])}, busy {units.format_seconds(stream.busy_s)}",
+            + f"{what[0]} {stream.stream}: {format_plural(stream.kernels, what[1])}, "
+            f"busy {units.format_seconds(stream.busy_s)}",
             stream.split,
         )
         for stream in busiest

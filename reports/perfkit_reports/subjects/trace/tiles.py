@@ -35,7 +35,8 @@ def build_tiles(analysis: TraceAnalysis) -> Iterator[Tile]:
     overlap, launches = trace.overlap, trace.launches
     if overlap.communication_s > 0:
         hidden = 1 - overlap.exposed_communication_s / overlap.communication_s
-        detail = f"of {units.format_seconds(overlap.communication_s)}; {units.format_percent(hidden, 0)} overlapped with compute"
+        whole = units.format_seconds(overlap.communication_s)
+        detail = f"of {whole}; {units.format_percent(hidden, 0)} overlapped with compute"
         yield Tile("Exposed communication", Cell(units.format_seconds(overlap.exposed_communication_s), detail=detail))
     if launches is not None and trace.step_s > 0:
         detail = launches.note or "share waiting for the CPU unknown"

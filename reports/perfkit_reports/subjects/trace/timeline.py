@@ -48,7 +48,7 @@ def build_section(traces: Sequence[RankTrace]) -> Section | None:
     name, first = next(iter(steps.items()))
     block = Timeline(
         id="timeline",
-        label=f"Timeline of {name}: {format_plural(first.slices, 'slice')} on {format_plural(len(first.lanes), 'lane')}",
+        label=f"Timeline of {name}: {format_plural(first.slices, 'slice')} in {len(first.lanes)} lanes",
         steps=steps,
         looks={kind: (look.name, look.colour, look.pattern) for kind, look in _list_looks(steps.values())},
         caption=_describe_left_out(first),
