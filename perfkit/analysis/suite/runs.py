@@ -7,7 +7,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
 
-from perfkit.record import Measurement, Quantity, RankRecord, RankWait, RunStatus, StepSamples, Unknown, find_traceback
+from perfkit.record import (
+    Measurement,
+    Quantity,
+    RankRecord,
+    RankWait,
+    RunResult,
+    RunStatus,
+    StepSamples,
+    Unknown,
+    find_traceback,
+)
 from perfkit.sampling import merge_slowest_ranks
 from perfkit.spec import BASELINE
 from perfkit.store.read import StoredRun
@@ -66,7 +76,8 @@ class VariantRuns:
         if not bad:
             return RunStatus.OK, "", ""
         first = bad[0]
-        told = next((each for each in (first.run, *(rank.record for rank in first.ranks)) if each.reason), first.run)
+        ends: list[RunResult | RankRecord] = [first.run, *(rank.record for rank in first.ranks)]
+        told = next((end for end in ends if end.reason), first.run)
         where = f"{self._describe_run(first)}: " if len(bad) < len(self.runs) else ""
         return first.run.status, where + told.reason, told.reason_id
 

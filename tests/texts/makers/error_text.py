@@ -115,7 +115,7 @@ def _catch(call: Callable[[], object]) -> str:
     try:
         call()
     except PerfkitError as error:
-        return f"{type(error).__name__}: {error}"
+        return f"{type(error).__name__} [{error.id}]: {error}"
     raise AssertionError("nothing is refused")
 
 
