@@ -21,11 +21,11 @@ _RECORDED = "{} is a recording with its own device and sizes; only a workload su
 EXAMPLES = """\b
 Examples:
   perfkit advise runs/gpt                             a suite of perfkit bench: its baseline, traced and planned
-  perfkit advise trace.json.gz                        the steps of any trace: time alone
-  perfkit advise trace.json.gz --device h100-sxm      held against this device's peaks
-  perfkit advise hf:LlamaConfig --gpu rtx-4090        before anything is run: time and memory from the plan
-  perfkit advise train.py:build --goal memory         what lowers the peak of memory most
-  perfkit advise train.py:build -t amp,ckpt,compile   of these techniques alone
+  perfkit advise trace.json.gz                        the steps of any trace: time only
+  perfkit advise trace.json.gz --device h100-sxm      compared with this device's peaks
+  perfkit advise hf:LlamaConfig --gpu rtx-4090        before any run: time and memory from the plan
+  perfkit advise train.py:build --goal memory         the lowest peak memory first
+  perfkit advise train.py:build -t amp,ckpt,compile   only these techniques
   perfkit advise runs/gpt --memory 2GiB               the fastest of what fits
   perfkit advise runs/gpt --verify 3                  run the first three, predicted beside measured
   perfkit advise runs/gpt --json | jq .best

@@ -21,16 +21,16 @@ Examples:
   perfkit analyze trace.json.gz
   perfkit analyze traces/                              every rank of a job, in one report
   perfkit analyze 'traces/rank*.json.gz' --jobs 4
-  ssh node cat trace.json.gz | perfkit analyze -       what comes through a pipe
+  ssh node cat trace.json.gz | perfkit analyze -       from a pipe
   perfkit analyze after.json --against before.json     what changed, op by op
-  perfkit analyze trace.json --device h100-sxm         hold it against this device's peaks
+  perfkit analyze trace.json --device h100-sxm         compare with this device's peaks
   perfkit analyze trace.json --device here             recorded on this machine: use what `perfkit calibrate` measured
   perfkit analyze trace.json --counters ncu.csv        counted FLOPs and bytes instead of modelled ones
   perfkit analyze replay.json --capture capture/       ops for the kernels of replayed CUDA graphs
   perfkit analyze trace.json --what-if gemm=0.8 --what-if comm=0    simulated on its dependencies, not added up
   perfkit analyze trace.json --export perfetto         the trace with bounds, causes and findings for ui.perfetto.dev
   perfkit analyze gs://bucket/run/ --engine ray        hundreds of ranks, on a Ray cluster
-  perfkit analyze comm_lib_trace_rank_*                a hang: who did not enter the collective that others wait in
+  perfkit analyze comm_lib_trace_rank_*                a hang: ranks that did not enter a collective
   perfkit analyze trace.json --json | jq .traces[0].time_split
 \b
 `perfkit devices` lists the ids that --device takes.

@@ -13,16 +13,16 @@ OUT = Path("perfkit-attach")
 
 EXAMPLES = """\b
 Examples:
-  perfkit attach 4711                              ten seconds of a training that runs
+  perfkit attach 4711                              ten seconds of a running training
   perfkit attach 4711 --duration 1min --rate 50
   perfkit attach $(pgrep -of train.py)
 \b
 Another user's process needs sudo, a container --cap-add SYS_PTRACE.
 \b
-Ctrl-C ends the look early: what was seen until then is drawn, and the exit code is 130.
+Ctrl-C ends sampling early: the report covers the samples so far, and the exit code is 130.
 \b
-Exit codes: 0 done, 1 it could not be done, 2 there is no such process or the request is wrong,
-130 interrupted (what was seen is kept).
+Exit codes: 0 done, 1 it could not be done, 2 no such process or a wrong request,
+130 interrupted (samples are kept).
 """
 
 

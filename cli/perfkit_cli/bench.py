@@ -62,16 +62,16 @@ Examples:
   perfkit bench --technique all --workload gpt:size=nano
   perfkit bench --technique amp --price '$2.49/h'
   perfkit bench --technique amp,ckpt --plan               predicted beside measured
-  perfkit bench --into runs/gpt --technique compile       one more variant, beside the suite's baseline
+  perfkit bench --into runs/gpt --technique compile       add a variant to the suite
   perfkit bench --into runs/gpt --retry failed --timeout 1200
   perfkit bench --resume runs/gpt                         after Ctrl-C, a crash or a power cut
 \b
-Techniques are separated by commas, joined by + where they go together, and take :key=value parameters.
-A parameter with several values, 'size=4|8', makes a variant of each; quote it, | is the shell's.
-`perfkit techniques` and `perfkit workloads` list what there is.
+Separate techniques by commas, combine them with +, and give parameters as :key=value.
+A parameter with several values, 'size=4|8', makes one variant per value; quote it because of the |.
+See `perfkit techniques` and `perfkit workloads`.
 \b
 Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is wrong,
-130 interrupted, 143 terminated (what was measured is kept).
+130 interrupted, 143 terminated (results are kept).
 """
 
 

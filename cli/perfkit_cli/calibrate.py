@@ -19,7 +19,7 @@ Examples:
 """
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(epilog=EXAMPLES, short_help="Measure this machine's ceilings.")
 @click.option(
     "--device",
     default="auto",

@@ -13,26 +13,26 @@ from perfkit_cli.option_values import require_one_of
 
 EXAMPLES = """\b
 Examples:
-  perfkit check --against-ref origin/main            both sides measured now, by turns: the fair way
-  perfkit check --update                             write the baseline, to be committed
+  perfkit check --against-ref origin/main            both sides measured now, interleaved: the fair way
+  perfkit check --update                             write the baseline, and commit it
   perfkit check --exact                              memory, FLOPs, kernels, graph breaks, losses against it: no timing
-  perfkit check runs/new --baseline runs/old         two runs that are there already; nothing is run
+  perfkit check runs/new --baseline runs/old         two existing runs; nothing is run
   perfkit check --against-ref main -w train.py:build -t amp --threshold step_time=4% --budget 5min
-  perfkit check --calibrate                          what can be detected on this machine, in which time?
+  perfkit check --calibrate                          the smallest change detectable on this machine
   perfkit check --history runs                       when did it change, and with which commits?
 \b
-What to check and how strictly stands in pyproject.toml ([tool.perfkit.check]) or perfkit.toml ([check]); options go
-before it. Thresholds: 3% (a relative change), +64MiB (an absolute one), <=2GiB (a limit), off (reported only).
+Configure cases and thresholds in pyproject.toml ([tool.perfkit.check]) or perfkit.toml ([check]); options take
+precedence. Thresholds: 3% (a relative change), +64MiB (an absolute one), <=2GiB (a limit), off (reported only).
 \b
-A quantity fails where it got worse for certain and by more than its threshold; by less, it is worse: shown, and a
-failure with --fail-on worse.
+A quantity fails if it certainly got worse by more than its threshold. If it certainly got worse by less, it is shown
+as worse, which is a failure only with --fail-on worse.
 \b
 Exit codes: 0 pass (or worse), 1 a regression (or a side that cannot be run), 2 the request is wrong, 3 inconclusive
 (--inconclusive CODE), 130 interrupted.
 """
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(epilog=EXAMPLES, short_help="Check a change against thresholds.")
 @click.argument("run", required=False, type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option("--against-ref", metavar="REF", help="Compare with this revision, checked out and measured beside yours.")
 @click.option(

@@ -18,12 +18,12 @@ Examples:
   perfkit compare runs/a100 runs/h100                    two machines
   perfkit compare runs/gpt@baseline runs/gpt@amp+ckpt    two variants of one benchmark, op by op
   perfkit compare before.json.gz after.json.gz           two traces
-  perfkit compare before.pickle after.pickle             what else fills the memory
+  perfkit compare before.pickle after.pickle             two memory snapshots
   perfkit compare runs/a runs/b runs/c --out /tmp/abc    several, each against the first
   perfkit compare h100.json.gz cpu.json.gz --anyway      on devices of different kinds
   perfkit compare runs/a runs/b --json | jq '.figures[0]'
 \b
-Whether a change of the code made it worse, with statistics: `perfkit check`.
+To test a code change for regressions, with statistics: `perfkit check`.
 \b
 Exit codes: 0 done, 1 it could not be done, 2 the request is wrong or a run cannot be read, 130 interrupted.
 """

@@ -12,7 +12,7 @@ from perfkit.spec import Struct
 EXAMPLES = """\b
 Examples:
   perfkit devices
-  perfkit devices h100                     only those whose id or name holds this
+  perfkit devices h100                     only ids or names that contain this
   perfkit analyze trace.json.gz --device h100-sxm
 \b
 Rates are dense, with fp32 accumulation; links are per direction. --json has every figure with its source.
@@ -28,7 +28,7 @@ class ListedDevice(Struct):
     note: str
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(epilog=EXAMPLES, short_help="List the GPUs with known datasheet peaks.")
 @click.argument("text", metavar="[TEXT]", default="")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: every figure with its source.")
 def command(text: str, as_json: bool) -> None:

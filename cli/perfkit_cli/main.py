@@ -37,17 +37,17 @@ EXIT_TERMINATED = 143  # 128 + SIGTERM
 
 EXAMPLES = """\b
 Examples:
-  perfkit bench --technique amp,ckpt        is it worth switching these on?
-  perfkit run train.py                      where does the time of my own training go?
-  perfkit attach 4711                       what does this running process do?
-  perfkit analyze trace.json.gz             where did the time of this trace go?
+  perfkit bench --technique amp,ckpt        do these techniques pay off?
+  perfkit run train.py                      where does my training's time go?
+  perfkit attach 4711                       what is this running process doing?
+  perfkit analyze trace.json.gz             where did this trace's time go?
   perfkit memory snapshot.pickle            what filled the memory?
   perfkit compare runs/A runs/B             how do two runs differ?
   perfkit check --against-ref origin/main   did this change make it worse?
   perfkit report runs/NAME                  draw a report again
   perfkit view runs                         all reports and running jobs, in a browser
   perfkit advise runs/NAME                  what should I switch on?
-  perfkit calibrate                         what can this machine do at most?
+  perfkit calibrate                         what are this machine's ceilings?
 """
 
 

@@ -48,17 +48,17 @@ Examples:
   perfkit plan --workload gpt:size=small --technique amp,ckpt,amp+ckpt
   perfkit plan --workload hf:LlamaConfig:num_hidden_layers=8 --technique ckpt,optim:use=adafactor
   perfkit plan --workload gpt:size=medium --technique zero1,zero2,zero3 --world-size 64
-  perfkit plan --workload gpt:size=small --gpu rtx-4090 --memory 0.9          does it fit, and if not, what would
+  perfkit plan --workload gpt:size=small --gpu rtx-4090 --memory 0.9          does it fit, and if not, what does
   perfkit plan --workload gpt:size=medium --technique zero3 --gpu h100-sxm --world-size 1,2,8,64 --network 50GB
   perfkit plan --workload train.py:build --technique 'batch:size=8|16|32' --json | jq '.variants[0]'
   perfkit plan --out runs/gpt --technique amp && perfkit bench --out runs/gpt --technique amp
-  perfkit plan --learn runs/ traces/              how fast this machine and other GPUs are, from measured steps
+  perfkit plan --learn runs/ traces/              op times of devices, from measured steps
   perfkit plan -w hf:LlamaConfig --technique ckpt --max batch_size --gpu h100-80g
   perfkit plan -w gpt:size=large --gpu rtx-4090 --search
   perfkit plan -w gpt:size=medium -t amp+ckpt:fit=20GiB --gpu rtx-4090       the least recomputation that fits
   perfkit plan --into runs/gpt                    predicted beside measured, for all variants of the suite
-  perfkit plan --into runs/gpt --world-size 8,64,4096             and onwards, for a suite of several numbers of ranks
-  perfkit plan --score runs/                      the errors of all plans that are kept
+  perfkit plan --into runs/gpt --world-size 8,64,4096             predicted scaling of the suite
+  perfkit plan --score runs/                      the errors of all stored plans
 \b
 Exit codes: 0 done, 2 the request is wrong, 130 interrupted.
 """

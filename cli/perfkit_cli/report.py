@@ -17,7 +17,7 @@ Examples:
   perfkit report runs/2026-01-31-120000-gpt
   perfkit report runs/2026-01-31-120000-gpt --out /tmp/shared-report
   perfkit report runs/2026-01-31-120000-gpt --price '$2.49/h'
-  perfkit report s3://bucket/runs/x                     a copy of it, in runs/x, and its new report there, too
+  perfkit report s3://bucket/runs/x                     copied to runs/x, and its new report back
   perfkit report perfkit-analyze/trace --static
   perfkit report perfkit-memory/snapshot
   perfkit report runs/2026-01-31-120000-check

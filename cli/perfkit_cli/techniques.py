@@ -8,19 +8,19 @@ import click
 from perfkit.errors import UsageError
 
 EXAMPLES = """\b
-Of each: its name, whether it can act on this machine, what it does, its parameters, and why what cannot act here.
+A line reads: name, availability on this machine, effect (parameters), reason if unavailable.
 Parameters follow the name: --technique ckpt:mode=selective,offload:what=activations:to=disk
 \b
 Examples:
-  perfkit techniques                 all, by what they are for
-  perfkit techniques ckpt            all about one: parameters, what is checked, when it helps, its paper
+  perfkit techniques                 all, by purpose
+  perfkit techniques ckpt            one: parameters, checks, use, paper
   perfkit techniques --docs pages    these pages as files
 """
 
 _MOST_COLUMNS = 120  # longer lines are hard to read
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(epilog=EXAMPLES, short_help="List the training techniques.")
 @click.argument("name", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option(

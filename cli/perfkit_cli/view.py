@@ -9,8 +9,8 @@ import click
 
 EXAMPLES = """\b
 Examples:
-  perfkit view runs                  every report below it, and the jobs that write there now
-  perfkit view                       of this folder
+  perfkit view runs                  all reports and running jobs below it
+  perfkit view                       the same for this folder
   perfkit view runs --open           open the page in the browser
   perfkit view runs --port 9000
 \b

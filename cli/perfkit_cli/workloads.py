@@ -3,13 +3,13 @@
 import click
 
 EXAMPLES = """\b
-A line reads: name, whether it can be built on this machine, what it is, and its parameters with their defaults.
+A line reads: name, availability on this machine, description, parameters with their defaults.
 Parameters follow the name: --workload gpt:size=small:vocab=8192
 Your own workload is named by its function: --workload path/to/file.py:function or package.module:function
 """
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(epilog=EXAMPLES, short_help="List the workloads.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(as_json: bool) -> None:
     """List the workloads, their parameters, and which are available on this machine."""

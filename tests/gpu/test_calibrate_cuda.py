@@ -26,7 +26,7 @@ def test_measured_ceilings_are_below_the_datasheets(tmp_path: Path) -> None:
     # Whatever a device cannot do has its reason.
     for dtype in ("fp16", "bf16", "tf32", "fp32", "fp64", "int8", "fp8"):
         known = any(ceiling.dtype == dtype for ceiling in found.ceilings)
-        assert known != any(note.startswith(f"{dtype} products are not measured: ") for note in found.notes), dtype
+        assert known != any(note.startswith(f"{dtype} products not measured: ") for note in found.notes), dtype
     measured = {(c.level, c.dtype): c.value for c in found.ceilings if c.kind == CeilingKind.MEASURED}
     entry = find_entry(found.device_name)
     for sheet in build_datasheet_ceilings(entry) if entry is not None else ():

@@ -66,7 +66,7 @@ def test_flex_attention_trains_as_explicit_attention_does():
 
 
 def test_flash_attention_refuses_fp32_with_the_reason():
-    with pytest.raises(UnavailableError, match="flash runs in bf16 or fp16 on a GPU: type --technique amp"):
+    with pytest.raises(UnavailableError, match="flash runs in bf16 or fp16 on a GPU; use --technique amp"):
         applied("flash", new_state(device="cuda"))
 
 

@@ -82,4 +82,4 @@ def test_a_refusal_is_a_warning_of_the_suite(tmp_path: Path) -> None:
 def test_without_an_nvidia_gpu_the_option_is_refused(perfkit) -> None:
     result = perfkit("bench", "--counters", "--device", "cpu")
     assert result.returncode == 2
-    assert "--counters reads the counters of an NVIDIA GPU, and the device is cpu" in result.stderr
+    assert "--counters reads an NVIDIA GPU's counters, and the device is cpu" in result.stderr

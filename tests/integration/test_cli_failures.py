@@ -128,7 +128,7 @@ def test_an_interrupt_keeps_what_was_measured(perfkit, tiny, number: signal.Sign
     process.send_signal(number)
     out, err = process.communicate(timeout=120)
     assert process.returncode == 128 + number, err
-    assert f"{'terminated' if number == signal.SIGTERM else 'interrupted'}: what was measured is kept in s" in err
+    assert f"{'terminated' if number == signal.SIGTERM else 'interrupted'}: results so far are in s" in err
     assert "Traceback" not in err
     assert out.splitlines()[-1] == "report: s/report.html"
     variants = perfkit.variants("s")

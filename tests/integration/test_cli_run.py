@@ -191,7 +191,7 @@ def test_what_it_says_and_writes(folder: Path) -> None:
     assert done.returncode == 3
     assert done.stdout == ""
     assert done.stderr.splitlines() == [
-        "perfkit: watching train.py, to be recorded in out",
+        "perfkit: watching train.py, recording to out",
         "perfkit: report: out/report.html",
     ]
     assert (folder / "out" / "report.html").is_file()
@@ -201,7 +201,7 @@ def test_quietly_and_without_a_report(folder: Path) -> None:
     (folder / "train.py").write_text(TRAINS)
     done = run([sys.executable, "-m", "perfkit.run", "-q", "--no-report", *SHORT, "train.py", "0"], folder)
     [line] = done.stderr.splitlines()
-    found = re.fullmatch(r"perfkit: recorded in (runs/[\d-]+-train), to be drawn by: perfkit report \1", line)
+    found = re.fullmatch(r"perfkit: recorded in (runs/[\d-]+-train); .* perfkit report \1", line)
     assert found, line
     assert (folder / found[1] / "train" / "0" / "run.json").is_file()
 
@@ -245,9 +245,9 @@ def test_a_function_that_there_is_not_is_told_at_the_end(folder: Path) -> None:
     ("arguments", "message"),
     [
         (["missing.py"], "Error: cannot run missing.py: No such file or directory; give the path"),
-        (["beside"], "Error: cannot run beside: there is no __main__.py in it"),
+        (["beside"], "Error: cannot run beside: it contains no __main__.py"),
         (["-m", "missing.module"], "Error: no module named 'missing.module'"),
-        (["-m", "sees.py"], "Error: sees.py is a script and no module: leave out -m"),
+        (["-m", "sees.py"], "Error: sees.py is a script, not a module; omit -m"),
         (["--timd", "3", "sees.py"], "No such option '--timd'"),
         ([], "Error: no script"),
     ],
@@ -287,5 +287,5 @@ def test_two_ranks_say_one_thing(folder: Path) -> None:
     said = [line for line in done.stderr.splitlines() if "perfkit" in line]
     assert len(said) == len(set(said))
     said = [line for line in said if "once, for some 10 s" not in line]  # a calibration: nothing ran with a thread yet
-    assert said == ["perfkit: watching train.py, to be recorded in out", "perfkit: report: out/report.html"]
+    assert said == ["perfkit: watching train.py, recording to out", "perfkit: report: out/report.html"]
     assert {path.name for path in (folder / "out" / "train" / "0").glob("rank*")} == {"rank0", "rank1"}

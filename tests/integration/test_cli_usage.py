@@ -35,7 +35,7 @@ def perfkit(perfkit_in_process: CommandLine) -> CommandLine:
         (["--technique", "ckpt:mode=inf"], "ckpt: mode must be a finite number or a word, got inf"),
         (["--steps", "0"], "--steps"),
         (["--rounds", "-1"], "--rounds"),
-        (["--precision", "0"], "a precision of 0"),
+        (["--precision", "0"], "precision 0"),
         (["--precision", "nan%"], "--precision"),
         (["--budget", "5"], "--budget"),
         (["--timeout", "0"], "--timeout"),
@@ -71,7 +71,7 @@ def test_clashing_techniques_name_each_other_and_the_reason(perfkit) -> None:
     assert result.returncode == 2, result.stderr
     assert "zero2" in result.stderr
     assert "zero3" in result.stderr
-    assert "do not go together: " in result.stderr
+    assert "cannot be combined: " in result.stderr
 
 
 def test_out_never_overwrites(perfkit, tiny) -> None:

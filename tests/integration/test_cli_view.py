@@ -63,7 +63,7 @@ def test_a_report_is_drawn_by_the_installed_command_and_nothing_is_left(perfkit:
     ("arguments", "message"),
     [
         (("nowhere",), "nowhere does not exist: name the folder that holds the runs"),
-        (("file",), "file is no folder"),
+        (("file",), "file is not a folder"),
         ((".", "--host", "192.0.2.1"), "cannot serve on 192.0.2.1"),
     ],
 )
@@ -79,4 +79,4 @@ def test_serving_to_others_is_warned_of(perfkit: Any) -> None:
     process, _ = started(perfkit, ".", "--host", "0.0.0.0", "--port", "0")
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=30)
-    assert "warning: whoever can reach 0.0.0.0 can read every run" in err
+    assert "warning: anyone who can reach 0.0.0.0" in err

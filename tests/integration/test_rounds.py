@@ -79,7 +79,7 @@ def test_the_times_and_the_comparison_are_those_of_the_rounds(measured) -> None:
     ckpt = next(variant for variant in analysis.variants if variant.name == "ckpt")
     assert ckpt.difference.pairs == 2
     assert len(ckpt.step_time.per_process) == 2
-    assert analysis.sampling.ended == "2 rounds were asked for"
+    assert analysis.sampling.ended == "2 rounds were requested"
     assert "Times come from 2 rounds of processes" in (measured[1] / "report.md").read_text()
     assert ckpt.parity.steps >= 4
 

@@ -133,7 +133,7 @@ def test_recordings_that_do_not_fit_their_budget_end_within_a_step_and_the_repor
     assert variant.status == RunStatus.OK
     assert (variant.time_split, variant.memory) == ((), None)
     trace, memory, *_ = variant.warnings
-    assert trace.startswith("no trace was recorded: in the middle of a step it would have taken about ")
+    assert trace.startswith("no trace was recorded: in the middle of a step it would have needed about ")
     assert trace.endswith("more than --max-memory 1.00 KiB")
     assert memory.startswith("no memory was recorded: the trace did not fit into the memory")
     report = build_document(perfkit.analyze(tmp_path / "run"))

@@ -81,7 +81,7 @@ def test_a_job_that_waits_says_for_what_and_is_cancelled(slurm: Slurm, folder: P
     bench = slurm.start(*BENCH, *SHORT, "--slurm", "begin=now+1hour", "--out", "suite", cwd=folder)
     assert bench.stderr is not None
     for line in bench.stderr:
-        if "waits in the partition debug: BeginTime" in line:
+        if "waits in partition debug: BeginTime" in line:
             break
     os.kill(bench.pid, signal.SIGINT)
     _, err = bench.communicate(timeout=60)

@@ -67,7 +67,7 @@ def test_a_killed_suite_is_resumed_and_then_grows(tmp_path: Path) -> None:
     assert by_turns == {"baseline": 2, "amp": 2}
     assert {run.run.status for run in stored.runs} == {RunStatus.OK}
     assert stored.suite.sampling is not None
-    assert stored.suite.sampling.ended == "2 rounds were asked for"
+    assert stored.suite.sampling.ended == "2 rounds were requested"
 
     grown = bench(tmp_path, "--into", "suite", "-t", "inplace", "--rounds", "1", "--price", "$3.60/h")
     assert grown.returncode == 0, grown.stderr

@@ -19,11 +19,11 @@ _DEFAULTS = Schedule()
 _COUNT = click.IntRange(min=0)
 _ARGUMENTS = f"{__name__}.arguments"  # where a context keeps the command line as it was given
 
-HELP = """Run a training script as it is, and find out where a step's time and memory go.
+HELP = """Run a training script unchanged, and find out where a step's time and memory go.
 
-The script runs as under Python itself, with its own arguments, output and exit code. Its steps, models and optimizers
-are found by hooks; warm-up is skipped, some steps are timed, some traced, of some every allocation is recorded, and the
-rest of the run is left alone. The report is written when the script has ended.
+The script runs as with Python itself, with its own arguments, output and exit code. Hooks find its steps, models and
+optimizers. After warm-up, some steps are timed, some are traced, and some record every allocation; the rest of the run
+is left alone. The report is written when the script ends.
 """
 
 EXAMPLES = """\b
@@ -35,8 +35,8 @@ Examples:
   perfkit run --always-on --trace-on regression --log tensorboard:logs train.py
   perfkit plan -w train.py:build --out runs/plan && perfkit run --plan runs/plan train.py
 \b
-Several ranks, each of them watched, one report:
-  perfkit run --nproc 2 train.py                         as torchrun --standalone --nproc-per-node 2 starts them
+Several ranks, one report:
+  perfkit run --nproc 2 train.py                         like torchrun --standalone --nproc-per-node 2
   torchrun --nproc-per-node 2 -m perfkit.run train.py
   srun perfkit run train.py                              within a Slurm job
   accelerate launch -m perfkit.run train.py

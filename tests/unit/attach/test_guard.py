@@ -72,7 +72,7 @@ def test_silent_also_when_switching_off_fails(caplog: pytest.LogCaptureFixture) 
     guard(fail, "again")
     first, second = caplog.records
     assert "ValueError: broken" in first.getMessage()
-    assert second.getMessage() == "perfkit could not take all of its hooks away: RuntimeError: cannot"
+    assert second.getMessage() == "perfkit could not remove all of its hooks: RuntimeError: cannot"
     assert switch.calls == 1
 
 

@@ -219,13 +219,13 @@ def test_optimizers_are_kept_once_in_their_order() -> None:
 
 def test_what_steps_are_told_by() -> None:
     told = Told()
-    assert told.loop.steps_by() == "no optimizer's steps"
+    assert told.loop.steps_by() == "optimizer steps (none seen)"
     told.step()
     assert told.loop.steps_by() == "the steps of SGD"
     for which in (1, 0) * 4:
         told.step(which)
-    assert told.loop.steps_by() == "the steps of SGD, the rarest or last of 2 optimizers"
-    assert Told(every=3).loop.steps_by() == "every 3 optimizer steps, as asked for"
+    assert told.loop.steps_by() == "the steps of SGD, the least frequent or last of 2 optimizers"
+    assert Told(every=3).loop.steps_by() == "every 3 optimizer steps, as requested"
 
 
 def test_an_optimizer_that_runs_the_passes_itself() -> None:

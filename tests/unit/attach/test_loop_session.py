@@ -90,7 +90,7 @@ def test_the_first_rank_writes_for_all(rank: int, tmp_path: Path, monkeypatch: p
 
 def test_where_the_first_rank_failed_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def failed(*_: object) -> str:
-        raise PerfkitError("rank 0 could not begin to record")
+        raise PerfkitError("rank 0 ")
 
     monkeypatch.setattr(sessions, "share_decision", failed)
     session = Watched(tmp_path / "run").session

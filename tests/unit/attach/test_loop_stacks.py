@@ -27,7 +27,7 @@ from perfkit.store.stacks import (
 )
 from tests.fixtures.py_spy import py_spy
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="stacks of a loop are sampled on Linux")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="stacks are sampled on Linux")
 
 
 def test_a_loop_that_ends_where_nothing_can_be_sampled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_the_loop_and_its_workers(tmp_path: Path) -> None:
     spin(1.0)
     steps.close()  # the loop ends
     seen = read_json(tmp_path / STACKS_FILE, SampledStacks)
-    if "may not be looked into" in seen.reason:
+    if "cannot be inspected" in seen.reason:
         pytest.skip(seen.reason)
     found = {thread.thread: thread for thread in seen.threads}
     assert set(found) == {LOOP, WORKER}
@@ -139,12 +139,12 @@ def test_nothing_is_kept_of_loops_in_which_no_look_met_usual_steps(looks: list[P
     for _ in sample_loop_stacks(tmp_path, 100, a_loop(), 0.1, evaluates=False, clock=clock):
         clock.now += 4.0
     assert len(looks) == 5
-    assert "unlike the timed ones" in written(tmp_path).reason
+    assert "other work than timed steps" in written(tmp_path).reason
     ended = sample_loop_stacks(tmp_path, 100, a_loop(), 0.1, evaluates=False, clock=clock)  # by a step that lasts
     next(ended)
     clock.now += 4.0
     ended.close()
-    assert "unlike the timed ones" in written(tmp_path).reason
+    assert "other work than timed steps" in written(tmp_path).reason
 
 
 def test_a_loop_that_ends_meanwhile_has_what_was_seen(looks: list[Path], tmp_path: Path) -> None:
@@ -163,5 +163,5 @@ def test_what_forbids_it_is_written_once(monkeypatch: pytest.MonkeyPatch, tmp_pa
     next(steps)
     time.sleep(0.2)
     assert list(steps) == []
-    assert "may not be looked into" in written(tmp_path).reason
+    assert "cannot be inspected" in written(tmp_path).reason
     assert not (tmp_path / SPEEDSCOPE_FILE).exists()

@@ -74,7 +74,7 @@ def test_nothing_is_done_at_a_boundary_within_a_graph_that_is_being_captured(
     found = record(tmp_path / "run")
     assert found.attached.optimizer_steps == (1,)
     assert len(found.samples.wall_s) == 1
-    assert found.warnings == ("a CUDA graph was captured in 1 of the timed steps, which are left out",)
+    assert found.warnings == ("a CUDA graph was captured in 1 of the timed steps, which are excluded",)
 
 
 def test_a_whole_recording(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_no_loop_at_all(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Non
         torch.ones(2).sum()
     assert not prof.active
     [line] = caplog.records
-    assert "saw no step of an optimizer" in line.getMessage()
+    assert "no optimizer step" in line.getMessage()
     assert not (tmp_path / "run" / "suite.json").exists()
 
 
@@ -260,7 +260,7 @@ def test_of_nested_ones_the_outer_goes_on(tmp_path: Path, caplog: pytest.LogCapt
             assert not inner.active
         train(1)
     [line] = caplog.records
-    assert "watching this process already" in line.getMessage()
+    assert "already watching this process" in line.getMessage()
     assert record(outer.folder).status == RunStatus.OK
     assert not (tmp_path / "inner").exists()
 
@@ -307,7 +307,7 @@ def test_so_many_optimizer_steps_as_are_asked_for(tmp_path: Path) -> None:
     with short(tmp_path / "run", step_every=2) as prof:
         train(2 * ENOUGH)
     found = record(prof.folder).attached
-    assert (found.optimizer_steps, found.steps_by) == ((2, 2), "every 2 optimizer steps, as asked for")
+    assert (found.optimizer_steps, found.steps_by) == ((2, 2), "every 2 optimizer steps, as requested")
 
 
 class Board:

@@ -160,7 +160,7 @@ def test_a_history_that_the_program_records_itself_is_told_of(tmp_path: Path, mo
     assert len(own.entries) == 1, "what the program recorded is there, and goes on"
     assert own.on
     (warning,) = driven.recording.warnings
-    assert warning.endswith("the program records one of its own, which is left as it is")
+    assert warning.endswith("the program records its own, which is left unchanged")
     assert (driven.recording.recorder.folder / "memory.parquet").exists(), "the profiler's events are there"
 
 
@@ -290,7 +290,7 @@ def test_a_trace_that_is_cut_in_the_middle_of_a_step_is_told_and_memory_is_not_r
     assert list(running) == []
     assert driven.recording.warnings == [
         "no trace was recorded: in the middle of a step it was too large",
-        "no memory was recorded: the trace did not fit into the memory that recordings may take (--max-memory)",
+        "no memory was recorded: the trace exceeded the memory limit for recordings (--max-memory)",
     ]
     assert driven.recording.recorder.record.status == RunStatus.OK
 

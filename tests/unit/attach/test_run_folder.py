@@ -73,7 +73,7 @@ def test_a_name_too_long_for_a_file_system(tmp_path: Path) -> None:
 def test_a_plan_is_found_wherever_the_program_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("plan").mkdir()
-    with pytest.raises(UsageError, match="no plan in plan: perfkit plan --out plan makes one"):
+    with pytest.raises(UsageError, match="no plan in plan; make one with perfkit plan --out plan"):
         find_plan(Path("plan"))
     (tmp_path / "plan" / PLAN_FILE).write_text("{}")
     assert find_plan(Path("plan")) == tmp_path / "plan" / PLAN_FILE

@@ -51,7 +51,7 @@ def watched(tmp_path: Path) -> Watched:
 def test_until_more_is_known_it_is_a_loop_whose_end_was_not_written(watched: Watched) -> None:
     found = watched.record()
     assert (found.rank, found.world_size, found.status) == (1, 2, RunStatus.CRASHED)
-    assert "without saying why" in found.reason
+    assert "without a reason" in found.reason
     assert found.attached is not None
     assert found.workload is None
 
@@ -63,7 +63,7 @@ def test_steps_in_which_a_graph_was_captured_are_left_out_and_said(watched: Watc
     found = watched.record()
     assert found.samples.wall_s == (1.0, 1.0)
     assert found.attached.left_out_s == (1.0,)  # the one with an evaluation
-    assert found.warnings == ("a CUDA graph was captured in 1 of the timed steps, which are left out",)
+    assert found.warnings == ("a CUDA graph was captured in 1 of the timed steps, which are excluded",)
 
 
 def test_timing_and_counts(watched: Watched) -> None:
@@ -254,13 +254,13 @@ def test_energy_of_a_loop_on_a_cpu_has_a_reason(watched: Watched) -> None:
     watched.timed(StepCounts(optimizer_steps=1))
     watched.recording.end_timing()
     watched.recording.write_timing("loop", 1, units_per_step=None, unit="samples")
-    assert watched.record().energy == Unknown(reason="perfkit reads no energy counter of a CPU")
+    assert watched.record().energy == Unknown(reason="perfkit reads no energy counter on a CPU")
 
 
 def test_energy_of_a_loop_that_ended_early_has_a_reason(watched: Watched) -> None:
     watched.timed(StepCounts(optimizer_steps=1))
     watched.recording.write_timing("loop", 1, units_per_step=None, unit="samples")
-    assert watched.record().energy == Unknown(reason="the loop ended before all timed steps were through")
+    assert watched.record().energy == Unknown(reason="the loop ended before all steps were timed")
 
 
 def energy_of(watched: Watched, monkeypatch: pytest.MonkeyPatch, steps: int, counts: StepCounts) -> Quantity:

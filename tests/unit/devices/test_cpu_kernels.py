@@ -78,9 +78,7 @@ def test_a_cache_slower_than_dram_is_left_out_with_a_note() -> None:
     assert [replace(each, disturbed="") for each in kept] == figures[
         1:
     ]  # with one thread there is no DRAM figure to compare with
-    assert notes == [
-        "l2 with 2 threads is left out: it measured 0.600 GB/s, less than DRAM, so the machine was too busy to tell"
-    ]
+    assert notes == ["l2 with 2 threads left out: measured 0.600 GB/s, less than DRAM; the machine was too busy"]
 
 
 def test_a_real_product_and_a_real_triad_give_finite_rates() -> None:
@@ -111,7 +109,7 @@ def test_what_was_measured_beside_a_doubtful_figure_that_cannot_be_true_was_dist
     sure, _ = cpu_kernels.filter_plausible([alone, fast, replace(slower, confidence=Confidence.HIGH)])
     assert [each.disturbed for each in sure] == ["", ""]  # two threads of one core, perhaps
     doubtful, _ = cpu_kernels.filter_plausible([alone, fast, replace(slower, confidence=Confidence.LOW)])
-    assert [each.disturbed for each in doubtful] == ["", "another figure of the same threads cannot be true"]
+    assert [each.disturbed for each in doubtful] == ["", "another figure of the same threads must be wrong"]
 
 
 def test_what_does_not_repeat_on_a_busy_host_was_disturbed() -> None:

@@ -75,7 +75,7 @@ def test_a_dtype_that_raises_is_a_note_and_all_others_are_measured(
     found = calibrated(installed(FakeTorch(HOPPER, fails={"int8": (1, error)}), monkeypatch))
     assert found.find(CeilingLevel.MATRIX, "int8") is None
     assert (
-        "int8 products are not measured: CUDA error: CUBLAS_STATUS_NOT_SUPPORTED when calling `cublasLtMatmul`"
+        "int8 products not measured: CUDA error: CUBLAS_STATUS_NOT_SUPPORTED when calling `cublasLtMatmul`"
         in found.notes
     )
     assert {c.dtype for c in found.ceilings} == {*HOPPER, None} - {"int8"}
@@ -87,7 +87,7 @@ def test_a_dtype_that_raises_at_larger_sizes_keeps_the_smaller_ones(monkeypatch:
     found = calibrated(installed(FakeTorch(HOPPER, fails={"tf32": (8192, error)}), monkeypatch))
     tf32 = found.find(CeilingLevel.MATRIX, "tf32")
     assert "n=4096" in tf32.source
-    assert "tf32 product n=8192 is left out: CUDA out of memory. Tried to allocate 2.00 GiB." in found.notes
+    assert "tf32 product n=8192 left out: CUDA out of memory. Tried to allocate 2.00 GiB." in found.notes
 
 
 def test_the_canary_is_the_first_product_that_works(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,7 +138,7 @@ def test_slow_fp64_is_measured_at_sizes_that_the_datasheets_peak_allows(
     effort = cuda_kernels.choose_effort(short=short)
     assert value(found, CeilingLevel.VECTOR, "fp64") == pytest.approx(1.28e12)
     assert fake.longest["fp64"] <= 1.02 * effort.budget_s / effort.min_windows  # the peak is 1.29e12
-    assert any(note.startswith("fp64 products are measured up to n=") for note in found.notes)
+    assert any(note.startswith("fp64 products measured up to n=") for note in found.notes)
     assert not any(note.startswith("bf16 products") for note in found.notes)
 
 
@@ -147,7 +147,7 @@ def test_an_unknown_devices_sizes_follow_from_its_own_small_product(monkeypatch:
     found = calibrated(fake)
     assert value(found, CeilingLevel.MATRIX, "fp64") == pytest.approx(0.2e12)
     assert max(fake.longest["fp64"], fake.longest["fp32"]) <= 0.02
-    note = "fp64 products are measured up to n=1024: larger ones take more than 20.0 ms or too much memory"
+    note = "fp64 products measured up to n=1024: larger ones take more than 20.0 ms or too much memory"
     assert note in found.notes
 
 
@@ -204,7 +204,7 @@ def test_a_single_device_is_meant_whatever_it_was_called(monkeypatch: pytest.Mon
     [
         (GpuUse(), None, Confidence.HIGH),
         (GpuUse(busy="2 processes"), "the device was not idle: 2 processes; confidence is low", Confidence.LOW),
-        (GpuUse(unknown="NVML"), "whether others used the device is not known: NVML", Confidence.HIGH),
+        (GpuUse(unknown="NVML"), "NVML", Confidence.HIGH),
     ],
 )
 def test_others_on_the_device_lower_confidence(
@@ -226,7 +226,7 @@ def test_hopper_has_fp8_and_an_fp64_matrix_unit_and_runs_fp32_on_the_vector_unit
 def test_volta_has_fp16_only_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     assert levels((7, 0)) == {"fp16": "matrix", "fp32": "vector", "fp64": "vector"}
     found = calibrated(installed(FakeTorch(HOPPER, capability=(7, 0)), monkeypatch))
-    assert "bf16 products are not measured: no bf16 Tensor Cores before compute capability 8.0" in found.notes
+    assert "bf16 products not measured: no bf16 Tensor Cores before compute capability 8.0" in found.notes
 
 
 def test_geforce_runs_fp64_on_the_vector_unit() -> None:

@@ -73,7 +73,7 @@ DESKTOP = "1 other process is drawing with it"
         (FakeNvml([OWN], graphics=[99]), GpuUse(unknown=DESKTOP)),  # a desktop is said and is no work
         (FakeNvml([OWN, 98], graphics=[99]), GpuUse(busy="1 other process is on it (98)")),
         (FakeNvml([99]), GpuUse(busy="1 other process is on it (99)")),
-        (FakeNvml([], gpu=40), GpuUse(busy="its utilisation was 40% before anything was started")),
+        (FakeNvml([], gpu=40), GpuUse(busy="utilization was 40% before the measurement")),
     ],
 )
 def test_processes_that_are_listed(nvml: FakeNvml, expected: GpuUse, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,24 +97,24 @@ def test_a_slice_has_processes_but_no_utilisation(monkeypatch: pytest.MonkeyPatc
 
 def test_an_error_of_nvml_is_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     nvml = FakeNvml([OWN]).install(monkeypatch)
-    assert find_gpu_use("another device").unknown == "NVML does not say (Not Found)"
+    assert find_gpu_use("another device").unknown == "NVML does not report it (Not Found)"
     assert nvml.open == 0
 
     def no_driver() -> None:
         raise pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
 
     monkeypatch.setattr(pynvml, "nvmlInit", no_driver)
-    assert find_gpu_use("abc").unknown.startswith("NVML does not say (")
+    assert find_gpu_use("abc").unknown.startswith("NVML does not report it (")
 
 
 @pytest.mark.parametrize(
     ("listed", "busy", "unknown"),
     [
-        ({5}, "", "only the processes of that container"),  # drivers that translate process ids hide all others
+        ({5}, "", "only that container's processes"),  # drivers that translate process ids hide all others
         ({5, 6}, "1 other process is on it (6)", ""),
-        ({4711}, "", "which may be this one"),  # older drivers give the host's ids, and one of them is ours
+        ({4711}, "", "possibly this one"),  # older drivers give the host's ids, and one of them is ours
         ({4711, 4712}, "1 other process is on it", ""),
-        (set(), "", "does not see others"),
+        (set(), "", "cannot see others"),
     ],
 )
 def test_in_a_container(listed: set[int], busy: str, unknown: str) -> None:

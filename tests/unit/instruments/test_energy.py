@@ -93,6 +93,6 @@ def test_a_device_without_a_counter() -> None:
 
 def test_where_no_counter_can_be_asked_there_is_a_reason() -> None:
     sensors: Any = SimpleNamespace()
-    assert explain_missing_counter(torch.device("cpu"), None) == "perfkit reads no energy counter of a CPU"
+    assert explain_missing_counter(torch.device("cpu"), None) == "perfkit reads no energy counter on a CPU"
     assert explain_missing_counter(torch.device("cuda", 0), None).startswith("NVML is not available")  # AMD's GPUs, too
     assert explain_missing_counter(torch.device("cuda", 0), sensors) == ""

@@ -26,9 +26,12 @@ def test_where_all_is_given_nothing_is_found() -> None:
 
 
 @pytest.mark.parametrize(
-    ("variant", "what"), [("amp+batch:auto", "its size"), ("amp+ckpt:fit=8GiB", "how much is recomputed")]
+    ("variant", "what"), [("amp+batch:auto", "its size"), ("amp+ckpt:fit=8GiB", "how much to recompute")]
 )
 def test_what_is_open_is_named(variant: str, what: str) -> None:
     with pytest.raises(UsageError) as raised:
         require_given_params(request(f"amp,{variant}"), lambda _: None)
-    assert str(raised.value) == f"{variant} leaves {what} open, which perfkit bench finds: name what it found"
+    assert (
+        str(raised.value)
+        == f"{variant} leaves {what} open, which needs a search by perfkit bench; give the value that it found"
+    )

@@ -209,7 +209,7 @@ def test_a_trial_without_a_known_peak_does_not_count_as_fitting():
     made, _ = search(peak=lambda _: 0.0)
     made.launch = lambda *_: (RunResult(status=RunStatus.OK), [RankRecord(rank=0, world_size=1, status=RunStatus.OK)])
     assert made.try_size(1) is None
-    assert made.trials[-1].reason == "its memory is not known"
+    assert made.trials[-1].reason == "its memory is unknown"
 
 
 @pytest.mark.parametrize("share", [0.5, 0.95])

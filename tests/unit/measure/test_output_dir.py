@@ -35,7 +35,7 @@ def test_nor_does_a_file_that_is_only_called_like_a_plan(tmp_path: Path) -> None
     with pytest.raises(UsageError):
         refuse_occupied(tmp_path)
     report(tmp_path, "memory")
-    with pytest.raises(UsageError, match="never overwritten"):
+    with pytest.raises(UsageError, match="--out"):
         refuse_occupied(tmp_path)
 
 
@@ -51,5 +51,5 @@ def test_what_a_plan_writes_is_all_that_may_lie_there(tmp_path: Path) -> None:
             refuse_occupied(tmp_path)
         (tmp_path / stray).unlink()
     (tmp_path / "plan.json").rename(tmp_path / "tables" / "plan.json")
-    with pytest.raises(UsageError, match="never overwritten"):
+    with pytest.raises(UsageError, match="--out"):
         refuse_occupied(tmp_path)

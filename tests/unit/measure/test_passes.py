@@ -107,8 +107,8 @@ def _another_rank_without(gpu: FakeGpu) -> FakeSession:
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
-        (_without_nvml, "NVML is not available here, and no other energy counter is read"),
-        (_on_a_cpu, "perfkit reads no energy counter of a CPU"),
+        (_without_nvml, "NVML is not available, and no other energy counter is supported"),
+        (_on_a_cpu, "perfkit reads no energy counter on a CPU"),
         (_another_rank_without, "another rank's energy cannot be read"),
     ],
 )

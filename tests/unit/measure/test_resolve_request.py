@@ -34,8 +34,8 @@ def test_the_batch_that_is_divided_is_among_the_parameters() -> None:
 @pytest.mark.parametrize(
     ("batch", "sizes", "told"),
     [
-        (6, (1, 2, 4), "6 samples, which 4 ranks cannot share evenly: --world-size 1,2,3 can, or take --batch-size 8"),
-        (8, (3, 5), "which 3 and 5 ranks cannot share evenly: --world-size 1,2,4 can, or take --batch-size 15"),
+        (6, (1, 2, 4), "4 ranks .*6 samples.* --world-size 1,2,3, or --batch-size 8"),
+        (8, (3, 5), "3 and 5 ranks .* --world-size 1,2,4, or --batch-size 15"),
     ],
 )
 def test_a_batch_that_does_not_divide_is_refused_with_what_does(batch: int, sizes: tuple[int, ...], told: str) -> None:
@@ -45,7 +45,7 @@ def test_a_batch_that_does_not_divide_is_refused_with_what_does(batch: int, size
 
 
 def test_strong_scaling_needs_numbers_of_ranks() -> None:
-    with pytest.raises(UsageError, match="--world-size.*1,2,4"):
+    with pytest.raises(UsageError, match=r"--world-size.*1,2,4"):
         resolve_request(request(scaling="strong"))
 
 
@@ -78,9 +78,9 @@ def made(batch):
 @pytest.mark.parametrize(
     ("function", "told"),
     [
-        ("fixed", "has no batch_size that could be changed"),
+        ("fixed", "has no parameter batch_size"),
         ("deaf", "with batch_size=2 a batch of .*:deaf has 4 samples"),
-        ("untold", "how many samples a batch of .*:untold has cannot be told"),
+        ("untold", "--scaling strong.*:untold"),
     ],
 )
 def test_a_workload_whose_batch_cannot_be_divided_is_refused(function: str, told: str, tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ def test_a_comparison_that_is_precise_is_left_out_of_the_next_rounds():
 def test_the_budget_ends_it_and_what_is_left_is_told():
     making = FakeMaking(noisy(amp=1.0))
     events = measure(making, "amp", budget_s=130.0)
-    assert making.suite.sampling.ended == "the budget of 2 min 10 s is used up"
+    assert making.suite.sampling.ended == "the time limit of 2 min 10 s is reached"
     assert making.suite.sampling.rounds == 6  # of 20 s each
     left = [event.left_s for event in events if isinstance(event, RoundStarted)]
     assert left[0] is None
@@ -148,7 +148,7 @@ def test_without_a_budget_of_ones_own_three_rounds_are_measured_however_long_the
 def test_as_many_rounds_as_are_asked_for():
     making = FakeMaking(noisy())
     measure(making, rounds=2)
-    assert making.suite.sampling == SuiteSampling(rounds=2, seconds=60.0, ended="2 rounds were asked for")
+    assert making.suite.sampling == SuiteSampling(rounds=2, seconds=60.0, ended="2 rounds were requested")
     assert len(making.log) == 2
     none = FakeMaking(noisy())
     rounds.measure_rounds(none, None, BenchRequest(
@@ -165,7 +165,7 @@ def test_a_variant_that_is_slow_is_measured_apart_and_the_others_go_on_when_it_n
     measure(making, budget_s=300.0)
     assert [set(group.split()) for group in making.log[:6]] == [{"baseline", "ckpt"}, {"baseline", "amp"}] * 3
     assert all(set(group.split()) == {"baseline", "ckpt"} for group in making.log[6:])
-    assert making.suite.sampling.ended == "the budget of 5 min 0 s is used up"
+    assert making.suite.sampling.ended == "the time limit of 5 min 0 s is reached"
     assert 290 < making.suite.sampling.seconds <= 300
 
 
@@ -208,7 +208,7 @@ def test_without_its_baseline_nothing_goes_on():
     making = FakeMaking(noisy(), fails={("baseline", 1)})
     measure(making)
     assert making.suite.sampling.rounds == 1
-    assert making.suite.sampling.ended == "nothing is left to compare"
+    assert making.suite.sampling.ended == "nothing left to compare"
 
 
 def test_a_baseline_alone_is_measured_until_its_step_time_is_precise():
@@ -225,7 +225,7 @@ def test_what_did_not_end_well_alone_is_in_no_round():
     lost = FakeMaking(noisy())
     measure(lost, ended=["amp", "ckpt", "baseline"])
     assert lost.log == []
-    assert lost.suite.sampling.ended == "nothing is left to compare"
+    assert lost.suite.sampling.ended == "nothing left to compare"
 
 
 def test_variants_whose_baseline_failed_are_measured_alone():
@@ -253,4 +253,4 @@ def test_a_budget_that_was_used_up_before_an_interruption_is_no_new_one():
     making.update_session(sampling=SuiteSampling(precision=0.05, budget_s=100.0, rounds=3, seconds=90.0))
     measure(making, budget_s=100.0)  # a round has taken 30 s
     assert making.log == []
-    assert making.suite.sampling.ended == "the budget of 100 s is used up"
+    assert making.suite.sampling.ended == "the time limit of 100 s is reached"

@@ -42,7 +42,7 @@ def test_what_needs_a_gpu_is_refused_on_a_cpu_and_asked_of_the_gpu_otherwise() -
     (flash,) = parse_variants("flash")
     skips = plan_schedule(replace(request, variants=(flash,)), parse_target("h100-sxm", None)).runs
     assert [run.skip for run in skips] == [
-        "flash runs in bf16 or fp16 on a GPU: type --technique amp+flash, or hold the model in bf16 (--dtype bf16)"
+        "flash runs in bf16 or fp16 on a GPU; use --technique amp+flash, or bf16 parameters (--dtype bf16)"
     ]
 
 

@@ -98,7 +98,7 @@ def test_a_process_that_compiled_nothing_has_no_facts():
 @pytest.mark.parametrize(
     ("unsupported", "reason"),
     [
-        ({}, "torch.compile leaves modules of torch itself (nn.LSTM, nn.GRU) as they are"),
+        ({}, "torch.compile leaves torch's own modules (nn.LSTM, nn.GRU) unchanged"),
         ({"Attempted to wrap RNN, GRU, or LSTM\n  Explanation: ...": 1}, "Attempted to wrap RNN, GRU, or LSTM"),
     ],
 )

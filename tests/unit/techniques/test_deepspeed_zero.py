@@ -62,7 +62,7 @@ def frozen() -> TrainState:
 
 @pytest.mark.parametrize(
     ("made", "reason"),
-    [(lambda: new_state(gan.build()), "a step of its own"), (half, "fp32 alone"), (frozen, "parts are frozen")],
+    [(lambda: new_state(gan.build()), "a step of its own"), (half, "--dtype fp32"), (frozen, "frozen")],
 )
 def test_a_model_that_it_would_train_otherwise_is_refused(made, reason):
     with pytest.raises(UnavailableError, match=reason):
@@ -74,7 +74,7 @@ def test_an_optimizer_that_has_not_been_tried_is_refused():
     with patch.object(deepspeed_zero, "_prepare_deepspeed"):
         shard_with_deepspeed(state, 1)
     (sharded,) = state.optimizer_changes
-    with pytest.raises(UnavailableError, match="SGD is neither torch's Adam nor AdamW"):
+    with pytest.raises(UnavailableError, match="SGD"):
         sharded(torch.optim.SGD(state.model.parameters(), lr=0.1))
 
 

@@ -11,7 +11,7 @@ from perfkit.techniques.apply import apply_all
 from perfkit.techniques.flash import Flash
 from tests.unit.techniques.tiny import new_state
 
-FLASH = "flash runs in bf16 or fp16 on a GPU: type --technique amp+flash, or hold the model in bf16 (--dtype bf16)"
+FLASH = "flash runs in bf16 or fp16 on a GPU; use --technique amp+flash, or bf16 parameters (--dtype bf16)"
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,7 @@ def test_engines_that_do_not_install_beside_this_torch_are_listed_with_the_reaso
 
 @pytest.mark.parametrize("beside", ["amp:dtype=fp16", "ddp", "zero1"])
 def test_what_does_not_go_together_is_said(beside: str) -> None:
-    with pytest.raises(UsageError, match="do not go together"):
+    with pytest.raises(UsageError, match="engine"):
         composed(f"engine+{beside}")
 
 

@@ -149,7 +149,7 @@ def test_what_a_window_reaches_and_leaves_out() -> None:
 @pytest.mark.parametrize("window", [TIME, TIME + 1])
 def test_a_window_that_leaves_out_nothing_is_skipped(window: int) -> None:
     state = new_state(gpt())
-    with pytest.raises(UnavailableError, match=f"a window of {window} leaves out nothing of the sequences of gpt nano"):
+    with pytest.raises(UnavailableError, match=f"a window of {window} .*gpt nano"):
         applied(f"flash:window={window}", state)
     state.close()
 
@@ -165,7 +165,7 @@ def test_a_window_that_leaves_out_nothing_is_skipped(window: int) -> None:
 def test_attention_that_can_have_no_window_is_refused(options: dict, told: str) -> None:
     query = torch.zeros(1, 1, 4, 8)
     for attend in (make_windowed_attention(2), make_flex_attention(2, compiled=False)):
-        with pytest.raises(UnavailableError, match=f"for causal attention without .*, and the model's is {told}"):
+        with pytest.raises(UnavailableError, match=f"causal attention .*the model's is {told}"):
             attend(AttentionCall(query, query, query, **options), F.scaled_dot_product_attention)
     with pytest.raises(UnavailableError, match="as many queries as keys"):
         make_windowed_attention(2)(
@@ -197,5 +197,5 @@ def test_the_extent_of_attention_is_that_of_its_widest_call() -> None:
 
 def test_flex_is_refused_before_training_where_the_model_has_dropout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flash, "_probe_backend", lambda *_asked: None)  # as on a GPU
-    with pytest.raises(UnavailableError, match="flex attention is for causal attention without a mask and dropout"):
+    with pytest.raises(UnavailableError, match=r"flex attention .*dropout"):
         applied("flash:backend=flex", new_state(workload(0.1, "")))

@@ -77,15 +77,15 @@ def test_its_products_are_counted_as_the_output_layers(workload: Workload) -> No
 
 @NEEDS_LINEAR_CROSS_ENTROPY
 def test_where_it_cannot_act_it_says_why(workload: Workload) -> None:
-    with pytest.raises(UnavailableError, match="tiny does not say where its output layer is"):
+    with pytest.raises(UnavailableError, match=r"tiny .*linear_loss"):
         applied("fused_ce")
-    with pytest.raises(UnavailableError, match=r"for each class, 16 gradients of its weight .* of 16 logits"):
+    with pytest.raises(UnavailableError, match=r"for each class, 16 .* 16 logits"):
         applied("fused_ce", new_state(gpt.Gpt(batch_size=1, seq_len=16).build()))
     (liger,) = composed("fused_ce:backend=liger")
     assert "GPUs only" in (liger.unavailable(CPU) or "")
     assert liger.unavailable(torch.device("cuda")) is None
     assert explain_inability(liger, CPU)
-    with pytest.raises(UsageError, match="chunk belongs to backend=torch"):
+    with pytest.raises(UsageError, match=r"chunk .*backend=torch"):
         composed("fused_ce:backend=liger:chunk=8")
 
 
@@ -127,4 +127,4 @@ def test_a_step_of_its_own_is_refused(workload: Workload) -> None:
 def test_the_op_needs_a_torch_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(torch.nn, "LinearCrossEntropyOptions", raising=False)
     (technique,) = composed("fused_ce")
-    assert "torch 2.13 has" in (technique.unavailable(CPU) or "")
+    assert "torch 2.13" in (technique.unavailable(CPU) or "")

@@ -26,11 +26,11 @@ def test_a_byte_of_each_number_is_sent_with_a_scale_for_each_gradient():
 @pytest.mark.parametrize(
     ("variant", "reason"),
     [
-        ("ddp:hook=quantized:share=0.1", "share belongs to hook=topk"),
+        ("ddp:hook=quantized:share=0.1", "share .*hook=topk"),
         ("ddp:hook=topk:share=1", "share"),
-        ("ddp:hook=topk:rank=2", "rank belongs to hook=powersgd"),
-        ("ddp:hook=topk+amp:dtype=fp16", "an overflow would stay"),
-        ("ddp:hook=powersgd+amp:dtype=fp16", "an overflow would stay"),
+        ("ddp:hook=topk:rank=2", "rank .*hook=powersgd"),
+        ("ddp:hook=topk+amp:dtype=fp16", "overflow"),
+        ("ddp:hook=powersgd+amp:dtype=fp16", "overflow"),
     ],
 )
 def test_what_does_not_go_is_refused(variant, reason):

@@ -95,7 +95,7 @@ def test_its_claims_hold_and_tell_it_from_doing_nothing(variant: str) -> None:
 def test_adapters_that_are_not_trained_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Adapters, "_replace_in_groups", lambda _self, _optimizer: None)
     failed = [text for holds, text in results_of("lora") if not holds]
-    assert any("adapters alone have optimizer state" in text for text in failed), failed
+    assert any("optimizer state" in text for text in failed), failed
 
 
 def test_a_base_that_is_not_frozen_is_caught() -> None:
@@ -189,7 +189,7 @@ def test_targets_choose_layers_by_name() -> None:
 
 def test_convolutions_have_no_adapters() -> None:
     workload = ResNet(depth=18, batch_size=2, image_size=32).build()
-    with pytest.raises(UnavailableError, match="no trained linear layer in its blocks to put an adapter beside"):
+    with pytest.raises(UnavailableError, match="no trained linear layer in its blocks"):
         applied("lora", new_state(workload))
 
 
@@ -211,12 +211,12 @@ def test_attention_that_reads_its_weights_itself_stays_frozen() -> None:
 
 def test_an_optimizer_with_its_state_made_beforehand_is_refused() -> None:
     workload = replace(WORKLOAD, build_optimizer=lambda model: torch.optim.Adagrad(model.parameters()))
-    with pytest.raises(UnavailableError, match="Adagrad makes its state when it is built"):
+    with pytest.raises(UnavailableError, match="Adagrad"):
         applied("lora", new_state(workload))
 
 
 def test_both_at_once_are_refused() -> None:
-    with pytest.raises(UsageError, match="lora and qlora do not go together"):
+    with pytest.raises(UsageError, match="lora and qlora "):
         applied("lora+qlora")
 
 

@@ -169,7 +169,7 @@ def test_a_scheduler_keeps_its_optimizer() -> None:
     own = [with_scheduler(WORKLOAD.build_model())]
     state = applied("optim:use=fused", new_state(replace(WORKLOAD, build_optimizer=lambda _model: own[0]))).state
     assert [*state.optimizers.values()] == own
-    with pytest.raises(UnavailableError, match="scheduler for its AdamW, and none of the SGD that takes its place"):
+    with pytest.raises(UnavailableError, match=r"scheduler for its AdamW.* SGD"):
         applied("optim:use=momentum", new_state(scheduled))
 
 
@@ -204,7 +204,7 @@ def test_adam_mini_has_no_name_for_a_parameter_outside_the_model() -> None:
     def with_another(model: nn.Module) -> torch.optim.Optimizer:
         return torch.optim.AdamW([*model.parameters(), nn.Parameter(torch.ones(1))])
 
-    with pytest.raises(UnavailableError, match="some are not in it"):
+    with pytest.raises(UnavailableError, match="not in the model"):
         applied(variant("adam_mini"), new_state(replace(WORKLOAD, build_optimizer=with_another)))
 
 
@@ -248,10 +248,10 @@ def test_what_has_nothing_to_do_is_refused() -> None:
     vectors = replace(
         WORKLOAD, build_model=lambda: nn.LayerNorm(16), blocks=lambda model: (), loss=lambda m, b: m(b["x"]).mean()
     )
-    for use, reason in (("galore", "more rows and columns, and there are none"), ("muon", "and there are none")):
+    for use, reason in (("galore", "more rows and columns"), ("muon", "and there are none")):
         with pytest.raises(UnavailableError, match=reason):
             applied(variant(use), new_state(vectors))
-    with pytest.raises(UnavailableError, match="LBFGS has no option fused, which chooses the"):
+    with pytest.raises(UnavailableError, match="LBFGS has no option fused"):
         applied("optim", new_state(replace(WORKLOAD, build_optimizer=lambda m: torch.optim.LBFGS(m.parameters()))))
     with pytest.raises(UsageError, match=r"use must be fused, foreach, .* or torchao_adamw4bit, got 'adagrad'"):
         applied("optim:use=adagrad")

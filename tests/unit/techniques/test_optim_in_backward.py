@@ -177,9 +177,9 @@ def test_what_has_to_wait_for_all_gradients_is_refused() -> None:
         applied("optim_in_backward", new_state(gan.build()))
     state = new_state()
     state.accumulation = 2
-    with pytest.raises(UnavailableError, match="after every microbatch: leave out --accumulate"):
+    with pytest.raises(UnavailableError, match="omit --accumulate"):
         applied("optim_in_backward", state)
-    with pytest.raises(UnavailableError, match="ddp averages gradients over ranks when backward is over: use zero2"):
+    with pytest.raises(UnavailableError, match="use zero2 or zero3"):
         applied("optim_in_backward", new_state(world=World(size=2)))
 
     def hooked(model: nn.Module) -> torch.optim.Optimizer:
@@ -187,13 +187,13 @@ def test_what_has_to_wait_for_all_gradients_is_refused() -> None:
         optimizer.register_step_pre_hook(lambda *_: nn.utils.clip_grad_norm_(model.parameters(), 1.0))
         return optimizer
 
-    with pytest.raises(UnavailableError, match="hooks around the optimizer's step would be called for every param"):
+    with pytest.raises(UnavailableError, match="hooks around the optimizer's step"):
         applied("optim_in_backward", new_state(replace(WORKLOAD, build_optimizer=hooked)))
 
 
 @pytest.mark.parametrize("other", sorted(TOGETHER | {"zero1"}))
 def test_what_updates_all_together_is_refused(other: str) -> None:
-    with pytest.raises(UsageError, match=f"{other.partition(':')[0]}.* and optim_in_backward do not go together"):
+    with pytest.raises(UsageError, match=f"{other.partition(':')[0]}.* and optim_in_backward "):
         applied(f"{other}+optim_in_backward")
 
 

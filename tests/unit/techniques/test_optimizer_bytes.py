@@ -131,7 +131,7 @@ def test_without_a_gpu_it_acts_like_the_plain_one_which_its_claim_finds_out_and_
     state = paged("paged_adamw8bit")
     (_, claim) = Optim(use="paged_adamw8bit").claims(state)
     assert state_bytes(state) == state_bytes(paged("adamw8bit")) > 60 * claim.value
-    reason = "state is paged between a GPU and the host: on a cpu it is in host memory already"
+    reason = "a cpu keeps it in host memory"
     assert explain_inability(Optim(use="paged_adamw8bit"), HOST) == reason
-    with pytest.raises(UnavailableError, match="pages the state of tensors of 100,000 numbers, and there are none"):
+    with pytest.raises(UnavailableError, match="100,000 numbers, and there are none"):
         Optim(use="paged_adamw8bit").apply(new_state(KNOWN)).build_optimizers()

@@ -97,7 +97,7 @@ def test_zero1_of_named_parameters(rank: int) -> None:
 
 def test_zero1_of_an_optimizer_that_evaluates_the_loss_is_refused(rank: int) -> None:
     whole = shard_optimizer(torch.optim.LBFGS(tensors(8, 6)))
-    with pytest.raises(UnavailableError, match="zero1 gives each rank a part of the parameters, and LBFGS asks"):
+    with pytest.raises(UnavailableError, match=r"zero1 .*LBFGS"):
         whole.step(lambda: torch.tensor(0.0))
 
 

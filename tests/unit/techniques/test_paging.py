@@ -51,7 +51,7 @@ def test_closing_deletes_the_folder_also_with_pages_left(store):
 def test_a_page_cut_short_is_an_error(store):
     page = store.put(torch.zeros(100, dtype=torch.uint8))
     page.path.write_bytes(b"short")
-    with pytest.raises(OSError, match="shorter than when it was written"):
+    with pytest.raises(OSError, match="shorter"):
         store.get(page, torch.UntypedStorage(0))
 
 
@@ -63,7 +63,7 @@ def test_a_file_system_in_memory_is_refused(tmp_path, monkeypatch):
 
 
 def test_a_folder_that_does_not_exist_is_refused(tmp_path):
-    with pytest.raises(UnavailableError, match="there is no folder"):
+    with pytest.raises(UnavailableError, match="offload:folder=DIR"):
         make_disk_store(str(tmp_path / "none"), {})
 
 

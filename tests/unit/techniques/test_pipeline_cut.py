@@ -158,12 +158,12 @@ def workload_of(model: type[nn.Module]) -> Workload:
     ("workload", "options", "ranks", "reason"),
     [
         (workload_of(Residual), {}, 2, "cannot be cut at its blocks: its loss is"),
-        (workload_of(Pairs), {}, 2, "not called once each and in this order"),
+        (workload_of(Pairs), {}, 2, "not called once each"),
         (GPT, {}, 5, "5 ranks with 1 stage each have 5, and gpt nano has 4 blocks"),
         (GPT, {"schedule": "bfs", "stages": 3}, 2, "2 ranks with 3 stages each have 6"),
         (GPT, {"microbatches": 3}, 2, "the batches of 2 ranks have 4 samples, which do not divide into 3"),
         (GPT, {"microbatches": 1}, 2, "as many microbatches as stages: 1 and 2: use microbatches=2, or schedule=gpipe"),
-        (TEN, {"schedule": "zb", "microbatches": 5}, 2, "2 rounds, which 5 do not divide into: use microbatches=2, or"),
+        (TEN, {"schedule": "zb", "microbatches": 5}, 2, "2 rounds, and 5 .*use microbatches=2, or"),
         (gan.build(), {}, 2, "has a step of its own"),
     ],
 )
@@ -204,9 +204,9 @@ def test_by_default_ten_samples_go_through_zb_in_two_parts():
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"schedule": "interleaved", "stages": 1}, "schedule=interleaved needs at least 2 stages a rank, got stages=1"),
-        ({"schedule": "gpipe", "stages": 2}, "gpipe and 1f1b have one stage a rank: leave stages out, or use"),
-        ({"schedule": "zbv", "stages": 3}, "schedule=zbv has 2 stages a rank, got stages=3"),
+        ({"schedule": "interleaved", "stages": 1}, "schedule=interleaved .*got stages=1"),
+        ({"schedule": "gpipe", "stages": 2}, "gpipe and 1f1b .*omit stages"),
+        ({"schedule": "zbv", "stages": 3}, "schedule=zbv .*got stages=3"),
     ],
 )
 def test_stages_that_a_schedule_does_not_have_are_refused(options, reason):

@@ -117,7 +117,7 @@ def test_claims_fail_where_nothing_is_split(ranks):
     assert held == []
     # The last rank holds one microbatch at once in either case.
     assert [text.split(": ")[1] for verdict, text in ranks[1]["sabotage"]["checked"] if verdict] == [
-        "it holds as many microbatches at once as its schedule has"
+        "it holds as many microbatches at once as its schedule requires"
     ]
 
 

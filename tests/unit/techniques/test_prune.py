@@ -184,5 +184,5 @@ def test_a_late_ticket_that_begins_as_built_is_found_out(monkeypatch: pytest.Mon
 
 
 def test_late_is_one_of_the_steps() -> None:
-    with pytest.raises(UsageError, match="late is one of the steps of rewind"):
+    with pytest.raises(UsageError, match="rewind=20:late=2"):
         composed("prune:rewind=2:late=2")

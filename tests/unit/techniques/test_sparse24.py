@@ -60,5 +60,5 @@ def test_its_claim_does_not_hold_of_dense_products() -> None:
 
 @pytest.mark.parametrize("other", ["fp8", "prune", "qat", "qlora"])
 def test_what_changes_the_same_layers_is_refused(other: str) -> None:
-    with pytest.raises(UsageError, match=f"{other} and sparse24 do not go together"):
+    with pytest.raises(UsageError, match=f"{other} and sparse24 "):
         composed(f"{other}+sparse24")

@@ -51,7 +51,7 @@ def test_the_gradient_of_a_step_is_applied_so_many_steps_later(staleness):
 
 def test_an_update_that_evaluates_the_loss_is_refused():
     optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
-    with pytest.raises(UnavailableError, match="evaluates the loss in its update"):
+    with pytest.raises(UnavailableError, match="loss within its update"):
         make_late_update(lambda *_: None, 1, RANKS, {})(optimizer, lambda: torch.zeros(()))
 
 
@@ -69,14 +69,14 @@ def test_groups_are_several():
 def test_ranks_that_others_take_are_refused(technique):
     state = new_state(world=World(size=4))
     state.mesh = RankMesh("cpu", 0, {"dp": 2, "tp": 2})
-    with pytest.raises(UnavailableError, match="other techniques take some of them"):
+    with pytest.raises(UnavailableError, match="other techniques"):
         technique.apply(state)
 
 
 @pytest.mark.parametrize(
     ("variant", "reason"),
     [
-        ("local_sgd:within=2", "within belongs to group=N"),
+        ("local_sgd:within=2", "within .*group=N"),
         ("local_sgd:period=4:within=3:group=2", "must be a multiple of within"),
         ("local_sgd:period=1", "period"),
         ("ssp:staleness=0", "staleness"),

@@ -129,7 +129,7 @@ def test_what_does_not_divide_is_refused(ranks: int, options: dict[str, int], re
 
 
 @pytest.mark.parametrize(
-    ("workload", "reason"), [(WORKLOAD, "does not say how its layers are split"), (gan.build(), "a step of its own")]
+    ("workload", "reason"), [(WORKLOAD, "tensor_parallel_plan"), (gan.build(), "a step of its own")]
 )
 def test_a_workload_that_cannot_be_split_is_refused(workload: Workload, reason: str) -> None:
     with pytest.raises(UnavailableError, match=reason):

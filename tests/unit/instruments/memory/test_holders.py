@@ -16,8 +16,8 @@ def told(tensor: torch.Tensor) -> list[tuple[str, str]]:
 def test_modules_that_nobody_trains() -> None:
     average = AveragedModel(nn.Linear(2, 3))
     normed = nn.BatchNorm1d(3)
-    assert told(average.module.weight) == [(PARAMETER, "weight of a Linear that is not trained")]
-    assert told(normed.running_mean) == [(BUFFER, "running_mean of a BatchNorm1d that is not trained")]
+    assert told(average.module.weight) == [(PARAMETER, "weight of an untrained Linear")]
+    assert told(normed.running_mean) == [(BUFFER, "running_mean of an untrained BatchNorm1d")]
 
 
 def test_a_module_whose_constructor_failed() -> None:

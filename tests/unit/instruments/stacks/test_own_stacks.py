@@ -12,7 +12,7 @@ from perfkit.instruments.stacks.own_stacks import sample_own_stacks
 from perfkit.store.stacks import COLLAPSED_FILE, LOOP, SampledStacks
 from tests.fixtures.py_spy import no_py_spy, py_spy
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="stacks of a loop are sampled on Linux")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="loop stacks are sampled on Linux")
 
 
 def look(folder: Path, begun: int = 0) -> SampledStacks:
@@ -51,11 +51,11 @@ def test_a_thread_that_never_held_the_lock(monkeypatch: pytest.MonkeyPatch, tmp_
 
 def test_why_nothing_was_seen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     py_spy(monkeypatch, tmp_path, fails="Error: Operation not permitted (os error 1)")
-    assert "may not be looked into" in look(tmp_path).reason
+    assert "cannot be inspected" in look(tmp_path).reason
     no_py_spy(monkeypatch, tmp_path)
     assert look(tmp_path) == SampledStacks(reason="needs the package py-spy: pip install py-spy")
     monkeypatch.setattr(own_stacks.sys, "platform", "win32")
-    assert look(tmp_path) == SampledStacks(reason="the stacks of a loop are sampled on Linux only")
+    assert look(tmp_path) == SampledStacks(reason="loop stacks are sampled on Linux only")
 
 
 def test_where_nothing_can_be_sampled_that_is_told_before_the_loop_goes_on(
@@ -65,14 +65,14 @@ def test_where_nothing_can_be_sampled_that_is_told_before_the_loop_goes_on(
     found: list[SampledStacks] = []
     with pytest.raises(GeneratorExit), sample_own_stacks(tmp_path, 100, found.append):
         raise GeneratorExit
-    assert [seen.reason for seen in found] == ["the stacks of a loop are sampled on Linux only"]
+    assert [seen.reason for seen in found] == ["loop stacks are sampled on Linux only"]
 
 
 def test_a_py_spy_that_saw_no_thread_of_the_loop(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     py_spy(monkeypatch, tmp_path)
-    assert look(tmp_path, begun=2).reason == "py-spy saw nothing of the loop"
+    assert look(tmp_path, begun=2).reason == "py-spy sampled nothing of the loop"
 
 
 def test_a_loop_that_ends_before_py_spy_has_begun(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     py_spy(monkeypatch, tmp_path, slow=True)
-    assert look(tmp_path).reason == "the loop ended before py-spy had begun"
+    assert look(tmp_path).reason == "the loop ended before py-spy started"

@@ -61,7 +61,7 @@ def run_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 @pytest.mark.parametrize(
     ("error", "reason"),
-    [(KeyboardInterrupt, "interrupted from the keyboard"), (TerminatedError, "terminated (SIGTERM)")],
+    [(KeyboardInterrupt, "interrupted by Ctrl-C"), (TerminatedError, "terminated (SIGTERM)")],
 )
 def test_the_signal_is_told(tmp_path: Path, run_of, error: type[KeyboardInterrupt], reason: str) -> None:
     with pytest.raises(error):
