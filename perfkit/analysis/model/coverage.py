@@ -1,4 +1,4 @@
-"""How much of the time of a trace is explained."""
+"""Share of a trace's time with known costs."""
 
 from perfkit.spec import Struct
 

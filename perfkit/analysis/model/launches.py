@@ -1,4 +1,4 @@
-"""How the host feeds the device: launches, calls, gaps."""
+"""Launches, blocking calls and gaps of a device."""
 
 from perfkit.spec import Struct
 

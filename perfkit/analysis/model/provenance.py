@@ -1,4 +1,4 @@
-"""How a figure was obtained."""
+"""Provenance of a figure."""
 
 from perfkit.spec import Struct
 

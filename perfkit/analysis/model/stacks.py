@@ -1,4 +1,4 @@
-"""Where sampled Python stacks were."""
+"""Results of sampled Python stacks."""
 
 from perfkit.spec import Struct
 

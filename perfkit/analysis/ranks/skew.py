@@ -1,4 +1,4 @@
-"""How ranks wait for each other at collectives, from the arrivals of each; read one rank at a time, never all at once.
+"""Waits of ranks for each other at collectives, from the arrivals of each; read one rank at a time, never all at once.
 
 The last rank to come to a collective waits for no one, so its collective is the shortest; all leave it together. Hence
 a rank's wait is its duration less the shortest one, whatever the clocks of the hosts say. Clocks are needed only to

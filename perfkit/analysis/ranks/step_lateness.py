@@ -1,4 +1,4 @@
-"""Who was late, and who waited, step by step."""
+"""Delays and waits of each rank, step by step."""
 
 from typing import NamedTuple
 

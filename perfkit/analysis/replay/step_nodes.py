@@ -1,4 +1,4 @@
-"""How long the steps of a replay take: from the first one's beginning to the end of all that was launched in them."""
+"""Durations of the steps of a replay: from the first one's beginning to the end of all that was launched in them."""
 
 from typing import NamedTuple
 

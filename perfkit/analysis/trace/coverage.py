@@ -1,4 +1,4 @@
-"""How much of the kernel time is explained, and why the rest is not."""
+"""Share of the kernel time with known costs, and the reasons for the rest."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -1,4 +1,4 @@
-"""How far modelled FLOPs and bytes are from what the hardware counted, per class of ops."""
+"""Error of modelled FLOPs and bytes against hardware counters, per op class."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""How long a device was idle although something was launched, and before what."""
+"""Idle time of a device with work queued, by the op that followed."""
 
 import numpy as np
 

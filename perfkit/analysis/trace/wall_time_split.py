@@ -1,4 +1,4 @@
-"""Where wall time goes: parts that never overlap and sum to the whole, to the nanosecond.
+"""Split of wall time: parts that never overlap and sum to the whole, to the nanosecond.
 
 At every moment one thing counts: arithmetic first, then communication, then copies. Communication and copies that run
 beside arithmetic cost nothing and are not shown: what is shown is exposed. Where none of these runs, a CPU was in

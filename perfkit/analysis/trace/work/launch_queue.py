@@ -1,4 +1,4 @@
-"""How the host feeds a device: when something was queued, how long launches took to act, which calls made it wait."""
+"""Launch queue of a device: when work was queued, launch latencies, and calls that block."""
 
 import re
 from collections.abc import Callable

@@ -91,7 +91,7 @@ def test_the_document_tells_the_story() -> None:
     assert isinstance(found, Findings)
     assert (found.items, found.owner) == (analysis.findings, "Trace")
     (intro,) = told.sections[1].intro
-    assert list_figures(intro)[-1] == "6.28 ms"
+    assert list_figures(intro)[-1] == "-6.28 ms"
     assert "Straggler: rank 1" in lines(analysis, "fleet")
     assert "120 of 330 kernels" in lines(analysis, "launched-0")
     assert all(note in lines(analysis, "notes") for note in analysis.traces[0].reading.notes)
