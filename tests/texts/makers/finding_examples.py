@@ -18,22 +18,30 @@ from perfkit.analysis.findings import SUBJECTS
 from perfkit.analysis.model.finding import Finding
 from tests.texts.makers.document_text import describe_finding
 
+_TESTS = "tests.unit.analysis"
 _MODULES = (
-    "test_trace_rules",
-    "test_efficiency",
-    "test_suite_findings",
-    "test_scaling_findings",
-    "test_memory_findings",
-    "test_process",
-    "test_figures",
-    "test_several",
+    "findings.test_trace_rules",
+    "findings.test_efficiency",
+    "findings.test_suite_findings",
+    "findings.test_scaling_findings",
+    "findings.test_memory_findings",
+    "findings.test_process",
+    "findings.test_figures",
+    "findings.test_several",
+    "flight.test_analyse_flight",
+    "suite.test_attached_suite",
+    "suite.test_sessions",
+    "suite.test_suite",
 )
+# What tests call: findings, or an analysis that has them.
 _COLLECTORS = (
     "collect_trace_findings",
     "collect_suite_findings",
     "collect_memory_findings",
     "find_in_main_thread",
     "find_efficiency_loss",
+    "analyze_flight",
+    "analyze_suite",
 )
 
 
@@ -56,7 +64,7 @@ def build_findings(others: list[Finding]) -> str:
 
 def _collect_examples() -> Iterator[Finding]:
     for name in _MODULES:
-        yield from _run_module(importlib.import_module(f"tests.unit.analysis.findings.{name}"))
+        yield from _run_module(importlib.import_module(f"{_TESTS}.{name}"))
 
 
 def _run_module(module: Any) -> list[Finding]:
@@ -75,10 +83,11 @@ def _run_module(module: Any) -> list[Finding]:
 
 
 def _record(collect: Callable[..., Any], found: list[Finding]) -> Callable[..., Any]:
-    def collect_and_record(*args: Any, **kwargs: Any) -> tuple[Finding, ...]:
-        findings = tuple(collect(*args, **kwargs))
+    def collect_and_record(*args: Any, **kwargs: Any) -> Any:
+        result = collect(*args, **kwargs)
+        findings = result.findings if hasattr(result, "findings") else (result := tuple(result))
         found.extend(finding for finding in findings if isinstance(finding, Finding))
-        return findings
+        return result
 
     return collect_and_record
 
