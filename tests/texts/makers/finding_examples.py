@@ -111,7 +111,7 @@ def _call(module: Any, test: Callable[..., None], given: dict[str, Any], folder:
     try:
         arguments = {name: given[name] if name in given else _make_fixture(module, name, folder) for name in _of(test)}
         test(**arguments)
-    except (AssertionError, LookupError):
+    except (AssertionError, LookupError, TypeError, ValueError):  # pytest says so where they run as tests
         pass
 
 
