@@ -144,6 +144,6 @@ def test_a_workload_without_blocks() -> None:
     made = search(200, plan=lambda techniques: planned(techniques, blocks=0))
     assert made.found is None
     assert made.reason == (
-        "not even baseline fits into 200 B: a peak of 300 B is planned; the workload names no blocks to checkpoint"
+        "not even baseline fits in 200 B: planned peak 300 B; the workload names no blocks to checkpoint"
     )
     assert search(300, plan=lambda techniques: planned(techniques, blocks=0)).found == "baseline"

@@ -76,7 +76,7 @@ def test_a_plan_alone_finds_the_least_recomputation(plans: list[str]) -> None:
 
 
 def test_a_plan_finds_no_batch() -> None:
-    with pytest.raises(UsageError, match="a plan is of given sizes"):
+    with pytest.raises(UsageError, match="plans take fixed sizes"):
         find_by_plan(request("batch:auto"), CPU)
 
 

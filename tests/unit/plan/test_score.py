@@ -78,7 +78,7 @@ def test_what_was_planned_after_its_run_predicts_no_time() -> None:
     assert found.step.count == 1
     assert found.peak is not None
     assert found.peak.count == 2
-    assert list(format_summary(found))[-1] == "step times of b are not counted: planned after the first run"
+    assert list(format_summary(found))[-1] == "step times of b do not count: planned after the first run"
 
 
 def test_plans_of_eager_steps_are_no_predictions_of_compiled_ones() -> None:
@@ -88,7 +88,7 @@ def test_plans_of_eager_steps_are_no_predictions_of_compiled_ones() -> None:
     assert found.step is not None
     assert (found.step.count, found.step.worst) == (1, 0.0)
     told = list(format_summary(found))[-1]
-    assert told == "step times of compile in a are not counted: planned as eager code"
+    assert told == "step times of compile in a do not count: planned as eager code"
 
 
 def test_suites_with_a_plan_are_found_and_analysed(tmp_path: Path) -> None:

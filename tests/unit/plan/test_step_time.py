@@ -96,7 +96,7 @@ def test_a_cpu_waits_for_pages() -> None:
     [
         ("cpu", "/data", None, "files in /data"),
         ("cpu", "/home", DISK, "files in /home .*: perfkit calibrate"),
-        ("cuda", "/data", DISK, "from a GPU to files"),
+        ("cuda", "/data", DISK, "between GPU and files"),
     ],
 )
 def test_the_time_of_files_that_were_not_measured_is_not_known(

@@ -127,7 +127,7 @@ def test_any_baseline_comes_back(
 
 
 def test_no_file_says_how_to_get_one(path: Path) -> None:
-    with pytest.raises(UsageError, match="there is no such file; `perfkit check --update` writes a baseline"):
+    with pytest.raises(UsageError, match="no such file; `perfkit check --update` writes a baseline"):
         read_baseline(path)
 
 

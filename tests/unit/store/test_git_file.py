@@ -83,7 +83,7 @@ def test_a_revision_that_is_not_there_must_be_fetched(repository: Path) -> None:
 
 @pytest.mark.parametrize("revision", ["", "--help", "main:perf", "-p"])
 def test_what_cannot_be_a_revision_never_reaches_git(repository: Path, revision: str) -> None:
-    with pytest.raises(UsageError, match="is no revision of git: expected a branch"):
+    with pytest.raises(UsageError, match="is not a git revision: expected a branch"):
         read_file_at(revision, repository / BASELINE_FILE)
 
 
@@ -100,7 +100,7 @@ def test_another_file_is_no_baseline(repository: Path) -> None:
 
 def test_outside_of_a_repository_there_are_no_revisions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    with pytest.raises(UsageError, match="not in a working tree of git"):
+    with pytest.raises(UsageError, match="not in a git working tree"):
         read_file_at("main", tmp_path / BASELINE_FILE)
 
 

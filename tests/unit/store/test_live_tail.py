@@ -62,7 +62,7 @@ def test_a_line_that_is_not_ours_is_named(tmp_path: Path) -> None:
     with pytest.raises(RunFormatError, match=r"live\.jsonl, after byte 0: .*time_s"):
         read_since(log, 0)
     log.write_bytes(b"x" * 5000)
-    with pytest.raises(RunFormatError, match="a line of more than 1,000 bytes"):
+    with pytest.raises(RunFormatError, match="a line longer than 1,000 bytes"):
         read_since(log, 0, most_bytes=1000)
 
 

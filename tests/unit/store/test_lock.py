@@ -11,7 +11,7 @@ from perfkit.store.lock import is_abandoned, lock_folder
 
 def test_a_second_writer_is_told_who_writes(tmp_path: Path) -> None:
     folder = tmp_path / "suite"
-    second = pytest.raises(UsageError, match=r"is being written by another perfkit \(process \d+ on ")
+    second = pytest.raises(UsageError, match=r"is in use by another perfkit \(process \d+ on ")
     with lock_folder(folder), second, lock_folder(folder):
         pass
     with lock_folder(folder):  # and when the first has ended it may
@@ -20,7 +20,7 @@ def test_a_second_writer_is_told_who_writes(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(PerfkitError, match="cannot be written"), lock_folder(tmp_path / "file" / "suite"):
+    with pytest.raises(PerfkitError, match="not writable"), lock_folder(tmp_path / "file" / "suite"):
         pass
 
 

@@ -149,7 +149,7 @@ def test_files_of_others(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": [1, 2]}), path)
     refused(path, "not .*of.*allocation events")
     pq.write_table(pa.table({name: [1] for name in COLUMNS}), path)
-    refused(path, "a Parquet file, but not one of perfkit's")
+    refused(path, "a Parquet file, but not of perfkit's")
     refused(tmp_path / "none.parquet", "not a file of allocation events")
 
 
@@ -178,14 +178,14 @@ def test_a_newer_format_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"names": [""]}, "refers to a text"),
+        ({"names": [""]}, "refers to a missing text"),
         ({"names": ["", 3]}, r"\$\.names"),
         ({"known": [{"address": 1}]}, r"\$\.known"),
-        ({"known": [{"address": 1, "size_bytes": 2**63, "category": "", "name": ""}]}, "more than 64 bits"),
-        ({"unexplained_bytes": -(2**63) - 1}, "more than 64 bits"),
+        ({"known": [{"address": 1, "size_bytes": 2**63, "category": "", "name": ""}]}, "larger than 64 bits"),
+        ({"unexplained_bytes": -(2**63) - 1}, "larger than 64 bits"),
         ({"reserved": [[1, 2]]}, r"\$\.reserved"),
-        ({"reserved": [[1, 2, 2**63]]}, "more than 64 bits"),
-        ({"reserved": [[0, 1, 2]], "expandable": [True, False]}, "expandable is told of 2 pieces"),
+        ({"reserved": [[1, 2, 2**63]]}, "larger than 64 bits"),
+        ({"reserved": [[0, 1, 2]], "expandable": [True, False]}, "expandable has 2 entries"),
         ({"something": "else"}, "something"),
         ({"schema_version": "1"}, "schema_version"),
     ],

@@ -92,7 +92,7 @@ def test_a_record_of_format_1_is_read_without_its_blocks(tmp_path: Path) -> None
 @pytest.mark.parametrize("path", ["../elsewhere", "/etc"])
 def test_a_run_outside_of_the_suite_is_refused(tmp_path: Path, path: str) -> None:
     write_suite_file(tmp_path, ["amp"], [SuiteRun(variant="amp", repeat=0, path=path)])
-    with pytest.raises(RunFormatError, match="leads out of the suite"):
+    with pytest.raises(RunFormatError, match="outside the suite"):
         read_suite(tmp_path)
 
 

@@ -46,9 +46,9 @@ def test_it_is_said_how_to_come_by_more_ranks() -> None:
     run = HERE._replace(kind="run", step=STEP)
     reasons = [left_out("zero1", subject)["zero1"] for subject in (HERE, run, TRACE)]
     assert reasons == [
-        "needs at least 2 ranks: --world-size 2",
-        "needs at least 2 ranks: advise its workload with --world-size 2",
-        "needs at least 2 ranks: advise the traced workload, such as train.py:build, with --world-size 2",
+        "needs at least 2 ranks; --world-size 2",
+        "needs at least 2 ranks; advise its workload with --world-size 2",
+        "needs at least 2 ranks; advise the traced workload, such as train.py:build, with --world-size 2",
     ]
 
 

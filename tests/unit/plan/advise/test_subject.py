@@ -44,7 +44,7 @@ def test_a_run_on_a_gpu_is_planned_for_that_gpu_and_its_memory(tmp_path: Path) -
 
 def test_a_gpu_of_which_nothing_is_known_has_no_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = suite(tmp_path, "cuda", "Abacus 1")
-    with pytest.raises(UsageError, match="nothing is known of Abacus 1"):
+    with pytest.raises(UsageError, match="Abacus 1 is unknown"):
         make_run_subject(folder)
     monkeypatch.setattr(subject, "_load_traced_step", lambda *_: object())
     found = make_run_subject(folder)

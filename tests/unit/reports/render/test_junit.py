@@ -80,7 +80,7 @@ def test_what_is_worse_passes_with_a_note_that_begins_with_how_busy_the_machine_
     lines = (note.text or "").splitlines()
     assert lines[0].startswith("worse: step time +")
     assert lines[1] == "other processes used 1.6 of 2 cores during measurement"
-    assert lines[3].startswith("worse: worse by at least +")
+    assert lines[3].startswith("worse by at least +")
     assert parsed(sample_checks.worse()).get("failures") == "0"
 
 
