@@ -96,7 +96,7 @@ def test_a_requirement_that_is_met_passes(requirement):
 
 
 def test_a_technique_that_needs_ranks_says_how_many():
-    with pytest.raises(UnavailableError, match="zero1 needs at least 2 ranks: run with --world-size 2"):
+    with pytest.raises(UnavailableError, match="zero1 needs at least 2 ranks; run with --world-size 2"):
         applied("zero1")
 
 
