@@ -63,8 +63,7 @@ class Ckpt(Technique):
 
     name: ClassVar[str] = "ckpt"
     summary: ClassVar[str] = (
-        "activation checkpointing: recompute the blocks' activations in backward, all, all but products, or to "
-        "a memory budget"
+        "recompute the blocks' activations in backward: all, all but products, or to a memory budget"
     )
     when: ClassVar[str] = "when activations fill the memory: deep models, long sequences, large batches"
     costs: ClassVar[str] = "up to one extra forward pass of the checkpointed blocks per step"

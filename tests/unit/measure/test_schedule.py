@@ -87,7 +87,7 @@ def test_what_needs_more_ranks_than_the_most_is_skipped_once():
         request("zero1,amp", world_sizes=(1, 2)), lambda each: RankRequirement(4 if needed(each).least > 1 else 1)
     )
     assert [(run.spec.variant, run.skip) for run in result.runs if run.skip] == [
-        ("zero1@2", "needs at least 4 ranks: run with --world-size 4")
+        ("zero1@2", "needs at least 4 ranks; run with --world-size 4")
     ]
 
 
@@ -116,7 +116,7 @@ def test_too_few_ranks_skip_the_variant_with_the_remedy():
     skipped = [run for run in result.runs if run.skip]
     assert [run.spec.variant for run in skipped] == ["zero1"]
     assert [run.skip_id for run in skipped] == ["skip.world_size"]
-    assert skipped[0].skip == "needs at least 2 ranks: run with --world-size 2"
+    assert skipped[0].skip == "needs at least 2 ranks; run with --world-size 2"
 
 
 def test_on_gpus_ranks_are_devices():

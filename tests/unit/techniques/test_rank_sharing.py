@@ -48,7 +48,7 @@ def test_what_no_technique_takes_is_data_parallel(variant: str, size: int, sizes
     ("variant", "size", "reason"),
     [
         ("tp3", 4, "tp3 needs a multiple of 3 ranks, and 4 is none: run with --world-size 3 or 6"),
-        ("zero3+tp2", 2, r"tp2\+zero3 needs at least 4 ranks: run with --world-size 4"),
+        ("zero3+tp2", 2, r"tp2\+zero3 needs at least 4 ranks; run with --world-size 4"),
         ("zero3+tp2", 5, r"tp2\+zero3 needs a multiple of 2 ranks, and 5 is none: run with --world-size 4 or 6"),
     ],
 )
