@@ -132,8 +132,8 @@ def test_suites_with_a_plan_are_found_and_analysed(tmp_path: Path) -> None:
 
 
 def test_without_plans_it_says_how_to_keep_one(tmp_path: Path) -> None:
-    assert list(format_summary(score_folder(tmp_path))) == [
-        "no suite with a plan: perfkit bench --plan keeps one, perfkit plan --into FOLDER adds one"
-    ]
-    with pytest.raises(UsageError, match="is no folder"):
+    (hint,) = format_summary(score_folder(tmp_path))
+    assert "perfkit bench --plan" in hint
+    assert "--into FOLDER" in hint
+    with pytest.raises(UsageError, match="is not a folder"):
         score_folder(tmp_path / "none")

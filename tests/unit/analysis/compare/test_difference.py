@@ -115,7 +115,7 @@ def test_a_product_into_a_given_result_is_the_same_product() -> None:
     assert [change.shapes for change in found.changes] == ["fp32[8,4] fp32[4,2]"]
     assert found.notes == ()
     other = of([eager], [row("aten::mm", 0.2, shapes="fp32[8,4] fp32[4,3] fp32[8,3]")])
-    assert "other shapes" in other.notes[0]
+    assert "changed shapes" in other.notes[0]
 
 
 def test_what_is_recorded_on_one_side_and_in_part_inferred_on_the_other_is_one_op() -> None:

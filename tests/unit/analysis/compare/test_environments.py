@@ -84,7 +84,7 @@ def test_times_elsewhere_are_refused_with_the_keys_and_counts_are_not() -> None:
         ENVIRONMENT, changed(torch="2.14.0", cpu_governor="powersave", matmul_precision="high")
     )
     assert explain_incomparable_times(found) == (
-        "times were measured elsewhere (torch: 2.13.0 -> 2.14.0; cpu_governor: not known -> powersave)"
+        "times were measured elsewhere (torch: 2.13.0 -> 2.14.0; cpu_governor: unknown -> powersave)"
     )
     assert explain_incomparable_counts(found) == ""
     assert [each.key for each in select_count_changes(found)] == ["torch"]

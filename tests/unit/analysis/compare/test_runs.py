@@ -68,7 +68,7 @@ def test_a_trace_a_report_on_one_and_a_benchmark(tmp_path: Path) -> None:
 
 def test_other_kinds_of_devices_are_refused_with_the_key(tmp_path: Path) -> None:
     runs = [bench(tmp_path / "cpu", 0.1), bench(tmp_path / "gpu", 0.1, device="cuda")]
-    with pytest.raises(UsageError, match=r"gpu ran on another kind of device \(device: cpu -> cuda\)"):
+    with pytest.raises(UsageError, match=r"gpu ran on a different kind of device \(device: cpu -> cuda\)"):
         compare_runs(runs)
     assert "device: cpu -> cuda" in compare_runs(runs, anyway=True).warnings[0]
     rocm = [bench(tmp_path / "amd", 0.1, device="rocm"), runs[1]]
@@ -97,7 +97,7 @@ def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
         ([suite], "2 to 8 runs"),
         ([suite, tmp_path / "none"], "no such file or folder"),
         ([suite, tmp_path / "compared"], "the report on a comparison"),
-        ([suite, f"{training_file(tmp_path / 'trace.json')}@amp"], "only the folder of a suite has variants"),
+        ([suite, f"{training_file(tmp_path / 'trace.json')}@amp"], "only a suite's folder has variants"),
     ):
         with pytest.raises(UsageError, match=why):
             compare_runs(wrong)

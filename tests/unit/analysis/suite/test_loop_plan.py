@@ -62,10 +62,14 @@ def test_what_both_tell_is_the_same() -> None:
 @pytest.mark.parametrize(
     ("changed", "device", "said"),
     [
-        ({}, "h100-sxm", "device cpu planned, h100-sxm in the loop"),
+        ({}, "h100-sxm", "device: cpu planned, h100-sxm in the loop"),
         ({"facts": {"parameter_bytes:fp32": 4004.0}}, "cpu", "parameter bytes: 20 in bf16 and 4,000 in fp32"),
-        ({"compute_dtype": "bf16"}, "cpu", "dtype of products fp32 planned, bf16 in the loop"),
-        ({"attached": AttachedLoop(steps_by="", optimizers=("SGD, 5",))}, "cpu", "optimizer AdamW planned, SGD in the"),
+        ({"compute_dtype": "bf16"}, "cpu", "dtype of products: fp32 planned, bf16 in the loop"),
+        (
+            {"attached": AttachedLoop(steps_by="", optimizers=("SGD, 5",))},
+            "cpu",
+            "optimizer: AdamW planned, SGD in the",
+        ),
         (
             {"workload": WorkloadFacts(unit="samples", units_per_batch=16, parameters=100)},
             "cpu",

@@ -131,4 +131,4 @@ def test_a_plan_of_something_else_is_not_held_against_it(
 ) -> None:
     analysis = suite(tmp_path, replace(PLAN, **changed))
     assert [variant.prediction for variant in analysis.variants] == [None, None]
-    assert f"of another {named}" in " ".join(analysis.warnings)
+    assert f"a different {named}" in " ".join(analysis.warnings)

@@ -57,9 +57,8 @@ def test_flash_and_amp_are_engaged_by_the_names_of_replayed_kernels(tmp_path):
         ": 2, expected at least 1; 2 of them by the names of kernels replayed in CUDA graphs"
     )
     assert (amp.holds, amp.found) == (True, 1.0)
-    assert amp.evidence == (
-        "matmul time share of bf16: 100.0 %, expected at least 90.0 %; told by the names and the time of kernels, "
-        "since products without an op have no FLOPs"
+    assert list_figures(amp.evidence) == (
+        ["100.0 %", "90.0 %"]
     )  # fmt: skip
 
 
@@ -121,7 +120,7 @@ def test_templates_tell_no_dtype(tmp_path):
     amp = one(tmp_path, Amp(), replayed_step([PRODUCT, template]))
     assert amp.holds is None
     assert list_figures(amp.evidence)[:2] == ["50.0 %", "100.0 %"]
-    assert amp.evidence.endswith(f"of 50.0 % of that time they do not tell: {template}")
+    assert amp.evidence.endswith(template)
     few = one(tmp_path, Amp(), replayed_step([PRODUCT] * 19 + [template]))
     assert (few.holds, few.found) == (True, 0.95)
 

