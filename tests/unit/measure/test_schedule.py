@@ -134,7 +134,7 @@ def test_ranks_are_a_multiple_of_what_layers_are_split_over():
     assert gpus.variants == ("baseline@6", "tp3@6")
     given = build_schedule(request("tp3", world_size=4), needed)
     assert [run.skip for run in given.runs] == [
-        "needs a multiple of 3 ranks, and 4 is none: run with --world-size 3 or 6"
+        "needs a multiple of 3 ranks, got 4; run with --world-size 3 or 6"
     ]
 
 

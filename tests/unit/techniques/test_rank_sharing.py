@@ -47,9 +47,9 @@ def test_what_no_technique_takes_is_data_parallel(variant: str, size: int, sizes
 @pytest.mark.parametrize(
     ("variant", "size", "reason"),
     [
-        ("tp3", 4, "tp3 needs a multiple of 3 ranks, and 4 is none: run with --world-size 3 or 6"),
+        ("tp3", 4, "tp3 needs a multiple of 3 ranks, got 4; run with --world-size 3 or 6"),
         ("zero3+tp2", 2, r"tp2\+zero3 needs at least 4 ranks; run with --world-size 4"),
-        ("zero3+tp2", 5, r"tp2\+zero3 needs a multiple of 2 ranks, and 5 is none: run with --world-size 4 or 6"),
+        ("zero3+tp2", 5, r"tp2\+zero3 needs a multiple of 2 ranks, got 5; run with --world-size 4 or 6"),
     ],
 )
 def test_sizes_that_do_not_fit_are_refused_with_those_that_do(variant: str, size: int, reason: str) -> None:
@@ -60,7 +60,7 @@ def test_sizes_that_do_not_fit_are_refused_with_those_that_do(variant: str, size
 def test_no_size_below_the_least_is_named() -> None:
     assert (
         explain_lacking_ranks(RankRequirement(6, 4), 7)
-        == "needs a multiple of 4 ranks, and 7 is none: run with --world-size 8"
+        == "needs a multiple of 4 ranks, got 7; run with --world-size 8"
     )
 
 
