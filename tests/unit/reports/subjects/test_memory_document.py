@@ -67,7 +67,7 @@ def test_the_fullest_device_comes_first_with_all_of_its_parts() -> None:
     assert column(found["memory-reserved-0"], "Size") == ["1.37 GiB", "96.0 MiB", "304 MiB"]
     steps = found["memory-steps-0"]
     assert isinstance(steps, Chart)
-    assert list_figures(steps.caption)[:3] == ["4", "1.23 GiB", "1.37 GiB"]
+    assert list_figures(steps.caption)[:3] == ["1.23 GiB", "1.37 GiB", "4"]
     grows = found["memory-growth-0"]
     assert isinstance(grows, Table)
     assert list_figures(grows.caption) == ["12.0 MiB", "2", "4"]
