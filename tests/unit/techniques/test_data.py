@@ -83,7 +83,7 @@ def test_workers_take_turns_with_shards(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("PERFKIT_CACHE", str(tmp_path))
     turns = applied("data:workers=2:format=shards", new_state(FEW)).parity
     assert turns.relative is None
-    assert "by turns" in turns.basis
+    assert "alternate" in turns.basis
 
 
 def test_albumentations_are_seen_to_be_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +107,7 @@ def test_a_loader_that_knows_no_formats_is_told() -> None:
 
 
 def test_batches_that_are_made_before_have_no_loader() -> None:
-    with pytest.raises(UnavailableError, match="tiny are made before it trains: there is no DataLoader"):
+    with pytest.raises(UnavailableError, match="make_loader"):
         applied("data")
 
 
@@ -168,5 +168,5 @@ class Halves(IterableDataset):
 def test_workers_whose_parts_do_not_fill_a_batch_are_refused() -> None:
     whole = replace(build(), make_loader=lambda generator: DataLoader(Halves(), batch_size=8, drop_last=True))
     assert applied("data:workers=1", new_state(whole)).state.loading.options == {"num_workers": 1}
-    with pytest.raises(UnavailableError, match="each of 2 workers makes batches of its own part of the data"):
+    with pytest.raises(UnavailableError, match="each of 2 workers"):
         applied("data:workers=2", new_state(whole))

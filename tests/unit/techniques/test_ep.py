@@ -139,7 +139,7 @@ def test_what_takes_no_gradient_is_sent_once():
     ("variant", "size", "reason"),
     [
         ("ep", 3, "the 4 experts of blocks.0.mlp.experts do not divide by 3 ranks"),
-        ("ep3", 4, "ep3 needs a multiple of 3 ranks, and 4 is none: run with --world-size 3 or 6"),
+        ("ep3", 4, "ep3 needs a multiple of 3 ranks, got 4; run with --world-size 3 or 6"),
     ],
 )
 def test_ranks_that_do_not_divide_are_refused(variant, size, reason):
