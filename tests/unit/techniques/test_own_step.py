@@ -276,7 +276,7 @@ def test_what_is_no_loss_is_refused(returned: object) -> None:
 
 
 def test_several_models_need_a_step() -> None:
-    with pytest.raises(UsageError, match="build_model of tiny returned 2 models; .*step="):
+    with pytest.raises(UsageError, match=r"build_model of tiny returned 2 models; .*step="):
         make_model(replace(critic(1), step=None))
     with pytest.raises(UsageError, match="build_model of tiny returned a list; expected a model or a dict of models"):
         make_model(replace(critic(1), build_model=lambda: [nn.Linear(1, 1)]))
