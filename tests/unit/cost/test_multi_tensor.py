@@ -22,7 +22,7 @@ def test_an_optimizer_of_apex() -> None:
     least, most = 284 * 65536 + 36, 320 * 65536
     assert (found.flops, found.most_flops) == (14 * least, 14 * most)
     assert (found.bytes, found.most_bytes) == (28 * least, 28 * most)  # reads four lists of fp32, writes three
-    assert (found.dtype, found.source) == ("fp32", "kernel over lists: name and grid")
+    assert (found.dtype, "grid" in found.source) == ("fp32", True)
 
 
 def test_torchs_own_takes_more_tensors_at_once() -> None:

@@ -38,7 +38,7 @@ def test_each_token_meets_the_experts_that_it_goes_to(name: str) -> None:
     assert found.flops == 64 * 2 * (2 * 512 * 512 + 2 * 512 * 256)
     assert found.most_flops is None
     assert (found.bytes, found.most_bytes) == (AROUND + 2 * EXPERT, AROUND + 8 * EXPERT)
-    assert (found.unit, found.source) == (ComputeUnit.MATRIX, "experts: the routing is data")
+    assert (found.unit, "routing" in found.source) == (ComputeUnit.MATRIX, True)
 
 
 def test_ids_of_the_experts_that_were_not_recorded_are_as_many_as_their_weights() -> None:

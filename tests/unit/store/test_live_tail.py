@@ -59,10 +59,10 @@ def test_another_log_in_its_place_is_read_from_the_beginning(tmp_path: Path) -> 
 def test_a_line_that_is_not_ours_is_named(tmp_path: Path) -> None:
     log = append(tmp_path, [start()])
     log.write_bytes(log.read_bytes() + b'{"type":"window"}\n')
-    with pytest.raises(RunFormatError, match=r"live\.jsonl, after byte 0: .*time_s"):
+    with pytest.raises(RunFormatError, match=r"live\.jsonl, .*\b0: .*time_s"):
         read_since(log, 0)
     log.write_bytes(b"x" * 5000)
-    with pytest.raises(RunFormatError, match="a line longer than 1,000 bytes"):
+    with pytest.raises(RunFormatError, match="1,000 bytes"):
         read_since(log, 0, most_bytes=1000)
 
 

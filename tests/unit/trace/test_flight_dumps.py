@@ -109,7 +109,7 @@ def test_of_a_run_each_ranks_own_record_comes_before_the_watchdogs(tmp_path: Pat
 def test_dumps_of_several_runs_are_not_matched_with_each_other(tmp_path: Path) -> None:
     for repeat in ("0", "1"):
         run_with_dumps(tmp_path / repeat)
-    with pytest.raises(UsageError, match=r"dumps of 2 runs: name one of them, such as .*0$"):
+    with pytest.raises(UsageError, match=r"\b2 runs\b.*0$"):
         select_dumps([str(tmp_path)])
 
 
@@ -144,9 +144,9 @@ def test_whose_it_is(file: str, rank: int) -> None:
 
 
 def test_names_that_do_not_tell_are_refused() -> None:
-    with pytest.raises(UsageError, match="does not tell whose"):
+    with pytest.raises(UsageError, match=r"dump\.pickle"):
         parse_rank("dump.pickle")
-    with pytest.raises(UsageError, match="both of rank 1"):
+    with pytest.raises(UsageError, match="rank 1"):
         map_ranks(["a/rank_1", "b/rank_1"])
 
 

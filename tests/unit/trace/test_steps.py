@@ -26,7 +26,8 @@ def test_marks_of_several_threads_are_those_of_the_busiest(tmp_path: Path) -> No
         *work(2, 12), *work(3, tid=2),
     )  # fmt: skip
     assert found == [(0, 10), (10, 20)]
-    assert basis == "marked by torch.profiler (ProfilerStep)"
+    assert "torch.profiler" in basis
+    assert "ProfilerStep" in basis
 
 
 def test_marks_on_the_device_are_not_counted_again(tmp_path: Path) -> None:
@@ -55,7 +56,7 @@ def test_ranges_named_like_steps(tmp_path: Path, name: str) -> None:
     parts = [range_("my part", 10 * number + half, 4) for number in range(3) for half in (0, 4)]
     found, basis = spans(tmp_path, *ranges, *parts, *work(1, 11, 21))
     assert found == [(0, 9), (10, 19), (20, 29)]
-    assert basis.startswith("marked by the program (")
+    assert basis.startswith("marked by ")
 
 
 def test_ranges_that_cover_little_are_no_steps(tmp_path: Path) -> None:
@@ -73,7 +74,8 @@ def test_from_one_call_of_the_optimizer_to_the_next(tmp_path: Path) -> None:
     optimizer = [range_("Optimizer.step#Adam.step", start, 2) for start in (8, 18, 28)]
     found, basis = spans(tmp_path, *work(1, 5, 11, 21, name="aten::mm"), *work(15), *optimizer)
     assert found == [(1, 10), (10, 20), (20, 30)]
-    assert basis.endswith("3 calls of Optimizer.step#Adam.step")
+    assert "3 calls" in basis
+    assert "Optimizer.step#Adam.step" in basis
 
 
 def test_ops_that_repeat(tmp_path: Path) -> None:

