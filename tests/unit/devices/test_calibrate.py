@@ -44,7 +44,7 @@ def test_disturbed_repeats_are_counted_in_the_source() -> None:
 def test_threads() -> None:
     assert parse_threads("1,2,2") == (1, 2)
     for text in ("", "0", "1,x", "-1"):
-        with pytest.raises(UsageError, match="expected positive whole numbers"):
+        with pytest.raises(UsageError, match="positive"):
             parse_threads(text)
 
 
@@ -52,7 +52,7 @@ def test_a_bad_number_of_threads_ends_with_usage(tmp_path: Path, capsys: pytest.
     with pytest.raises(SystemExit) as stop:
         main(["--device", "cpu", "--threads", "two", "--out", str(tmp_path / "c.json")])
     assert stop.value.code == 2
-    assert "expected positive whole numbers" in capsys.readouterr().err
+    assert "--threads" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 

@@ -74,10 +74,7 @@ def test_a_dtype_that_raises_is_a_note_and_all_others_are_measured(
 ) -> None:
     found = calibrated(installed(FakeTorch(HOPPER, fails={"int8": (1, error)}), monkeypatch))
     assert found.find(CeilingLevel.MATRIX, "int8") is None
-    assert (
-        "int8 products not measured: CUDA error: CUBLAS_STATUS_NOT_SUPPORTED when calling `cublasLtMatmul`"
-        in found.notes
-    )
+    assert any(note.startswith("int8 ") and "CUBLAS_STATUS_NOT_SUPPORTED" in note for note in found.notes)
     assert {c.dtype for c in found.ceilings} == {*HOPPER, None} - {"int8"}
     assert value(found, CeilingLevel.MATRIX, "fp8") == pytest.approx(HOPPER["fp8"])
 
@@ -87,7 +84,7 @@ def test_a_dtype_that_raises_at_larger_sizes_keeps_the_smaller_ones(monkeypatch:
     found = calibrated(installed(FakeTorch(HOPPER, fails={"tf32": (8192, error)}), monkeypatch))
     tf32 = found.find(CeilingLevel.MATRIX, "tf32")
     assert "n=4096" in tf32.source
-    assert "tf32 product n=8192 left out: CUDA out of memory. Tried to allocate 2.00 GiB." in found.notes
+    assert any("tf32" in note and "n=8192" in note and "2.00 GiB" in note for note in found.notes)
 
 
 def test_the_canary_is_the_first_product_that_works(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,7 +120,9 @@ def test_memory_that_cannot_be_pinned_is_a_note(monkeypatch: pytest.MonkeyPatch)
     fake.no_pinning = RuntimeError("CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported")
     found = calibrated(fake)
     assert found.find(CeilingLevel.HOST_LINK) is None
-    assert "the host link is not measured: 256 MiB cannot be pinned (CUDA error: out of memory)" in found.notes
+    assert any(
+        "host link" in note and "256 MiB" in note and "CUDA error: out of memory" in note for note in found.notes
+    )
     assert found.find(CeilingLevel.MEMORY) is not None
 
 
@@ -138,8 +137,8 @@ def test_slow_fp64_is_measured_at_sizes_that_the_datasheets_peak_allows(
     effort = cuda_kernels.choose_effort(short=short)
     assert value(found, CeilingLevel.VECTOR, "fp64") == pytest.approx(1.28e12)
     assert fake.longest["fp64"] <= 1.02 * effort.budget_s / effort.min_windows  # the peak is 1.29e12
-    assert any(note.startswith("fp64 products measured up to n=") for note in found.notes)
-    assert not any(note.startswith("bf16 products") for note in found.notes)
+    assert any(note.startswith("fp64 ") and "n=" in note for note in found.notes)
+    assert not any(note.startswith("bf16 ") for note in found.notes)
 
 
 def test_an_unknown_devices_sizes_follow_from_its_own_small_product(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,7 +202,7 @@ def test_a_single_device_is_meant_whatever_it_was_called(monkeypatch: pytest.Mon
     ("use", "note", "confidence"),
     [
         (GpuUse(), None, Confidence.HIGH),
-        (GpuUse(busy="2 processes"), "the device was not idle: 2 processes; confidence is low", Confidence.LOW),
+        (GpuUse(busy="2 processes"), "2 processes", Confidence.LOW),
         (GpuUse(unknown="NVML"), "NVML", Confidence.HIGH),
     ],
 )
@@ -212,7 +211,8 @@ def test_others_on_the_device_lower_confidence(
 ) -> None:
     found = calibrated(installed(FakeTorch(HOPPER), monkeypatch, use))
     assert {ceiling.confidence for ceiling in found.ceilings} == {confidence}
-    assert [line for line in found.notes if "idle" in line or "others" in line] == ([note] if note else [])
+    told = [line for line in found.notes if "idle" in line or "others" in line]
+    assert [note is not None and note in line for line in told] == ([True] if note else [])
 
 
 def levels(capability: tuple[int, int], *, rocm: bool = False) -> dict[str, str]:
@@ -226,7 +226,7 @@ def test_hopper_has_fp8_and_an_fp64_matrix_unit_and_runs_fp32_on_the_vector_unit
 def test_volta_has_fp16_only_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     assert levels((7, 0)) == {"fp16": "matrix", "fp32": "vector", "fp64": "vector"}
     found = calibrated(installed(FakeTorch(HOPPER, capability=(7, 0)), monkeypatch))
-    assert "bf16 products not measured: no bf16 Tensor Cores before compute capability 8.0" in found.notes
+    assert any(note.startswith("bf16 ") and "8.0" in note for note in found.notes)
 
 
 def test_geforce_runs_fp64_on_the_vector_unit() -> None:

@@ -97,14 +97,14 @@ def test_a_slice_has_processes_but_no_utilisation(monkeypatch: pytest.MonkeyPatc
 
 def test_an_error_of_nvml_is_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     nvml = FakeNvml([OWN]).install(monkeypatch)
-    assert find_gpu_use("another device").unknown == "NVML does not report it (Not Found)"
+    assert find_gpu_use("another device").unknown.endswith("(Not Found)")
     assert nvml.open == 0
 
     def no_driver() -> None:
         raise pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
 
     monkeypatch.setattr(pynvml, "nvmlInit", no_driver)
-    assert find_gpu_use("abc").unknown.startswith("NVML does not report it (")
+    assert find_gpu_use("abc").unknown.startswith("NVML ")
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,7 @@ def test_a_kernel_that_raises_is_left_out_whole_and_not_tried_again() -> None:
         lambda: given_back.append(None),
     )
     assert [(each.label, len(each.repeats)) for each in found.kernels] == [("a", 4)]
-    assert found.failures == ["b left out: out of memory"]
+    assert [line.startswith("b ") and line.endswith("out of memory") for line in found.failures] == [True]
     assert tries == ["b", "b"]
     assert len(given_back) == 4 + 4 + 2 + 2 + 4  # after a, its canaries, b, its canaries, and each round's first canary
 

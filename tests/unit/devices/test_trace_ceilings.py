@@ -15,7 +15,7 @@ def test_the_recorded_name_gives_the_datasheet() -> None:
     found = resolve_trace_ceilings(TraceDevice("cuda", "NVIDIA H100 80GB HBM3", 132))
     ceiling = found.ceilings.find(CeilingLevel.MATRIX, "bf16")
     assert ceiling.value == pytest.approx(989.4e12)
-    assert found.basis == "recorded in the trace"
+    assert "trace" in found.basis
     assert found.warning == ""
     assert found.ceilings.device == "cuda"
 
@@ -23,9 +23,9 @@ def test_the_recorded_name_gives_the_datasheet() -> None:
 def test_the_users_word_goes_before_the_traces() -> None:
     found = resolve_trace_ceilings(TraceDevice("cuda", "NVIDIA H100 80GB HBM3"), "h100-pcie")
     assert found.device_name == "NVIDIA H100 PCIe"
-    assert found.basis == "given with --device"
+    assert "--device" in found.basis
     assert found.warning == ""
-    with pytest.raises(UsageError, match="did you mean 'h100-sxm'"):
+    with pytest.raises(UsageError, match="'h100-sxm'"):
         resolve_trace_ceilings(A100_BOARD, "h100-sxmm")
 
 

@@ -79,7 +79,10 @@ def test_what_ran_before_a_settled_window_is_not_in_it() -> None:
 
 def test_a_counter_that_stands_still_says_nothing() -> None:
     gpu = FakeGpu(stuck=True)
-    assert measure(gpu, 100, 0.05).step == Unknown(reason="NVML's energy counter did not move within 1 s")
+    step = measure(gpu, 100, 0.05).step
+    assert isinstance(step, Unknown)
+    assert "NVML" in step.reason
+    assert "1 s" in step.reason
 
 
 def test_a_device_without_a_counter() -> None:
@@ -88,11 +91,11 @@ def test_a_device_without_a_counter() -> None:
     gpu.step(5.0)
     energy = window.close(1, "more steps")
     assert isinstance(energy.step, Unknown)
-    assert energy.step.reason.startswith("the device has no energy counter")
+    assert "energy counter" in energy.step.reason
 
 
 def test_where_no_counter_can_be_asked_there_is_a_reason() -> None:
     sensors: Any = SimpleNamespace()
-    assert explain_missing_counter(torch.device("cpu"), None) == "perfkit reads no energy counter on a CPU"
-    assert explain_missing_counter(torch.device("cuda", 0), None).startswith("NVML is not available")  # AMD's GPUs, too
+    assert "CPU" in explain_missing_counter(torch.device("cpu"), None)
+    assert "NVML" in explain_missing_counter(torch.device("cuda", 0), None)  # AMD's GPUs, too
     assert explain_missing_counter(torch.device("cuda", 0), sensors) == ""

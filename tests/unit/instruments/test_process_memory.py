@@ -47,7 +47,7 @@ def test_a_peak_that_is_not_reset_is_unknown(tmp_path):
     write_status(tmp_path, peak=1_000_000, resident=2048)
     with measure_peak_rss(tmp_path) as found:
         pass
-    assert found.peak == Unknown(reason="the system did not reset the peak of the resident set")
+    assert isinstance(found.peak, Unknown)
     assert get_value(found.mapped) == 768 * 1024
 
 

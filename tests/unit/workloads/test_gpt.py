@@ -129,7 +129,7 @@ def test_sizes_batches_and_aliases() -> None:
 
 
 def test_unknown_size_names_the_nearest() -> None:
-    with pytest.raises(UsageError, match=r"unknown size of gpt 'smal': did you mean 'small'"):
+    with pytest.raises(UsageError, match=r"'smal'.*'small'"):
         Gpt(size="smal").build()
 
 

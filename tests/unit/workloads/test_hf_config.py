@@ -47,15 +47,15 @@ class TestWithTransformers:
     @pytest.mark.parametrize(
         ("argument", "overrides", "message"),
         [
-            ("missing.json", {}, "there is no file 'missing.json'"),
-            (str(FILES), {}, "there is no file '.*workloads/config.json'"),
-            (str(FILES / "mlp.py"), {}, "is not JSON"),
-            ("llamaconfig", {}, r"neither a file nor a config class .* \(nearest: LlamaConfig, "),
+            ("missing.json", {}, "'missing.json'"),
+            (str(FILES), {}, "'.*workloads/config.json'"),
+            (str(FILES / "mlp.py"), {}, "JSON"),
+            ("llamaconfig", {}, "llamaconfig.*LlamaConfig, "),
             ("org/model-7b", {}, "config.json"),
-            (str(FILES / "llama"), {"num_layer": 3}, "unknown attribute of LlamaConfig 'num_layer': did you mean"),
-            (str(FILES / "llama"), {"zzzzzzzz": 3}, "LlamaConfig has no attribute 'zzzzzzzz': it has "),
-            (str(FILES / "llama"), {"num_hidden_layers": "two"}, "LlamaConfig refuses .*num_hidden_layers"),
-            (str(FILES / "llama"), {"num_attention_heads": 5}, "LlamaConfig refuses .*multiple"),
+            (str(FILES / "llama"), {"num_layer": 3}, "LlamaConfig.*'num_layer'.*num_"),
+            (str(FILES / "llama"), {"zzzzzzzz": 3}, "LlamaConfig.*'zzzzzzzz'.*hidden_size"),
+            (str(FILES / "llama"), {"num_hidden_layers": "two"}, "LlamaConfig.*num_hidden_layers"),
+            (str(FILES / "llama"), {"num_attention_heads": 5}, "LlamaConfig.*multiple"),
         ],
     )
     def test_refused(self, argument: str, overrides: dict[str, ParamValue], message: str) -> None:
@@ -65,10 +65,10 @@ class TestWithTransformers:
     @pytest.mark.parametrize(
         ("content", "message"),
         [
-            ("[]", "is not a Transformers config: it has no model_type"),
-            ('{"hidden_size": 3}', "is not a Transformers config: it has no model_type"),
-            ('{"model_type": "lama"}', r"model_type 'lama' is not known .*nearest: llama"),
-            ("\xff", "is not JSON"),
+            ("[]", "model_type"),
+            ('{"hidden_size": 3}', "model_type"),
+            ('{"model_type": "lama"}', "model_type 'lama'.*llama"),
+            ("\xff", "JSON"),
         ],
     )
     def test_files_that_are_no_config(self, content: str, message: str, tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_the_loss_is_found(found: object) -> None:
     ],
 )
 def test_what_holds_none_or_several_is_refused_by_what_it_is(found: object, said: str) -> None:
-    with pytest.raises(UsageError, match=f"loss of tiny returned {said}; "):
+    with pytest.raises(UsageError, match=f"tiny.*{said}"):
         compute_loss(returning(found), nn.Identity(), {})
 
 
@@ -59,5 +59,5 @@ def test_without_a_loss_the_model_is_called_with_the_batch() -> None:
 
     workload = replace(WORKLOAD, loss=None)
     assert compute_loss(workload, Own(), {"y": torch.tensor(1.0), "x": torch.tensor(3.0)}).item() == 5.0
-    with pytest.raises(UsageError, match="the model of tiny returned a tensor of shape"):
+    with pytest.raises(UsageError, match=r"tiny.*shape"):
         compute_loss(workload, nn.Flatten(0), {"input": LOGITS})

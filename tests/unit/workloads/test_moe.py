@@ -117,5 +117,5 @@ def test_a_step_is_the_same_twice():
 
 
 def test_two_choices_need_two_experts():
-    with pytest.raises(UsageError, match="router=gshard sends a token to 2 experts: use experts=2 or more"):
+    with pytest.raises(UsageError, match=r"router=gshard.*experts=2"):
         Moe(router="gshard", experts=1).build()

@@ -65,19 +65,19 @@ def test_file_imports_its_neighbour_and_has_dataclasses(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "params", "message"),
     [
-        ("nowhere/x.py:build", {}, r"there is no file 'nowhere/x.py' in "),
-        (f"{FILES}/mlpp.py:build", {}, r"no such file .*; did you mean '.*mlp.py'\?"),
-        (f"{FILES}/mlp.py:buidl", {}, r"unknown function in .*mlp.py 'buidl': did you mean 'build'\?"),
-        (f"{FILES}/broken.py:not_a_function", {}, "is a int; "),
-        (f"{FILES}/mlp.py:", {}, "names no function; expected path/to/file.py:function"),
-        ("no_such_package.sub:f", {}, "there is no module 'no_such_package'"),
-        ("torch.no_such_part:f", {}, "there is no module 'torch.no_such_part'"),
-        ("a..b:f", {}, "'a..b' is no module's name"),
-        (f"{FILES}/mlp.py:build", {"widht": 3}, r"unknown parameter of .*mlp.py:build 'widht': did you mean 'width'\?"),
-        (f"{FILES}/broken.py:returns_nothing", {"width": 3}, "takes no parameters, got 'width'"),
-        (f"{FILES}/broken.py:needs_argument", {}, "missing a required argument: 'width'; give it as .*:key=value"),
-        (f"{FILES}/broken.py:returns_nothing", {}, "returned None; expected a perfkit.Workload"),
-        (f"{FILES}/broken.py:returns_model", {}, "returned a Linear; expected a perfkit.Workload"),
+        ("nowhere/x.py:build", {}, "'nowhere/x.py'"),
+        (f"{FILES}/mlpp.py:build", {}, "'.*/mlp.py'"),
+        (f"{FILES}/mlp.py:buidl", {}, "mlp.py.*'buidl'.*'build'"),
+        (f"{FILES}/broken.py:not_a_function", {}, r"\bint\b"),
+        (f"{FILES}/mlp.py:", {}, "path/to/file.py:function"),
+        ("no_such_package.sub:f", {}, " 'no_such_package'"),
+        ("torch.no_such_part:f", {}, " 'torch.no_such_part'"),
+        ("a..b:f", {}, "'a..b'"),
+        (f"{FILES}/mlp.py:build", {"widht": 3}, "mlp.py:build.*'widht'.*'width'"),
+        (f"{FILES}/broken.py:returns_nothing", {"width": 3}, "'width'"),
+        (f"{FILES}/broken.py:needs_argument", {}, "'width'.*:key=value"),
+        (f"{FILES}/broken.py:returns_nothing", {}, "None.*perfkit.Workload"),
+        (f"{FILES}/broken.py:returns_model", {}, "Linear.*perfkit.Workload"),
     ],
 )
 def test_bad_requests(name: str, params: dict[str, ParamValue], message: str) -> None:
@@ -89,7 +89,8 @@ def test_error_in_the_function_shows_the_users_traceback_alone() -> None:
     with pytest.raises(UserCodeError) as caught:
         load(f"{FILES}/broken.py:raises", depth=7)
     trace = caught.value.traceback
-    assert str(caught.value) == f"workload '{FILES}/broken.py:raises' raised ValueError\n{trace}"
+    assert f"'{FILES}/broken.py:raises'" in str(caught.value)
+    assert str(caught.value).endswith(f"ValueError\n{trace}")
     assert trace.endswith("ValueError: the user's own message")
     assert "KeyError: 7" in trace  # the chained cause stays
     assert trace.count("in raises") == 1

