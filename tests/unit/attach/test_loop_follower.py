@@ -137,7 +137,7 @@ def test_steps_told_by_hand_are_the_only_ones() -> None:
     told.fetch()
     told.loop.settle()
     assert told.story() == "| step | step forward step fetch"
-    assert told.loop.steps_by() == "the program's own calls of step()"
+    assert "step()" in told.loop.steps_by()
 
 
 @pytest.mark.parametrize(
@@ -219,13 +219,15 @@ def test_optimizers_are_kept_once_in_their_order() -> None:
 
 def test_what_steps_are_told_by() -> None:
     told = Told()
-    assert told.loop.steps_by() == "optimizer steps (none seen)"
+    assert told.loop.steps_by().startswith("optimizer steps")
     told.step()
-    assert told.loop.steps_by() == "the steps of SGD"
+    assert "SGD" in told.loop.steps_by()
+    assert "2" not in told.loop.steps_by()
     for which in (1, 0) * 4:
         told.step(which)
-    assert told.loop.steps_by() == "the steps of SGD, the least frequent or last of 2 optimizers"
-    assert Told(every=3).loop.steps_by() == "every 3 optimizer steps, as requested"
+    assert "SGD" in told.loop.steps_by()
+    assert "2 optimizers" in told.loop.steps_by()
+    assert "3 optimizer steps" in Told(every=3).loop.steps_by()
 
 
 def test_an_optimizer_that_runs_the_passes_itself() -> None:

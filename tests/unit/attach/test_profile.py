@@ -1,7 +1,9 @@
 """`perfkit.profile` around small loops: how it begins and ends, and what is in the folder then."""
 
 import gc
+import logging
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -74,7 +76,7 @@ def test_nothing_is_done_at_a_boundary_within_a_graph_that_is_being_captured(
     found = record(tmp_path / "run")
     assert found.attached.optimizer_steps == (1,)
     assert len(found.samples.wall_s) == 1
-    assert found.warnings == ("a CUDA graph was captured in 1 of the timed steps, which are excluded",)
+    assert [re.findall(r"CUDA graph|\b1\b", line) for line in found.warnings] == [["CUDA graph", "1"]]
 
 
 def test_a_whole_recording(tmp_path: Path) -> None:
@@ -116,7 +118,7 @@ def test_without_an_optimizer_backward_passes_are_steps(tmp_path: Path) -> None:
         update_by_hand(ENOUGH + 14)
     found = record(tmp_path / "run")
     assert found.status == RunStatus.OK
-    assert found.attached.steps_by == "backward passes, since no optimizer stepped"
+    assert found.attached.steps_by.startswith("backward passes")
     assert (found.attached.backwards, found.attached.forwards) == ((1, 1), (1, 1))
     assert (found.attached.models, found.workload.parameters) == (("Linear",), 5)
     assert found.workload.units_per_batch == 8
@@ -155,7 +157,7 @@ def test_a_loop_that_is_too_short_keeps_what_was_recorded(steps: int, tmp_path: 
         train(steps)
     found = record(tmp_path / "run")
     assert found.status == RunStatus.OK
-    assert "the loop ended after" in found.warnings[-1]
+    assert re.search(rf"\b{steps} steps?\b", found.warnings[-1])
     assert found.attached.steps_seen == steps
     assert len(found.samples.wall_s) == min(2, max(0, steps - 2))
 
@@ -260,7 +262,7 @@ def test_of_nested_ones_the_outer_goes_on(tmp_path: Path, caplog: pytest.LogCapt
             assert not inner.active
         train(1)
     [line] = caplog.records
-    assert "already watching this process" in line.getMessage()
+    assert (line.levelno, "inner" in line.getMessage()) == (logging.WARNING, True)
     assert record(outer.folder).status == RunStatus.OK
     assert not (tmp_path / "inner").exists()
 
@@ -291,7 +293,7 @@ def test_steps_by_hand_without_any_optimizer_of_torch(tmp_path: Path) -> None:
             prof.step()
     found = record(prof.folder)
     assert (found.status, found.warnings) == (RunStatus.OK, ())
-    assert (found.attached.steps_by, found.attached.optimizers) == ("the program's own calls of step()", ())
+    assert ("step()" in found.attached.steps_by, found.attached.optimizers) == (True, ())
     assert found.attached.optimizer_steps == (0, 0)
     assert found.attached.backwards == (1, 1)
 
@@ -307,7 +309,7 @@ def test_so_many_optimizer_steps_as_are_asked_for(tmp_path: Path) -> None:
     with short(tmp_path / "run", step_every=2) as prof:
         train(2 * ENOUGH)
     found = record(prof.folder).attached
-    assert (found.optimizer_steps, found.steps_by) == ((2, 2), "every 2 optimizer steps, as requested")
+    assert (found.optimizer_steps, "2 optimizer steps" in found.steps_by) == ((2, 2), True)
 
 
 class Board:
@@ -528,7 +530,7 @@ def test_a_recording_that_outgrows_its_memory_ends_in_the_middle_of_a_step(
     if not room:
         assert sum(on) == 1, "it ended before the second evaluation"
         assert found.attached.instrumented_s["trace"] == ()
-        assert any("no memory was recorded" in line for line in found.warnings)
+        assert any("memory" in line for line in found.warnings)
 
 
 def test_a_whole_number_of_samples_is_one_however_it_is_written(tmp_path: Path) -> None:

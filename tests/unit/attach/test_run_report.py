@@ -89,7 +89,7 @@ def test_a_report_that_fails_is_logged(commands: list[dict[str, Any]], caplog: p
     assert not write_report(Path("bad"))
     [line] = caplog.records
     assert line.levelno == logging.WARNING
-    assert line.getMessage() == "`perfkit report bad`: no such run"
+    assert "`perfkit report bad`: " in line.getMessage()
 
 
 def test_options_of_a_report(commands: list[dict[str, Any]]) -> None:

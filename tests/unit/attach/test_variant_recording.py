@@ -1,5 +1,6 @@
 """What one rank writes of a loop."""
 
+import re
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -43,6 +44,12 @@ class Watched:
         self.recording.series = StepSeries(stamps, list(counts))
 
 
+def explain_energy(watched: Watched) -> str:
+    energy = watched.record().energy
+    assert isinstance(energy, Unknown)
+    return energy.reason
+
+
 @pytest.fixture
 def watched(tmp_path: Path) -> Watched:
     return Watched(tmp_path)
@@ -63,7 +70,7 @@ def test_steps_in_which_a_graph_was_captured_are_left_out_and_said(watched: Watc
     found = watched.record()
     assert found.samples.wall_s == (1.0, 1.0)
     assert found.attached.left_out_s == (1.0,)  # the one with an evaluation
-    assert found.warnings == ("a CUDA graph was captured in 1 of the timed steps, which are excluded",)
+    assert [re.findall(r"CUDA graph|\b1\b", line) for line in found.warnings] == [["CUDA graph", "1"]]
 
 
 def test_timing_and_counts(watched: Watched) -> None:
@@ -217,7 +224,7 @@ def test_an_evaluation_under_an_instrument_is_told_unless_every_step_has_one(wat
 
     run("trace")
     [warning] = watched.recording.warnings
-    assert "under the trace recording" in warning
+    assert "trace" in warning
     watched.timed(StepCounts(evaluations=1))
     run("memory")
     assert len(watched.recording.warnings) == 1
@@ -254,13 +261,13 @@ def test_energy_of_a_loop_on_a_cpu_has_a_reason(watched: Watched) -> None:
     watched.timed(StepCounts(optimizer_steps=1))
     watched.recording.end_timing()
     watched.recording.write_timing("loop", 1, units_per_step=None, unit="samples")
-    assert watched.record().energy == Unknown(reason="perfkit reads no energy counter on a CPU")
+    assert "CPU" in explain_energy(watched)
 
 
 def test_energy_of_a_loop_that_ended_early_has_a_reason(watched: Watched) -> None:
     watched.timed(StepCounts(optimizer_steps=1))
     watched.recording.write_timing("loop", 1, units_per_step=None, unit="samples")
-    assert watched.record().energy == Unknown(reason="the loop ended before all steps were timed")
+    assert "loop ended" in explain_energy(watched)
 
 
 def energy_of(watched: Watched, monkeypatch: pytest.MonkeyPatch, steps: int, counts: StepCounts) -> Quantity:
@@ -300,12 +307,12 @@ def test_a_graph_that_is_captured_is_not_waited_for(watched: Watched, monkeypatc
     watched.recording.end_timing()
     monkeypatch.setattr(watched.recording, "_open_sensors", lambda: None)
     watched.recording.write_timing("loop", 1, units_per_step=None, unit="samples")
-    assert watched.record().energy == Unknown(reason="a CUDA graph was captured")
+    assert "CUDA graph" in explain_energy(watched)
 
 
 @pytest.mark.parametrize(
     ("left_out", "why"),
-    [(StepCounts(evaluations=1), "an evaluation ran"), (StepCounts(captures=1), "a CUDA graph was captured")],
+    [(StepCounts(evaluations=1), "evaluation"), (StepCounts(captures=1), "CUDA graph")],
 )
 def test_steps_of_which_some_are_left_out_have_no_energy(
     watched: Watched, monkeypatch: pytest.MonkeyPatch, left_out: StepCounts, why: str
@@ -317,4 +324,4 @@ def test_steps_of_which_some_are_left_out_have_no_energy(
     monkeypatch.setattr(watched.recording, "_window", EnergyWindow(gpu.joules, now=gpu.now, sleep=gpu.sleep))
     watched.recording.end_timing()
     watched.recording.write_timing("loop", 3, units_per_step=None, unit="samples")
-    assert watched.record().energy == Unknown(reason=f"{why} during the timed steps")
+    assert why in explain_energy(watched)
