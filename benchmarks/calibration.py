@@ -109,7 +109,8 @@ def main() -> None:
         name = f"{figure.level} {figure.dtype or ''}".strip()
         marks = " ".join(show(v) + ("?" * low) for v, low in zip(figure.values, figure.low_confidence, strict=True))
         print(
-            f"{name:14s} {figure.threads} thr.  {format_percent(figure.apart):>7s} apart  {verdict(figure, runs):34s} {marks}"
+            f"{name:14s} {figure.threads} thr.  {format_percent(figure.apart):>7s} apart  "
+            f"{verdict(figure, runs):34s} {marks}"
         )
     print("seconds per run: " + ", ".join(f"{second:.0f}" for second in seconds))
     write_json(

@@ -273,7 +273,8 @@ def as_markdown(quality: Quality) -> str:
         "|---|---|---:|---:|---:|",
     ]
     lines += [
-        f"| {s.data} | {s.quantity} | {format_percent(s.change, 2)} | {format_percent(s.error, 2)} | {format_percent(s.spread)} |"
+        f"| {s.data} | {s.quantity} | {format_percent(s.change, 2)} | {format_percent(s.error, 2)} "
+        f"| {format_percent(s.spread)} |"
         for s in quality.spreads
     ]
     lines += [

@@ -104,7 +104,8 @@ def row(name: str, run: ScheduledRun, folder: Path) -> str:
         return f"{start}{run.skip} | | | | |"
     planned, measured = _planned(run.spec), _measured(run.spec, folder)
     if planned.reason or measured.reason:
-        return f"{start}{planned.reason or format_bytes(planned.peak)} | {measured.reason or format_bytes(measured.peak)} | | | |"
+        peaks = (each.reason or format_bytes(each.peak) for each in (planned, measured))
+        return f"{start}{' | '.join(peaks)} | | | |"
     parts = planned.categories.keys() | measured.categories.keys()
     apart = {part: planned.categories.get(part, 0) - measured.categories.get(part, 0) for part in parts}
     furthest = max(apart, key=lambda part: abs(apart[part]))

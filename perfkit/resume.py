@@ -137,7 +137,7 @@ def measure_remaining(
     price: Price | None = None,
     find: Find = require_given_params,
 ) -> Suite:
-    """Measure what is left. As in `perfkit.measure.bench.run_bench`, an interruption loses nothing that was measured."""
+    """Measure what is left. Interrupted, it keeps what was measured, as `perfkit.measure.bench.run_bench` does."""
     stored = opened.stored
     ended = {run.variant for run in stored.runs if run.path not in opened.gone and run.run.status != RunStatus.OK}
     making = SuiteWriter(stored.folder, stored.suite, ended)

@@ -82,7 +82,7 @@ def _place_side(side: MeasuredSide, other: MeasuredSide, own_package: Path | Non
             raise UsageError(f"{side.label}: python_path names {folder}, which is not a folder of this side")
     if own_package is not None:
         package = side.tree / own_package / "perfkit"
-        if not (package / "measure" / "turns" / "worker.py").is_file():
+        if not (package / "measure" / "interleaving" / "turn_worker.py").is_file():
             raise PerfkitError(
                 f"{side.label}: the perfkit in {package} predates `perfkit check`; compare with a revision that has it"
             )

@@ -29,6 +29,8 @@ from perfkit.spec import Schedule
 from perfkit.techniques.state import World
 from tests.fixtures.allocator_history import AllocatorHistory
 
+NOTHING = RecordedTrace()
+
 
 class Hooks:
     def __init__(self) -> None:
@@ -70,9 +72,7 @@ class Driven:
         monkeypatch.setattr(programs, "record_trace", traced)
         monkeypatch.setattr(programs, "_record_memory", lambda session, _: self._instrument("memory", schedule.memory))
 
-    def _instrument_and(
-        self, name: str, count: int, found: RecordedTrace = RecordedTrace()
-    ) -> Recording[RecordedTrace]:
+    def _instrument_and(self, name: str, count: int, found: RecordedTrace = NOTHING) -> Recording[RecordedTrace]:
         yield from self._instrument(name, count)
         return found
 

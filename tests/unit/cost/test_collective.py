@@ -59,10 +59,16 @@ def test_one_rank_alone_uses_no_link() -> None:
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", (CollectiveType.ALL_REDUCE, "bf16")),
+        (
+            "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+            (CollectiveType.ALL_REDUCE, "bf16"),
+        ),
         ("ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)", (CollectiveType.ALL_GATHER, None)),
         ("ncclDevKernel_ReduceScatter_Sum_f32_RING_SIMPLE", (CollectiveType.REDUCE_SCATTER, "fp32")),
-        ("ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*, unsigned long, ncclWork*)", (CollectiveType.ALL_REDUCE, "fp32")),
+        (
+            "ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*, unsigned long, ncclWork*)",
+            (CollectiveType.ALL_REDUCE, "fp32"),
+        ),
         ("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm*)", (CollectiveType.ALL_TO_ALL, "int8")),
         ("ncclDevKernel_Broadcast_RING_LL", (CollectiveType.BROADCAST, None)),
         ("ncclKernel_AllReduce_RING_LL_Sum_half", (CollectiveType.ALL_REDUCE, "fp16")),

@@ -60,9 +60,17 @@ def test_an_unknown_device_has_no_ceilings_and_advice(device: TraceDevice, said:
 def test_measured_ceilings_need_the_users_word() -> None:
     key = build_fingerprint("cpu", "")
     measured = tuple(
-        Ceiling(level=CeilingLevel.MEMORY, dtype=None, value=count * 1e10, unit="B/s", kind=CeilingKind.MEASURED, source="s",
-                threads=count) for count in (1, 2)
-    )  # fmt: skip
+        Ceiling(
+            level=CeilingLevel.MEMORY,
+            dtype=None,
+            value=count * 1e10,
+            unit="B/s",
+            kind=CeilingKind.MEASURED,
+            source="s",
+            threads=count,
+        )
+        for count in (1, 2)
+    )
     ceilings_cache.store_calibration(
         DeviceCeilings(device="cpu", device_name="a CPU", fingerprint=key, ceilings=measured), [], full=True
     )

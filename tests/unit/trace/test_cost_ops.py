@@ -45,8 +45,8 @@ def test_on_a_cpu_an_op_without_a_cost_is_work_though_it_allocates_its_output(tm
         event("aten::expand", 306, 3, **inputs([7])),
     )
     assert ops.role.tolist() == [
-        OpRole.OVERHEAD, OpRole.UNMODELLED, OpRole.OVERHEAD, OpRole.OVERHEAD, OpRole.OVERHEAD, OpRole.OVERHEAD, OpRole.OVERHEAD,
-        OpRole.COSTED, OpRole.INSIDE,
+        OpRole.OVERHEAD, OpRole.UNMODELLED, OpRole.OVERHEAD, OpRole.OVERHEAD, OpRole.OVERHEAD, OpRole.OVERHEAD,
+        OpRole.OVERHEAD, OpRole.COSTED, OpRole.INSIDE,
     ]  # fmt: skip
     assert work_ns(ops)[1] == 75_000
 

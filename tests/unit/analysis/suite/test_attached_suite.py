@@ -250,9 +250,11 @@ def test_a_run_without_an_end_still_runs_or_was_killed(tmp_path: Path) -> None:
 def test_a_loop_that_ran_out_of_memory_says_so_and_keeps_its_steps(tmp_path: Path) -> None:
     ended = RunResult(status=RunStatus.OUT_OF_MEMORY, reason="CUDA out of memory")
     peaks = MemoryPeaks(
-        allocated=make_measurement(100, "bytes", "x"), reserved=make_measurement(200, "bytes", "x"), driver_used=Unknown(reason="x"),
+        allocated=make_measurement(100, "bytes", "x"),
+        reserved=make_measurement(200, "bytes", "x"),
+        driver_used=Unknown(reason="x"),
         rss=make_measurement(300, "bytes", "x"),
-    )  # fmt: skip
+    )
     lost = loop_record(0.1, status=RunStatus.OUT_OF_MEMORY, memory=peaks, samples=StepSamples(wall_s=(0.1,)))
     analysis = write(tmp_path, {"train": [lost]}, None, run=ended)
     assert isinstance(analysis.variants[0].step_time, MedianEstimate)

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from tests.unit.analysis.trace.work.test_byte_estimates import CEILINGS
 
 from perfkit.analysis.trace.rank_trace import analyze_trace
 from perfkit.analysis.trace.work.gradient_lists import count_elements_by_blocks
@@ -11,6 +10,7 @@ from perfkit.cost.multi_tensor import NAME_AND_GRID, SIZED
 from perfkit.trace.ops import read_ops
 from perfkit.trace.read import read_trace
 from tests.fixtures.traces import Event, kernel, launch, mark, op, write_trace
+from tests.unit.analysis.trace.work.test_byte_estimates import CEILINGS
 
 CHUNK = 65536
 # 5 + 1 chunks of matrices, 1 + 1 of vectors.
