@@ -220,7 +220,7 @@ def test_what_an_interruption_left_is_done_and_nothing_twice(machine: Machine, t
 def test_what_failed_is_repeated_with_more_time_and_the_rest_is_kept(machine: Machine, tmp_path: Path) -> None:
     machine.ends = {"ckpt": RunStatus.TIMEOUT}
     suite = started(tmp_path / "s")
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError, match="--technique"):
         grown(suite, timeout_s=1200.0)
     machine.ends, machine.log = {}, []
     analysis = grown(suite, failed=True, timeout_s=1200.0)
@@ -281,7 +281,7 @@ def test_another_perfkit_and_a_suite_that_does_not_tell_are_refused(machine: Mac
     with pytest.raises(UsageError, match=f"perfkit: 0.0.1 -> {perfkit.__version__}"):
         resumed(suite)
     rewritten(suite, lambda old: msgspec.structs.replace(old, sessions=()))
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError, match="perfkit"):
         resumed(suite)
 
 

@@ -105,7 +105,7 @@ def test_a_folder_that_is_not_there(url: str, tmp_path: Path) -> None:
 
 def test_no_name_leads_out_of_the_folder(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("perfkit.urls.list_files", lambda url: ("a", "b/../../c"))
-    with pytest.raises(RunFormatError):
+    with pytest.raises(RunFormatError, match="name"):
         fetch_folder(url, tmp_path / "here")
 
 

@@ -37,6 +37,7 @@ def test_the_first_dimension_of_the_first_tensor(batch: Any, expected: int) -> N
 
 def test_what_the_user_states_goes_first() -> None:
     assert count_units([8], [8], stated=4096.0, unit="tokens")[:2] == (4096, "tokens")
+    assert "user" in count_units([8], [8], stated=4096.0, unit="tokens")[2]
 
 
 def test_batches_go_before_what_the_model_is_called_with() -> None:

@@ -84,7 +84,7 @@ def test_a_block_is_of_the_op_around_the_one_that_only_obtains_memory() -> None:
     (product,) = events_of(found, 11 * 17 * 4)
     assert product.op in ("aten::mm", "aten::matmul")
     assert set(product.inputs) >= {a.data_ptr(), b.data_ptr()}
-    assert product.line.startswith("memory/test_profiler.py:")
+    assert product.line.startswith("memory/test_allocation_profiler.py:")
     assert product.line.endswith(" <lambda>")
 
 
@@ -95,7 +95,7 @@ def test_a_gradient_is_of_its_node_which_names_its_forward_op() -> None:
     (gradient,) = events_of(found, 13 * 17 * 4)
     assert gradient.node == "MmBackward0"
     call = found.forwards[gradient.sequence]
-    assert call.line.startswith("memory/test_profiler.py:")
+    assert call.line.startswith("memory/test_allocation_profiler.py:")
     assert call.time_ns < gradient.time_ns
 
 

@@ -58,12 +58,6 @@ def test_a_run_out_of_memory_leaves_its_history(memory, tmp_path):
     assert written(path)["device_traces"][0]
 
 
-ALONE = (
-    "memory was recorded without the allocator's history, from torch.profiler's events only (no segments, so "
-    "no fragmentation): "
-)
-
-
 def test_a_history_of_the_programs_own_is_left_alone(memory, tmp_path):
     memory._record_memory_history(max_entries=7)
     memory.allocate(1)
