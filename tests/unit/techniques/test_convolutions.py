@@ -62,7 +62,8 @@ def test_it_trains_alike_and_its_claims_tell_it_from_doing_nothing(variant: str)
 
 @pytest.mark.parametrize(
     ("variant", "reason"),
-    [("channels_last", "tiny has no 2-d convolutions"), ("inplace", "tiny has no module with a switch inplace")],
+    [("channels_last", r"\btiny has no .*\b2-d\b"), ("inplace", r"\btiny has no .*\binplace\b.*nn\.ReLU")],
+    ids=["channels_last", "inplace"],
 )
 def test_what_has_nothing_to_act_on_says_so(variant: str, reason: str) -> None:
     with pytest.raises(UnavailableError, match=reason):

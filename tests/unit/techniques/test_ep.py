@@ -1,6 +1,5 @@
 """Expert parallelism of moe: volumes by hand on fake ranks, training on four real ones over Gloo."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from unittest.mock import patch
@@ -70,16 +69,17 @@ def test_slots_are_sent_forth_and_back_and_other_gradients_summed(router: str, r
 @pytest.mark.parametrize(
     ("shapes", "ranks", "reason"),
     [
-        ([(4, 2, 3), (4, 3)], 3, "the 4 experts of 0 do not divide by 3 ranks"),
-        ([(4, 2), (2, 4)], 2, "0 has first dimensions of 2, 4: ep deals modules whose parameters have the expert as"),
-        ([], 2, "0 has no parameters: ep deals modules"),
+        ([(4, 2, 3), (4, 3)], 3, r"\b4 experts of 0 .*\b3 ranks"),
+        ([(4, 2), (2, 4)], 2, r"^0 .*\b2, 4: ep "),
+        ([], 2, "^0 has no parameters: ep "),
     ],
+    ids=["indivisible", "first_dimensions", "no_parameters"],
 )
 def test_experts_that_cannot_be_dealt_are_refused(shapes, ranks, reason):
     experts = nn.Module()
     for number, shape in enumerate(shapes):
         experts.register_parameter(f"p{number}", nn.Parameter(torch.zeros(shape)))
-    with pytest.raises(UnavailableError, match=re.escape(reason)):
+    with pytest.raises(UnavailableError, match=reason):
         check_experts(nn.Sequential(experts), ("0",), ranks)
 
 
@@ -139,8 +139,9 @@ def test_what_takes_no_gradient_is_sent_once():
     ("variant", "size", "reason"),
     [
         ("ep", 3, "the 4 experts of blocks.0.mlp.experts do not divide by 3 ranks"),
-        ("ep3", 4, "ep3 needs a multiple of 3 ranks, got 4; run with --world-size 3 or 6"),
+        ("ep3", 4, r"^ep3 .*\b3 ranks, got 4; .*--world-size 3 or 6"),
     ],
+    ids=["all", "ep3"],
 )
 def test_ranks_that_do_not_divide_are_refused(variant, size, reason):
     with pytest.raises(UnavailableError, match=reason):
