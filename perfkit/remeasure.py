@@ -31,7 +31,7 @@ def analyze_and_remeasure(
     ceilings_cache.refute_ceilings(known.fingerprint, beaten)
     if not calibrate:
         return analysis
-    progress(beaten[0].refuted.partition(": ")[0] + ": measuring it again")
+    progress(beaten[0].refuted.partition("; ")[0] + ": measuring it again")
     threads = sorted({ceiling.threads for ceiling in beaten if ceiling.threads is not None})
     again = resolve_ceilings(known.device, known.device_name, threads, calibrate=True, progress=progress)
     write_json(folder / CEILINGS_FILE, again)

@@ -151,7 +151,7 @@ class LoopSession:
             return False
         LOG.warning(
             "%s; perfkit measures it again with %s, for some 10 s",
-            beaten[0].refuted.partition(": ")[0],
+            beaten[0].refuted.partition("; ")[0],
             format_threads(self._threads),
         )
         self.ceilings = self._resolve_ceilings(calibrate=True)

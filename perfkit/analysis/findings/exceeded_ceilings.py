@@ -25,5 +25,5 @@ def describe_exceeded_ceilings(known: DeviceCeilings | None) -> CeilingWarning |
         f"calibration{day} found {format_flop_rate(low.value)}, on a busy machine or at a lower clock; no share of it "
         "is "
         "shown",
-        low.refuted.partition(": ")[2].capitalize(),
+        low.refuted.partition("; ")[2].capitalize(),
     )
