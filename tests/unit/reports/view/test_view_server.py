@@ -390,19 +390,20 @@ def test_a_post_under_another_name_is_refused_before_the_token_is_looked_at(aske
 
 
 @pytest.mark.parametrize(
-    ("target", "status", "reason"),
+    ("target", "status"),
     [
-        ("/", 405, "only api/trace/RUN accepts POST"),
-        ("/api/runs", 405, "nothing but"),
-        ("/api/trace/../../etc", 405, "nothing but"),
-        ("/api/trace/bench/gpt", 404, "no job that runs"),
-        ("/api/trace/nowhere", 404, "no job that runs"),
+        ("/", 405),
+        ("/api/runs", 405),
+        ("/api/trace/../../etc", 405),
+        ("/api/trace/bench/gpt", 404),
+        ("/api/trace/nowhere", 404),
     ],
 )
-def test_nothing_else_takes_a_post(asked: Asked, target: str, status: int, reason: str) -> None:
+def test_nothing_else_takes_a_post(asked: Asked, target: str, status: int) -> None:
     answered = post(asked, target)
     assert answered.status == status
-    assert reason in str(answered.json["error"])
+    assert answered.json["error"]
+    assert ("api/trace/RUN" in str(answered.json["error"])) == (status == 405)  # what does take one is named
 
 
 def test_a_job_that_does_not_look_for_requests_is_not_asked(asked: Asked) -> None:
@@ -410,19 +411,19 @@ def test_a_job_that_does_not_look_for_requests_is_not_asked(asked: Asked) -> Non
     time.sleep(1.1)  # a list is used again for a second
     answered = post(asked, "/api/trace/deaf")
     assert answered.status == 409
-    assert "does not look for requests" in str(answered.json["error"])
+    assert "trace_on" in str(answered.json["error"])
 
 
 @pytest.mark.parametrize(
     ("query", "status", "why"),
     [
-        ("", 400, "Choose 2 to 8 runs"),
-        ("run=bench/gpt", 400, "Choose 2 to 8 runs"),
-        ("&".join(["run=bench/gpt"] * 9), 400, "Choose 2 to 8 runs"),
-        ("run=bench/gpt&run=nowhere", 404, "no run nowhere"),
-        ("run=bench/gpt&run=bench/gpt@fast", 404, "no run bench/gpt@fast"),
-        ("run=bench/gpt&run=../runs/bench/gpt", 404, "no run"),
-        ("run=bench/gpt&run=--anyway", 404, "no run"),
+        ("", 400, "2 to 8"),
+        ("run=bench/gpt", 400, "2 to 8"),
+        ("&".join(["run=bench/gpt"] * 9), 400, "2 to 8"),
+        ("run=bench/gpt&run=nowhere", 404, "run nowhere"),
+        ("run=bench/gpt&run=bench/gpt@fast", 404, "run bench/gpt@fast"),
+        ("run=bench/gpt&run=../runs/bench/gpt", 404, "run ../runs/bench/gpt"),
+        ("run=bench/gpt&run=--anyway", 404, "run --anyway"),
         ("run=bench/gpt&run=damaged", 422, "damaged"),
     ],
 )
