@@ -158,6 +158,7 @@ def test_same_seed_same_model() -> None:
         ("Wav2Vec2Config", {}, "Wav2Vec2Config .*: masked-lm"),
         ("WhisperConfig", {}, "WhisperConfig.*masked-lm.*seq2seq-lm"),
     ],
+    ids=["no_head", "typo", "seq_len", "no_seq_len", "batch_size", "labels", "t5", "llama", "wav2vec2", "whisper"],
 )
 def test_refused(name: str, params: dict[str, ParamValue], message: str) -> None:
     with pytest.raises(UsageError, match=message):
@@ -176,7 +177,9 @@ class FakeModel(nn.Module):
 
 
 @pytest.mark.parametrize(
-    ("error", "reason"), [(ValueError("no SDPA yet"), "FakeModel: no SDPA yet"), (None, "cannot change its attention")]
+    ("error", "reason"),
+    [(ValueError("no SDPA yet"), "FakeModel: no SDPA yet"), (None, "FakeModel")],
+    ids=["error", "none"],
 )
 def test_attention_that_cannot_be_switched_is_never_reported_as_switched(error: ValueError | None, reason: str) -> None:
     with pytest.raises(UnavailableError, match=reason):

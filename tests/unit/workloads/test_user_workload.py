@@ -109,6 +109,7 @@ def test_error_in_the_function_shows_the_users_traceback_alone() -> None:
         ("raise SystemExit(3)\n", "SystemExit: 3"),
         ("1 / 0\n", "ZeroDivisionError"),
     ],
+    ids=["syntax", "import", "exit", "division"],
 )
 def test_error_while_importing(code: str, error: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mistaken.py").write_text(code + "def build(): ...\n")
