@@ -141,7 +141,7 @@ def test_a_step_that_needs_values_is_refused_with_the_op(tmp_path: Path) -> None
         "        make_batch=lambda generator: {'x': torch.rand(4, 4, generator=generator)},\n"
         "        loss=lambda model, batch: model(batch['x'][batch['x'][:, 0] > 0.5]).sum())\n"
     )
-    with pytest.raises(UnavailableError, match=r"aten\.nonzero\S* in sparse\.py:\d+ needs values.*perfkit bench"):
+    with pytest.raises(UnavailableError, match=r"aten\.nonzero\S* in sparse\.py:\d+ .*perfkit bench"):
         rehearse_step(spec(workload=WorkloadSpec(name=f"{program}:build")))
 
 
@@ -235,13 +235,14 @@ def test_tf32_computes_products_otherwise_and_takes_the_same_memory() -> None:
 @pytest.mark.parametrize(
     ("techniques", "gpu", "reason"),
     [
-        ("tf32", "v100-32g", "compute capability 8.0 or more"),
-        ("tf32", "mi300x", "NVIDIA's matrix units"),
-        ("amp+flash", "v100-32g", "does not run here"),
-        ("flash:backend=flex", "h100-sxm", "flash cannot be planned: flex_attention"),
-        ("bf16:update=nearest+sparse24", "h100-sxm", "sparse24 cannot be planned: the size of packed weights"),
-        ("zero3:offload=cpu", "h100-sxm", "zero3 cannot be planned: FSDP2 tells the host's shards"),
+        ("tf32", "v100-32g", r"compute capability 8\.0"),
+        ("tf32", "mi300x", "NVIDIA"),
+        ("amp+flash", "v100-32g", r"flash attention backend .*\bbf16\b"),
+        ("flash:backend=flex", "h100-sxm", "flash .*flex_attention"),
+        ("bf16:update=nearest+sparse24", "h100-sxm", "sparse24 .*cuSPARSELt"),
+        ("zero3:offload=cpu", "h100-sxm", "zero3 .*FSDP2"),
     ],
+    ids=["tf32-v100", "tf32-mi300x", "flash-v100", "flash-flex", "sparse24", "zero3-offload"],
 )
 def test_what_a_gpu_lacks_or_a_plan_cannot_know_is_said(techniques: str, gpu: str, reason: str) -> None:
     with pytest.raises(UnavailableError, match=reason):

@@ -45,11 +45,10 @@ def test_what_cannot_act_is_left_out_with_its_reason() -> None:
 def test_it_is_said_how_to_come_by_more_ranks() -> None:
     run = HERE._replace(kind="run", step=STEP)
     reasons = [left_out("zero1", subject)["zero1"] for subject in (HERE, run, TRACE)]
-    assert reasons == [
-        "needs at least 2 ranks; --world-size 2",
-        "needs at least 2 ranks; advise its workload with --world-size 2",
-        "needs at least 2 ranks; advise the traced workload, such as train.py:build, with --world-size 2",
-    ]
+    assert [reason.count("2 ranks") for reason in reasons] == [1, 1, 1]
+    assert all(reason.endswith("--world-size 2") for reason in reasons)
+    assert ["workload" in reason for reason in reasons] == [False, True, True]
+    assert ["train.py:build" in reason for reason in reasons] == [False, False, True]
 
 
 def test_whether_it_is_emulated_is_asked_of_the_device_that_the_step_ran_on() -> None:
