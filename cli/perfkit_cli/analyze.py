@@ -71,8 +71,7 @@ Exit codes: 0 done, 1 it could not be done, 2 the request is wrong or no trace c
     metavar="CHANGES",
     multiple=True,
     help="Simulate changes: a scale factor per op, such as "
-    "'aten::mm=0.8,elementwise=0.5,comm=0,host=0.5,sync=none,graphs,fuse=elementwise'. Repeat the option for a "
-    "table.",
+    "'aten::mm=0.8,elementwise=0.5,comm=0,host=0.5,sync=none,graphs,fuse=elementwise'. Repeat the option for a table.",
 )
 @click.option(
     "--out",

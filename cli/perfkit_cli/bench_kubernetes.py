@@ -99,8 +99,8 @@ def _check_options(options: dict[str, Any], url: str | None) -> None:
     for size in options["world_sizes"]:
         if size % options["nnodes"]:
             raise UsageError(
-                f"--world-size {size} is not a multiple of --nnodes {options['nnodes']}; each pod runs equally "
-                "many ranks"
+                f"--world-size {size} is not a multiple of --nnodes {options['nnodes']}; each pod runs equally many "
+                "ranks"
             )
     check_limits(options["timeout"], options["memory_limit"])
     check_sampling(options["rounds"], options["precision"], options["budget"])

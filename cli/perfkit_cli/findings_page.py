@@ -19,9 +19,9 @@ INTRO = (
     "gain is the difference in step time. The summed gain, by which the work itself gets shorter, follows as "
     'the upper bound; the details state its assumption: "all time above the roof" '
     'is more than kernels can save. Where simulation is not possible, the sum stands alone, "up to", with the '
-    "reason. In JSON: "
-    "`simulated_s`, `not_simulated`, `gain_s` (the sum). The combined gain of all findings stands above them: "
-    "gains do not add up. Findings about several ranks, memory and loops without a trace are not simulated.",
+    "reason. In JSON: `simulated_s`, `not_simulated`, `gain_s` (the sum). The combined gain of all findings stands "
+    "above them: gains do not add up. Findings about several ranks, memory and loops without a trace are not "
+    "simulated.",
     "Gains with a sum below 1 % of the step are not reported. Findings about the same time name each other. Of "
     "the ranks of a job, the one with the largest potential saving is reported, with the other ranks that "
     "share the finding; of several variants the baseline, with the result of the technique that follows the "

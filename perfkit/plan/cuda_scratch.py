@@ -20,8 +20,8 @@ SOURCES = {
     "(mha_bwd: dq_accum, softmax_d), and with fewer heads of keys than of queries gradients of keys and values for "
     "each of these (dk_expanded, dv_expanded); cuDNN's kernels take less",
     CONVOLUTION: (
-        "at most a copy of each operand in another memory layout, by cuDNN; none where its kernels take them as "
-        "they are"
+        "at most a copy of each operand in another memory layout, by cuDNN; none where its kernels take them as they "
+        "are"
     ),
 }
 

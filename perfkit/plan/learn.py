@@ -141,9 +141,8 @@ def _learn_program(stored: StoredSuite, threads: int | None, steps: list[_Traced
         )
     if all(map(_is_disturbed, steps)):
         raise UnavailableError(
-            f"{stored.folder}: each traced step{'' if threads is None else f' with {threads} threads'} took more "
-            f"than {_DISTURBED} times a step without a profiler: it was disturbed; measure it again on a quiet "
-            "machine"
+            f"{stored.folder}: each traced step{'' if threads is None else f' with {threads} threads'} took more than "
+            f"{_DISTURBED} times a step without a profiler: it was disturbed; measure it again on a quiet machine"
         )
     by_step = [_remove_profiler_time(collect_calls(step.analysed.engine), step) for step in steps]
     samples = make_samples([call for calls in by_step for call in calls], roofs)

@@ -14,8 +14,7 @@ from perfkit.techniques.technique import Package, Stage, Technique
 # As their packages on the index say.
 _OTHER_TORCH = {
     "composer": "Composer (mosaicml 0.32.1) needs torch before 2.7.1, and perfkit 2.9 or newer: they cannot be "
-    "installed "
-    "together",
+    "installed together",
     "ffcv": "FFCV (1.0.2) is compiled against the system's OpenCV and libjpeg-turbo, which pip does not install",
 }
 

@@ -14,9 +14,8 @@ from torch.distributed._functional_collectives import all_to_all_single
 from perfkit.errors import UnavailableError
 
 _TO_BE = (
-    "ep needs modules whose parameters have the expert as first dimension, and which map (experts, slots, "
-    "width) to the same shape, or take tokens (tokens, width), the experts of each (tokens, choices) and their "
-    "weights"
+    "ep needs modules whose parameters have the expert as first dimension, and which map (experts, slots, width) to "
+    "the same shape, or take tokens (tokens, width), the experts of each (tokens, choices) and their weights"
 )
 
 

@@ -72,8 +72,7 @@ def _find_class_of_type(values: Mapping[str, Any], file: Path) -> Any:
     if model_type not in CONFIG_MAPPING:
         raise UsageError(
             f"hf: {str(file)!r}: model_type {model_type!r} is unknown to the installed transformers (nearest: "
-            f"{_format_nearest(model_type, CONFIG_MAPPING.keys())}); code that comes with a checkpoint is not "
-            "run"
+            f"{_format_nearest(model_type, CONFIG_MAPPING.keys())}); code that comes with a checkpoint is not run"
         )
     return CONFIG_MAPPING[model_type]
 

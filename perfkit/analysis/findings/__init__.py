@@ -31,12 +31,11 @@ SUBJECTS = (
     Subject("Memory-bound work", "Of a trace.", memory_bound.RULES),
     Subject(
         "CPU and launches",
-        "Of a trace, and of a loop or a bench with a DataLoader. Each moment of idle time has [one cause]"
-        "(replay.md#why-the-device-was-idle). If the trace has Python stacks, findings name the functions with most of "
-        "it. No finding counts time in which the device may have run unrecorded work ([not recorded]"
-        "(analyze.md#what-the-report-says)). Advice fits the device: no CUDA graphs and no `torch.cuda` on MTIA, XPU "
-        "or "
-        "a CPU.",
+        "Of a trace, and of a loop or a bench with a DataLoader. Each moment of idle time has [one "
+        "cause](replay.md#why-the-device-was-idle). If the trace has Python stacks, findings name the functions with "
+        "most of it. No finding counts time in which the device may have run unrecorded work ([not "
+        "recorded](analyze.md#what-the-report-says)). Advice fits the device: no CUDA graphs and no `torch.cuda` on "
+        "MTIA, XPU or a CPU.",
         host.RULES,
     ),
     Subject("Communication and copies", "Of a trace.", transfer.RULES),
@@ -46,8 +45,7 @@ SUBJECTS = (
     Subject(
         "Memory",
         "Of an account of memory (`perfkit memory`, `perfkit bench`). Gains are upper bounds in bytes. Actions name "
-        "the "
-        "technique of perfkit, if any, and the API of torch or another library.",
+        "the technique of perfkit, if any, and the API of torch or another library.",
         memory.RULES,
     ),
     Subject("Mismatched collectives", "Of dumps of torch's flight recorder.", others=processes.COLLECTIVES),

@@ -20,10 +20,10 @@ def describe_exceeded_ceilings(known: DeviceCeilings | None) -> CeilingWarning |
     names = ", ".join(dict.fromkeys(f"{ceiling.dtype or ''} {ceiling.level}".strip() for ceiling in exceeded))
     low = min(exceeded, key=lambda ceiling: ceiling.value)
     day = f" of {low.measured_at[:10]}" if low.measured_at else ""
+    advice = low.refuted.partition("; ")[2]
     return CeilingWarning(
         f"Work exceeded the measured ceiling of {names}",
         f"calibration{day} found {format_flop_rate(low.value)}, on a busy machine or at a lower clock; no share of it "
-        "is "
-        "shown",
-        low.refuted.partition("; ")[2].capitalize(),
+        "is shown",
+        f"{advice[:1].upper()}{advice[1:]}",
     )

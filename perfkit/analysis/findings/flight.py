@@ -14,9 +14,8 @@ _DIFFERS = {
     Mismatch.DTYPES: "Pass the same dtype on all ranks: look for autocast or a cast on only some ranks.",
 }
 _UNFINISHED = (
-    "Check the network and ranks whose device has stopped (dmesg, nvidia-smi, NCCL_DEBUG=INFO): all ranks entered it, "
-    "so "
-    "the program is not at fault."
+    "Check the network and ranks whose device has stopped (dmesg, nvidia-smi, NCCL_DEBUG=INFO): all ranks entered "
+    "it, so the program is not at fault."
 )
 _IDS = {
     Mismatch.ORDER: "collective.order",

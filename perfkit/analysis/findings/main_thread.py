@@ -29,8 +29,7 @@ _PATTERNS = (
         ("_next_data", "_try_get_data"),
         ("torch/utils/data/",),
         "Give the DataLoader more workers (num_workers, prefetch_factor), or make samples cheaper: the lines below "
-        "show "
-        "where the time goes.",
+        "show where the time goes.",
     ),
     _FramePattern(
         "main_thread.synchronize",

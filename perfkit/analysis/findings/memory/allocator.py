@@ -12,8 +12,7 @@ from perfkit.units import format_bytes, format_percent
 
 _EXPANDABLE = (
     "set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (PYTORCH_ALLOC_CONF in newer versions of torch) before "
-    "importing "
-    "torch, and keep shapes constant from step to step"
+    "importing torch, and keep shapes constant from step to step"
 )
 _RELEASE = (
     "call torch.cuda.empty_cache() once after a phase that needed more (evaluation, compilation), keep shapes constant "
@@ -42,8 +41,7 @@ def find_request_without_one_piece(view: AccountView) -> Iterator[Finding]:
         figures = {"asked_bytes": failed.bytes, "free_bytes": held.free_bytes}
         evidence = (
             f"{format_bytes(failed.bytes)} requested; {format_bytes(held.free_bytes)} reserved but unused at the "
-            "peak, in "
-            f"pieces of at most {format_bytes(held.largest_free_bytes or 0)}"
+            f"peak, in pieces of at most {format_bytes(held.largest_free_bytes or 0)}"
         )
     else:
         return

@@ -127,8 +127,7 @@ def find_retained_outputs(view: AccountView) -> Iterator[Finding]:
         "torch.inference_mode() if no backward pass follows",
         details=(
             "a key-value cache is expected in inference: shorter contexts, a quantized or paged cache and "
-            "grouped-query "
-            "attention hold less",
+            "grouped-query attention hold less",
         ),
         figures={"bytes": size, "share": view.get_share(size)},
     )

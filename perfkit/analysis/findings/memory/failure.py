@@ -102,11 +102,9 @@ def _advise_against_growth(leaks: Sequence[MemoryGrowth]) -> str:
     if any(leak.category == ACTIVATION for leak in leaks):
         return (
             "find what keeps tensors and their graph from step to step: add loss.item() or loss.detach(), not loss, "
-            "to lists "
-            "and sums, and keep no outputs, hooks' tensors or retain_graph=True"
+            "to lists and sums, and keep no outputs, hooks' tensors or retain_graph=True"
         )
     return (
-        "find what keeps these tensors from step to step: growing lists, caches and attributes, or cycles that Python "
-        "frees "
-        "late (gc.collect())"
+        "find what keeps these tensors from step to step: growing lists, caches and attributes, or cycles that "
+        "Python frees late (gc.collect())"
     )

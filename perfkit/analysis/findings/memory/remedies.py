@@ -95,8 +95,7 @@ REMEDIES: dict[str, tuple[Remedy, ...]] = {
         ),
         Remedy(
             "keep them in bf16 with model.to(torch.bfloat16) and an optimizer that rounds stochastically "
-            "(torchao.optim's "
-            "bf16_stochastic_round=True)"
+            "(torchao.optim's bf16_stochastic_round=True)"
         ),
     ),
     AUTOCAST: (

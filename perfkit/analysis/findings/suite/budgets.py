@@ -39,8 +39,7 @@ def find_budget_needing_more(suite: SuiteView) -> Iterator[Finding]:
             title=f"{variant.name}: {format_signed_percent(ours / least - 1)} peak memory over {other.name}",
             variant=variant.name,
             evidence=f"peak {format_bytes(ours)} with budget {budget:g}{_show_saved(suite, variant)}, "
-            f"{format_bytes(least)} "
-            f"{setting}{_show_saved(suite, other)}",
+            f"{format_bytes(least)} {setting}{_show_saved(suite, other)}",
             details=(
                 "a budget bounds the saved tensors; what backward recomputes at once adds to the peak (pytorch#197838)",
             ),

@@ -39,8 +39,7 @@ def find_outlier_steps(suite: SuiteView) -> Iterator[Finding]:
         span = f"{longest}x" if shortest == longest else f"{shortest}x to {longest}x"
         action = (
             "Look at what the loop does in these steps: logging that reads from the device, a checkpoint, an "
-            "evaluation, "
-            "garbage collection or a new shape (which may be compiled for)."
+            "evaluation, garbage collection or a new shape (which may be compiled for)."
         )
         evidence = f"{span} the median{often}, of {outlying.steps:,} timed steps"
         evidence += f"; mean step {format_seconds(clean + outlying.excess_s)}, median {format_seconds(clean)}"

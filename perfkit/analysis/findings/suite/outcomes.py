@@ -87,8 +87,7 @@ def find_nonfinite_loss(suite: SuiteView) -> Iterator[Finding]:
                 variant=variant.name,
                 evidence=f"NaN or infinite {since}",
                 action="Find the op with torch.autograd.set_detect_anomaly, or lower the learning rate: its speed "
-                "means "
-                "nothing while it trains nothing.",
+                "means nothing while it trains nothing.",
                 figures={"step": step},
             )
 

@@ -91,9 +91,8 @@ TEMPORARIES = _make_category(
 RETAINED = FindingKind(
     "memory.retained_outputs",
     NOTE,
-    f"Without a recorded backward pass, layer outputs retained to the end of forward (a key-value cache, hidden "
-    "states) "
-    f"hold {_LARGE} of the peak.",
+    "Without a recorded backward pass, layer outputs retained to the end of forward (a key-value cache, hidden "
+    f"states) hold {_LARGE} of the peak.",
     "Pass `use_cache=False` in training; in inference a cache is expected.",
 )
 FRAGMENTATION = FindingKind(

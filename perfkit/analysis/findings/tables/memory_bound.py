@@ -15,15 +15,13 @@ OPTIMIZER = FindingKind(
     "clipping and LBFGS excluded).",
     "Build Adam, AdamW, SGD or Adagrad with `fused=True`, and compile the step of others with `torch.compile`.",
     "The update's time minus the time to move the 28 bytes per parameter of one fp32 Adam update; for other "
-    "optimizers, "
-    "the time above the roofs.",
+    "optimizers, the time above the roofs.",
 )
 ELEMENTWISE = FindingKind(
     "fusion.elementwise",
     GAIN,
-    f"Memory-bound or small elementwise, norm, softmax, reduction and copy ops on tensors of one size, in one phase "
-    "and "
-    f"module, take {_COMMON} of the step.",
+    "Memory-bound or small elementwise, norm, softmax, reduction and copy ops on tensors of one size, in one phase "
+    f"and module, take {_COMMON} of the step.",
     "Compile the model or its blocks with `torch.compile`.",
     "The time of each group minus one pass over the data of its largest op.",
 )

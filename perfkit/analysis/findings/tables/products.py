@@ -14,8 +14,7 @@ FP32 = FindingKind(
     "gemm.fp32",
     GAIN,
     f"GEMM, convolution and attention ops in fp32 take {_LEAST} of the step, and the device's peak in TF32, bf16 or "
-    "fp16 "
-    f"is at least {HIGHER_PEAK} times as high or unknown.",
+    f"fp16 is at least {HIGHER_PEAK} times as high or unknown.",
     'Use `torch.autocast`, or allow TF32 with `torch.set_float32_matmul_precision("high")` (for convolutions '
     "`torch.backends.cudnn.allow_tf32 = True`).",
     "The time saved at the same share of the higher peak, limited by memory bandwidth; unknown where peaks are "
@@ -67,9 +66,8 @@ TRANSPOSES = FindingKind(
 BATCH_NORM = FindingKind(
     "batch_norm.layout",
     GAIN,
-    f"Batch-norm kernels that are not channels-last run beside convolutions (`InstanceNorm` excluded), and spend "
-    f"{_LEAST} "
-    "of the step above their roofs.",
+    "Batch-norm kernels that are not channels-last run beside convolutions (`InstanceNorm` excluded), and spend "
+    f"{_LEAST} of the step above their roofs.",
     "Keep the model and its input in channels-last, or fuse the normalization with `torch.compile`.",
     _ABOVE_ROOF,
 )

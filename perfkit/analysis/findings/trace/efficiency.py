@@ -28,8 +28,7 @@ _OTHER_KERNELS = {
 }
 _MORE_TILES = (
     "Make more tiles than the device has multiprocessors: join products of one input (query, key and value), batch "
-    "more "
-    "rows, or split K."
+    "more rows, or split K."
 )
 _WHOLE_WAVES = "Choose a batch size or sequence length whose tiles fill whole waves."
 _WHOLE_TILES = "Fill whole tiles: pack more rows into one product, or pad where that is cheaper."

@@ -66,8 +66,8 @@ _MEANWHILE = (
 )
 _IN_OPS = "Record after more warm-up steps; if the gaps remain, find their callers with with_stack=True."
 _BALANCE = (
-    "Give every rank equal work, or start collectives earlier with async_op=True and wait only when the result "
-    "is needed."
+    "Give every rank equal work, or start collectives earlier with async_op=True and wait only when the result is "
+    "needed."
 )
 _RECORD_STACKS = "Record again with with_stack=True to see what the CPU did."
 _FEWER_CALLS = "Run fewer, larger ops: torch.compile, fused or foreach optimizers, or a larger batch."

@@ -15,8 +15,7 @@ _ON = ("1", "true", "True")
 _WARM_UP = "Record after the program has warmed up, with torch.profiler.schedule(wait=1, warmup=3, active=5)."
 _LOOK = (
     "Look at what the loop does in these steps: a new shape (which may be compiled for), a checkpoint, an evaluation "
-    "or "
-    "garbage collection."
+    "or garbage collection."
 )
 
 
@@ -69,8 +68,7 @@ def find_missing_kernels(view: TraceView) -> Iterator[RuleResult]:
             f"{why[0].upper()}{why[1:]}",
             "only the CPU's ops and times are known, which say nothing about the speed of the work that they launched",
             "Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] (or XPU), let the profiler finish, "
-            "copy "
-            "the whole file, and look for CUPTI or roctracer errors in the log (another profiler, missing "
+            "copy the whole file, and look for CUPTI or roctracer errors in the log (another profiler, missing "
             "permissions).",
         )
 
@@ -86,8 +84,7 @@ def find_unknown_graphs(view: TraceView) -> Iterator[RuleResult]:
             f"CUDA graphs with unknown ops: {format_percent(missing / kernel_s)} of kernel time",
             f"a replay calls no op; longest of {len(view.trace.graphs)} graphs: {longest.reason}",
             "Record the capture of the graphs too, with shapes, and pass that trace with --capture (vLLM writes it "
-            "with "
-            "--profiler-config.capture_torch_profiler, SGLang with --enable-profile-cuda-graph).",
+            "with --profiler-config.capture_torch_profiler, SGLang with --enable-profile-cuda-graph).",
             figures={"time_s": missing, "share": missing / kernel_s},
         )
 

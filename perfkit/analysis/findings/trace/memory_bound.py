@@ -180,8 +180,7 @@ def find_dtype_conversions(view: TraceView) -> Iterator[RuleResult]:
             "Copies convert tensors between dtypes",
             f"copies that change the dtype take {view.show_time(took)} in {sum(row.calls for row in rows):,.0f} calls",
             "Keep weights in the dtype they are used in (bf16 parameters, FSDP's MixedPrecisionPolicy), leave "
-            "autocast's "
-            "cache on (cache_enabled=True), or fuse the casts with torch.compile.",
+            "autocast's cache on (cache_enabled=True), or fuse the casts with torch.compile.",
             took,
             basis="assumes that none of them is needed",
             rows=rows,

@@ -46,8 +46,8 @@ _FUSED_ATTENTION = (
 )
 _FELL_BACK = (
     "Find out why no fused kernel takes the inputs of F.scaled_dot_product_attention: on a CPU dropout_p > 0; "
-    "elsewhere "
-    "torch.nn.attention.sdpa_kernel(SDPBackend.FLASH_ATTENTION) around the call warns of the dtype, mask or head size."
+    "elsewhere torch.nn.attention.sdpa_kernel(SDPBackend.FLASH_ATTENTION) around the call warns of the dtype, mask "
+    "or head size."
 )
 
 # Tensor cores work on 16 bytes of a row at a time: NVIDIA, "Matrix Multiplication Background User's Guide", table 1.

@@ -58,8 +58,7 @@ _HIDING_IN_FORWARD = (
 )
 _HIDE_GRADIENTS = (
     "Tune the buckets with DistributedDataParallel(bucket_cap_mb=..., gradient_as_bucket_view=True), compress them "
-    "with "
-    "bf16_compress_hook, or accumulate under no_sync()."
+    "with bf16_compress_hook, or accumulate under no_sync()."
 )
 _HIDING = (
     (
@@ -133,8 +132,7 @@ def find_small_messages(view: TraceView) -> Iterator[RuleResult]:
         f"{sum(row.calls for row in rows):,.0f} collectives under {SMALL_MESSAGE_BYTES >> 20} MiB",
         f"exposed for {view.show_time(exposed)}: {_list_collectives(rows)}",
         f"Combine them: {'larger buckets (bucket_cap_mb), ' if view.trains else ''}flattened tensors, or one "
-        "all_reduce "
-        "of stacked metrics.",
+        "all_reduce of stacked metrics.",
         exposed,
         basis="combined, they take the time of one",
         scope=(COMMUNICATION,),

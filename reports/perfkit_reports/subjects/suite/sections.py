@@ -84,8 +84,8 @@ def _describe_utilization(analysis: Analysis) -> Iterator[str]:
     pairs = ((get_value(variant.model_flops), get_value(variant.hardware_flops)) for variant in analysis.variants)
     if any(model is not None and run is not None and run < model for model, run in pairs):
         yield (
-            "MFU counts all position pairs in attention. Causal attention kernels skip masked pairs, so HFU is "
-            "below MFU."
+            "MFU counts all position pairs in attention. Causal attention kernels skip masked pairs, so HFU is below "
+            "MFU."
         )
 
 

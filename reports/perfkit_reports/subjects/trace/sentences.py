@@ -104,8 +104,7 @@ def describe_recompute(trace: RankTrace) -> str:
     time, flops = _format_share(recomputed.seconds, trace.step_s), units.format_flops(recomputed.flops)
     return (
         f"Checkpointing recomputes {format_count(recomputed.ops)} forward ops: {time} and {flops} "
-        f"{get_time_basis(trace)}, "
-        "counted in HFU, not in MFU."
+        f"{get_time_basis(trace)}, counted in HFU, not in MFU."
     )
 
 
@@ -128,15 +127,13 @@ def describe_coverage(trace: RankTrace) -> str:
     if trace.unseen_device:
         return (
             f"Recorded: {units.format_seconds(covered.kernel_s)} in {format_plural(covered.kernels, 'op')} of the "
-            "CPU; the "
-            "work they launched was not, so its time is unexplained."
+            "CPU; the work they launched was not, so its time is unexplained."
         )
     inferred = f"{share(covered.inferred_s)} matches kernels of known ops, " if covered.inferred_s > 0 else ""
     linked = "" if trace.device == "cpu" else f"{share(covered.linked_s)} has a matching op, {inferred}"
     return (
         f"Of {units.format_seconds(covered.kernel_s)} in {format_plural(covered.kernels, what[:-1])} of the whole "
-        f"trace, {linked}"
-        f"{share(covered.flops_s)} has FLOPs and {share(covered.bytes_s)} has bytes{counted}"
+        f"trace, {linked}{share(covered.flops_s)} has FLOPs and {share(covered.bytes_s)} has bytes{counted}"
         + (f"; {share(covered.bounded_s)} as bounds" if covered.bounded_s > 0 else "")
         + (f"; bytes of {share(covered.estimated_s)} estimated from arguments" if covered.estimated_s > 0 else "")
         + f".{_describe_joined(covered)}{above}"
