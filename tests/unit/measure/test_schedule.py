@@ -133,9 +133,7 @@ def test_ranks_are_a_multiple_of_what_layers_are_split_over():
     gpus = build_schedule(request("tp3", device="cuda", device_count=8), needed)
     assert gpus.variants == ("baseline@6", "tp3@6")
     given = build_schedule(request("tp3", world_size=4), needed)
-    assert [run.skip for run in given.runs] == [
-        "needs a multiple of 3 ranks, got 4; run with --world-size 3 or 6"
-    ]
+    assert [run.skip for run in given.runs] == ["needs a multiple of 3 ranks, got 4; run with --world-size 3 or 6"]
 
 
 @pytest.mark.parametrize(

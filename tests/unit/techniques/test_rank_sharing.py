@@ -59,8 +59,7 @@ def test_sizes_that_do_not_fit_are_refused_with_those_that_do(variant: str, size
 
 def test_no_size_below_the_least_is_named() -> None:
     assert (
-        explain_lacking_ranks(RankRequirement(6, 4), 7)
-        == "needs a multiple of 4 ranks, got 7; run with --world-size 8"
+        explain_lacking_ranks(RankRequirement(6, 4), 7) == "needs a multiple of 4 ranks, got 7; run with --world-size 8"
     )
 
 
