@@ -643,7 +643,7 @@ def test_a_refuted_ceiling_of_this_machine_is_a_warning() -> None:
     low = Ceiling(
         level=CeilingLevel.MATRIX, dtype="fp32", value=1e9, unit="FLOP/s",
         kind=CeilingKind.MEASURED, source="", threads=2,
-        measured_at="2026-01-31T10:00:00", refuted="work ran faster than 1.00 GFLOP/s: measure it again with `this`",
+        measured_at="2026-01-31T10:00:00", refuted="work ran faster than 1.00 GFLOP/s; measure it again with `this`",
     )  # fmt: skip
     known = DeviceCeilings(device="cpu", device_name="", fingerprint="", ceilings=(low,))
     first = told(rank_trace(), known)[0]
