@@ -1,5 +1,6 @@
 """A headless Chromium, and reports written to disk and opened from there as a user does."""
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -86,7 +87,7 @@ class Opened:
 
     def sort(self, group: str, title: str) -> str | None:
         """Click a heading of that table; the order it is then sorted in."""
-        heading = self.page.locator(f".{group}-panel:not([hidden]) th", has_text=title)
+        heading = self.page.locator(f".{group}-panel:not([hidden]) th", has_text=re.compile(rf"^\s*{re.escape(title)}"))
         heading.get_by_role("button").click()
         return heading.get_attribute("aria-sort")
 
