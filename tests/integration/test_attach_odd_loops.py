@@ -21,7 +21,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import perfkit
 from perfkit.analysis.model.loop import LoopAnalysis
 from perfkit.analysis.model.suite import Variant
-from perfkit.attach.loop_follower import LoopFollower as Attending
+from perfkit.attach.loop_follower import LoopFollower
 from perfkit.instruments.memory.holders import find_held_tensors
 from perfkit.record import RunStatus
 from perfkit.spec import Schedule
@@ -53,7 +53,7 @@ def watched(train: Train, folder: Path, caplog: pytest.LogCaptureFixture, **opti
     with caplog.at_level(logging.WARNING), perfkit.profile(folder, schedule=QUICK, report=False, **options):
         with_it = train()
     assert with_it == alone
-    assert not [each for each in caplog.messages if "switched itself off" in each]
+    assert not [each for each in caplog.records if each.module == "guard"]
     (variant,) = perfkit.analyze(folder).variants
     return variant
 
@@ -139,7 +139,7 @@ def test_the_programs_own_profiler_goes_first(at: int, tmp_path: Path, caplog: A
         return losses, seen
 
     variant = watched(train, tmp_path / "run", caplog)
-    missing = [each for each in variant.warnings if "own torch profiler" in each]
+    missing = [each for each in variant.warnings if "torch profiler" in each]
     assert missing or (variant.time_split and variant.memory is not None)
 
 
@@ -239,11 +239,11 @@ def test_a_recording_that_perfkit_gave_up_says_why(tmp_path: Path, monkeypatch: 
     with perfkit.profile(tmp_path / "run", schedule=QUICK, report=False):
         for number in range(STEPS):
             if number == 9:
-                monkeypatch.setattr(Attending, "forward", broken)
+                monkeypatch.setattr(LoopFollower, "forward", broken)
             step(model, optimizer)
     (variant,) = perfkit.analyze(tmp_path / "run").variants
     assert variant.status == RunStatus.FAILED
-    assert variant.reason == "perfkit switched itself off: RuntimeError: perfkit is broken here"
+    assert variant.reason.endswith("RuntimeError: perfkit is broken here")
     assert variant.step_time is not None
 
 

