@@ -130,7 +130,7 @@ def test_asserts(perfkit_check):
     assert found.calls("aten::addmm") == 8
     assert found.saved_activations > 0
     assert found.graph_breaks == 0
-    with pytest.raises(UnavailableError, match="a CPU launches none: use op_count"):
+    with pytest.raises(UnavailableError, match="op_count"):
         found.kernel_count
 
 @pytest.mark.parametrize("depth", [1, 2])
@@ -145,7 +145,7 @@ class TestInference:
         with torch.no_grad():
             found = perfkit_check(lambda: model(batch), model=model, name="inference")
         assert found.calls("*backward*") == 0
-        with pytest.raises(UnavailableError, match="no backward pass was seen"):
+        with pytest.raises(UnavailableError, match="backward"):
             found.saved_activations
 
 def test_compiled(perfkit_check):
@@ -161,13 +161,13 @@ def test_compiled(perfkit_check):
 
 def test_refused(perfkit_check):
     _, _, step = training()
-    with pytest.raises(UsageError, match="step_time is not judged in a test"):
+    with pytest.raises(UsageError, match="step_time"):
         perfkit_check(step, step_time="<=50ms")
-    with pytest.raises(UsageError, match="unknown figure"):
+    with pytest.raises(UsageError, match="peak"):
         perfkit_check(step, peak="<=1MiB")
-    with pytest.raises(UsageError, match="expected a function"):
+    with pytest.raises(UsageError, match="None"):
         perfkit_check(None)
-    with torch.profiler.profile(), pytest.raises(PerfkitError, match="a torch profiler is on"):
+    with torch.profiler.profile(), pytest.raises(PerfkitError, match="profiler"):
         perfkit_check(step)
 """,
     )
@@ -203,12 +203,12 @@ def test_limit(perfkit_check):
     result.assert_outcomes(failed=2)
     result.stdout.fnmatch_lines(
         [
-            "E * assert *MiB (*) <= 1,000 B",
-            "E * peak allocated: *MiB (*), +* against 1,000 B",
+            "E * assert *MiB *<= 1,000 B",
+            "E * peak allocated*MiB*1,000 B",
             "E * optimizer state",
-            "E *FiguresError: saved for backward: *MiB*, allowed 1.00 KiB (1,024), +* over",
-            "E *calls of [*]addmm: 8, allowed 3, +5, +166.67 % over",
-            "E *8  aten::addmm",
+            "E *FiguresError: saved for backward*MiB*1.00 KiB*",
+            "E *[*]addmm*8*3*+5*166.67 %*",
+            "E *8 *aten::addmm",
         ]
     )
     assert "perfkit/check/pytest" not in result.stdout.str(), "no frame of perfkit's own is shown"
@@ -230,15 +230,15 @@ def test_figures_are_stored_and_hold(stored: pytest.Pytester) -> None:
     [
         (
             "kept",
-            ["*peak allocated: before *, after * (+256 KiB, +*), allowed 0.5%*", "E *none -> 256 KiB  *"],
+            ["*peak allocated*+256 KiB*0.5%*", "E * -> 256 KiB *"],
         ),
-        ("op", ["E *ops per step: before *, after * (+*), allowed +0: at most *", "E *2 -> 6  aten::mul *"]),
+        ("op", ["E *ops per step*+0*", "E *2 -> 6 *aten::mul *"]),
         (
             "math",
             [
-                "E *saved for backward: before *, after *, allowed 0.5%*",
-                "E *ops per step: before *, after * (+*",
-                "E *2 -> none  aten::_scaled_dot_product_flash_attention_for_cpu",
+                "E *saved for backward*0.5%*",
+                "E *ops per step*",
+                "E *2 -> *aten::_scaled_dot_product_flash_attention_for_cpu",
             ],
         ),
     ],
@@ -260,13 +260,15 @@ def test_what_is_worse_within_what_is_allowed_passes_and_is_said_and_fails_where
     monkeypatch.setenv("WORSE", "op")
     passed = run(stored)
     passed.assert_outcomes(passed=1)
-    passed.stdout.fnmatch_lines(["worse than stored, within the threshold: *ops per step: before *, allowed +9*"])
+    passed.stdout.fnmatch_lines(["*tests/test_step.py::test_training_step*ops per step*+9*"])
     failed = run(stored, "--perfkit-fail-on=worse")
     failed.assert_outcomes(failed=1)
-    failed.stdout.fnmatch_lines(["E *ops per step: before *; any worsening fails"])
+    failed.stdout.fnmatch_lines(["E *ops per step*"])
     (stored.path / "pytest.ini").write_text(f"{INI}perfkit_fail_on = worse\n")
     run(stored).assert_outcomes(failed=1)
-    assert "expected fail or worse" in run(stored, "-o", "perfkit_fail_on=never").stderr.str()
+    unknown = run(stored, "-o", "perfkit_fail_on=never")
+    assert unknown.ret == pytest.ExitCode.USAGE_ERROR
+    assert re.search("perfkit_fail_on.*never", unknown.stderr.str())
 
 
 def test_what_got_better_passes_and_is_said(folder: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,14 +278,14 @@ def test_what_got_better_passes_and_is_said(folder: pytest.Pytester, monkeypatch
     monkeypatch.delenv("WORSE")
     result = run(folder)
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["better than stored: *ops per step: before *", "*pytest --perfkit-update*"])
+    result.stdout.fnmatch_lines(["*tests/test_step.py::test_training_step*ops per step*", "*pytest --perfkit-update*"])
 
 
 def test_nothing_stored_fails_and_tells_what_to_do(folder: pytest.Pytester) -> None:
     put(folder, BASELINE_TEST)
     result = run(folder)
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["E *has no figures of tests/test_step.py::test_training_step (step on cpu): run*"])
+    result.stdout.fnmatch_lines(["E *tests/test_step.py::test_training_step (step on cpu)*"])
     result.stdout.fnmatch_lines(["E *`pytest --perfkit-update`*"])
 
 
@@ -292,8 +294,10 @@ def test_tests_that_are_gone_are_told_and_pruned(stored: pytest.Pytester) -> Non
     run(stored, "tests/test_step.py::test_renamed", "--perfkit-update").assert_outcomes(passed=1)
     variants = json.loads((stored.path / STORED).read_text())["variants"]
     assert len(variants) == 2, "of a file that was not collected whole nothing is known to be gone"
-    run(stored).stdout.fnmatch_lines(["still in perfkit-baseline.json, *: tests/test_step.py::test_training_step"])
-    run(stored, "--perfkit-update").stdout.fnmatch_lines(["removed from *: tests/test_step.py::test_training_step"])
+    run(stored).stdout.fnmatch_lines(["*perfkit-baseline.json*tests/test_step.py::test_training_step"])
+    run(stored, "--perfkit-update").stdout.fnmatch_lines(
+        ["*perfkit-baseline.json*tests/test_step.py::test_training_step"]
+    )
     variants = json.loads((stored.path / STORED).read_text())["variants"]
     assert list(variants) == ["tests/test_step.py::test_renamed"]
 

@@ -1,5 +1,6 @@
 """`perfkit plan`, then `perfkit run --plan` of a program that trains the same: predicted beside measured."""
 
+import re
 from typing import Any
 
 import msgspec
@@ -55,8 +56,9 @@ def test_a_program_of_its_own_is_held_against_the_plan_of_its_workload(perfkit: 
     held = analysis.variants[0].prediction
     assert held is not None, analysis.warnings
     assert held.beforehand
-    assert held.basis.startswith("baseline of train.py:build, with the same device cpu, parameter bytes ")
-    assert held.basis.endswith("samples per step 256; no variant is named like the run, train: baseline, ckpt")
+    assert held.basis.startswith("baseline of train.py:build")
+    assert re.search(r"device cpu, parameter bytes [\d.,]+ .*samples per step 256;", held.basis), held.basis
+    assert held.basis.endswith("train: baseline, ckpt")
     assert held.peak is not None
     assert abs(held.peak.error) < 0.01
     errors = {part.name: part.error for part in held.categories}

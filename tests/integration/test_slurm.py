@@ -1,6 +1,7 @@
 """A bench as a job of a real Slurm with two nodes, each of which has a rank."""
 
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -63,7 +64,7 @@ def nothing_is_left(slurm: Slurm, folder: Path) -> bool:
 def test_each_run_is_a_step_on_both_nodes_and_a_rank_that_is_killed_is_named(slurm: Slurm, folder: Path) -> None:
     code, out, err = slurm.finished(*BENCH, *SHORT, "--technique", "zero3", "--out", "suite", cwd=folder)
     assert code == 1, err
-    assert "runs on n[1-2]" in err
+    assert "n[1-2]" in err
     assert "report: suite/report.html" in out
     baseline, sharded = read_suite(folder / "suite").runs
     assert baseline.run.status == RunStatus.OK
@@ -72,7 +73,7 @@ def test_each_run_is_a_step_on_both_nodes_and_a_rank_that_is_killed_is_named(slu
         said = (folder / "suite" / baseline.path / f"rank{rank}" / "output.log").read_text()
         assert f"on n{rank + 1} rank {rank}" in said
     assert sharded.run.status == RunStatus.CRASHED
-    assert sharded.run.reason.startswith("rank 1 was killed (SIGKILL)")
+    assert re.match(r"rank 1 .*SIGKILL", sharded.run.reason)
     assert [wait.rank for wait in sharded.run.waits] == [0]
     assert nothing_is_left(slurm, folder)
 
@@ -81,10 +82,10 @@ def test_a_job_that_waits_says_for_what_and_is_cancelled(slurm: Slurm, folder: P
     bench = slurm.start(*BENCH, *SHORT, "--slurm", "begin=now+1hour", "--out", "suite", cwd=folder)
     assert bench.stderr is not None
     for line in bench.stderr:
-        if "waits in partition debug: BeginTime" in line:
+        if re.search("debug.*BeginTime", line):
             break
     os.kill(bench.pid, signal.SIGINT)
     _, err = bench.communicate(timeout=60)
     assert bench.returncode == 130
-    assert "interrupted: job" in err
+    assert re.search(r"job \d+ cancelled", err)
     assert nothing_is_left(slurm, folder)

@@ -1,6 +1,7 @@
 """A suite that is killed goes on, and one that is there grows, with the real command line."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -53,7 +54,7 @@ def test_a_killed_suite_is_resumed_and_then_grows(tmp_path: Path) -> None:
     wait_for(suite / "baseline/0/spec.json")
     refused = bench(tmp_path, "--resume", "suite")
     assert refused.returncode == 2
-    assert f"is in use by another perfkit (process {killed.pid}" in refused.stderr
+    assert str(killed.pid) in refused.stderr
     wait_for(suite / "amp/0/spec.json")
     killed.send_signal(signal.SIGKILL)
     killed.communicate()
@@ -67,7 +68,7 @@ def test_a_killed_suite_is_resumed_and_then_grows(tmp_path: Path) -> None:
     assert by_turns == {"baseline": 2, "amp": 2}
     assert {run.run.status for run in stored.runs} == {RunStatus.OK}
     assert stored.suite.sampling is not None
-    assert stored.suite.sampling.ended == "2 rounds were requested"
+    assert stored.suite.sampling.ended.startswith("2 rounds")
 
     grown = bench(tmp_path, "--into", "suite", "-t", "inplace", "--rounds", "1", "--price", "$3.60/h")
     assert grown.returncode == 0, grown.stderr
@@ -82,5 +83,5 @@ def test_a_killed_suite_is_resumed_and_then_grows(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(TRAIN + "\n")
     refused = bench(tmp_path, "--into", "suite", "-t", "ckpt", "--seed", "1")
     assert refused.returncode == 2
-    assert "  seed: 0 -> 1\n  contents of train.py: " in refused.stderr
+    assert re.search(r"seed: 0 -> 1\n.*train\.py: \w+ -> \w+", refused.stderr), refused.stderr
     assert (suite / SUITE_FILE).read_bytes() == before

@@ -1,5 +1,6 @@
 """Two agents of torchrun, each with a rank, as two machines would have them: one launches, the other has joined."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -29,10 +30,10 @@ def test_a_rank_that_is_killed_on_the_other_is_named(perfkit, monkeypatch) -> No
     )
     run = launch_run(spec, folder / "run", lambda _: None, place=RankPlace(folder=folder))
     assert run.status == RunStatus.CRASHED, run
-    assert run.reason.startswith("rank 1 was killed (SIGKILL)")
+    assert re.match(r"rank 1 .*SIGKILL", run.reason)
     assert [(wait.rank, wait.op) for wait in run.waits] == [(0, "all_reduce")]
     assert other.poll() is None  # it waits for the next
     other.terminate()
     other.communicate(timeout=30)
-    with pytest.raises(PerfkitError, match="machine 1 of 2 has left"):
+    with pytest.raises(PerfkitError, match="machine 1 of 2"):
         launch_run(spec, folder / "next", lambda _: None, place=RankPlace(folder=folder))

@@ -64,13 +64,13 @@ def suspect(found: ChangeExplanation, *parts: str) -> bool:
 @pytest.mark.parametrize(
     ("change", "parts"),
     [
-        ("extra_matmul", ("in blocks.1: ", "aten::mm is called more often", "MFLOP more")),
-        ("math_attention", ("in blocks.1.attn: ", "aten::bmm is new", "aten::_scaled_dot_product_flash_attention")),
-        ("contiguous", ("in blocks.1", "aten::clone is called more often (2 -> 4 calls per step)")),
-        ("double", ("get other inputs", "aten::_log_softmax", "-> fp64[")),
-        ("kept", ("each step leaves 128 KiB", "aten::mul in blocks.1")),
-        ("kept", ("blocks.1 holds", "more at the peak (activation)", "aten::mul")),
-        ("kept", ("in blocks.1: aten::mul is new (1 call per step)",)),
+        ("extra_matmul", ("in blocks.1: ", "aten::mm ", "MFLOP more")),
+        ("math_attention", ("in blocks.1.attn: ", "aten::bmm ", "aten::_scaled_dot_product_flash_attention")),
+        ("contiguous", ("in blocks.1", "aten::clone ", "2 -> 4")),
+        ("double", ("aten::_log_softmax", "-> fp64[")),
+        ("kept", ("128 KiB", "aten::mul in blocks.1")),
+        ("kept", ("blocks.1 ", "(activation)", "aten::mul")),
+        ("kept", ("in blocks.1: aten::mul ", "(1 call per step)")),
     ],
 )
 def test_a_planted_regression_is_named_with_its_op_and_module(
@@ -93,7 +93,7 @@ def test_a_broken_graph_is_named_with_the_line_that_breaks_it(measure: Measure, 
     assert "1 more graph break" in result.suspects[0], result.suspects
     assert "planted.py" in result.suspects[0]
     assert line in result.suspects[0]
-    assert suspect(result, "compiled graph is called more often")
+    assert suspect(result, "compiled graph ", "->")
     assert {each.kind for each in result.compiled} >= {"graph", "graph break"}
 
 

@@ -133,7 +133,7 @@ class _PytestRun:
         worse = [(test, line) for test, told in self._found.items() for line in told["worsenings"]]
         if not (shown or improved or worse or self._stale or self._count_kept()):
             return
-        terminalreporter.render_section("perfkit")
+        terminalreporter.section("perfkit")
         for line in self._format_lines(shown, improved, worse):
             terminalreporter.line(line)
 
