@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -101,13 +102,14 @@ def test_a_run_that_takes_too_long_is_a_row_that_names_who_had_not_come(perfkit,
     assert result.returncode == 1, result.stderr
     [row] = perfkit.variants("s").values()
     assert row["status"] == "timeout"
-    assert "(--timeout); rank 1 had not entered all_reduce " in row["reason"]
+    assert "--timeout" in row["reason"]
+    assert re.search(r"rank 1 .*\ball_reduce\b", row["reason"])
     assert [(wait["rank"], wait["op"], wait["finished"]) for wait in row["waits"]] == [
         (0, "all_reduce", False),
         (1, "all_reduce", True),
     ]
     assert "in loss" in row["traceback"]  # where rank 1 slept
-    assert "rank 0 waits in all_reduce " in result.stderr
+    assert re.search(r"rank 0\b.*\ball_reduce\b", result.stderr)
 
 
 def wait_for(process: subprocess.Popen[str], text: str) -> str:
@@ -128,9 +130,9 @@ def test_an_interrupt_keeps_what_was_measured(perfkit, tiny, number: signal.Sign
     process.send_signal(number)
     out, err = process.communicate(timeout=120)
     assert process.returncode == 128 + number, err
-    assert f"{'terminated' if number == signal.SIGTERM else 'interrupted'}: results so far are in s" in err
+    assert "--resume s" in err
     assert "Traceback" not in err
-    assert out.splitlines()[-1] == "report: s/report.html"
+    assert out.splitlines()[-1].endswith(" s/report.html")
     variants = perfkit.variants("s")
     assert variants["baseline"]["status"] == "ok"
     assert variants["amp"]["status"] == "interrupted"

@@ -1,5 +1,7 @@
 """A run that dies of memory tells what was alive and what was asked for."""
 
+import re
+
 import pytest
 
 from perfkit.store.memory_file import read_allocations
@@ -39,7 +41,7 @@ def test_a_step_that_runs_out_of_memory_tells_what_was_alive(perfkit, tiny_sched
     assert result.returncode == 1, result.stderr
     [row] = perfkit.variants("s").values()
     assert row["status"] == "out of memory"
-    assert "out of memory at step 0, peak " in row["reason"]
+    assert re.search(r"step 0\b.*\d [MG]iB", row["reason"])
     recorded = read_allocations(perfkit.folder / "s/baseline/0/rank0/memory.parquet")
     failed = recorded.failed
     assert (failed.bytes, failed.phase, failed.step, failed.op) == (KEPT, "forward", 0, "aten::sigmoid")
@@ -53,9 +55,15 @@ def test_a_step_that_runs_out_of_memory_tells_what_was_alive(perfkit, tiny_sched
     shown = perfkit("report", "s")
     assert shown.returncode == 0, shown.stderr
     text = " ".join(shown.stdout.split())
-    assert f"An allocation of 256 MiB failed: by aten::sigmoid, in {failed.module}, at mine.py:" in text
-    assert "forward of step 0." in text
-    assert "100 % activation" in text
+    for figure in (
+        "256 MiB",
+        "aten::sigmoid",
+        f"in {failed.module},",
+        failed.line,
+        "forward of step 0",
+        "100 % activation",
+    ):
+        assert figure in text
     assert "Traceback" not in shown.stdout + shown.stderr
 
 
@@ -65,10 +73,11 @@ def test_running_out_of_memory_while_setting_up_is_reported_without_an_account(p
     assert result.returncode == 1, result.stderr
     [row] = perfkit.variants("s").values()
     assert row["status"] == "out of memory"
-    assert "out of memory while setting up, peak " in row["reason"]
+    assert "step" not in row["reason"]
+    assert re.search(r"\d [MG]iB", row["reason"])
     assert row["memory"] is None
     assert not (perfkit.folder / "s/baseline/0/rank0/memory.parquet").exists()
     shown = perfkit("report", "s")
     assert shown.returncode == 0, shown.stderr
-    assert "Out of memory while setting up" in " ".join(shown.stdout.split())
+    assert row["reason"][1:] in " ".join(shown.stdout.split())
     assert "Traceback" not in shown.stdout + shown.stderr

@@ -1,6 +1,7 @@
 """`perfkit plan` for a GPU that is not there."""
 
 import json
+import re
 from typing import Any
 
 
@@ -15,5 +16,4 @@ def test_a_plan_that_does_not_fit_says_the_least_change_that_does(perfkit: Any) 
     assert sum(peak["categories"].values()) == peak["value"]
     assert peak["low"] + beyond["low"] > 2**33
     assert baseline["fits"] is False
-    assert "too much; smallest change that fits: " in baseline["verdict"]
-    assert "more FLOPs)" in baseline["verdict"]
+    assert re.search(r"\d [MG]iB .*\(\d+ % .*FLOPs\)", baseline["verdict"])

@@ -190,10 +190,9 @@ def test_what_it_says_and_writes(folder: Path) -> None:
     done = run([sys.executable, "-m", "perfkit.run", "--out", "out", *SHORT, "train.py", "3"], folder)
     assert done.returncode == 3
     assert done.stdout == ""
-    assert done.stderr.splitlines() == [
-        "perfkit: watching train.py, recording to out",
-        "perfkit: report: out/report.html",
-    ]
+    first, last = done.stderr.splitlines()
+    assert re.fullmatch(r"perfkit: .*\btrain\.py\b.* out", first)
+    assert re.fullmatch(r"perfkit: .* out/report\.html", last)
     assert (folder / "out" / "report.html").is_file()
 
 
@@ -201,14 +200,14 @@ def test_quietly_and_without_a_report(folder: Path) -> None:
     (folder / "train.py").write_text(TRAINS)
     done = run([sys.executable, "-m", "perfkit.run", "-q", "--no-report", *SHORT, "train.py", "0"], folder)
     [line] = done.stderr.splitlines()
-    found = re.fullmatch(r"perfkit: recorded in (runs/[\d-]+-train); .* perfkit report \1", line)
+    found = re.fullmatch(r"perfkit: .*(runs/[\d-]+-train); .* perfkit report \1", line)
     assert found, line
     assert (folder / found[1] / "train" / "0" / "run.json").is_file()
 
 
 def test_a_script_without_torch_is_left_alone(folder: Path) -> None:
     done = run([sys.executable, "-m", "perfkit.run", "-q", "sees.py"], folder)
-    assert done.stderr.splitlines()[-1] == "perfkit: nothing was recorded: sees.py did not import torch"
+    assert re.fullmatch(r"perfkit: .*\bsees\.py\b.*\btorch\b", done.stderr.splitlines()[-1])
     assert not (folder / "runs").exists()
 
 
@@ -238,18 +237,18 @@ def test_a_function_that_there_is_not_is_told_at_the_end(folder: Path) -> None:
     (folder / "train.py").write_text(TRAINS)
     done = run([sys.executable, "-m", "perfkit.run", "-q", "--step-function", "trainstep", "train.py", "0"], folder)
     assert done.returncode == 0
-    assert "unknown function of the script 'trainstep': did you mean 'train_step'?" in done.stderr
+    assert re.search("perfkit: .*'trainstep'.*'train_step'", done.stderr)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["missing.py"], "Error: cannot run missing.py: No such file or directory; give the path"),
-        (["beside"], "Error: cannot run beside: it contains no __main__.py"),
-        (["-m", "missing.module"], "Error: no module named 'missing.module'"),
-        (["-m", "sees.py"], "Error: sees.py is a script, not a module; omit -m"),
-        (["--timd", "3", "sees.py"], "No such option '--timd'"),
-        ([], "Error: no script"),
+        (["missing.py"], "missing.py: No such file or directory"),
+        (["beside"], "__main__.py"),
+        (["-m", "missing.module"], "missing.module"),
+        (["-m", "sees.py"], " -m"),
+        (["--timd", "3", "sees.py"], "'--timd'"),
+        ([], "perfkit run train.py"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -286,6 +285,7 @@ def test_two_ranks_say_one_thing(folder: Path) -> None:
     assert done.returncode == 0, done.stderr
     said = [line for line in done.stderr.splitlines() if "perfkit" in line]
     assert len(said) == len(set(said))
-    said = [line for line in said if "once, for some 10 s" not in line]  # a calibration: nothing ran with a thread yet
-    assert said == ["perfkit: watching train.py, recording to out", "perfkit: report: out/report.html"]
+    assert re.fullmatch(r"perfkit: .*\btrain\.py\b.* out", said[0])
+    assert re.fullmatch(r"perfkit: .* out/report\.html", said[-1])
+    assert len(said) <= 3  # the third: a calibration, as nothing ran with a thread yet
     assert {path.name for path in (folder / "out" / "train" / "0").glob("rank*")} == {"rank0", "rank1"}

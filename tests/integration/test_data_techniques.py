@@ -49,4 +49,4 @@ def test_workers_are_verified_and_train_on_the_same(report: dict[str, Any]) -> N
 def test_what_is_for_a_gpu_is_skipped_with_the_reason(report: dict[str, Any]) -> None:
     pinned = variant(report, "data:pin=true")
     assert pinned["status"] == "skipped"
-    assert "pin and non_blocking " in pinned["reason"]
+    assert "GPU" in pinned["reason"]

@@ -33,7 +33,9 @@ def test_an_item_that_fails_does_not_stop_the_others(jobs: int) -> None:
 def test_a_process_that_is_killed_takes_only_its_item_with_it() -> None:
     found = dict(engines.run_parallel(functions.die_at_three, range(6), jobs=2))
     assert {number: found[number] for number in (0, 1, 2, 4, 5)} == {number: number for number in (0, 1, 2, 4, 5)}
-    assert "3: the process working on it was killed" in str(found[3])
+    assert isinstance(found[3], PerfkitError)
+    assert str(found[3]).startswith("3: ")
+    assert "--jobs" in str(found[3])
 
 
 def test_a_process_that_ends_is_told_with_its_exit_code() -> None:
@@ -63,7 +65,7 @@ def test_no_items_no_results() -> None:
 
 
 def test_an_unknown_engine_is_named() -> None:
-    with pytest.raises(UsageError, match="unknown engine 'rey': did you mean 'ray'"):
+    with pytest.raises(UsageError, match=r"'rey'.*'ray'"):
         engines.run_parallel(functions.square, [1], engine="rey")
 
 
@@ -100,7 +102,7 @@ def _is_alive(process: int) -> bool:
 def test_a_parent_that_is_killed_leaves_no_process_behind(tmp_path: Path) -> None:
     program = (
         "from perfkit.analysis.parallel import engines\nfrom tests.fixtures.engine_functions import sleep_long\n"
-        f"if __name__ == '__main__':\n    list(engines.run(sleep_long, [{str(tmp_path)!r}] * 2, jobs=2))\n"
+        f"if __name__ == '__main__':\n    list(engines.run_parallel(sleep_long, [{str(tmp_path)!r}] * 2, jobs=2))\n"
     )
     # Its children work on an item for ten minutes; they must end with it all the same once it is interrupted.
     parent = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE)

@@ -67,12 +67,12 @@ def test_the_place_does_not_move_with_the_program(tmp_path: Path, monkeypatch: p
 
 
 def test_a_name_that_the_collector_would_not_read_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"train\.txt: the node exporter collects files whose names end in \.prom"):
+    with pytest.raises(UsageError, match=r"train\.txt: .*\.prom"):
         PrometheusTextLogger(tmp_path / "train.txt")
 
 
 def test_a_figure_without_a_name_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="perfkit/colour; known: perfkit/step_s"):
+    with pytest.raises(UsageError, match=r"perfkit/colour; .*perfkit/step_s"):
         PrometheusTextLogger(tmp_path / "train.prom").scalars(1, {"perfkit/colour": 3.0})
 
 

@@ -59,7 +59,7 @@ def test_a_writer_of_the_programs_own_stays_open(tmp_path: Path) -> None:
 
 def test_a_report_that_was_never_written_is_told(tmp_path: Path) -> None:
     logger = TensorBoardLogger(tmp_path / "tb")
-    with pytest.raises(PerfkitError, match="there is no report to log"):
+    with pytest.raises(PerfkitError, match="perfkit report"):
         logger.report(tmp_path)
     logger.close()
 

