@@ -17,21 +17,21 @@ import os, sys, time
 from pathlib import Path
 import torch
 from perfkit.attach.live.live_options import LiveOptions
-from perfkit.attach.live.trace_triggers import Triggers
+from perfkit.attach.live.trace_triggers import TraceTriggers
 from perfkit.attach.live.live_watch import open_watch
 from perfkit.store.live import LiveStart
 
 path = Path(sys.argv[1])
 start = LiveStart(time_s=time.time(), pid=os.getpid(), hostname="h", name="n", device_name="cpu")
-triggers = Triggers(["signal"], path.parent, period_s=0.01)
+triggers = TraceTriggers(["signal"], path.parent, period_s=0.01)
 watch = open_watch(path, start, torch.device("cpu"), options=LiveOptions(period_s=0.01), triggers=triggers)
 watch.start(time.perf_counter_ns())
 while True:
     time.sleep(0.001)
     watch.step(time.perf_counter_ns())
-    if triggers.due(watch.last):
-        triggers.started(time.perf_counter_ns())
-        watch.note("trace", "asked for")
+    if triggers.get_due_reason(watch.last):
+        triggers.mark_started(time.perf_counter_ns())
+        watch.write_event("trace", "asked for")
 """
 
 

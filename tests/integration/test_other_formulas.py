@@ -9,11 +9,12 @@ from pathlib import Path
 from tests.fixtures.traces import mark, op, write_trace
 
 COSTS = """
-from perfkit.cost.args import numel, read_bytes, tensor, vector
+from perfkit.cost.args import count_read_bytes, get_tensor, make_vector_cost, numel
 
 def rmsnorm(args):
-    x, weight = tensor(args, 0), tensor(args, 1)
-    return vector(4 * numel(x), 2 * read_bytes(x) + read_bytes(weight), x.dtype, "mylib: 4 FLOPs an element")
+    x, weight = get_tensor(args, 0), get_tensor(args, 1)
+    nbytes = 2 * count_read_bytes(x) + count_read_bytes(weight)
+    return make_vector_cost(4 * numel(x), nbytes, x.dtype, "mylib: 4 FLOPs an element")
 """
 
 
