@@ -58,13 +58,13 @@ def test_a_folder_that_is_not_there_is_named(trees):
 def test_perfkits_own_repository_brings_its_own_perfkit(trees, monkeypatch):
     old, new = trees
     for tree in trees:
-        (tree / "src" / "perfkit" / "measure" / "turns").mkdir(parents=True)
-        (tree / "src" / "perfkit" / "measure" / "turns" / "worker.py").touch()
+        (tree / "src" / "perfkit" / "measure" / "interleaving").mkdir(parents=True)
+        (tree / "src" / "perfkit" / "measure" / "interleaving" / "turn_worker.py").touch()
     monkeypatch.setattr(perfkit, "__file__", str(new / "src" / "perfkit" / "__init__.py"))
     before, after = place_sides(side(old), side(new))
     assert before.environment["PYTHONPATH"] == str(old / "src")
     assert after.environment["PYTHONPATH"] == str(new / "src")
-    shutil.rmtree(old / "src" / "perfkit" / "measure" / "turns")
+    shutil.rmtree(old / "src" / "perfkit" / "measure" / "interleaving")
     with pytest.raises(PerfkitError, match=r"old: the perfkit in .*/old/src/perfkit predates"):
         place_sides(side(old), side(new))
 
