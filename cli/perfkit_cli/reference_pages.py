@@ -70,7 +70,7 @@ def _format_fact_table(facts: Mapping[str, str]) -> Iterator[str]:
 
 def format_cli_page(group: click.Group = commands) -> str:
     """All commands with their options, as Markdown."""
-    context = click.Context(group, info_name="perfkit")
+    context = click.Context(group, info_name="perfkit", **group.context_settings)
     named = [(name, group.get_command(context, name)) for name in group.list_commands(context)]
     known = [(name, command) for name, command in named if command is not None]
     rows = [
