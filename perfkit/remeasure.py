@@ -9,6 +9,7 @@ from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.suite.analyze import analyze_suite
 from perfkit.devices import ceilings_cache
 from perfkit.devices.ceiling_lookup import resolve_ceilings
+from perfkit.devices.exceeded_ceilings import split_explanation
 from perfkit.devices.fingerprint import build_fingerprint
 from perfkit.files import write_json
 from perfkit.store.layout import CEILINGS_FILE
@@ -31,7 +32,7 @@ def analyze_and_remeasure(
     ceilings_cache.refute_ceilings(known.fingerprint, beaten)
     if not calibrate:
         return analysis
-    progress(beaten[0].refuted.partition("; ")[0] + ": measuring it again")
+    progress(split_explanation(beaten[0].refuted)[0] + ": measuring it again")
     threads = sorted({ceiling.threads for ceiling in beaten if ceiling.threads is not None})
     again = resolve_ceilings(known.device, known.device_name, threads, calibrate=True, progress=progress)
     write_json(folder / CEILINGS_FILE, again)

@@ -28,6 +28,7 @@ from perfkit.attach.world import get_world, share_decision
 from perfkit.devices import ceilings_cache
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.devices.ceiling_lookup import resolve_ceilings
+from perfkit.devices.exceeded_ceilings import split_explanation
 from perfkit.devices.kernel_timing import format_threads
 from perfkit.files import write_bytes, write_json
 from perfkit.instruments.graph_capture import is_capturing
@@ -151,7 +152,7 @@ class LoopSession:
             return False
         LOG.warning(
             "%s; perfkit measures it again with %s, for some 10 s",
-            beaten[0].refuted.partition("; ")[0],
+            split_explanation(beaten[0].refuted)[0],
             format_threads(self._threads),
         )
         self.ceilings = self._resolve_ceilings(calibrate=True)

@@ -8,6 +8,7 @@ from perfkit.devices.ceiling import Ceiling, CeilingKind, CeilingLevel, DeviceCe
 from perfkit.units import format_bandwidth, format_flop_rate
 
 _OF_ARITHMETIC = (CeilingLevel.MATRIX, CeilingLevel.VECTOR)
+_THEN = "; "  # between what was found and what to do
 
 
 def explain_exceeded(ceiling: Ceiling, what: str = "this", *, ranks: int | None = None) -> str:
@@ -26,13 +27,19 @@ def explain_exceeded(ceiling: Ceiling, what: str = "this", *, ranks: int | None 
     threads = "" if ceiling.threads is None else f" --device cpu --threads {ceiling.threads}"
     if ceiling.level == CeilingLevel.INTERCONNECT:
         return (
-            f"{what} ran faster than the measured {rate} between ranks; measure again with `perfkit calibrate "
+            f"{what} ran faster than the measured {rate} between ranks{_THEN}measure again with `perfkit calibrate "
             f"--world-size {ranks or 'N'} --force`"
         )
     again = f"measure it again with `perfkit calibrate{threads} --force`"
     # Modelled bytes are what must move; where from is not known.
     cached = "" if is_rate else ", unless its operands were in a faster cache"
-    return f"{what} ran faster than the measured ceiling of {rate}; {again}{cached}"
+    return f"{what} ran faster than the measured ceiling of {rate}{_THEN}{again}{cached}"
+
+
+def split_explanation(refuted: str) -> tuple[str, str]:
+    """What `explain_exceeded` found, and what to do; the second is empty where it advises nothing."""
+    found, _, advice = refuted.partition(_THEN)
+    return found, advice
 
 
 def mark_refuted(known: DeviceCeilings, beaten: Collection[Ceiling]) -> DeviceCeilings:

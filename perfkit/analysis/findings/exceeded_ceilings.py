@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from perfkit.devices.ceiling import DeviceCeilings
+from perfkit.devices.exceeded_ceilings import split_explanation
 from perfkit.units import format_flop_rate
 
 
@@ -20,7 +21,7 @@ def describe_exceeded_ceilings(known: DeviceCeilings | None) -> CeilingWarning |
     names = ", ".join(dict.fromkeys(f"{ceiling.dtype or ''} {ceiling.level}".strip() for ceiling in exceeded))
     low = min(exceeded, key=lambda ceiling: ceiling.value)
     day = f" of {low.measured_at[:10]}" if low.measured_at else ""
-    advice = low.refuted.partition("; ")[2]
+    _, advice = split_explanation(low.refuted)
     return CeilingWarning(
         f"Work exceeded the measured ceiling of {names}",
         f"calibration{day} found {format_flop_rate(low.value)}, on a busy machine or at a lower clock; no share of it "

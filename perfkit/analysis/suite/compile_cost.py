@@ -68,14 +68,6 @@ def describe_break_even(cost: CompileSummary | WarmCompile, difference: Differen
     return "never breaks even" if cost.break_even.startswith("never") and not undecided else "break-even unknown"
 
 
-def format_break_even(cost: CompileSummary | WarmCompile, difference: Difference | None) -> str:
-    """`after 34 steps`, `never`, `after an unknown number of steps`; `(undecided)` where the comparison is."""
-    undecided = " (undecided)" if difference is not None and difference.verdict == "inconclusive" else ""
-    if cost.break_even_step is not None:
-        return f"after {cost.break_even_step:,} steps{undecided}"
-    return f"never{undecided}" if cost.break_even.startswith("never") else "after an unknown number of steps"
-
-
 def _summarize_warm_compile(
     later: Iterable[Mapping[str, float]], saved_s: float | None, undecided: str
 ) -> WarmCompile | None:

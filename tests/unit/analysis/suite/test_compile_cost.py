@@ -1,7 +1,7 @@
 import pytest
 
 from perfkit.analysis.model.estimate import Difference
-from perfkit.analysis.suite.compile_cost import format_break_even, summarize_compile
+from perfkit.analysis.suite.compile_cost import describe_break_even, summarize_compile
 from perfkit.record import SetupCost
 from tests.fixtures.figures import list_figures
 
@@ -59,13 +59,17 @@ def test_what_is_slower_never_pays_warm_or_cold() -> None:
 
 
 @pytest.mark.parametrize(
-    ("saved", "told"), [(0.3, "after 34 steps"), (-0.1, "never"), (None, "after an unknown number of steps")]
+    ("saved", "told", "undecided"),
+    [
+        (0.3, "break-even after 34 steps", "break-even after 34 steps (inconclusive)"),
+        (-0.1, "never breaks even", "break-even unknown"),
+        (None, "break-even unknown", "break-even unknown"),
+    ],
 )
-def test_when_it_pays_is_undecided_where_the_comparison_is(saved: float | None, told: str) -> None:
+def test_when_it_pays_is_undecided_where_the_comparison_is(saved: float | None, told: str, undecided: str) -> None:
     cost = summary(saved)
     compared = [
         Difference(baseline="b", ratio=0.9, low=None, high=None, verdict=verdict, detectable=None, pairs=1)
         for verdict in ("faster", "inconclusive")
     ]
-    undecided = told if saved is None else f"{told} (undecided)"
-    assert [format_break_even(cost, difference) for difference in (None, *compared)] == [told, told, undecided]
+    assert [describe_break_even(cost, difference) for difference in (None, *compared)] == [told, told, undecided]
