@@ -49,6 +49,12 @@ class NewerFormatError(RunFormatError):
     id = "file.newer_format"
 
 
+class OlderFormatError(RunFormatError):
+    """An earlier perfkit wrote the file, in a format that this one does not read."""
+
+    id = "file.older_format"
+
+
 class UnavailableError(PerfkitError):
     """Something exists but cannot act here; the message is the reason shown beside `skipped`."""
 

@@ -1,21 +1,18 @@
 """Reads and writes JSON files: strict in, atomic out."""
 
 import os
-from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 import msgspec
 
-from perfkit.errors import NewerFormatError, PerfkitError, RunFormatError
+from perfkit.errors import NewerFormatError, OlderFormatError, PerfkitError, RunFormatError
 
 T = TypeVar("T", bound=msgspec.Struct)
 
-# By the format that they start from: each changes a decoded file, in place, to the format after it.
-Migrations = Mapping[int, Callable[[dict[str, Any]], None]]
-_NONE: Migrations = MappingProxyType({})
+# How a user replaces a file of an older format.
+MEASURE_AGAIN = "measure again"
 
 
 def write_bytes(path: Path, data: bytes) -> None:
@@ -40,11 +37,10 @@ def write_json(path: Path, value: msgspec.Struct) -> None:
     write_bytes(path, msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n")
 
 
-def read_json(path: Path, kind: type[T], migrations: Migrations = _NONE) -> T:
-    """Read a Struct. A `RunFormatError` names the file and the field, or the version that is too new.
+def read_json(path: Path, kind: type[T], *, remedy: str = MEASURE_AGAIN) -> T:
+    """Read a Struct. A `RunFormatError` names the file and the field, or the format that differs from today's.
 
-    A file of an older format is brought to today's step by step. A format that `migrations` lacks differs from the
-    next one in nothing that a file of it could hold.
+    `remedy` tells the user how to replace a file of an older format.
     """
     try:
         data = path.read_bytes()
@@ -52,13 +48,14 @@ def read_json(path: Path, kind: type[T], migrations: Migrations = _NONE) -> T:
         raise RunFormatError(
             f"{path}: cannot be read ({error.strerror}); is this a folder written by perfkit?"
         ) from None
-    return decode_json(path, data, kind, migrations)
+    return decode_json(path, data, kind, remedy=remedy)
 
 
-def decode_json(name: Path | str, data: bytes, kind: type[T], migrations: Migrations = _NONE) -> T:
-    """What `read_json` makes of the bytes of a file, which errors call `name`."""
+def decode_json(name: Path | str, data: bytes, kind: type[T], *, remedy: str = MEASURE_AGAIN) -> T:
+    """Decode the bytes of a file, which errors call `name`, as `read_json` does."""
+    _check_format(name, data, kind, remedy)
     try:
-        return msgspec.json.decode(_migrate_file(name, data, kind, migrations), type=kind)
+        return msgspec.json.decode(data, type=kind)
     except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError) as error:
         what = "the file is truncated: it ends in the middle of its JSON" if _is_truncated(data) else error
         raise RunFormatError(f"{name}: not a valid {kind.__name__}: {what}") from None
@@ -74,12 +71,14 @@ def _is_truncated(data: bytes) -> bool:
     return False
 
 
-def refuse_newer(name: Path | str, written: int, known: int) -> None:
-    """A `NewerFormatError` where a file was written in a newer format than `known`, which is today's."""
+def refuse_other_format(name: Path | str, written: int, known: int, remedy: str = MEASURE_AGAIN) -> None:
+    """Raise a `NewerFormatError` or `OlderFormatError` where a file is not in format `known`, which is today's."""
     if written > known:
         raise NewerFormatError(
-            f"{name}: written in format {written}, this perfkit reads up to {known}: upgrade perfkit to read it"
+            f"{name}: written in format {written}, this perfkit reads format {known}: upgrade perfkit to read it"
         )
+    if written < known:
+        raise OlderFormatError(f"{name}: written in format {written}, this perfkit reads format {known}: {remedy}")
 
 
 class _VersionedFile(msgspec.Struct):
@@ -92,21 +91,13 @@ def _get_current_version(kind: type[msgspec.Struct]) -> Any:
     return {field.name: field.default for field in msgspec.structs.fields(kind)}.get("schema_version")
 
 
-def _migrate_file(name: Path | str, data: bytes, kind: type[msgspec.Struct], migrations: Migrations) -> bytes:
-    """The file in today's format. What has no version is left to the strict decode, which names what is wrong."""
+def _check_format(name: Path | str, data: bytes, kind: type[msgspec.Struct], remedy: str) -> None:
+    """Refuse another format. What has no version is left to the strict decode, which names what is wrong."""
     known = _get_current_version(kind)
     if known is None:
-        return data
+        return
     try:
         written = msgspec.json.decode(data, type=_VersionedFile).schema_version
     except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError):
-        return data
-    refuse_newer(name, written, known)
-    if written == known:
-        return data
-    content = msgspec.json.decode(data)
-    for version in sorted(migrations):
-        if version >= written:
-            migrations[version](content)
-    content["schema_version"] = known
-    return msgspec.json.encode(content)
+        return
+    refuse_other_format(name, written, known, remedy)

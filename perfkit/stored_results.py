@@ -42,4 +42,4 @@ def read_marked_folder(folder: Path, marker: str) -> Any:
 
 def read_suite_report(folder: Path) -> Analysis:
     """A suite's report without its suite: what `save` and `perfkit report --out` write."""
-    return read_json(folder / REPORT_JSON, Analysis)
+    return read_json(folder / REPORT_JSON, Analysis, remedy="write the report again with `perfkit report`")

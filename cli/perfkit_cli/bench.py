@@ -369,7 +369,7 @@ def _prepare_new_suite(ctx: click.Context, folder: Path, console: "Console") -> 
 
 def _get_exit_code(analysis: "Analysis") -> int:
     from perfkit.record import RunStatus
-    from perfkit_cli.main import EXIT_FAILED
+    from perfkit_cli.error_output import EXIT_FAILED
 
     fine = (RunStatus.OK, RunStatus.SKIPPED)
     trained = all(variant.status in fine and variant.parity.not_finite_step is None for variant in analysis.variants)

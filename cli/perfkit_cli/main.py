@@ -6,7 +6,8 @@ import sys
 import click
 
 import perfkit
-from perfkit.errors import PerfkitError, RunFormatError, TerminatedError, UsageError, make_unknown_name_error
+from perfkit.errors import PerfkitError, TerminatedError, make_unknown_name_error
+from perfkit_cli.error_output import is_json_wanted, make_message, print_error_json
 
 # Subcommand -> module with a `command`. Modules import what they measure with inside their functions, so that
 # help is there at once: importing torch takes seconds.
@@ -30,10 +31,10 @@ COMMANDS = {
     "devices": "perfkit_cli.devices",
 }
 
-EXIT_FAILED = 1
-EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
 EXIT_TERMINATED = 143  # 128 + SIGTERM
+
+_ARGUMENTS = "perfkit.arguments"  # of the whole command line, in the context's `meta`
 
 EXAMPLES = """\b
 Examples:
@@ -49,18 +50,6 @@ Examples:
   perfkit advise runs/NAME                  what should I switch on?
   perfkit calibrate                         what are this machine's ceilings?
 """
-
-
-class FailureMessage(click.ClickException):
-    """A message for the user: it could not be done."""
-
-    exit_code = EXIT_FAILED
-
-
-class UsageMessage(click.ClickException):
-    """A message for the user: the request itself is wrong."""
-
-    exit_code = EXIT_USAGE
 
 
 class CommandGroup(click.Group):
@@ -79,28 +68,35 @@ class CommandGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            raise UsageMessage(str(make_unknown_name_error("command", args[0], COMMANDS)))
+            raise make_message(make_unknown_name_error("command", args[0], COMMANDS))
         return super().resolve_command(ctx, args)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[_ARGUMENTS] = tuple(args)
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> object:
         try:
-            return super().invoke(ctx)
-        except PerfkitError as error:
-            if ctx.params["debug"]:
-                raise
-            message = UsageMessage if isinstance(error, UsageError | RunFormatError) else FailureMessage
-            raise message(str(error)) from None
-        except BrokenPipeError:
-            raise  # whoever read our output has left; click ends quietly
-        except OSError as error:
-            if ctx.params["debug"]:
-                raise
-            where = f"{error.filename}: " if error.filename else ""
-            raise FailureMessage(f"{where}{error.strerror or error}") from None
+            return self._invoke_command(ctx)
+        except click.ClickException as error:
+            if is_json_wanted(self.get_command(ctx, ctx.invoked_subcommand or ""), ctx.meta[_ARGUMENTS]):
+                print_error_json(error)
+            raise
         except KeyboardInterrupt as error:
             word, code = describe_interrupt(error)
             click.echo(word, err=True)
             ctx.exit(code)
+
+    def _invoke_command(self, ctx: click.Context) -> object:
+        """Raises perfkit's errors and those of the operating system as messages, unless they are to be debugged."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise  # whoever read our output has left; click ends quietly
+        except (PerfkitError, OSError) as error:
+            if ctx.params["debug"]:
+                raise
+            raise make_message(error) from None
 
 
 def describe_interrupt(error: KeyboardInterrupt) -> tuple[str, int]:

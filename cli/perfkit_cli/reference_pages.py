@@ -1,4 +1,4 @@
-"""The pages of docs/ that are made of the code: commands, facts, JSON files, findings and techniques.
+"""The parts of docs/ that are made of the code: commands, facts, JSON schemas, findings and techniques.
 
 `python -m perfkit_cli.reference_pages docs` writes them all.
 """
@@ -14,12 +14,11 @@ import click
 
 from perfkit.facts import DERIVED, RECORDED_BY_SUBJECT
 from perfkit_cli.findings_page import format_page
-from perfkit_cli.json_page import format_json_page
+from perfkit_cli.json_schemas import write_schemas
 from perfkit_cli.main import commands
 
 CLI_PAGE = "cli.md"
 FACTS_PAGE = "facts.md"
-JSON_PAGE = "json.md"
 _WRITTEN = "<!-- Written by `make docs-reference`. -->"
 _CLI_INTRO = f"""\
 # Command reference
@@ -28,6 +27,9 @@ _CLI_INTRO = f"""\
 
 `perfkit --debug COMMAND ...` or `PERFKIT_DEBUG=1` shows the traceback of an error. Progress goes to standard error,
 results to standard output.
+
+The first line of an error ends in its stable id: `Error: unknown command 'benhc' [usage.unknown_command]`. With `--json`,
+standard output is then `{{"error": {{"id": ..., "message": ...}}}}`, with the same exit code.
 
 | exit code | meaning |
 |---|---|
@@ -121,7 +123,7 @@ def write_pages(folder: Path) -> None:
 
     (folder / CLI_PAGE).write_text(format_cli_page())
     (folder / FACTS_PAGE).write_text(format_facts_page())
-    (folder / JSON_PAGE).write_text(format_json_page())
+    write_schemas(folder / "schemas")
     (folder / "findings.md").write_text(format_page())
     techniques.write_pages(folder / "techniques")
 

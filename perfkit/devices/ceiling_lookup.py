@@ -149,6 +149,6 @@ def calibrate_machine(
         if process.returncode != 0:
             said = " | ".join(last[-3:]) or "no output"
             raise CalibrationError(f"calibrating the {device} failed (exit code {process.returncode}): {said}")
-        measured = read_json(out, DeviceCeilings)
-        repeats = read_json(get_repeats_path(out), CalibrationRepeats)
+        measured = read_json(out, DeviceCeilings, remedy="calibrate again")
+        repeats = read_json(get_repeats_path(out), CalibrationRepeats, remedy="calibrate again")
     return ceilings_cache.store_calibration(measured, repeats.kernels, full=not short)

@@ -5,20 +5,18 @@ threads holds, whichever day it is from.
 """
 
 import os
-import re
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from msgspec.structs import replace
 
 from perfkit.devices.ceiling import Ceiling, CeilingLevel, DeviceCeilings
 from perfkit.devices.fingerprint import make_file_stem
-from perfkit.devices.repeats import MIN_USABLE, SPREAD_TOLERANCE, KernelRepeats
+from perfkit.devices.repeats import SPREAD_TOLERANCE, KernelRepeats
 from perfkit.errors import PerfkitError, RunFormatError
-from perfkit.files import Migrations, read_json, write_json
+from perfkit.files import read_json, write_json
 from perfkit.spec import Struct
 
 CACHE_VERSION = 3
@@ -142,7 +140,7 @@ def load_ceilings(fingerprint: str) -> CachedCeilings | None:
     file = get_ceilings_path(fingerprint)
     if not file.exists():
         return None
-    cached = read_json(file, CachedCeilings, _MIGRATIONS)
+    cached = read_json(file, CachedCeilings, remedy="calibrate again")
     if not cached.calibrations:
         raise RunFormatError(f"{file}: not a calibration; delete it")
     if cached.measured.fingerprint != fingerprint:
@@ -210,29 +208,3 @@ def _prune_calibrations(calibrations: Sequence[MachineCalibration]) -> tuple[Mac
         if select_best_ceilings(rest) == select_best_ceilings(kept):
             kept = rest
     return tuple(kept)
-
-
-def _migrate_calibrations(content: dict[str, Any]) -> None:
-    """Format 2 keeps each calibration. Format 1 had but one result, with undisturbed repeats told in words alone."""
-    measured, repeats, full = content.pop("measured"), content.pop("repeats", []), content.pop("full", [])
-    for ceiling in measured["ceilings"]:
-        ceiling["measured_at"] = measured.get("measured_at", "")
-        told = re.search(r"best of (\d+) repeats, (\d+) undisturbed", ceiling["source"])
-        if told and int(told[2]) < MIN_USABLE:
-            ceiling["disturbed"] = f"{told[2]} of {told[1]} repeats undisturbed"
-
-    def of_these(some: list[dict[str, Any]], in_full: bool) -> list[dict[str, Any]]:
-        return [each for each in some if (each["threads"] in full) == in_full]
-
-    content["calibrations"] = [
-        {
-            "full": in_full,
-            "measured": {**measured, "ceilings": of_these(measured["ceilings"], in_full)},
-            "repeats": of_these(repeats, in_full),
-        }
-        for in_full in (False, True)
-        if of_these(measured["ceilings"], in_full)
-    ]
-
-
-_MIGRATIONS: Migrations = {1: _migrate_calibrations}

@@ -115,7 +115,7 @@ def list_kept_files() -> Kept:
 def load_learned(device: str) -> LearnedDevice | None:
     """What was learned of a device here, or None. A file that cannot be read is a `RunFormatError`."""
     file = get_device_path(device)
-    return read_json(file, LearnedDevice) if file.exists() else None
+    return read_json(file, LearnedDevice, remedy="delete it and measure again") if file.exists() else None
 
 
 def store_learned(learned: LearnedDevice) -> LearnedDevice:

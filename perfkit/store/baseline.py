@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from perfkit.errors import UsageError
-from perfkit.files import Migrations, decode_json, write_bytes
+from perfkit.files import decode_json, write_bytes
 from perfkit.record import Environment
 from perfkit.spec import Struct
 
@@ -22,8 +22,6 @@ PROCESS_DIGITS = 4
 
 # And of losses: sums in another order change fp32 from the seventh digit on, and losses count as equal up to 1e-5.
 LOSS_DIGITS = 6
-
-_MIGRATIONS: Migrations = {}
 
 
 class StoredVariant(Struct):
@@ -62,7 +60,7 @@ def read_baseline(path: Path) -> Baseline:
 
 def decode_baseline(name: str, data: bytes) -> Baseline:
     """The baseline in the bytes of a file, which errors call `name`."""
-    return decode_json(name, data, Baseline, _MIGRATIONS)
+    return decode_json(name, data, Baseline, remedy="write it again with `perfkit check --update`")
 
 
 def write_baseline(path: Path, baseline: Baseline) -> None:

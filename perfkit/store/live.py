@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from perfkit.errors import RunFormatError
-from perfkit.files import refuse_newer
+from perfkit.files import refuse_other_format
 from perfkit.spec import Struct
 
 LIVE_FILE = "live.jsonl"
@@ -85,5 +85,5 @@ def read_line(line: bytes, where: str) -> LiveLine:
     except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise RunFormatError(f"{where}: {error}") from None
     if isinstance(decoded, LiveStart):
-        refuse_newer(where, decoded.schema_version, LIVE_VERSION)
+        refuse_other_format(where, decoded.schema_version, LIVE_VERSION)
     return decoded

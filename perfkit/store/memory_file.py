@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from perfkit.allocations import COLUMNS, TEXTS, WIDE, Allocations, FailedRequest, ReservedSegments, TimeBand
 from perfkit.errors import RunFormatError
-from perfkit.files import refuse_newer, write_bytes
+from perfkit.files import refuse_other_format, write_bytes
 from perfkit.record import InitialBlock
 from perfkit.spec import Struct
 
@@ -100,7 +100,7 @@ def _read_metadata(path: Path, text: bytes | None) -> _FileMetadata:
     if text is None:
         raise RunFormatError(f"{path}: a Parquet file, but not of perfkit's allocation events")
     try:
-        refuse_newer(path, msgspec.json.decode(text, type=_FileVersion).schema_version, MEMORY_FILE_VERSION)
+        refuse_other_format(path, msgspec.json.decode(text, type=_FileVersion).schema_version, MEMORY_FILE_VERSION)
         return msgspec.json.decode(text, type=_FileMetadata)
     except (msgspec.ValidationError, msgspec.DecodeError) as error:
         raise RunFormatError(f"{path}: not a file of allocation events: {error}") from None

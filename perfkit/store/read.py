@@ -6,11 +6,10 @@ there is no error where a killed worker can be the reason: the run is then repor
 
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.errors import RunFormatError
-from perfkit.files import Migrations, read_json
+from perfkit.files import read_json
 from perfkit.record import RankRecord, RunResult, RunStatus
 from perfkit.spec import RunSpec
 from perfkit.store.layout import (
@@ -90,7 +89,7 @@ def read_suite_file(folder: Path) -> Suite:
     if not path.is_file():
         what = "the folder has no such file" if folder.is_dir() else "no such folder"
         raise RunFormatError(f"{path}: {what}; expected a suite's folder written by `perfkit bench --out`")
-    return read_json(path, Suite, _SUITE_MIGRATIONS)
+    return read_json(path, Suite)
 
 
 def _drop_unstarted(folder: Path, runs: tuple[SuiteRun, ...]) -> tuple[SuiteRun, ...]:
@@ -133,7 +132,7 @@ def _read_rank(folder: Path, rank: int, spec: RunSpec) -> StoredRank | None:
     path = folder / RECORD_FILE
     if not path.is_file():
         return None
-    record = read_json(path, RankRecord, _RECORD_MIGRATIONS)
+    record = read_json(path, RankRecord)
     for name, recorded, expected in (
         ("rank", record.rank, rank),
         ("world_size", record.world_size, spec.launch.world_size),
@@ -153,20 +152,3 @@ def _read_rank(folder: Path, rank: int, spec: RunSpec) -> StoredRank | None:
 
 def _get_existing(path: Path) -> Path | None:
     return path if path.is_file() else None
-
-
-def _drop_blocks(record: dict[str, Any]) -> None:
-    """Format 2 has the storages of the training state in the file of the memory pass."""
-    record.pop("known_blocks", None)
-
-
-def _add_session(suite: dict[str, Any]) -> None:
-    """Format 2 has the sampling of each session, and what it was asked for."""
-    sampling = suite.pop("sampling", None)
-    if sampling is not None:
-        told = {"created_at": suite["created_at"], "command": suite["command"], "request": None}
-        suite["sessions"] = [{**told, "sampling": sampling}]
-
-
-_RECORD_MIGRATIONS: Migrations = {1: _drop_blocks}
-_SUITE_MIGRATIONS: Migrations = {1: _add_session}

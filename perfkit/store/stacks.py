@@ -5,9 +5,8 @@ What called what is a tree, so that the size of a file grows with the number of 
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from perfkit.files import Migrations, read_json
+from perfkit.files import read_json
 from perfkit.spec import Struct
 
 STACKS_FILE = "stacks.json"
@@ -97,15 +96,4 @@ class SampledStacks(Struct):
 
 def read_stacks(path: Path) -> SampledStacks:
     """What `write_json` wrote of `SampledStacks`. A `RunFormatError` names a file that is not it."""
-    return read_json(path, SampledStacks, _MIGRATIONS)
-
-
-def _split_lock_samples(stacks: dict[str, Any]) -> None:
-    """Format 2 has samples with the interpreter's lock held apart, and what sampling cost for all threads at once."""
-    for thread in stacks["threads"]:
-        thread["taken"] = [[node, phase, count] for node, phase, _, count in thread["taken"]]
-        for gone in ("cost_s", "lock_s", "late", "late_s", "cut"):
-            thread.pop(gone, None)
-
-
-_MIGRATIONS: Migrations = {1: _split_lock_samples}
+    return read_json(path, SampledStacks)

@@ -11,6 +11,7 @@ from typing import NoReturn
 import click
 
 from perfkit.errors import PerfkitError, UsageError
+from perfkit_cli.error_output import append_id
 from perfkit_cli.run_script import program as programs
 from perfkit_cli.run_script.frames import strip_own_frames
 from perfkit_cli.run_script.options import parse_run_options
@@ -114,5 +115,5 @@ def _make_compiler(steps: StepFunction | None) -> programs.Compile:
 
 
 def _exit_with_error(error: PerfkitError) -> NoReturn:
-    click.echo(f"Error: {error}", err=True)
+    click.echo(f"Error: {append_id(str(error), error.id)}", err=True)
     sys.exit(_EXIT_USAGE)

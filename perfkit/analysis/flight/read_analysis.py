@@ -9,4 +9,4 @@ from perfkit.store.summary import FLIGHT_REPORT_FILE
 
 def read_flight_analysis(folder: Path) -> FlightAnalysis:
     """What `perfkit analyze` wrote to a folder. A `RunFormatError` names a file that is not it."""
-    return read_json(folder / FLIGHT_REPORT_FILE, FlightAnalysis)
+    return read_json(folder / FLIGHT_REPORT_FILE, FlightAnalysis, remedy="read the dumps again")

@@ -9,4 +9,4 @@ from perfkit.store.summary import MEMORY_REPORT_FILE
 
 def read_memory_analysis(folder: Path) -> MemoryAnalysis:
     """What `perfkit memory` wrote to a folder. A `RunFormatError` names a file that is not it."""
-    return read_json(folder / MEMORY_REPORT_FILE, MemoryAnalysis)
+    return read_json(folder / MEMORY_REPORT_FILE, MemoryAnalysis, remedy="analyze the recording again")

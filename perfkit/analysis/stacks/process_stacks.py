@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import perfkit
 from perfkit.analysis.findings.main_thread import find_in_main_thread
 from perfkit.analysis.model.process import ProcessAnalysis, WatchedThread
 from perfkit.analysis.stacks.hot_lines import summarize_thread_stacks
-from perfkit.files import Migrations, read_json
+from perfkit.files import read_json
 from perfkit.store.process import ProcessFacts
 from perfkit.store.stacks import SampledThread
 from perfkit.store.summary import PROCESS_FILE
@@ -42,14 +41,4 @@ def _is_main(thread: SampledThread, facts: ProcessFacts) -> bool:
 
 def read_process_analysis(folder: Path) -> ProcessAnalysis:
     """What `perfkit attach` wrote to a folder. A `RunFormatError` names a file that is not it."""
-    return read_json(folder / PROCESS_FILE, ProcessAnalysis, _MIGRATIONS)
-
-
-def _remove_sampling_cost(analysis: dict[str, Any]) -> None:
-    """Format 2 tells nothing of what sampling a thread cost, which is none of its own time."""
-    for thread in analysis["threads"]:
-        for gone in ("cost", "lock", "late", "late_s"):
-            thread["stacks"].pop(gone, None)
-
-
-_MIGRATIONS: Migrations = {1: _remove_sampling_cost}
+    return read_json(folder / PROCESS_FILE, ProcessAnalysis, remedy="attach again")

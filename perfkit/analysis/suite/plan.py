@@ -9,4 +9,4 @@ from perfkit.store.summary import PLAN_FILE
 
 def read_plan(folder: Path) -> Plan:
     """What `perfkit plan` left in a folder; a `RunFormatError` where it is damaged or too new."""
-    return read_json(folder / PLAN_FILE, Plan)
+    return read_json(folder / PLAN_FILE, Plan, remedy="plan again")

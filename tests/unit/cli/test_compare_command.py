@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
 
+from perfkit.errors import UsageError
 from perfkit.store.listing import list_runs
 from perfkit_cli.main import commands
 from tests.fixtures.gpu_traces import training_file
@@ -65,4 +66,4 @@ def test_a_wrong_request_has_exit_code_2(tmp_path: Path) -> None:
     write_suite(tmp_path / "suite", {"baseline": [record(0.1)]})
     assert compare("suite").exit_code == 2
     result = compare("suite", "nowhere")
-    assert (result.exit_code, result.stderr) == (2, "Error: nowhere: no such file or folder\n")
+    assert (result.exit_code, result.stderr) == (2, f"Error: nowhere: no such file or folder [{UsageError.id}]\n")

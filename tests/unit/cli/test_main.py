@@ -1,4 +1,5 @@
 import errno
+import json
 import sys
 from types import SimpleNamespace
 
@@ -15,16 +16,18 @@ from perfkit_cli import main
 def run(monkeypatch: pytest.MonkeyPatch):
     """Runs the group with one subcommand `try`, which raises what it is given."""
 
-    def call(error: BaseException | None, *args: str) -> Result:
+    def call(error: BaseException | None, *args: str, options: tuple[str, ...] = ()) -> Result:
         @click.command()
-        def command() -> None:
+        @click.option("--json", is_flag=True)
+        @click.option("--steps", type=int)
+        def command(json: bool, steps: int | None) -> None:
             if error is not None:
                 raise error
             click.echo("done")
 
         monkeypatch.setitem(sys.modules, "imaginary", SimpleNamespace(command=command))
         monkeypatch.setattr(main, "COMMANDS", {"try": "imaginary"})
-        return CliRunner().invoke(main.commands, [*args, "try"])
+        return CliRunner().invoke(main.commands, [*args, "try", *options])
 
     return call
 
@@ -46,8 +49,32 @@ def test_success_is_zero(run) -> None:
 def test_an_error_is_its_message_and_an_exit_code(run, error: PerfkitError, code: int) -> None:
     result = run(error)
     assert result.exit_code == code
-    assert result.stderr == f"Error: {error}\n"
+    assert result.stderr == f"Error: {error} [{error.id}]\n"
     assert result.stdout == ""
+
+
+def test_the_id_ends_the_first_line_of_a_long_message(run) -> None:
+    assert run(UsageError("one\ntwo", id="usage.long")).stderr == "Error: one [usage.long]\ntwo\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "id"),
+    [
+        (UsageError("no such thing"), 2, "usage.wrong"),
+        (UnavailableError("needs a GPU", id="skip.no_gpu"), 1, "skip.no_gpu"),
+        (OSError(errno.ENOSPC, "No space left on device"), 1, "system.failed"),
+    ],
+)
+def test_json_has_the_error_on_stdout_with_the_same_exit_code(run, error: Exception, code: int, id: str) -> None:
+    result = run(error, options=("--json",))
+    assert (result.exit_code, json.loads(result.stdout)["error"]["id"]) == (code, id)
+    assert result.stderr == run(error).stderr
+    assert json.loads(result.stdout)["error"]["message"] in result.stderr.replace(f" [{id}]", "")
+
+
+def test_json_has_wrong_options_too(run) -> None:
+    result = run(None, options=("--json", "--steps", "many"))
+    assert (result.exit_code, json.loads(result.stdout)["error"]["id"]) == (2, "usage.option")
 
 
 @pytest.mark.parametrize(
@@ -66,7 +93,7 @@ def test_debug_shows_the_traceback(run) -> None:
 def test_a_full_disk_is_named_with_the_file(run) -> None:
     result = run(OSError(errno.ENOSPC, "No space left on device", "runs/x/suite.json"))
     assert result.exit_code == 1
-    assert result.stderr == "Error: runs/x/suite.json: No space left on device\n"
+    assert result.stderr == "Error: runs/x/suite.json: No space left on device [system.failed]\n"
 
 
 def test_a_mistake_of_ours_is_not_hidden(run) -> None:
@@ -83,7 +110,8 @@ def test_ctrl_c_has_the_exit_code_of_a_shell(run) -> None:
 def test_an_unknown_command_names_the_nearest() -> None:
     result = CliRunner().invoke(main.commands, ["benhc"])
     assert result.exit_code == 2
-    assert result.stderr == "Error: unknown command 'benhc': did you mean 'bench'?\n"
+    assert result.stderr.startswith("Error: unknown command 'benhc': did you mean 'bench'?")
+    assert result.stderr.endswith(" [usage.unknown_command]\n")
 
 
 def test_version() -> None:

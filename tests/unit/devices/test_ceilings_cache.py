@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -154,36 +153,16 @@ def test_of_many_calibrations_those_that_hold_a_best_value_or_are_the_latest_are
     assert (values(found), found.list_doubtful_threads()) == ({1: 20.0}, frozenset())
 
 
-def test_a_file_of_format_1_is_read_with_what_it_told_of_its_repeats() -> None:
-    file = ceilings_cache.get_ceilings_path("machine a; torch 2")
-    file.parent.mkdir(parents=True)
-    sources = {1: "triad; best of 7 repeats, 6 undisturbed", 2: "triad; best of 7 repeats, 0 undisturbed"}
-    written = measured({1: 10.0, 2: 9.0}, "2026-01-01")
-    written = replace(written, ceilings=tuple(replace(each, source=sources[each.threads]) for each in written.ceilings))
-    content = {
-        "schema_version": 1,
-        "measured": msgspec.to_builtins(written),
-        "full": [1],
-        "repeats": msgspec.to_builtins(repeats(1, 2)),
-    }
-    file.write_bytes(msgspec.json.encode(content))
-    known = ceilings_cache.load_ceilings("machine a; torch 2")
-    assert known is not None
-    assert values(known) == {1: 10.0, 2: 9.0}
-    assert (known.full(), known.list_doubtful_threads()) == ({1}, {2})
-    assert {each.measured_at for each in known.measured.ceilings} == {"2026-01-01"}
-    assert {kernel.threads for kernel in known.repeats} == {1, 2}
-
-
 @pytest.mark.parametrize(
     "text",
     [
         "",
         "{",
         '{"schema_version": 2}',
+        '{"schema_version": 3}',
         "\x00\xff",
         '{"schema_version": 99}',
-        '{"schema_version": 2, "calibrations": []}',
+        '{"schema_version": 3, "calibrations": []}',
     ],
 )
 def test_a_damaged_file_is_reported_with_its_name_and_replaced(text: str) -> None:

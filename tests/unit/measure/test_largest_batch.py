@@ -18,6 +18,7 @@ from perfkit.measure.launch.run_outcome import determine_outcome
 from perfkit.measure.schedule import ScheduledRun
 from perfkit.record import Environment, MemoryPeaks, RankRecord, RunResult, RunStatus, Unknown, make_measurement
 from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec, format_variant_label, parse_variants
+from tests.fixtures.figures import list_figures
 
 NO = Unknown(reason="not on a CPU")
 
@@ -121,7 +122,8 @@ def test_smaller_sizes_than_one_that_takes_too_much_are_run():
     made, launched = search(peak=lambda size: 100.0 + 106 * size)  # 948 of the 900 that are usable
     assert find_largest_fitting(made.try_size, 8, 1024) == 7
     assert sizes_of(launched) == [8, 4, 6, 7]
-    assert made.trials[0].reason == "leaves less than 10 % of 1,000 B"
+    assert (made.trials[0].fits, made.trials[0].peak_bytes) == (False, 948.0)
+    assert list_figures(made.trials[0].reason) == ["10 %", "1,000 B"]
 
 
 OUT_OF_MEMORY = RunResult(status=RunStatus.OUT_OF_MEMORY, reason="out of memory")
@@ -209,7 +211,8 @@ def test_a_trial_without_a_known_peak_does_not_count_as_fitting():
     made, _ = search(peak=lambda _: 0.0)
     made.launch = lambda *_: (RunResult(status=RunStatus.OK), [RankRecord(rank=0, world_size=1, status=RunStatus.OK)])
     assert made.try_size(1) is None
-    assert made.trials[-1].reason == "its memory is unknown"
+    assert (made.trials[-1].fits, made.trials[-1].peak_bytes) == (None, None)
+    assert "memory" in made.trials[-1].reason
 
 
 @pytest.mark.parametrize("share", [0.5, 0.95])

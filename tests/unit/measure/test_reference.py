@@ -45,7 +45,7 @@ def test_on_a_cpu_it_takes_no_more_than_there_is(tmp_path: Path, monkeypatch: py
     record = reference(Large(), tmp_path)
     assert record.flops is not None
     assert isinstance(record.flops.model, Unknown)
-    assert "does not fit in memory" in record.flops.model.reason
+    assert "memory" in record.flops.model.reason
     assert "reference_saved_tensor_bytes" not in record.facts
     assert resource.getrlimit(resource.RLIMIT_AS) == limit
 
@@ -75,7 +75,8 @@ def test_what_techniques_leave_out_is_no_flop_of_the_model() -> None:
         hardware=Unknown(reason=""),
     )
     left = _subtract_flops(whole, 4.0)
-    assert (left.model.value, left.model.source) == (6.0, "counted, without those that its techniques leave out")
+    assert left.model.value == 6.0
+    assert left.model.source.startswith("counted, without ")
     assert _subtract_flops(whole, 0.0) == whole
     unknown = Flops(model=Unknown(reason="too large"), hardware=Unknown(reason=""))
     assert _subtract_flops(unknown, 4.0) == unknown
@@ -89,5 +90,6 @@ def test_a_part_of_a_batch_that_the_model_does_not_take_is_the_techniques_refusa
         techniques=(TechniqueSpec(name="accum", params={"steps": 2}),),
     )
     recorder = Recorder(tmp_path, RankRecord(rank=0, world_size=1, status=RunStatus.OK))
-    with pytest.raises(UnavailableError, match="accum cannot act on this step: a microbatch of one sample"):
+    with pytest.raises(UnavailableError, match=r"^accum .*\bone sample\b") as error:
         set_up_session(spec, torch.device("cpu"), World(), recorder, lambda _: None)
+    assert error.value.id == "skip.step"

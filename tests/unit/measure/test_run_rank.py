@@ -78,7 +78,7 @@ def test_an_instrumented_pass_that_raises_costs_its_own_figures(tmp_path, monkey
     assert record.flops is not None
     hardware = record.flops.hardware
     assert isinstance(hardware, Unknown)
-    assert hardware.reason.startswith("the evidence pass failed" if name == "evidence" else "not counted yet")
+    assert (type(error).__name__ in hardware.reason) == (name == "evidence")
 
 
 @pytest.mark.parametrize("name", ["warm-up", "timed steps"])
@@ -104,7 +104,7 @@ def test_the_flight_record_is_left_once_the_frames_of_what_failed_are_gone(tmp_p
 
     def leave(_: Path) -> None:
         gone = held[0]() is None
-        raise MemoryError(f"frames gone: {gone}")
+        raise MemoryError(f"gone: {gone}")
 
     Passes(monkeypatch, {})
     monkeypatch.setitem(rank_module.ALWAYS, "timed steps", failing)
@@ -113,7 +113,8 @@ def test_the_flight_record_is_left_once_the_frames_of_what_failed_are_gone(tmp_p
     monkeypatch.setattr(rank_module, "record_failure", lambda *_: None)
     _, record = record_of(tmp_path)
     assert record.status == RunStatus.OUT_OF_MEMORY
-    assert record.warnings == ("its last collectives could not be recorded: MemoryError: frames gone: True",)
+    (warning,) = record.warnings
+    assert warning.endswith("MemoryError: gone: True")
 
 
 def test_a_step_that_a_technique_cannot_go_with_is_skipped_with_the_reason(tmp_path, monkeypatch) -> None:
@@ -121,8 +122,8 @@ def test_a_step_that_a_technique_cannot_go_with_is_skipped_with_the_reason(tmp_p
     Passes(monkeypatch, {"warm-up": RuntimeError(said)})
     ended, record = record_of(tmp_path)
     assert (ended, record.status, record.traceback) == (RunStatus.SKIPPED, RunStatus.SKIPPED, "")
-    assert record.reason_id.startswith("skip.")
-    assert record.reason.startswith("compile cannot act on this step: ")
+    assert record.reason_id == "skip.step"
+    assert record.reason.startswith("compile ")
 
 
 def test_of_several_ranks_one_that_leaves_a_pass_takes_no_further_part(tmp_path, monkeypatch) -> None:

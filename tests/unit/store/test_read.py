@@ -3,11 +3,11 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.errors import RunFormatError
+from perfkit.errors import OlderFormatError, RunFormatError
 from perfkit.files import write_json
 from perfkit.record import RECORD_VERSION, RunStatus
-from perfkit.store.layout import Suite, SuiteRun, SuiteSampling
-from perfkit.store.read import read_suite, read_suite_file
+from perfkit.store.layout import Suite, SuiteRun
+from perfkit.store.read import read_suite
 from tests.fixtures.suites import record, spec, write_run, write_suite, write_suite_file
 
 
@@ -76,16 +76,11 @@ def test_a_damaged_file_is_refused_with_its_name_and_field(tmp_path: Path, file:
         read_suite(tmp_path)
 
 
-def test_a_record_of_format_1_is_read_without_its_blocks(tmp_path: Path) -> None:
+def test_a_record_of_an_older_format_is_refused(tmp_path: Path) -> None:
     folder = write_suite(tmp_path, {"baseline": [record(0.1)]})
     path = folder / "baseline/0/rank0/record.json"
-    old = json.loads(path.read_text())
-    assert old["schema_version"] == RECORD_VERSION == 7
-    old |= {"schema_version": 1, "known_blocks": [{"address": 1, "size_bytes": 4, "category": "buffer", "name": "x"}]}
-    path.write_text(json.dumps(old))
-    assert read_suite(folder).runs[0].ranks[0].record == record(0.1)
-    path.write_text(json.dumps(old | {"schema_version": 2}))
-    with pytest.raises(RunFormatError, match=r"record\.json.*known_blocks"):
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"schema_version": 1}))
+    with pytest.raises(OlderFormatError, match=rf"record\.json: .*format 1.*format {RECORD_VERSION}"):
         read_suite(folder)
 
 
@@ -111,14 +106,3 @@ def test_a_loss_that_is_not_finite_does_not_make_a_record_unreadable(tmp_path: P
 def test_a_suite_without_runs_is_empty(tmp_path: Path) -> None:
     write_json(tmp_path / "suite.json", Suite(created_at="", perfkit="", command="", variants=("a",), baselines={}))
     assert read_suite(tmp_path).runs == ()
-
-
-def test_the_sampling_of_the_first_format_is_that_of_one_session(tmp_path: Path) -> None:
-    told = {"created_at": "2026-01-01", "command": "perfkit bench"}
-    old = {"schema_version": 1, **told, "perfkit": "0.1", "variants": [], "baselines": {}, "runs": []}
-    (tmp_path / "suite.json").write_text(json.dumps({**old, "sampling": {"rounds": 3, "seconds": 9.0}}))
-    suite = read_suite_file(tmp_path)
-    assert suite.sampling == SuiteSampling(rounds=3, seconds=9.0)
-    assert [session.request for session in suite.sessions] == [None]
-    (tmp_path / "suite.json").write_text(json.dumps({**old, "sampling": None}))
-    assert read_suite_file(tmp_path).sessions == ()

@@ -1,19 +1,21 @@
-"""What `perfkit attach PID` wrote, in formats before today's."""
+"""The file that `perfkit attach PID` writes."""
 
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from perfkit.analysis.stacks.process_stacks import analyze_process, read_process_analysis
+from perfkit.errors import OlderFormatError
 from perfkit.store.summary import PROCESS_FILE
 from tests.fixtures.spied_process import facts, threads
 
 
-def test_a_file_of_the_first_format_is_read_without_what_sampling_cost(tmp_path: Path) -> None:
+def test_an_older_format_is_refused(tmp_path: Path) -> None:
     today = analyze_process(facts(), threads())
-    first = msgspec.to_builtins(today)
-    first["schema_version"] = 1
-    for thread in first["threads"]:
-        thread["stacks"] |= {"cost": 0.1, "lock": 0.1, "late": 0.5, "late_s": 0.2}
-    (tmp_path / PROCESS_FILE).write_bytes(msgspec.json.encode(first))
-    assert read_process_analysis(tmp_path).threads == today.threads
+    path = tmp_path / PROCESS_FILE
+    path.write_bytes(msgspec.json.encode(today))
+    assert read_process_analysis(tmp_path) == today
+    path.write_bytes(msgspec.json.encode({**msgspec.to_builtins(today), "schema_version": 1}))
+    with pytest.raises(OlderFormatError, match="format 1"):
+        read_process_analysis(tmp_path)

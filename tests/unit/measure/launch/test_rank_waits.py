@@ -12,6 +12,7 @@ from perfkit.measure.launch.rank_waits import describe_mismatch, read_flight_rec
 from perfkit.measure.launch.run_outcome import determine_outcome
 from perfkit.record import RankWait, RunResult, RunStatus
 from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec
+from tests.fixtures.figures import list_rank_and_signal
 from tests.fixtures.flight_dumps import dump, entry
 
 
@@ -47,7 +48,8 @@ def test_a_run_that_took_too_long_names_who_had_not_come(tmp_path: Path) -> None
 
 def test_a_run_that_crashed_keeps_its_own_reason(tmp_path: Path) -> None:
     run = ended(left(tmp_path, dump(waiting(2)), dump()), None)
-    assert run.reason == "rank 0 was ended by SIGTERM"
+    assert run.status == RunStatus.CRASHED
+    assert list_rank_and_signal(run.reason) == ["rank 0", "SIGTERM"]
     assert [wait.rank for wait in run.waits] == [0]
 
 

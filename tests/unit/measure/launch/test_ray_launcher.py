@@ -1,6 +1,8 @@
 """What the launcher makes of what nodes of a Ray cluster say; a real cluster is started in tests/clusters."""
 
+import errno
 import os
+import re
 import signal
 import socket
 import sys
@@ -106,12 +108,12 @@ def test_ranks_that_do_not_end_in_time_are_told_to(tmp_path: Path) -> None:
 
 
 def test_a_node_that_is_lost_is_told_with_why(tmp_path: Path) -> None:
-    ranks, places, told = started(tmp_path, [RankEnded(0, 1)], [GoneError("a traceback\nThe node has died.")])
+    ranks, places, told = started(tmp_path, [RankEnded(0, 1)], [GoneError("a traceback\nNodeDied")])
     assert ranks.wait(1000.0, told.append)
     ranks.end()
     assert places.lost
     assert ranks.exits().codes == (1, None)
-    assert ranks.exits().untold == "the Ray node of rank 1 ended: The node has died."
+    assert re.fullmatch(r".*\brank 1\b.*: NodeDied", ranks.exits().untold)
 
 
 def test_a_place_has_the_cpus_and_gpus_of_its_ranks() -> None:
@@ -125,7 +127,7 @@ def test_a_place_has_the_cpus_and_gpus_of_its_ranks() -> None:
 
 def test_a_cluster_that_is_connected_to_from_outside_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_ADDRESS", "ray://head:10001")
-    with pytest.raises(UsageError, match="ray job submit -- perfkit bench"):
+    with pytest.raises(UsageError, match="RAY_ADDRESS"):
         RAY.check(LaunchSpec(launcher="ray"))
 
 
@@ -135,7 +137,7 @@ def test_the_port_at_which_ranks_meet_is_held_until_they_have_come(monkeypatch: 
     node = RayNode()
     for name, value in node.meeting().items():
         monkeypatch.setenv(name, value)
-    with socket.socket() as other, pytest.raises(OSError, match="Address already in use"):
+    with socket.socket() as other, pytest.raises(OSError, match=re.escape(os.strerror(errno.EADDRINUSE))):
         other.bind(("127.0.0.1", int(os.environ["MASTER_PORT"])))
     stores = [next(dist.rendezvous("env://", rank, 2))[0] for rank in (1, 0)]  # none waits for the first
     stores[0].set("key", "value")
@@ -157,13 +159,13 @@ def test_files_come_in_parts_but_for_those_that_are_known(tmp_path: Path, monkey
 
 
 def test_a_node_that_is_lost_between_runs_ends_the_bench_with_a_word() -> None:
-    gone = SimpleNamespace(meeting=SimpleNamespace(remote=lambda: GoneError("a traceback\nThe node has died.")))
+    gone = SimpleNamespace(meeting=SimpleNamespace(remote=lambda: GoneError("a traceback\nNodeDied")))
     places = _RayNodes.__new__(_RayNodes)  # its nodes are those of a cluster
     places.nodes, places.lost = [gone, gone], False
     places.ray = SimpleNamespace(
         get=Places._get, is_initialized=lambda: True, exceptions=SimpleNamespace(RayError=GoneError)
     )
-    with pytest.raises(PerfkitError, match="the Ray node of rank 0 ended: The node has died"):
+    with pytest.raises(PerfkitError, match=r"\brank 0\b.*: NodeDied; .*--resume"):
         places.meeting()
     assert not places.usable
 

@@ -13,6 +13,7 @@ from perfkit.measure.launch.rank_processes import RankPlace
 from perfkit.measure.launch.run_launch import launch_run
 from perfkit.record import RunResult, RunStatus
 from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec
+from tests.fixtures.figures import list_rank_and_signal
 
 
 class _Ranks:
@@ -78,4 +79,4 @@ def test_ranks_that_have_not_ended_in_time(run_of) -> None:
 def test_ranks_that_have_ended_tell_how(run_of) -> None:
     run = run_of(True)
     assert run.status == RunStatus.CRASHED
-    assert run.reason.startswith("rank 0 was killed (SIGKILL)")
+    assert list_rank_and_signal(run.reason) == ["rank 0", "SIGKILL"]

@@ -14,6 +14,7 @@ from perfkit.record import RankRecord, RunStatus
 from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec
 from perfkit.store.request import BenchRequest
 from perfkit.techniques.technique import RankRequirement
+from tests.fixtures.figures import list_rank_and_signal
 
 TERM, KILL = -signal.SIGTERM, -signal.SIGKILL
 THREE = LaunchSpec(world_size=3, launcher="torchrun")
@@ -53,16 +54,16 @@ def test_a_rank_that_was_killed_explains_the_run_whatever_was_seen_first(tmp_pat
     spec = RunSpec(workload=WorkloadSpec(name="gpt"), launch=LaunchSpec(world_size=2, launcher="torchrun"))
     run = determine_outcome(spec, tmp_path, None, read_exits(tmp_path, spec.launch, 1))
     assert (run.status, run.exit_codes) == (RunStatus.CRASHED, (1, KILL))
-    assert run.reason.startswith("rank 1 was killed (SIGKILL)")
+    assert list_rank_and_signal(run.reason) == ["rank 1", "SIGKILL"]
 
 
 def test_an_agent_that_failed_itself_is_told_with_what_it_said(tmp_path: Path) -> None:
-    (tmp_path / "agent0.log").write_text("RendezvousConnectionError: no store\n")
+    (tmp_path / "agent0.log").write_text("RendezvousConnectionError\n")
     spec = RunSpec(workload=WorkloadSpec(name="gpt"), launch=LaunchSpec(world_size=2, launcher="torchrun"))
     run = determine_outcome(spec, tmp_path, None, read_exits(tmp_path, spec.launch, 1))
     assert (run.status, run.exit_codes) == (RunStatus.CRASHED, (None, None))
     assert "torchrun's agent" in run.reason
-    assert run.output_tail == "torchrun:\nRendezvousConnectionError: no store"
+    assert run.output_tail == "torchrun:\nRendezvousConnectionError"
 
 
 def test_every_run_of_a_suite_has_its_launcher_and_a_run_to_itself() -> None:
