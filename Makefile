@@ -33,7 +33,7 @@ help:
 	@echo 'make fuzz    feed the readers of traces, memory and flight recorders with damaged bytes for a minute'
 	@echo 'make soak    ranks that fail, fifty times in a row'
 	@echo 'make regressions  hold a step of the built-in workloads against perfkit-baseline.json'
-	@echo 'make docs-reference  write the pages of docs/ that are made of the code: commands, facts, findings, techniques'
+	@echo 'make docs-reference  write the pages of docs/ that are made of the code: commands, facts, JSON schemas, findings, techniques'
 	@echo 'PYTHON=... names another interpreter, PIP_ARGS=... is given to pip, ARGS=... to perfkit or pytest;'
 	@echo 'WORKERS=... is how many processes run quick tests (2), SLOW_WORKERS=... the others (3);'
 	@echo 'FUZZ_RUNS=... is how many damaged files each reader is fed (10000).'
