@@ -28,8 +28,8 @@ _CLI_INTRO = f"""\
 `perfkit --debug COMMAND ...` or `PERFKIT_DEBUG=1` shows the traceback of an error. Progress goes to standard error,
 results to standard output.
 
-The first line of an error ends in its stable id: `Error: unknown command 'benhc' [usage.unknown_command]`. With `--json`,
-standard output is then `{{"error": {{"id": ..., "message": ...}}}}`, with the same exit code.
+The first line of an error ends in its stable id: `Error: unknown command 'benhc' [usage.unknown_command]`. With
+`--json`, standard output is then `{{"error": {{"id": ..., "message": ...}}}}`, with the same exit code.
 
 | exit code | meaning |
 |---|---|

@@ -52,7 +52,7 @@ def test_an_endpoint_is_refused_before_a_job_is_submitted(monkeypatch: pytest.Mo
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     done = perfkit_in_process("bench", "--launcher", "slurm", "--device", "cpu", "--rdzv-endpoint", "host1:29500")
     assert done.returncode == 2
-    assert re.fullmatch(r"Error: --rdzv-endpoint .*torchrun.*slurm\n", done.stderr)
+    assert re.fullmatch(r"Error: --rdzv-endpoint .*torchrun.*slurm.*\n", done.stderr)
 
 
 def test_a_job_is_as_large_as_the_largest_variant() -> None:

@@ -1,0 +1,59 @@
+"""Errors of a command as text on stderr, each with its id, and as JSON on stdout where `--json` is given."""
+
+import json
+from collections.abc import Sequence
+
+import click
+
+from perfkit.errors import PerfkitError, RunFormatError, UsageError
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+
+# Ids of errors that are not perfkit's own, with their meaning.
+OPTION_ERROR = "usage.option"
+SYSTEM_ERROR = "system.failed"
+OTHER_ERRORS = {
+    OPTION_ERROR: "An option or an argument of a command is missing, unknown or of the wrong form.",
+    SYSTEM_ERROR: "The operating system refused an operation on a file or a connection.",
+}
+
+
+class ErrorMessage(click.ClickException):
+    """An error for the user; the id ends its first line: `Error: unknown command 'benhc' [usage.unknown_command]`."""
+
+    def __init__(self, message: str, id: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.id = id
+        self.exit_code = exit_code
+
+    def format_message(self) -> str:
+        return append_id(self.message, self.id)
+
+
+def append_id(message: str, id: str) -> str:
+    """The message with the id at the end of its first line."""
+    first, *rest = message.split("\n")
+    return "\n".join([f"{first} [{id}]", *rest])
+
+
+def make_message(error: PerfkitError | OSError) -> ErrorMessage:
+    """What a command ends with for an error."""
+    if isinstance(error, PerfkitError):
+        code = EXIT_USAGE if isinstance(error, UsageError | RunFormatError) else EXIT_FAILED
+        return ErrorMessage(str(error), error.id, code)
+    where = f"{error.filename}: " if error.filename else ""
+    return ErrorMessage(f"{where}{error.strerror or error}", SYSTEM_ERROR, EXIT_FAILED)
+
+
+def is_json_wanted(command: click.Command | None, arguments: Sequence[str]) -> bool:
+    """True where the arguments ask a command for JSON that has such an option."""
+    has_option = command is not None and any("--json" in parameter.opts for parameter in command.params)
+    return has_option and "--json" in arguments[: arguments.index("--") if "--" in arguments else None]
+
+
+def print_error_json(error: click.ClickException) -> None:
+    """`{"error": {"id": ..., "message": ...}}` on stdout."""
+    own = isinstance(error, ErrorMessage)
+    told = {"id": error.id if own else OPTION_ERROR, "message": error.message}
+    click.echo(json.dumps({"error": told}, indent=2))
