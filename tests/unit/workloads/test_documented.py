@@ -1,4 +1,4 @@
-"""The workloads of docs/workloads.md run as they stand there, alone and with techniques."""
+"""The workloads of docs/workloads.md and examples/workloads run as they stand there, alone and with techniques."""
 
 from pathlib import Path
 
@@ -10,14 +10,22 @@ from perfkit.measure.train_step import train_step
 from perfkit.workloads.user_workload import load_user_workload
 from tests.unit.techniques.tiny import applied, batches, new_state
 
-PAGE = Path(__file__).parents[3] / "docs" / "workloads.md"
-EXAMPLES = [part.split("```")[0] for part in PAGE.read_text(encoding="utf-8").split("```python\n")[1:]]
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "workloads.md").read_text(encoding="utf-8")
+ON_THE_PAGE = {part.splitlines()[0].strip('"'): part.split("```")[0] for part in PAGE.split("```python\n")[1:]}
+FILES = {path.name: path.read_text(encoding="utf-8") for path in sorted((ROOT / "examples" / "workloads").glob("*.py"))}
+EXAMPLES = ON_THE_PAGE | FILES
 
 
-@pytest.fixture(params=EXAMPLES, ids=lambda code: code.splitlines()[0].strip('"'))
+def test_the_page_names_every_example() -> None:
+    assert list(ON_THE_PAGE) == ["train.py"]
+    assert all(f"(../examples/workloads/{name})" in PAGE for name in FILES)
+
+
+@pytest.fixture(params=EXAMPLES)
 def workload(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    path = tmp_path / request.param.splitlines()[0].strip('"')
-    path.write_text(request.param, encoding="utf-8")
+    path = tmp_path / request.param
+    path.write_text(EXAMPLES[request.param], encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     torch.manual_seed(0)
     return load_user_workload(f"{path}:build", {"batch_size": 4})
