@@ -43,7 +43,7 @@ def describe_machine_load(load: MachineLoad | None) -> str:
         if cores is not None and cores / load.cores >= BUSY
     ]
     if load.throttled is not None and load.throttled >= THROTTLED:
-        taken.append(f"the container's CPU limit stopped it in {format_percent(load.throttled, 0)} of all periods")
+        taken.append(f"the container's CPU limit throttled it in {format_percent(load.throttled, 0)} of all periods")
     return f"{', '.join(taken)} during measurement" if taken else ""
 
 

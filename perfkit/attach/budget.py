@@ -126,19 +126,19 @@ class RecordingBudget:
     def _explain_too_large(self, now: HostMemory) -> str:
         allowed = self._max_memory
         if allowed is None:
-            allowed, said = _PART * self._at_start.available, "a quarter of the available memory (--max-memory)"
+            allowed, limit = _PART * self._at_start.available, "a quarter of the available memory (--max-memory)"
         else:
-            said = f"--max-memory {format_bytes(allowed)}"
+            limit = f"--max-memory {format_bytes(allowed)}"
         needed = _CLOSING * (now.resident - self._at_start.resident)
         if needed > allowed:
-            return f"it would have needed about {format_bytes(needed)} of memory in total, more than {said}"
+            return f"it would have needed about {format_bytes(needed)} of memory, more than {limit}"
         return self._explain_low_memory(now, max(0.0, needed * (1 - 1 / _CLOSING)))
 
     def _explain_low_memory(self, now: HostMemory, needed: float = 0.0) -> str:
         reserve = min(_RESERVE * now.total, _MOST_RESERVED)
         if now.available - needed >= reserve:
             return ""
-        return f"the host had {format_bytes(now.available)} of {format_bytes(now.total)} memory left"
+        return f"{format_bytes(now.available)} of {format_bytes(now.total)} system memory was left"
 
     def _explain_too_long(self, more_s: float) -> str:
         more_s = max(0.0, more_s)

@@ -44,7 +44,7 @@ class Delivery:
         except Full:
             self.dropped += 1
             if self.dropped == 1:
-                LOG.warning("%s is slow: some figures are not sent to it", self._name)
+                LOG.warning("%s is slow: some figures are not sent", self._name)
 
     def close(self, timeout_s: float, report: Path | None = None) -> bool:
         """Send what still waits, then the finished folder `report`, and close the logger. Waits at most `timeout_s`.

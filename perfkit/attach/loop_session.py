@@ -135,7 +135,7 @@ class LoopSession:
         threads = self._threads
         if any(ceiling.threads == threads for ceiling in known.ceilings):
             return
-        LOG.warning("perfkit measures this CPU's ceilings with %s, once, for some 10 s", format_threads(threads))
+        LOG.warning("perfkit measures this CPU's ceilings with %s, once, in about 10 s", format_threads(threads))
         self.ceilings = self._resolve_ceilings(calibrate=True)
         write_json(self.folder / CEILINGS_FILE, self.ceilings)
 
@@ -151,7 +151,7 @@ class LoopSession:
         if known.device != "cpu":
             return False
         LOG.warning(
-            "%s; perfkit measures it again with %s, for some 10 s",
+            "%s; perfkit measures it again with %s, in about 10 s",
             split_explanation(beaten[0].refuted)[0],
             format_threads(self._threads),
         )

@@ -178,7 +178,7 @@ def profile(
         if reason not in REASONS:
             raise make_unknown_name_error("value of trace_on", reason, REASONS)
     if ranks is not None and (not ranks or min(ranks) < 0):
-        raise UsageError(f"ranks: expected at least one, from 0 on, got {sorted(ranks)}")
+        raise UsageError(f"ranks: expected at least one, starting from 0, got {sorted(ranks)}")
     if stacks is not None and stacks not in range(1, MOST_HZ + 1):
         raise UsageError(
             f"stacks: expected a whole number of samples per second, 1 to {MOST_HZ}, or None, got {stacks!r}"
@@ -191,7 +191,7 @@ def profile(
     }
     for option, given in only_always.items():
         if given and not always_on:
-            raise UsageError(f"{option} needs a loop that is watched to the end; also give always_on=True")
+            raise UsageError(f"{option} needs a loop that is watched to the end; also pass always_on=True")
     planned = schedule or Schedule()
     if always_on:
         planned = msgspec.structs.replace(planned, memory=0, trace=planned.trace if trace_on else 0)

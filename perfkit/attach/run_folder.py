@@ -37,7 +37,7 @@ def claim_folder(wanted: Path) -> Path:
         except FileExistsError:
             continue
         return folder
-    raise AssertionError("there is no last number")
+    raise AssertionError("the run folders are numbered without end")
 
 
 def find_plan(folder: Path) -> Path:

@@ -75,9 +75,9 @@ def count_units(fetched: list[int], given: list[int], *, stated: float | None, u
         doubt: why `given` may not be the samples of a step, "" where it is.
     """
     if stated is not None:
-        return StepUnits(round(stated), unit, "stated by the user")
+        return StepUnits(round(stated), unit, "given by the user")
     if doubt and not (fetched and median(fetched) > 0):
-        return StepUnits(0, unit, f"unknown: {doubt}; give it with {HOW}")
+        return StepUnits(0, unit, f"unknown: {doubt}; pass it with {HOW}")
     for series, source in (
         (fetched, "counted: first dimension of the first tensor in each batch of the DataLoader"),
         (given, "counted: first dimension of the first tensor passed to the model"),
@@ -85,4 +85,4 @@ def count_units(fetched: list[int], given: list[int], *, stated: float | None, u
         if series and median(series) > 0:
             return StepUnits(round(median(series)), "samples", source)
     none = "no DataLoader was used, and no single model was called with a tensor"
-    return StepUnits(0, unit, f"unknown: {none}; give it with {HOW}")
+    return StepUnits(0, unit, f"unknown: {none}; pass it with {HOW}")

@@ -35,7 +35,7 @@ def build_summary(folder: Path) -> RunSummary:
         return _make_message(f"Nothing has been recorded in {folder} yet: no step of the loop has ended.")
     made = run_report_command(folder, "--notebook")
     if made.returncode:
-        return _make_message(f"No report could be drawn from {folder}: {made.stderr.strip()}")
+        return _make_message(f"Could not write a report of {folder}: {made.stderr.strip()}")
     return RunSummary(text=made.stdout.strip(), page=(folder / NOTEBOOK_FILE).read_text(encoding="utf-8"))
 
 

@@ -29,7 +29,7 @@ def get_tensor(args: Args, index: int, dims: int | None = None) -> TensorArg:
     """The tensor at `index`, which must have `dims` dimensions if that is given."""
     value = get_optional_tensor(args, index)
     if value is None or (dims is not None and len(value.shape) != dims):
-        raise UnmodeledError(f"argument {index} is no tensor of the expected rank")
+        raise UnmodeledError(f"argument {index} is not a tensor of the expected rank")
     return value
 
 
@@ -37,14 +37,14 @@ def get_tensor_list(args: Args, index: int) -> tuple[TensorArg, ...]:
     """The tensors of a list argument; absent ones (of an optional list) are left out."""
     value = args[index] if index < len(args) else None
     if not isinstance(value, tuple) or isinstance(value, TensorArg):
-        raise UnmodeledError(f"argument {index} is no list")
+        raise UnmodeledError(f"argument {index} is not a list")
     return tuple(item for item in value if isinstance(item, TensorArg))
 
 
 def get_integer(args: Args, index: int) -> int:
     value = args[index] if index < len(args) else None
     if not isinstance(value, int):
-        raise UnmodeledError(f"argument {index} is no integer")
+        raise UnmodeledError(f"argument {index} is not an integer")
     return value
 
 
@@ -52,9 +52,9 @@ def get_integers(args: Args, index: int) -> Shape:
     """A list of integers (or of booleans)."""
     value = args[index] if index < len(args) else None
     if not isinstance(value, tuple) or isinstance(value, TensorArg):
-        raise UnmodeledError(f"argument {index} is no list")
+        raise UnmodeledError(f"argument {index} is not a list")
     if not all(isinstance(item, int) for item in value):
-        raise UnmodeledError(f"argument {index} is no list of integers")
+        raise UnmodeledError(f"argument {index} is not a list of integers")
     return tuple(item for item in value if isinstance(item, int))
 
 
@@ -139,7 +139,7 @@ def infer_result_dtype(values: Iterable[TensorArg]) -> str:
 def make_cost(flops: float | None, nbytes: float, unit: ComputeUnit, dtype: str, source: str) -> OpCost:
     """An `OpCost` from sums in which NaN stands for unknown bytes."""
     if (flops is not None and flops < 0) or nbytes < 0:
-        raise UnmodeledError("recorded sizes give a negative amount")
+        raise UnmodeledError("recorded sizes imply a negative amount")
     return OpCost(flops, None if math.isnan(nbytes) else nbytes, unit, dtypes.get_peak_name(dtype), source)
 
 

@@ -40,7 +40,7 @@ def _get_sizes(query: TensorArg, key: TensorArg, value: TensorArg, layout: str) 
         raise UnmodeledError("queries, keys and values must have 4 dimensions")
     heads, positions = layout.index("H"), layout.index("S")
     if query.shape[3] != key.shape[3] or key.shape[positions] != value.shape[positions]:
-        raise UnmodeledError("queries, keys and values do not fit together")
+        raise UnmodeledError("queries, keys and values do not match")
     return (
         query.shape[0] * query.shape[heads],
         query.shape[positions],

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from perfkit.cost.args import Args, UnmodeledError
 
 # The convention of MFU, in words.
-UNMASKED = "attention counts all pairs of positions, masked ones too (PaLM, appendix B)"
+UNMASKED = "attention counts masked pairs too (PaLM, appendix B)"
 
 
 class AttentionMask(NamedTuple):
@@ -82,7 +82,7 @@ def count_packed_pairs(of: PackedSequences, mask: AttentionMask) -> PairRange:
         return PairRange(least, max(least, _sum_pairs(uneven, mask)))
     most_keys = of.longest_key or of.keys
     if most_keys is None:
-        raise UnmodeledError("the number of keys is not recorded")
+        raise UnmodeledError("number of keys not recorded")
     if of.queries == of.number * longest and of.keys == of.number * most_keys:
         exact = of.number * count_pairs(longest, most_keys, mask)
         return PairRange(exact, exact)

@@ -53,7 +53,7 @@ def _cost_quantize_4_bits(args: Args) -> OpCost:
 def _cost_dequantize(args: Args, elements: int, operands: int, dtype_at: int) -> OpCost:
     dtype = get_dtype_argument(args, dtype_at)
     if dtype is None:
-        raise UnmodeledError("the dtype of the result was not recorded")
+        raise UnmodeledError("dtype of the result not recorded")
     nbytes = count_read_bytes(*(get_tensor(args, at) for at in range(operands))) + count_output_bytes(elements, dtype)
     return make_vector_cost(elements, nbytes, "fp32", _CONVERSION)
 

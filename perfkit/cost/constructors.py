@@ -64,7 +64,7 @@ def _cost_randint(args: Args) -> OpCost:
 def _get_number(args: Args, index: int) -> float:
     value = args[index] if index < len(args) else None
     if not isinstance(value, int | float):
-        raise UnmodeledError(f"argument {index} is no number")
+        raise UnmodeledError(f"argument {index} is not a number")
     return value
 
 
@@ -73,7 +73,7 @@ def _cost_arange(args: Args) -> OpCost:
     out = get_optional_tensor(args, len(args) - 1)
     bounds = len(args) - (1 if out is not None else 4)
     if not 1 <= bounds <= 3:
-        raise UnmodeledError("neither of arange's forms")
+        raise UnmodeledError("unknown form of arange")
     values = [_get_number(args, index) for index in range(bounds)]
     start, end, step = (0, *values, 1) if bounds == 1 else (*values, 1)[:3]
     default = "int64" if all(isinstance(value, int) for value in values) else _DEFAULT_DTYPE

@@ -26,7 +26,7 @@ def _spread_values(values: Shape, dims: int) -> Shape:
     if len(values) == 1:
         return values * dims
     if len(values) != dims:
-        raise UnmodeledError("stride, padding or dilation of the wrong length")
+        raise UnmodeledError("stride, padding or dilation have the wrong length")
     return values
 
 
@@ -146,7 +146,7 @@ def _cost_backward(args: Args) -> OpCost:
     """
     mask = get_integers(args, 10)
     if len(mask) != 3:
-        raise UnmodeledError("no mask of the three gradients")
+        raise UnmodeledError("mask of the three gradients missing")
     return _cost_gradients(
         get_tensor(args, 0), get_tensor(args, 1), get_tensor(args, 2), mask, bool(get_integer(args, 7))
     )
@@ -185,7 +185,7 @@ def _cost_tbc(args: Args) -> OpCost:
 def _cost_gradients(grad: TensorArg, x: TensorArg, weight: TensorArg, mask: Shape, transposed: bool) -> OpCost:
     """The gradients that the mask asks for: of the input, of the weight, of the bias."""
     if len(x.shape) != len(weight.shape) or len(grad.shape) != len(weight.shape):
-        raise UnmodeledError("arguments of a convolution's backward do not fit together")
+        raise UnmodeledError("arguments of convolution backward do not match")
     positions = x.shape[2:] if transposed else grad.shape[2:]
     nbytes = (
         count_read_bytes(grad)

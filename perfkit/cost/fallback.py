@@ -16,10 +16,10 @@ from perfkit.cost.move_ops import MOVES
 from perfkit.cost.op_call import ComputeUnit, OpCall, OpCost, TensorArg
 
 RECORDED_INPUTS = "estimate: recorded arguments once"  # the source of such a cost
-BY_DATA = "what it touches is data, or not recorded"
+BY_DATA = "memory traffic depends on data or was not recorded"
 # vLLM hands these what changes from call to call; the rest they find by the name of their layer.
-_EXPERTS = "weights of its experts and top_k are not among its arguments"
-_CACHE = "lengths of its sequences and its cache are not among its arguments"
+_EXPERTS = "expert weights and top_k are not among the arguments"
+_CACHE = "sequence lengths and cache are not among the arguments"
 _BY_LAYER = {
     **dict.fromkeys(("vllm::moe_forward", "vllm::moe_forward_shared"), _EXPERTS),
     **dict.fromkeys(

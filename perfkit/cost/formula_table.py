@@ -94,7 +94,7 @@ def find_formula(name: str) -> Formula | None:
     try:
         return OTHERS.load(name)
     except BrokenPluginError as error:
-        warnings.warn(f"{error}; the op's work is unknown", stacklevel=2)
+        warnings.warn(f"{error}; the op's cost is unknown", stacklevel=2)
         return None
 
 

@@ -136,7 +136,7 @@ def _cost_margin_loss(args: Args) -> OpCost:
 def _count_ctc_states(log_probs: TensorArg, targets: TensorArg) -> int:
     """Time steps times samples times states: a target of s labels has 2 s + 1 states (labels and blanks)."""
     if len(log_probs.shape) != 3 or len(targets.shape) != 2:
-        raise UnmodeledError("concatenated targets: their lengths are data")
+        raise UnmodeledError("concatenated targets: lengths depend on data")
     return log_probs.shape[0] * log_probs.shape[1] * (2 * targets.shape[1] + 1)
 
 

@@ -174,7 +174,7 @@ def _cost_foreach_mm(args: Args) -> OpCost:
     pairs = list(zip(get_tensor_list(args, 0), get_tensor_list(args, 1), strict=True))
     products = [_cost_product(a, b) for a, b in pairs]
     if any(product.flops is None or product.bytes is None for product in products):
-        raise UnmodeledError("a product of the list is unknown")
+        raise UnmodeledError("a product in the list is unknown")
     flops, nbytes = sum(product.flops or 0 for product in products), sum(product.bytes or 0 for product in products)
     return make_matrix_cost(flops, nbytes, pairs[0][0].dtype, _SOURCE)
 

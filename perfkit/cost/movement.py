@@ -57,7 +57,7 @@ def _make_list_copy(*positions: int) -> Formula:
     def formula(args: Args) -> OpCost:
         tensors = [operand for position in positions for operand in get_tensor_list(args, position)]
         if not tensors:
-            raise UnmodeledError("the list is empty or was lost")
+            raise UnmodeledError("the list is empty or was not recorded")
         dtype = tensors[0].dtype
         return _cost_moved(
             count_read_bytes(*tensors) + sum(count_output_bytes(numel(operand), operand.dtype) for operand in tensors),

@@ -23,8 +23,8 @@ from perfkit.cost.attention_mask import FULL, AttentionMask, PackedSequences, Pa
 from perfkit.cost.op_call import OpCost, TensorArg
 
 _SOURCE = "attention"
-BOUNDED = "attention: the lengths are data"
-_MASK_LOST = "attention: its mask is not recorded"
+BOUNDED = "attention: lengths depend on data"
+_MASK_LOST = "attention: mask not recorded"
 
 
 class LengthArguments(NamedTuple):
@@ -62,7 +62,7 @@ def make_packed(
             return fixed(args)
         query, key, value = (get_tensor(args, first + index) for index in range(3))
         if len(query.shape) < 3 or len(key.shape) not in (3, 4):
-            raise UnmodeledError("queries have no heads, or keys another layout")
+            raise UnmodeledError("queries have no heads, or keys a different layout")
         mask = mask_of(args) or FULL
         sequences = _read_sequences(args, at, query, key, mask)
         computed = count_packed_pairs(sequences, mask)
@@ -107,7 +107,7 @@ def _read_sequences(
         longest_key = min(longest_key or key.shape[1], key.shape[1])
     in_cache = table is not None or used is not None
     if not in_cache and len(key.shape) != len(query.shape):
-        raise UnmodeledError("keys lie in a pool whose table is not where it is expected")
+        raise UnmodeledError("keys are in a pool without a block table in the expected place")
     keys = None if in_cache else numel(key) // max(key.shape[-1] * key.shape[-2], 1)
     prefix = mask.at_end and mask.right == 0
     return PackedSequences(max(count, 1), rows, keys, longest_query, longest_key, prefix)
@@ -131,6 +131,6 @@ def _count_cache_bytes(of: PackedSequences, key: TensorArg, value: TensorArg) ->
         key.shape[-1] * get_element_size(key.dtype) + value.shape[-1] * get_element_size(value.dtype)
     )
     if of.longest_key is None:
-        raise UnmodeledError("the number of keys is not recorded")
+        raise UnmodeledError("number of keys not recorded")
     least = of.queries if of.prefix else of.number
     return row * least, row * max(least, of.number * of.longest_key)

@@ -58,7 +58,7 @@ def _get_output_size(x: TensorArg, args: Args) -> Shape:
             factors = [factor for factor in value if isinstance(factor, int | float)]
             if len(factors) == dims:
                 return tuple(math.floor(size * factor) for size, factor in zip(x.shape[2:], factors, strict=True))
-    raise UnmodeledError("neither an output size nor factors")
+    raise UnmodeledError("no output size and no factors")
 
 
 def _make_upsample(neighbours: int) -> Formula:

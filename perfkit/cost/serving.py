@@ -26,7 +26,7 @@ from perfkit.cost.attention_mask import AttentionMask, PairRange, find_first_fla
 from perfkit.cost.op_call import OpCost
 from perfkit.cost.packed_attention import BOUNDED, LengthArguments, make_attention_cost, make_packed
 
-_ROUTED = "experts: the routing is data"
+_ROUTED = "experts: routing depends on data"
 _NORM, _ADD_NORM, _QUANTISE = 4, 5, 3  # FLOPs an element
 
 

@@ -26,7 +26,7 @@ from perfkit.cost.op_call import OpCall, OpCost, TensorArg
 NODE = "torch::autograd::CppNode<SplitLookupFunction_rowwise_adagrad_Op>"
 LOOKUP = "fbgemm::split_embedding_codegen_lookup_rowwise_adagrad_function"
 
-_SOURCE = "gradient of embedding tables: which rows repeat is data"
+_SOURCE = "gradient of embedding tables: repeated rows depend on data"
 _UPDATE = 4  # FLOPs an element of a distinct row: its square, their sum, the step's product and difference
 
 

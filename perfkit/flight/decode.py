@@ -74,7 +74,7 @@ def decode_dump(dump: object, label: str) -> FlightRecord:
     except msgspec.ValidationError as error:
         raise RunFormatError(f"{label}: a damaged dump of torch's flight recorder: {ascii(str(error))[1:-1]}") from None
     if any(math.prod(shape) >= _MOST_ELEMENTS for entry in read.entries for shape in _list_shapes(entry)):
-        raise RunFormatError(f"{label}: a damaged dump of torch's flight recorder: a tensor that no machine can hold")
+        raise RunFormatError(f"{label}: a damaged dump of torch's flight recorder: a tensor larger than any memory")
     groups = {name: _build_group(name, config) for name, config in read.pg_config.items()}
     for entry in read.entries:
         name, description = entry.process_group

@@ -79,7 +79,7 @@ def _is_trace(file: Path) -> bool:
 def _refuse_several_runs(dumps: Iterable[Path]) -> None:
     runs = {folder for file in dumps for folder in file.parents[:2] if (folder / SPEC_FILE).is_file()}
     if len(runs) > 1:
-        raise UsageError(f"these are dumps of {len(runs)} runs: name one of them, such as {min(runs, key=str)}")
+        raise UsageError(f"these dumps come from {len(runs)} runs: name one run, such as {min(runs, key=str)}")
 
 
 def _is_bench_file(file: Path) -> bool:
@@ -112,7 +112,7 @@ def parse_rank(file: str) -> int:
         name = name.rpartition(".")[0]
     found = _RANK.search(name) or _LAST_NUMBER.search(name) or _RANK.fullmatch(path.parent.name)
     if found is None:
-        raise UsageError(f"{file}: its name does not tell whose dump it is: name it after its rank, as in dump_rank_3")
+        raise UsageError(f"{file}: no rank in its name: name it after its rank, as in dump_rank_3")
     return int(found[1][:9])
 
 
@@ -122,7 +122,7 @@ def map_ranks(files: Sequence[str]) -> dict[int, str]:
     for file in files:
         rank = parse_rank(file)
         if rank in ranks:
-            raise UsageError(f"{ranks[rank]} and {file} are both of rank {rank}, by their names: name one of them")
+            raise UsageError(f"{ranks[rank]} and {file} both claim rank {rank} by name: pass only one of them")
         ranks[rank] = file
     return dict(sorted(ranks.items()))
 
@@ -148,4 +148,4 @@ def read_dump(file: str) -> FlightRecord:
         with limit_address_space(_MOST_BYTES):
             return decode_dump(plain, file)
     except (MemoryError, RecursionError):
-        raise RunFormatError(f"{file}: needs more memory than a {WHAT} can: it is damaged or hostile") from None
+        raise RunFormatError(f"{file}: needs more memory than any {WHAT}: damaged or malicious") from None

@@ -91,7 +91,8 @@ def compare_environments(before: Environment, after: Environment) -> tuple[Envir
 def explain_incomparable_times(differs: Iterable[EnvironmentDifference]) -> str:
     """Why times of the two sides cannot be compared, the keys named; empty where they can."""
     return _format_reason(
-        (entry for entry in differs if entry.effect is not ComparisonEffect.NOTED), "times were measured elsewhere"
+        (entry for entry in differs if entry.effect is not ComparisonEffect.NOTED),
+        "times were measured on a different machine or setup",
     )
 
 

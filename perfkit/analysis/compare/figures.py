@@ -14,7 +14,7 @@ LESS, MORE, NEITHER = "less", "more", ""
 
 STEP = "Step time"
 TRACED_STEP = "Traced step"
-WATCHED_STEP = "Step while watched"
+WATCHED_STEP = "Watched step time"
 PEAK = "Peak memory"
 
 _NOT_TIMED = ComparedAmount(value=None, reason="timed steps exist only in perfkit bench runs and watched loops")
@@ -101,7 +101,7 @@ def _make_trace_getter(pick: Callable[[RankTrace], float | None]) -> Callable[[L
             return _NOT_TRACED
         value = pick(trace)
         whole = "" if trace.steps else ", whole trace (no steps)"
-        return ComparedAmount(value=value, reason="not in the trace", source=f"while traced{whole}")
+        return ComparedAmount(value=value, reason="not in the trace", source=f"traced{whole}")
 
     return amount
 
@@ -109,14 +109,14 @@ def _make_trace_getter(pick: Callable[[RankTrace], float | None]) -> Callable[[L
 def _get_watched_step(side: LoadedSide) -> ComparedAmount:
     steps = [point.step_s for point in side.side.live]
     if not steps:
-        return ComparedAmount(value=None, reason="it was not watched continuously")
+        return ComparedAmount(value=None, reason="the loop was not watched continuously")
     return ComparedAmount(value=median(steps), source="median over its live log")
 
 
 def _get_data_wait(side: LoadedSide) -> ComparedAmount:
     loop = None if side.variant is None else side.variant.loop
     value = None if loop is None else loop.data_wait_mean_s
-    return ComparedAmount(value=value, reason="no DataLoader of a watched loop was seen", source="mean over steps")
+    return ComparedAmount(value=value, reason="no DataLoader seen in a watched loop", source="mean over steps")
 
 
 def _get_peak_memory(side: LoadedSide) -> ComparedAmount:

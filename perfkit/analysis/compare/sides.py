@@ -75,7 +75,7 @@ def load_side(named: str) -> LoadedSide:
         raise UsageError(f"{named}: only a suite's folder has variants, and {path} is not one")
     for marker, what in _OTHERS.items():
         if (folder / marker).is_file():
-            raise UsageError(f"{path} is the report on {what}: name runs, traces or memory recordings")
+            raise UsageError(f"{path} is a report on {what}: name runs, traces or memory recordings")
     if (folder / TRACE_REPORT_FILE).is_file():
         return _load_trace_analysis(path, read_trace_analysis(folder))
     if (folder / MEMORY_REPORT_FILE).is_file():

@@ -31,7 +31,7 @@ def write_spliced_trace(source: str, events: Iterable[bytes], path: Path, limits
             more = _read_first_event(rest, blocks)
             first, events = _peek_first_event(events)
             if first and more.startswith(first):
-                raise UsageError(f"{source}: is an export of perfkit; export the original trace instead")
+                raise UsageError(f"{source}: already an export of perfkit; export the original trace instead")
             out.write(head)
             for some in _join_events(events):
                 out.write(some)

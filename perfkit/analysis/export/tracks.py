@@ -83,7 +83,7 @@ def _build_finding_slices(engine: WorkAnalysis, findings: Sequence[Finding]) -> 
     for finding in findings:
         args = {"evidence": finding.evidence, "fix": finding.action}
         if finding.simulated_s is not None:
-            args["simulated gain"] = f"{format_seconds(finding.simulated_s)}{' a step' if finding.per_step else ''}"
+            args["simulated gain"] = f"{format_seconds(finding.simulated_s)}{' per step' if finding.per_step else ''}"
         if finding.gain_s is not None:
             args["summed gain"] = f"{finding.gain_bound} {format_seconds(finding.gain_s)}"
         yield Slice(begin, end, f"{finding.severity}: {finding.title}", {k: v for k, v in args.items() if v})

@@ -24,7 +24,7 @@ def describe_exceeded_ceilings(known: DeviceCeilings | None) -> CeilingWarning |
     _, advice = split_explanation(low.refuted)
     return CeilingWarning(
         f"Work exceeded the measured ceiling of {names}",
-        f"calibration{day} found {format_flop_rate(low.value)}, on a busy machine or at a lower clock; no share of it "
-        "is shown",
+        f"calibration{day} measured {format_flop_rate(low.value)}, on a busy machine or at a lower clock; shares of "
+        "this roof are not shown",
         f"{advice[:1].upper()}{advice[1:]}",
     )

@@ -25,7 +25,7 @@ _IDS = {
 }
 _NO_RECORD = "Find out how these ranks ended, or dump their recorders too with TORCH_NCCL_DUMP_ON_TIMEOUT=1."
 _ABSENT = "Find where rank {rank} is: its Python stack (perfkit attach PID, py-spy dump), its log, its traceback."
-_ABSENT_WAITS = "Fix {name} first, in which rank {rank} waits: it holds up this one too."
+_ABSENT_WAITS = "Fix {name} first: rank {rank} waits in it, so it blocks this one too."
 
 
 def build_flight_findings(meetings: Sequence[MismatchedCollective], ranks: Sequence[DumpedRank]) -> tuple[Finding, ...]:
@@ -50,7 +50,7 @@ def _choose_id(meeting: MismatchedCollective) -> str:
 
 def _format_title(meeting: MismatchedCollective) -> str:
     if meeting.mismatch in _DIFFERS:
-        return f"Number {meeting.sequence} of {meeting.group.label}: {meeting.mismatch}"
+        return f"Collective {meeting.sequence} of {meeting.group.label}: {meeting.mismatch}"
     if meeting.mismatch is Mismatch.UNFINISHED:
         return f"{meeting.name}: {meeting.mismatch}"
     if meeting.absent:
@@ -66,7 +66,7 @@ def _list_evidence(meeting: MismatchedCollective) -> Iterator[str]:
     rank = (meeting.waiting or tuple(meeting.calls))[0]
     call = meeting.calls[rank]
     where = f" at {call.call_site}" if call.call_site else ""
-    ended = ", which has ended there" if call.finished else ""
+    ended = " and completed it" if call.finished else ""
     if meeting.mismatch in _DIFFERS:
         yield describe_disagreement(meeting)
         yield f"rank {rank} called it{where}{ended}"

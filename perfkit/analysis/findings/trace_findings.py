@@ -19,7 +19,7 @@ from perfkit.units import format_percent, format_seconds
 
 _NAMED = 4  # other traces with the same finding
 _FEW = 0.1  # of the sum: with a smaller gain the largest part of the critical path is named
-_NOT_RECORDED = "the trace does not record what would change"
+_NOT_RECORDED = "the affected work is not in the trace"
 
 
 def collect_trace_findings(

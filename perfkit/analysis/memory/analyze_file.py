@@ -70,8 +70,8 @@ def _list_provenance(
             figure="categories",
             how="derived",
             detail=(
-                "by what the file records of a block, by the op, module and line that allocated it, and by the "
-                "phases of its allocation and free; otherwise unknown"
+                "from the block's record in the file, the op, module and line that allocated it, and the phases of its "
+                "allocation and free; otherwise unknown"
             ),
         ),
     ]

@@ -22,10 +22,10 @@ REST_OF_DEVICE = "context, libraries and other processes"
 OTHERS = "other processes"
 RESERVED_BY_DRIVER = "reserved by the driver"
 # Of older drivers, which count what they reserve as used.
-OTHERS_AND_DRIVER = "other processes and what the driver reserves"
+OTHERS_AND_DRIVER = "other processes and driver reserve"
 LIBRARIES = "interpreter and libraries"
-MAPPED = "code and files mapped since"
-BATCHES = "batches of the harness"
+MAPPED = "code and files mapped later"
+BATCHES = "batches of the benchmark"
 RESIDUAL = "residual"
 
 

@@ -25,7 +25,7 @@ def read_rank_account(rank: StoredRank) -> MemoryAccount | None:
     record = rank.record
     if record.world_size > 1:
         recorded = replace(
-            recorded, source=f"{recorded.source}; rank {record.rank} of {record.world_size}, the fullest"
+            recorded, source=f"{recorded.source}; rank {record.rank} of {record.world_size}, the highest peak"
         )
     return build_memory_account(recorded, build_process_balance(record))
 

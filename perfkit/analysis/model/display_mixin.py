@@ -56,7 +56,7 @@ class DisplayMixin:
         markers = (next(iter(document.raw)), *([SUITE_FILE] if self.subject == "suite" else []))
         taken = path.exists() and (not path.is_dir() or any(path.iterdir()))
         if taken and not any((path / marker).is_file() for marker in markers):
-            raise UsageError(f"{path} exists and holds no report of this kind: name another folder")
+            raise UsageError(f"{path} exists and contains no report of this kind: name another folder")
         resolve_name("perfkit_reports.render.report_files:write_report")(document, path)
         return path
 

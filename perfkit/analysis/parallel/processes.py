@@ -141,8 +141,8 @@ def _start_worker(
 
 def _describe_exit(code: int | None) -> str:
     if code == -signal.SIGKILL:
-        return "the process working on it was killed, most likely for lack of memory: try fewer at once (--jobs)"
-    return f"the process working on it ended with exit code {code}; what it printed stands above"
+        return "the worker process was killed, most likely out of memory: run fewer at once (--jobs)"
+    return f"the worker process ended with exit code {code}; its output is above"
 
 
 def _serve_items(function: Callable[[Item], Result], pipe: Connection) -> None:

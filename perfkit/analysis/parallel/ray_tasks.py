@@ -53,7 +53,7 @@ def _run_task(function: Callable[[Item], Result], item: Item) -> Result | Perfki
     """On a node of the cluster."""
     if _is_missing(item):
         return PerfkitError(
-            f"{item}: not readable on node {socket.gethostname()}: with the engine ray, traces must lie on storage "
+            f"{item}: not readable on node {socket.gethostname()}: with the engine ray, traces must be on storage "
             "that every node mounts at the same path, or be URLs"
         )
     return try_item(function, item)

@@ -17,6 +17,7 @@ from perfkit.analysis.trace.intervals import measure_length, merge_intervals
 from perfkit.analysis.trace.work.step_windows import find_step_windows
 from perfkit.trace.ops import Ops
 from perfkit.trace.read import Ints
+from perfkit.units import format_percent, format_signed_percent
 
 # With more of the span unexplained no figure is given.
 MOST_UNEXPLAINED = 0.10
@@ -126,7 +127,9 @@ def _sum_kernel_gains(replayed: ReplayResult, asked: WhatIf, change: ModifiedGra
 
 def _explain_refusal(error: float, busy: float, host: float) -> str:
     if abs(error) > MOST_UNEXPLAINED:
-        return f"replay error {error:+.0%} exceeds {MOST_UNEXPLAINED:.0%}"
+        return f"replay error {format_signed_percent(error, 0)} exceeds {format_percent(MOST_UNEXPLAINED, 0)}"
     if busy >= BUSY and host > MOSTLY:
-        return f"device busy {busy:.0%} of the time, but the critical path is {host:.0%} CPU"
+        return (
+            f"device busy {format_percent(busy, 0)} of the time, but the critical path is {format_percent(host, 0)} CPU"
+        )
     return ""

@@ -18,5 +18,5 @@ def what_if(analysis: TraceAnalysis, *changes: str) -> tuple[SimulatedChange, ..
     ops = read_ops(read_trace(path))
     replayed = replay_trace(ops)
     if replayed is None:
-        raise UsageError(f"{path}: no dependencies recorded, so nothing can be simulated")
+        raise UsageError(f"{path}: cannot simulate: no dependencies recorded")
     return tuple(simulated(replayed, change) for change in changes)

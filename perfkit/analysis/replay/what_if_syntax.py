@@ -61,5 +61,5 @@ def _parse_factor(value: str, part: str) -> float:
     except ValueError:
         factor = math.nan
     if not 0 <= factor < math.inf:
-        raise UsageError(f"--what-if {part!r}: expected a factor of the time such as 0.5, got {value!r}")
+        raise UsageError(f"--what-if {part!r}: expected a time factor such as 0.5, got {value!r}")
     return factor

@@ -85,11 +85,11 @@ def _summarize_warm_compile(
 
 def _compute_break_even(cost_s: float | None, saved_s: float | None) -> tuple[int | None, str]:
     if cost_s is None:
-        return None, "unknown: the time spent on compiling was not measured"
+        return None, "unknown: compilation time was not measured"
     if saved_s is None:
-        return None, "unknown: its steps are not compared with a baseline's"
+        return None, "unknown: steps not compared with a baseline"
     if saved_s <= 0:
-        return None, f"never: a step takes {format_seconds(-saved_s)} longer than the baseline's"
+        return None, f"never: {format_seconds(-saved_s)} slower per step than the baseline"
     step = max(0, math.ceil(cost_s / saved_s))
     return step, f"after {step:,} steps: {format_seconds(cost_s)} spent, {format_seconds(saved_s)} saved per step"
 

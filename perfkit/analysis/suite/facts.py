@@ -116,7 +116,7 @@ def _count_op_calls(ops: Ops, graphs: GraphReplays, globs: str, phase: str | Non
     if low and not replayed.sure and is_part_of_model(patterns) and any(map(is_matrix_kernel, kernels)):
         # The model's products are within graphs. A call outside of them says nothing of those within.
         low = 0.0
-        notes.append("those seen ran outside the graphs, which hold most of the model")
+        notes.append("those recorded ran outside the graphs, which contain most of the model")
     return FactBounds(low, high, "; ".join(notes))
 
 

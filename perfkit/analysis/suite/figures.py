@@ -123,7 +123,7 @@ def _find_peak(runs: VariantRuns, passes: PassResults, ceilings: DeviceCeilings 
 def _get_peak_allocated(runs: VariantRuns, account: MemoryAccount | None) -> Quantity:
     """The allocator's own peak over the timed steps where it keeps one, else that of the memory pass."""
     recorded = [record.memory.allocated for record in runs.records if record.memory is not None]
-    quantity = get_largest_over_ranks(recorded, "no run recorded its memory")
+    quantity = get_largest_over_ranks(recorded, "no run recorded memory")
     if isinstance(quantity, Unknown) and account is not None:
         return make_measurement(account.peak_bytes, "bytes", account.source)
     if isinstance(quantity, Unknown) and runs.attached and recorded:

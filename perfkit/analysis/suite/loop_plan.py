@@ -39,7 +39,7 @@ def match_plan(plan: Plan, name: str, record: RankRecord, device: str) -> PlanMa
     """
     planned = _find_variant(plan, name, record.world_size)
     if planned is None:
-        return PlanMatch(None, f"it has no variant on {record.world_size} ranks, as the loop")
+        return PlanMatch(None, f"it has no variant on {record.world_size} ranks, as the loop does")
     if planned.reason:
         return PlanMatch(None, f"{planned.name} was not planned: {planned.reason}")
     keys = list(_list_keys(plan, planned, record, device))
@@ -48,7 +48,7 @@ def match_plan(plan: Plan, name: str, record: RankRecord, device: str) -> PlanMa
         said = "; ".join(f"{key.name}: {key.planned} planned, {key.ran} in the loop" for key in different)
         return PlanMatch(None, f"it differs from the loop: {said}")
     if not next(key for key in keys if key.name == _BYTES).is_known:
-        return PlanMatch(None, f"{_BYTES} of one of them are unknown")
+        return PlanMatch(None, f"{_BYTES} of one are unknown")
     same = ", ".join(f"{key.name} {key.ran}" for key in keys if key.is_known)
     unknown = ", ".join(key.name for key in keys if not key.is_known)
     without = f"; not compared: {unknown}" if unknown else ""
@@ -86,7 +86,7 @@ def _list_keys(plan: Plan, planned: PlannedVariant, record: RankRecord, device: 
     counted = facts is not None and facts.unit == "samples"
     yield _ComparedKey("device", plan.device_name or plan.device, device)
     yield _ComparedKey(_BYTES, _format_parameter_bytes(planned.facts), _format_parameter_bytes(record.facts))
-    yield _ComparedKey("dtype of products", planned.compute_dtype, record.compute_dtype)
+    yield _ComparedKey("GEMM dtype", planned.compute_dtype, record.compute_dtype)
     yield _ComparedKey("optimizer", ", ".join(planned.optimizers), ", ".join(sorted(classes)))
     yield _ComparedKey(
         "samples per step",

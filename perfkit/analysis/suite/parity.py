@@ -16,7 +16,7 @@ EQUAL = 1e-5
 OTHER_NUMBERS = "the forward pass uses random numbers (dropout); compiled code draws different ones"
 OTHER_PARTS = "the forward pass uses random numbers (dropout); parts of a batch draw different ones"
 OTHER_UPDATES = "the forward pass uses random numbers (dropout); updates draw from the same generator"
-SEEDED = "trained again with the random numbers of eager code, since compiled code draws different ones"
+SEEDED = "retrained with the random numbers of eager code: compiled code draws different ones"
 PREDICTABLE = EQUAL / 10  # how far one rounding may have carried the baseline's own losses
 
 
@@ -53,7 +53,7 @@ def check_parity(
     predictable = _count_predictable_steps(baseline)
     if predictable is not None and predictable < steps:
         steps = predictable
-        basis += f"; compared over {steps} steps, after which rounding alone changes the baseline by more than 1e-6"
+        basis += f"; compared over {steps} steps: beyond, rounding alone changes the baseline by more than 1e-6"
     worst = 0.0
     for index, (ours, theirs) in enumerate(zip(losses[:steps], baseline.losses[:steps], strict=True)):
         if not _is_finite(theirs):

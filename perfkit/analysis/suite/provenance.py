@@ -76,7 +76,7 @@ def _describe_methods(variants: Sequence[Variant]) -> list[Provenance]:
                 how="measured",
                 detail=(
                     "replayed allocation events; parameters, gradients and optimizer state by address, activations "
-                    "by living from forward into backward"
+                    "by lifetime from forward into backward"
                 ),
             )
         )
@@ -84,20 +84,20 @@ def _describe_methods(variants: Sequence[Variant]) -> list[Provenance]:
 
 
 def _describe_slow_down(variants: Sequence[Variant]) -> str:
-    """How much longer a step took under the profiler."""
+    """The slowdown of a step under the profiler, in words."""
     ratios = {variant.name: ratio for variant in variants if (ratio := _compute_traced_ratio(variant)) is not None}
     slower = [f"{name} {ratio:.2f}x" for name, ratio in ratios.items() if ratio >= 1]
     shorter = [name for name, ratio in ratios.items() if ratio < 1]
-    told = f"; profiler slowdown: {', '.join(slower)}" if slower else ""
-    return f"{told}; no profiler slowdown: {', '.join(shorter)}" if shorter else told
+    text = f"; profiler slowdown: {', '.join(slower)}" if slower else ""
+    return f"{text}; no profiler slowdown: {', '.join(shorter)}" if shorter else text
 
 
 def _compute_traced_ratio(variant: Variant) -> float | None:
-    """A loop of somebody else's has it from its own clock, and shows it elsewhere too; a bench from the trace."""
+    """Traced over timed step time: by its own clock for an attached loop, from the trace for a bench."""
     if variant.traced_step is None or not isinstance(variant.step_time, MedianEstimate):
         return None
     watched = variant.loop.slowdowns if variant.loop is not None else ()
-    by_clock = [each.ratio for each in watched if each.instrument == "trace"]
+    by_clock = [slowdown.ratio for slowdown in watched if slowdown.instrument == "trace"]
     return by_clock[0] if by_clock else variant.traced_step.step_s / variant.step_time.value
 
 
@@ -110,8 +110,8 @@ def _describe_ceilings(environment: Environment | None, ceilings: DeviceCeilings
     days = sorted({ceiling.measured_at[:10] for ceiling in measured if ceiling.measured_at})
     if len(days) > 1:
         parts.append(f"the best of {', '.join(days)}")
-    if beaten := sum(bool(ceiling.refuted) for ceiling in measured):
-        parts.append(f"{beaten} exceeded by measured work")
+    if exceeded := sum(bool(ceiling.refuted) for ceiling in measured):
+        parts.append(f"{exceeded} exceeded by measured work")
     if low:
         parts.append(f"{low} with low confidence")
     parts.append(f"{len(ceilings.ceilings) - len(measured)} from the datasheet")

@@ -24,16 +24,16 @@ MOST_UNCOVERED = 1000
 _REASONS = (
     "no launch recorded",
     "launched outside any op",
-    "replayed by a graph of unknown capture",
+    "replayed by a graph with unknown capture",
     "message size not recorded",
     "copy size not recorded",
     "no shapes recorded",
     "no formula",
-    "FLOPs not modelled",
+    "FLOPs not modeled",
     "sizes or dtype unknown",
     "generated code: kernel arguments not recorded",
     "no op with recorded sizes: K unknown from kernel name and grid",
-    "arguments of its formula not recorded",
+    "arguments of the formula not recorded",
     *UNTOLD,
 )
 _NO_LAUNCH, _NO_OP, _REPLAYED, _NO_MESSAGE, _NO_SIZE, _NO_SHAPES, _NO_FORMULA, _NO_FLOPS, _NO_BYTES = range(9)

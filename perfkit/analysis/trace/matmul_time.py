@@ -45,7 +45,7 @@ class MatmulTime:
         if not total:
             return None
         low = sum(time for dtypes, time in self.known.items() if dtype in dtypes) / total
-        note = "from kernel names and times, as matrix products without an op have no FLOPs"
+        note = "from kernel names and times, because GEMMs without an op have no FLOPs"
         if unclear:
             names = sorted(self.unclear, key=lambda name: -self.unclear[name])
             note += f"; unclear for {format_percent(unclear / total)} of that time: {shorten_names(names)}"

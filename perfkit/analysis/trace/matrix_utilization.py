@@ -22,6 +22,7 @@ from perfkit.devices.ceiling import Ceiling
 from perfkit.record import Flops, Measurement, Quantity, QuantityOrigin, Unknown
 from perfkit.trace.graph_replays import find_graph_replays
 from perfkit.trace.read import NONE
+from perfkit.units import format_percent
 
 # Matrix kernels without FLOPs may take so much of the matrix kernels' time that a utilisation is still told.
 _LEAST_COVERED = 0.98
@@ -63,12 +64,12 @@ def compute_matrix_utilization(
         why = (
             "no GEMM, convolution or attention with known FLOPs recorded"
             if not matrix.any()
-            else "FLOPs of its GEMMs unknown: no shapes recorded, or no ops for the kernels (as with CUDA graphs)"
+            else "FLOPs of the GEMMs unknown: no shapes recorded, or no ops for the kernels (as with CUDA graphs)"
         )
         return _make_unknown(why)
     covered = int(pieces.busy_ns[known].sum()) / max(int(pieces.busy_ns[matrix].sum()), 1)
     if covered < _LEAST_COVERED:
-        why = f"FLOPs known for only {covered:.0%} of GEMM time"
+        why = f"FLOPs known for only {format_percent(covered, 0)} of GEMM time"
         why += " (CUDA graphs replay kernels without ops)" if find_graph_replays(pieces.ops) else ""
         return _make_unknown(why)
     sums = np.bincount(costs.precision[known], costs.flops[known]) / count_parts(pieces)

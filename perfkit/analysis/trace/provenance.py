@@ -9,7 +9,7 @@ from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.devices.ceiling import CeilingKind, DeviceCeilings
 from perfkit.record import Measurement, Quantity
-from perfkit.units import format_bytes, format_seconds
+from perfkit.units import format_bytes, format_percent, format_seconds, format_signed_percent
 
 
 def build_trace_provenance(traces: Sequence[RankTrace]) -> tuple[Provenance, ...]:
@@ -19,7 +19,7 @@ def build_trace_provenance(traces: Sequence[RankTrace]) -> tuple[Provenance, ...
         Provenance(
             figure="durations",
             how="recorded",
-            detail="profiler timestamps, in nanoseconds; profiling slows a step down, CPU work most",
+            detail="profiler timestamps, in nanoseconds; profiling slows the step, CPU work most",
         ),
         Provenance(figure="steps", how="derived", detail=_describe_steps(traces)),
         Provenance(figure="device", how="recorded", detail=_describe_devices(traces)),
@@ -56,7 +56,8 @@ def _describe_replays(traces: Sequence[RankTrace]) -> list[Provenance]:
         Provenance(
             figure="replay",
             how="simulated",
-            detail=f"replay error {worst.error:+.2%}: the unmodified replay takes {format_seconds(worst.replayed_s)}, "
+            detail=f"replay error {format_signed_percent(worst.error, 2)}: the unmodified replay takes "
+            f"{format_seconds(worst.replayed_s)}, "
             f"the recording {format_seconds(worst.recorded_s)}{refused}",
         )
     ]
@@ -66,7 +67,7 @@ def _describe_files(traces: Sequence[RankTrace]) -> str:
     events = sum(trace.reading.events for trace in traces)
     size = sum(trace.reading.json_bytes for trace in traces)
     notes = sum(bool(trace.reading.notes) for trace in traces)
-    repaired = f"; {notes} of them with notes" if notes and len(traces) > 1 else ""
+    repaired = f"; {notes} with notes" if notes and len(traces) > 1 else ""
     files = f"{len(traces)} files, " if len(traces) > 1 else ""
     return f"{files}{events:,} events in {format_bytes(size)} of JSON{repaired}"
 
@@ -102,8 +103,8 @@ def _describe_costs(traces: Sequence[RankTrace]) -> list[Provenance]:
         Provenance(
             figure="FLOPs and bytes",
             how="modelled",
-            detail=f"formulas on recorded shapes; bytes are the compulsory traffic; FLOPs known for {flops:.1%} of the "
-            f"kernel time, bytes for {moved:.1%}{how}",
+            detail=f"formulas on recorded shapes; bytes are the compulsory traffic; FLOPs known for "
+            f"{format_percent(flops)} of the kernel time, bytes for {format_percent(moved)}{how}",
         )
     ]
     if counted:
@@ -111,7 +112,7 @@ def _describe_costs(traces: Sequence[RankTrace]) -> list[Provenance]:
             Provenance(
                 figure="counted FLOPs and bytes",
                 how="counted",
-                detail=f"Nsight Compute counters replace the model for {counted:.1%} of the kernel time",
+                detail=f"Nsight Compute counters replace the model for {format_percent(counted)} of the kernel time",
             )
         )
     return entries

@@ -35,7 +35,7 @@ class Roofs:
         if not self.device:
             return "no environment recorded, so the device is unknown"
         if self.ceilings.device != self.device:
-            return f"the ceilings are those of a {self.ceilings.device}, the run used a {self.device}"
+            return f"the ceilings are for a {self.ceilings.device}, the run used a {self.device}"
         if beaten := self._explain_refutation(dtype):
             return beaten
         if self.device != CPU or self.threads is None:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from perfkit.units import format_seconds
+from perfkit.units import format_percent, format_seconds
 
 OUTLIER = "outlier"
 DRIFT = "drift"
@@ -40,7 +40,8 @@ def make_outlier_event(step: int, step_s: float, usual_s: float, untold: int) ->
 def make_drift_event(step: int, step_s: float, usual_s: float, steps: int) -> StepEvent:
     """`steps` is how many steps in a row are slower."""
     text = (
-        f"steps take {step_s / usual_s - 1:.0%} longer: {format_seconds(step_s)} over the last {steps} steps, "
+        f"steps take {format_percent(step_s / usual_s - 1, 0)} longer: {format_seconds(step_s)} over the last {steps} "
+        "steps, "
         f"{format_seconds(usual_s)} before"
     )
     return StepEvent(DRIFT, step, step_s, usual_s, text)

@@ -41,11 +41,11 @@ def count_step_flops(models: Mapping[str, nn.Module]) -> Recording[StepFlops]:
 
 def _explain_uncountable(models: Iterable[nn.Module]) -> str:
     if collect_compile_facts() or any(_is_compiled(module) for model in models for module in model.modules()):
-        return "FLOPs inside compiled code cannot be counted while it runs; give flops_per_step"
+        return "FLOPs inside compiled code cannot be counted while it runs; pass flops_per_step"
     if any(isinstance(model, nn.DataParallel) and len(model.device_ids) > 1 for model in models):
-        return "FLOPs in DataParallel's threads cannot be counted; give flops_per_step"
+        return "FLOPs in DataParallel's threads cannot be counted; pass flops_per_step"
     if _get_current_dispatch_mode_stack():
-        return "another TorchDispatchMode is active between steps; give flops_per_step"
+        return "another TorchDispatchMode is active between steps; pass flops_per_step"
     return ""
 
 
@@ -56,7 +56,7 @@ def _is_compiled(module: nn.Module) -> bool:
 
 def _build_quantity(count: FlopCount) -> Quantity:
     if not count.matrix:
-        return Unknown(reason="no GEMM was seen in a step: CUDA graphs and custom kernels do not report theirs")
+        return Unknown(reason="no GEMM seen in a step: CUDA graphs and custom kernels do not report theirs")
     source = "GEMMs, convolutions and attention of one step as run"
     if count.uncounted:
         names = sorted(count.uncounted)

@@ -23,7 +23,7 @@ from perfkit.trace.model import NONE, Category
 _LEAST_GRIDS = 3
 _CLEARLY = 3
 
-NO_CAPTURE = "no trace of its capture given (--capture)"
+NO_CAPTURE = "no trace of its capture (--capture)"
 
 
 class CaptureChoice(NamedTuple):
@@ -134,8 +134,8 @@ def _narrow_fits(
     by_grid, by_size = None if number is None else kinds[number], _pick_by_size(kinds, replayed, captures)
     if by_grid is None and by_size is None:
         return (
-            f"ambiguous: {len(kinds)} captures of different shapes match, and neither kernel grids nor the name of the "
-            "enclosing range decide"
+            f"ambiguous: {len(kinds)} captures of different shapes match, and neither kernel grids nor the "
+            "enclosing range's name distinguish them"
         )
     if by_grid is not None and by_size is not None and by_grid is not by_size:
         return (
@@ -201,11 +201,11 @@ def _explain_no_fit(replayed: ReplayedLaunches, captures: Sequence[CapturedGraph
         if len(captures) == 1:
             return f"it has {count} nodes, its only capture has {len(nearest.tokens)} ({nearest.label})"
         return (
-            f"it has {count} nodes, as none of {len(captures)} captures; the nearest has "
+            f"it has {count} nodes, unlike all {len(captures)} captures; the nearest has "
             f"{len(nearest.tokens)} ({nearest.label})"
         )
     if not replayed.in_order:
-        return "it ran on several streams, and node names and numbers do not give their order in the capture"
+        return "it ran on several streams, and node names and numbers do not determine the order in the capture"
     if replayed.size > max(captured.size for captured in captures) > NONE:
         return f"its batch of {replayed.size} is larger than in any capture"
     return f"{nearest.label} has as many nodes, but its kernels differ or are ambiguous"

@@ -108,7 +108,7 @@ def build_history(entries: list[Entry], pools: Kinds = MappingProxyType({})) -> 
     size = column(map(itemgetter("size"), entries))
     # What a failed request asked for may be any number.
     if ((size < 0) | (size > _MOST_BYTES))[action != OOM].any():
-        raise ValueError("an entry of a size that no memory holds")
+        raise ValueError("an entry larger than any memory")
     stack, stacks = _group_stacks(entries)
     context, contexts = _collect_contexts(entries)
     failed = np.flatnonzero(action == OOM).tolist()
@@ -142,7 +142,7 @@ def convert_to_signed(address: int) -> int:
 
 def _convert_times(time_us: Ints) -> Ints:
     if (np.abs(time_us) > _MOST_US).any():
-        raise ValueError("a time of an entry beyond all clocks")
+        raise ValueError("an entry with an impossible time")
     later: Ints = np.maximum.accumulate(time_us) * 1000
     return later
 
@@ -226,7 +226,7 @@ def build_held_memory(segments: list[Entry], pools: Kinds = MappingProxyType({})
 
 def _check_size(value: Any) -> int:
     if not 0 <= value <= _MOST_BYTES:
-        raise ValueError("a block or segment of a size that no memory holds")
+        raise ValueError("a block or segment larger than any memory")
     return int(value)
 
 

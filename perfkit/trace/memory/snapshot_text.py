@@ -76,7 +76,7 @@ def load_snapshot(label: str) -> object:
             snapshot = msgspec.json.decode(data, type=kind)
             _share_stacks(snapshot)
     except (msgspec.MsgspecError, UnicodeDecodeError, IndexError) as error:
-        raise RunFormatError(f"{label}: not a snapshot of torch's memory as JSON: {error}") from None
+        raise RunFormatError(f"{label}: not a JSON torch memory snapshot: {error}") from None
     return snapshot
 
 

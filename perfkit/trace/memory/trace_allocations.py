@@ -20,7 +20,7 @@ from perfkit.trace.ops import Ops, read_ops
 from perfkit.trace.phases import PhaseIntervals, PhaseRanges
 
 _PROFILER = "allocation events of torch.profiler in the trace"
-FROM_NOTHING = "what was allocated before the recording began is not in it"
+FROM_NOTHING = "allocations before the recording began are missing"
 
 Column = NDArray[np.int32]
 

@@ -60,8 +60,8 @@ def load_plain_pickle(path: str, what: str = "memory snapshot") -> object:
             return call_on_deep_stack(lambda: _load_text(text, path, what), _STACK_PER_BYTE * text.size)
         except MemoryError:
             raise RunFormatError(
-                f"{path}: asks for more memory than this machine gives or a {what} of {file_bytes} bytes can need; "
-                "it is damaged or hostile"
+                f"{path}: needs more memory than is available, or than a {what} of {file_bytes} bytes can need; "
+                "it is damaged or malicious"
             ) from None
         except _DAMAGE as error:
             raise RunFormatError(
@@ -87,8 +87,8 @@ class _PlainUnpickler(pickle.Unpickler):
 
     def _refuse(self, what: str) -> NoReturn:
         raise RunFormatError(
-            f"{self._label}: needs {_format_line(what)}, and a {self._what} holds plain data only: this is another "
-            "kind of pickle, or a hostile one; nothing of it was run"
+            f"{self._label}: needs {_format_line(what)}, but a {self._what} contains plain data only: it is a "
+            "different kind of pickle or malicious; none of its code was run"
         )
 
 
@@ -112,7 +112,8 @@ class _BoundedFile:
     def read(self, size: int) -> bytes:
         if size > self._left:
             raise RunFormatError(
-                f"{self._label}: declares {size} bytes where {self._left} can follow; it is cut off, damaged or hostile"
+                f"{self._label}: declares {size} bytes where {self._left} can follow; it is truncated, damaged or "
+                "malicious"
             )
         self._left -= size
         return self._file.read(size)
@@ -136,7 +137,7 @@ def _measure_length(text: BinaryIO, label: str, most: int) -> int:
     while block := text.read(BLOCK_BYTES):
         length += len(block)
         if length > most:
-            raise RunFormatError(f"{label}: unpacks to more than {most} bytes; it is damaged or hostile")
+            raise RunFormatError(f"{label}: unpacks to more than {most} bytes; it is damaged or malicious")
     return length
 
 

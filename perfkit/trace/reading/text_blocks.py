@@ -72,6 +72,7 @@ class TextBlocks:
 
     def __init__(self, file: BinaryIO, label: str, file_bytes: int, limits: ReadLimits) -> None:
         self.damage = ""
+        self.ended = False
         self.encoding = ""
         self.json_bytes = 0
         self._file, self._label, self._file_bytes = file, label, file_bytes
@@ -113,13 +114,14 @@ class TextBlocks:
         end_s = monotonic() + self._seconds
         for block in blocks:
             if monotonic() > end_s:
-                self.damage = f"reading was ended after {units.format_seconds(self._seconds)} (--time-limit)"
+                self.ended = True
+                self.damage = f"reading stopped after {units.format_seconds(self._seconds)} (--time-limit)"
                 return
             self.json_bytes += len(block)
             if self.json_bytes > self._allowed:
                 raise RunFormatError(
                     f"{self._label}: more than {self._allowed} bytes of text in a file of {self._file_bytes} bytes; "
-                    "if it is a trace all the same, raise the limit with --max-bytes"
+                    "if it is a trace, raise the limit with --max-bytes"
                 )
             yield block
 

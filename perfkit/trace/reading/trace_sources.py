@@ -39,7 +39,7 @@ def expand_sources(named: Named) -> tuple[str, ...]:
         for source in _expand_remote(pattern) if is_url(pattern) else _expand_local(pattern):
             sources[source] = None
     if not sources:
-        raise UsageError("no trace was given; name files, folders, patterns or URLs")
+        raise UsageError("no trace given; name files, folders, patterns or URLs")
     return tuple(sources)
 
 
@@ -89,7 +89,7 @@ def make_natural_key(text: str) -> list[tuple[int, int, str]]:
 
 def _expand_local(pattern: str) -> list[str]:
     if not pattern.strip():
-        raise UsageError("an empty name stands for no trace; name files, folders, patterns or URLs")
+        raise UsageError("empty trace name; name files, folders, patterns or URLs")
     path = Path(pattern).expanduser()
     if pattern == STANDARD_INPUT or (path.exists() and not path.is_dir()):  # pipes are no files
         return [str(path)]
@@ -118,11 +118,11 @@ def _list_traces(folder: Path) -> list[Path]:
 
 
 def _refuse_suite(folder: Path) -> None:
-    """Variants of a suite are no ranks of a job."""
+    """Refuse a suite: its variants are not ranks of a job."""
     if (folder / SUITE_FILE).is_file():
         raise UsageError(
-            f"{folder} is a suite of `perfkit bench`, whose report `perfkit report {folder}` draws; "
-            f"to analyse traces of it, name the folder of a run, such as {folder / 'VARIANT' / '0'}"
+            f"{folder} is a suite of `perfkit bench`, whose report `perfkit report {folder}` writes; "
+            f"to analyze its traces, name the folder of a run, such as {folder / 'VARIANT' / '0'}"
         )
 
 

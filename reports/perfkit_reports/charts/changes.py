@@ -74,7 +74,7 @@ def _build_figure(parts: Sequence[Part], total_s: float) -> Figure:
         build_row_bars(
             fill,
             [
-                (name, seconds / scale, format_hover(name, f"{format_signed_seconds(seconds)} a step"))
+                (name, seconds / scale, format_hover(name, f"{format_signed_seconds(seconds)} per step"))
                 for name, seconds in some
             ],
             text=[format_signed_seconds(seconds) for _, seconds in some],

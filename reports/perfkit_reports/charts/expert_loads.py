@@ -62,7 +62,7 @@ def build_chart(variant: str, loads: Sequence[ExpertLoad]) -> Chart:
         figure=drawn,
         label=f"Load of each expert of {variant} relative to the mean of its layer; the table has the same figures",
         title=f"Load by layer and expert: {variant}",
-        caption=f"Rows are layers, cells are experts. Colour is the deviation of the load from the layer's mean, up to "
+        caption=f"Rows are layers, cells are experts. Color is the deviation of the load from the layer's mean, up to "
         f"{units.format_percent(far, 0)}.",
         height=70 + 34 * len(loads),
         legend=[("above the mean", VERMILLION, ""), ("below", BLUE, "")],

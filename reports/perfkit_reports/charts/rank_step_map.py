@@ -1,4 +1,4 @@
-"""Ranks by steps as a map: how far each lies from the median of its figure, in colours that everyone can tell apart."""
+"""Ranks by steps as a map: the deviation of each from the median of its figure, in colorblind-safe colors."""
 
 from collections.abc import Iterator, Sequence
 from statistics import median
@@ -11,10 +11,10 @@ from perfkit_reports.document.blocks import Chart, Group
 from perfkit_reports.palette import BLUE, VERMILLION
 from perfkit_reports.wording import format_plural
 
-_LEAST = 0.05  # of the median step: where colours end at the least, so that noise shows none
-_MOST = 1.0  # and at the most, so that one long step leaves the others their colours
-_FROM_NONE = (LATE, WAIT)  # of these none is what is expected
-_NAMED = 24  # rows beside which there is room for a name
+_LEAST = 0.05  # of the median step: least range of the color scale, so that noise shows no color
+_MOST = 1.0  # greatest range, so that one long step does not blank out the others
+_FROM_NONE = (LATE, WAIT)  # expected to be zero
+_NAMED = 24  # most rows with room for a name each
 _HEIGHT = 420  # of many rows, pixels
 
 
@@ -23,11 +23,15 @@ def build_charts(grid: StepGrid, name: str) -> tuple[Group, ...]:
     return tuple(
         Group(
             id=f"{name}-{place}",
-            title=f"{figure[0].upper()}{figure[1:]} by rank and step",
+            title=f"{_get_title(figure)} by rank and step",
             blocks=(_build_chart(grid, figure, f"{name}-chart-{place}"),),
         )
         for place, figure in enumerate(grid.figures)
     )
+
+
+def _get_title(figure: str) -> str:
+    return "Step time" if figure == STEP else f"{figure[0].upper()}{figure[1:]}"
 
 
 def _build_chart(grid: StepGrid, name: str, block: str) -> Chart:
@@ -42,7 +46,8 @@ def _build_chart(grid: StepGrid, name: str, block: str) -> Chart:
     return Chart(
         id=block,
         figure=_build_map(grid, name, away, far),
-        label=f"{name} of {format_plural(grid.all_ranks, 'rank')} in {format_plural(grid.all_steps, 'step')}",
+        label=f"{_get_title(name)} of {format_plural(grid.all_ranks, 'rank')} in "
+        f"{format_plural(grid.all_steps, 'step')}",
         caption=" ".join(
             _build_caption(grid, f"Column: {_describe_column(grid)}. Row: {_describe_row(grid)}.", ends, far, farthest)
         ),
@@ -56,8 +61,8 @@ def _build_caption(grid: StepGrid, what: str, ends: str, far: float, farthest: f
     if grid.ranks_per_row > 1 or grid.steps_per_column > 1:
         rank = " and names its rank" if grid.ranks_per_row > 1 else ""
         yield f"A cell shows its longest value{rank}."
-    more = "; larger deviations have the same colour" if farthest > far else ""
-    yield f"Colour scale: {ends} up to {units.format_percent(far, 0)} of the median step{more}."
+    more = "; larger deviations are clipped" if farthest > far else ""
+    yield f"Color scale: {ends} up to {units.format_percent(far, 0)} of the median step{more}."
 
 
 def _describe_column(grid: StepGrid) -> str:
@@ -123,7 +128,7 @@ def _compute_height(rows: int) -> int:
 
 
 def _format_hovers(grid: StepGrid, name: str, place: int) -> Iterator[str]:
-    """The values of a row, with their ranks where it stands for several."""
+    """The values of a row, with their ranks where it covers several."""
     worst = grid.worst_rank.get(name)
     for column, value in enumerate(grid.figures[name][place]):
         text = "unknown" if value is None else units.format_seconds(value)

@@ -42,7 +42,7 @@ def build_chart(rows: Sequence[RankRow], splits: Mapping[str, Sequence[TimeShare
             id="ranks-chart",
             figure=build_bars_figure(rows),
             label="Step time by rank; the table below has the same figures",
-            caption="◇ straggler delay: time the others wait for the rank at collectives.",
+            caption="◇ straggler delay: time that others wait for the rank at collectives.",
             height=340,
             legend=[(name, fill.colour, fill.pattern) for name, fill in build_legend([_list_used_categories(rows)])],
         )
@@ -53,7 +53,7 @@ def build_chart(rows: Sequence[RankRow], splits: Mapping[str, Sequence[TimeShare
         id="ranks-chart",
         figure=_build_map([row.label for row in rows], known, away, far),
         label=f"Deviation of {len(rows):,} ranks from the median; the tables have the same figures",
-        caption="Each column is a rank. Colour is its deviation from the median of all ranks, "
+        caption="Each column is a rank. Its color is the deviation from the median of all ranks, "
         f"up to {units.format_percent(far, 0)} of the median step.",
         legend=[("longer than the median", VERMILLION, ""), ("shorter", BLUE, "")],
     )

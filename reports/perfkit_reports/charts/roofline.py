@@ -12,6 +12,7 @@ from typing import Any
 from perfkit import units
 from perfkit.analysis.model.step import OpRow
 from perfkit.devices.unit_names import get_unit_name
+from perfkit_reports.cells import format_count
 from perfkit_reports.charts.frame import (
     Figure,
     Note,
@@ -41,7 +42,7 @@ _LAYERS = {
     "step": "whole step",
 }
 _CLOSE = 0.25  # of the logarithm of two bandwidths, whose names would lie on each other
-_COLOURS = "Colours distinguish {}; a single one is coloured by work type."
+_COLORS = "Colors distinguish {}; a single one is colored by work type."
 _SYMBOLS = {"module": "triangle-up-open", "phase": "square-open", "step": "star"}
 
 
@@ -67,7 +68,7 @@ def build_chart(plane: RooflinePlane, owners: str, name: str = "roofline") -> Ch
         id=name,
         figure=_build_figure(plane, frame, alone=len(series) < 2),
         label="Roofline; the tables have the same figures",
-        caption=" ".join(filter(None, ("" if works else _COLOURS.format(owners.lower()), describe_omissions(plane)))),
+        caption=" ".join(filter(None, ("" if works else _COLORS.format(owners.lower()), describe_omissions(plane)))),
         height=600,
         layers=layers,
     )
@@ -196,12 +197,12 @@ def _format_hover(series: RooflineSeries, point: OpRow) -> str:
     return format_hover(
         f"{series.name}: {shorten_kernel(point.name)}",
         shorten_middle(point.shapes, 96),
-        f"{units.format_seconds(point.seconds)} a step ({units.format_percent(point.share)}), "
-        f"{units.format_significant(point.calls)} calls",
+        f"{units.format_seconds(point.seconds)} per step ({units.format_percent(point.share)}), "
+        f"{format_count(point.calls)} {'call' if point.calls == 1 else 'calls'}",
         f"{units.format_flop_rate(rate)} at {units.format_significant(intensity)} FLOP/byte",
         f"{point.dtype}, {get_unit_name(point.unit, series.device)}",
-        f"bound by {point.bound}" + (f" ({point.level})" if point.bound == "memory" else ""),
-        "" if gain is None else f"potential savings {units.format_seconds(max(0.0, gain))} a step",
+        f"bound: {point.bound}" + (f" ({point.level})" if point.bound == "memory" and point.level != "memory" else ""),
+        "" if gain is None else f"potential savings {units.format_seconds(max(0.0, gain))} per step",
         f"above the roof: {point.no_share}" if point.above_roof else "",
     )
 

@@ -71,7 +71,7 @@ def find_fragmentation(view: AccountView) -> Iterator[Finding]:
         f"{format_bytes(held.largest_free_bytes or 0)}",
         _choose_advice(view, _EXPANDABLE),
         held.free_bytes,
-        details=("all free pieces; no allocator uses all that it reserves",),
+        details=("upper bound: all free pieces; allocators never use all reserved memory",),
         figures={
             "free_bytes": held.free_bytes,
             "reserved_bytes": held.reserved_bytes,

@@ -123,11 +123,11 @@ def find_retained_outputs(view: AccountView) -> Iterator[Finding]:
         "note",
         f"Retained layer outputs: {format_percent(view.get_share(size), 0)} of peak",
         f"{view.format_peak_share(size)}: {format_origins(rows)}",
-        "pass use_cache=False in training and where nothing is generated, ask for no hidden states, and use "
-        "torch.inference_mode() if no backward pass follows",
+        "pass use_cache=False unless the model generates, request no hidden states, and use torch.inference_mode() "
+        "without a backward pass",
         details=(
-            "a key-value cache is expected in inference: shorter contexts, a quantized or paged cache and "
-            "grouped-query attention hold less",
+            "a key-value cache is expected in inference: shorten contexts, quantize or page the cache, or use "
+            "grouped-query attention to shrink it",
         ),
         figures={"bytes": size, "share": view.get_share(size)},
     )
@@ -139,7 +139,7 @@ def find_uncategorized_memory(view: AccountView) -> Iterator[Finding]:
     if view.get_share(size) <= UNEXPLAINED:
         return
     rows = [row for row in view.account.rows if row.category == UNKNOWN and (row.op or row.module)]
-    unknown = "allocated before recording began, such as data held in memory, or without a recorded purpose"
+    unknown = "allocated before recording began (such as data in memory), or of unrecorded purpose"
     made = format_origins(rows) if 2 * sum(row.bytes for row in rows) > size else ""
     yield view.build_remark(
         "memory.uncategorized",
@@ -149,7 +149,7 @@ def find_uncategorized_memory(view: AccountView) -> Iterator[Finding]:
         "start recording before the model is built, with stacks (torch.cuda.memory._record_memory_history with "
         "context='all'), or run the loop under perfkit"
         if view.techniques is None
-        else "read the categories as of what is known, and look up the ops that made the rest in the table of rows",
+        else "look up the ops of the unattributed rest in the table: the other categories are lower bounds",
         figures={"bytes": size, "share": view.get_share(size)},
     )
 
@@ -177,8 +177,8 @@ def _find_large(
         action,
         won,
         details=(
-            f"upper bound: without any of it the peak would be {format_bytes(view.account.peak_bytes - won)}"
-            + (", at another moment of the step" if won < size else ""),
+            f"upper bound: peak {format_bytes(view.account.peak_bytes - won)} without {subject.lower()}"
+            + (", at another point of the step" if won < size else ""),
         ),
         figures={"bytes": size, "share": view.get_share(size), "peak_bytes": view.account.peak_bytes},
     )

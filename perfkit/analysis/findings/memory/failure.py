@@ -68,7 +68,7 @@ def find_growth(view: AccountView) -> Iterator[Finding]:
     yield view.build_remark(
         "memory.growth",
         "warning",
-        f"Memory grows by {format_bytes(each_step)} a step",
+        f"Memory grows by {format_bytes(each_step)} per step",
         f"live bytes grow over {max(leak.steps for leak in leaks)} steps: {_list_origins(leaks)}",
         _advise_against_growth(leaks),
         figures={"growth_bytes": each_step, "steps": max(leak.steps for leak in leaks)},
@@ -79,8 +79,8 @@ def _report_lbfgs_history(view: AccountView, each_step: int) -> Finding:
     return view.build_remark(
         "memory.lbfgs_history",
         "note",
-        f"L-BFGS history grows by {format_bytes(each_step)} a step",
-        "it fills up to history_size directions: the peak is yet to come",
+        f"L-BFGS history grows by {format_bytes(each_step)} per step",
+        "the history fills up to history_size directions: the peak comes later",
         view.advise((SHORTER_HISTORY,)),
         figures={"growth_bytes": each_step},
     )
@@ -101,10 +101,10 @@ def _list_origins(leaks: Sequence[MemoryGrowth], most: int = 3) -> str:
 def _advise_against_growth(leaks: Sequence[MemoryGrowth]) -> str:
     if any(leak.category == ACTIVATION for leak in leaks):
         return (
-            "find what keeps tensors and their graph from step to step: add loss.item() or loss.detach(), not loss, "
+            "find what keeps tensors and their graph alive across steps: add loss.item() or loss.detach(), not loss, "
             "to lists and sums, and keep no outputs, hooks' tensors or retain_graph=True"
         )
     return (
-        "find what keeps these tensors from step to step: growing lists, caches and attributes, or cycles that "
+        "find what keeps these tensors alive across steps: growing lists, caches and attributes, or cycles that "
         "Python frees late (gc.collect())"
     )

@@ -46,7 +46,7 @@ LOGITS = (
 ONE_AT_A_TIME = Remedy("update one tensor at a time (foreach=False)")
 FUSED_UPDATE = Remedy("use a fused optimizer such as AdamW(fused=True), or update one tensor at a time (foreach=False)")
 SHORTER_HISTORY = Remedy(
-    "keep fewer directions with LBFGS(history_size=10): of 100 by default, each holds two vectors of all parameters"
+    "keep fewer directions with LBFGS(history_size=10): each holds two vectors of all parameters (default: 100)"
 )
 EIGHT_BITS = Remedy("keep it in 8 bits with torchao.optim.AdamW8bit or bitsandbytes.optim.AdamW8bit")
 HELD_IN_FORWARD = Remedy("free gradients before forward with optimizer.zero_grad(set_to_none=True)")
@@ -56,7 +56,7 @@ REMEDIES: dict[str, tuple[Remedy, ...]] = {
         Remedy("recompute blocks in backward with torch.utils.checkpoint.checkpoint(use_reentrant=False)", "ckpt"),
         Remedy("compute in 16 bits with torch.autocast", "amp"),
         Remedy(
-            "offload them to the host with torch.autograd.graph.save_on_cpu(pin_memory=True)",
+            "offload them to CPU memory with torch.autograd.graph.save_on_cpu(pin_memory=True)",
             "offload:what=activations",
             on_cpu="offload them to disk with torch.autograd.graph.saved_tensors_hooks",
         ),

@@ -25,7 +25,7 @@ def find_compile_time(suite: SuiteView) -> Iterator[Finding]:
             title=f"{variant.name}: {describe_break_even(cold, variant.difference)}",
             variant=variant.name,
             evidence="; ".join(evidence),
-            action="Weigh it against the steps of a run, and keep TORCHINDUCTOR_CACHE_DIR where processes restart.",
+            action="Compare it with the run's length, and keep TORCHINDUCTOR_CACHE_DIR across restarts.",
             figures={"first_s": cold.seconds}
             | ({} if warm is None or warm.seconds is None else {"warm_s": warm.seconds}),
         )
@@ -42,7 +42,7 @@ def find_graph_breaks(suite: SuiteView) -> Iterator[Finding]:
                 title=f"{variant.name}: {summary.graph_breaks} graph break{'' if summary.graph_breaks == 1 else 's'}",
                 variant=variant.name,
                 evidence="; ".join((*(summary.break_reasons or ("no reason was recorded",)), _describe_count(summary))),
-                action="Fix the breaks that TORCH_LOGS=graph_breaks shows, or apply torch.compile to the blocks alone.",
+                action="Fix the breaks that TORCH_LOGS=graph_breaks lists, or compile the blocks separately.",
                 figures={"breaks": summary.graph_breaks}
                 | ({} if summary.graph_calls is None else {"graph_calls": summary.graph_calls}),
             )
@@ -50,7 +50,7 @@ def find_graph_breaks(suite: SuiteView) -> Iterator[Finding]:
 
 def _describe_count(summary: CompileSummary) -> str:
     """Breaks are counted while compiling, once for all layers that share code."""
-    basis = "counted while compiling, once for code that layers share"
+    basis = "counted at compile time, shared layer code once"
     if summary.graph_calls is None:
         return basis
-    return f"{basis}; {summary.graph_calls:,.0f} compiled graph calls a step, forward and backward"
+    return f"{basis}; {summary.graph_calls:,.0f} compiled graph calls per step, forward and backward"

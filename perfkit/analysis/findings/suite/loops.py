@@ -39,9 +39,9 @@ def find_outlier_steps(suite: SuiteView) -> Iterator[Finding]:
         span = f"{longest}x" if shortest == longest else f"{shortest}x to {longest}x"
         action = (
             "Look at what the loop does in these steps: logging that reads from the device, a checkpoint, an "
-            "evaluation, garbage collection or a new shape (which may be compiled for)."
+            "evaluation, garbage collection or recompilation for a new shape."
         )
-        evidence = f"{span} the median{often}, of {outlying.steps:,} timed steps"
+        evidence = f"{span} the median of {outlying.steps:,} timed steps{often}"
         evidence += f"; mean step {format_seconds(clean + outlying.excess_s)}, median {format_seconds(clean)}"
         if outlying.data_share is not None:
             part = format_percent(outlying.data_share, 0) if outlying.data_share >= 0.005 else "none"
@@ -55,7 +55,7 @@ def find_outlier_steps(suite: SuiteView) -> Iterator[Finding]:
             evidence=evidence,
             action=action,
             gain_s=outlying.excess_s,
-            details=("time beyond the median, spread over all timed steps",),
+            details=("time beyond the median, averaged over all timed steps",),
             figures={
                 "steps": outlying.count,
                 "shortest": outlying.shortest,
@@ -71,14 +71,14 @@ def find_excluded_steps(suite: SuiteView) -> Iterator[Finding]:
         loop, clean = variant.loop, get_step_s(variant)
         if loop is not None and loop.left_out_s:
             count, longest = len(loop.left_out_s), max(loop.left_out_s)
-            against = "" if clean is None else f", a step without one {format_seconds(clean)}"
+            against = "" if clean is None else f", a step without evaluation {format_seconds(clean)}"
             yield Finding(
                 id="steps.evaluation",
                 severity="note",
                 title=f"{count:,} evaluation step{'' if count == 1 else 's'} excluded from step time",
                 variant=variant.name,
                 evidence=f"{'it' if count == 1 else 'the longest'} took {format_seconds(longest)}{against}",
-                action="Evaluate less often or on fewer batches if that takes much of the whole run.",
+                action="Evaluate less often or on fewer batches if it takes much of the run.",
                 figures={"steps": count, "longest_s": longest},
             )
 
@@ -94,12 +94,12 @@ def find_drift(suite: SuiteView) -> Iterator[Finding]:
         yield Finding(
             id="steps.drift",
             severity="warning",
-            title=f"Steps became {watched.last_s / watched.first_s:.2f}x as long during the run",
+            title=f"Steps slowed down {watched.last_s / watched.first_s:.2f}x during the run",
             variant=variant.name,
-            evidence=f"{format_seconds(watched.first_s)} at first, {format_seconds(watched.last_s)} at last, over "
+            evidence=f"from {format_seconds(watched.first_s)} to {format_seconds(watched.last_s)} over "
             f"{watched.steps:,} steps{drifts}",
-            action='Trace it with --trace-on regression or trace_on=("regression",): other figures are of the '
-            "beginning.",
+            action='Trace it with --trace-on regression or trace_on=("regression",): other figures cover the start of '
+            "the run.",
             figures={"first_s": watched.first_s, "last_s": watched.last_s, "steps": watched.steps},
         )
 
@@ -116,10 +116,10 @@ def find_slower_capture(suite: SuiteView) -> Iterator[Finding]:
             severity="warning",
             title=f"{variant.name}: steps {ours / theirs:.2f}x as long as {base.name}",
             variant=variant.name,
-            evidence=f"{format_seconds(ours)} against {format_seconds(theirs)}, medians of steps of one process each"
+            evidence=f"median step {format_seconds(ours)} vs {format_seconds(theirs)}, one process each"
             + (f"; triggered: {variant.loop.trigger}" if variant.loop and variant.loop.trigger else "")
             + _describe_changed_ops(suite, variant, base),
-            action="Compare data waits, ops, memory and device clocks of the two with perfkit compare.",
+            action="Compare the data waits, ops, memory and clocks of both with perfkit compare.",
             figures={"step_s": ours, "first_step_s": theirs},
         )
 

@@ -19,7 +19,7 @@ def find_inconclusive_comparison(suite: SuiteView) -> Iterator[Finding]:
         if difference is None or difference.verdict != "inconclusive" or variant.loop is not None:
             continue
         if difference.low is None or difference.high is None or difference.detectable is None:
-            evidence = f"ratio {difference.ratio:.3f} from a single pair of processes, without an interval"
+            evidence = f"ratio {difference.ratio:.3f} from one pair of processes, without an interval"
         else:
             evidence = (
                 f"ratio {difference.ratio:.3f}, 95 % interval {difference.low:.3f} to {difference.high:.3f} from "
@@ -57,8 +57,8 @@ def find_session_shift(suite: SuiteView) -> Iterator[Finding]:
                 severity="note",
                 title=f"Sessions differ: {name} took {slow[2] / quick[2]:.2f}x as long",
                 variant=name,
-                evidence=f"{format_seconds(quick[2])} a step in the session of {_format_time(quick[3])}, "
-                f"{format_seconds(slow[2])} in that of {_format_time(slow[3])}; 95 % intervals do not overlap",
+                evidence=f"{format_seconds(quick[2])} per step on {_format_time(quick[3])}, "
+                f"{format_seconds(slow[2])} on {_format_time(slow[3])}; 95 % intervals do not overlap",
                 action="Compare speed-ups, not absolute times: step times, throughput and cost depend on the session.",
                 figures={"fast_s": quick[2], "slow_s": slow[2]},
             )
@@ -140,9 +140,9 @@ def find_unmodeled_ops(suite: SuiteView) -> Iterator[Finding]:
                 severity="note",
                 title=f"{format_percent(part, 0)} of {variant.name} has no estimate or ceiling",
                 variant=variant.name,
-                evidence="; ".join(parts) or "no op is named",
+                evidence="; ".join(parts) or "no ops named",
                 action="Run `perfkit calibrate` for this number of threads before the next run."
                 if no_ceiling
-                else "Read the roofline as the rest of the step only.",
+                else "Read the roofline as covering only the rest of the step.",
                 figures={"share": part},
             )

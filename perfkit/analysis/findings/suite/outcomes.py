@@ -24,10 +24,10 @@ def find_failed_claims(suite: SuiteView) -> Iterator[Finding]:
             yield Finding(
                 id="claim.already_true",
                 severity="warning",
-                title=f"{technique} changes nothing in {variant.name}",
+                title=f"{technique} has no effect in {variant.name}",
                 variant=variant.name,
-                evidence=f"already true of the baseline: {'; '.join(claims)}",
-                action="Leave it out: the workload already does this, or has nothing for it to act on.",
+                evidence=f"already true in the baseline: {'; '.join(claims)}",
+                action="Remove it: the workload already does this, or it does not apply.",
             )
         for result in variant.claims:
             if result.holds is False and not result.already:
@@ -49,7 +49,7 @@ def find_undecided_claims(suite: SuiteView) -> Iterator[Finding]:
                 yield Finding(
                     id="claim.undecided",
                     severity="note",
-                    title=f"Unknown whether {result.technique} acted in {variant.name}",
+                    title=f"{result.technique} unverified in {variant.name}",
                     variant=variant.name,
                     evidence=f"{result.statement}: {result.evidence}",
                     action="Run the instrumented passes that record the missing fact.",
@@ -69,7 +69,7 @@ def find_parity_break(suite: SuiteView) -> Iterator[Finding]:
                 title=f"{variant.name} does not train like the baseline",
                 variant=variant.name,
                 evidence=f"losses of {variant.parity.steps} steps differ {amount}{allowed} ({variant.parity.basis})",
-                action="Find out why before using it: its speed means nothing while it computes something else.",
+                action="Find the cause before using it: the speed-up is not valid while the results differ.",
                 figures={"relative": furthest, "steps": variant.parity.steps},
             )
 
@@ -79,7 +79,7 @@ def find_nonfinite_loss(suite: SuiteView) -> Iterator[Finding]:
     for variant in (*suite.baselines, *suite.measured):
         step = variant.parity.not_finite_step
         if step is not None:
-            since = "from step 1 on" if step == 1 else f"in step {step}, after {step - 1} finite steps"
+            since = "from step 1" if step == 1 else f"in step {step}"
             yield Finding(
                 id="loss.not_finite",
                 severity="warning",
@@ -87,7 +87,7 @@ def find_nonfinite_loss(suite: SuiteView) -> Iterator[Finding]:
                 variant=variant.name,
                 evidence=f"NaN or infinite {since}",
                 action="Find the op with torch.autograd.set_detect_anomaly, or lower the learning rate: its speed "
-                "means nothing while it trains nothing.",
+                "is not valid until the loss is finite.",
                 figures={"step": step},
             )
 
@@ -138,7 +138,7 @@ def _report_loop_out_of_memory(variant: Variant) -> Finding:
     """The reason is the program's own error, which its status shows."""
     account = variant.memory
     if account is None:
-        evidence = "no step's memory was recorded before"
+        evidence = "no memory recorded before the failure"
         remedies = (SMALLER_BATCH, *REMEDIES[ACTIVATION][:2])
         then = "; measure a size that fits with perfkit run --warmup 1 --timed 1 --trace 0"
     else:
@@ -261,7 +261,7 @@ def _format_evidence(variant: Variant, base: Variant) -> str:
     parts = []
     ours, theirs, difference = get_step_s(variant), get_step_s(base), variant.difference
     if ours is not None and theirs is not None:
-        parts.append(f"step {format_seconds(ours)} against {format_seconds(theirs)}")
+        parts.append(f"step {format_seconds(ours)} vs {format_seconds(theirs)}")
     if difference is not None and difference.low is not None and difference.high is not None:
         of = f"of the {_name_compared_time(variant)} " if variant.compared_per else ""
         parts.append(
@@ -270,7 +270,7 @@ def _format_evidence(variant: Variant, base: Variant) -> str:
         )
     mine, base_bytes = get_value(variant.peak_allocated), get_value(base.peak_allocated)
     if mine is not None and base_bytes is not None:
-        parts.append(f"peak memory {format_bytes(mine)} against {format_bytes(base_bytes)}")
+        parts.append(f"peak memory {format_bytes(mine)} vs {format_bytes(base_bytes)}")
     return "; ".join(parts)
 
 

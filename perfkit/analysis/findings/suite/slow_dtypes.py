@@ -25,6 +25,6 @@ def find_software_bf16(suite: SuiteView) -> Iterator[Finding]:
                 variant=variant.name,
                 evidence=f"step time {variant.difference.ratio:.3g}x; torch uses {capability}, its fast bf16 kernels "
                 "need AVX-512",
-                action="Judge mixed precision where you train: on a GPU, or on a CPU with bf16 instructions.",
+                action="Measure mixed precision where you train: on a GPU, or on a CPU with bf16 instructions.",
                 figures={"ratio": variant.difference.ratio},
             )

@@ -9,22 +9,21 @@ from perfkit.analysis.findings.trace.trace_view import TraceView
 from perfkit.units import format_percent
 
 _LEAST, _COMMON = f"at least {format_percent(NOTABLE, 0)}", f"at least {format_percent(COMMON, 0)}"
-_IDLE = "The idle time in these calls, extended to the next launch if that follows within a millisecond."
+_IDLE = "The idle time in these calls, extended to the next launch if it follows within 1 ms."
 
 CPU_BOUND = FindingKind(
     "launch.cpu_bound",
     GAIN,
-    f"The device is idle with nothing queued for {_COMMON} of the step, in gaps below a millisecond without another "
-    "cause.",
+    f"The device is idle with nothing queued for {_COMMON} of the step, in gaps below 1 ms without another cause.",
     'Do more per launch: `torch.compile(mode="reduce-overhead")`, CUDA graphs or a larger batch.',
-    "That idle time.",
+    "This idle time.",
 )
 DISPATCH = FindingKind(
     "cpu.dispatch",
     GAIN,
     f"On a CPU, no op runs, or only tiny ones, for {_COMMON} of the step.",
     "Run fewer, larger ops: `torch.compile`, fused or foreach optimizers, or a larger batch.",
-    "That time.",
+    "This time.",
 )
 LONG_GAPS = FindingKind(
     "idle.long_gaps",
@@ -85,7 +84,7 @@ LATENCY = FindingKind(
     f"The device is idle with work queued for {_COMMON} of the step: up to 50 us from a launch to its kernel, up to "
     "10 us from one kernel to the next.",
     "Run fewer, longer kernels: `torch.compile`, CUDA graphs, fused ops or a larger batch.",
-    "That idle time.",
+    "This idle time.",
 )
 BLOCKED = FindingKind(
     "launch.blocked",

@@ -12,13 +12,13 @@ OUTLIERS = FindingKind(
     f"Steps longer than twice the median cost at least {format_percent(NOTABLE, 0)} of all step time.",
     "Look at what the loop does in these steps: logging, checkpoints, garbage collection, new shapes; load data faster "
     "if most of the excess is waiting for data.",
-    "The time beyond the median, spread over all timed steps.",
+    "The time beyond the median, averaged over all timed steps.",
 )
 EVALUATION = FindingKind(
     "steps.evaluation",
     NOTE,
     "An evaluation ran in timed steps, which are excluded from the step time.",
-    "Evaluate less often or on fewer batches if that takes much of the whole run.",
+    "Evaluate less often or on fewer batches if it takes much of the run.",
 )
 DRIFT = FindingKind(
     "steps.drift",

@@ -56,7 +56,7 @@ LOGITS = FindingKind(
 ACTIVATIONS = _make_category(
     "activations",
     "Activations other than logits",
-    "Checkpoint blocks, compute in 16 bits, or offload activations to the host.",
+    "Checkpoint blocks, compute in 16 bits, or offload activations to CPU memory.",
 )
 RECOMPUTED = _make_category("recomputed_activations", "Recomputed activations", "Checkpoint smaller blocks.")
 OPTIMIZER_STATE = _make_category(

@@ -7,8 +7,8 @@ from perfkit.analysis.findings.suite.suite_view import SuiteView
 ALREADY_TRUE = FindingKind(
     "claim.already_true",
     WARNING,
-    "All claims of a technique are already true of the baseline.",
-    "Leave the technique out: the workload already does this, or has nothing for it to act on.",
+    "All claims of a technique are already true in the baseline.",
+    "Remove the technique: the workload already does this, or it does not apply.",
 )
 NOT_ACTIVE = FindingKind(
     "claim.not_active",
@@ -51,7 +51,7 @@ SOFTWARE_BF16 = FindingKind(
     "dtype.software_bf16",
     WARNING,
     "Mixed precision is slower on a CPU without bf16 instructions.",
-    "Judge mixed precision where you train: on a GPU, or on a CPU with bf16 instructions.",
+    "Measure mixed precision where you train: on a GPU, or on a CPU with bf16 instructions.",
 )
 NO_BENEFIT = FindingKind(
     "variant.no_benefit",
@@ -70,13 +70,13 @@ GRAPH_BREAKS = FindingKind(
     "compile.graph_breaks",
     WARNING,
     "`torch.compile` met graph breaks.",
-    "Fix the breaks that `TORCH_LOGS=graph_breaks` shows, or compile the blocks alone.",
+    "Fix the breaks that `TORCH_LOGS=graph_breaks` lists, or compile the blocks separately.",
 )
 BREAK_EVEN = FindingKind(
     "compile.break_even",
     NOTE,
     "A variant was compiled, and its compilation time was measured.",
-    "Weigh it against the steps of a run, and keep `TORCHINDUCTOR_CACHE_DIR` where processes restart.",
+    "Compare it with the run's length, and keep `TORCHINDUCTOR_CACHE_DIR` across restarts.",
 )
 BUDGET_PEAK = FindingKind(
     "checkpointing.budget_peak",

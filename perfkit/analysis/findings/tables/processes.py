@@ -24,7 +24,7 @@ COLLECTIVES = (
     FindingKind(
         "collective.absent_rank",
         WARNING,
-        "A rank with a record had not entered a collective in which others wait.",
+        "A rank has a record, and did not enter a collective in which others wait.",
         "Find where that rank is: its Python stack, its log, its traceback.",
     ),
     FindingKind(

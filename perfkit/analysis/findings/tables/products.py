@@ -51,7 +51,7 @@ SLOW_ATTENTION = FindingKind(
     GAIN,
     f"On a GPU, fused attention below {format_percent(FUSED_ATTENTION, 0)} of the limiting roof takes {_COMMON} of "
     "the step.",
-    "Choose a better backend: `SDPBackend.FLASH_ATTENTION` without a mask tensor, cuDNN or a later FlashAttention from "
+    "Choose a better backend: `SDPBackend.FLASH_ATTENTION` without a mask tensor, cuDNN or a newer FlashAttention from "
     "Hopper on, Composable Kernel on AMD, and more blocks than SMs.",
     _ABOVE_ROOF,
 )
@@ -66,7 +66,7 @@ TRANSPOSES = FindingKind(
 BATCH_NORM = FindingKind(
     "batch_norm.layout",
     GAIN,
-    "Batch-norm kernels that are not channels-last run beside convolutions (`InstanceNorm` excluded), and spend "
+    "Batch-norm kernels that are not channels-last run next to convolutions (`InstanceNorm` excluded), and spend "
     f"{_LEAST} of the step above their roofs.",
     "Keep the model and its input in channels-last, or fuse the normalization with `torch.compile`.",
     _ABOVE_ROOF,

@@ -85,13 +85,13 @@ def find_loop_data_wait(loop: LoopAnalysis, step_s: float, owner: str, idle_s: f
     gain_s = loop.data_wait_mean_s if idle_s is None else min(loop.data_wait_mean_s, idle_s)
     if gain_s < COMMON * step_s:
         return None
-    meanwhile = "" if idle_s is None else f"; traced device idle time {format_seconds(idle_s)} a step"
+    meanwhile = "" if idle_s is None else f"; traced device idle time {format_seconds(idle_s)} per step"
     return Finding(
         id="data.starved",
         severity="gain",
         title=f"{_TITLE}: {format_percent(loop.data_wait_share, 0)} of the time",
         variant=owner,
-        evidence=f"mean {format_seconds(loop.data_wait_mean_s)} a step in DataLoader next(){_name_worst(loop)}, "
+        evidence=f"mean {format_seconds(loop.data_wait_mean_s)} per step in DataLoader next(){_name_worst(loop)}, "
         f"median {format_seconds(loop.data_wait_s or 0.0)}{meanwhile}{name_data_lines(loop)}",
         action=LOAD_SOONER,
         gain_s=gain_s,

@@ -44,7 +44,7 @@ _CLOCKS = {
 _SINCE_HOPPER = re.compile(r"\bG?[HB]\d{2,3}")
 _WIDEST_FLASH = 256  # head that FlashAttention-2 takes
 _MORE_BLOCKS = (
-    "Give attention more parallel work: more sequences or heads, or for few queries a kernel that splits the keys "
+    "Give attention more parallel work: more sequences or heads, or, for few queries, a kernel that splits the keys "
     "(flash_attn_with_kvcache, FlashInfer)."
 )
 _NO_TENSOR = (
@@ -56,8 +56,8 @@ _FLASH = (
     "torch.nn.attention.sdpa_kernel(SDPBackend.FLASH_ATTENTION)."
 )
 _LATER = (
-    "Use cuDNN attention with torch.nn.attention.sdpa_kernel(SDPBackend.CUDNN_ATTENTION) or a later FlashAttention: "
-    "version 2 was written for Ampere."
+    "Use cuDNN attention with torch.nn.attention.sdpa_kernel(SDPBackend.CUDNN_ATTENTION) or a newer FlashAttention: "
+    "version 2 targets Ampere."
 )
 _CK = 'Try Composable Kernel instead of AOTriton: torch.backends.cuda.preferred_rocm_fa_library("ck"), or AITER.'
 _OTHER_BACKENDS = "Compare the backends of F.scaled_dot_product_attention with torch.nn.attention.sdpa_kernel."
@@ -190,7 +190,7 @@ def _format_gemm(row: GemmRow) -> str:
 
 def _format_attention(row: AttentionRow) -> str:
     backward = " backward" if row.backward else ""
-    return f"{row.backend or row.name}{backward}, {row.queries} x {row.keys} in heads of {row.width}"
+    return f"{row.backend or row.name}{backward}, {row.queries} x {row.keys}, head dim {row.width}"
 
 
 def _suggest_fp8(view: TraceView, rows: Sequence[GemmRow]) -> Iterator[str]:

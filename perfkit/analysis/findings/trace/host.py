@@ -74,8 +74,8 @@ _FEWER_CALLS = "Run fewer, larger ops: torch.compile, fused or foreach optimizer
 
 # Why the CPU launches nothing, by the advice about it.
 _EXPLANATIONS = {
-    _IN_OPS: "an op that launches nothing for this long loads code at its first call, waits for memory or a lock, or "
-    "iterates over many tensors",
+    _IN_OPS: "likely causes: loading code at the first call, waiting for memory or a lock, or iterating over many "
+    "tensors",
     _BALANCE: "the CPU stays in a collective until the last rank arrives",
 }
 
@@ -110,7 +110,7 @@ def find_host_bound(view: TraceView) -> Iterator[RuleResult]:
         evidence,
         action,
         idle,
-        basis="the profiler slows the CPU, so the gain without it is smaller",
+        basis="the profiler slows the CPU: the gain without it is smaller",
         scope=(LATE,),
         change=leave_out(LATE),
         idle=() if launches is None or on_cpu else (CAUSED_LATE,),
@@ -165,8 +165,8 @@ def find_long_gaps(view: TraceView) -> Iterator[RuleResult]:
         return
     first = rows[0]
     where = format_place(first, around=True) if first.named and first.seconds > took / 2 else ""
-    gaps = [f"{_format_gap(row)}: {_name_gap_place(row)}{_format_following(row)}" for row in rows if row.named]
-    more = f" and {len(gaps) - _NAMED_GAPS} more places" if len(gaps) > _NAMED_GAPS else ""
+    gaps = [f"{_name_gap_place(row)}{_format_following(row)} ({_format_gap(row)})" for row in rows if row.named]
+    more = f" and {len(gaps) - _NAMED_GAPS} more" if len(gaps) > _NAMED_GAPS else ""
     action = _choose_advice(rows)
     yield view.build_gain(
         "idle.long_gaps",
@@ -250,7 +250,7 @@ def find_short_kernels(view: TraceView) -> Iterator[RuleResult]:
         "launch.short_kernels",
         f"{format_count(launches.short_kernels)} kernels under {launches.short_below_s * 1e6:g} us",
         f"{view.show_time(took)} with launch cost: {format_seconds(launches.short_s)} running, "
-        f"{format_seconds(launches.short_gap_s)} idle right before them; {format_count(launches.kernels)} kernels in "
+        f"{format_seconds(launches.short_gap_s)} idle before them; {format_count(launches.kernels)} kernels in "
         "all",
         f"Fuse them with torch.compile{_IN_GRAPHS if view.torch_device == 'cuda' else ''}, or use foreach or fused "
         "optimizers.",

@@ -23,7 +23,7 @@ def find_launch_latency(view: TraceView) -> Iterator[RuleResult]:
     yield view.build_gain(
         "launch.latency",
         f"Launch gaps: {format_percent(view.get_share(took), 0)} of the {view.whole}",
-        f"device idle for {format_seconds(queued.launching_s)} between {launched} and the kernel's start, "
+        f"device idle for {format_seconds(queued.launching_s)} between {launched} and kernel start, "
         f"{format_seconds(queued.between_s)} in {between} between queued kernels",
         f"Run fewer, longer kernels: torch.compile{graphs}, foreach or fused ops, or a larger batch.",
         took,
@@ -53,8 +53,8 @@ def find_blocked_launches(view: TraceView) -> Iterator[RuleResult]:
         "note",
         f"Idle with work queued: {format_percent(view.get_share(queued.long_s), 0)} of the {view.whole}",
         f"{view.show_time(queued.long_s)} in {format_count(queued.long_gaps)} gaps longer than launch latency, the "
-        f"longest {format_seconds(queued.longest_s)} before {shown}; {same} before kernels of the stream that ran last",
-        "Look for kernels the profiler lost, other processes on the device, and streams that wait for each other "
+        f"longest {format_seconds(queued.longest_s)} before {shown}; {same} before kernels on the same stream",
+        "Look for kernels that the profiler lost, other processes on the device, and streams that wait for each other "
         "(wait_stream, events).",
         figures={
             "idle_s": queued.long_s,

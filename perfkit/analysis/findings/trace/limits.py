@@ -14,8 +14,8 @@ _ON = ("1", "true", "True")
 
 _WARM_UP = "Record after the program has warmed up, with torch.profiler.schedule(wait=1, warmup=3, active=5)."
 _LOOK = (
-    "Look at what the loop does in these steps: a new shape (which may be compiled for), a checkpoint, an evaluation "
-    "or garbage collection."
+    "Look at what the loop does in these steps: recompilation for a new shape, a checkpoint, an evaluation or garbage "
+    "collection."
 )
 
 
@@ -45,7 +45,7 @@ def find_work_above_roof(view: TraceView) -> Iterator[RuleResult]:
             f"{format_percent(coverage.above_roof_s / coverage.kernel_s)} of {_name_work_time(view)} is above its roof",
             f"{format_seconds(coverage.above_roof_s)} in {', '.join(names) or 'marked rows'}; a ceiling or a cost is "
             "wrong" + (f": {why}" if why else ""),
-            "Do not read these rows as fast: check the device (--device), calibrate again on an idle machine, or count "
+            "Do not trust these rows: check the device (--device), calibrate again on an idle machine, or count "
             "with --counters.",
             figures={"time_s": coverage.above_roof_s, "share": coverage.above_roof_s / coverage.kernel_s},
         )
@@ -66,7 +66,7 @@ def find_missing_kernels(view: TraceView) -> Iterator[RuleResult]:
             "limit.missing_kernels",
             "warning",
             f"{why[0].upper()}{why[1:]}",
-            "only the CPU's ops and times are known, which say nothing about the speed of the work that they launched",
+            "only CPU ops and times are known, not the speed of the launched work",
             "Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] (or XPU), let the profiler finish, "
             "copy the whole file, and look for CUPTI or roctracer errors in the log (another profiler, missing "
             "permissions).",
@@ -129,7 +129,7 @@ def find_unmodeled_kernels(view: TraceView) -> Iterator[RuleResult]:
             "note",
             f"Costs known for only {format_percent(min(flops, moved), 0)} of {_name_work_time(view)}",
             f"FLOPs known for {format_percent(flops, 0)}, bytes for {format_percent(moved, 0)}; missing: "
-            f"{names or 'nothing is named'}",
+            f"{names or 'no op named'}",
             "Count the rest with --counters: the roofline shows only work with an estimate.",
             figures={"flops_share": flops, "bytes_share": moved},
         )
@@ -152,12 +152,12 @@ def find_missing_ceilings(view: TraceView) -> Iterator[RuleResult]:
     if view.trace.unseen_device:
         return
     if view.ceilings is None or not view.ceilings.ceilings:
-        name = view.trace.device_name or ("a CPU" if view.trace.device == CPU else "a device without a name")
+        name = view.trace.device_name or ("a CPU" if view.trace.device == CPU else "an unnamed device")
         yield view.build_remark(
             "limit.no_ceilings",
             "note",
             "No ceilings known for this device",
-            f"{name}: no share of a roof, bound or attainable time",
+            f"{name}: no roofline, bounds or attainable times",
             advise_on_ceilings(view.trace),
         )
 
@@ -172,8 +172,8 @@ def find_profiler_overhead(view: TraceView) -> Iterator[RuleResult]:
             "limit.profiler_overhead",
             "note",
             "Profiler options slowed the CPU",
-            f"{', '.join(recorded)} cost the CPU several microseconds an op, part of idle time and launch delays",
-            "Record again without these options to read CPU times; kernel times hold.",
+            f"{', '.join(recorded)} add several microseconds of CPU time per op to idle time and launch delays",
+            "Record again without these options to read CPU times; kernel times are unaffected.",
         )
 
 
@@ -184,7 +184,7 @@ def find_missing_steps(view: TraceView) -> Iterator[RuleResult]:
             "limit.no_steps",
             "note",
             "No steps found: figures cover the whole trace",
-            "no marked step in which ops began, and no period",
+            "no marked step contains ops, and no pattern repeats",
             "Call profiler.step() after each training step, or mark steps with record_function('ProfilerStep#1').",
         )
 

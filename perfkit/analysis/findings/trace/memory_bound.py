@@ -52,7 +52,7 @@ def find_unfused_optimizer(view: TraceView) -> Iterator[RuleResult]:
     basis = (
         "time above each op's roof; fusing saves more"
         if least is None
-        else "all but the time to move the 28 bytes per parameter of one Adam update"
+        else "assumes one pass over the 28 bytes per parameter of an Adam update"
     )
     yield view.build_gain(
         "optimizer.unfused",
@@ -105,7 +105,7 @@ def find_unfused_elementwise(view: TraceView) -> Iterator[RuleResult]:
         f"{sum(row.calls for row in members):,.0f} calls: {list_kernels(members)}",
         "Compile the model or its blocks with torch.compile.",
         saved_s,
-        basis="one pass over its largest op's data for each group of one size, phase and module",
+        basis="assumes one pass over the largest op's data per group of equal size, phase and module",
         rows=members,
         change=join_changes(_fuse_chain(chain) for chain in chained),
         figures={"time_s": sum_seconds(members), "calls": sum(row.calls for row in members)},
@@ -129,7 +129,7 @@ def find_norm_in_parts(view: TraceView) -> Iterator[RuleResult]:
         f"its parts take {view.show_time(sum_seconds(rows))}: {list_kernels(rows)}",
         "Use F.rms_norm, F.layer_norm or torch.compile.",
         sum_seconds(rows),
-        basis="a fused norm computes them in the pass that scales its input",
+        basis="assumes that a fused norm computes them while scaling its input",
         rows=rows,
         change=remove_rows(rows, joins=True),
         figures={"time_s": sum_seconds(rows)},
@@ -152,7 +152,7 @@ def find_softmax_in_parts(view: TraceView) -> Iterator[RuleResult]:
         f"its parts take {view.show_time(sum_seconds(rows))}: {list_kernels(rows)}",
         "Use F.softmax, F.log_softmax, F.cross_entropy or torch.compile.",
         sum(sum_seconds(group) - max(row.seconds for row in group) for group in softmaxes),
-        basis="F.softmax reads and writes the tensor once, as fast as the longest of these ops",
+        basis="assumes that F.softmax takes as long as the longest of these ops",
         rows=rows,
         change=join_changes(fuse_rows(group, max(group, key=lambda row: row.seconds), 1.0) for group in softmaxes),
         figures={"time_s": sum_seconds(rows)},
@@ -182,7 +182,7 @@ def find_dtype_conversions(view: TraceView) -> Iterator[RuleResult]:
             "Keep weights in the dtype they are used in (bf16 parameters, FSDP's MixedPrecisionPolicy), leave "
             "autocast's cache on (cache_enabled=True), or fuse the casts with torch.compile.",
             took,
-            basis="assumes that none of them is needed",
+            basis="assumes that no conversion is needed",
             rows=rows,
             change=remove_rows(rows, joins=True),
             figures={"time_s": took, "calls": sum(row.calls for row in rows)},
@@ -235,7 +235,7 @@ def find_zero_fills(view: TraceView) -> Iterator[RuleResult]:
             "Free gradients with optimizer.zero_grad(set_to_none=True), and use torch.empty where everything is "
             "overwritten.",
             took,
-            basis="assumes that none of it is needed",
+            basis="assumes that no fill is needed",
             rows=rows,
             change=remove_rows(rows, joins=True),
             figures={"time_s": took},

@@ -19,7 +19,7 @@ def find_straggler(fleet: Fleet) -> Iterator[Finding]:
     if slow is None or slow.late_s is None or slow.step_s <= 0 or slow.late_s < NOTABLE * slow.step_s:
         return
     others = sorted(rank.compute_s for rank in fleet.ranks if rank is not slow)
-    compute = f"; compute {format_seconds(slow.compute_s)} a step, others {_format_span(others)}" if others else ""
+    compute = f"; compute {format_seconds(slow.compute_s)} per step, others {_format_span(others)}" if others else ""
     latest = [row for row in fleet.skew if row.latest_rank == slow.label]
     where = "" if not latest else f"; last at {format_percent(latest[0].latest_share, 0)} of {latest[0].name} calls"
     if slow.last_share is not None:
@@ -29,7 +29,7 @@ def find_straggler(fleet: Fleet) -> Iterator[Finding]:
         severity="gain",
         title=f"Straggler: {slow.label}",
         variant=slow.label,
-        evidence=f"reaches collectives {format_seconds(slow.late_s)} a step after the first rank "
+        evidence=f"reaches collectives {format_seconds(slow.late_s)} per step after the first rank "
         f"({format_percent(slow.late_s / slow.step_s)} of the step){where}{compute}",
         details=(_IN_COMMUNICATION,),
         action="Give every rank equal work (batch, sequence lengths, experts); if it already has, check its clocks, "
@@ -52,7 +52,7 @@ def find_rank_waiting(fleet: Fleet) -> Iterator[Finding]:
             severity="gain",
             title="Ranks wait for each other at collectives",
             variant="",
-            evidence=f"mean {format_seconds(wait)} a step ({format_percent(wait / step_s)}), most at {worst.name} "
+            evidence=f"mean {format_seconds(wait)} per step ({format_percent(wait / step_s)}), most at {worst.name} "
             f"({format_seconds(worst.wait_s)}, up to {format_seconds(worst.worst_wait_s)}); the last rank varies",
             details=(_IN_COMMUNICATION,),
             action="Balance what varies from step to step: sequence lengths, data loading, garbage collection "
@@ -81,7 +81,7 @@ def find_step_change(difference: TraceDifference) -> Iterator[Finding]:
         title=f"Step {format_percent(abs(after / before - 1))} {'slower' if slower else 'faster'} than "
         f"{difference.before}",
         variant=difference.after,
-        evidence=f"{format_seconds(after)} against {format_seconds(before)}; largest changes: {changes}",
+        evidence=f"{format_seconds(after)} vs {format_seconds(before)}; largest changes: {changes}",
         details=difference.notes,
         action="Look at the ops that changed most in the comparison." if slower else "",
         figures={"before_s": before, "after_s": after},

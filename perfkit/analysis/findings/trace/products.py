@@ -73,7 +73,7 @@ def find_fp32_products(view: TraceView) -> Iterator[RuleResult]:
         for dtype in ("tf32", "bf16", "fp16")
         if (peak := view.get_peak(CeilingLevel.MATRIX, dtype)) is not None
     }
-    evidence = f"fp32 products take {view.show_time(took)}: {list_kernels(rows)}"
+    evidence = f"fp32 matrix ops take {view.show_time(took)}: {list_kernels(rows)}"
     if now is None or not higher:
         if view.trace.device != CPU:
             yield view.build_gain(
@@ -97,7 +97,7 @@ def find_fp32_products(view: TraceView) -> Iterator[RuleResult]:
         + ", ".join(f"{dtype} {format_flop_rate(peak)}" for dtype, peak in higher.items()),
         _STAY_IN_FP32 if _has_reduced_products(view) else _advise_dtype(view, rows, higher),
         sum(_get_saved_s(row, now / best, view.bandwidth) for row in rows),
-        basis="same share of the higher peak, limited by memory bandwidth",
+        basis="assumes the same share of the higher peak, capped by memory bandwidth",
         rows=rows,
         change=Change(
             tuple(Takes(row, 1 - _get_saved_s(row, now / best, view.bandwidth) / row.seconds) for row in rows)
@@ -200,7 +200,7 @@ def find_unfused_attention(view: TraceView) -> Iterator[RuleResult]:
         f"softmax and other ops on score matrices of {sizes} take {view.show_time(took)}: {list_kernels(rows)}",
         _FELL_BACK if any(row.name == _MATH_SOFTMAX for row in rows) else _FUSED_ATTENTION,
         took,
-        basis="a fused kernel keeps only the matmuls",
+        basis="assumes that a fused kernel keeps only the matmuls",
         rows=rows,
         change=remove_rows(rows, joins=True),
         figures={"time_s": took},

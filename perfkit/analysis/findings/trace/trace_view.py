@@ -22,9 +22,9 @@ from perfkit.units import format_percent, format_seconds
 CPU = "cpu"
 
 # Time not attributed to a row. Each moment of idle time has one cause (`perfkit.analysis.trace.idle_causes`).
-LATE = "launches that come late"
+LATE = "late launches"
 GAPS = "long gaps"
-WAITS = "calls that wait"
+WAITS = "synchronizing calls"
 ALLOCATIONS = "allocations"
 FETCHING = "fetching data"
 QUEUED = "idle with work queued"
@@ -33,7 +33,7 @@ COPIES = "copies"
 NOT_OF_ROWS = frozenset({LATE, GAPS, WAITS, ALLOCATIONS, FETCHING, QUEUED, COMMUNICATION, COPIES})
 
 # The assumption of most gains.
-BEYOND_ROOF = "all time above the roof"
+BEYOND_ROOF = "upper bound: all time above the roof"
 
 COPY = "copy"  # the bound of a row that crosses a link
 
@@ -206,14 +206,14 @@ class TraceView:
         return RuleResult(finding, frozenset())
 
     def show_time(self, time_s: float) -> str:
-        """`12.3 ms a step (4.5 %)`."""
-        whole = "a step" if self.trace.steps else "in total"
+        """`12.3 ms per step (4.5 %)`."""
+        whole = "per step" if self.trace.steps else "in total"
         return f"{format_seconds(time_s)} {whole} ({format_percent(self.get_share(time_s))})"
 
     def format_calls(self, number: float) -> str:
-        """`12 calls a step`, `1 call in total`."""
+        """`12 calls per step`, `1 call in total`."""
         shown = f"{number:,.0f}" if number >= 10 or number == int(number) else f"{number:.1f}"
-        return f"{shown} {'call' if number == 1 else 'calls'} {'a step' if self.trace.steps else 'in total'}"
+        return f"{shown} {'call' if number == 1 else 'calls'} {'per step' if self.trace.steps else 'in total'}"
 
 
 class ForeignView(TraceView):
@@ -221,7 +221,7 @@ class ForeignView(TraceView):
 
 
 def list_callers(calls: Iterable[HostCallRow]) -> tuple[str, ...]:
-    """The ops around calls of the host, or where there is none the calls themselves, each once."""
+    """The ops around CPU calls, or the calls themselves where there is no op, each once."""
     return tuple(dict.fromkeys(row.op or row.name for row in calls))
 
 

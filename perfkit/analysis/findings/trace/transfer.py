@@ -46,8 +46,8 @@ def _choose_advice(rows: list[CollectiveRow], *, trains: bool) -> str:
 
 
 _HIDE_SUMS = (
-    "Split the model over fewer ranks, or halve the batch and compute one half while the other's sums are in flight "
-    "(async_op=True): without a backward pass these are partial sums of a split model, not gradients."
+    "Split the model over fewer ranks, or halve the batch and compute one half while the other half communicates "
+    "(async_op=True): without a backward pass these are sums of a tensor-parallel model, not gradients."
 )
 _HIDING_IN_FORWARD = (
     (
@@ -81,8 +81,8 @@ _ON_DEVICE = (
     "that communicate most on one node."
 )
 _ON_HOST = (
-    "Leave cores to the collectives (fewer OMP_NUM_THREADS or --threads), and check whether other processes or other "
-    "collectives ran meanwhile."
+    "Leave cores to the collectives (fewer OMP_NUM_THREADS or --threads), and check for other processes or "
+    "collectives running at the time."
 )
 
 
@@ -105,7 +105,7 @@ def find_slow_link(view: TraceView) -> Iterator[RuleResult]:
         f"{format_bandwidth(worst.bus_bandwidth or 0.0)}, link {format_bandwidth(worst.ceiling or 0.0)}",
         _ON_HOST if view.trace.device == CPU else _ON_DEVICE,
         won,
-        basis=f"a straggler looks the same; link bandwidth: {worst.ceiling_source}",
+        basis=f"a straggler causes the same; link bandwidth: {worst.ceiling_source}",
         scope=(COMMUNICATION,),
         change=Change(tuple(Takes(row, (row.bus_bandwidth or 0.0) / (row.ceiling or 1.0)) for row in rows)),
         figures={
@@ -134,7 +134,7 @@ def find_small_messages(view: TraceView) -> Iterator[RuleResult]:
         f"Combine them: {'larger buckets (bucket_cap_mb), ' if view.trains else ''}flattened tensors, or one "
         "all_reduce of stacked metrics.",
         exposed,
-        basis="combined, they take the time of one",
+        basis="assumes that one combined message costs nothing extra",
         scope=(COMMUNICATION,),
         change=remove_rows(rows),
         figures={"exposed_s": exposed, "calls": sum(row.calls for row in rows)},

@@ -12,6 +12,7 @@ from perfkit.analysis.trace.work.work_item_costs import Precision
 from perfkit.analysis.trace.work.work_items import WorkKind
 from perfkit.devices.ceiling import CeilingLevel
 from perfkit.trace.read import NONE
+from perfkit.units import format_percent
 
 Floats = NDArray[np.float64]
 
@@ -109,7 +110,7 @@ def build_total_row(
         bound=bound or sums.bound,
         attainable_s=attainable,
         efficiency=compute_roof_share(attainable, seconds),
-        cost_source=f"{sums.modelled_s / sums.seconds:.0%} of time modelled" if sums.seconds > 0 else "",
+        cost_source=f"{format_percent(sums.modelled_s / sums.seconds, 0)} of time modeled" if sums.seconds > 0 else "",
         unit=unit,
         dtype=dtype,
         wall_s=wall,
@@ -141,7 +142,7 @@ def build_roofline_dot(
             achieved=sums.flops / parts / seconds,
             bound=sums.bound,
             attainable_s=attainable,
-            cost_source=f"{sums.modelled_s / sums.seconds:.0%} of time modelled",
+            cost_source=f"{format_percent(sums.modelled_s / sums.seconds, 0)} of time modeled",
             unit=str(unit),
             dtype=dtype,
             level=CeilingLevel.MEMORY,

@@ -18,6 +18,7 @@ from perfkit.device_calls import is_graph_launch
 from perfkit.trace.event_names import mark_named
 from perfkit.trace.ops import Ops
 from perfkit.trace.read import NONE, Category, Ints, Trace
+from perfkit.units import format_percent
 
 # Starting a kernel costs the device and the host some 5 us, so that shorter ones are not worth their launch.
 SHORT_S = 5e-6
@@ -81,7 +82,8 @@ def build_launch_queue(ops: Ops) -> LaunchQueue:
         return LaunchQueue(False, "no launches recorded", begun, begun, launched, hidden)
     early = begun[launched] < trace.start_ns[kernels.launch[launched]]
     if early.mean() > _SKEWED:
-        note = f"{early.mean():.0%} of kernels begin before their launch: clock skew between CPU and device"
+        early_share = format_percent(float(early.mean()), 0)
+        note = f"{early_share} of kernels begin before their launch: clock skew between CPU and device"
         return LaunchQueue(False, note, begun, begun, launched, hidden)
     since = np.where(launched, np.append(trace.end_ns, 0)[kernels.launch], find_idle_starts(ops))
     before = find_backlog(ops)

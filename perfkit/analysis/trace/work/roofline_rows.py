@@ -32,6 +32,7 @@ from perfkit.devices.exceeded_ceilings import explain_exceeded
 from perfkit.record import PHASES
 from perfkit.trace.kernels import is_compiled_kernel
 from perfkit.trace.read import NONE
+from perfkit.units import format_percent
 
 Floats = NDArray[np.float64]
 
@@ -295,7 +296,11 @@ def _describe_source(placed: RooflineGroups, index: int, formula: str) -> str:
     share = placed.counted_share[index]
     if share == 0:
         return formula
-    return "counted" if share == 1 else f"counted for {share:.0%} of its kernels, else {formula or 'unknown'}"
+    return (
+        "counted"
+        if share == 1
+        else f"counted for {format_percent(share, 0)} of its kernels, else {formula or 'unknown'}"
+    )
 
 
 def _get_level(placed: RooflineGroups, index: int, limit: RooflineLimit) -> str:

@@ -25,7 +25,7 @@ from perfkit_reports.wording import format_plural
 
 _INTRO = (
     "Python stacks of each thread, sampled by py-spy; waiting threads are sampled, too.",
-    "Native code counts for the line that calls it. The holder of the GIL is unknown.",
+    "Native code counts for the line that calls it. The GIL holder is unknown.",
 )
 _NOTHING = "No known pattern in the main thread; see its lines."
 _COMMAND = 300  # characters, of which more would hide the rest

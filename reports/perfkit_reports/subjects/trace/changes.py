@@ -21,7 +21,7 @@ from perfkit_reports.wording import format_sentence, format_signed_seconds
 
 # In the order of reading; a way of which there is but one group, with nothing to tell apart, is left out.
 _WAYS = ((KIND, "Work type"), (PHASE, "Phase"), (MODULE, "Module"), (TIME, "Part of the step"))
-_LABEL = "Largest changes of the step; the table below has the same figures"
+_LABEL = "Largest changes per step; the table below has the same figures"
 
 
 def build_section(analysis: TraceAnalysis) -> Section | None:
@@ -32,7 +32,7 @@ def build_section(analysis: TraceAnalysis) -> Section | None:
     after = next((trace for trace in analysis.traces if trace.label == difference.after), None)
     now = difference.after if after is None else get_file_name(after)
     change = format_signed_seconds(chart.compute_change(difference))
-    intro = f"{now} vs {get_file_name(difference.before_trace)}: {change} a step."
+    intro = f"{now} vs {get_file_name(difference.before_trace)}: {change} per step."
     return Section("changed", "What changed", build_blocks(difference), intro=(intro,))
 
 

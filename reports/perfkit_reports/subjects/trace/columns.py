@@ -144,7 +144,7 @@ COPIES: tuple[Column[CopyRow], ...] = (
     Column("% of link", lambda row: _make_link_share_cell(row.bandwidth, row)),
 )
 
-_NO_SKEW = "its collectives match no other rank's"
+_NO_SKEW = "no collective matched with another rank"
 RANKS: tuple[Column[RankRow], ...] = (
     Column("Rank", lambda row: make_short_cell(row.label, 32), numeric=False),
     Column("Step", lambda row: make_seconds_cell(row.step_s)),
@@ -184,7 +184,7 @@ SKEW: tuple[Column[SkewRow], ...] = (
     Column("Mean wait", lambda row: make_seconds_cell(row.wait_s), help="over ranks, per step"),
     Column("Longest wait", lambda row: make_seconds_cell(row.worst_wait_s)),
     Column("Last rank", lambda row: make_text_cell(row.latest_rank), numeric=False),
-    Column("% of calls", lambda row: make_share_cell(row.latest_share), help="in which this rank came last"),
+    Column("% of calls", lambda row: make_share_cell(row.latest_share), help="calls in which this rank arrived last"),
 )
 
 

@@ -226,6 +226,6 @@ def _build_tables(trace: RankTrace, place: int, limit: int, weight: Weight) -> I
 
 
 _INTRO = (
-    "Time above the roofline: the upper bound of what a better kernel, fusion or layout saves. Rows are sorted by it; "
-    "work without a cost or a roof follows, sorted by time."
+    "Time above the roofline: an upper bound on savings from a better kernel, fusion or layout. Rows without "
+    "a cost or a roof come last, sorted by time."
 )

@@ -17,9 +17,7 @@ from perfkit_reports.subjects.trace.trace_blocks import build_trace_blocks
 _NO_ESTIMATE = "No FLOP or byte estimate"
 _GRAPHS = "Replayed graphs"
 _AGAINST_COUNTERS = "Model vs hardware counters"
-_WITHOUT_CEILINGS = (
-    "No ceilings are known for this device, so percentages of peak are missing. Name the device with --device."
-)
+_WITHOUT_CEILINGS = "No ceilings known for this device: percentages of peak are missing. Name the device with --device."
 
 
 def build_coverage_section(analysis: TraceAnalysis) -> Section | None:

@@ -35,7 +35,7 @@ _SEGMENTS: tuple[Column[tuple[PathRow, float]], ...] = (
     Column("Type", lambda entry: make_text_cell(entry[0].kind), numeric=False),
     Column("Path time", lambda entry: make_seconds_cell(entry[0].seconds)),
     Column("% of path", lambda entry: make_share_cell(entry[0].seconds / entry[1]), meter=True),
-    Column("Segments", lambda entry: make_integer_cell(entry[0].stretches), help="separate segments of the path"),
+    Column("Segments", lambda entry: make_integer_cell(entry[0].stretches), help="number of path segments"),
     Column("Longest", lambda entry: make_seconds_cell(entry[0].longest_s)),
     Column(
         "Line",
@@ -122,7 +122,7 @@ def _build_replay(trace: RankTrace, end: str) -> Sequence[Block]:
             label="Critical path by type",
             whole="of the critical path",
             caption="Traced back from the end of the trace, from each operation to the one it waited for last. "
-            f"Replay error: {replay.error * 100:+.2f} %.",
+            f"Replay error: {units.format_signed_percent(replay.error, 2)}.",
         ),
         *make_table(
             f"path_stretches{end}",
@@ -153,7 +153,7 @@ def _build_bar(name: str, path: Mapping[str, float]) -> Bar:
 
 
 def _filter_visible(path: Mapping[str, float], whole: float) -> dict[str, float]:
-    """Without what would not be seen."""
+    """The parts large enough to be visible."""
     return {kind: spent for kind, spent in path.items() if spent > 0 and spent >= _LEAST * whole}
 
 

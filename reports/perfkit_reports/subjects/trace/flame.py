@@ -15,7 +15,7 @@ _INTRO = (
     "Enter selects, Backspace zooms out."
 )
 _BACKWARD = "Backward ops appear under the caller of their forward op."
-_GONE = "Hatched blocks have their width of before; they are gone or too small now."
+_GONE = "Hatched blocks keep their earlier width: they are gone or too small now."
 _SUMMED = "Work on several streams or threads is summed."
 _LEFT_OUT = "Blocks below {} of the total are omitted."
 

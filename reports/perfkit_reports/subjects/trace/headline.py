@@ -118,11 +118,11 @@ def list_remarks(analysis: TraceAnalysis) -> list[str]:
 
 def describe_device(trace: RankTrace) -> str:
     if trace.unseen_device:
-        return f"the CPU alone ({trace.unseen_device})"
+        return f"the CPU only ({trace.unseen_device})"
     if trace.device_name:
         return trace.device_name
     if trace.reading.cut and trace.device == "cpu":  # profilers write device events last
-        return "the CPU, as far as the file goes"
+        return "the CPU, in the readable part of the file"
     return {"": "an unknown device", "cpu": "a CPU"}.get(trace.device, f"an unnamed {trace.device.upper()} device")
 
 

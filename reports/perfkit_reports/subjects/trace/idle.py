@@ -35,14 +35,14 @@ TITLE = "Idle time by cause"
 
 
 _MEANING = {
-    SYNC: f"“{SYNC}”: the blocking call itself, and on to the next launch if that follows within 1 ms.",
+    SYNC: f"“{SYNC}”: the blocking call, plus the time to the next launch if within 1 ms.",
     ELSEWHERE: f"“{ELSEWHERE}”: nothing launched for 1 ms or more.",
     LATE: f"“{LATE}”: gaps of less than 1 ms, until the launch call returned.",
     STARTING: f"“{STARTING}”: from a launch to its kernel, at most 50 us.",
     BETWEEN: f"“{BETWEEN}”: gaps of at most 10 us.",
-    OTHER_STREAM: f"“{OTHER_STREAM}”: a longer gap before a kernel on another stream than the last one.",
+    OTHER_STREAM: f"“{OTHER_STREAM}”: a longer gap before a kernel on a different stream than the last one.",
     HELD_UP: f"“{HELD_UP}”: a launched kernel began later than launch latency explains.",
-    UNRECORDED: f"“{UNRECORDED}”: the trace does not show whether the device worked.",
+    UNRECORDED: f"“{UNRECORDED}”: the trace does not show device activity.",
 }
 
 
@@ -60,7 +60,7 @@ def _make_place_cell(row: GapRow) -> Cell:
 _COLUMNS: tuple[Column[_IdleRow], ...] = (
     Column("Cause", lambda entry: make_text_cell(entry.row.cause), numeric=False),
     Column(
-        "CPU was in",
+        "CPU activity",
         lambda entry: _make_place_cell(entry.row),
         numeric=False,
         wrap=True,
@@ -71,7 +71,7 @@ _COLUMNS: tuple[Column[_IdleRow], ...] = (
         lambda entry: make_short_cell(entry.row.module or entry.row.range, 40),
         numeric=False,
         wrap=True,
-        help="the module or range around it",
+        help="enclosing module or range",
     ),
     Column(
         "Next op",
@@ -122,7 +122,7 @@ def list_selected_idle(trace: RankTrace, owner: str) -> Iterator[SelectedItem]:
             ("Share", make_share_cell(took / whole)),
             ("Gaps", make_calls_cell(sum(row.gaps for row in rows))),
             ("Longest", make_seconds_cell(max(row.longest_s for row in rows))),
-            ("CPU was mostly in", _make_place_cell(most)),
+            ("Main CPU activity", _make_place_cell(most)),
             ("Next op", make_code_cell(most.following)),
         )
         yield SelectedItem(make_idle_key(cause), f"{crc32(cause.encode()):08x}", "idle", cause, facts, owner=owner)

@@ -24,9 +24,9 @@ Row = TypeVar("Row", contravariant=True)
 
 _UNCOSTED = "cost unknown"
 _NO_GRID = "no grid recorded for its kernel"
-_NO_UNITS = "the number of multiprocessors of the device is unknown"
-_PERSISTENT = "persistent kernel, or possibly one: a few blocks share all tiles"
-_NO_TILE = "the kernel name gives no tile, or not its orientation"
+_NO_UNITS = "number of multiprocessors unknown"
+_PERSISTENT = "possibly a persistent kernel: a few blocks share all tiles"
+_NO_TILE = "tile or its orientation not in the kernel name"
 
 
 def _make_loss_cell(value: float | None, reason: str) -> Cell:
@@ -148,7 +148,7 @@ _ATTENTIONS: tuple[Column[AttentionRow], ...] = (
         _make_mask_cell,
         numeric=False,
         wrap=True,
-        help="pairs masked by a causal mask or a window are not counted",
+        help="excludes pairs masked by a causal mask or a window",
     ),
     _DTYPE,
     *_hide_columns(

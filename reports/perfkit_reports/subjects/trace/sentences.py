@@ -22,8 +22,8 @@ def _format_share(part: float, whole: float) -> str:
 
 
 def get_time_basis(trace: RankTrace) -> str:
-    """The basis of the seconds: `a step`, or `total`."""
-    return "a step" if trace.steps else "total"
+    """The basis of the seconds: `per step`, or `in total`."""
+    return "per step" if trace.steps else "in total"
 
 
 def describe_launches(trace: RankTrace) -> list[str]:
@@ -32,7 +32,7 @@ def describe_launches(trace: RankTrace) -> list[str]:
     if trace.unseen_device:
         return ["No device work was recorded: launch behavior unknown."]
     if launched is None and trace.device == "cpu":
-        return ["No launches: a CPU runs ops as they are called."]
+        return ["No launches: the CPU runs ops synchronously."]
     if launched is None:
         within = " within the steps" if trace.steps else ""
         return [f"Nothing ran on the device{within}: launch behavior unknown."]
@@ -49,13 +49,13 @@ def describe_launches(trace: RankTrace) -> list[str]:
         slowest = "" if tenth is None else f", p90 {units.format_seconds(tenth)}"
         lines.append(f"Launch delay: median {units.format_seconds(launched.delay_s)}{slowest}.")
     if launched.queue_depth is not None:
-        depth = format_count(launched.queue_depth)
-        lines.append(f"Kernels queued behind a starting one: median {'none' if launched.queue_depth < 1 else depth}.")
+        depth = "0" if launched.queue_depth < 1 else format_count(launched.queue_depth)
+        lines.append(f"Kernels queued at kernel start: median {depth}.")
     if launched.short_kernels > 0:
         lines.append(
-            f"{format_count(launched.short_kernels)} of {format_count(launched.kernels)} kernels {whole} run under "
-            f"{launched.short_below_s * 1e6:g} us: {units.format_seconds(launched.short_s)} in total, device idle "
-            f"{units.format_seconds(launched.short_gap_s)} right before them."
+            f"Kernels under {launched.short_below_s * 1e6:g} us: {format_count(launched.short_kernels)} of "
+            f"{format_count(launched.kernels)} {whole}, running {units.format_seconds(launched.short_s)}, device idle "
+            f"{units.format_seconds(launched.short_gap_s)} before them."
         )
     if launched.sync_calls > 0:
         lines.append(
@@ -77,10 +77,10 @@ def _describe_lateness(launched: Launches) -> str:
 
 def describe_overlap(trace: RankTrace) -> list[str]:
     """Communication and copies, and how much of them compute overlaps."""
-    beside, lines = trace.overlap, []
+    overlap, lines = trace.overlap, []
     for name, total, exposed, everywhere in (
-        ("Communication", beside.communication_s, beside.exposed_communication_s, beside.all_communication_s),
-        ("Copies", beside.copies_s, beside.exposed_copies_s, beside.all_copies_s),
+        ("Communication", overlap.communication_s, overlap.exposed_communication_s, overlap.all_communication_s),
+        ("Copies", overlap.copies_s, overlap.exposed_copies_s, overlap.all_copies_s),
     ):
         in_steps = total * max(len(trace.steps), 1)
         if total > 0:
@@ -126,14 +126,15 @@ def describe_coverage(trace: RankTrace) -> str:
     )
     if trace.unseen_device:
         return (
-            f"Recorded: {units.format_seconds(covered.kernel_s)} in {format_plural(covered.kernels, 'op')} of the "
-            "CPU; the work they launched was not, so its time is unexplained."
+            f"Recorded: {units.format_seconds(covered.kernel_s)} in {format_plural(covered.kernels, 'CPU op')}. The "
+            "work "
+            "that they launched was not recorded: its time is unknown."
         )
     inferred = f"{share(covered.inferred_s)} matches kernels of known ops, " if covered.inferred_s > 0 else ""
     linked = "" if trace.device == "cpu" else f"{share(covered.linked_s)} has a matching op, {inferred}"
     return (
-        f"Of {units.format_seconds(covered.kernel_s)} in {format_plural(covered.kernels, what[:-1])} of the whole "
-        f"trace, {linked}{share(covered.flops_s)} has FLOPs and {share(covered.bytes_s)} has bytes{counted}"
+        f"Whole trace: {units.format_seconds(covered.kernel_s)} in {format_plural(covered.kernels, what[:-1])}; "
+        f"{linked}{share(covered.flops_s)} has FLOPs and {share(covered.bytes_s)} has bytes{counted}"
         + (f"; {share(covered.bounded_s)} as bounds" if covered.bounded_s > 0 else "")
         + (f"; bytes of {share(covered.estimated_s)} estimated from arguments" if covered.estimated_s > 0 else "")
         + f".{_describe_joined(covered)}{above}"
@@ -160,7 +161,7 @@ def describe_fleet(job: Fleet) -> list[str]:
     lines = []
     if job.straggler:
         late = next((row.late_s for row in job.ranks if row.label == job.straggler), None)
-        by = "" if late is None else f", {units.format_seconds(late)} a step after the first rank"
+        by = "" if late is None else f", {units.format_seconds(late)} per step after the first rank"
         lines.append(f"Straggler: {job.straggler}{by}.")
     if job.step_spread is not None:
         lines.append(f"Rank step times differ by {units.format_percent(job.step_spread)}.")
@@ -173,5 +174,5 @@ def describe_reading(trace: RankTrace) -> str:
     size = units.format_bytes(file.file_bytes)
     if file.json_bytes != file.file_bytes:
         size += f", {units.format_bytes(file.json_bytes)} uncompressed"
-    outside = f"; {units.format_seconds(trace.outside_s)} outside its steps" if trace.outside_s > 0 else ""
+    outside = f"; {units.format_seconds(trace.outside_s)} outside steps" if trace.outside_s > 0 else ""
     return f"{format_plural(file.events, 'event')} in {size}, {units.format_seconds(trace.span_s)} long{outside}"

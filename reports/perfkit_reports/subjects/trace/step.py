@@ -26,7 +26,7 @@ from perfkit_reports.subjects.trace.series import (
 )
 
 _SUM = "Parts sum to 100 %. Overlapped communication and copies count as compute."
-_TO_SCALE = _SUM.replace("Parts sum to 100 %", "Parts of a bar sum to its step; all bars have one scale")
+_TO_SCALE = _SUM.replace("Parts sum to 100 %", "Parts of a bar sum to its step; all bars share one scale")
 _CUT = (
     f"At most {BARS} bars: the slowest steps and the busiest streams. All are in tables/steps.parquet and "
     "tables/streams.parquet."
@@ -35,7 +35,7 @@ _ONE_DOT = "A roofline needs more than one dot; the figures are in the table bel
 _NO_DOT = "No work has both FLOPs and bytes."
 _WITHOUT_ROOFS = "Achieved performance; roofs are unknown. Dot area is the share of the step."
 _AXES = (
-    "Achieved performance against the limits of the device. Solid roofs are measured, dashed roofs are from a "
+    "Achieved performance against the limits of the device. Solid roofs are measured, dashed roofs come from a "
     "datasheet. Dot area is the share of the step; the distance to the roof is the potential saving."
 )
 # Parts of the step whose names need an explanation.
@@ -43,8 +43,8 @@ _MEANING = {
     time_split.NO_CEILING: f"“{time_split.NO_CEILING}”: FLOPs and bytes are known, the roof is not.",
     time_split.PYTHON: f"“{time_split.PYTHON}”: Python and dispatch overhead, ops too small for a bound, and waiting.",
     time_split.WAITING_FOR_CPU: f"“{time_split.WAITING_FOR_CPU}”: nothing was queued on the device.",
-    time_split.UNRECORDED: f"“{time_split.UNRECORDED}”: unknown whether the device worked; the trace begins there or "
-    "lacks the kernels of graphs.",
+    time_split.UNRECORDED: f"“{time_split.UNRECORDED}”: device activity unknown; the trace begins there or lacks "
+    "the kernels of graphs.",
     time_split.IDLE_UNKNOWN: f"“{time_split.IDLE_UNKNOWN}”: unknown whether work was queued.",
 }
 

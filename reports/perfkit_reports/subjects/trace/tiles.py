@@ -55,9 +55,9 @@ def _make_step_cell(trace: RankTrace) -> Cell:
     times = [step.seconds for step in trace.steps]
     spread = f", {units.format_seconds(min(times))} to {units.format_seconds(max(times))}" if len(times) > 1 else ""
     count = "one step" if len(times) == 1 else f"mean of {len(times):,} steps"
-    shown = ", ".join(f"{step.number} of {units.format_seconds(step.seconds)}" for step in trace.unlike[:_NAMED])
+    shown = ", ".join(f"{step.number} ({units.format_seconds(step.seconds)})" for step in trace.unlike[:_NAMED])
     more = f" and {len(trace.unlike) - _NAMED:,} more" if len(trace.unlike) > _NAMED else ""
-    without = f"; without step{'s' if len(trace.unlike) > 1 else ''} {shown}{more}" if trace.unlike else ""
+    without = f"; excluding step{'s' if len(trace.unlike) > 1 else ''} {shown}{more}" if trace.unlike else ""
     return Cell(units.format_seconds(trace.step_s), detail=f"{count}{spread}{without}; {trace.step_basis}")
 
 

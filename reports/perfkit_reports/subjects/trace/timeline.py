@@ -32,7 +32,7 @@ _IDLE: tuple[Column[tuple[int, int, str, str]], ...] = (
     Column("Cause", lambda row: make_text_cell(row[2]), numeric=False),
     Column("Starts at", lambda row: make_seconds_cell(max(row[0], 0) / 1e9), help="from the start of the step"),
     Column("Idle", lambda row: make_seconds_cell(row[1] / 1e9)),
-    Column("CPU was in", lambda row: make_text_cell(row[3]), numeric=False, wrap=True),
+    Column("CPU activity", lambda row: make_text_cell(row[3]), numeric=False, wrap=True),
 )
 
 
