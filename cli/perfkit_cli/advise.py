@@ -23,14 +23,14 @@ Examples:
   perfkit advise runs/gpt                             a suite of perfkit bench: its baseline, traced and planned
   perfkit advise trace.json.gz                        the steps of any trace: time only
   perfkit advise trace.json.gz --device h100-sxm      compared with this device's peaks
-  perfkit advise hf:LlamaConfig --gpu rtx-4090        before any run: time and memory from the plan
-  perfkit advise train.py:build --goal memory         the lowest peak memory first
+  perfkit advise hf:LlamaConfig --gpu rtx-4090        before any run: time and memory from a plan
+  perfkit advise train.py:build --goal memory         lowest peak memory first
   perfkit advise train.py:build -t amp,ckpt,compile   only these techniques
-  perfkit advise runs/gpt --memory 2GiB               the fastest of what fits
-  perfkit advise runs/gpt --verify 3                  run the first three, predicted beside measured
+  perfkit advise runs/gpt --memory 2GiB               the fastest that fits
+  perfkit advise runs/gpt --verify 3                  measure the top three: predicted vs. measured
   perfkit advise runs/gpt --json | jq .best
 \b
-Exit codes: 0 done, 2 the request is wrong, 130 interrupted.
+Exit codes: 0 done, 2 invalid request, 130 interrupted.
 """
 
 
@@ -54,8 +54,8 @@ Exit codes: 0 done, 2 the request is wrong, 130 interrupted.
 )
 @click.option(
     "--memory",
-    metavar="SHARE|AMOUNT",
-    help="Memory limit per rank, such as 0.9 or 64GiB; options that fit come first. Not for a TRACE.",
+    metavar="SHARE|SIZE",
+    help="Memory limit per rank, such as 0.9 or 64GiB; techniques that fit come first. Not for a TRACE.",
 )
 @click.option("--gpu", metavar="NAME", help="Plan a WORKLOAD for this GPU, such as h100-80g; see perfkit devices.")
 @click.option("--device", metavar="ID", help="Device that a TRACE was recorded on, as for perfkit analyze.")
@@ -65,23 +65,28 @@ Exit codes: 0 done, 2 the request is wrong, 130 interrupted.
     default=None,
     metavar="N",
     type=COUNT,
-    help="Run the first N options and the best combination here; show predicted beside measured.",
+    help="Measure the top N and the best combination on this machine, and compare with the prediction.",
 )
 @click.option(
-    "--out", type=click.Path(path_type=Path), help="Folder for the runs of --verify.  [default: runs/TIME-WORKLOAD]"
+    "--out",
+    metavar="FOLDER",
+    type=click.Path(path_type=Path),
+    help="Folder for the runs of --verify.  [default: runs/TIME-WORKLOAD]",
 )
-@click.option("-n", "--top", default=10, show_default=True, metavar="N", type=COUNT, help="Number of options to show.")
+@click.option(
+    "-n", "--top", default=10, show_default=True, metavar="N", type=COUNT, help="Number of techniques to show."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print all advice as JSON.")
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> None:
-    """Rank the techniques by what they would do for a training step, and find the best that go together.
+    """Rank the techniques by their effect on a training step, and find the best combination.
 
-    Of a RUN (the folder of a suite) or a TRACE the time is simulated: what a technique addresses in the recorded step
-    takes less, and the step is replayed. Memory, and time where nothing was recorded, come from the plan of the
-    workload. Each line says why, what it assumes, and what becomes of the loss. Nothing is trained, but with --verify.
+    For a RUN (a suite's folder) or a TRACE, the time is simulated: the recorded step is replayed with the affected
+    work scaled. Memory, and time without a recording, come from a plan of the workload. Each line gives
+    the reason, the assumptions and the effect on the loss. Nothing is trained unless --verify is given.
 
-    A WORKLOAD is one of perfkit workloads, or FILE.py:FUNCTION. --dtype and the sizes are for a WORKLOAD: what was
-    recorded has its own.
+    A WORKLOAD is one of perfkit workloads, or FILE.py:FUNCTION. --dtype and the sizes apply to a WORKLOAD only; a
+    recording has its own.
     """
     from perfkit.plan.quiet_libraries import silence_kineto
 
@@ -98,7 +103,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     if options["verify"] is None:
         refuse_given(ctx, ("out",), "--out is for the runs of --verify")
     else:
-        refuse_given(ctx, ("gpu",), "--verify runs on this machine, --gpu plans for another one; give one of them")
+        refuse_given(ctx, ("gpu",), "--verify runs on this machine, and --gpu plans for another; give one of them")
     variants = parse_named_variants(options["technique"])
     subject = _resolve_subject(ctx)
     runs = None if options["verify"] is None else prepare_verification(subject, options["verify"], options["out"])
@@ -115,7 +120,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
 
 
 def _resolve_subject(ctx: click.Context) -> "AdviceSubject":
-    """What the argument names: a suite's folder, a trace, or a workload. Options that it does not take are refused."""
+    """Resolve the argument to a suite, a trace or a workload, and refuse options that do not apply to it."""
     from perfkit.plan.advise.subject import make_run_subject, make_trace_subject, make_workload_subject
     from perfkit.plan.target import parse_target
     from perfkit.store.layout import SUITE_FILE
@@ -129,7 +134,7 @@ def _resolve_subject(ctx: click.Context) -> "AdviceSubject":
         refuse_given(ctx, ("device",), f"{text} records its own device; --device is for a trace")
         return make_run_subject(path, memory)
     if path.is_dir():
-        raise UsageError(f"{text}: the folder has no {SUITE_FILE}; expected one that perfkit bench or run wrote")
+        raise UsageError(f"{text}: no {SUITE_FILE} in this folder; expected a folder of perfkit bench or perfkit run")
     if path.is_file():
         if path.suffix == ".py":
             raise UsageError(f"{text}: expected a function that builds the workload; name it as {text}:FUNCTION")

@@ -25,9 +25,9 @@ Examples:
   perfkit analyze after.json --against before.json     what changed, op by op
   perfkit analyze trace.json --device h100-sxm         compare with this device's peaks
   perfkit analyze trace.json --device here             recorded on this machine: use what `perfkit calibrate` measured
-  perfkit analyze trace.json --counters ncu.csv        counted FLOPs and bytes instead of modelled ones
-  perfkit analyze replay.json --capture capture/       ops for the kernels of replayed CUDA graphs
-  perfkit analyze trace.json --what-if gemm=0.8 --what-if comm=0    simulated on its dependencies, not added up
+  perfkit analyze trace.json --counters ncu.csv        counted FLOPs and bytes instead of modeled ones
+  perfkit analyze replay.json --capture capture/       ops of the kernels of replayed CUDA graphs
+  perfkit analyze trace.json --what-if gemm=0.8 --what-if comm=0    simulated along dependencies
   perfkit analyze trace.json --export perfetto         the trace with bounds, causes and findings for ui.perfetto.dev
   perfkit analyze gs://bucket/run/ --engine ray        hundreds of ranks, on a Ray cluster
   perfkit analyze comm_lib_trace_rank_*                a hang: ranks that did not enter a collective
@@ -35,7 +35,7 @@ Examples:
 \b
 `perfkit devices` lists the ids that --device takes.
 \b
-Exit codes: 0 done, 1 it could not be done, 2 the request is wrong or no trace can be read, 130 interrupted.
+Exit codes: 0 done, 1 failed, 2 invalid request or unreadable trace, 130 interrupted.
 """
 
 
@@ -45,7 +45,7 @@ Exit codes: 0 done, 1 it could not be done, 2 the request is wrong or no trace c
     "--against",
     metavar="TRACE",
     multiple=True,
-    help="Earlier trace to compare with. Of a folder of ranks, the same rank is taken.",
+    help="Earlier trace to compare with; for a folder of ranks, the same rank is used.",
 )
 @click.option(
     "--device",
@@ -62,8 +62,8 @@ Exit codes: 0 done, 1 it could not be done, 2 the request is wrong or no trace c
     "--capture",
     metavar="TRACE",
     multiple=True,
-    help="Traces of the captures of the CUDA graphs that TRACE replays (a file or folder); they name the replayed "
-    "kernels' ops.  [default: files beside TRACE with the names that servers give them]",
+    help="Traces of the CUDA graph captures that TRACE replays (file or folder), to name the ops of replayed kernels."
+    "  [default: files next to TRACE, named as inference servers do]",
 )
 @click.option(
     "--what-if",
@@ -75,6 +75,7 @@ Exit codes: 0 done, 1 it could not be done, 2 the request is wrong or no trace c
 )
 @click.option(
     "--out",
+    metavar="FOLDER",
     type=click.Path(path_type=Path, file_okay=False),
     help=f"Report folder.  [default: {OUT}/NAME]",
 )
@@ -85,7 +86,7 @@ Exit codes: 0 done, 1 it could not be done, 2 the request is wrong or no trace c
     multiple=True,
     metavar=f"[{'|'.join(EXPORTS)}]",
     type=click.Choice(EXPORTS),
-    help="Also export each trace into the report's folder: with findings as tracks for ui.perfetto.dev, or ops by "
+    help="Also export each trace into the report folder: with findings as tracks for ui.perfetto.dev, or ops by "
     "phase and module for speedscope.app.",
 )
 @click.option(
@@ -94,7 +95,7 @@ Exit codes: 0 done, 1 it could not be done, 2 the request is wrong or no trace c
     show_default=True,
     metavar=f"[{'|'.join(ENGINES)}]",
     callback=require_one_of("engine", ENGINES),
-    help="Where to analyze several traces: in processes on this machine, or as tasks of a Ray cluster.",
+    help="How to analyze several traces: in processes on this machine, or as tasks of a Ray cluster.",
 )
 @click.option(
     "--jobs",
@@ -104,7 +105,7 @@ Exit codes: 0 done, 1 it could not be done, 2 the request is wrong or no trace c
 )
 @click.option(
     "--max-bytes",
-    metavar="AMOUNT",
+    metavar="SIZE",
     callback=parse_memory_option,
     help="Limit on a trace's decompressed JSON, such as 40GiB.  [default: 16GiB, less for a small file]",
 )
@@ -112,7 +113,7 @@ Exit codes: 0 done, 1 it could not be done, 2 the request is wrong or no trace c
     "--time-limit",
     metavar="TIME",
     callback=parse_duration_option,
-    help="Time limit for reading a trace, such as 30s. The rest is left out, and the report says so.",
+    help="Time limit for reading a trace, such as 30s. The report says if a part was not read.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the whole analysis as JSON; write no report.")
 @click.option("-v", "--verbose", is_flag=True, help="Print all findings and tables.")
@@ -138,12 +139,12 @@ def command(
 ) -> None:
     """Find out where the time of a recorded trace went, and what could be saved.
 
-    TRACE is a trace of torch.profiler (or of JAX's profiler) from any machine: a file (.json, .json.gz, .json.zst), a
-    folder of ranks, a pattern, a URL or `-` for standard input. Nothing is run, and no GPU is needed. Every kernel's
-    time is counted, split, compared with the device's peaks, and ranked by what reaching the roofline would save.
+    TRACE is a trace of torch.profiler or of JAX's profiler, from any machine: a file (.json, .json.gz, .json.zst), a
+    folder of ranks, a pattern, a URL or `-` for standard input. Nothing is run, and no GPU is needed. Kernels are
+    classified, compared with the device's peaks, and ranked by the time that reaching the roofline would save.
 
-    Dumps of torch's flight recorder (one file per rank) are recognized by their content. Their report names the
-    collective that ranks wait in, the ranks that did not enter it, and mismatched shapes or order.
+    Dumps of torch's flight recorder (one file per rank) are recognized by content. The report names the collective that
+    ranks wait in, the ranks that did not enter it, and mismatched shapes or order.
     """
     from rich.console import Console
 
@@ -210,15 +211,15 @@ def command(
 def _refuse_trace_options(options: Mapping[str, object]) -> None:
     from perfkit.errors import UsageError
 
-    given = [f"--{name}" for name, value in options.items() if value]
-    if given:
-        raise UsageError(f"these are flight recorder dumps, and {', '.join(given)} is for traces; omit it")
+    named = [f"--{name}" for name, value in options.items() if value]
+    if named:
+        raise UsageError(f"these are flight recorder dumps, and {', '.join(named)} is for traces; omit it")
 
 
 def _analyze_dumps(
     dumps: tuple[str, ...], out: Path | None, *, static: bool, as_json: bool, verbose: bool, quiet: bool
 ) -> None:
-    """Who did not meet in which collective, as a report or as JSON."""
+    """Show which ranks missed which collective, as a report or as JSON."""
     from perfkit.analysis.flight.flight_analysis import analyze_flight
     from perfkit.store.summary import FLIGHT_REPORT_FILE
 
@@ -240,7 +241,7 @@ def _analyze_dumps(
 
 
 def _check_exports(exports: tuple[str, ...], sources: tuple[str, ...], *, as_json: bool) -> None:
-    """What cannot be exported is known before anything is read."""
+    """Refuse impossible exports before reading anything."""
     from perfkit.errors import UsageError
     from perfkit.trace.reading.trace_sources import STANDARD_INPUT
 

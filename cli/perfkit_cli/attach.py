@@ -13,33 +13,39 @@ OUT = Path("perfkit-attach")
 
 EXAMPLES = """\b
 Examples:
-  perfkit attach 4711                              ten seconds of a running training
+  perfkit attach 4711                              ten seconds of a running job
   perfkit attach 4711 --duration 1min --rate 50
   perfkit attach $(pgrep -of train.py)
 \b
-Another user's process needs sudo, a container --cap-add SYS_PTRACE.
+Another user's process needs sudo; a container needs --cap-add SYS_PTRACE.
 \b
 Ctrl-C ends sampling early: the report covers the samples so far, and the exit code is 130.
 \b
-Exit codes: 0 done, 1 it could not be done, 2 no such process or a wrong request,
-130 interrupted (samples are kept).
+Exit codes: 0 done, 1 failed, 2 invalid request or no such process, 130 interrupted (samples are kept).
 """
 
 
 @click.command(epilog=EXAMPLES, short_help="Sample the stacks of a running Python process.")
 @click.argument("pid", metavar="PID", type=click.IntRange(min=1))
 @click.option(
-    "--duration", "seconds", default="10s", callback=parse_duration_option, help="Sampling time.  [default: 10s]"
+    "--duration",
+    "seconds",
+    default="10s",
+    metavar="TIME",
+    callback=parse_duration_option,
+    help="Sampling time.  [default: 10s]",
 )
 @click.option(
     "--rate",
     default=100,
     show_default=True,
+    metavar="HZ",
     type=click.IntRange(1, 1000),
     help="Samples per second; each one briefly stops the process.",
 )
 @click.option(
     "--out",
+    metavar="FOLDER",
     type=click.Path(path_type=Path, file_okay=False),
     help=f"Report folder.  [default: {OUT}/PID]",
 )
@@ -51,7 +57,7 @@ def command(
 ) -> None:
     """Sample the Python stacks of process PID and its children, by thread.
 
-    The process needs no preparation. It only stops briefly for each sample.
+    The process needs no preparation, and stops only briefly for each sample.
     """
     from perfkit.analysis.stacks.process_stacks import analyze_process
     from perfkit.errors import PerfkitError, UsageError

@@ -61,7 +61,7 @@ Examples:
   perfkit bench --technique ckpt --precision 2% --budget 20min
   perfkit bench --technique all --workload gpt:size=nano
   perfkit bench --technique amp --price '$2.49/h'
-  perfkit bench --technique amp,ckpt --plan               predicted beside measured
+  perfkit bench --technique amp,ckpt --plan               predicted vs. measured
   perfkit bench --into runs/gpt --technique compile       add a variant to the suite
   perfkit bench --into runs/gpt --retry failed --timeout 1200
   perfkit bench --resume runs/gpt                         after Ctrl-C, a crash or a power cut
@@ -70,7 +70,7 @@ Separate techniques by commas, combine them with +, and give parameters as :key=
 A parameter with several values, 'size=4|8', makes one variant per value; quote it because of the |.
 See `perfkit techniques` and `perfkit workloads`.
 \b
-Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is wrong,
+Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 invalid request,
 130 interrupted, 143 terminated (results are kept).
 """
 
@@ -98,7 +98,7 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is w
     show_default=True,
     metavar="[none|all]",
     callback=require_one_of("value of --combine", ("none", "all")),
-    help="all: also train every compatible combination of the techniques; the others are listed as left out.",
+    help="all: also train every compatible combination of the techniques; clashes are listed.",
 )
 @click.option(
     "--precision",
@@ -118,7 +118,7 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is w
     "--rounds",
     metavar="N",
     type=click.IntRange(min=0),
-    help="Run exactly N rounds. 0: each variant runs once, which decides nothing about its speed.",
+    help="Run exactly N rounds. 0: one run per variant, without a verdict on speed.",
 )
 @click.option("--steps", metavar="N", type=COUNT, help="Timed steps per process.  [default: automatic]")
 @click.option(
@@ -135,7 +135,7 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is w
     show_default=True,
     metavar=f"[{'|'.join(DEVICES)}]",
     callback=require_one_of("device", DEVICES),
-    help="Device to train on. auto: the GPU if there is one, else the CPU.",
+    help="Device to train on. auto: the GPU if available, else the CPU.",
 )
 @add_scaling_options
 @click.option(
@@ -144,10 +144,10 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is w
     show_default=True,
     metavar="SECONDS",
     type=click.FloatRange(min=0, min_open=True),
-    help="Time limit per run; a longer run is ended and reported as timed out.",
+    help="Time limit per run; a longer run is stopped and reported as timed out.",
 )
 @click.option(
-    "--memory-limit", metavar="AMOUNT", callback=parse_memory_option, help="Address space limit per rank, such as 6GiB."
+    "--memory-limit", metavar="SIZE", callback=parse_memory_option, help="Address space limit per rank, such as 6GiB."
 )
 @click.option(
     "--threads",
@@ -161,9 +161,9 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is w
     show_default=True,
     metavar=f"[{'|'.join(_STARTED_BY)}]",
     callback=require_one_of("launcher", _STARTED_BY),
-    is_eager=True,  # what --out stands for depends on it
-    help="How the ranks start: local processes, torchrun's elastic agent, Slurm or Ray. kubernetes: run nothing, "
-    "and print the manifest of a bench in pods.",
+    is_eager=True,  # the meaning of --out depends on it
+    help="How ranks are started: local processes, torchrun's elastic agent, Slurm or Ray. kubernetes prints a "
+    "manifest for pods and runs nothing.",
 )
 @click.option(
     "--nnodes",
@@ -171,7 +171,7 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is w
     show_default=True,
     metavar="N",
     type=COUNT,
-    help="Number of nodes, with equally many ranks each; not for --launcher process.",
+    help="Number of nodes, with the same number of ranks each; not for --launcher process.",
 )
 @click.option(
     "--slurm",
@@ -185,7 +185,7 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is w
     default="",
     metavar="HOST:PORT",
     help=(
-        "With --launcher torchrun: rendezvous address on this machine; on each other one, run "
+        "With --launcher torchrun: rendezvous address on this machine; on every other machine, run "
         "`perfkit join HOST:PORT --node-rank K`."
     ),
 )
@@ -202,19 +202,19 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is w
     "--out",
     metavar="FOLDER",
     type=FolderOrUrl(new=True),
-    help="Folder to write, or a URL such as s3://bucket/x to copy it to.  [default: runs/TIME-WORKLOAD]",
+    help="Report folder, or a URL such as s3://bucket/x to copy it to.  [default: runs/TIME-WORKLOAD]",
 )
 @click.option(
     "--into",
     metavar="FOLDER",
     type=FolderOrUrl(),
-    help="Add variants to this suite. Options not given are the suite's; another machine or workload is refused.",
+    help="Add variants to this suite. Other options default to the suite's; another machine or workload is refused.",
 )
 @click.option(
     "--retry",
     metavar="failed",
     callback=require_one_of("value of --retry", ("failed",)),
-    help="With --into: repeat the runs that failed, crashed, ran out of memory or timed out.",
+    help="With --into: repeat runs that failed, crashed, ran out of memory or timed out.",
 )
 @click.option(
     "--resume",
@@ -225,7 +225,7 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is w
 @click.option(
     "--plan",
     is_flag=True,
-    help="Plan the variants first, as perfkit plan does; the report shows predicted beside measured.",
+    help="Plan the variants first, as perfkit plan does; the report compares predicted with measured.",
 )
 @click.option(
     "--no-calibrate",
@@ -246,7 +246,7 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is w
 )
 @click.option(
     "--price",
-    metavar="AMOUNT/h",
+    metavar="PRICE",
     callback=parse_price_option,
     help="Hourly cost of the hardware, such as 2.49/h or $2.49/h (quote it); adds the cost of a million tokens or a "
     "thousand samples.",
@@ -257,10 +257,10 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is w
 def command(ctx: click.Context, /, **options: Any) -> None:
     """Compare training techniques on a real workload.
 
-    The workload is trained in its own processes: as it is (the baseline) and with each technique. Memory, FLOPs, losses
-    and the trace are measured once per variant, in separate passes, and each technique must prove that it was active.
-    Then rounds of fresh processes are timed, interleaved, until every speed-up is known to --precision. The comparison
-    is one HTML file beside the raw results.
+    Each variant trains in its own processes: the unmodified workload (the baseline), and the workload with each
+    technique. Memory, FLOPs, losses and the trace are measured once per variant, in separate passes, and each technique
+    must prove that it was active. Then rounds of fresh processes are timed, interleaved, until every speed-up is known
+    to --precision. The report is one HTML file, next to the raw results.
     """
     from rich.console import Console
 
@@ -296,7 +296,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
             ctx.exit(ended)
         click.echo(f"{word}: results so far are in {folder}; continue with --resume {folder}", err=True)
 
-    # Not sooner: the imports would take time while a child measures.
+    # Not earlier: the imports would take CPU time while a child measures.
     from perfkit_cli.remeasure import analyze_measured_suite
     from perfkit_cli.report_output import show_tracebacks, write_and_show
     from perfkit_reports.subjects.suite.document import build_document
@@ -309,7 +309,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
 
 
 def _prepare_new_suite(ctx: click.Context, folder: Path, console: "Console") -> Callable[[], None]:
-    """What measures a suite in a new folder; a wrong request is a `UsageError` before."""
+    """A function that measures a suite in a new folder; an invalid request is a `UsageError` before."""
     from perfkit.devices.device_choice import find_device
     from perfkit.devices.machine import count_available_cores
     from perfkit.measure.bench import run_bench

@@ -31,7 +31,7 @@ _OPTIONS: Sequence[Callable[[Any], Any]] = (
     click.option(
         "--volume-claim",
         metavar="NAME[:PATH]",
-        help=f"With --launcher kubernetes: claim of a volume that all pods can write, and its mount path."
+        help=f"With --launcher kubernetes: volume claim that all pods can write, and its mount path."
         f"  [default PATH: {_MOUNT}]",
     ),
 )
@@ -43,12 +43,12 @@ def add_kubernetes_options(command: F) -> F:
 
 
 def refuse_kubernetes_options(ctx: click.Context) -> None:
-    """A `UsageError` where another launcher is given what only pods need."""
+    """Raise a `UsageError` for options of pods with another launcher."""
     refuse_given(ctx, ("image", "volume_claim"), "pods need --launcher kubernetes")
 
 
 def write_manifest(ctx: click.Context) -> None:
-    """Print the manifest for the command that was given; a `UsageError` says what it lacks."""
+    """Print the manifest for this command; raise a `UsageError` if an option is missing."""
     from perfkit.measure.launch.kubernetes import Pods, VolumeClaim, build_manifest
 
     options = ctx.params
@@ -76,7 +76,7 @@ def write_manifest(ctx: click.Context) -> None:
 
 
 def _check_options(options: dict[str, Any], url: str | None) -> None:
-    """Refuses wrong options here, rather than minutes later in a pod."""
+    """Refuse invalid options here, rather than minutes later in a pod."""
     from perfkit.measure.limits import check_limits, check_sampling
     from perfkit.spec import parse_workload
     from perfkit.workloads.workload_table import WORKLOADS, load_workload
@@ -86,7 +86,7 @@ def _check_options(options: dict[str, Any], url: str | None) -> None:
         ("image", "a container image with perfkit and the workload: --image NAME"),
         (
             "volume_claim",
-            "a shared volume for the results: --volume-claim NAME (or, for one pod, --out URL)",
+            "a shared volume for the results: --volume-claim NAME (for one pod, --out URL also works)",
         ),
         ("world_sizes", "the total number of ranks, split evenly over the pods: --world-size N"),
     ):
@@ -99,8 +99,8 @@ def _check_options(options: dict[str, Any], url: str | None) -> None:
     for size in options["world_sizes"]:
         if size % options["nnodes"]:
             raise UsageError(
-                f"--world-size {size} is not a multiple of --nnodes {options['nnodes']}; each pod runs equally many "
-                "ranks"
+                f"--world-size {size} is not a multiple of --nnodes {options['nnodes']}; each pod runs the same "
+                "number of ranks"
             )
     check_limits(options["timeout"], options["memory_limit"])
     check_sampling(options["rounds"], options["precision"], options["budget"])
@@ -132,13 +132,13 @@ def _derive_job_name(out: str) -> str:
 
 
 def _select_pod_arguments(ctx: click.Context) -> list[str]:
-    """The options that were given and hold in the pods, each as it was written."""
+    """The options that also hold in the pods, as written."""
     written = sys.argv[sys.argv.index("bench") + 1 :]
     own = {name for param in ctx.command.params if param.name in _OWN for name in param.opts}
-    kept, left = [], iter(written)
-    for part in left:
+    kept, parts = [], iter(written)
+    for part in parts:
         if part in own:
-            next(left)
+            next(parts)
         elif part.partition("=")[0] not in own:
             kept.append(part)
     return kept

@@ -26,9 +26,11 @@ Examples:
     show_default=True,
     metavar=f"[{'|'.join(DEVICES)}]",
     callback=require_one_of("device", DEVICES),
-    help="Device to measure. auto: the GPU if there is one, else the CPU.",
+    help="Device to measure. auto: the GPU if available, else the CPU.",
 )
-@click.option("--threads", metavar="LIST", help="CPU thread counts to measure with.  [default: 1 and all cores]")
+@click.option(
+    "--threads", metavar="LIST", help="CPU thread counts to measure, such as 1,2.  [default: 1 and all cores]"
+)
 @click.option(
     "--world-size",
     type=click.IntRange(min=2),
@@ -41,8 +43,8 @@ def command(device: str, threads: str | None, world_size: int | None, short: boo
     """Measure this machine's ceilings: FLOP/s per dtype, memory bandwidths, collectives.
 
     They are the roofs of the roofline. The result is stored for this machine and used by `perfkit bench`; the best
-    value of all calibrations is kept. Leave the machine idle meanwhile: figures that do not repeat are labelled as low
-    confidence, and disturbed ones are measured again the next time.
+    value of all calibrations is kept. Keep the machine idle: figures that do not repeat are labeled low confidence, and
+    disturbed ones are measured again next time.
     """
     from rich.console import Console
 
@@ -57,7 +59,7 @@ def command(device: str, threads: str | None, world_size: int | None, short: boo
     if world_size is not None:
         if threads:
             raise UsageError(
-                "--threads is for ceilings, and --world-size times ranks with one thread each; give one of them"
+                "--threads measures ceilings, and --world-size times ranks with one thread each; give one of them"
             )
         _calibrate_links(target, world_size, short=short, force=force)
         return
@@ -80,7 +82,7 @@ def command(device: str, threads: str | None, world_size: int | None, short: boo
 
 
 def _calibrate_links(target: "ChosenDevice", ranks: int, *, short: bool, force: bool) -> None:
-    """Show what collectives between so many ranks reach; measured where it is not known."""
+    """Show the rates of collectives between `ranks` ranks, measured if unknown."""
     from rich.console import Console
 
     from perfkit.devices.links.link_calibration import (
@@ -109,26 +111,26 @@ def _calibrate_links(target: "ChosenDevice", ranks: int, *, short: bool, force: 
 
 
 def _describe_disk(force: bool) -> str:
-    """How fast tensors are offloaded to files, which `perfkit plan` goes by; measured where it is not known."""
+    """The speed of offloading to files, which `perfkit plan` uses; measured if unknown."""
     from perfkit.plan.disk import load_disk, measure_disk
     from perfkit.units import format_bandwidth, format_seconds
 
     known = (None if force else load_disk()) or measure_disk()
     if known is None:
-        return "offloaded files: not measured, because the temporary folder (TMPDIR) is in memory"
+        return "offload to disk: not measured, because the temporary folder (TMPDIR) is in memory"
     written, read = (
-        f"{format_bandwidth(each.bytes_per_s)} and {format_seconds(each.start_s)} per file"
-        for each in (known.write, known.read)
+        f"{format_bandwidth(rate.bytes_per_s)} plus {format_seconds(rate.start_s)} per file"
+        for rate in (known.write, known.read)
     )
-    return f"offloaded files in {known.mount}: written at {written}, read at {read}, through the page cache"
+    return f"offload to disk, {known.mount}: write {written}, read {read}, through the page cache"
 
 
 def _find_missing_threads(
     device: str, name: str, threads: tuple[int, ...], *, short: bool, force: bool
 ) -> tuple[int, ...] | None:
-    """The numbers of threads to measure with, or None where everything asked for is known.
+    """The thread counts to measure, or None if all are known.
 
-    A short calibration does not count as known where a full one is asked for, nor what was disturbed or refuted.
+    A short calibration does not count where a full one is requested, nor does a disturbed or refuted one.
     """
     from perfkit.devices import ceilings_cache
     from perfkit.devices.fingerprint import build_fingerprint

@@ -13,9 +13,9 @@ from perfkit_cli.option_values import require_one_of
 
 EXAMPLES = """\b
 Examples:
-  perfkit check --against-ref origin/main            both sides measured now, interleaved: the fair way
+  perfkit check --against-ref origin/main            both sides measured now, interleaved
   perfkit check --update                             write the baseline, and commit it
-  perfkit check --exact                              memory, FLOPs, kernels, graph breaks, losses against it: no timing
+  perfkit check --exact                              memory, FLOPs, kernels, graph breaks, losses; no timing
   perfkit check runs/new --baseline runs/old         two existing runs; nothing is run
   perfkit check --against-ref main -w train.py:build -t amp --threshold step_time=4% --budget 5min
   perfkit check --calibrate                          the smallest change detectable on this machine
@@ -24,17 +24,19 @@ Examples:
 Configure cases and thresholds in pyproject.toml ([tool.perfkit.check]) or perfkit.toml ([check]); options take
 precedence. Thresholds: 3% (a relative change), +64MiB (an absolute one), <=2GiB (a limit), off (reported only).
 \b
-A quantity fails if it certainly got worse by more than its threshold. If it certainly got worse by less, it is shown
-as worse, which is a failure only with --fail-on worse.
+A quantity fails if it certainly got worse by more than its threshold. If it certainly got worse by less, its verdict
+is worse, which fails the check only with --fail-on worse.
 \b
-Exit codes: 0 pass (or worse), 1 a regression (or a side that cannot be run), 2 the request is wrong, 3 inconclusive
+Exit codes: 0 pass (or worse), 1 a regression (or a side that does not run), 2 invalid request, 3 inconclusive
 (--inconclusive CODE), 130 interrupted.
 """
 
 
 @click.command(epilog=EXAMPLES, short_help="Check a change against thresholds.")
 @click.argument("run", required=False, type=click.Path(path_type=Path, exists=True, file_okay=False))
-@click.option("--against-ref", metavar="REF", help="Compare with this revision, checked out and measured beside yours.")
+@click.option(
+    "--against-ref", metavar="REF", help="Compare with this revision, checked out and measured alongside yours."
+)
 @click.option(
     "--baseline", metavar="FILE|RUN|BRANCH", help="Compare with stored figures.  [default: the baseline file]"
 )
@@ -42,13 +44,13 @@ Exit codes: 0 pass (or worse), 1 a regression (or a side that cannot be run), 2 
 @click.option(
     "--calibrate",
     is_flag=True,
-    help="Compare this machine with itself: the smallest detectable change, and the time it takes.",
+    help="Measure the smallest change that this machine can detect, and the time it takes.",
 )
 @click.option(
     "--history",
-    metavar="DIR",
+    metavar="FOLDER",
     type=click.Path(path_type=Path, exists=True),
-    help="Find change points across the runs in a folder; run nothing.",
+    help="Find change points across the runs in a folder; measure nothing.",
 )
 @click.option(
     "-w", "--workload", metavar="NAME[:KEY=VALUE]", help="Workload to train.  [default: the configured cases]"
@@ -84,18 +86,20 @@ Exit codes: 0 pass (or worse), 1 a regression (or a side that cannot be run), 2 
     type=click.IntRange(0, 255),
     help="Exit code for an inconclusive check.  [default: 3]",
 )
-@click.option("--out", type=click.Path(path_type=Path), help="Folder to write.  [default: runs/TIME-check]")
+@click.option(
+    "--out", metavar="FOLDER", type=click.Path(path_type=Path), help="Report folder.  [default: runs/TIME-check]"
+)
 @click.option(
     "--markdown",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Also write the comment (Markdown) to this file.",
+    help="Also write the pull request comment to this file.",
 )
 @click.option("--junit", metavar="FILE", type=click.Path(path_type=Path), help="Also write JUnit XML to this file.")
 @click.option(
     "--github/--no-github",
     default=None,
-    help="Print annotations, and write the step's summary.  [default: where GITHUB_ACTIONS is set]",
+    help="Write GitHub annotations and the step summary.  [default: if GITHUB_ACTIONS is set]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the whole check as JSON.")
 @click.option("-v", "--verbose", is_flag=True, help="Also show quantities without a gate.")
@@ -104,10 +108,10 @@ Exit codes: 0 pass (or worse), 1 a regression (or a side that cannot be run), 2 
 def command(ctx: click.Context, /, **options: Any) -> None:
     """Check that a change makes nothing worse than its thresholds allow.
 
-    Memory, FLOPs, kernels, graph breaks and losses are compared exactly, and first. Times are compared between pairs of
+    Memory, FLOPs, kernels, graph breaks and losses are compared first, exactly. Times are compared between pairs of
     interleaved processes, until every quantity is decided or the time limit is reached. A difference that the data
     cannot resolve is inconclusive: neither a pass nor a failure. The report names the ops, modules and tensors that
     changed.
     """
-    signal.signal(signal.SIGTERM, raise_terminated)  # ended from outside is interrupted as well
+    signal.signal(signal.SIGTERM, raise_terminated)  # SIGTERM counts as an interruption
     ctx.exit(run_check(CheckArguments(**options)))

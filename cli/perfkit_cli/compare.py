@@ -19,13 +19,13 @@ Examples:
   perfkit compare runs/gpt@baseline runs/gpt@amp+ckpt    two variants of one benchmark, op by op
   perfkit compare before.json.gz after.json.gz           two traces
   perfkit compare before.pickle after.pickle             two memory snapshots
-  perfkit compare runs/a runs/b runs/c --out /tmp/abc    several, each against the first
+  perfkit compare runs/a runs/b runs/c --out /tmp/abc    several, each compared with the first
   perfkit compare h100.json.gz cpu.json.gz --anyway      on devices of different kinds
   perfkit compare runs/a runs/b --json | jq '.figures[0]'
 \b
 To test a code change for regressions, with statistics: `perfkit check`.
 \b
-Exit codes: 0 done, 1 it could not be done, 2 the request is wrong or a run cannot be read, 130 interrupted.
+Exit codes: 0 done, 1 failed, 2 invalid request or unreadable run, 130 interrupted.
 """
 
 
@@ -33,10 +33,11 @@ Exit codes: 0 done, 1 it could not be done, 2 the request is wrong or a run cann
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True)
 @click.option(
     "--out",
+    metavar="FOLDER",
     type=click.Path(path_type=Path, file_okay=False),
     help=f"Report folder.  [default: {OUT}/NAMES]",
 )
-@click.option("--anyway", is_flag=True, help="Also compare runs on devices of different kinds.")
+@click.option("--anyway", is_flag=True, help="Compare even if the devices are of different kinds.")
 @click.option("--static", is_flag=True, help="Also write the figures as PNG and SVG.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole comparison as JSON; write no report.")
 @click.option("-v", "--verbose", is_flag=True, help="Print all tables.")
@@ -53,11 +54,11 @@ def command(
     verbose: bool,
     quiet: bool,
 ) -> None:
-    """Compare runs with the first: their figures, where the time and the memory went, and which ops changed.
+    """Compare runs with the first: figures, time, memory and ops.
 
-    RUN is the folder of a benchmark (all variants, and the baseline in detail, or FOLDER@VARIANT), of a loop, of a
-    report of `perfkit analyze` or `perfkit memory`, a trace, or a memory recording. Give two or more, of any kinds.
-    Nothing is measured. Where the runs differ in device, workload or libraries, the report names the differences.
+    RUN is a folder of `perfkit bench` (all variants, with the baseline in detail; FOLDER@VARIANT for one), `run`,
+    `analyze` or `memory`, or a trace or memory recording. Name two or more, of any kind. Nothing is measured. The
+    report names differences in device, workload and libraries.
     """
     from perfkit.analysis.compare.runs import compare_runs
     from perfkit.store.summary import COMPARISON_FILE

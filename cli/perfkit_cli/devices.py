@@ -52,7 +52,7 @@ def command(text: str, as_json: bool) -> None:
 
 
 def _build_header(entries: Sequence[CatalogEntry]) -> tuple[str, ...]:
-    """Units bear the names of all vendors that are listed."""
+    """The header; units are named for all listed vendors."""
     from perfkit.devices.unit_names import get_unit_name
 
     def units(level: CeilingLevel) -> str:

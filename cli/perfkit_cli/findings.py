@@ -11,7 +11,7 @@ EXAMPLES = """\b
 Examples:
   perfkit findings                           all ids, by subject
   perfkit findings fusion.elementwise        one: trigger, advice, how the gain is computed
-  perfkit findings --docs docs/findings.md   all as a page of Markdown
+  perfkit findings --docs docs/findings.md   all, as a Markdown page
 """
 
 
@@ -22,7 +22,7 @@ Examples:
     "--docs",
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the page of all kinds to this file, as Markdown.",
+    help="Write a Markdown page of all kinds to this file.",
 )
 def command(finding_id: str | None, as_json: bool, docs: Path | None) -> None:
     """List the kinds of findings by id, or explain one."""

@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\b
 Examples:
-  perfkit join host1:29500 --node-rank 1      on the second machine, and on the first, host1:
+  perfkit join host1:29500 --node-rank 1      on the second machine; on the first, host1:
   perfkit bench --launcher torchrun --nnodes 2 --world-size 4 --rdzv-endpoint host1:29500 --out /shared/runs/x
 \b
-Exit codes: 0 the first machine is done, 1 it could not be reached, 2 the request is wrong, 130 interrupted,
+Exit codes: 0 the first machine is done, 1 it could not be reached, 2 invalid request, 130 interrupted,
 143 terminated.
 """
 
@@ -25,16 +25,16 @@ Exit codes: 0 the first machine is done, 1 it could not be reached, 2 the reques
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
 def command(*, endpoint: str, node_rank: int, quiet: bool) -> None:
-    """Run this machine's ranks of the runs that `perfkit bench --launcher torchrun` starts on the first machine.
+    """Run this machine's ranks of a bench that the first machine started with --launcher torchrun.
 
     HOST:PORT is the --rdzv-endpoint of that bench. Start this command in the same folder, with the same workload,
     packages and environment; the output folder must have the same path on every machine. It may start first (it waits
-    for up to an hour), and ends when the first machine is done.
+    up to an hour), and ends when the first machine is done.
     """
     from perfkit.errors import raise_terminated
     from perfkit.measure.launch.nodes import NodeCoordinator, wait_for_first_node
 
-    # The first process of a container is deaf to a signal that it does not handle.
+    # The first process of a container ignores signals without a handler.
     signal.signal(signal.SIGTERM, raise_terminated)
     if not quiet:
         click.echo(f"waiting for {endpoint}", err=True)

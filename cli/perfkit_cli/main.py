@@ -10,7 +10,7 @@ from perfkit.errors import PerfkitError, TerminatedError, make_unknown_name_erro
 from perfkit_cli.error_output import is_json_wanted, make_message, print_error_json
 
 # Subcommand -> module with a `command`. Modules import what they measure with inside their functions, so that
-# help is there at once: importing torch takes seconds.
+# help prints at once: importing torch takes seconds.
 COMMANDS = {
     "bench": "perfkit_cli.bench",
     "run": "perfkit_cli.run",
@@ -45,15 +45,15 @@ Examples:
   perfkit memory snapshot.pickle            what filled the memory?
   perfkit compare runs/A runs/B             how do two runs differ?
   perfkit check --against-ref origin/main   did this change make it worse?
-  perfkit report runs/NAME                  draw a report again
-  perfkit view runs                         all reports and running jobs, in a browser
+  perfkit report runs/NAME                  regenerate a report
+  perfkit view runs                         browse reports and running jobs
   perfkit advise runs/NAME                  what should I switch on?
   perfkit calibrate                         what are this machine's ceilings?
 """
 
 
 class CommandGroup(click.Group):
-    """A group that imports a subcommand when it is asked for and turns perfkit's errors into messages."""
+    """A group that imports a subcommand on demand and turns perfkit's errors into messages."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)

@@ -11,13 +11,22 @@ from perfkit_cli.folders import choose_folder
 
 OUT = Path("perfkit-memory")
 
-EXAMPLES = "`perfkit memory`: explains what filled the memory, from a recording of its allocations."
+EXAMPLES = """\b
+Examples:
+  perfkit memory snapshot.pickle                     torch.cuda.memory._dump_snapshot
+  perfkit memory trace.json.gz                       torch.profiler with profile_memory=True
+  perfkit memory runs/gpt/amp/0/rank1/memory.parquet
+  perfkit memory snapshot.pickle --json | jq '.accounts[0].peak_bytes'
+\b
+Exit codes: 0 done, 1 failed, 2 invalid request or unreadable file, 130 interrupted.
+"""
 
 
 @click.command(epilog=EXAMPLES, short_help="Find out what filled the memory, from a snapshot or trace.")
 @click.argument("file", metavar="FILE", type=str)
 @click.option(
     "--out",
+    metavar="FOLDER",
     type=click.Path(path_type=Path, file_okay=False),
     help=f"Report folder.  [default: {OUT}/NAME]",
 )
@@ -28,9 +37,9 @@ EXAMPLES = "`perfkit memory`: explains what filled the memory, from a recording 
 def command(*, file: str, out: Path | None, static: bool, as_json: bool, verbose: bool, quiet: bool) -> None:
     """Find out what filled the memory at its peak: every byte by category, module and op.
 
-    FILE is the path or URL of a snapshot of the CUDA caching allocator, of a raw memory timeline of torch.profiler, of
-    a trace with memory events, or of the memory.parquet of a run of perfkit bench, from any machine; its kind is
-    recognized by its content. A snapshot is a pickle; it is read without executing its contents. No GPU is needed.
+    FILE is the path or URL of a snapshot of the CUDA caching allocator, a raw memory timeline of torch.profiler, a
+    trace with memory events, or the memory.parquet of a run of perfkit bench. Its kind is recognized by content. A
+    snapshot is a pickle, and is read without executing code. No GPU is needed.
     """
     from perfkit.analysis.memory.analyze_file import analyze_memory
     from perfkit.store.summary import MEMORY_REPORT_FILE

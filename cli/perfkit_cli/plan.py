@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 _OF_A_SEARCH = ("margin", "cap")
 _OF_A_GPU = ("network", "gpus_per_node")
-_LINKS_OF_A_CPU = "these describe GPUs, and a plan without --gpu is for a CPU"
+_LINKS_OF_A_CPU = "these describe GPU links, and a plan without --gpu is for a CPU"
 
-# What a new plan is of, and where it is written.
+# Options of a new plan.
 _OF_A_PLAN = (
     "workload",
     "technique",
@@ -48,19 +48,19 @@ Examples:
   perfkit plan --workload gpt:size=small --technique amp,ckpt,amp+ckpt
   perfkit plan --workload hf:LlamaConfig:num_hidden_layers=8 --technique ckpt,optim:use=adafactor
   perfkit plan --workload gpt:size=medium --technique zero1,zero2,zero3 --world-size 64
-  perfkit plan --workload gpt:size=small --gpu rtx-4090 --memory 0.9          does it fit, and if not, what does
+  perfkit plan --workload gpt:size=small --gpu rtx-4090 --memory 0.9          does it fit, or what would?
   perfkit plan --workload gpt:size=medium --technique zero3 --gpu h100-sxm --world-size 1,2,8,64 --network 50GB
   perfkit plan --workload train.py:build --technique 'batch:size=8|16|32' --json | jq '.variants[0]'
   perfkit plan --out runs/gpt --technique amp && perfkit bench --out runs/gpt --technique amp
-  perfkit plan --learn runs/ traces/              op times of devices, from measured steps
+  perfkit plan --learn runs/ traces/              learn op times from measured steps
   perfkit plan -w hf:LlamaConfig --technique ckpt --max batch_size --gpu h100-80g
   perfkit plan -w gpt:size=large --gpu rtx-4090 --search
   perfkit plan -w gpt:size=medium -t amp+ckpt:fit=20GiB --gpu rtx-4090       the least recomputation that fits
-  perfkit plan --into runs/gpt                    predicted beside measured, for all variants of the suite
+  perfkit plan --into runs/gpt                    predicted vs. measured, for all variants of the suite
   perfkit plan --into runs/gpt --world-size 8,64,4096             predicted scaling of the suite
-  perfkit plan --score runs/                      the errors of all stored plans
+  perfkit plan --score runs/                      errors of all stored plans
 \b
-Exit codes: 0 done, 2 the request is wrong, 130 interrupted.
+Exit codes: 0 done, 2 invalid request, 130 interrupted.
 """
 
 
@@ -80,15 +80,13 @@ Exit codes: 0 done, 2 the request is wrong, 130 interrupted.
 @click.option("--gpu", metavar="NAME", help="GPU to plan for, such as h100-80g; see perfkit devices.")
 @click.option(
     "--network",
-    metavar="AMOUNT",
+    metavar="SIZE",
     callback=parse_memory_option,
     help="Inter-node bandwidth per GPU (bytes per second), such as 50GB; without it, step times over several nodes "
     "are unknown.",
 )
 @click.option("--gpus-per-node", default=8, show_default=True, metavar="N", type=COUNT, help="GPUs per node.")
-@click.option(
-    "--memory", metavar="SHARE|AMOUNT", help="Memory limit per rank: a share or a size, such as 0.9 or 64GiB."
-)
+@click.option("--memory", metavar="SHARE|SIZE", help="Memory limit per rank: a share or a size, such as 0.9 or 64GiB.")
 @click.option(
     "--max",
     metavar="batch_size",
@@ -113,6 +111,7 @@ Exit codes: 0 done, 2 the request is wrong, 130 interrupted.
 )
 @click.option(
     "--out",
+    metavar="FOLDER",
     type=click.Path(path_type=Path, file_okay=False),
     help="Report folder.  [default: runs/TIME-plan-WORKLOAD]",
 )
@@ -121,19 +120,19 @@ Exit codes: 0 done, 2 the request is wrong, 130 interrupted.
     "--into",
     metavar="FOLDER",
     type=click.Path(path_type=Path),
-    help="Plan the variants of this suite; its report then shows predicted beside measured.",
+    help="Plan the variants of this suite; its report then compares predicted with measured.",
 )
-@click.option("--learn", is_flag=True, help="Learn op times of devices from suites and traces (PATHS).")
+@click.option("--learn", is_flag=True, help="Learn op times per device from suites and traces (PATH).")
 @click.option(
     "--score",
     metavar="FOLDER",
     type=click.Path(path_type=Path),
-    help="Print the prediction errors of all stored plans below this folder.",
+    help="Print the prediction errors of all plans stored below this folder.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON; write no report.")
 @click.option("-v", "--verbose", is_flag=True, help="Print more of the report.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only the report's path.")
-@click.argument("paths", nargs=-1)
+@click.argument("paths", metavar="[PATH]...", nargs=-1)
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> None:
     """Predict the memory of a training step with each technique, on any number of ranks, and whether it fits.
@@ -143,11 +142,11 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     bench measures it, by category; with --gpu also the memory outside the allocator, as an interval; and the step time,
     where the device's speed is known.
 
-    The plan is kept as a report. A suite measured into its folder (perfkit bench --out FOLDER), or planned with --into,
-    shows predicted beside measured.
+    The plan is stored as a report. A suite measured into the same folder (perfkit bench --out FOLDER), or planned with
+    --into, compares predicted with measured.
 
-    With --learn, PATHS are suites of perfkit bench, folders of these, and GPU traces: op times of their steps are
-    stored for each device, beside its measured ceilings, and used by plans. --gpu names the GPU of traces that do not.
+    With --learn, each PATH is a suite of perfkit bench, a folder of suites, or a GPU trace. Their op times are stored
+    per device, with its measured ceilings, and used by plans. --gpu names the GPU of traces that do not.
     """
     from rich.console import Console
 
@@ -158,7 +157,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     console = Console(stderr=True, quiet=options["quiet"] or as_json)
     if options["learn"] != bool(options["paths"]):
         raise UsageError(
-            "--learn needs the suites and traces to learn from (PATHS), and PATHS need --learn: perfkit plan "
+            "--learn needs suites or traces to learn from, and paths need --learn; expected such as perfkit plan "
             "--learn runs/"
         )
     if options["learn"]:
@@ -176,7 +175,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         return
     if options["into"] is not None:
         asked = [name for name in _OF_A_PLAN if name not in ("world_sizes", *_OF_A_GPU)]
-        refuse_given(ctx, (*asked, "as_json"), "--into plans the variants that the suite was asked for")
+        refuse_given(ctx, (*asked, "as_json"), "--into plans the suite's own variants")
         from perfkit.resume import read_first_request
         from perfkit_reports.subjects.registry import load_document
 
@@ -186,7 +185,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         write_and_show(load_document(options["into"]), options["into"], **shown)
         return
     if not options["max"]:
-        refuse_given(ctx, _OF_A_SEARCH, "these belong to a search for the largest batch, --max batch_size")
+        refuse_given(ctx, _OF_A_SEARCH, "these need --max batch_size")
     if options["gpu"] is None:
         refuse_given(ctx, _OF_A_GPU, _LINKS_OF_A_CPU)
     from perfkit.measure.resolve_request import resolve_request
@@ -209,7 +208,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
 
 
 def _show_search(ctx: click.Context, console: "Console") -> None:
-    """The answer of a search over plans, which is printed and not stored."""
+    """Print the result of a search over plans; nothing is stored."""
     import msgspec
 
     from perfkit.plan.quiet_libraries import silence_kineto
@@ -223,18 +222,18 @@ def _show_search(ctx: click.Context, console: "Console") -> None:
     if options["search"]:
         refuse_given(ctx, ("technique", "max"), "--search chooses the techniques")
     if len(options["world_sizes"]) > 1:
-        raise UsageError("--search and --max take one number of ranks; name one with --world-size")
+        raise UsageError("--search and --max take one --world-size")
     refuse_given(ctx, ("scaling",), "--search and --max are for the batch of one rank")
     request, target = build_plan_request(options, options["world_sizes"]), _resolve_target(options)
     if options["search"]:
         searched = plan_search.run_search(request, target, console)
-        lines, told = plan_search.format_search(searched), plan_search.to_builtins(searched)
+        lines, result = plan_search.format_search(searched), plan_search.to_builtins(searched)
     else:
         margin, most = options["margin"], options["cap"]
         largest = plan_largest.find_largest_batches(request, target, margin=margin, most=most, console=console)
-        lines, told = plan_largest.format_largest(largest, target), plan_largest.to_builtins(largest)
+        lines, result = plan_largest.format_largest(largest, target), plan_largest.to_builtins(largest)
     if options["as_json"]:
-        click.echo(msgspec.json.format(msgspec.json.encode(told), indent=2))
+        click.echo(msgspec.json.format(msgspec.json.encode(result), indent=2))
         return
     for line in lines:
         click.echo(line)
@@ -251,7 +250,7 @@ def _select_links(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def build_plan_request(options: Mapping[str, Any], world_sizes: Sequence[int]) -> "BenchRequest":
-    """What to plan, by the options `workload`, `technique` and those of sizes, on these numbers of ranks."""
+    """The request for a plan, from the options `workload`, `technique` and the sizes, for these numbers of ranks."""
     from perfkit.devices.machine import count_available_cores
     from perfkit.plan.quiet_libraries import hide_library_remarks
     from perfkit.store.request import BenchRequest, make_rank_fields
@@ -275,7 +274,7 @@ def build_plan_request(options: Mapping[str, Any], world_sizes: Sequence[int]) -
 
 
 def _choose_plan_folder(workload: str, out: Path | None) -> Path:
-    """Where the report is written: never over a suite, or over anything but an earlier plan."""
+    """The report folder; only an earlier plan may be overwritten."""
     from perfkit.measure.bench import name_default_folder
     from perfkit.store.layout import SUITE_FILE
     from perfkit.store.summary import PLAN_FILE

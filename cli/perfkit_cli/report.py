@@ -1,4 +1,4 @@
-"""`perfkit report`: draws a report again, from its folder alone."""
+"""`perfkit report`: regenerates a report from its folder alone."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ Examples:
   perfkit report runs/2026-01-31-120000-gpt
   perfkit report runs/2026-01-31-120000-gpt --out /tmp/shared-report
   perfkit report runs/2026-01-31-120000-gpt --price '$2.49/h'
-  perfkit report s3://bucket/runs/x                     copied to runs/x, and its new report back
+  perfkit report s3://bucket/runs/x                     copied to runs/x; the new report is copied back
   perfkit report perfkit-analyze/trace --static
   perfkit report perfkit-memory/snapshot
   perfkit report runs/2026-01-31-120000-check
@@ -27,13 +27,16 @@ Examples:
 @click.command(epilog=EXAMPLES)
 @click.argument("folder", metavar="FOLDER", type=FolderOrUrl())
 @click.option(
-    "--out", type=click.Path(path_type=Path, file_okay=False), help="Folder to write to.  [default: FOLDER itself]"
+    "--out",
+    metavar="FOLDER",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Report folder.  [default: FOLDER itself]",
 )
-@click.option("--static", is_flag=True, help="Also write the figures as PNG and SVG; a suite's main ones always are.")
-@click.option("--notebook", is_flag=True, help="Also write the summary as notebook.html, for a notebook.")
+@click.option("--static", is_flag=True, help="Also write all figures as PNG and SVG, not only a suite's main ones.")
+@click.option("--notebook", is_flag=True, help="Also write the summary for a notebook, as notebook.html.")
 @click.option(
     "--price",
-    metavar="AMOUNT/h",
+    metavar="PRICE",
     callback=option_values.parse_price_option,
     help="For a suite: hourly cost of the hardware, such as 2.49/h; adds the cost of a million tokens or a thousand "
     "samples.",
@@ -43,10 +46,10 @@ Examples:
 def command(
     *, folder: Path, out: Path | None, static: bool, notebook: bool, price: Price | None, verbose: bool, quiet: bool
 ) -> None:
-    """Draw a report again.
+    """Regenerate a report.
 
     FOLDER was written by `perfkit bench`, `run`, `analyze`, `memory`, `check`, `compare` or `attach`. Nothing is
-    measured, and none of your code runs: the folder is enough, on any machine.
+    measured, and none of your code runs. The folder is all it needs, on any machine.
     """
     from perfkit_cli.report_output import write_and_show
     from perfkit_reports.subjects.registry import load_document
@@ -63,7 +66,7 @@ def command(
 
 
 def _build_priced_document(folder: Path, price: Price) -> "Document":
-    """Refuses a price for anything but a suite: only a suite trains at a speed that has a cost."""
+    """Refuse a price for anything but a suite: only a suite has a throughput to price."""
     from perfkit.analysis.suite.analyze import analyze_suite
     from perfkit.analysis.suite.cost import add_costs
     from perfkit_reports.subjects.suite.document import build_document

@@ -22,14 +22,14 @@ _DTYPE = click.option(
     callback=require_one_of("dtype", DTYPES),
     help="Dtype of the parameters.",
 )
-_AS_MANY_AS_NEEDED = "[default: 1, or the fewest that the techniques need]"
-_RANKS = click.option("--world-size", metavar="N", type=COUNT, help=f"Ranks per run.  {_AS_MANY_AS_NEEDED}")
+_DEFAULT_RANKS = "[default: 1, or the minimum for the techniques]"
+_RANKS = click.option("--world-size", metavar="N", type=COUNT, help=f"Ranks per run.  {_DEFAULT_RANKS}")
 _NUMBERS_OF_RANKS = click.option(
     "--world-size",
     "world_sizes",
     metavar="N[,N...]",
     callback=parse_counts_option,
-    help=f"Ranks per run; several numbers, such as 1,2,8,64, show how it scales.  {_AS_MANY_AS_NEEDED}",
+    help=f"Ranks per run; a list such as 1,2,8,64 measures scaling.  {_DEFAULT_RANKS}",
 )
 _SCALING = click.option(
     "--scaling",
@@ -37,7 +37,7 @@ _SCALING = click.option(
     show_default=True,
     metavar=f"[{'|'.join(SCALINGS)}]",
     callback=require_one_of("value of --scaling", SCALINGS),
-    help="weak: fixed batch per rank; strong: fixed global batch (--batch-size), divided among ranks.",
+    help="weak: fixed batch per rank. strong: fixed global batch (--batch-size), divided among ranks.",
 )
 _SIZES = (
     click.option(
@@ -52,12 +52,12 @@ _SIZES = (
 
 
 def add_size_options(command: F) -> F:
-    """`command` with these options, in this order."""
+    """Add the options of sizes to `command`, in this order."""
     return _apply_options((_DTYPE, _RANKS, *_SIZES), command)
 
 
 def add_scaling_options(command: F) -> F:
-    """The same, of any numbers of ranks (`world_sizes`)."""
+    """Add the options of sizes, with several numbers of ranks (`world_sizes`)."""
     return _apply_options((_DTYPE, _NUMBERS_OF_RANKS, _SCALING, *_SIZES), command)
 
 

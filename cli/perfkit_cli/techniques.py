@@ -8,7 +8,7 @@ import click
 from perfkit.errors import UsageError
 
 EXAMPLES = """\b
-A line reads: name, availability on this machine, effect (parameters), reason if unavailable.
+Columns: name, availability on this machine, effect (parameters), reason if unavailable.
 Parameters follow the name: --technique ckpt:mode=selective,offload:what=activations:to=disk
 \b
 Examples:
@@ -21,13 +21,13 @@ _MOST_COLUMNS = 120  # longer lines are hard to read
 
 
 @click.command(epilog=EXAMPLES, short_help="List the training techniques.")
-@click.argument("name", required=False)
+@click.argument("name", metavar="[TECHNIQUE]", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option(
     "--docs",
     metavar="FOLDER",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Write a page per technique and an index to this folder, as Markdown.",
+    help="Write a Markdown page per technique and an index to this folder.",
 )
 def command(name: str | None, as_json: bool, docs: Path | None) -> None:
     """List the techniques, their parameters, and which are available on this machine; or print the page of one."""
@@ -46,11 +46,13 @@ def command(name: str | None, as_json: bool, docs: Path | None) -> None:
         write_pages(docs)
     elif as_json:
         show_listing(
-            [list_technique(each, device) for each in ([name] if name else TECHNIQUES.list_names())], as_json=True
+            [list_technique(technique, device) for technique in ([name] if name else TECHNIQUES.list_names())],
+            as_json=True,
         )
     elif name is None:
         width = min(get_terminal_size((80, 24)).columns, _MOST_COLUMNS)
-        click.echo("\n".join(format_listing([list_technique(each, device) for each in TECHNIQUES.list_names()], width)))
+        rows = [list_technique(technique, device) for technique in TECHNIQUES.list_names()]
+        click.echo("\n".join(format_listing(rows, width)))
     else:
         about = TECHNIQUES.ask_object(name, build_page)
         click.echo(f"{about}\nOn this machine: {describe_availability(list_technique(name, device))}")
@@ -67,7 +69,7 @@ def write_pages(folder: Path) -> None:
         try:
             pages[name] = TECHNIQUES.ask_object(name, build_page)
         except UsageError as error:
-            click.echo(f"without a page: {error}", err=True)
+            click.echo(f"no page: {error}", err=True)
     for name, text in pages.items():
         (folder / f"{name}.md").write_text(text)
     (folder / "index.md").write_text(build_index(map(TECHNIQUES.load, pages)))

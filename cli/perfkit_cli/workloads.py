@@ -3,9 +3,9 @@
 import click
 
 EXAMPLES = """\b
-A line reads: name, availability on this machine, description, parameters with their defaults.
+Columns: name, availability on this machine, description, parameters with defaults.
 Parameters follow the name: --workload gpt:size=small:vocab=8192
-Your own workload is named by its function: --workload path/to/file.py:function or package.module:function
+Name your own workload by its function: --workload path/to/file.py:function or package.module:function
 """
 
 

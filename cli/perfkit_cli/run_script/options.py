@@ -17,13 +17,13 @@ from perfkit.spec import Schedule
 
 _DEFAULTS = Schedule()
 _COUNT = click.IntRange(min=0)
-_ARGUMENTS = f"{__name__}.arguments"  # where a context keeps the command line as it was given
+_ARGUMENTS = f"{__name__}.arguments"  # key of the unparsed command line in a context
 
 HELP = """Run a training script unchanged, and find out where a step's time and memory go.
 
-The script runs as with Python itself, with its own arguments, output and exit code. Hooks find its steps, models and
+The script runs as under python, with its own arguments, output and exit code. Hooks find its steps, models and
 optimizers. After warm-up, some steps are timed, some are traced, and some record every allocation; the rest of the run
-is left alone. The report is written when the script ends.
+is not instrumented. The report is written when the script ends.
 """
 
 EXAMPLES = """\b
@@ -42,7 +42,7 @@ Several ranks, one report:
   accelerate launch -m perfkit.run train.py
   torchrun --nproc-per-node 8 -m perfkit.run --ranks 0,7 train.py
 \b
-Exit codes: the script's own; 2 where the request is wrong, before the script starts.
+Exit codes: the script's own; 2 invalid request, before the script starts.
 """
 
 
@@ -74,7 +74,7 @@ class RunOptions:
 
 
 class RunCommand(click.Command):
-    """A command whose options end with the script's name: what follows are the script's own."""
+    """A command whose options end with the script's name; the rest is passed to the script."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(
@@ -107,8 +107,8 @@ def parse_run_options(arguments: Sequence[str]) -> RunOptions:
     """The options in `arguments`.
 
     Raises:
-        UsageError: a value that cannot be.
-        click.ClickException: an option that there is not, or a value of another type.
+        UsageError: an invalid value.
+        click.ClickException: an unknown option, or a value of the wrong type.
         click.exceptions.Exit: help was asked for, and printed.
     """
     options: RunOptions = RunCommand(callback=check_run_options).main(
@@ -120,7 +120,7 @@ def parse_run_options(arguments: Sequence[str]) -> RunOptions:
 
 
 def _build_schedule(warmup: int | None, *, timed: int, trace: int, memory: int) -> Schedule:
-    """A warm-up that is asked for is as long as asked: a short program has no steps to give away."""
+    """An explicit warm-up is exact: a short program has no steps to spare."""
     least, most = (_DEFAULTS.warmup, _DEFAULTS.max_warmup) if warmup is None else (warmup, warmup)
     return Schedule(warmup=least, max_warmup=most, timed=timed, trace=trace, memory=memory)
 
@@ -151,17 +151,15 @@ def check_run_options(
     no_report: bool,
     quiet: bool,
 ) -> RunOptions:
-    """Check the options, as far as that is possible without importing what the script may want to set up first."""
+    """Check the options without importing anything that the script may configure first."""
     if not program:
-        raise UsageError(
-            "no script given; name one with its arguments, perfkit run train.py, or a module, perfkit run -m NAME"
-        )
+        raise UsageError("no script given; expected a script (perfkit run train.py) or a module (perfkit run -m NAME)")
     reasons = tuple(word.strip() for word in trace_on.split(",") if word.strip())
     for reason in reasons:
         if reason not in REASONS:
             raise make_unknown_name_error("value of --trace-on", reason, REASONS)
     if reasons and not always_on:
-        raise UsageError("--trace-on needs a loop that is watched to the end; add --always-on")
+        raise UsageError("--trace-on needs a loop that is watched to its end; add --always-on")
     for logger in log:
         tracker = logger.partition(":")[0]
         if tracker not in LOGGERS.list_names():
@@ -214,20 +212,22 @@ def _parse_sampling_rate(text: str) -> int | None:
 
 def _build_parameters() -> list[click.Parameter]:
     return [
-        click.Option(["-m", "module"], is_flag=True, help="SCRIPT is a module's name, as in python -m."),
+        click.Option(["-m", "module"], is_flag=True, help="Run SCRIPT as a module, like python -m."),
         click.Option(
             ["--out"],
             metavar="FOLDER",
             type=click.Path(path_type=Path),
-            help="Folder to write; gets a number appended if it holds a run.  [default: runs/TIME-NAME]",
+            help="Report folder; a number is appended if it already holds a run.  [default: runs/TIME-NAME]",
         ),
-        click.Option(["--name"], default="", help="Name of the run in reports.  [default: the script's]"),
+        click.Option(
+            ["--name"], default="", metavar="NAME", help="Name of the run in reports.  [default: the script's]"
+        ),
         click.Option(
             ["--warmup"],
             metavar="N",
             type=_COUNT,
-            help=f"Warm-up steps before timing.  [default: {_DEFAULTS.warmup}, on a single rank until steps are "
-            f"steady, for at most {_DEFAULTS.max_warmup}]",
+            help=f"Warm-up steps before timing.  [default: {_DEFAULTS.warmup}; on one rank, until steps are steady, at "
+            f"most {_DEFAULTS.max_warmup}]",
         ),
         click.Option(
             ["--timed"],
@@ -235,7 +235,7 @@ def _build_parameters() -> list[click.Parameter]:
             show_default=True,
             metavar="N",
             type=click.IntRange(min=1),
-            help="Steps to time, without other instruments.",
+            help="Steps to time, with no other instrument.",
         ),
         click.Option(
             ["--trace"],
@@ -251,7 +251,7 @@ def _build_parameters() -> list[click.Parameter]:
             show_default=True,
             metavar="N",
             type=_COUNT,
-            help="Steps to record every allocation of; 0 for none.",
+            help="Steps whose allocations are recorded; 0 for none.",
         ),
         click.Option(
             ["--step-every"],
@@ -273,68 +273,67 @@ def _build_parameters() -> list[click.Parameter]:
             ["--units-per-step"],
             metavar="N",
             type=click.FloatRange(min=0, min_open=True),
-            help="Units that a rank trains on per step.  [default: samples, counted in the batches]",
+            help="Units per step and rank.  [default: samples, counted in the batches]",
         ),
         click.Option(
             ["--nproc"],
             metavar="N",
             type=click.IntRange(min=1),
-            help="Start N ranks on this machine with torchrun, as torchrun --standalone --nproc-per-node N does.",
+            help="Start N ranks on this machine, like torchrun --standalone --nproc-per-node N.",
         ),
         click.Option(
             ["--ranks"],
             default="",
             metavar="LIST",
-            help="Ranks to trace and to record memory of, such as 0,8; the others are only timed.  [default: all]",
+            help="Ranks whose trace and memory are recorded, such as 0,8; the others are only timed.  [default: all]",
         ),
         click.Option(
             ["--overhead"],
             default="5%",
             show_default=True,
-            metavar="SHARE",
-            help="Limit on recording time, as a share of the time since the loop began (10 s are always allowed); a "
-            "recording beyond it ends early or is skipped.",
+            metavar="PERCENT",
+            help="Maximum recording time, as a share of the loop's run time (10 s are always allowed); a longer "
+            "recording ends early or is skipped.",
         ),
         click.Option(
             ["--max-memory"],
             default="",
             metavar="SIZE",
-            help="Limit on a recording's host memory, such as 2GiB.  [default: a quarter of the available memory]",
+            help="CPU memory limit of a recording, such as 2GiB.  [default: a quarter of the available memory]",
         ),
         click.Option(
             ["--always-on"],
             is_flag=True,
-            help="Watch every step to the end at low overhead: one log line per second instead of memory and trace.",
+            help="Watch every step at low overhead: one log line per second, no memory or trace recording.",
         ),
         click.Option(
             ["--trace-on"],
             default="",
             metavar="LIST",
-            help=f"With --always-on: trace the next steps on these events: {', '.join(REASONS)}.",
+            help=f"With --always-on: events that trigger a trace of the next steps: {', '.join(REASONS)}.",
         ),
         click.Option(
             ["--stacks"],
             default=str(STACKS_HZ),
             show_default=True,
             metavar="HZ|off",
-            help="Samples per second of the Python stacks of the loop and its DataLoader workers, for 3 s after all "
-            "else.",
+            help="Python stack samples per second, of the loop and its DataLoader workers, for 3 s at the end.",
         ),
         click.Option(
             ["--log"],
             multiple=True,
             metavar="TRACKER[:WHERE]",
-            help="Also send figures and report to a tracker, such as tensorboard:DIR. May be repeated.",
+            help="Also log figures and the report to a tracker, such as tensorboard:FOLDER. May be repeated.",
         ),
         click.Option(
             ["--plan"],
             metavar="FOLDER",
             type=click.Path(path_type=Path),
-            help="Compare with the plan of perfkit plan --out FOLDER, if it is for the same model: with the variant "
-            "named like --name, else the only one, else the baseline.",
+            help="Compare with a plan of the same model, written by perfkit plan --out FOLDER: with its variant called "
+            "--name, else its only variant, else its baseline.",
         ),
         click.Option(
-            ["--no-report"], is_flag=True, help="Write the measurements only; perfkit report draws the report later."
+            ["--no-report"], is_flag=True, help="Write measurements only; perfkit report writes the report later."
         ),
         click.Option(["-q", "--quiet"], is_flag=True, help="Print only the report's path, at the end."),
         click.Argument(["program"], nargs=-1, type=click.UNPROCESSED, metavar="SCRIPT [ARGUMENTS]..."),
