@@ -34,8 +34,8 @@ class Amp(Technique):
 
     name: ClassVar[str] = "amp"
     summary: ClassVar[str] = "mixed precision: GEMMs in bf16, or in fp16 with a gradient scaler"
-    when: ClassVar[str] = "when fp32 matrix products dominate the step and the device has 16-bit units"
-    costs: ClassVar[str] = "rounded operands in every product; a 16-bit copy of each weight while in use"
+    when: ClassVar[str] = "when fp32 matmuls dominate the step and the device has 16-bit units"
+    costs: ClassVar[str] = "rounded operands in every matmul; a 16-bit copy of each weight while in use"
     paper: ClassVar[str] = "Micikevicius et al., Mixed Precision Training, ICLR 2018, https://arxiv.org/abs/1710.03740"
     examples: ClassVar[tuple[str, ...]] = ("amp", "amp:dtype=fp16")
     # First of all, so that what follows knows the dtype it will meet (attention kernels depend on it).
@@ -61,11 +61,11 @@ class Amp(Technique):
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         claims = [
-            self._make_claim("GEMMs take 16-bit operands", f"matmul_flops_share:{self.dtype}", Relation.AT_LEAST, 0.9)
+            self._make_claim("GEMMs have 16-bit operands", f"matmul_flops_share:{self.dtype}", Relation.AT_LEAST, 0.9)
         ]
         if self.dtype == "fp16":
             unscaling = "op_calls:aten::_amp_foreach_non_finite_check_and_unscale_"
-            statement = "gradients are scaled back and checked for overflow"
+            statement = "gradients are unscaled and checked for overflow"
             claims.append(self._make_claim(statement, unscaling, Relation.AT_LEAST, 1.0))
         return tuple(claims)
 

@@ -69,7 +69,7 @@ class Batch(Technique):
         return (
             Claim(
                 technique=self.name,
-                statement="the trained batches have this many samples",
+                statement="batches have the given number of samples",
                 fact="batch_size",
                 relation=Relation.EQUAL,
                 value=float(self.size),
@@ -77,4 +77,4 @@ class Batch(Technique):
         )
 
     def parity(self) -> ParityRule:
-        return ParityRule(relative=None, basis="batches of another size are other data")
+        return ParityRule(relative=None, basis="another batch size trains on other data")

@@ -79,7 +79,7 @@ class Bf16(Technique):
         halved = self._make_claim(
             "parameters take half the bytes", "parameter_bytes", Relation.AT_MOST, 0.51, reference
         )
-        products = self._make_claim("products take bf16 operands", share, Relation.AT_LEAST, 0.9)
+        products = self._make_claim("matmuls have bf16 operands", share, Relation.AT_LEAST, 0.9)
         return (halved, *(() if "fp8" in state.applied else (products,)), *self._make_update_claims(state))
 
     def _make_update_claims(self, state: TrainState) -> tuple[Claim, ...]:

@@ -63,7 +63,7 @@ class Ckpt(Technique):
 
     name: ClassVar[str] = "ckpt"
     summary: ClassVar[str] = (
-        "recompute the blocks' activations in backward: all, all but products, or to a memory budget"
+        "recompute the blocks' activations in backward: all, all but matmuls, or to a memory budget"
     )
     when: ClassVar[str] = "when activations fill the memory: deep models, long sequences, large batches"
     costs: ClassVar[str] = "up to one extra forward pass of the checkpointed blocks per step"
@@ -78,9 +78,10 @@ class Ckpt(Technique):
     )
     stage: ClassVar[Stage] = Stage.CHECKPOINT
     refusals: ClassVar[Mapping[str, str]] = {
-        "only allowed to backward once on any region computed under selective activation checkpoint": "mode=selective "
-        "supports one backward pass per recomputation, and the step differentiates a gradient; "
-        "use mode=full"
+        "only allowed to backward once on any region computed under selective activation checkpoint": (
+            "mode=selective supports one backward pass per recomputation, and the step needs second derivatives; "
+            "use mode=full"
+        )
     }
 
     mode: Literal["full", "selective", "budget"] = "full"
@@ -101,9 +102,7 @@ class Ckpt(Technique):
     ) = None
     save: Annotated[
         str,
-        msgspec.Meta(
-            description="ops whose results are kept with mode=selective, such as `mm/addmm`; default matrix products"
-        ),
+        msgspec.Meta(description="ops whose results are kept with mode=selective, such as `mm/addmm`; default matmuls"),
     ] = ""
     budget: Annotated[
         float, msgspec.Meta(ge=0, lt=1, description="share of the activation memory to keep, for mode=budget")
@@ -213,7 +212,7 @@ class Ckpt(Technique):
         elif self.save:
             claims.append(self._make_claim("all named ops ran", FACT, Relation.EQUAL, float(len(self._saved))))
         else:
-            claims.append(self._make_claim("results of products are kept", FACT, Relation.AT_LEAST, 1.0))
+            claims.append(self._make_claim("matmul results are kept", FACT, Relation.AT_LEAST, 1.0))
         return tuple(claims)
 
     @property
@@ -227,7 +226,7 @@ class Ckpt(Technique):
 
     def _make_saved_bytes_claim(self, factor: float) -> Claim:
         return self._make_claim(
-            "less is saved for backward than by the unmodified model",
+            "less is saved for backward than in the unmodified model",
             "saved_tensor_bytes",
             Relation.AT_MOST,
             factor,

@@ -33,11 +33,11 @@ class Requirement(NamedTuple):
     reason: str
 
 
-_OWNS_STORAGE = "FSDP2 frees and refills the parameters' memory itself; moving it too crashes the process"
+_OWNS_STORAGE = "FSDP2 frees and refills the parameters' memory itself; moving it as well crashes the process"
 _REDUCED_LAST = "gradients are averaged over ranks after backward, but zero2, zero3 and hsdp do so before"
 _REDUCES = "ZeRO averages the gradients itself"
 _CONTIGUOUS = "FSDP2 shards contiguous parameters only"
-_NO_FP32_PRODUCTS = "with 16-bit products, no fp32 products are left for TF32"
+_NO_FP32_PRODUCTS = "with 16-bit matmuls, no fp32 matmuls are left for TF32"
 _SAME_LAYERS = "both replace the same layers"
 _MASKED = "a pruned layer's weight is the product of another one and a mask, which replacement layers do not support"
 _OTHER_STAGE = "both are stages of one method; choose one"
@@ -45,30 +45,25 @@ _LOSS_IN_UPDATE = "the Trainer evaluates the loss within the update, and offload
 _ENGINE_SCALES = "an engine scales gradients itself, with another scaler"
 _TRIED_WITH_TORCH = (
     "sharded and split updates need an optimizer that treats each weight or tensor independently and accepts "
-    "DTensors; that is known only of torch's own, and of lion with zero1 to zero3"
+    "DTensors; only torch's own optimizers, and lion with zero1 to zero3, are known to"
 )
 _RELAXED = ("local_sgd", "ssp")
-_WITHOUT_WAITING = "both replace the gradients that ranks send in every step; choose one"
-_KEPT_SCALED = (
-    "omitted gradients are added to those of the next step, whose scale differs if the scaler has changed it, "
-    "and an overflow would persist"
-)
+_WITHOUT_WAITING = "both replace the gradient exchange of every step; choose one"
+_KEPT_SCALED = "unsent gradients are added to the next step's, whose scale may differ, and an overflow would persist"
 # FSDP2 on one dimension of ranks, and on two.
 _FULLY_SHARDED = ("zero2", "zero3", "hsdp")
 _SHARDED = ("zero1", *_FULLY_SHARDED)
-_OF_PLAIN_LAYERS = "tp splits plain linear layers and embeddings, and these are others"
-_STAGES = "a stage leaves the model's call early, which wrappers around it do not support"
+_OF_PLAIN_LAYERS = "tp splits only plain linear layers and embeddings"
+_STAGES = "a stage leaves the model's forward early, which wrappers around the model do not support"
 _ONE_PASS = (
-    "a stage is part of a model call, which torch.compile takes as a whole; ranks with compiled blocks have "
-    "never been seen to finish"
+    "torch.compile needs the model's whole forward, and a stage runs part of it; ranks with compiled blocks "
+    "hung in every trial"
 )
 _ONE_LIST = "split and whole parameters cannot share a kernel's tensor list"
 _OTHER_EXPERTS = (
-    "ZeroRedundancyOptimizer sends each updated parameter to all ranks, and ep gives each rank other experts"
+    "ZeroRedundancyOptimizer sends each updated parameter to all ranks, and with ep each rank has other experts"
 )
-_UPDATED_TOGETHER = (
-    "it counts or scales the updates of all parameters together, but backward updates each one separately"
-)
+_UPDATED_TOGETHER = "it counts or scales the updates of all parameters together, and backward updates each separately"
 
 # What is left has been: batches and how they are taken, and kernels of attention (batch, accum, seq, flash).
 _UNTRIED_WITH_DEEPSPEED = (
@@ -95,45 +90,44 @@ CLASHES = (
     Clash(
         "ep",
         "hsdp",
-        "hsdp is checked by all gradients being summed over its replicas, and ep averages those of experts "
+        "the check of hsdp needs all gradients summed over its replicas, and ep averages those of experts "
         "itself; use ep+zero2 or ep+zero3",
     ),
-    Clash("ep", "tp", "tp splits layers by the workload's plan, and no plan covers experts"),
-    *(Clash("ep", relaxed, "each rank has other experts, which must not be averaged") for relaxed in _RELAXED),
+    Clash("ep", "tp", "no workload's tensor-parallel plan covers experts"),
+    *(Clash("ep", relaxed, "ranks have different experts, which must not be averaged") for relaxed in _RELAXED),
     Clash("ep", "amp:dtype=fp16", "an overflow in one rank's experts would skip the update on that rank alone"),
-    Clash("tp", "zero1", "ZeroRedundancyOptimizer sends whole tensors, and split layers are distributed ones"),
+    Clash("tp", "zero1", "ZeroRedundancyOptimizer sends whole tensors, and split layers are DTensors"),
     *(Clash("tp", other, _OF_PLAIN_LAYERS) for other in ("fp8", "lora", "prune", "qat", "qlora", "sparse24")),
     *(Clash("tp", other, _ONE_LIST) for other in ("amp:dtype=fp16", "optim:use=foreach", "optim:use=fused")),
-    Clash("tp", "fused_ce", "it multiplies by the output layer's weight itself, of which each rank has a part"),
-    Clash("tp:loss=True", "distill", "a teacher has all logits, each rank only part of the model's; use tp:loss=false"),
+    Clash("tp", "fused_ce", "it multiplies by the whole output weight, and each rank has a part"),
+    Clash(
+        "tp:loss=True", "distill", "the teacher has all logits, and a rank only part of the model's; use tp:loss=false"
+    ),
     *(Clash("pp", other, _STAGES) for other in ("ddp", *_SHARDED, "ep")),
     Clash("pp", "accum", "pp splits each batch into microbatches and updates once; use pp:microbatches="),
     Clash("pp", "optim_in_backward", "parameters would be updated after every microbatch"),
-    Clash(
-        "pp", "amp:dtype=fp16", "each rank would decide by itself which updates to skip, and would have its own scale"
-    ),
-    Clash("pp", "distill", "every stage would hold and call the whole teacher"),
-    *(
-        Clash("pp", other, "adapters are added to all layers, and a rank has only some of them")
-        for other in ("lora", "qlora")
-    ),
+    Clash("pp", "amp:dtype=fp16", "each rank would skip updates on its own, with its own scale"),
+    Clash("pp", "distill", "every stage would hold and run the whole teacher"),
+    *(Clash("pp", other, "adapters are added to all layers, and a rank has only some") for other in ("lora", "qlora")),
     Clash("pp", "compile", _ONE_PASS),
     *(Clash("offload:what=parameters", other, _OWNS_STORAGE) for other in _FULLY_SHARDED),
     Clash("amp", "bf16", "with bf16 parameters, autocast has nothing to cast"),
     Clash("amp", "tf32", _NO_FP32_PRODUCTS),
     Clash("bf16", "tf32", _NO_FP32_PRODUCTS),
     *(Clash("channels_last", other, _CONTIGUOUS) for other in _FULLY_SHARDED),
-    Clash("compile", "inplace", "torch.compile decides itself about in-place writes, whatever the modules say"),
+    Clash("compile", "inplace", "torch.compile decides about in-place writes itself and ignores the option"),
     Clash("bf16:update=kahan", "optim", "its Kahan summation needs its own optimizers; use bf16:update=nearest"),
     Clash("lora", "qlora", "qlora is lora over 4-bit weights; choose one"),
     Clash("bf16:update=stochastic", "optim", "it rounds in its own optimizer; use bf16:update=nearest"),
-    Clash("bf16", "lora", "adapters add to the half of the bytes that bf16 is checked by; use --dtype bf16 with lora"),
+    Clash(
+        "bf16", "lora", "the check of bf16 expects half the bytes, and adapters add to them; use --dtype bf16 with lora"
+    ),
     Clash("bf16", "qlora", "adapters over 4-bit weights are kept in fp32"),
-    Clash("amp", "fp8", "both choose the dtype of linear layers' products; use bf16+fp8"),
+    Clash("amp", "fp8", "both choose the dtype of linear layers' matmuls; use bf16+fp8"),
     *(Clash(first, second, _SAME_LAYERS) for first, second in combinations(("fp8", "qat", "qlora", "sparse24"), 2)),
     *(Clash("prune", other, _MASKED) for other in ("fp8", "lora", "qat", "qlora", "sparse24")),
     Clash(
-        "compress", "offload:what=activations", "autograd supports only one of them: each replaces its saved tensors"
+        "compress", "offload:what=activations", "both replace autograd's saved tensors, which supports only one of them"
     ),
     *(
         Clash("offload:what=optimizer", f"{other}:offload=cpu", "the optimizer state is on the host already")
@@ -151,28 +145,30 @@ CLASHES = (
         for use in ("lamb", "adam_mini", "galore", "soap", "muon")
     ),
     Clash("bf16:update=kahan", "optim_in_backward", _UPDATED_TOGETHER),
-    Clash("amp:dtype=fp16", "optim_in_backward", "gradients are unscaled after backward, when it has used them"),
+    Clash(
+        "amp:dtype=fp16", "optim_in_backward", "gradients are unscaled after backward, too late for updates in backward"
+    ),
     Clash("ddp", "optim_in_backward", _REDUCED_LAST),
-    Clash("ddp:static_graph=True", "accum", "every backward pass must average gradients, as the first did"),
+    Clash("ddp:static_graph=True", "accum", "with a static graph, every backward pass must average gradients"),
     *(Clash(f"ddp:hook={hook}", "amp:dtype=fp16", _KEPT_SCALED) for hook in ("powersgd", "topk")),
     Clash("zero1", "optim_in_backward", _REDUCED_LAST),
     *(Clash(relaxed, other, _WITHOUT_WAITING) for relaxed in _RELAXED for other in ("ddp", *_SHARDED)),
     Clash("local_sgd", "ssp", _WITHOUT_WAITING),
     *(
-        Clash(relaxed, other, f"{relaxed} averages over all ranks, and {other} uses some of them")
+        Clash(relaxed, other, f"{relaxed} averages over all ranks, and {other} divides them")
         for relaxed in _RELAXED
         for other in ("tp", "pp")
     ),
-    Clash("local_sgd", "offload:what=parameters", "offloaded parameters have no memory when they are averaged"),
-    Clash("ssp", "amp:dtype=fp16", "gradients are applied late, when the scaler may have another scale"),
+    Clash("local_sgd", "offload:what=parameters", "parameters are offloaded when they are averaged"),
+    Clash("ssp", "amp:dtype=fp16", "gradients are applied late, when the scale may have changed"),
     *(Clash(relaxed, "optim_in_backward", _REDUCED_LAST) for relaxed in _RELAXED),
     Clash("cp", "tp", "ring attention with heads split over ranks is untested"),
-    Clash("cp", "pp", "pipeline stages compute no loss of their own, around which sequences are split"),
-    Clash("cp", "ep", "experts have as many slots as a sequence has tokens, and a rank has a part of the sequence"),
+    Clash("cp", "pp", "cp splits sequences around the loss, and pipeline stages compute none of their own"),
+    Clash("cp", "ep", "experts have a slot per token of a sequence, and a rank has part of the sequence"),
     Clash("cp", "flash", "ring attention chooses its own kernels"),
-    Clash("cp", "distill", "a teacher would attend to a part of each sequence only"),
+    Clash("cp", "distill", "the teacher would attend to only part of each sequence"),
     *(
-        Clash("cp", relaxed, "gradients of parts of a sequence equal the sequence's only once averaged")
+        Clash("cp", relaxed, "a rank's gradients cover only its part of the sequence until they are averaged")
         for relaxed in _RELAXED
     ),
     Clash("accum", "optim_in_backward", "parameters would be updated after every microbatch"),
@@ -192,14 +188,14 @@ CLASHES = (
         for what in ("optimizer", "parameters")
     ),
     *(
-        Clash("engine", other, "an engine starts its ranks itself")
+        Clash("engine", other, "an engine starts its own ranks")
         for other in ("ddp", *_SHARDED, *_RELAXED, "tp", "pp", "ep", "cp")
     ),
     Clash(
         "flash:backend=math",
         "compile",
-        "torch.compile decomposes math attention into the ops of explicit attention, so nothing could prove "
-        "that it was active",
+        "torch.compile decomposes math attention into the ops of explicit attention, so no check could tell "
+        "whether it was active",
     ),
 )
 

@@ -12,7 +12,7 @@ from perfkit.techniques.state import TrainState
 from perfkit.techniques.technique import PlanSupport, Stage, Technique
 
 _AUTOTUNED = ("max-autotune", "max-autotune-no-cudagraphs")
-_ON_A_CPU = "on a CPU inductor only chooses among kernels for batched products and for frozen weights"
+_ON_A_CPU = "on a CPU, Inductor autotunes only batched matmuls and frozen weights"
 
 
 class Compile(Technique):
@@ -36,7 +36,7 @@ class Compile(Technique):
     """
 
     name: ClassVar[str] = "compile"
-    summary: ClassVar[str] = "torch.compile (inductor) of the model, or of each block"
+    summary: ClassVar[str] = "torch.compile (Inductor) of the model, or of each block"
     when: ClassVar[str] = "when small ops, memory traffic between them, or launches dominate the step"
     costs: ClassVar[str] = "seconds to minutes before the first step, and again for new shapes"
     paper: ClassVar[str] = (
@@ -47,7 +47,7 @@ class Compile(Technique):
     stage: ClassVar[Stage] = Stage.COMPILE
     refusals: ClassVar[Mapping[str, str]] = {
         "aot_autograd does not currently support double backward": (
-            "torch.compile builds no backward pass that can be differentiated again (create_graph=True)"
+            "torch.compile supports no second derivatives (create_graph=True)"
         )
     }
 
@@ -68,7 +68,7 @@ class Compile(Technique):
         if self.mode == "default":
             return super().plannable()
         eagerly = super().plannable().reason
-        return PlanSupport(reason=f"{eagerly}; memory for CUDA graphs and for choosing kernels is not counted")
+        return PlanSupport(reason=f"{eagerly}; memory for CUDA graphs and autotuning is not counted")
 
     def apply(self, state: TrainState) -> TrainState:
         modules = state.blocks if self.scope == "block" else tuple(state.models.values())
@@ -100,15 +100,13 @@ class Compile(Technique):
         if self.fullgraph:
             claims.append(self._make_claim("no graph breaks", "graph_breaks", Relation.EQUAL, 0.0))
         if self.dynamic is not None:
-            said, relation = ("graphs hold", Relation.AT_LEAST) if self.dynamic else ("no graph holds", Relation.EQUAL)
-            statement = f"{said} for other sizes, too"
+            subject, relation = ("graphs have", Relation.AT_LEAST) if self.dynamic else ("no graph has", Relation.EQUAL)
+            statement = f"{subject} symbolic sizes"
             claims.append(self._make_claim(statement, "dynamic_graphs", relation, float(self.dynamic)))
         if self.mode == "reduce-overhead":  # that is what it is for, and inductor leaves it out where it cannot
             claims.append(self._make_claim("steps replay CUDA graphs", "graph_launches", Relation.AT_LEAST, 1.0))
         if self.mode in _AUTOTUNED:
-            claims.append(
-                self._make_claim("inductor chose kernels by timing them", "autotuned", Relation.AT_LEAST, 1.0)
-            )
+            claims.append(self._make_claim("Inductor autotuned kernels", "autotuned", Relation.AT_LEAST, 1.0))
         return tuple(claims)
 
 

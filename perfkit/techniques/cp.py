@@ -74,7 +74,7 @@ class Cp(Technique):
         if device.type == "cuda":
             return None
         return (
-            f"torch has ring attention for GPU kernels only, and none for the {device.type.upper()}'s "
+            f"torch has ring attention only for GPU kernels, not for the {device.type.upper()}'s "
             "(_scaled_dot_product_flash_attention_for_cpu has no sharding strategy)"
         )
 

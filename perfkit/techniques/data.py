@@ -85,7 +85,7 @@ class Data(Technique):
 
     def unavailable(self, device: torch.device) -> str | None:
         if device.type == "cpu" and (self.pin or self.non_blocking):
-            return "pin and non_blocking are for copies to a GPU, and this run uses none"
+            return "pin and non_blocking affect only copies to a GPU, and this run has none"
         return None
 
     def plannable(self) -> PlanSupport:
@@ -109,7 +109,7 @@ class Data(Technique):
             raise UnavailableError("workers prefetch within an epoch, and an epoch has only one batch")
         if other.num_workers > 1 and _has_drop_last(other) and not _can_make_batch(other):
             raise UnavailableError(
-                f"no worker has enough data for a batch: each of {other.num_workers} workers makes batches of "
+                f"no worker's share of the data fills a batch: each of {other.num_workers} workers makes batches of "
                 "its own part; use fewer workers or a smaller batch"
             )
         state.loading = changed
@@ -152,7 +152,7 @@ class Data(Technique):
             loader = build_loader(state.workload, torch.Generator().manual_seed(0), state.loading)
             ahead = min(workers * self.prefetch, _count_batches_ahead(loader))
             yield self._make_claim(
-                "this many batches are prefetched", "loader_prefetched", Relation.EQUAL, float(ahead)
+                "the given number of batches is prefetched", "loader_prefetched", Relation.EQUAL, float(ahead)
             )
         if self.persistent:
             lived_on = "the first epoch's workers serve all epochs"
@@ -164,7 +164,7 @@ class Data(Technique):
         if self.format == "shards":
             yield self._make_claim("shards are read", "batch_calls:webdataset", Relation.AT_LEAST, 1.0)
         if self.augment == "albumentations":
-            yield self._make_claim("it augments the images", "batch_calls:albumentations", Relation.AT_LEAST, 1.0)
+            yield self._make_claim("images are augmented", "batch_calls:albumentations", Relation.AT_LEAST, 1.0)
 
 
 def _count_batches_ahead(loader: DataLoader[Any]) -> float:

@@ -130,9 +130,7 @@ class Ddp(Technique):
                 PlanMode.NOT, f"gradients omitted by {self.hook} are kept, as many bytes as the gradients"
             )
         # Left out, plain `ddp` takes its place.
-        return PlanSupport(
-            PlanMode.LEFT_OUT, "planned without its hook: a lower bound, without its copies of gradients"
-        )
+        return PlanSupport(PlanMode.LEFT_OUT, "planned without its hook: a lower bound that omits its gradient copies")
 
     def apply(self, state: TrainState) -> TrainState:
         if self.static_graph and state.accumulation * state.microbatches > 1:

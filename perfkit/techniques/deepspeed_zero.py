@@ -86,7 +86,7 @@ def shard_with_deepspeed(state: TrainState, stage: int) -> TrainState:
     def sharded(optimizer: Optimizer) -> Optimizer:
         if type(optimizer) not in _UPDATES_BY_ELEMENT:
             raise UnavailableError(
-                "DeepSpeed updates parameters in one flat tensor, which is tried only with torch's Adam and "
+                "DeepSpeed updates parameters in one flat tensor, tried only with torch's Adam and "
                 f"AdamW, not {type(optimizer).__name__}"
             )
         _drive_engine(state, _make_engine(state.model, optimizer, stage), optimizer)
@@ -99,14 +99,14 @@ def shard_with_deepspeed(state: TrainState, stage: int) -> TrainState:
 def _check_model(state: TrainState) -> None:
     if state.workload.step is not None or len(state.models) > 1:
         raise UnavailableError(
-            f"the workload {state.workload.name} has a step of its own or several models, and DeepSpeed's "
+            f"the workload {state.workload.name} defines its own step or several models, and DeepSpeed's "
             "engine takes one model with one update per step"
         )
     if any(parameter.dtype != torch.float32 for parameter in state.model.parameters()):
         raise UnavailableError("DeepSpeed has been tried only with fp32 parameters; use --dtype fp32")
     if not all(parameter.requires_grad for parameter in state.model.parameters()):
         raise UnavailableError(
-            "DeepSpeed has been tried only with models trained as a whole, and parts of this one are frozen"
+            "DeepSpeed has been tried only with fully trained models, and parts of this one are frozen"
         )
 
 

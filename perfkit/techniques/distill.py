@@ -70,7 +70,7 @@ class Distill(Technique):
     def apply(self, state: TrainState) -> TrainState:
         own = state.workload
         if own.step is not None:
-            raise UnavailableError(f"the workload {own.name} has a step of its own, which computes the loss")
+            raise UnavailableError(f"the workload {own.name} defines its own step, which computes the loss")
         teacher = self._build_teacher(state).requires_grad_(False).eval()
         with draw_trial_batch(state) as batch, torch.no_grad(), state.enter_forward_contexts():
             part = split_batch(batch, state.microbatches)[0]

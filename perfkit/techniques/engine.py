@@ -57,10 +57,10 @@ class Engine(Technique):
     def apply(self, state: TrainState) -> TrainState:
         if state.workload.step is not None:
             raise UnavailableError(
-                f"the workload {state.workload.name} has a step of its own, which no engine can drive"
+                f"the workload {state.workload.name} defines its own step, which no engine can drive"
             )
         if state.world.size > 1:
-            raise UnavailableError("an engine starts its ranks itself, and perfkit has started these; use one rank")
+            raise UnavailableError("an engine starts its own ranks, and perfkit has started these; use one rank")
         if self.use == "fabric":
             _set_up_fabric(state)
         else:
@@ -77,7 +77,7 @@ class Engine(Technique):
         if self.use == "fabric":
             return (updates,)
         batches = self._make_claim(
-            "its loop takes every batch", "engine_batches", Relation.EQUAL, 1.0, relative_to="backward_passes"
+            "Lightning's loop takes every batch", "engine_batches", Relation.EQUAL, 1.0, relative_to="backward_passes"
         )
         return (updates, batches)
 

@@ -86,7 +86,7 @@ class Flash(Technique):
     stage: ClassVar[Stage] = Stage.MODEL
     refusals: ClassVar[Mapping[str, str]] = {
         "derivative for aten::_scaled_dot_product_": (
-            "fused attention has no second derivative, and the step differentiates a gradient; use backend=math"
+            "fused attention has no second derivatives, and the step needs them; use backend=math"
         )
     }
 
@@ -129,8 +129,7 @@ class Flash(Technique):
                 _run_forward(state)
             if attempts.refused:
                 raise UnavailableError(
-                    f"the {self.backend} attention backend does not run here {attempts.refused} "
-                    "(backend=auto takes one that does)"
+                    f"the {self.backend} attention backend does not run here {attempts.refused} (use backend=auto)"
                 )
             # For the whole process rather than around the forward pass, because checkpointing runs the forward
             # pass again inside backward and must meet the same backend there.
@@ -164,7 +163,7 @@ class Flash(Technique):
             )
         if not extent.left_out:
             raise UnavailableError(
-                f"a window of {self.window} covers the whole sequences of {state.workload.name}; use a shorter "
+                f"a window of {self.window} covers whole sequences of {state.workload.name}; use a shorter "
                 "window, or longer sequences"
             )
         state.facts["attention_reach"] = float(extent.reach)
@@ -183,7 +182,7 @@ class Flash(Technique):
 
     def parity(self) -> ParityRule:
         if self.window:
-            return ParityRule(relative=None, basis="a sliding window trains another model")
+            return ParityRule(relative=None, basis="a sliding window changes the model")
         return LOSSLESS
 
 

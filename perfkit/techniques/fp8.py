@@ -38,8 +38,8 @@ class Fp8(Technique):
 
     name: ClassVar[str] = "fp8"
     summary: ClassVar[str] = "linear layers multiply in fp8, with a scale per tensor"
-    when: ClassVar[str] = "when large products dominate the step, compiled, on a GPU with fp8 units"
-    costs: ClassVar[str] = "3 bits of mantissa in products, and rounding of each operand; slower for small layers"
+    when: ClassVar[str] = "when large matmuls dominate a compiled step, on a GPU with fp8 units"
+    costs: ClassVar[str] = "3 bits of mantissa in matmuls, and rounding of each operand; slower for small layers"
     paper: ClassVar[str] = "Micikevicius et al., FP8 Formats for Deep Learning, 2022, https://arxiv.org/abs/2209.05433"
     stage: ClassVar[Stage] = Stage.MODEL
 
@@ -52,13 +52,15 @@ class Fp8(Technique):
         amd, capability = torch.version.hip is not None, torch.cuda.get_device_capability(device)
         if get_fp8_format(capability, amd=amd) is not None:
             return None
-        told = ".".join(map(str, capability))
+        version = ".".join(map(str, capability))
         if amd:
-            return f"fp8 products need an AMD GPU with fp8 matrix units, MI300 (gfx942) or later; this is gfx {told}"
-        return f"fp8 products need an NVIDIA GPU of compute capability 8.9 or more; this has {told}"
+            return (
+                f"fp8 matmuls need an AMD GPU with fp8 matrix units, MI300 (gfx942) or later; this one is gfx {version}"
+            )
+        return f"fp8 matmuls need an NVIDIA GPU of compute capability 8.9 or more; this one has {version}"
 
     def emulated(self, device: torch.device) -> str:
-        return "" if device.type == "cuda" else f"a {device.type} device has no fp8 products; they are computed in fp32"
+        return "" if device.type == "cuda" else f"a {device.type} device has no fp8 matmuls; they are computed in fp32"
 
     def apply(self, state: TrainState) -> TrainState:
         from torchao.float8 import Float8LinearConfig, convert_to_float8_training

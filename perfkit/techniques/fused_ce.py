@@ -42,7 +42,7 @@ class FusedCe(Technique):
     name: ClassVar[str] = "fused_ce"
     summary: ClassVar[str] = "output layer and cross-entropy in one op, in chunks: no logits are kept"
     when: ClassVar[str] = "when the vocabulary is large and a batch has many more tokens than the model's width"
-    costs: ClassVar[str] = "smaller matrix products, and output-layer gradients held from the forward pass on"
+    costs: ClassVar[str] = "smaller matmuls, and output-layer gradients held from the forward pass on"
     paper: ClassVar[str] = (
         "Hsu et al., Liger Kernel: Efficient Triton Kernels for LLM Training, 2024, https://arxiv.org/abs/2410.10989"
     )
@@ -76,12 +76,12 @@ class FusedCe(Technique):
         if linear_loss is None:
             raise UnavailableError(f"the workload {state.workload.name} does not name its output layer (linear_loss)")
         if state.workload.step is not None:
-            raise UnavailableError(f"the workload {state.workload.name} has a step of its own, which computes the loss")
+            raise UnavailableError(f"the workload {state.workload.name} defines its own step, which computes the loss")
         tokens, width = _measure_tokens_and_width(linear_loss, state)
         if tokens <= width:
             raise UnavailableError(
-                f"nothing to save: for each class, {width} weight gradients would replace {tokens} logits; "
-                "this pays off when a batch has more tokens than the model's width"
+                f"no memory to save: per class, {width} weight gradients would replace {tokens} logits; "
+                "use it when a batch has more tokens than the model's width"
             )
         fused = self._make_loss(state.device.type)
         state.workload = replace(state.workload, loss=lambda model, batch: linear_loss(model, batch, fused))

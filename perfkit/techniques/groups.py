@@ -10,7 +10,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "precision": ("amp", "bf16", "tf32", "fp8"),
     "activation memory": ("ckpt", "compress", "offload", "inplace", "fused_ce"),
     "attention": ("flash",),
-    "compiling and layout": ("compile", "channels_last"),
+    "compilation and layout": ("compile", "channels_last"),
     "optimizers": ("optim", "optim_in_backward"),
     "fine-tuning": ("lora", "qlora"),
     "model compression": ("distill", "prune", "sparse24", "qat"),

@@ -74,9 +74,9 @@ class LocalSgd(Technique):
 
     def apply(self, state: TrainState) -> TrainState:
         if not state.mesh.is_whole("dp"):
-            raise UnavailableError("local_sgd averages over all ranks, and other techniques use some of them")
+            raise UnavailableError("local_sgd averages over all ranks, and other techniques divide them")
         if state.workload.step is not None:
-            raise UnavailableError(f"the workload {state.workload.name} has a step of its own, with updates of its own")
+            raise UnavailableError(f"the workload {state.workload.name} defines its own step, with its own updates")
         state = wrap_in_ddp(state)
         subgroup = dist.new_subgroups(self.group)[0] if self._gradients_in_groups else None
         for model in state.wrapped.values():

@@ -24,7 +24,8 @@ def find_loss_mismatch(state: TrainState, size: int) -> ParityRule | None:
         return ParityRule(relative=None, basis=basis)
     if not _is_mean(state, size):
         basis = (
-            "the batch's loss is not the mean of its microbatches' losses: it is random, or no plain mean over samples"
+            "the batch's loss is not the mean of its microbatches' losses: it is random, or not a plain mean over "
+            "samples"
         )
         return ParityRule(relative=None, basis=basis)
     return None

@@ -81,7 +81,7 @@ class Offload(Technique):
     def apply(self, state: TrainState) -> TrainState:
         if self.what == "parameters" and not state.block_names:
             raise UnavailableError(
-                f"the workload {state.workload.name} names no blocks whose parameters could be moved"
+                f"the workload {state.workload.name} names no blocks whose parameters could be offloaded"
             )
         store: Store = (
             make_disk_store(self.folder, state.counters)
@@ -114,10 +114,10 @@ class Offload(Technique):
         moved = 0.02 if _SAVING_TECHNIQUES & set(state.applied) else 0.5
         out, back = f"bytes_to_{self.to}", f"bytes_from_{self.to}"
         return (
-            self._make_claim("saved activations leave the device", out, Relation.AT_LEAST, moved, reference),
-            self._make_claim("they all come back for backward", back, Relation.AT_LEAST, 1.0, out),
+            self._make_claim("saved activations are copied out", out, Relation.AT_LEAST, moved, reference),
+            self._make_claim("saved activations are copied back for backward", back, Relation.AT_LEAST, 1.0, out),
             self._make_claim(
-                "they are out of memory meanwhile", "saved_tensor_bytes", Relation.AT_MOST, 0.5, reference
+                "saved activations are offloaded until backward", "saved_tensor_bytes", Relation.AT_MOST, 0.5, reference
             ),
         )
 
@@ -128,22 +128,22 @@ class Offload(Technique):
         stays = 1 - paged / sum(sizes) + 0.01  # with the optimizer's scalars
         fact, out, back = "optimizer_state_bytes", f"bytes_to_{self.to}", f"bytes_from_{self.to}"
         return (
-            self._make_claim("the state is out of memory between updates", fact, Relation.AT_MOST, stays, "baseline"),
-            self._make_claim(
-                "at least one copy of every large parameter goes out", out, Relation.AT_LEAST, float(paged)
-            ),
-            self._make_claim("all of it returns for every update", back, Relation.AT_LEAST, 1.0, out),
+            self._make_claim("optimizer state is offloaded between updates", fact, Relation.AT_MOST, stays, "baseline"),
+            self._make_claim("the state of every large parameter is copied out", out, Relation.AT_LEAST, float(paged)),
+            self._make_claim("optimizer state is copied back for every update", back, Relation.AT_LEAST, 1.0, out),
         )
 
     def _make_parameter_claims(self, state: TrainState) -> tuple[Claim, ...]:
         everything = sum(parameter.nbytes for parameter in state.model.parameters())
         paged = sum(p.nbytes for block in state.blocks for p in block.parameters() if p.nbytes >= MIN_BYTES)
         stays = 1 - 0.9 * paged / everything
-        statement, held = "parameters of the blocks are out of memory between steps", "parameter_bytes"
+        statement, held = "block parameters are offloaded between steps", "parameter_bytes"
         out, back = f"bytes_to_{self.to}", f"bytes_from_{self.to}"
         return (
             self._make_claim(statement, held, Relation.AT_MOST, stays, "reference_parameter_bytes"),
-            self._make_claim("every update of the parameters goes out", out, Relation.AT_LEAST, 0.9 * paged),
+            self._make_claim("updated parameters are copied out", out, Relation.AT_LEAST, 0.9 * paged),
             # forward, backward and update each bring them in
-            self._make_claim("they return for forward and backward", back, Relation.AT_LEAST, 2 * 0.9 * paged),
+            self._make_claim(
+                "parameters are copied back for forward and backward", back, Relation.AT_LEAST, 2 * 0.9 * paged
+            ),
         )

@@ -101,7 +101,7 @@ class Optim(Technique):
 
     def unavailable(self, device: torch.device) -> str | None:
         if self.use == "paged_adamw8bit" and device.type != "cuda":
-            return f"paged state needs a GPU beside the host; a {device.type} keeps it in host memory already"
+            return f"paged state needs a GPU; a {device.type} keeps it in CPU memory already"
         return None
 
     def compiles(self) -> bool:
@@ -110,7 +110,9 @@ class Optim(Technique):
     def plannable(self) -> PlanSupport:
         if self.use != "paged_adamw8bit":
             return super().plannable()
-        return PlanSupport(reason="planned with all state on the GPU, an upper bound: CUDA moves it as memory runs out")
+        return PlanSupport(
+            reason="planned with all state on the GPU, an upper bound: CUDA moves it when memory runs out"
+        )
 
     def apply(self, state: TrainState) -> TrainState:
         def changed(own: Optimizer) -> Optimizer:
@@ -143,14 +145,14 @@ class Optim(Technique):
         expected = compute_state_bytes(optimizers, kind.state)
         steps = f"range_calls:Optimizer.step#{kind.target.partition(':')[2]}.step"
         state_bytes = self._make_claim(
-            f"state takes the size stated by {kind.paper}",
+            f"optimizer state has the size given in {kind.paper}",
             "optimizer_state_bytes",
             Relation.EQUAL,
             expected,
             tolerance=_SLACK,
         )
         return (
-            self._make_claim("this optimizer updates", steps, Relation.AT_LEAST, float(len(optimizers))),
+            self._make_claim("this optimizer runs the updates", steps, Relation.AT_LEAST, float(len(optimizers))),
             state_bytes,
         )
 

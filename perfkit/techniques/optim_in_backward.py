@@ -42,7 +42,7 @@ class OptimInBackward(Technique):
     def apply(self, state: TrainState) -> TrainState:
         if state.workload.step is not None:
             raise UnavailableError(
-                f"the workload {state.workload.name} has a step of its own, which may use gradients after backward"
+                f"the workload {state.workload.name} defines its own step, which may use gradients after backward"
             )
         if state.accumulation > 1:
             raise UnavailableError("parameters would be updated after every microbatch; omit --accumulate")

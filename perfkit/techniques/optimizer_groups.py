@@ -39,7 +39,7 @@ def rebuild_optimizer(
         )
         if not any("rank" in group for group in groups):
             raise UnavailableError(
-                f"galore:rank={rank} projects matrices with more rows and columns than that, and there are none"
+                f"galore:rank={rank} needs matrices with more than {rank} rows and columns, and there are none"
             )
     if use == "muon":
         hidden = _find_hidden_matrices(own, state)
@@ -48,7 +48,7 @@ def rebuild_optimizer(
         groups = _split_groups(groups, hidden, {"use_muon": True, "use_adjusted_lr": True}, {"use_muon": False})
     if use == "paged_adamw8bit" and not any(p.numel() >= PAGED_FROM for group in groups for p in group["params"]):
         raise UnavailableError(
-            f"bitsandbytes pages the state of tensors with at least {PAGED_FROM:,} numbers, and there are none"
+            f"bitsandbytes pages the state of tensors with at least {PAGED_FROM:,} elements, and there are none"
         )
     made: Optimizer = make(groups, **kind.options)
     # With the learning rate kept (adamw) it is the same training once more, which its losses show.

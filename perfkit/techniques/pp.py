@@ -184,11 +184,11 @@ class Pp(ModelParallel):
                 BASELINE,
             ),
             exactly(
-                "it sends activations and gradients of all microbatches", "collective_bytes:send", relative_to=_SENT
+                "a rank sends activations and gradients of all microbatches", "collective_bytes:send", relative_to=_SENT
             ),
-            exactly("it receives as many", "collective_bytes:receive", relative_to=_SENT),
+            exactly("a rank receives as many bytes", "collective_bytes:receive", relative_to=_SENT),
             exactly(
-                "it holds as many microbatches at once as its schedule requires",
+                "a rank holds as many microbatches as its schedule requires",
                 IN_FLIGHT,
                 relative_to=EXPECTED_IN_FLIGHT,
             ),
@@ -233,8 +233,8 @@ class Pp(ModelParallel):
         microbatches = self._choose_microbatches(samples, ranks)
         if samples % microbatches:
             raise UnavailableError(
-                f"the batches of {len(state.batches_of_ranks)} ranks have {samples} samples, which do not "
-                f"divide into {microbatches} equal microbatches; use another number, or another --batch-size"
+                f"the batches of {len(state.batches_of_ranks)} ranks have {samples} samples, which cannot be "
+                f"split into {microbatches} equal microbatches; use another number, or another --batch-size"
             )
         if reason := explain_schedule_refusal(self.schedule, ranks, microbatches * state.accumulation):
             fitting = list_microbatch_counts(self.schedule, ranks, samples, state.accumulation)
@@ -258,10 +258,10 @@ class Pp(ModelParallel):
         }
         blocks = ", ".join(str(part.end - part.first) for part in split.parts)
         state.fact_notes[_HELD] = (
-            f"blocks per stage: {blocks}; the first stage also has what precedes the blocks, the last what follows"
+            f"blocks per stage: {blocks}; the first stage also has the layers before the blocks, the last those after"
         )
         state.fact_notes[BUBBLE] = (
-            f"{kind.source}: {stages.ranks} ranks, {parts} microbatches, stages a rank: {self._stages}"
+            f"{kind.source}: {stages.ranks} ranks, {parts} microbatches, stages per rank: {self._stages}"
         )
         bubble = kind.bubble(stages.ranks, self._stages, parts)
         if bubble is not None:

@@ -91,13 +91,17 @@ class Prune(Technique):
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         least = 0.999 * self.amount  # a share of many weights is rounded to a whole number of them
-        zero = self._make_claim("this share of the weights is zero", "zero_weight_share", Relation.AT_LEAST, least)
+        zero = self._make_claim("the given share of weights is zero", "zero_weight_share", Relation.AT_LEAST, least)
         if not self.rewind:
             return (zero,)
-        moved = self._make_claim("training chose other masks", "masks_changed", Relation.AT_LEAST, 1.0)
+        moved = self._make_claim("training changed the masks", "masks_changed", Relation.AT_LEAST, 1.0)
         if not self.late:
             return (zero, moved)
-        return zero, moved, self._make_claim("weights begin late", "weights_begun_late", Relation.AT_LEAST, 1.0)
+        return (
+            zero,
+            moved,
+            self._make_claim("weights start from a later step", "weights_begun_late", Relation.AT_LEAST, 1.0),
+        )
 
     def parity(self) -> ParityRule:
         return ParityRule(relative=None, basis="a model with fewer weights is trained")

@@ -29,7 +29,7 @@ class Qlora(Lora):
     name: ClassVar[str] = "qlora"
     summary: ClassVar[str] = "QLoRA: low-rank adapters are trained beside linear layers frozen in 4 bits (NF4)"
     when: ClassVar[str] = "to fine-tune a model whose weights alone fill the memory"
-    costs: ClassVar[str] = "unpacking of the weight for every product; rounding to 4 bits"
+    costs: ClassVar[str] = "weights unpacked for every matmul; rounding to 4 bits"
     paper: ClassVar[str] = (
         "Dettmers et al., QLoRA: Efficient Finetuning of Quantized LLMs, NeurIPS 2023, https://arxiv.org/abs/2305.14314"
     )

@@ -94,10 +94,10 @@ def build_mesh(techniques: Sequence[Technique], world: World, device: torch.devi
 def check_joined(workload: Workload) -> None:
     """`UnavailableError` where batches of several ranks cannot be one."""
     if workload.step is not None:
-        raise UnavailableError(f"the workload {workload.name} has a step of its own, which takes its rank's batch")
+        raise UnavailableError(f"the workload {workload.name} defines its own step, which takes its rank's batch")
     if workload.make_batch is None:
         raise UnavailableError(
             f"the DataLoader of {workload.name} makes each rank's batches, and all ranks need the same"
         )
     if count_samples(draw_first_batch(workload, torch.Generator().manual_seed(0))) is None:
-        raise UnavailableError(f"the tensors of a batch of {workload.name} do not share their first dimension")
+        raise UnavailableError(f"the tensors of a batch of {workload.name} differ in their first dimension")

@@ -41,7 +41,7 @@ class Seq(Technique):
         return (
             Claim(
                 technique=self.name,
-                statement="the trained sequences have this many tokens",
+                statement="sequences have the given number of tokens",
                 fact="sequence_length",
                 relation=Relation.EQUAL,
                 value=float(self.len),
@@ -49,4 +49,4 @@ class Seq(Technique):
         )
 
     def parity(self) -> ParityRule:
-        return ParityRule(relative=None, basis="sequences of another length are other data")
+        return ParityRule(relative=None, basis="another sequence length trains on other data")

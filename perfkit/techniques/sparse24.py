@@ -31,8 +31,8 @@ class Sparse24(Technique):
 
     name: ClassVar[str] = "sparse24"
     summary: ClassVar[str] = "2:4 sparsity: linear layers multiply by half of their weights, on NVIDIA GPUs"
-    when: ClassVar[str] = "when large 16-bit products of linear layers dominate the step"
-    costs: ClassVar[str] = "weights packed anew in every step; half of them are left out of each product"
+    when: ClassVar[str] = "when large 16-bit matmuls of linear layers dominate the step"
+    costs: ClassVar[str] = "weights are packed again in every step; half of them are left out of each matmul"
     paper: ClassVar[str] = (
         "Mishra et al., Accelerating Sparse Deep Neural Networks, 2021, https://arxiv.org/abs/2104.08378; in training: "
         "Zhou et al., Learning N:M Fine-grained Structured Sparse Neural Networks From Scratch, ICLR 2021, "
@@ -54,21 +54,21 @@ class Sparse24(Technique):
         return None
 
     def plannable(self) -> PlanSupport:
-        return PlanSupport(PlanMode.NOT, "cuSPARSELt decides the size of packed weights and the time of their products")
+        return PlanSupport(PlanMode.NOT, "cuSPARSELt decides the size of packed weights and the time of their matmuls")
 
     def apply(self, state: TrainState) -> TrainState:
         from torchao.sparsity.training import SemiSparseLinear, swap_linear_with_semi_sparse_linear
 
         linear = find_divisible_layers(state, inputs=_MULTIPLE, outputs=_MULTIPLE)
         if any(module.weight.dtype not in (torch.bfloat16, torch.float16) for module in linear.values()):
-            raise UnavailableError("sparse products need 16-bit parameters; use --dtype bf16, or bf16+sparse24")
+            raise UnavailableError("sparse matmuls need 16-bit parameters; use --dtype bf16, or bf16+sparse24")
         swap_linear_with_semi_sparse_linear(state.model, dict.fromkeys(linear, SemiSparseLinear))
         state.facts[_LAYERS] = float(len(linear))
         return state
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         products = "op_calls:aten::_cslt_sparse_mm"
-        return (self._make_claim("layers call the sparse product", products, Relation.AT_LEAST, 1.0, _LAYERS),)
+        return (self._make_claim("layers call the sparse matmul", products, Relation.AT_LEAST, 1.0, _LAYERS),)
 
     def parity(self) -> ParityRule:
-        return ParityRule(relative=None, basis="a model that uses half of its weights in each product is trained")
+        return ParityRule(relative=None, basis="half of the weights are left out of each matmul")

@@ -51,9 +51,9 @@ class Ssp(Technique):
 
     def apply(self, state: TrainState) -> TrainState:
         if not state.mesh.is_whole("dp"):
-            raise UnavailableError("ssp sums gradients over all ranks, and other techniques use some of them")
+            raise UnavailableError("ssp sums gradients over all ranks, and other techniques divide them")
         if state.workload.step is not None:
-            raise UnavailableError(f"the workload {state.workload.name} has a step of its own, with updates of its own")
+            raise UnavailableError(f"the workload {state.workload.name} defines its own step, with its own updates")
         with torch.no_grad():
             for tensor in (*state.model.parameters(), *state.model.buffers()):
                 dist.broadcast(tensor, 0)
@@ -64,7 +64,7 @@ class Ssp(Technique):
         return state
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
-        late = "gradients are applied the given number of steps late"
+        late = "gradients are applied late by the given number of steps"
         sent = "all gradients are sent once"
         return (
             self._make_claim(late, _STALENESS, Relation.EQUAL, float(self.staleness)),

@@ -27,7 +27,7 @@ class Stage(IntEnum):
     STEP = 70  # what drives the steps
 
 
-LOSSLESS = ParityRule(relative=1e-5, basis="lossless: the same arithmetic in fp32, up to the order of sums")
+LOSSLESS = ParityRule(relative=1e-5, basis="lossless: the same fp32 arithmetic, up to summation order")
 
 
 class Package(NamedTuple):

@@ -30,9 +30,9 @@ class Tf32(Technique):
     """
 
     name: ClassVar[str] = "tf32"
-    summary: ClassVar[str] = "fp32 products in TF32, on NVIDIA GPUs"
-    when: ClassVar[str] = "when fp32 is required and products dominate the step"
-    costs: ClassVar[str] = "10 bits of mantissa in products instead of 23"
+    summary: ClassVar[str] = "fp32 matmuls in TF32, on NVIDIA GPUs"
+    when: ClassVar[str] = "when fp32 is required and matmuls dominate the step"
+    costs: ClassVar[str] = "10 bits of mantissa in matmuls instead of 23"
     paper: ClassVar[str] = (
         "NVIDIA A100 Tensor Core GPU Architecture, 2020, "
         "https://images.nvidia.com/aem-dam/en-zz/Solutions/data-center/nvidia-ampere-architecture-whitepaper.pdf"
@@ -51,7 +51,7 @@ class Tf32(Technique):
 
     def apply(self, state: TrainState) -> TrainState:
         if state.compute_dtype not in ("fp32", "tf32"):
-            raise UnavailableError(f"with {state.compute_dtype} operands, no fp32 products are left for TF32")
+            raise UnavailableError(f"with {state.compute_dtype} operands, no fp32 matmuls are left for TF32")
         state.enter(_enable_tf32())
         state.compute_dtype = self.computes_in(state.compute_dtype)
         return state
@@ -60,7 +60,7 @@ class Tf32(Technique):
         return (
             Claim(
                 technique=self.name,
-                statement="products of fp32 operands run in TF32",
+                statement="fp32 matmuls run in TF32",
                 fact="matmul_kernel_calls:tf32",
                 relation=Relation.AT_LEAST,
                 value=1.0,

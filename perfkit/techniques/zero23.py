@@ -54,7 +54,7 @@ class FullyShard(Technique):
     min_world_size: ClassVar[int] = 2
     refusals: ClassVar[Mapping[str, str]] = {
         "are out of bounds for storage of size 0": (
-            "the step differentiates a gradient, and FSDP2 has freed the parameters behind it"
+            "the step needs second derivatives, and FSDP2 has already freed the parameters"
         )
     }
     _reshard: ClassVar[bool]  # the difference between both
@@ -69,7 +69,7 @@ class FullyShard(Technique):
         if self.offload == "none":
             return PlanSupport()
         return PlanSupport(
-            PlanMode.NOT, "FSDP2 recognizes shards on the host by their device, and all of a plan's are on a CPU"
+            PlanMode.NOT, "FSDP2 recognizes offloaded shards by their device, and a plan's are all on a CPU"
         )
 
     def apply(self, state: TrainState) -> TrainState:
@@ -99,7 +99,7 @@ class FullyShard(Technique):
         claims = list(
             self._make_traffic_claims(state, ranks) if state.mesh.size("tp") > 1 else self._make_call_claims(state)
         )
-        but = " but for its experts" if state.dealt else ""
+        but = " except its experts" if state.dealt else ""
         if self.offload == "none":  # offloaded shards are on the host, and the facts are of the training device
             of_states = share * state.parameter_share
             claims += [
@@ -110,7 +110,7 @@ class FullyShard(Technique):
                 self._make_shard_claim(f"optimizer state{but}", "optimizer_state_bytes", of_states, "baseline", ranks),
             ]
         else:
-            statement = "shards of the parameters are not on the device"
+            statement = "parameter shards are in CPU memory"
             claims.append(self._make_claim(statement, "parameter_bytes", Relation.AT_MOST, 0.0))
         return tuple(claims)
 

@@ -101,7 +101,7 @@ def test_what_is_learned_is_said_and_kept_and_what_tells_nothing_is_named() -> N
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--learn"], "PATHS"),
+        (["--learn"], "--learn runs/"),
         (["runs/gpt"], "--learn"),
         (["--learn", "--technique", "amp", "runs/gpt"], "omit --technique"),
         (["--learn", "runs/", "--score", "runs/"], "omit --score"),
