@@ -8,7 +8,7 @@ from perfkit_reports.selection import make_idle_key, make_key
 from perfkit_reports.wording import format_sentence
 
 ICONS = {"gain": "▲", "warning": "!", "note": "i"}
-_NOTHING = 1e-3  # of the sum: a smaller gain is none
+_NOTHING = 1e-3  # share of the sum below which a gain counts as none
 _BOUNDS = {AT_MOST: "up to"}
 WORDS = {"gain": "Gain", "warning": "Warning", "note": "Note"}
 
@@ -22,7 +22,7 @@ def get_severity_word(finding: Finding) -> str:
 
 
 def format_gain(finding: Finding) -> str:
-    """`76.6 ms a step and 107 MiB`; empty where neither is known."""
+    """`76.6 ms per step and 107 MiB`; empty if neither is known."""
     parts = []
     if finding.expected_s is not None:
         parts.append(_format_time(finding, finding.expected_s))
@@ -32,15 +32,15 @@ def format_gain(finding: Finding) -> str:
 
 
 def format_gain_with_sum(finding: Finding) -> str:
-    """The simulated gain, then the sum: `7.91 ms a step (simulated), upper bound 14.7 ms`.
+    """The simulated gain, then the sum: `7.91 ms per step (simulated), upper bound 14.7 ms`.
 
-    Without a simulation the sum with its bound: `up to 14.7 ms a step`.
+    Without a simulation, the sum with its bound: `up to 14.7 ms per step`.
     """
     return ", ".join(filter(None, (format_expected_gain(finding), format_summed_gain(finding))))
 
 
 def format_expected_gain(finding: Finding) -> str:
-    """`7.91 ms a step (simulated)`; without a simulation `up to 14.7 ms a step`."""
+    """`7.91 ms per step (simulated)`; without a simulation `up to 14.7 ms per step`."""
     gain = format_gain(finding)
     if finding.simulated_s is None or finding.gain_s is None:
         return f"{_BOUNDS.get(finding.gain_bound, finding.gain_bound)} {gain}" if gain else ""
@@ -48,24 +48,24 @@ def format_expected_gain(finding: Finding) -> str:
 
 
 def format_summed_gain(finding: Finding) -> str:
-    """`upper bound 14.7 ms`, beside a simulated gain."""
+    """`upper bound 14.7 ms`, shown after a simulated gain."""
     if finding.simulated_s is None or finding.gain_s is None:
         return ""
     # Removed launches and waits may save more than the sum of the work itself.
     bounded = finding.gain_bound == AT_MOST and finding.gain_s >= finding.simulated_s
-    per = "" if has_own_gain(finding) or not finding.per_step else " a step"
+    per = "" if has_own_gain(finding) or not finding.per_step else " per step"
     return f"{'upper bound' if bounded else 'summed'} {units.format_seconds(finding.gain_s)}{per}"
 
 
 def has_own_gain(finding: Finding) -> bool:
-    """Whether it is not simulated to save nothing."""
+    """True unless the simulation shows no gain from this fix alone."""
     if finding.simulated_s is None or finding.gain_s is None:
         return True
     return finding.simulated_s >= _NOTHING * finding.gain_s
 
 
 def _format_time(finding: Finding, time_s: float) -> str:
-    return f"{units.format_seconds(time_s)} {'a step' if finding.per_step else 'total'}"
+    return f"{units.format_seconds(time_s)} {'per step' if finding.per_step else 'total'}"
 
 
 def format_evidence(finding: Finding) -> str:
@@ -77,13 +77,13 @@ def format_action(finding: Finding) -> str:
 
 
 def list_details(finding: Finding) -> list[str]:
-    """The basis of the gain, why it is not simulated, and the other traces with the same finding."""
+    """Basis of the gain, reason for no simulation, other traces with the same finding."""
     why_not = (f"gain summed, not simulated: {finding.not_simulated}",) if finding.not_simulated else ()
     return [format_sentence(detail) for detail in (*finding.details, *why_not)]
 
 
 def list_subjects(finding: Finding) -> list[tuple[str, str]]:
-    """(name, key) of its causes of idle time and of its ops."""
+    """(name, key) of the finding's idle causes and ops."""
     idle = [(cause, make_idle_key(cause)) for cause in finding.idle]
     return idle + [(shorten_kernel(name, 48), make_key("op", name)) for name in finding.ops]
 
@@ -93,5 +93,5 @@ def list_subject_keys(finding: Finding) -> list[str]:
 
 
 def make_finding_key(finding: Finding) -> str:
-    """The key of its subjects."""
+    """Key that selects the finding's subjects."""
     return make_key("finding", f"{finding.variant}: {finding.title}" if finding.variant else finding.title)

@@ -1,4 +1,4 @@
-"""Fragments of text as sentences; counts and bounds in words."""
+"""Formats sentences, plurals, bounds and signed times."""
 
 import re
 
@@ -8,7 +8,7 @@ _PLAIN = re.compile(r"[a-z]+(?:[-'][a-z]+)*(?=[\s,;.]|:\s|$)")  # not `aten::mm`
 
 
 def format_sentence(text: str) -> str:
-    """With a capital, where it begins with a word and not with a name of code, and a full stop."""
+    """Capitalize the first word unless it is an identifier, and end with a full stop."""
     stripped = text.strip().rstrip(".")
     begun = stripped[:1].upper() + stripped[1:] if _PLAIN.match(stripped) else stripped
     return f"{begun}." if begun else ""
@@ -19,7 +19,7 @@ def format_plural(count: int, one: str, many: str = "") -> str:
 
 
 def format_bounded(text: str, bound: str) -> str:
-    """A figure with the side on which the truth lies, where it is a bound only: `at least 16.5 %`."""
+    """A figure with its bound, if it is only a bound: `at least 16.5 %`."""
     return f"{bound} {text}" if bound else text
 
 

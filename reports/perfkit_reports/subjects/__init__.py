@@ -1,1 +1,1 @@
-"""The subjects of reports: for each kind of result a plain function from an analysis to a `Document`."""
+"""Subjects of reports: one plain function per kind of result, from an analysis to a `Document`."""

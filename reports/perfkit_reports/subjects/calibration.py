@@ -1,4 +1,4 @@
-"""The calibration of checks as a document: the change that each budget finds on this machine."""
+"""The report on a check calibration: the change that each budget detects on this machine."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -8,6 +8,7 @@ from typing import Any
 from perfkit import __version__, units
 from perfkit.check.judge.quantities import QUANTITIES
 from perfkit.check.result import CheckCalibration, DetectableRow, Noise
+from perfkit.note import Note, make_note
 from perfkit_reports.cells import (
     format_bounds,
     format_change,
@@ -21,30 +22,31 @@ from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.tables import Column, RawTable, build_plain_data
 from perfkit_reports.document.weight import Weight
+from perfkit_reports.notes import map_texts
 from perfkit_reports.plain_text import flatten_text
 from perfkit_reports.subjects.tables import make_table
 from perfkit_reports.wording import format_plural
 
 CALIBRATION_FILE = "calibration.json"
-_DEFAULT_S = 180.0  # a check's budget where none is set
+_DEFAULT_S = 180.0  # a check's default budget
 _TITLES = {quantity.name: quantity.title for quantity in QUANTITIES}
 _TOO_FEW = "a budget needs at least two pairs"
 _BUDGETS = {"budget_s": float, "pairs": int, "quantity": str, "detectable": float}
 
 
 def build_document(calibration: CheckCalibration) -> Document:
-    """The change that each budget detects, and the noise between identical sides."""
-    shown = {"limit": None, "weight": Weight.BRIEF}
+    """Detectable change by budget, and noise between identical sides."""
+    options = {"limit": None, "weight": Weight.BRIEF}
     budgets = make_table(
         "budgets",
         "Detectable change by budget",
         _build_budget_columns(calibration),
         calibration.rows,
         "budget",
-        **shown,
+        **options,
     )
-    differ = "Difference of identical sides"
-    noise = make_table("noise", differ, _build_noise_columns(calibration), calibration.noise, "quantity", **shown)
+    differ = "A/A difference (identical code)"
+    noise = make_table("noise", differ, _build_noise_columns(calibration), calibration.noise, "quantity", **options)
     return Document(
         kind="calibration",
         title="Check calibration",
@@ -53,10 +55,10 @@ def build_document(calibration: CheckCalibration) -> Document:
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         lead=(
             (
-                "A budget's detectable change is the smallest worsening it finds in 95 % of cases: the smallest useful "
-                "threshold."
+                "Detectable change: the smallest regression that a budget finds in 95 % of cases, and the "
+                "smallest useful threshold."
             ),
-            f"Measured with {_describe_pairs(calibration)} running the same code.",
+            f"Measured with {_describe_pairs(calibration)}, both sides running the same code.",
         ),
         sections=(Section("calibration", "Calibration", (*budgets, *noise)),),
         warnings=tuple(_list_remarks(calibration)),
@@ -70,17 +72,17 @@ def build_document(calibration: CheckCalibration) -> Document:
 
 
 def build_headline(calibration: CheckCalibration) -> str:
-    """`Detectable regressions in 3 min 0 s: CPU time a step 0.9 %, step time 2.1 %`."""
+    """`In 3 min 0 s, this machine detects regressions of 0.9 % in CPU time per step, 2.1 % in step time`."""
     rows = [row for row in calibration.rows if any(value is not None for value in row.detectable.values())]
     if not rows:
         return "No budget allows enough pairs of processes on this machine"
     row = next((row for row in rows if row.budget_s >= _DEFAULT_S), rows[-1])
     detectable = ", ".join(
-        f"{_get_title(name)} {units.format_percent(value)}"
+        f"{units.format_percent(value)} in {_get_title(name)}"
         for name, value in row.detectable.items()
         if value is not None
     )
-    return f"In {units.format_seconds(row.budget_s)}, this machine detects a worsening of: {detectable}"
+    return f"In {units.format_seconds(row.budget_s)}, this machine detects regressions of {detectable}"
 
 
 def _build_budget_columns(calibration: CheckCalibration) -> list[Column[DetectableRow]]:
@@ -103,7 +105,7 @@ def _make_detectable_cell(quantity: str, row: DetectableRow) -> Cell:
 
 def _build_noise_columns(calibration: CheckCalibration) -> list[Column[Noise]]:
     brief = partial(Column[Noise], weight=Weight.BRIEF)
-    of = calibration.comparisons
+    comparisons = calibration.comparisons
     return [
         brief("Quantity", lambda noise: Cell(_get_title(noise.quantity)), numeric=False),
         brief("Pair spread", lambda noise: make_share_cell(noise.spread)),
@@ -113,26 +115,31 @@ def _build_noise_columns(calibration: CheckCalibration) -> list[Column[Noise]]:
                 format_change(noise.change), detail=format_bounds(noise.low, noise.high), value=noise.change
             ),
         ),
-        brief("False alarms", lambda noise: Cell(f"{noise.false_alarms:,} of {of:,}", value=noise.false_alarms)),
+        brief(
+            "False alarms", lambda noise: Cell(f"{noise.false_alarms:,} of {comparisons:,}", value=noise.false_alarms)
+        ),
     ]
 
 
-def _list_remarks(calibration: CheckCalibration) -> list[str]:
-    """Caveats: a side that the measurement favours, and the notes."""
-    favoured = [
-        (
+def _list_remarks(calibration: CheckCalibration) -> list[Note]:
+    """Measurement bias towards a side, and the notes."""
+    biased = [
+        make_note(
+            "check.biased",
             f"{_get_title(noise.quantity)}: identical sides differ by {format_change(noise.change)} ("
-            f"{format_bounds(noise.low, noise.high)}, 95 % confidence): the measurement is biased here"
+            f"{format_bounds(noise.low, noise.high)}, 95 % confidence): the measurement is biased here",
+            quantity=noise.quantity,
+            change=noise.change,
         )
         for noise in calibration.noise
         if noise.low > 0 or noise.high < 0
     ]
-    return [*favoured, *map(flatten_text, calibration.notes)]
+    return [*biased, *map_texts(flatten_text, calibration.notes)]
 
 
 def _describe_pairs(calibration: CheckCalibration) -> str:
-    pairs = format_plural(calibration.pairs, "pair")
-    return f"{pairs} of processes ({flatten_text(calibration.turns)}), {units.format_seconds(calibration.pair_s)} each,"
+    pairs = format_plural(calibration.pairs, "process pair")
+    return f"{pairs} ({flatten_text(calibration.turns)}, {units.format_seconds(calibration.pair_s)} each)"
 
 
 def _get_title(quantity: str) -> str:

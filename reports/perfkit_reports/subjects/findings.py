@@ -1,4 +1,4 @@
-"""The section of findings, first in every report."""
+"""The findings section, first in every report."""
 
 from collections.abc import Iterator, Sequence
 
@@ -13,9 +13,9 @@ _NOTHING = "No findings."
 
 
 def build_section(items: Sequence[Finding], owner: str, nothing: str = "", traces: Sequence[RankTrace] = ()) -> Section:
-    """The section; `owner` heads the column of their subjects, empty where there is one; `nothing` stands for none.
+    """The section; `owner` labels the findings' subjects (empty for one), `nothing` is the text without findings.
 
-    `traces` are those whose gains were simulated: their combined gain is shown.
+    The combined gain of `traces` with simulated gains is shown.
     """
     block = Findings(id="found", items=tuple(items), owner=owner, nothing=nothing or _NOTHING, weight=Weight.BRIEF)
     lines = tuple(_list_combined_gains(traces))
@@ -37,5 +37,5 @@ def _list_combined_gains(traces: Sequence[RankTrace]) -> Iterator[str]:
         after = units.format_seconds(max(0.0, gains.step_s - gains.together_s))
         yield (
             f"All {len(gains.of)} fixes combined (simulated){name}: {units.format_seconds(gains.step_s)} → {after} "
-            f"{'a step' if trace.steps else 'in total'}."
+            f"{'per step' if trace.steps else 'in total'}."
         )

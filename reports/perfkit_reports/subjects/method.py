@@ -1,4 +1,4 @@
-"""Blocks on the method in every report: the machine, its ceilings, the provenance of each figure."""
+"""Method blocks of every report: machine, ceilings, sources of figures."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ _PROVENANCE: tuple[Column[Provenance], ...] = (
 
 
 def build_machine(environment: Environment | None) -> Block:
-    """Everything of the machine that can change the numbers."""
+    """Environment facts that can change the figures."""
     title = "Environment"
     if environment is None:
         return Text(id="machine", lines=("No run recorded its environment.",), style="empty", title=title)
@@ -30,7 +30,7 @@ def build_machine(environment: Environment | None) -> Block:
 
 
 def build_ceilings(known: Sequence[DeviceCeilings], absent: str = WITHOUT_CEILINGS) -> tuple[Block, ...]:
-    """A table a device, with its notes below; `absent` where there is none."""
+    """One table per device, followed by its notes; `absent` if there is none."""
     tables = tuple(
         _build_ceilings_table(device, place, len(known) > 1) for place, device in enumerate(known, 1) if device.ceilings
     )

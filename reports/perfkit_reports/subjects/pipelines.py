@@ -1,4 +1,4 @@
-"""Pipelines: what their ranks computed when, and how long they computed nothing, beside theory."""
+"""Pipeline schedules: the ranks' actions, and measured and theoretical bubbles."""
 
 from collections.abc import Iterable, Iterator
 
@@ -16,11 +16,11 @@ _INTRO = (
         "gradients."
     ),
 )
-_WAITS = "Boxes are torch's own marks and include the wait for a stage's inputs."
+_WAITS = "Boxes are torch's annotations and include the wait for a stage's inputs."
 
 
 def build_sections(pipelines: Iterable[tuple[str, Pipeline]]) -> Iterator[Section]:
-    """One section for all named `pipelines`; none without any."""
+    """One section for all `pipelines`; none without any."""
     blocks: list[Block] = []
     for place, (name, pipeline) in enumerate(pipelines):
         table = _build_table(name, pipeline, place)
@@ -47,14 +47,14 @@ def _build_table(name: str, pipeline: Pipeline, place: int) -> Table:
             help="from the first to the last action of any rank",
         ),
     ]
-    said = [f"Theory: {pipeline.source}." if expected is not None else "", _WAITS if pipeline.waits else ""]
+    sentences = [f"Theory: {pipeline.source}." if expected is not None else "", _WAITS if pipeline.waits else ""]
     return Table(
         id=f"pipeline-ranks-{place}",
         title=f"Ranks of {name}",
         columns=columns if pipeline.source else [columns[0], columns[1], columns[4]],
         rows=pipeline.ranks,
         what="rank",
-        caption=" ".join(filter(None, said)),
+        caption=" ".join(filter(None, sentences)),
     )
 
 

@@ -1,4 +1,4 @@
-"""Searches for the least recomputation that fits, of a suite and of a plan."""
+"""Searches for the least recomputation that fits, in suites and plans."""
 
 from collections.abc import Iterable, Iterator
 
@@ -10,14 +10,14 @@ from perfkit_reports.document.tables import Column
 
 
 def build_sections(searches: Iterable[RecomputationSearch]) -> Iterator[Section]:
-    """None where nothing was searched for."""
+    """The section; none without a search."""
     tables = tuple(_build_table(search, place) for place, search in enumerate(searches) if search.trials)
     if tables:
         yield Section("recomputation", "Least recomputation", tables)
 
 
 def describe_searches(searches: Iterable[RecomputationSearch]) -> Iterator[str]:
-    """The result of each search, in a sentence."""
+    """One sentence per search."""
     for search in searches:
         chosen = next((trial for trial in search.trials if trial.variant == search.found), None)
         if chosen is not None:

@@ -1,4 +1,4 @@
-"""Finds by one marker file what a folder holds: how it is read, and what makes a document of it."""
+"""Identifies a folder's content by its marker file, and builds its document."""
 
 from pathlib import Path
 from pkgutil import resolve_name
@@ -16,7 +16,7 @@ from perfkit.store.summary import (
 from perfkit.stored_results import find_marker, read_marked_folder, read_suite_report
 from perfkit_reports.document.document import Document
 
-# By marker file the subject that makes a document of it, imported when it is needed.
+# Subject module by marker file, imported on demand.
 SUBJECTS = {
     TRACE_REPORT_FILE: "trace",
     MEMORY_REPORT_FILE: "memory",
@@ -30,9 +30,9 @@ SUBJECTS = {
 
 
 def load_document(folder: Path) -> Document:
-    """The document of what lies in a folder. One without a marker is refused as a folder without a suite is.
+    """The document of a folder's content; a folder without a marker is refused like one without a suite.
 
-    A suite's report that was written elsewhere than to its suite is read from its JSON.
+    A report stored outside its suite's folder is read from its JSON.
     """
     marker = find_marker(folder)
     if marker is None and (folder / REPORT_JSON).is_file():

@@ -15,6 +15,7 @@ from perfkit_reports.document.blocks import Block, Details
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.tables import NOTHING, Column
 from perfkit_reports.document.weight import Weight
+from perfkit_reports.notes import map_texts
 from perfkit_reports.plain_text import flatten_text
 from perfkit_reports.subjects.check import sentences
 from perfkit_reports.subjects.tables import make_list, make_table
@@ -25,7 +26,7 @@ _NOTHING = "No cause found: differences are within the variation of these traces
 
 
 def build_blocks(variants: Sequence[CheckedVariant]) -> tuple[Block, ...]:
-    """Causes by variant, open for those that need a look."""
+    """Causes by variant, unfolded if the variant needs attention."""
     explained = [(number, variant) for number, variant in enumerate(variants) if variant.why]
     return tuple(
         Details(
@@ -54,13 +55,13 @@ def _build_variant_blocks(variant: CheckedVariant, why: ChangeExplanation, numbe
     categories.sort(key=lambda share: -max(share.before, share.after))
     columns, title = _build_category_columns(categories), "Memory at the peak"
     yield from make_table(f"categories-{number}", title, columns, categories, "category", whats="categories", data="")
-    made, title = "Bytes at the peak by origin.", "Causes of the difference"
-    yield from make_table(f"memory-{number}", title, MAKERS, why.memory_rows, "change", caption=made)
+    caption, title = "Bytes at the peak by origin.", "Memory changes by origin"
+    yield from make_table(f"memory-{number}", title, MAKERS, why.memory_rows, "change", caption=caption)
     if why.setup:
         title = "One-time setup, one process per side"
         costs = make_table(f"setup-costs-{number}", "Setup", SETUP, why.setup, "cost", data="")
         yield Details(id=f"setup-{number}", title=title, blocks=costs, weight=Weight.DETAIL)
-    yield from make_list(f"why-notes-{number}", map(flatten_text, why.notes))
+    yield from make_list(f"why-notes-{number}", map_texts(flatten_text, why.notes))
 
 
 def _build_category_columns(rows: Sequence[MemoryChange]) -> list[Column[MemoryChange]]:
@@ -83,7 +84,7 @@ def _make_growth_cell(row: MemoryChange) -> Cell:
 
 
 MAKERS: tuple[Column[MemoryChange], ...] = (
-    Column("Made by", lambda row: Cell(flatten_text(row.op) or "unknown", value=row.op), numeric=False, code=True),
+    Column("Allocated by", lambda row: Cell(flatten_text(row.op) or "unknown", value=row.op), numeric=False, code=True),
     Column("Module", lambda row: make_text_cell(flatten_text(row.module)), numeric=False, wrap=True),
     Column("Category", lambda row: make_text_cell(flatten_text(row.category)), numeric=False),
     Column("Change", _make_growth_cell),
@@ -117,8 +118,8 @@ SETUP: tuple[Column[SetupChange], ...] = (
 )
 
 
-def _format_holds(held: bool | None) -> str:
-    return "unknown" if held is None else "holds" if held else "fails"
+def _format_holds(holds: bool | None) -> str:
+    return "unknown" if holds is None else "holds" if holds else "fails"
 
 
 CLAIMS: tuple[Column[ClaimChange], ...] = (

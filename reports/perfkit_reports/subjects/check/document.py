@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from msgspec.structs import replace
 from perfkit import units
 from perfkit.check.result import Check, CheckedSide, CheckedVariant, JudgedQuantity, Verdict
 from perfkit.store.pairs import ALTERNATING, LOCK_STEP
@@ -24,13 +25,13 @@ from perfkit_reports.subjects.tables import make_list, make_table
 from perfkit_reports.wording import format_plural
 
 DOCUMENTATION = "docs/check.md"
-_SUSPECTS, _OF_EACH = 6, 3  # of all variants, of one, in the summary
-_COMMAND = 2000  # characters, of which more would hide the rest
+_SUSPECTS, _OF_EACH = 6, 3  # maximum lines: all variants, one variant, summary
+_COMMAND = 2000  # maximum characters of a command
 
-# Always different between a machine and the next, a revision and the next: no reason to doubt a comparison.
+# These always differ between machines or revisions: no reason to doubt a comparison.
 _OF_NO_CONSEQUENCE = {"Host", "Git revision"}
 
-# What needs a look comes first.
+# Verdicts that need attention come first.
 ORDER = (
     Verdict.FAIL,
     Verdict.WORSE,
@@ -46,11 +47,11 @@ _Row = tuple[CheckedVariant, JudgedQuantity]
 def build_document(check: Check) -> Document:
     """Draw a check."""
     variants = sorted(check.variants, key=lambda variant: ORDER.index(get_worst_verdict(variant)))
-    budget = f", of a sampling budget of {units.format_seconds(check.budget_s)}" if check.budget_s else ""
+    budget = f" of a {units.format_seconds(check.budget_s)} sampling budget" if check.budget_s else ""
     todo = sentences.suggest_action(check)
     sections = (
         Section("results", "Quantities", tuple(_build_results(variants)), intro=(_READING,)),
-        Section("why", "Why", causes.build_blocks(variants), intro=(_WHY,)),
+        Section("why", "Causes", causes.build_blocks(variants), intro=(_WHY,)),
         Section("pairs", "Pairs", tuple(_build_pairs(variants)), intro=(_PAIRS,)),
         Section("method", "Method", tuple(_build_method(check)), nav="Method"),
         Section("environment", "Environment", (_build_environment(check),)),
@@ -102,7 +103,7 @@ def _make_side_cell(side: CheckedSide) -> Cell:
 
 
 def _build_summary(variants: Sequence[CheckedVariant], fail_on: Verdict) -> tuple[Block, ...]:
-    """Likely causes for variants that did not pass, and reasons that figures do not show."""
+    """Likely causes for variants that did not pass, and reasons that the figures do not show."""
     eventful = [variant for variant in variants if not sentences.is_uneventful(variant)]
     suspects = [
         _add_variant_name(variant, text, variants)
@@ -120,12 +121,12 @@ def _build_summary(variants: Sequence[CheckedVariant], fail_on: Verdict) -> tupl
 
 
 def _needs_reason(case: VerdictCase) -> bool:
-    """Whether the verdict needs a reason: neither pass nor better, and no figures show the failure."""
+    """True if the verdict is neither pass nor improved and no figures explain it."""
     return case.outcome in ("unsure", "skipped") or (case.outcome == "fail" and not case.figures)
 
 
 def _add_variant_name(variant: CheckedVariant, text: str, variants: Sequence[CheckedVariant]) -> str:
-    """`text` with its variant, where there are several."""
+    """`text` with its variant, if there are several."""
     return f"{sentences.get_name(variant)}: {text}" if len(variants) > 1 else text
 
 
@@ -135,11 +136,13 @@ def _build_results(variants: Sequence[CheckedVariant]) -> list[Block]:
     reported = [(variant, judged) for variant in variants for judged in sentences.list_reported(variant)]
     gated.sort(key=lambda row: ORDER.index(row[1].verdict))
     notes = [
-        _add_variant_name(variant, note, variants) for variant in variants for note in sentences.list_notes(variant)
+        replace(note, text=_add_variant_name(variant, note.text, variants))
+        for variant in variants
+        for note in sentences.list_notes(variant)
     ]
     ungated = [sentences.get_name(variant) for variant in variants if not sentences.list_gated(variant)]
     shared = {"what": "quantity", "whats": "quantities", "data": "judged"}
-    who = (_VARIANT,) if len(variants) > 1 else ()  # the name of the only one stands above
+    who = (_VARIANT,) if len(variants) > 1 else ()  # the only variant is named above
     ranked: dict[str, Any] = {"limit": len(gated), "weight": Weight.BRIEF}
     blocks: list[Block] = [*make_table("judged", "Gated quantities", (*who, *_GATED), gated, **shared, **ranked)]
     blocks += make_list("ungated", [f"{name}: no quantity has a threshold." for name in ungated], style="empty")
@@ -165,7 +168,7 @@ _AFTER: Column[_Row] = Column("After", lambda row: quantities.make_after_cell(ro
 _CHANGE: Column[_Row] = Column(
     "Change",
     lambda row: quantities.make_change_cell(row[1]),
-    help="the mark: no change on the left, the threshold on the right, worse to the right",
+    help="mark: solid line is no change, dashed line the threshold; right is worse",
     weight=Weight.BRIEF,
 )
 _GATED: tuple[Column[_Row], ...] = (
@@ -175,7 +178,7 @@ _GATED: tuple[Column[_Row], ...] = (
     _AFTER,
     _CHANGE,
     Column("Threshold", lambda row: quantities.make_threshold_cell(row[1]), weight=Weight.BRIEF),
-    Column("Why this verdict", lambda row: quantities.make_reason_cell(row[1]), numeric=False, wrap=True),
+    Column("Reason", lambda row: quantities.make_reason_cell(row[1]), numeric=False, wrap=True),
 )
 _REPORTED: tuple[Column[_Row], ...] = (
     _QUANTITY,
@@ -190,7 +193,10 @@ def _build_pairs(variants: Sequence[CheckedVariant]) -> list[Block]:
     return [
         Details(
             id=f"pairs-of-{number}",
-            title=f"{sentences.get_name(variant)}: {len(variant.pairs)} pairs, {flatten_text(variant.turns)}",
+            title=(
+                f"{sentences.get_name(variant)}: {format_plural(len(variant.pairs), 'pair')}, "
+                f"{flatten_text(variant.turns)}"
+            ),
             blocks=(chart,),
             open=len(variants) == 1 or not sentences.is_uneventful(variant),
         )
@@ -203,20 +209,20 @@ def _build_method(check: Check) -> list[Block]:
     turns = {variant.turns for variant in check.variants if variant.turns}
     lines = [
         _COUNTED,
-        *(line for of, line in ((LOCK_STEP, _LOCK_STEP), (ALTERNATING, _ALTERNATING)) if of in turns),
+        *(line for mode, line in ((LOCK_STEP, _LOCK_STEP), (ALTERNATING, _ALTERNATING)) if mode in turns),
         *(_ESTIMATED if turns else ()),
         f"Details: {DOCUMENTATION} in perfkit's documentation.",
     ]
     blocks: list[Block] = [Text(id="how", lines=tuple(lines), style="list", weight=Weight.DETAIL)]
     if check.command:
-        at = f", at {flatten_text(check.after.revision)}" if check.after.revision else ""
+        at = f" at {flatten_text(check.after.revision)}" if check.after.revision else ""
         command = shorten_middle(flatten_text(check.command), _COMMAND)
-        blocks.append(Text(id="command", title=f"To reproduce{at}", lines=(command,), style="code"))
+        blocks.append(Text(id="command", title=f"Reproduce{at}", lines=(command,), style="code"))
     return blocks
 
 
 def _build_environment(check: Check) -> Block:
-    """Environment rows; entries missing on both sides are left out, differences that change numbers are marked."""
+    """Environment rows without entries missing on both sides; differences that can change figures are marked."""
     sides = [dict(list_environment_items(side.environment)) if side.environment else {} for side in _get_sides(check)]
     names = list(sides[0] | sides[1])
     if not names:
@@ -234,7 +240,7 @@ def _build_environment(check: Check) -> Block:
     titles = [
         f"{word}: {flatten_text(side.label)}" for word, side in zip(("Before", "After"), _get_sides(check), strict=True)
     ]
-    columns: list[Column[str]] = [Column("What", named, numeric=False)]
+    columns: list[Column[str]] = [Column("Setting", named, numeric=False)]
     for title, side in zip(titles, sides, strict=True):
         columns.append(Column(title, partial(value, side), numeric=False, wrap=True))
     shown = {"data": "", "limit": None, "show_title": False, "weight": Weight.DETAIL}
@@ -252,11 +258,11 @@ _READING = (
 )
 _WHY = (
     "Traced step time and peak memory of both sides. Op calls, their inputs and the bytes at the peak are exact. Op "
-    "times come from a few steps of one process; an op is listed only if its change exceeds the variation of equal "
-    "work."
+    "times come from a few steps of one process; an op is listed only if its change exceeds the variation of "
+    "identical work."
 )
 _PAIRS = (
-    "Each dot is a pair of processes, one per side, run side by side. The line is the mean of the pairs so far, the "
+    "Each dot is a process pair, one process per side, run together. The line is the mean of the pairs so far, the "
     "dotted line the threshold."
 )
 _COUNTED = (
@@ -264,26 +270,26 @@ _COUNTED = (
     "One process per side suffices, and any difference comes from the code."
 )
 _LOCK_STEP = (
-    "Timed in lockstep: two resident processes, one per side, alternate single steps in the order before, after, "
+    "Timed in lock-step: two resident processes, one per side, alternate single steps in the order before, after, "
     "after, before, so both see the same background load. A pair yields one number: the median over its steps of "
     "log(after / before)."
 )
 _ALTERNATING = (
-    "Timed in turns: whole processes of both sides alternate, and each goes first in every other pair. A pair "
+    "Timed alternately: whole processes of both sides alternate, and each goes first in every other pair. A pair "
     "yields one number: the log ratio of the median steps."
 )
 _ESTIMATED = (
     (
-        "The pair is the unit. Steps of one process resemble each other, so pooling them would make many steps of few "
-        "processes look too certain."
+        "The unit is the pair: steps of one process are correlated, so pooling the steps of few processes would "
+        "overstate the confidence."
     ),
     (
-        "A time is certainly worse if its whole interval is on the worse side of no change: it fails if the estimate "
-        'exceeds the threshold, otherwise it is "worse". The confidence level holds over all quantities together '
-        "(Holm) and over every look at the growing data."
+        'A time is certainly worse if its whole interval is worse than no change: "fail" if the estimate exceeds the '
+        'threshold, otherwise "worse". The confidence level holds over all quantities (Holm) and over repeated looks '
+        "at the growing data."
     ),
     (
-        "Inconclusive: the data cannot tell a change of the threshold's size from no change; the row says what would "
-        "decide. A detectable worsening is one that this much data shows in 95 % of cases."
+        "Inconclusive: the data cannot distinguish a change of the threshold's size from no change; the row says how "
+        "much more data would. A detectable regression is one that this much data reveals in 95 % of cases."
     ),
 )

@@ -21,7 +21,7 @@ SYMBOLS = {
     Verdict.NOT_COMPARED: "–",
 }
 TONES = {Verdict.PASS: "good", Verdict.IMPROVED: "good", Verdict.FAIL: "bad"}
-# A shape each, so that no colour is needed to tell verdicts apart.
+# Verdicts differ in shape, not only in color.
 _SHAPES: dict[Verdict, Literal["cross", "ring", "triangle", "down"]] = {
     Verdict.FAIL: "cross",
     Verdict.WORSE: "down",
@@ -45,7 +45,7 @@ def make_after_cell(judged: JudgedQuantity) -> Cell:
 
 
 def make_change_cell(judged: JudgedQuantity) -> Cell:
-    """Relative change with its interval, else the absolute change; a dash where a side is missing."""
+    """Relative change with its interval, else the absolute change; a dash if a side is missing."""
     place = build_mark(judged)
     if judged.exact and judged.before is not None and judged.before == judged.after:
         return Cell(_SAME, value=0.0, mark=place)
@@ -98,14 +98,14 @@ def _orient_change(judged: JudgedQuantity, change: float) -> float:
 
 
 def _compute_share(worsening: float, allowed: float) -> float:
-    """Share of the allowed change; infinite for any change where none is allowed."""
+    """Share of the allowed change; infinite if none is allowed."""
     if allowed <= 0:
         return math.copysign(math.inf, worsening) if worsening else 0.0
     return worsening / allowed if math.isfinite(allowed) else 0.0
 
 
 def has_change(judged: JudgedQuantity) -> bool:
-    """Whether both sides have figures."""
+    """True if both sides have figures."""
     return make_change_cell(judged).text != NOTHING
 
 
@@ -115,12 +115,12 @@ def make_reason_cell(judged: JudgedQuantity) -> Cell:
     if judged.to_decide:
         more.append(f"to decide: {flatten_text(judged.to_decide)}")
     if judged.detectable is not None:
-        more.append(f"detectable worsening: {units.format_percent(judged.detectable)}")
+        more.append(f"detectable regression: {units.format_percent(judged.detectable)}")
     return Cell(flatten_text(judged.reason), detail="; ".join(more))
 
 
 def format_interval(judged: JudgedQuantity) -> str:
-    """`+6.5 to +9.3 %`; of what is counted `exactly`; empty where there is none."""
+    """`+6.5 to +9.3 %`; `exactly` for counts; else empty."""
     if judged.low is None or judged.high is None:
         return _EQUAL if judged.exact else ""
     return format_bounds(judged.low, judged.high)
@@ -140,14 +140,14 @@ def format_verdict(known: Verdict) -> str:
 
 
 def _make_side_cell(judged: JudgedQuantity, value: float | None) -> Cell:
-    if value is None:  # a distance between the sides has no value before
+    if value is None:  # loss differences have no value before
         return make_unknown_cell(judged.reason) if judged.verdict is Verdict.NOT_COMPARED else Cell(NOTHING)
     show = format_precise_amount if _is_indistinct(judged) else format_amount
     return Cell(show(value, judged.unit), value=value)
 
 
 def _is_indistinct(judged: JudgedQuantity) -> bool:
-    """Whether the sides differ but format alike."""
+    """True if the sides differ but format alike."""
     first, second = judged.before, judged.after
     if first is None or second is None or first == second or not judged.exact:
         return False

@@ -1,4 +1,4 @@
-"""Sentences of a check: verdict, compared sides, reasons, next action."""
+"""Describes a check in sentences: verdict, compared sides, reasons, next action."""
 
 from collections.abc import Sequence
 
@@ -6,6 +6,8 @@ from perfkit import units
 from perfkit.analysis import machine_load
 from perfkit.check.judge.outcome import OUTCOME
 from perfkit.check.result import Check, CheckedSide, CheckedVariant, JudgedQuantity, Verdict
+from perfkit.note import Note, make_note
+from perfkit_reports.notes import map_texts
 from perfkit_reports.plain_text import flatten_text
 from perfkit_reports.subjects.history.changes import shorten_revision
 from perfkit_reports.wording import format_plural
@@ -41,7 +43,7 @@ def list_with_verdict(check: Check, verdict: Verdict) -> list[_Found]:
 
 
 def is_uneventful(variant: CheckedVariant) -> bool:
-    """Whether the variant has gated quantities and all of them pass."""
+    """True if the variant has gated quantities and all of them pass."""
     return bool(list_gated(variant)) and all(judged.verdict is Verdict.PASS for judged in list_gated(variant))
 
 
@@ -49,10 +51,10 @@ def get_name(variant: CheckedVariant) -> str:
     return flatten_text(variant.name)
 
 
-def list_notes(variant: CheckedVariant) -> list[str]:
+def list_notes(variant: CheckedVariant) -> list[Note]:
     """Notes on the variant that no verdict's reason repeats."""
-    told = {flatten_text(judged.reason) for judged in list_gated(variant)}
-    return [note for note in map(flatten_text, variant.notes) if note not in told]
+    reasons = {flatten_text(judged.reason) for judged in list_gated(variant)}
+    return [note for note in map_texts(flatten_text, variant.notes) if note.text not in reasons]
 
 
 def list_suspects(variant: CheckedVariant) -> list[str]:
@@ -60,7 +62,7 @@ def list_suspects(variant: CheckedVariant) -> list[str]:
 
 
 def describe_load(variants: Sequence[CheckedVariant]) -> str:
-    """The machine's other load while undecided or worse times were measured; "" where quiet or unknown."""
+    """Other load during undecided or worse times; "" if quiet or unknown."""
     doubtful = [variant for variant in variants if any(map(_is_doubtful, list_gated(variant)))]
     return machine_load.describe_machine_load(
         machine_load.combine_loads(pair.load for variant in doubtful for pair in variant.pairs)
@@ -72,15 +74,15 @@ def _is_doubtful(judged: JudgedQuantity) -> bool:
 
 
 def build_headline(check: Check) -> str:
-    """`2 of 15 checks worse, in 1 of 4 variants`: the basis of the verdict, after the machine's other load."""
-    first = describe_load(check.variants)
-    return f"{first}: {_describe_outcome(check)}" if first else _describe_outcome(check)
+    """`2 of 15 checks worse, in 1 of 4 variants`: the basis of the verdict, then other load on the machine."""
+    load = describe_load(check.variants)
+    return f"{_describe_outcome(check)}; {load}" if load else _describe_outcome(check)
 
 
 def _describe_outcome(check: Check) -> str:
     total = sum(len(list_gated(variant)) for variant in check.variants)
     if not total:
-        return "no check possible: no variant has a quantity with a threshold"
+        return "nothing to check: no variant has a quantity with a threshold"
     rows = list_with_verdict(check, check.verdict)
     where = _describe_where(rows, len(check.variants))
     every = format_plural(total, "check", "checks")
@@ -89,16 +91,16 @@ def _describe_outcome(check: Check) -> str:
         case Verdict.FAIL if rows:
             return f"{_describe_failures(rows, every, len(check.variants))}{_describe_also_worse(check)}"
         case Verdict.WORSE if rows:
-            meant = ", which --fail-on treats as a failure" if check.failed else ""
-            return f"{share} got worse by less than the threshold{where}{meant}"
+            consequence = ", which --fail-on treats as a failure" if check.failed else ""
+            return f"{share} got worse by less than the threshold{where}{consequence}"
         case Verdict.IMPROVED if rows:
-            return f"{share} got better{where}, none got worse"
+            return f"{share} improved{where}, none got worse"
         case Verdict.INCONCLUSIVE if rows:
             return f"{share} {'needs' if total == 1 else 'need'} more data{where}{_describe_also_worse(check)}"
         case Verdict.PASS if len(rows) == total:
-            return f"{every}: none worse by more than its threshold"
+            return f"none of {every} got worse by more than its threshold"
         case Verdict.PASS if rows:
-            return f"{share} pass, the others could not be compared"
+            return f"{share} pass, {total - len(rows)} could not be compared"
         case _:
             return f"{len(list_with_verdict(check, Verdict.NOT_COMPARED))} of {every} could not be compared"
 
@@ -114,20 +116,20 @@ def _describe_failures(rows: Sequence[_Found], every: str, variants: int) -> str
     stopped = len(rows) - len(worse)
     parts = []
     if worse:
-        parts.append(f"{len(worse)} of {every} worse by more than the threshold{_describe_where(worse, variants)}")
+        parts.append(f"{len(worse)} of {every} got worse by more than the threshold{_describe_where(worse, variants)}")
     if stopped:
         parts.append(f"{stopped} of {format_plural(variants, 'variant')} did not finish training")
     return ", and ".join(parts)
 
 
 def _describe_where(rows: Sequence[_Found], variants: int) -> str:
-    """`, in 1 of 4 variants`; empty where there is one."""
+    """`, in 1 of 4 variants`; empty for a single variant."""
     within = len({id(variant) for variant, _ in rows})
     return f", in {within} of {format_plural(variants, 'variant')}" if variants > 1 else ""
 
 
 def suggest_action(check: Check) -> str:
-    """The next action; empty where none is needed."""
+    """The next action; empty if none is needed."""
     failed = list_with_verdict(check, Verdict.FAIL)
     if failed and all(judged.quantity == OUTCOME for _, judged in failed):
         return "See the variant's row for the reason and the run's output.log for its output."
@@ -157,18 +159,19 @@ def format_side(known: CheckedSide) -> str:
 
 
 def describe_sampling(check: Check) -> str:
-    """`4 variants, 57 pairs of processes in lock-step, 2 min 53 s of a budget of 3 min 0 s`."""
+    """`4 variants, 57 process pairs (lock-step), 2 min 53 s`."""
     parts = [format_plural(len(check.variants), "variant")]
     pairs = sum(len(variant.pairs) for variant in check.variants)
     if pairs:
         turns = sorted({flatten_text(variant.turns) for variant in check.variants if variant.turns})
-        parts.append(" ".join([f"{format_plural(pairs, 'pair')} of processes", *(f"({turn})" for turn in turns)]))
+        parts.append(" ".join([format_plural(pairs, "process pair"), *(f"({turn})" for turn in turns)]))
     if check.seconds:
-        parts.append(f"took {units.format_seconds(check.seconds)}")
+        parts.append(units.format_seconds(check.seconds))
     return ", ".join(parts)
 
 
-def list_warnings(check: Check) -> list[str]:
-    """Remarks on the whole comparison: environment differences, and events."""
-    lines = [f"environments differ: {flatten_text(difference)}" for difference in check.differs]
-    return [*lines, *map(flatten_text, check.notes)]
+def list_warnings(check: Check) -> list[Note]:
+    """Remarks on the whole comparison: environment differences and notes."""
+    differing = [f"environments differ: {flatten_text(difference)}" for difference in check.differs]
+    notes = [make_note("check.environments_differ", text) for text in differing]
+    return [*notes, *map_texts(flatten_text, check.notes)]

@@ -3,6 +3,7 @@
 from itertools import chain, count
 
 from perfkit.check.result import Check, CheckedVariant, JudgedQuantity, Verdict, is_failure
+from perfkit.note import list_texts
 from perfkit_reports.document.cases import Outcome, VerdictCase, VerdictSuite
 from perfkit_reports.plain_text import flatten_text
 from perfkit_reports.subjects.check import quantities, sentences
@@ -35,7 +36,7 @@ def _build_suite(check: Check, variant: CheckedVariant, name: str) -> VerdictSui
         cases=tuple(build_cases(variant, check.fail_on, shared)),
         remark=sentences.describe_load([variant]),
         suspects=tuple(sentences.list_suspects(variant)),
-        reason="" if gated else "; ".join(sentences.list_notes(variant)) or "no quantity has a threshold",
+        reason="" if gated else "; ".join(list_texts(sentences.list_notes(variant))) or "no quantity has a threshold",
         properties=_list_properties(check, variant),
         host="" if environment is None else flatten_text(environment.hostname),
         seconds=seconds,
@@ -69,7 +70,7 @@ def _build_case(judged: JudgedQuantity, fail_on: Verdict, name: str, seconds: fl
 
 
 def _list_properties(check: Check, variant: CheckedVariant) -> tuple[tuple[str, str], ...]:
-    """The compared figures to the last digit, in the quantity's unit."""
+    """The compared figures with all digits, in the quantity's unit."""
     properties = [
         ("perfkit", flatten_text(check.perfkit)),
         ("before", sentences.format_side(check.before)),
@@ -85,9 +86,9 @@ def _list_properties(check: Check, variant: CheckedVariant) -> tuple[tuple[str, 
     return tuple(properties)
 
 
-def _make_unique(name: str, taken: set[str]) -> str:
-    """`name`, numbered if taken already."""
+def _make_unique(name: str, used_names: set[str]) -> str:
+    """`name`, numbered if already used."""
     numbered = (f"{name} ({number})" for number in count(2))
-    free = next(option for option in chain([name], numbered) if option not in taken)
-    taken.add(free)
+    free = next(option for option in chain([name], numbered) if option not in used_names)
+    used_names.add(free)
     return free

@@ -36,12 +36,12 @@ def _build_figures(shown: CheckedVariant | None, variants: Sequence[CheckedVaria
 
     def known(quantity: str) -> Quantity:
         if quantity not in after:
-            return Unknown(reason="not compared by the check, or no figure")
-        return make_measurement(after[quantity], _UNITS[quantity], "the check's after side")
+            return Unknown(reason="not compared, or no figure")
+        return make_measurement(after[quantity], _UNITS[quantity], "after side of the check")
 
-    throughput: Quantity = Unknown(reason="not compared by the check")
+    throughput: Quantity = Unknown(reason="not compared")
     if "throughput" in after:
-        throughput = make_throughput(after["throughput"], "", "the check's after side")
+        throughput = make_throughput(after["throughput"], "", "after side of the check")
     return RowFigures(
         of=flatten_text(shown.name) if shown is not None and len(variants) > 1 else "",
         step=known("step_time"),

@@ -23,7 +23,7 @@ class _CategoryRow(NamedTuple):
 
 
 def build_table(holders: Sequence[Holder]) -> tuple[Table, ...]:
-    """Categories, the largest change first, the peak last; nothing for a single holder."""
+    """Categories by change, the peak last; nothing for a single holder."""
     if len(holders) < 2:
         return ()
     rows = sorted(
@@ -52,8 +52,8 @@ def build_table(holders: Sequence[Holder]) -> tuple[Table, ...]:
 
 
 def _build_row(category: str, holders: Sequence[Holder]) -> _CategoryRow:
-    held = (sum(part.bytes for part in holder.account.categories if part.category == category) for holder in holders)
-    return _CategoryRow(category, tuple(held))
+    amounts = (sum(part.bytes for part in holder.account.categories if part.category == category) for holder in holders)
+    return _CategoryRow(category, tuple(amounts))
 
 
 def _make_cell_builder(place: int) -> Callable[[_CategoryRow], Cell]:

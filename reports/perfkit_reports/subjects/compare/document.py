@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from perfkit.analysis.compare.figures import PEAK, STEP, TRACED_STEP
 from perfkit.analysis.model.comparison import ComparedFigure, ComparedRun, Comparison, EnvironmentMismatch
 from perfkit.analysis.model.difference import ChangeRow, GroupChange, TraceDifference
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.trace import RankTrace, StepRow, StreamRow
 from perfkit.analysis.trace.op_tables import LONGEST_ROWS
+from perfkit.note import Note
 from perfkit.record import Unknown, make_measurement
 from perfkit.store.summary import COMPARISON_FILE, SUMMARY_FILE, ReportSummary, RowFigures, compute_digest
 from perfkit.units import format_seconds
@@ -19,6 +22,7 @@ from perfkit_reports.document.document import Document
 from perfkit_reports.document.tables import Column, RawTable, build_owned_data, build_plain_data
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.holders import Holder
+from perfkit_reports.notes import map_texts
 from perfkit_reports.palette import Style, assign_styles
 from perfkit_reports.subjects import memory as of_memory
 from perfkit_reports.subjects.compare import categories, figures, headline, ranks, steps, variants
@@ -32,7 +36,7 @@ _UNTRACED = "No run has a trace with steps."
 
 def build_document(comparison: Comparison) -> Document:
     """Draw a comparison, without empty sections."""
-    told = (
+    optional_sections = (
         _build_changes(comparison),
         _build_time(comparison),
         _build_flame(comparison),
@@ -53,8 +57,8 @@ def build_document(comparison: Comparison) -> Document:
             figures.build_table(comparison),
             *ranks.build_rank_tables(comparison),
         ),
-        warnings=tuple(f"{line}." for line in (*comparison.warnings, *_list_notes(comparison))),
-        sections=(*(section for section in told if section is not None), _build_runs(comparison)),
+        warnings=map_texts("{}.".format, (*comparison.warnings, *_list_notes(comparison))),
+        sections=(*(section for section in optional_sections if section is not None), _build_runs(comparison)),
         data=_build_data(comparison),
         raw={COMPARISON_FILE: comparison, SUMMARY_FILE: _build_summary(comparison)},
         chosen=lambda: list_selected_items(_list_traces(comparison), LONGEST_ROWS, ()),
@@ -62,7 +66,7 @@ def build_document(comparison: Comparison) -> Document:
 
 
 def _list_baseline_remarks(comparison: Comparison) -> Iterator[str]:
-    """Remarks; of suites, changed speed-ups and the baselines that all below is about."""
+    """Remarks; for suites, changed speed-ups and the change of the compared baselines."""
     if variants.build_headline(comparison):
         yield from variants.list_remarks(comparison)
         yield headline.build_headline(comparison)
@@ -77,12 +81,12 @@ def assign_run_styles(comparison: Comparison) -> dict[str, Style]:
     return assign_styles([(side.name, place == 0) for place, side in enumerate(comparison.sides)])
 
 
-def _list_notes(comparison: Comparison) -> Iterator[str]:
-    """Reasons why traces are hard to compare, beyond the environment's keys."""
+def _list_notes(comparison: Comparison) -> Iterator[Note]:
+    """Obstacles to comparing the traces, beyond environment differences."""
     for difference in comparison.differences:
         for note in difference.notes:
-            if not note.startswith(("different devices", "different numbers of traced steps")):
-                yield f"{difference.after}: {note}"
+            if note.id not in ("difference.devices", "difference.steps"):
+                yield replace(note, text=f"{difference.after}: {note}")
 
 
 def _build_changes(comparison: Comparison) -> Section | None:
@@ -95,9 +99,13 @@ def _build_changes(comparison: Comparison) -> Section | None:
     blocks: list[Block] = []
     for place, difference in enumerate(differences):
         end = "" if len(differences) == 1 else f"-{place}"
-        told = changes.build_blocks(difference, end)
-        title = f"{difference.after} against {difference.before}"
-        blocks += told if len(differences) == 1 else [Group(id=f"changed{end}", title=title, blocks=told)]
+        difference_blocks = changes.build_blocks(difference, end)
+        title = f"{difference.after} vs {difference.before}"
+        blocks += (
+            difference_blocks
+            if len(differences) == 1
+            else [Group(id=f"changed{end}", title=title, blocks=difference_blocks)]
+        )
     return Section("changed", "What changed", tuple(blocks), intro=(intro,))
 
 
@@ -113,7 +121,7 @@ def _build_flame(comparison: Comparison) -> Section | None:
     """Flame graph of each run, the others colored by the difference from the first."""
     first, traces = comparison.sides[0].trace, _list_traces(comparison)
     before = {} if first is None else {trace.label: first for trace in traces if trace is not first}
-    # Those with a difference first: they are what is looked for.
+    # Changed runs first.
     return flame.build_section([*traces[1:], *traces[:1]] if before else traces, before, "run")
 
 
@@ -132,7 +140,7 @@ def _build_roofline(comparison: Comparison) -> Section | None:
         if side.trace is not None and side.trace.points
     )
     return (
-        step.build_roofline_section(RooflinePlane(series), "run", "", "the first run's step to that of another")
+        step.build_roofline_section(RooflinePlane(series), "run", "", "the first run's step to another run's")
         if series
         else None
     )
@@ -160,10 +168,10 @@ _RUNS: tuple[Column[ComparedRun], ...] = (
     Column("Device", lambda side: make_text_cell(side.device_name or side.device), numeric=False, wrap=True),
     Column("Revision", lambda side: make_text_cell(_get_revision(side)), numeric=False, code=True),
     Column("Created", lambda side: make_text_cell(side.created_at[:16].replace("T", " ")), numeric=False),
-    Column("Where", lambda side: make_text_cell(side.path), numeric=False, wrap=True),
+    Column("Path", lambda side: make_text_cell(side.path), numeric=False, wrap=True),
 )
 _DIFFERING: tuple[Column[EnvironmentMismatch], ...] = (
-    Column("Key", lambda entry: make_text_cell(entry.key), numeric=False, code=True),
+    Column("Setting", lambda entry: make_text_cell(entry.key), numeric=False, code=True),
     Column("Run", lambda entry: make_short_cell(entry.run), numeric=False),
     Column("This run", lambda entry: make_text_cell(entry.here), numeric=False, wrap=True),
     Column("First run", lambda entry: make_text_cell(entry.first), numeric=False, wrap=True),
@@ -176,9 +184,9 @@ _DIFFERING: tuple[Column[EnvironmentMismatch], ...] = (
 def _build_runs(comparison: Comparison) -> Section:
     runs = Table(id="runs", title="Runs", columns=_RUNS, rows=comparison.sides, what="run", data="runs")
     differing = make_table("differing", "Environment differences", _DIFFERING, comparison.differing, "key", limit=None)
-    alike = "No recorded difference between environments."
+    alike = "No environment differences recorded."
     nothing = () if differing or len(comparison.sides) < 2 else make_list("alike", [alike], style="empty")
-    return Section("where", "The runs", (runs, *differing, *nothing))
+    return Section("where", "Runs", (runs, *differing, *nothing))
 
 
 def _build_data(comparison: Comparison) -> tuple[RawTable, ...]:
@@ -252,7 +260,7 @@ def _build_summary(comparison: Comparison) -> ReportSummary:
             **{
                 name: make_measurement(amount.value, units[name], amount.source)
                 if amount is not None and amount.value is not None
-                else Unknown(reason="not known of this run")
+                else Unknown(reason="not recorded for this run")
                 for name, amount in amounts.items()
             },
         ),

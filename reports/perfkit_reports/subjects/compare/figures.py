@@ -14,10 +14,10 @@ from perfkit_reports.document.weight import Weight
 from perfkit_reports.subjects.compare.headline import is_undecided
 
 _CAPTION = (
-    "Changes are relative to the first run. Where both figures have intervals that overlap, the change is "
-    "inconclusive. Without intervals, it compares two processes and is no verdict."
+    "Changes are relative to the first run, and inconclusive if the intervals overlap. Without intervals, they "
+    "compare single processes and are no verdict."
 )
-# A change of less than this is none; from the other on it is told as a multiple.
+# Smaller changes count as none; larger ones are shown as multiples.
 _EQUAL, _MANIFOLD = 0.0005, 4.0
 
 

@@ -8,7 +8,7 @@ from perfkit.analysis.compare.verdict import format_causes, format_speed_change,
 from perfkit.analysis.model.comparison import ComparedAmount, ComparedFigure, Comparison
 from perfkit_reports.wording import format_sentence
 
-# A change of memory below this is not worth a word.
+# Smaller relative memory changes count as none.
 _NOTABLE = 0.01
 
 
@@ -45,7 +45,7 @@ def list_remarks(comparison: Comparison) -> Iterator[str]:
     if step is None:
         return
     if step.title == TRACED_STEP:
-        yield "Step times are of traced steps, with the profiler on"
+        yield "Step times are from traced steps, with the profiler on"
     if len(comparison.sides) > 2:
         first = comparison.sides[0].name
         for place, side in enumerate(comparison.sides[1:], 1):
@@ -54,8 +54,7 @@ def list_remarks(comparison: Comparison) -> Iterator[str]:
 
 
 def find_step_figure(comparison: Comparison) -> ComparedFigure | None:
-    """The timed steps where the first and another run have some, else those of live logs, else the traced ones; None
-    where none of these holds."""
+    """Timed steps if the first and another run have them, else steps of live logs, else traced steps, else None."""
     for title in (STEP, WATCHED_STEP, TRACED_STEP):
         figure = next((each for each in comparison.figures if each.title == title), None)
         if figure is not None and _has_both(figure):
@@ -69,7 +68,7 @@ def _has_both(figure: ComparedFigure) -> bool:
 
 
 def is_undecided(first: ComparedAmount, other: ComparedAmount) -> bool:
-    """Whether the intervals of two figures overlap."""
+    """True if the intervals of two figures overlap."""
     if first.low is None or first.high is None or other.low is None or other.high is None:
         return False
     return first.low <= other.high and other.low <= first.high
@@ -78,21 +77,21 @@ def is_undecided(first: ComparedAmount, other: ComparedAmount) -> bool:
 def _describe_step(comparison: Comparison, step: ComparedFigure, place: int) -> str:
     first, other = step.amounts[0], step.amounts[place]
     if not first.value or not other.value:
-        return "its steps have no time"
-    said = f"{format_speed_change(first.value, other.value)}, {format_time_change(first.value, other.value)} per step"
+        return "step time unknown"
+    text = f"{format_speed_change(first.value, other.value)}, {format_time_change(first.value, other.value)} per step"
     if is_undecided(first, other):
-        return f"{said}, inconclusive (within the intervals)"
+        return f"{text}, inconclusive (intervals overlap)"
     name = comparison.sides[place].name
     difference = next((each for each in comparison.differences if each.after == name), None)
     grew = other.value > first.value
-    # A profiler slows the host: what it saw is told only where it went the same way.
+    # The profiler slows the CPU: its causes are named only if traced steps changed in the same direction.
     if difference is None or (difference.after_step_s > difference.before_step_s) != grew:
-        return said
+        return text
     if step.title == TRACED_STEP:
         cause, where = format_causes(difference), ""
     else:
         cause, where = format_causes(difference), "traced step: "
-    return f"{said}; {where}{cause}" if cause else said
+    return f"{text}; {where}{cause}" if cause else text
 
 
 def _describe_memory(comparison: Comparison, place: int) -> list[str]:
@@ -106,9 +105,9 @@ def _describe_memory(comparison: Comparison, place: int) -> list[str]:
     if abs(change) < _NOTABLE:
         return ["the same peak memory"]
     word = "more" if change > 0 else "less"
-    much = (
+    amount = (
         f"{units.format_percent(abs(change), 0)} {word}"
         if change < 1
         else f"{units.format_significant(change + 1)} times the"
     )
-    return [f"{much} peak memory ({units.format_bytes(first)} to {units.format_bytes(other)})"]
+    return [f"{amount} peak memory ({units.format_bytes(first)} to {units.format_bytes(other)})"]

@@ -10,7 +10,7 @@ from perfkit_reports.document.cells import Cell, make_unknown_cell
 from perfkit_reports.document.tables import Column
 from perfkit_reports.subjects.tables import make_table
 
-_MOST = 16  # ranks on the page, the slowest first
+_MOST = 16  # maximum rows, slowest rank first
 
 
 def build_rank_tables(comparison: Comparison) -> tuple[Table, ...]:

@@ -1,4 +1,4 @@
-"""Timed steps and losses of the runs, and step times over a watched loop."""
+"""Timed steps and losses of the runs, and step times over an attached loop."""
 
 from perfkit.analysis.model.comparison import Comparison
 from perfkit_reports.charts import curves, step_times

@@ -20,8 +20,8 @@ from perfkit_reports.subjects.tables import make_list
 
 _CAPTION = (
     "Speed-ups are relative to each suite's own baseline, from processes run side by side; 95 % intervals are "
-    "below. Changes are relative to the first suite, and inconclusive where intervals overlap or are missing. "
-    "Suites run at different times: changes in the machine's load are part of the changes and of no interval."
+    "below. Changes are relative to the first suite, and inconclusive if intervals overlap or are missing. "
+    "Suites ran at different times: their changes include changes in machine load, their intervals do not."
 )
 
 
@@ -31,29 +31,29 @@ class _VariantRow(NamedTuple):
 
 
 def build_blocks(comparison: Comparison) -> tuple[Block, ...]:
-    """Tables of variants; nothing unless two whole suites were named."""
+    """Tables of variants; nothing unless two whole suites are compared."""
     only = [f"Only in {run}: {', '.join(names)}." for run, names in comparison.only.items()]
     return (*_build_table(comparison), *make_list("only-in-one", only, weight=Weight.BRIEF))
 
 
 def build_headline(comparison: Comparison) -> str:
-    """Of two suites, the number of faster and slower variants; "" where none can be compared."""
+    """For two suites, the numbers of faster and slower variants; "" if none can be compared."""
     steps = list(_list_changes(comparison, STEP))
     if not steps or len(comparison.sides) != 2:
         return ""
     decided = [(name, before, after) for name, before, after in steps if is_decided(before, after)]
     against = f"{_get_suite_name(comparison, 1)} vs {_get_suite_name(comparison, 0)}"
     if not decided:
-        return f"{against}: no clear change in any of {len(steps)} variants (inconclusive)"
+        return f"{against}: no variant of {len(steps)} changed clearly"
     slower = sum(_get_value(after) > _get_value(before) for _, before, after in decided)
     counts = [f"{count} {word}" for count, word in ((slower, "slower"), (len(decided) - slower, "faster")) if count]
-    if rest := len(steps) - len(decided):
-        counts.append(f"{rest} inconclusive")
-    text = f"{against}: of {len(steps)} variants {', '.join(counts)}"
+    if inconclusive := len(steps) - len(decided):
+        counts.append(f"{inconclusive} inconclusive")
+    text = f"{against}: {', '.join(counts)} of {len(steps)} variants"
     name, before, after = max(decided, key=lambda each: abs(math.log(_get_value(each[2]) / _get_value(each[1]))))
     old, new = _get_value(before), _get_value(after)
     change = f"{format_speed_change(old, new)}, {format_time_change(old, new)} per step"
-    return f"{text}; {'largest change: ' if len(decided) > 1 else ''}{name}, {change}"
+    return f"{text}; {'largest change: ' if len(decided) > 1 else ''}{name}: {change}"
 
 
 def list_remarks(comparison: Comparison) -> Iterator[str]:
@@ -66,7 +66,7 @@ def list_remarks(comparison: Comparison) -> Iterator[str]:
 
 
 def is_decided(first: ComparedAmount, other: ComparedAmount) -> bool:
-    """Whether both have an interval, without overlap."""
+    """True if both have intervals that do not overlap."""
     if first.low is None or first.high is None or other.low is None or other.high is None:
         return False
     return first.high < other.low or other.high < first.low
@@ -119,7 +119,7 @@ def _make_cell_builder(place: int) -> Callable[[_VariantRow], Cell]:
 
 def _make_amount_cell(figure: ComparedFigure, place: int) -> Cell:
     cell, amount, first = figures.make_amount_cell(figure, place), figure.amounts[place], figure.amounts[0]
-    if amount.value is None or figure.title == PEAK:  # which is counted, and has no interval
+    if amount.value is None or figure.title == PEAK:  # counted: no interval
         return cell
     interval = (
         "no interval" if amount.low is None or amount.high is None else _format_span(figure, amount.low, amount.high)

@@ -20,12 +20,12 @@ from perfkit_reports.plain_text import flatten_text
 from perfkit_reports.wording import format_plural
 
 WORSE, BETTER = "▲ worse", "▼ better"
-_SHORT = 7  # digits of a revision, as git shows them
+_SHORT = 7  # digits of a revision, as in git
 
 
 @dataclass(frozen=True)
 class SeriesChange:
-    """A change of a series. `stands` says that no other has followed it, `id` is its place in the page."""
+    """A change in a series. `stands` is True if no later change followed, `id` is its anchor on the page."""
 
     series: QuantitySeries
     point: ChangePoint
@@ -53,7 +53,7 @@ def _rank_change(change: SeriesChange) -> int:
 
 
 def is_regression(change: SeriesChange) -> bool:
-    """Regressions that fail `--history`."""
+    """True for a regression that fails `--history`."""
     return change.stands and history_result.is_regression(change.series, change.point)
 
 
@@ -66,12 +66,9 @@ def build_headline(history: History) -> str:
         series = format_plural(len(history.series), "series", "series")
         return f"No change in {series} of {format_plural(history.runs, 'run')}."
     if not worse:
-        return (
-            f"{format_plural(total, 'change')} in {format_plural(history.runs, 'run')}; no gated quantity is worse "
-            "than before."
-        )
+        return f"{format_plural(total, 'change')} in {format_plural(history.runs, 'run')}; no gated quantity got worse."
     return (
-        f"{format_plural(len(worse), 'quantity', 'quantities')} got worse and stayed worse, of "
+        f"{format_plural(len(worse), 'quantity', 'quantities')} got worse and did not recover; "
         f"{format_plural(total, 'change')} in {format_plural(history.runs, 'run')}."
     )
 
@@ -133,7 +130,7 @@ def make_commits_cell(change: SeriesChange) -> Cell:
 
 
 def make_confidence_cell(change: SeriesChange) -> Cell:
-    """Certainty of the change and of its place."""
+    """Confidence in the change and in its position."""
     point = change.point
     if point.p_value is None:
         return Cell("exact", detail="counted exactly")
@@ -164,12 +161,12 @@ def describe_noise(series: QuantitySeries) -> str:
     if series.noise is None or series.detectable is None:
         return ""
     return (
-        f"runs vary by {units.format_percent(series.noise)}; 5 runs reveal a step of "
-        f"{units.format_percent(series.detectable)} 4 times out of 5"
+        f"runs vary by {units.format_percent(series.noise)}; 5 runs detect a change of "
+        f"{units.format_percent(series.detectable)} with 80 % power"
     )
 
 
 def list_notes(history: History) -> list[str]:
-    """Notes of the series, each once with its number of series."""
+    """Distinct notes, each with its number of series."""
     count = Counter(note for series in history.series for note in series.notes)
-    return [f"{format_plural(many, 'series', 'series')}: {note}" for note, many in count.items()]
+    return [f"{format_plural(number, 'series', 'series')}: {note}" for note, number in count.items()]

@@ -5,14 +5,16 @@ from functools import partial
 from typing import Any
 
 from perfkit.check.history.result import HISTORY_FILE, ChangePoint, History, QuantitySeries, SeriesPoint
+from perfkit.note import list_texts
 from perfkit_reports.charts.history import build_history_chart
 from perfkit_reports.document.blocks import Block, Details, Group, Narrow, Section, Text
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.tables import NOTHING, Column, RawTable, build_owned_data, build_schema, extract_fields
 from perfkit_reports.document.weight import Weight
+from perfkit_reports.notes import map_texts
 from perfkit_reports.plain_text import flatten_text
-from perfkit_reports.subjects.history import changes as said
+from perfkit_reports.subjects.history import changes as change_cells
 from perfkit_reports.subjects.history.changes import SeriesChange
 from perfkit_reports.subjects.tables import make_list, make_table
 from perfkit_reports.wording import format_plural
@@ -30,9 +32,9 @@ _CHANGES = {
 
 def build_document(history: History) -> Document:
     """Draw a history: a table of changes, and a small plot per series."""
-    changes = said.list_changes(history)
+    changes = change_cells.list_changes(history)
     named = [([getattr(series, name) for name in _OF], series) for series in history.series]
-    standing = [said.describe_change(change) for change in changes if change.stands and change.point.worse]
+    standing = [change_cells.describe_change(change) for change in changes if change.stands and change.point.worse]
     sections = (
         Section("changes", "Changes", tuple(_build_changes(history, changes))),
         Section("series", "Series", tuple(_build_series(history, changes)), intro=(_READING,)),
@@ -41,12 +43,12 @@ def build_document(history: History) -> Document:
     return Document(
         kind="history",
         title=f"History of {history.folder}",
-        headline=said.build_headline(history),
+        headline=change_cells.build_headline(history),
         perfkit=history.perfkit,
         created_at=history.created_at,
         eyebrow=(flatten_text(history.folder), format_plural(history.runs, "run"), history.created_at[:10]),
         summary=make_list("standing", standing[:_LEAD]),
-        warnings=tuple(map(flatten_text, history.notes)),
+        warnings=map_texts(flatten_text, history.notes),
         sections=sections,
         data=(
             build_owned_data("points", SeriesPoint, _OF, named, lambda series: series.points),
@@ -77,24 +79,26 @@ def _build_changes(history: History, changes: list[SeriesChange]) -> Iterator[Bl
             caption=_INTERVALS,
         )
     else:
-        yield Text(id="steady", lines=("No series changed by more than chance explains.",), style="empty")
+        yield Text(id="steady", lines=("No significant change in any series.",), style="empty")
     pending = [f"? {flatten_text(f'{series.name}: {series.pending}')}" for series in history.series if series.pending]
-    yield from make_list("pending", pending, "Not yet conclusive", weight=Weight.BRIEF)
-    yield from make_list("notes", map(flatten_text, said.list_notes(history)), "Notes", weight=Weight.BRIEF)
+    yield from make_list("pending", pending, "Pending", weight=Weight.BRIEF)
+    yield from make_list("notes", map(flatten_text, change_cells.list_notes(history)), "Notes", weight=Weight.BRIEF)
 
 
 def _build_details(change: SeriesChange) -> tuple[Block, ...]:
     """Commits of a change, and environment changes with it."""
     commits = change.point.commits
-    lines = [flatten_text(f"{said.shorten_revision(commit.revision)} {commit.title}") for commit in commits.commits]
+    lines = [
+        flatten_text(f"{change_cells.shorten_revision(commit.revision)} {commit.title}") for commit in commits.commits
+    ]
     older = (commits.count or 0) - len(commits.commits)
     if lines and older > 0:
-        lines.append(f"and {older:,} older ones")
+        lines.append(f"and {older:,} older commits")
     return make_list(f"commits-{change.id}", lines, weight=Weight.BRIEF)
 
 
 def _build_series(history: History, changes: list[SeriesChange]) -> Iterator[Block]:
-    """Plots of changed series in the order of changes; the others folded."""
+    """Plots of changed series in the order of changes; others folded."""
     order = {id(change.series): place for place, change in reversed(list(enumerate(changes)))}
     numbered = list(enumerate(history.series))
     changed = [(number, series) for number, series in numbered if series.changes or series.pending]
@@ -122,8 +126,8 @@ def _build_plots(name: str, plots: Iterable[tuple[int, QuantitySeries]]) -> Grou
 
 def _build_caption(series: QuantitySeries) -> str:
     """`perfkit bench, bench-01; runs vary by 1.0 %; ...` and other notes on the series."""
-    about = "; ".join(filter(None, (f"{series.how}, {series.machine}", said.describe_noise(series))))
-    notes = [f"{note[:1].upper()}{note[1:]}." for note in (*series.notes, *filter(None, [series.pending]))]
+    about = "; ".join(filter(None, (f"{series.how}, {series.machine}", change_cells.describe_noise(series))))
+    notes = [f"{note[:1].upper()}{note[1:]}." for note in (*list_texts(series.notes), *filter(None, [series.pending]))]
     return flatten_text(" ".join((f"{about}.", *notes)))
 
 
@@ -145,16 +149,18 @@ def _get_tags(series: QuantitySeries) -> dict[str, str]:
 
 
 COLUMNS: tuple[Column[SeriesChange], ...] = (
-    Column("Quantity", said.make_series_cell, numeric=False, wrap=True, weight=Weight.BRIEF),
-    Column("Direction", said.make_direction_cell, numeric=False, weight=Weight.BRIEF),
-    Column("Change", said.make_change_cell, weight=Weight.BRIEF),
-    Column("Before", lambda change: said.make_level_cell(change.point.before.value, change)),
-    Column("After", lambda change: said.make_level_cell(change.point.after.value, change)),
+    Column("Quantity", change_cells.make_series_cell, numeric=False, wrap=True, weight=Weight.BRIEF),
+    Column("Direction", change_cells.make_direction_cell, numeric=False, weight=Weight.BRIEF),
+    Column("Change", change_cells.make_change_cell, weight=Weight.BRIEF),
+    Column("Before", lambda change: change_cells.make_level_cell(change.point.before.value, change)),
+    Column("After", lambda change: change_cells.make_level_cell(change.point.after.value, change)),
     Column(
-        "Since", lambda change: Cell(said.format_day(change.first), value=change.first.time or NOTHING), numeric=False
+        "Since",
+        lambda change: Cell(change_cells.format_day(change.first), value=change.first.time or NOTHING),
+        numeric=False,
     ),
-    Column("Commits", said.make_commits_cell, numeric=False, wrap=True, weight=Weight.BRIEF),
-    Column("Confidence", said.make_confidence_cell, numeric=False, wrap=True),
+    Column("Commits", change_cells.make_commits_cell, numeric=False, wrap=True, weight=Weight.BRIEF),
+    Column("Confidence", change_cells.make_confidence_cell, numeric=False, wrap=True),
 )
 
 
@@ -175,28 +181,28 @@ def _list_change_rows(history: History) -> list[dict[str, Any]]:
 
 
 _INTERVALS = (
-    "Intervals are at the 95 % level. p is the probability that an unchanged series of this length shows a change "
-    "this large at any place."
+    "Intervals are at the 95 % level. p is the probability of a change this large anywhere in an unchanged series of "
+    "this length."
 )
 _READING = (
-    "Dots are runs (median of processes); grey steps are levels with 95 % intervals. Dashed lines are changes: "
+    "Dots are runs (median of processes); gray steps are levels with 95 % intervals. Dashed lines are changes: "
     "orange ▲ worse, blue ▼ better; shading marks where the change may also lie. Crosses are outlier runs; open "
     "circles are runs with uncommitted changes."
 )
 _METHOD = (
     (
-        "A series is one quantity of one variant, on one kind of machine, measured one way. Figures of different "
-        "machines are never joined."
+        "A series is one quantity of one variant, on one kind of machine, measured one way. Figures from different "
+        "machines are never combined."
     ),
-    "Exact counts (memory, FLOPs, graph breaks) change with every run that counts differently.",
+    "For exact counts (memory, FLOPs, graph breaks), any difference is a change.",
     (
-        "For noisy quantities, levels of at least three runs are searched (PELT, squared distance) and kept if "
-        "Student's t between neighboring levels, corrected for the number of places and for runs that resemble their "
-        "predecessor, has p below 1 %; with enough runs, a rank test must agree."
+        "PELT (squared distance) segments noisy quantities into levels of at least three runs. A level is kept if "
+        "Student's t between neighboring levels has p below 1 %, corrected for the number of positions and for "
+        "autocorrelation. With enough runs, a rank test must agree."
     ),
     (
-        "A commit range spans the last run of the old level to the first of the new one. Where noise leaves the place "
-        "open, the wider range is also given."
+        "A commit range spans the last run of the old level to the first of the new one. If noise makes the position "
+        "uncertain, the wider range is also given."
     ),
-    "Throughput and MFU restate step time and have no series.",
+    "Throughput and MFU follow from step time and have no series.",
 )

@@ -21,7 +21,7 @@ _TILES = (
 
 
 def build_document(analysis: Analysis) -> Document:
-    """Draw an attached loop: the first variant is the loop, others are later captures."""
+    """The document of an attached loop: the first variant is the loop, others are later captures."""
     first = analysis.variants[0]
     examined = any(variant.time_split or variant.memory for variant in analysis.variants)
     waits = any(variant.loop and variant.loop.data_waits_s for variant in analysis.variants)
@@ -49,7 +49,7 @@ def build_document(analysis: Analysis) -> Document:
 
 
 def _build_tiles(first: Variant) -> Iterator[Tile]:
-    """Drop the reason for the end from the figures: it is stated above."""
+    """Tiles without the reason for the end, which the headline states."""
     for title, cell in _TILES:
         if (figure := cell(first)).known or figure.reason != first.reason:
             yield Tile(title, figure)
@@ -76,7 +76,7 @@ def _build_watched(analysis: Analysis) -> Section:
     intro = (
         "Instruments ran one after another, each for a few steps of the loop; timed steps ran without any.",
         (
-            "Profiler slowdown is stated and step times are not corrected for it; savings found in traced steps are "
+            "Step times are not corrected for profiler slowdown; savings found in traced steps are "
             "scaled to timed steps."
         ),
     )
@@ -97,8 +97,8 @@ def _build_watched(analysis: Analysis) -> Section:
 
 
 def _build_caveats(variant: Variant, place: int) -> Iterator[Block]:
-    """Missing or doubtful parts; the first stands above if it says why nothing was timed."""
-    told = headline.count_repeated_warnings(variant)
-    yield from make_list(f"watched-{place}-missing", variant.warnings[:told], "Caveats", style="callout")
-    rest = variant.warnings[told:]
-    yield from make_list(f"watched-{place}-caveats", rest, "Caveats", style="callout", weight=Weight.BRIEF)
+    """Missing or doubtful parts, except the first if the headline's remarks repeat it."""
+    repeated = headline.count_repeated_warnings(variant)
+    yield from make_list(f"watched-{place}-missing", variant.warnings[:repeated], "Caveats", style="callout")
+    warnings = variant.warnings[repeated:]
+    yield from make_list(f"watched-{place}-caveats", warnings, "Caveats", style="callout", weight=Weight.BRIEF)

@@ -13,9 +13,9 @@ from perfkit_reports.subjects.suite.cells import make_step_time_cell
 from perfkit_reports.subjects.trace.headline import LARGE, format_part, list_parts
 from perfkit_reports.wording import format_plural, format_sentence
 
-_PARTS = 2  # of the step that are named, if they are large
+_PARTS = 2  # maximum number of parts named
 _SLOWED = 1.05
-_WAITS = 0.05  # of the time: from here on waiting for data is told first
+_WAITS = 0.05  # share of time from which data wait is stated first
 _ENDED = {
     RunStatus.OUT_OF_MEMORY: "ran out of memory",
     RunStatus.FAILED: "ended with an error",
@@ -39,27 +39,27 @@ def build_headline(variant: Variant) -> str:
 
 
 def _describe_tracing(ratio: float) -> str:
-    """Steps behind the time split, by the profiler slowdown. Tracing makes no step shorter."""
+    """Steps behind the time split, with the profiler slowdown."""
     if ratio >= _SLOWED:
         return (
-            f"Profiler slowdown {format_factor(ratio)}: the time split is of traced steps, savings are scaled to "
-            "timed steps."
+            f"Profiler slowdown {format_factor(ratio)}: the time split is from traced steps, savings are scaled "
+            "to timed steps."
         )
     if ratio * _SLOWED <= 1:
         return (
-            f"Traced steps took {format_factor(ratio)} the time of timed ones: step lengths vary, and the time split "
-            "is of traced steps."
+            f"Traced steps took {format_factor(ratio)} the time of timed steps: step lengths vary, and the time split "
+            "is from traced steps."
         )
-    return "The time split is of traced steps."
+    return "The time split is from traced steps."
 
 
 def list_remarks(variants: Sequence[Variant]) -> list[str]:
-    """The end of the loop, gaps of the passes, and later captures."""
+    """End of the loop, profiler slowdown, later captures."""
     first = variants[0]
     lines = [format_sentence(first.reason)] if first.reason else []
     loop = first.loop
     if count_repeated_warnings(first):
-        lines += map(format_sentence, first.warnings[:1])
+        lines += [format_sentence(note.text) for note in first.warnings[:1]]
     if loop is not None and isinstance(first.step_time, MedianEstimate):
         lines += [
             _describe_tracing(slowdown.ratio)
@@ -69,7 +69,7 @@ def list_remarks(variants: Sequence[Variant]) -> list[str]:
     seen = None if loop is None else loop.watched
     if seen is not None and seen.last_s >= _SLOWED * seen.first_s:
         lines.append(
-            f"These figures are from its beginning; at the end, steps took {units.format_seconds(seen.last_s)}."
+            f"Figures are from the start of the loop; steps at the end took {units.format_seconds(seen.last_s)}."
         )
     for later in variants[1:]:
         if isinstance(later.step_time, MedianEstimate) and isinstance(first.step_time, MedianEstimate):
@@ -82,7 +82,7 @@ def list_remarks(variants: Sequence[Variant]) -> list[str]:
 
 
 def count_repeated_warnings(variant: Variant) -> int:
-    """Number of warnings among the remarks: why nothing was timed, if it ended well."""
+    """Number of warnings among the remarks: the first, if it explains missing timed steps."""
     return int(not variant.reason and not isinstance(variant.step_time, MedianEstimate))
 
 
@@ -103,7 +103,7 @@ def _describe_parts(variant: Variant) -> str:
         if part.share >= LARGE
     )
     if waiting and traced:
-        return f", {waiting}; traced: {traced}"  # of timed steps and of traced ones: the shares do not add up
+        return f", {waiting}; traced: {traced}"  # shares of timed and of traced steps do not add up
     return f": {waiting or traced}" if waiting or traced else ""
 
 
@@ -116,7 +116,7 @@ def _has_no_ceiling(variant: Variant) -> bool:
 
 
 def _list_longest(variant: Variant) -> str:
-    """The longest ops, where no ceiling says what limits them."""
+    """The longest ops, if their limits are unknown for lack of ceilings."""
     if variant.trace is None or not _has_no_ceiling(variant):
         return ""
     longest = sorted(variant.trace.ops, key=lambda row: -row.seconds)[:_PARTS]

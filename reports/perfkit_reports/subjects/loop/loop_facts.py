@@ -1,4 +1,4 @@
-"""How an attached loop was recorded, in sentences and tables."""
+"""Facts on the recording of an attached loop."""
 
 from perfkit import units
 from perfkit.analysis.model.loop import CountPerStep, LoopAnalysis, LoopRank, Slowdown
@@ -9,7 +9,7 @@ from perfkit_reports.document.tables import Column
 from perfkit_reports.subjects.suite.cells import NO_LOADER, make_waiting_cell
 from perfkit_reports.wording import format_plural
 
-_NOT_WATCHED = "steps after the end of recording are not counted"
+_NOT_WATCHED = "steps after recording are excluded"
 _INSTRUMENTS = {"trace": "During tracing", "memory": "During memory recording"}
 
 
@@ -32,8 +32,8 @@ def list_facts(loop: LoopAnalysis) -> list[tuple[str, Cell]]:
         items.append((f"{loop.unit.capitalize() or 'Samples'} per step", _make_units_cell(loop)))
     if loop.left_out_s:
         longest = units.format_seconds(max(loop.left_out_s))
-        said = f"{format_plural(len(loop.left_out_s), 'step')} with an evaluation, of up to {longest}"
-        items.append(("Excluded from step time", Cell(said)))
+        excluded = f"{format_plural(len(loop.left_out_s), 'step')} with evaluation, up to {longest}"
+        items.append(("Excluded from step time", Cell(excluded)))
     items += [
         (_INSTRUMENTS.get(each.instrument, each.instrument), Cell(describe_slowdown(each))) for each in loop.slowdowns
     ]
@@ -43,19 +43,19 @@ def list_facts(loop: LoopAnalysis) -> list[tuple[str, Cell]]:
 
 
 def describe_steps(loop: LoopAnalysis) -> str:
-    """`60 timed, from step 11 on; 71 watched`."""
+    """`60 timed, from step 11; 71 observed`."""
     if not loop.steps_timed:
-        return f"none timed, {loop.steps_seen:,} watched"
-    return f"{loop.steps_timed:,} timed, from step {loop.first_timed:,} on; {loop.steps_seen:,} watched"
+        return f"none timed, {loop.steps_seen:,} observed"
+    return f"{loop.steps_timed:,} timed, from step {loop.first_timed:,}; {loop.steps_seen:,} observed"
 
 
 def describe_slowdown(slowdown: Slowdown) -> str:
-    """Profiler slowdown; stated, since no figure is corrected for it."""
-    of = f", median of {slowdown.steps:,}" if slowdown.steps > 1 else ""
-    took = f"{units.format_seconds(slowdown.seconds)}{of}"
+    """Profiler slowdown, which no figure is corrected for."""
+    basis = f", median of {slowdown.steps:,}" if slowdown.steps > 1 else ""
+    took = f"{units.format_seconds(slowdown.seconds)}{basis}"
     if slowdown.ratio >= 1:
-        text = f"{format_factor(slowdown.ratio)} the time of a timed step: {took}"
-    else:  # no recording makes a program faster
+        text = f"{format_factor(slowdown.ratio)} the time of a timed step ({took})"
+    else:  # recording cannot speed a program up
         timed = units.format_seconds(slowdown.seconds / slowdown.ratio)
         text = f"{took}, less than a timed step ({timed}): step lengths vary"
     if slowdown.pause_s is not None:
@@ -66,7 +66,7 @@ def describe_slowdown(slowdown: Slowdown) -> str:
 
 
 def _make_units_cell(loop: LoopAnalysis) -> Cell:
-    """`16`, and where it was counted; all ranks combined."""
+    """`16`, all ranks combined, and its source."""
     if not loop.units_per_step:
         return make_unknown_cell(loop.units_source.removeprefix("not known: ").removeprefix("unknown: "))
     ranks = f", {format_plural(len(loop.ranks), 'rank')} combined" if len(loop.ranks) > 1 else ""
@@ -84,7 +84,7 @@ def _make_step_cell(loop: LoopAnalysis) -> Cell:
         if each is not None
     ]
     if loop.forwards is not None and loop.forwards.most == 0:
-        counted[0] = "no forward passes seen: no model was called as a module"
+        counted[0] = "no forward passes seen: no module was called"
     return (
         Cell(", ".join(counted), detail=_describe_accumulation(loop))
         if counted
@@ -103,7 +103,7 @@ def _describe_accumulation(loop: LoopAnalysis) -> str:
     if batches is None or batches == 1:
         return ""
     number = f"{batches:,.0f}" if batches == int(batches) else f"{batches:.1f} (mean)"
-    return f"gradients of {number} microbatches accumulated"
+    return f"{number} microbatches accumulated"
 
 
 def _make_names_cell(names: tuple[str, ...], reason: str) -> Cell:

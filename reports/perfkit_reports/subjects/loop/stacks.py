@@ -20,9 +20,9 @@ _INTRO = (
         "Python stacks of the loop and its DataLoader workers, sampled by py-spy for some seconds after all other "
         "recording. Sampling does not affect other figures."
     ),
-    "A line that calls native code looks like one that runs Python; only the GIL state tells them apart.",
+    "Lines that run Python and lines that call native code differ only in their GIL state.",
 )
-_HELD = "Python, or native code that holds the GIL; without it: torch ops, or waiting for data, a device or a lock"
+_HELD = "Python, or native code that holds the GIL; the rest is torch ops, or waiting for data, a device or a lock"
 
 
 def make_share_cell(value: float) -> Cell:
@@ -44,18 +44,18 @@ LINES: tuple[Column[HotLine], ...] = (
         lambda line: make_share_cell(line.share),
         meter=True,
         weight=Weight.BRIEF,
-        help="samples in this line or in library code it calls",
+        help="samples on this line or in library code it calls",
     ),
     Column(
         "Self",
         lambda line: make_share_cell(line.itself),
-        help="samples in this line and in no Python function it calls",
+        help="samples on this line, not in Python functions it calls",
     ),
-    Column("Total", lambda line: make_share_cell(line.total), help="samples in this line or anything it calls"),
+    Column("Total", lambda line: make_share_cell(line.total), help="samples on this line or in anything it calls"),
     Column(
         "GIL held",
         _make_lock_cell,
-        help="approximate part of the share with the GIL held: " + _HELD,
+        help="approximate share with the GIL held: " + _HELD,
     ),
     Column("Main phase", lambda line: Cell(line.inside or NOTHING), numeric=False, code=True, wrap=True),
 )
@@ -104,7 +104,7 @@ def _build_thread(
 ) -> Iterator[Block]:
     yield Facts(id=f"{name}-facts", title=title, items=(*_list_facts(thread), *beside))
     if thread.samples < LEAST_SAMPLES:
-        few = f"Only {format_plural(thread.samples, 'sample')}: shares are imprecise. The loop ended soon after."
+        few = f"Only {format_plural(thread.samples, 'sample')}: shares are imprecise. The loop ended during sampling."
         yield Text(id=f"{name}-few", lines=(few,), style="callout")
     if thread.lines:
         yield _build_table(f"{name}-lines", f"{title}: program lines", LINES, thread.lines)

@@ -1,5 +1,5 @@
-"""The balance of memory in lines: categories sum to the peak, that and what lies beyond it to the process, processes
-and what the driver reserves to what is not free on the device."""
+"""Formats memory balances: categories sum to the peak, peak and non-allocator memory to the process, and processes
+and driver memory to the used memory of the device."""
 
 from collections.abc import Iterable
 
@@ -19,27 +19,27 @@ def format_balance(account: MemoryAccount) -> str:
 
 
 def format_beyond(account: MemoryAccount) -> str:
-    """`peak 339 MiB + reserved but free 12.0 MiB - never touched 3.00 MiB = 348 MiB, the process: RSS`.
+    """`peak 339 MiB + reserved but free 12.0 MiB - never touched 3.00 MiB = 348 MiB process memory (RSS)`.
 
-    Where nobody measured the process the line has no sum; empty where nothing beyond the peak is known.
+    No sum if process memory was not measured; empty if nothing beyond the peak is known.
     """
     parts = [MemoryShare(category="peak", bytes=account.peak_bytes), *account.beyond]
     if account.process_bytes is None:
         return f"{_format_sum(parts)}; process memory was not measured" if account.beyond else ""
     parts += _make_remainder(UNEXPLAINED, account.process_bytes - sum(part.bytes for part in parts))
-    source = f": {account.process_source}" if account.process_source else ""
-    return f"{_format_sum(parts)} = {units.format_bytes(account.process_bytes)}, the process{source}"
+    source = f" ({account.process_source})" if account.process_source else ""
+    return f"{_format_sum(parts)} = {units.format_bytes(account.process_bytes)} process memory{source}"
 
 
 def format_device(account: MemoryAccount) -> str:
-    """`the process 10.4 GiB + other processes 28.6 GiB + reserved by the driver 480 MiB = 39.5 GiB of the device`.
+    """`process 10.4 GiB + other processes 28.6 GiB + reserved by the driver 480 MiB = 39.5 GiB device memory`.
 
-    Empty where the device as a whole was not measured.
+    Empty if device memory was not measured.
     """
     if account.process_bytes is None or account.device_bytes is None:
         return ""
     parts = [MemoryShare(category="process", bytes=account.process_bytes), *account.device_parts]
-    return f"{_format_sum(parts)} = {units.format_bytes(account.device_bytes)} of the device"
+    return f"{_format_sum(parts)} = {units.format_bytes(account.device_bytes)} device memory"
 
 
 def _sort_by_size(parts: Iterable[MemoryShare]) -> list[MemoryShare]:
@@ -51,7 +51,7 @@ def _make_remainder(name: str, amount: int) -> list[MemoryShare]:
 
 
 def _format_sum(parts: Iterable[MemoryShare]) -> str:
-    """`a 3 B + b 2 B - c 1 B`: what is negative is subtracted."""
+    """`a 3 B + b 2 B - c 1 B`."""
     signed = "".join(
         f" {'-' if part.bytes < 0 else '+'} {part.category} {units.format_bytes(abs(part.bytes))}" for part in parts
     )

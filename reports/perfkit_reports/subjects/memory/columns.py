@@ -16,22 +16,22 @@ from perfkit_reports.subjects.memory.rows import ModuleRow
 
 
 def _make_module_cell(name: str) -> Cell:
-    shown = shorten_modules(name)
-    return Cell(shown or NOTHING, value=name, whole=name if shown != name else "")
+    short = shorten_modules(name)
+    return Cell(short or NOTHING, value=name, whole=name if short != name else "")
 
 
 def _make_tensor_cell(shape: str, dtype: str) -> Cell:
     return make_text_cell(f"{shape} {dtype}".strip())
 
 
-_LAST_HOLDER = "the op during which it was freed: its last holder"
+_LAST_HOLDER = "op that freed it, the last holder"
 LARGEST: tuple[Column[LiveBlock], ...] = (
     Column(
         "Allocation",
         lambda block: _make_module_cell(block.name),
         numeric=False,
         code=True,
-        help="tensor, or the op that made it",
+        help="tensor, or the op that allocated it",
     ),
     Column("Size", lambda block: make_bytes_cell(block.bytes), meter=True),
     Column("Category", lambda block: make_text_cell(block.category), numeric=False),
@@ -41,7 +41,7 @@ LARGEST: tuple[Column[LiveBlock], ...] = (
     ),
     Column("Kept by", lambda block: make_text_cell(block.kept_by), numeric=False, wrap=True, help=_LAST_HOLDER),
     Column("Module", lambda block: _make_module_cell(block.module), numeric=False, weight=Weight.DETAIL),
-    Column("Made by", lambda block: make_text_cell(block.op), numeric=False, weight=Weight.DETAIL),
+    Column("Allocated by", lambda block: make_text_cell(block.op), numeric=False, weight=Weight.DETAIL),
     Column("Phase", lambda block: make_text_cell(block.phase), numeric=False, weight=Weight.DETAIL),
 )
 
@@ -51,7 +51,7 @@ def build_op_columns(peak: int) -> list[Column[MemoryRow]]:
     return [
         Column("Module", lambda row: _make_module_cell(row.module), numeric=False, code=True),
         Column("Size", lambda row: make_bytes_cell(row.bytes), meter=True),
-        Column("Made by", lambda row: make_text_cell(row.op), numeric=False),
+        Column("Allocated by", lambda row: make_text_cell(row.op), numeric=False),
         Column("Category", lambda row: make_text_cell(row.category), numeric=False),
         Column("Share", lambda row: _make_share_cell(row.bytes, peak), help="of the peak"),
         Column("Blocks", lambda row: make_calls_cell(row.blocks)),
@@ -59,10 +59,14 @@ def build_op_columns(peak: int) -> list[Column[MemoryRow]]:
 
 
 def build_module_columns(peak: int) -> list[Column[ModuleRow]]:
-    """Columns of bytes by module, those of repeated blocks together."""
+    """Columns of bytes by module; repeated blocks share a row."""
     return [
         Column(
-            "Module", lambda row: _make_module_cell(row.module), numeric=False, code=True, help="numbers of blocks as *"
+            "Module",
+            lambda row: _make_module_cell(row.module),
+            numeric=False,
+            code=True,
+            help="block numbers shown as *",
         ),
         Column("Size", lambda row: make_bytes_cell(row.bytes), meter=True),
         Column("Category", lambda row: make_text_cell(row.category), numeric=False),
@@ -87,11 +91,11 @@ def _make_maker_cell(row: MemoryGrowth) -> Cell:
 
 GROWTH: tuple[Column[MemoryGrowth], ...] = (
     Column("Source line", lambda row: make_text_cell(row.line), numeric=False, code=True),
-    Column("Grows by", lambda row: make_bytes_cell(row.bytes_per_step), help="bytes per step"),
+    Column("Growth", lambda row: make_bytes_cell(row.bytes_per_step), help="bytes per step"),
     Column("Blocks", lambda row: make_calls_cell(row.blocks_per_step), help="per step"),
     Column("Steps", lambda row: make_calls_cell(row.steps), help="consecutive"),
     Column("Category", lambda row: make_text_cell(row.category), numeric=False),
-    Column("Made by", _make_maker_cell, numeric=False),
+    Column("Allocated by", _make_maker_cell, numeric=False),
     Column("Tensor", lambda row: _make_tensor_cell(row.shape, row.dtype), numeric=False),
 )
 
@@ -118,7 +122,7 @@ CATEGORIES: tuple[Column[tuple[Holder, MemoryShare]], ...] = (
 
 
 def build_balance_columns(what: str) -> list[Column[Holder]]:
-    """Columns of the balance of several holders."""
+    """Balance columns for several holders."""
     line = partial(Column[Holder], numeric=False, wrap=True)
     return [
         Column(what.capitalize(), _make_holder_cell, numeric=False),

@@ -30,7 +30,7 @@ def build_document(analysis: MemoryAnalysis) -> Document:
         warnings=analysis.notes,
         sections=(
             findings.build_section(analysis.findings, "Device" if len(holders) > 1 else ""),
-            build_section(holders, "device", told=Weight.BRIEF, peak=Weight.BRIEF),
+            build_section(holders, "device", weight=Weight.BRIEF, peak=Weight.BRIEF),
             Section(
                 "method",
                 "Method",

@@ -1,4 +1,4 @@
-"""Rows of memory by module: the blocks of a stack of equal layers as one row."""
+"""Groups memory by module: the blocks of a stack of equal layers share a row."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from perfkit.analysis.model.memory import MemoryRow
 
 @dataclass(frozen=True)
 class ModuleRow:
-    """Bytes at the peak of one category, of `modules` modules whose names differ in the numbers of blocks only."""
+    """Bytes at the peak of one category in `modules` modules, whose names differ only in block numbers."""
 
     module: str
     category: str
@@ -20,9 +20,9 @@ class ModuleRow:
 
 
 def group_by_module(rows: Iterable[MemoryRow]) -> list[ModuleRow]:
-    """Modules that differ only in their numbers are one row, `h.*.mlp`; one alone keeps its name.
+    """Modules that differ only in block numbers share a row, `h.*.mlp`; a single one keeps its name.
 
-    The largest come first.
+    Largest first.
     """
     groups: dict[tuple[str, str], list[MemoryRow]] = defaultdict(list)
     for row in rows:

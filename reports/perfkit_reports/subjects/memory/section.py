@@ -11,7 +11,7 @@ from perfkit_reports.subjects.memory import balance, columns, sentences
 from perfkit_reports.subjects.memory.rows import group_by_module
 from perfkit_reports.subjects.tables import SHORT, make_table
 
-ROWS = 120  # of a table of bytes where there is one holder
+ROWS = 120  # maximum rows of a table with one holder
 _INTRO = "Live memory at the peak. Each byte counts in one category; the parts sum to the peak."
 
 
@@ -19,14 +19,15 @@ def build_section(
     holders: Sequence[Holder],
     what: str,
     *,
-    told: Weight = Weight.NORMAL,
+    weight: Weight = Weight.NORMAL,
     peak: Weight = Weight.NORMAL,
     words: bool = True,
     peaks: Sequence[Block] = (),
 ) -> Section:
-    """`what` is what a holder is: `variant`, `device`, `trace`. `told` is the weight of what ran out and of the
-    balance, `peak` that of the categories at the peak; with `words` formats without charts have a table of these.
-    `peaks` stand in for the chart of the categories.
+    """The memory section; `what` names a holder: `variant`, `device` or `trace`.
+
+    `weight` is that of failures and balance, `peak` that of the categories at the peak. With `words`, formats
+    without charts have a table of these. `peaks` replace the chart of the categories.
     """
     title = "Memory use"
     if not holders:
@@ -34,9 +35,9 @@ def build_section(
         return Section("memory", title, (nothing,), nav="Memory")
     drawn = memory_flame.build_flame(holders, what)
     blocks = (
-        *_build_failures(holders, told),
+        *_build_failures(holders, weight),
         *(peaks or _build_peak(holders, what, peak, words)),
-        _build_balance(holders, what, told),
+        _build_balance(holders, what, weight),
         *([drawn] if drawn else []),
         *_build_details(holders, what),
     )
@@ -62,18 +63,24 @@ def _build_peak(holders: Sequence[Holder], what: str, peak: Weight, words: bool)
     parts = [
         (holder, part) for holder in holders for part in sorted(holder.account.categories, key=lambda part: -part.bytes)
     ]
-    of = columns.CATEGORIES if len(holders) == 1 else (columns.build_owner_column(what), *columns.CATEGORIES)
+    table_columns = columns.CATEGORIES if len(holders) == 1 else (columns.build_owner_column(what), *columns.CATEGORIES)
     named = {"whats": "categories", "data": "memory", "limit": ROWS}
-    same = make_table("memory-categories", "At the peak", of, parts, "category", **named)
+    same = make_table("memory-categories", "At the peak", table_columns, parts, "category", **named)
     chart = memory_peak.build_chart(holders, what, peak, same[0] if same and words and peak == Weight.BRIEF else None)
     return [chart] if chart else []
 
 
 def _build_balance(holders: Sequence[Holder], what: str, weight: Weight) -> Block:
     if len(holders) > 1:
-        of = columns.build_balance_columns(what)
+        table_columns = columns.build_balance_columns(what)
         return Table(
-            id="memory-balance", weight=weight, title="Balance", columns=of, rows=holders, what=what, data="memory"
+            id="memory-balance",
+            weight=weight,
+            title="Balance",
+            columns=table_columns,
+            rows=holders,
+            what=what,
+            data="memory",
         )
     account = holders[0].account
     titles = ("Balance", "Process memory", "Device memory")
@@ -102,27 +109,27 @@ def _build_holder(holder: Holder, place: int, most: int) -> list[Block]:
     over_time = memory_timeline.build_chart(holder, place)
     empty = Text(id=f"memory-timeline-{place}", lines=("No timeline was recorded.",), style="empty")
     blocks: list[Block] = [over_time or empty]
-    if told := sentences.describe_step_peaks(account):
-        alike = Text(id=f"memory-steps-{place}", lines=(told,), style="caption")
-        blocks.append(memory_steps.build_chart(account, place, told) or alike)
-    held = account.fragmentation
-    if held is not None:
-        title, of = "Reserved and free", columns.build_reserved_columns(held.reserved_bytes)
-        told = sentences.describe_fragmentation(account)
+    if peaks := sentences.describe_step_peaks(account):
+        text = Text(id=f"memory-steps-{place}", lines=(peaks,), style="caption")
+        blocks.append(memory_steps.build_chart(account, place, peaks) or text)
+    fragmentation = account.fragmentation
+    if fragmentation is not None:
+        title, reserved_columns = "Reserved and free", columns.build_reserved_columns(fragmentation.reserved_bytes)
+        caption = sentences.describe_fragmentation(account)
         blocks += make_table(
             f"memory-reserved-{place}",
             title,
-            of,
-            sentences.list_free_parts(held),
+            reserved_columns,
+            sentences.list_free_parts(fragmentation),
             "part",
             data="",
             limit=None,
-            caption=told,
+            caption=caption,
         )
-    title, told = "Growth per step", sentences.describe_growth(account.growth)
-    ranked = {"data": "memory_growth", "limit": most, "sorted": "Grows by"}
+    title, caption = "Growth per step", sentences.describe_growth(account.growth)
+    ranked = {"data": "memory_growth", "limit": most, "sorted": "Growth"}
     blocks += make_table(
-        f"memory-growth-{place}", title, columns.GROWTH, account.growth, "origin", caption=told, **ranked
+        f"memory-growth-{place}", title, columns.GROWTH, account.growth, "origin", caption=caption, **ranked
     )
     title, ranked = "Largest allocations at peak", {"data": "memory_largest", "limit": ROWS, "sorted": "Size"}
     blocks += make_table(f"memory-largest-{place}", title, columns.LARGEST, account.largest, "allocation", **ranked)
@@ -135,21 +142,21 @@ def _build_bytes(holder: Holder, place: int, most: int) -> list[Block]:
     ops = sorted(holder.account.rows, key=lambda row: -row.bytes)
     modules = group_by_module(ops)
     options: dict[tuple[str, ...], Block] = {}
-    for name, title, of, rows, known in (
+    for name, title, table_columns, rows, known in (
         ("modules", "Modules", columns.build_module_columns(peak), modules, any(row.module for row in modules)),
         ("ops", "Modules and ops", columns.build_op_columns(peak), ops, any(row.module or row.op for row in ops)),
     ):
         if known:
-            whole = f"Memory of {holder.name} by {title.lower()}"
+            table_title = f"Memory of {holder.name} by {title.lower()}"
             ranked = {"data": "memory_rows", "limit": most, "sorted": "Size"}
-            (options[title,],) = make_table(f"memory-{name}-{place}", whole, of, rows, "row", **ranked)
+            (options[title,],) = make_table(f"memory-{name}-{place}", table_title, table_columns, rows, "row", **ranked)
     if not options:
         return []
-    choice = Choice(id=f"memory-bytes-{place}", keys=("Table of",), options=options, filter="module, op, category")
+    choice = Choice(id=f"memory-bytes-{place}", keys=("Group by",), options=options, filter="module, op, category")
     intro = Text(
         id=f"memory-bytes-{place}-intro",
         lines=(
-            "All memory alive at the peak, by module and by the op that made it.",
+            "All memory alive at the peak, by module and by the op that allocated it.",
             "Repeated layers share a row: h.* stands for h.0, h.1 and so on.",
         ),
     )

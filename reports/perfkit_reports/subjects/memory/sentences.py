@@ -1,4 +1,4 @@
-"""Sentences on a memory account."""
+"""Describes a memory account in sentences."""
 
 from collections.abc import Sequence
 
@@ -7,8 +7,8 @@ from perfkit.analysis.model.memory import Fragmentation, MemoryAccount, MemoryGr
 from perfkit_reports.holders import Holder
 from perfkit_reports.wording import format_plural, format_sentence
 
-_NAMED = 3  # categories that a headline names
-_WORTH = 0.005  # a share that rounds to nothing is not named
+_NAMED = 3  # maximum number of categories in a headline
+_WORTH = 0.005  # smaller shares round to 0 % and are not named
 
 
 def build_headline(holders: Sequence[Holder]) -> str:
@@ -19,8 +19,8 @@ def build_headline(holders: Sequence[Holder]) -> str:
     account = highest.account
     where = f" on {highest.name}" if len(holders) > 1 else ""
     if account.failed is not None:
-        asked = account.failed.bytes
-        request = "" if asked is None else f": {units.format_bytes(asked)} requested"
+        requested = account.failed.bytes
+        request = "" if requested is None else f": {units.format_bytes(requested)} requested"
         return (
             f"Out of memory{where}{request} with {units.format_bytes(account.peak_bytes)} alive at the peak"
             f"{_format_split(account)}."
@@ -29,7 +29,7 @@ def build_headline(holders: Sequence[Holder]) -> str:
 
 
 def format_moment(account: MemoryAccount) -> str:
-    """` in backward of step 3`; empty where neither is known."""
+    """` in backward of step 3`; empty if neither is known."""
     phase = f" in {account.peak_phase}" if account.peak_phase else ""
     step = "" if account.peak_step is None else f"{' of' if phase else ' in'} step {account.peak_step}"
     return phase + step
@@ -50,14 +50,12 @@ def describe_failure(account: MemoryAccount) -> list[str]:
     request = account.failed
     if request is None:
         return []
-    what = (
-        "An allocation of unknown size"
-        if request.bytes is None
-        else f"An allocation of {units.format_bytes(request.bytes)}"
+    subject = (
+        "Allocation of unknown size" if request.bytes is None else f"Allocation of {units.format_bytes(request.bytes)}"
     )
     where = format_request_origin(request)
     lines = [
-        f"{what} failed{f': {where}' if where else ''}.",
+        f"{subject} failed{f': {where}' if where else ''}.",
         f"Alive at the peak of {units.format_bytes(account.peak_bytes)}{_format_split(account)}.",
         _describe_missing(account),
         format_sentence(f"allocator message: {request.message}") if request.message else "",
@@ -66,50 +64,50 @@ def describe_failure(account: MemoryAccount) -> list[str]:
 
 
 def _describe_missing(account: MemoryAccount) -> str:
-    """Whether the request would have fitted into what the allocator held back."""
+    """Compare the request with the allocator's free reserved memory."""
     assert account.failed is not None
-    asked, held = account.failed.bytes, account.fragmentation
-    if asked is None or held is None:
+    requested, fragmentation = account.failed.bytes, account.fragmentation
+    if requested is None or fragmentation is None:
         return ""
-    free = units.format_bytes(held.free_bytes)
-    if held.free_bytes < asked:
-        return f"{free} were reserved but free: at least {units.format_bytes(asked - held.free_bytes)} more was needed."
-    if held.largest_free_bytes is None:
-        return f"{free} were reserved but free; fragmentation unknown."
-    largest = units.format_bytes(held.largest_free_bytes)
-    if held.largest_free_bytes >= asked:
+    free = units.format_bytes(fragmentation.free_bytes)
+    if fragmentation.free_bytes < requested:
+        lacking = units.format_bytes(requested - fragmentation.free_bytes)
+        return f"{free} was reserved but free: at least {lacking} more was needed."
+    if fragmentation.largest_free_bytes is None:
+        return f"{free} was reserved but free; fragmentation unknown."
+    largest = units.format_bytes(fragmentation.largest_free_bytes)
+    if fragmentation.largest_free_bytes >= requested:
         return f"The allocator held a free block of {largest}, large enough for the request."
-    return f"{free} were reserved but free, in blocks of at most {largest}: fragmentation, not lack of memory."
+    return f"{free} was reserved but free, in blocks of at most {largest}: fragmentation, not lack of memory."
 
 
 def describe_fragmentation(account: MemoryAccount) -> str:
-    """`22.4 GiB of 24.0 GiB reserved are allocated; ...`; empty where the allocator holds nothing back."""
-    held = account.fragmentation
-    if held is None:
+    """`22.4 GiB of 24.0 GiB reserved is allocated ...`; empty without reserved memory."""
+    fragmentation = account.fragmentation
+    if fragmentation is None:
         return ""
-    if not held.free_bytes:
-        return f"All {units.format_bytes(held.reserved_bytes)} reserved are allocated at the peak."
-    reserved = units.format_bytes(held.reserved_bytes)
-    allocated = f"{units.format_bytes(held.allocated_bytes)} of {reserved} reserved are allocated"
-    if held.largest_free_bytes is None:
-        return f"{allocated} at the peak; fragmentation of the other {units.format_bytes(held.free_bytes)} is unknown."
-    largest = units.format_bytes(held.largest_free_bytes)
-    free = units.format_bytes(held.free_bytes)
+    if not fragmentation.free_bytes:
+        return f"All {units.format_bytes(fragmentation.reserved_bytes)} reserved is allocated at the peak."
+    reserved, free = units.format_bytes(fragmentation.reserved_bytes), units.format_bytes(fragmentation.free_bytes)
+    allocated = f"{units.format_bytes(fragmentation.allocated_bytes)} of {reserved} reserved is allocated"
+    if fragmentation.largest_free_bytes is None:
+        return f"{allocated} at the peak; fragmentation of the other {free} is unknown."
+    largest = units.format_bytes(fragmentation.largest_free_bytes)
     return f"{allocated} at the peak; the largest free block is {largest} of {free} free."
 
 
-def list_free_parts(held: Fragmentation) -> list[tuple[str, str, int]]:
-    """(kind, name, bytes) of reserved memory, for a bar; empty parts are left out."""
-    largest = held.largest_free_bytes
+def list_free_parts(fragmentation: Fragmentation) -> list[tuple[str, str, int]]:
+    """(kind, name, bytes) of the parts of reserved memory, without empty ones."""
+    largest = fragmentation.largest_free_bytes
     free = (
-        [("pieces", "free", held.free_bytes)]
+        [("pieces", "free", fragmentation.free_bytes)]
         if largest is None
         else [
             ("largest", "largest free block", largest),
-            ("pieces", "other free blocks", held.free_bytes - largest),
+            ("pieces", "other free blocks", fragmentation.free_bytes - largest),
         ]
     )
-    return [part for part in (("allocated", "allocated", held.allocated_bytes), *free) if part[2] > 0]
+    return [part for part in (("allocated", "allocated", fragmentation.allocated_bytes), *free) if part[2] > 0]
 
 
 def describe_growth(rows: Sequence[MemoryGrowth]) -> str:

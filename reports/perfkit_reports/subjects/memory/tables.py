@@ -1,4 +1,4 @@
-"""Memory as complete raw rows, in bytes and seconds, by category, moment and block."""
+"""Complete raw rows of memory, in bytes and seconds: by category, over time, and by block."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -17,7 +17,7 @@ _OF_ACCOUNTS: dict[str, tuple[type[Struct], Callable[[MemoryAccount], Iterable[o
 
 
 def build_data(holders: Sequence[Holder], owner: str) -> tuple[RawTable, ...]:
-    """Every table; `owner` is what a holder is (`variant`, `device`), the name of their first column."""
+    """All tables; `owner` (`variant`, `device`) names their first column."""
     accounts = [([holder.name], holder.account) for holder in holders]
 
     def rows(of: Callable[[MemoryAccount], Iterable[dict[str, Any]]]) -> list[dict[str, Any]]:
@@ -36,7 +36,7 @@ def build_data(holders: Sequence[Holder], owner: str) -> tuple[RawTable, ...]:
 
 
 def _list_categories(account: MemoryAccount) -> Iterator[dict[str, Any]]:
-    """Categories of the peak (`in_peak`), which sum to it, and memory outside the allocator."""
+    """Categories that sum to the peak (`in_peak`), and memory outside the allocator."""
     for in_peak, parts in ((True, account.categories), (False, account.beyond)):
         for part in parts:
             yield {"category": part.category, "bytes": part.bytes, "in_peak": in_peak}

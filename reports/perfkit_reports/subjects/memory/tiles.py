@@ -7,7 +7,7 @@ from perfkit.analysis.model.memory import MemoryAccount
 from perfkit_reports.cells import make_optional_cell
 from perfkit_reports.document.cells import Cell, make_unknown_cell
 
-_NOT_RESERVED = "the recording lacks the allocator's reserved memory"
+_NOT_RESERVED = "reserved memory was not recorded"
 
 
 def list_tiles(account: MemoryAccount) -> list[tuple[str, Cell]]:
@@ -27,30 +27,30 @@ def _make_peak_cell(account: MemoryAccount) -> Cell:
 
 def _make_largest_cell(account: MemoryAccount) -> Cell:
     if not account.categories or not account.peak_bytes:
-        return make_unknown_cell("nothing was alive")
+        return make_unknown_cell("no memory was allocated")
     part = max(account.categories, key=lambda part: part.bytes)
     share = units.format_percent(part.bytes / account.peak_bytes, 0)
     return Cell(share, detail=f"{part.category}, {units.format_bytes(part.bytes)}")
 
 
 def _make_free_cell(account: MemoryAccount) -> Cell:
-    held = account.fragmentation
-    if held is None:
+    fragmentation = account.fragmentation
+    if fragmentation is None:
         return make_unknown_cell(_NOT_RESERVED)
-    largest = held.largest_free_bytes
+    largest = fragmentation.largest_free_bytes
     detail = "fragmentation unknown" if largest is None else f"largest block {units.format_bytes(largest)}"
-    return Cell(units.format_bytes(held.free_bytes), detail=detail)
+    return Cell(units.format_bytes(fragmentation.free_bytes), detail=detail)
 
 
 def _list_last(account: MemoryAccount) -> list[tuple[str, Cell]]:
-    """The failed request, else growth, else uncategorized bytes."""
+    """The failed request, else growth, else unattributed bytes."""
     if account.failed is not None:
-        asked = make_optional_cell(account.failed.bytes, units.format_bytes, "the recording lacks the request's size")
-        failed = replace(asked, detail="the failed request", tone="bad") if asked.known else asked
+        requested = make_optional_cell(account.failed.bytes, units.format_bytes, "request size not recorded")
+        failed = replace(requested, detail="failed request", tone="bad") if requested.known else requested
         return [("Requested", failed)]
     if account.growth:
-        grown = sum(row.bytes_per_step for row in account.growth)
-        return [("Grows by", Cell(units.format_bytes(grown), detail="per step", tone="bad"))]
+        growth_bytes = sum(row.bytes_per_step for row in account.growth)
+        return [("Growth", Cell(units.format_bytes(growth_bytes), detail="per step", tone="bad"))]
     unknown_bytes = sum(part.bytes for part in account.categories if part.category == allocations.UNKNOWN)
     share = unknown_bytes / account.peak_bytes if account.peak_bytes else 0.0
-    return [("Unknown", Cell(units.format_percent(share), detail=f"{units.format_bytes(unknown_bytes)} uncategorized"))]
+    return [("Unknown", Cell(units.format_percent(share), detail=f"{units.format_bytes(unknown_bytes)} unattributed"))]

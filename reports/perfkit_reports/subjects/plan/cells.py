@@ -25,11 +25,11 @@ def make_peak_cell(variant: PlannedVariant) -> Cell:
 
 def make_largest_cell(variant: PlannedVariant) -> Cell:
     """The largest categories at the allocator's peak."""
-    told = variant.peak_allocated_bytes
-    if told is None:
+    peak = variant.peak_allocated_bytes
+    if peak is None:
         return Cell(NOTHING)
-    parts = sorted(told.categories.items(), key=lambda part: -part[1])[:_NAMED]
-    return Cell(", ".join(f"{name} {units.format_percent(amount / told.value, 0)}" for name, amount in parts))
+    parts = sorted(peak.categories.items(), key=lambda part: -part[1])[:_NAMED]
+    return Cell(", ".join(f"{name} {units.format_percent(amount / peak.value, 0)}" for name, amount in parts))
 
 
 def make_needed_cell(variant: PlannedVariant) -> Cell:
@@ -41,20 +41,20 @@ def make_needed_cell(variant: PlannedVariant) -> Cell:
 
 
 def make_change_cell(variant: PlannedVariant, plan: Plan) -> Cell:
-    """Needed memory relative to the baseline on as many ranks."""
+    """Needed memory relative to the baseline on the same number of ranks."""
     before = find_baseline(variant, plan)
-    now, then = variant.needed_bytes, None if before is None else before.needed_bytes
+    after, reference = variant.needed_bytes, None if before is None else before.needed_bytes
     if variant.is_baseline:
         return Cell("baseline")
-    if now is None or then is None:
+    if after is None or reference is None:
         return make_unknown_cell(variant.reason or "baseline memory unknown")
-    ratio = now.value / then.value
+    ratio = after.value / reference.value
     tone = "" if abs(ratio - 1) < 0.001 else "good" if ratio < 1 else "bad"
     return Cell(units.format_signed_percent(ratio - 1), value=ratio, tone=tone)
 
 
 def make_fits_cell(variant: PlannedVariant, limit_bytes: int) -> Cell:
-    """Whether the bounds of the needed memory are within the limit."""
+    """Compare the bounds of the needed memory with the limit."""
     needed = variant.needed_bytes
     if needed is None:
         return _make_no_memory_cell(variant)
@@ -65,7 +65,7 @@ def make_fits_cell(variant: PlannedVariant, limit_bytes: int) -> Cell:
             return Cell("does not fit", detail=verdict.format_excess(needed, limit_bytes), tone="bad")
         case None:
             return Cell(
-                "may fit", detail=f"up to {units.format_bytes(needed.high - limit_bytes)} too much", tone="unsure"
+                "may fit", detail=f"over by up to {units.format_bytes(needed.high - limit_bytes)}", tone="unsure"
             )
 
 
@@ -78,18 +78,18 @@ def make_step_time_cell(variant: PlannedVariant) -> Cell:
 
 
 def find_baseline(variant: PlannedVariant, plan: Plan) -> PlannedVariant | None:
-    """The variant without techniques on as many ranks."""
+    """The variant without techniques on the same number of ranks."""
     others = (other for other in plan.variants if other.world_size == variant.world_size)
     return next((other for other in others if other.is_baseline), None)
 
 
 def format_size_span(interval: Interval) -> str:
-    """`61.0–66.0 GiB`; empty where both are the same."""
+    """`61.0–66.0 GiB`; empty if both are the same."""
     return _format_span(units.format_bytes(interval.low), units.format_bytes(interval.high))
 
 
 def format_time_span(interval: Interval) -> str:
-    """`98–120 ms`; empty where both are the same."""
+    """`98–120 ms`; empty if both are the same."""
     return _format_span(units.format_seconds(interval.low), units.format_seconds(interval.high))
 
 

@@ -18,20 +18,20 @@ _column: Callable[..., Column[PlannedVariant]] = partial(Column, weight=Weight.B
 def build_variant_columns(plan: Plan, styles: dict[str, Style]) -> list[Column[PlannedVariant]]:
     """Columns without a verdict if no limit is given, and without times if none was predicted."""
     limit = plan.limit_bytes
-    made = [_column("Variant", lambda variant: _make_name_cell(variant, styles[variant.name]), numeric=False)]
+    columns = [_column("Variant", lambda variant: _make_name_cell(variant, styles[variant.name]), numeric=False)]
     if any(variant.world_size > 1 for variant in plan.variants):
-        made.append(Column("Ranks", lambda variant: make_integer_cell(variant.world_size)))
-    made.append(_column("Allocator peak", cells.make_peak_cell, help="peak of torch's allocator in one rank"))
+        columns.append(Column("Ranks", lambda variant: make_integer_cell(variant.world_size)))
+    columns.append(_column("Allocator peak", cells.make_peak_cell, help="peak of torch's allocator in one rank"))
     if any(variant.beyond_allocator for variant in plan.variants):
-        made.append(_column("Needed", cells.make_needed_cell, help="including memory outside the allocator"))
+        columns.append(_column("Needed", cells.make_needed_cell, help="including memory outside the allocator"))
     if len(plan.variants) > 1:
-        made.append(_column("vs baseline", lambda variant: cells.make_change_cell(variant, plan)))
+        columns.append(_column("vs baseline", lambda variant: cells.make_change_cell(variant, plan)))
     if limit is not None:
-        made.append(_column("Fits", lambda variant: cells.make_fits_cell(variant, limit), numeric=False, pill=True))
+        columns.append(_column("Fits", lambda variant: cells.make_fits_cell(variant, limit), numeric=False, pill=True))
     if any(variant.step_s is not None for variant in plan.variants):
-        made.append(_column("Step time", cells.make_step_time_cell))
-    made.append(Column("Largest parts", cells.make_largest_cell, numeric=False, wrap=True))
-    return made
+        columns.append(_column("Step time", cells.make_step_time_cell))
+    columns.append(Column("Largest parts", cells.make_largest_cell, numeric=False, wrap=True))
+    return columns
 
 
 def _make_name_cell(variant: PlannedVariant, style: Style) -> Cell:
@@ -46,7 +46,7 @@ BEYOND: tuple[Column[tuple[PlannedVariant, NonTensorMemory]], ...] = (
     Column("Variant", lambda row: Cell(row[0].name), numeric=False),
     Column("Memory", lambda row: Cell(row[1].name), numeric=False),
     Column(
-        "Where", lambda row: Cell(_describe_place(*row)), numeric=False, help="inside or outside the allocator peak"
+        "Location", lambda row: Cell(_describe_place(*row)), numeric=False, help="inside or outside the allocator peak"
     ),
     Column("Expected", lambda row: Cell(units.format_bytes(row[1].bytes.value), value=row[1].bytes.value), meter=True),
     Column("Range", lambda row: Cell(cells.format_size_span(row[1].bytes) or "exact")),

@@ -9,7 +9,7 @@ from perfkit.analysis.model.plan import Plan, PlannedVariant
 from perfkit.analysis.model.step import OpRow
 from perfkit_reports.document.tables import RawTable, build_owned_data
 
-# (type, where it is in a variant) by column; None where a part of the way is not known.
+# (type, attribute path) by column; None if part of the path is unknown.
 _VARIANTS: Mapping[str, tuple[type | GenericAlias, str]] = {
     "variant": (str, "name"),
     "world_size": (int, "world_size"),
@@ -37,16 +37,16 @@ _TIME = {"variant": str, "part": str, "seconds": float}
 
 
 def build_data(plan: Plan) -> tuple[RawTable, ...]:
-    """All but the tables of memory."""
+    """All tables except those of memory."""
 
-    def rows(of: Callable[[PlannedVariant], Iterator[dict[str, Any]]]) -> list[dict[str, Any]]:
-        return [{"variant": variant.name, **row} for variant in plan.variants for row in of(variant)]
+    def list_rows(list_parts: Callable[[PlannedVariant], Iterator[dict[str, Any]]]) -> list[dict[str, Any]]:
+        return [{"variant": variant.name, **row} for variant in plan.variants for row in list_parts(variant)]
 
     schema = {name: kind for name, (kind, _) in _VARIANTS.items()}
     return (
         RawTable("variants", schema, lambda: [_build_variant_row(variant) for variant in plan.variants]),
-        RawTable("beside_tensors", _BESIDE_TENSORS, lambda: rows(_list_beside_tensors)),
-        RawTable("time", _TIME, lambda: rows(_list_time)),
+        RawTable("beside_tensors", _BESIDE_TENSORS, lambda: list_rows(_list_beside_tensors)),
+        RawTable("time", _TIME, lambda: list_rows(_list_time)),
         build_owned_data(
             "ops", OpRow, {"variant": str}, [([each.name], each) for each in plan.variants], lambda each: each.ops
         ),
@@ -58,9 +58,9 @@ def _build_variant_row(variant: PlannedVariant) -> dict[str, Any]:
 
 
 def _get_path(variant: PlannedVariant, path: str) -> Any:
-    first, _, rest = path.partition(".")
-    found = getattr(variant, first)
-    return found if found is None or not rest else attrgetter(rest)(found)
+    first, _, remainder = path.partition(".")
+    parent = getattr(variant, first)
+    return parent if parent is None or not remainder else attrgetter(remainder)(parent)
 
 
 def _list_beside_tensors(variant: PlannedVariant) -> Iterator[dict[str, Any]]:

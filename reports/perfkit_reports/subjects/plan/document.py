@@ -23,14 +23,14 @@ from perfkit_reports.subjects.plan.step_time import build_time_sections
 from perfkit_reports.subjects.plan.summary import summarize_plan
 from perfkit_reports.subjects.tables import make_list
 
-# Of an account over time: a step that was never run has none.
+# Tables of an account over time, which a step that never ran lacks.
 _TIMED = ("memory_timeline", "memory_bands")
 
 
 def build_document(plan: Plan) -> Document:
     """Draw the variants in planned order."""
     styles = palette.assign_styles([(variant.name, variant.is_baseline) for variant in plan.variants])
-    kept = memory_tables(list_holders(plan, styles), "variant")
+    tables = memory_tables(list_holders(plan, styles), "variant")
     device = plan.device_name or plan.device
     return Document(
         kind="plan",
@@ -54,7 +54,7 @@ def build_document(plan: Plan) -> Document:
             *build_scaling_sections(plan),
             Section("method", "Method", tuple(_build_method(plan))),
         ),
-        data=(*build_data(plan), *(table for table in kept if table.name not in _TIMED)),
+        data=(*build_data(plan), *(table for table in tables if table.name not in _TIMED)),
         raw={PLAN_FILE: plan, SUMMARY_FILE: summarize_plan(plan)},
         saves=PLAN_FILE,
     )
@@ -64,10 +64,10 @@ def _build_tiles(plan: Plan) -> Iterator[Tile]:
     least, best = headline.find_leanest(plan), headline.find_fastest(plan)
     if least is not None:
         amount = cells.make_needed_cell(least)
-        yield Tile("Least memory", Cell(amount.text, detail=f"{least.name}, modelled"))
+        yield Tile("Least memory", Cell(amount.text, detail=f"{least.name}, modeled"))
     if best is not None:
         time = cells.make_step_time_cell(best)
-        yield Tile("Shortest step", Cell(time.text, detail=f"{best.name}, {time.detail or 'modelled'}"))
+        yield Tile("Shortest step", Cell(time.text, detail=f"{best.name}, {time.detail or 'modeled'}"))
     if plan.limit_bytes is not None:
         yield Tile("Memory limit", Cell(units.format_bytes(plan.limit_bytes), detail=plan.device_name or plan.device))
     yield Tile("Variants", Cell(f"{len(plan.variants):,}", detail="nothing was trained"))
@@ -81,14 +81,14 @@ def _build_variants(plan: Plan, styles: dict[str, palette.Style]) -> Table:
         rows=plan.variants,
         what="variant",
         data="variants",
-        caption="Modelled for one rank; all ranks are alike.",
+        caption="Modeled for one rank; all ranks are identical.",
         emphasis=lambda variant: variant.is_baseline and len(plan.variants) > 1,
         weight=Weight.BRIEF,
     )
 
 
 def _build_not_known(plan: Plan) -> Iterator[Block]:
-    """Unplanned variants, figures that lack a part, and assumptions."""
+    """Unplanned variants, incomplete figures, assumptions."""
     reasons = [f"{variant.name}: {variant.reason}" for variant in plan.variants if variant.reason]
     yield from make_list("not-planned", reasons, weight=Weight.BRIEF)
     yield from make_list("untried", _group_by_sentence(plan, _describe_scratch), weight=Weight.BRIEF)
@@ -97,14 +97,14 @@ def _build_not_known(plan: Plan) -> Iterator[Block]:
 
 def _describe_scratch(variant: PlannedVariant) -> tuple[str, ...]:
     ops = ", ".join(variant.untried)
-    return (f"the peak excludes scratch memory of {ops}: too large to try these ops alone",) if ops else ()
+    return (f"the peak excludes scratch memory of {ops}: too large to run in isolation",) if ops else ()
 
 
-def _group_by_sentence(plan: Plan, told: Callable[[PlannedVariant], Sequence[str]]) -> Iterator[str]:
-    """Each sentence once, with its variants."""
+def _group_by_sentence(plan: Plan, describe: Callable[[PlannedVariant], Sequence[str]]) -> Iterator[str]:
+    """Distinct sentences, each with its variants."""
     names: dict[str, list[str]] = {}
     for variant in plan.variants:
-        for sentence in told(variant):
+        for sentence in describe(variant):
             names.setdefault(sentence, []).append(variant.name)
     yield from (f"{', '.join(variants)}: {sentence}" for sentence, variants in names.items())
 
@@ -122,7 +122,7 @@ def _build_method(plan: Plan) -> Iterator[Block]:
             ("Date", Cell(plan.created_at)),
         ),
     )
-    limit = "not given" if plan.limit_bytes is None else units.format_bytes(plan.limit_bytes)
+    limit = "none" if plan.limit_bytes is None else units.format_bytes(plan.limit_bytes)
     device = Facts(
         id="device",
         title="Target device",
@@ -138,6 +138,6 @@ def _list_provenance(plan: Plan) -> Iterator[Provenance]:
         "outside the allocator": [row.source for variant in plan.variants for row in variant.beyond_allocator],
         "step time": [variant.step_s.source for variant in plan.variants if variant.step_s is not None],
     }
-    for figure, told in sources.items():
-        if told:
-            yield Provenance(figure=figure, how=QuantityOrigin.MODELLED.value, detail="; ".join(dict.fromkeys(told)))
+    for figure, details in sources.items():
+        if details:
+            yield Provenance(figure=figure, how=QuantityOrigin.MODELLED.value, detail="; ".join(dict.fromkeys(details)))

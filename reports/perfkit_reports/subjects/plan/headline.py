@@ -8,13 +8,13 @@ from perfkit_reports.subjects.plan import cells
 
 
 def find_leanest(plan: Plan) -> PlannedVariant | None:
-    """The variant with the least needed memory; None where all are unknown."""
+    """The variant with the least needed memory; None if all are unknown."""
     known = [variant for variant in plan.variants if variant.needed_bytes is not None]
     return min(known, key=lambda variant: cells.make_needed_cell(variant).value or 0.0, default=None)
 
 
 def find_fastest(plan: Plan) -> PlannedVariant | None:
-    """The variant with the shortest step; None where no time was predicted."""
+    """The variant with the shortest step; None if no time was predicted."""
     known = [variant for variant in plan.variants if variant.step_s is not None]
     return min(known, key=lambda variant: cells.make_step_time_cell(variant).value or 0.0, default=None)
 
@@ -55,7 +55,7 @@ def _describe_fitting(plan: Plan) -> str:
         count = verdicts.count(one)
         if count:
             return f"{count} of {len(verdicts)} variants {one if count == 1 else several} {into}"
-    return f"None of {len(verdicts)} variants fits {into}"
+    return f"No variant fits {into}"
 
 
 def _describe_least(variant: PlannedVariant, plan: Plan) -> str:

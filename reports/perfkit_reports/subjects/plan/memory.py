@@ -13,7 +13,7 @@ from perfkit_reports.subjects.memory.section import build_section as account
 from perfkit_reports.subjects.plan import columns
 from perfkit_reports.subjects.tables import make_table
 
-_INTRO = "Modelled peak memory of one rank: allocator memory by category, and memory outside torch's allocator."
+_INTRO = "Modeled peak memory of one rank: allocator memory by category, and memory outside torch's allocator."
 
 
 def build_memory_section(plan: Plan, styles: dict[str, Style]) -> Section:
@@ -53,12 +53,12 @@ def build_stack(variant: PlannedVariant) -> MemoryStack:
 
 
 def build_needed_chart(stacks: list[MemoryStack], limit_bytes: int | None) -> Chart:
-    """The bars with the limit, given in words where it is far above them."""
+    """The bars with the limit, which goes into the caption if it is far above them."""
     in_sight = limit_bytes is None or is_limit_visible(stacks, limit_bytes)
     return Chart(
         id="needed",
         figure=build_memory_figure(stacks, "needed per rank", "of the total", limit_bytes),
-        label="Memory needed by each variant, by category; totals are in the table of variants",
+        label="Memory needed by each variant, by category; totals are in the variants table",
         caption="" if in_sight else f"Memory limit {units.format_bytes(limit_bytes or 0)}, far above these bars.",
         legend=[(name, fill.colour, fill.pattern) for name, fill in list_fills(stacks)],
     )

@@ -1,4 +1,4 @@
-"""Planned steps and ops under the device's ceilings, by predicted time."""
+"""Roofline of planned steps and ops, by predicted time."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -22,20 +22,20 @@ from perfkit_reports.subjects.trace.step import build_roofline_section
 from perfkit_reports.wording import format_plural
 
 _INTRO = (
-    "Modelled FLOPs and compulsory bytes by formula, with predicted op times. CPU time, communication and "
+    "FLOPs and compulsory bytes are modeled by formula, op times are predicted. CPU time, communication and "
     "offloading count only in the time of whole steps."
 )
-_NO_TIME = "No roofline, since the step time is unknown"
+_NO_TIME = "No roofline: the step time is unknown"
 _NO_OPS = "No roofline: this plan, made by an older perfkit, lacks the ops of its steps."
 _ARROW = "the baseline's step to that of a variant"
 
-# Rows of the tables of all variants together, and of each at the least.
+# Maximum rows over all variants' tables, and minimum rows of each.
 _ALL_ROWS = 1_000
 _LEAST_ROWS = 10
 
 
 def build_plan_roofline(plan: Plan, styles: dict[str, Style]) -> Section:
-    """The roofline with its figures, or the reason where no step time is known."""
+    """The roofline with its figures, or the reason for a missing step time."""
     planned, drawn = [variant for variant in plan.variants if variant.ops], build_plane(plan, styles)
     arrow = _ARROW if any(series.origin for series in drawn.series) else ""
     section = build_roofline_section(drawn, "variant", "" if planned else _explain_missing(plan), arrow)
@@ -43,8 +43,9 @@ def build_plan_roofline(plan: Plan, styles: dict[str, Style]) -> Section:
 
 
 def build_plane(plan: Plan, styles: dict[str, Style]) -> RooflinePlane:
-    """The ops and the whole step of every variant, with arrows from the baseline's step on as many ranks. On at first
-    are baselines and the fastest of the others."""
+    """Ops and whole step of every variant, with arrows from the baseline's step on the same number of ranks.
+
+    Baselines and the fastest other variant are shown at first."""
     others = tuple(variant for variant in plan.variants if not variant.is_baseline)
     best = headline.find_fastest(structs.replace(plan, variants=others))
     return RooflinePlane(
@@ -70,7 +71,7 @@ def _get_origin(variant: PlannedVariant, plan: Plan) -> str:
 
 
 def _get_device(variant: PlannedVariant, plan: Plan) -> str:
-    """Ranks that share a CPU have fewer threads each, and other ceilings."""
+    """Device and threads: ranks that share a CPU have fewer threads each, and other ceilings."""
     threads, name = _get_threads(variant), plan.ceilings.device_name if plan.ceilings else ""
     return name if threads is None else f"{name}, {format_plural(threads, 'thread')}"
 
@@ -87,7 +88,7 @@ def _explain_missing(plan: Plan) -> str:
 
 
 def _build_tables(plan: Plan, planned: list[PlannedVariant]) -> Iterator[Block]:
-    """Whole steps, then the ops of each."""
+    """Whole steps, then the ops of each step."""
     if not planned:
         return
     yield Table(
@@ -146,7 +147,7 @@ _STEPS: tuple[Column[_Row], ...] = (
     Column(
         "Roofline time",
         lambda row: make_optional_cell(row[1].attainable_s, units.format_seconds, "no roofline"),
-        help="least time that the rooflines allow its ops, run one after another",
+        help="sum of its ops' times at their rooflines",
     ),
     Column("% of roofline", lambda row: make_optional_cell(row[1].efficiency, _format_percent, "no roofline")),
     Column(

@@ -28,7 +28,7 @@ def build_scaling_sections(plan: Plan) -> Iterator[Section]:
 
 
 def compute_efficiency(mode: Scaling, variant: PlannedVariant, fewest: PlannedVariant) -> float | None:
-    """Efficiency relative to the fewest ranks; None where one of the steps is unknown."""
+    """Efficiency relative to the fewest ranks; None if a step is unknown."""
     if variant.step_s is None or fewest.step_s is None:
         return None
     ratio = variant.step_s.total.value / fewest.step_s.total.value
@@ -36,10 +36,10 @@ def compute_efficiency(mode: Scaling, variant: PlannedVariant, fewest: PlannedVa
 
 
 def _group_by_techniques(plan: Plan) -> Sizes:
-    found: Sizes = {}
+    groups: Sizes = {}
     for variant in sorted(plan.variants, key=lambda variant: variant.world_size):
-        found.setdefault(variant.name.partition("@")[0], []).append(variant)
-    return found
+        groups.setdefault(variant.name.partition("@")[0], []).append(variant)
+    return groups
 
 
 def _build_blocks(sizes: Sizes, mode: Scaling) -> Iterator[Block]:
@@ -71,7 +71,7 @@ def _build_blocks(sizes: Sizes, mode: Scaling) -> Iterator[Block]:
 
 
 def _find_fewest(variants: Sequence[PlannedVariant]) -> PlannedVariant:
-    """The variant on the fewest ranks with a known time: not all run on one."""
+    """The variant on the fewest ranks with a known time; not all run on one rank."""
     return next((each for each in variants if each.step_s is not None), variants[0])
 
 
@@ -81,7 +81,7 @@ def _build_lines(sizes: Sizes, value: Callable[[PlannedVariant], float | None]) 
         ScalingLine(
             name,
             styles[name],
-            tuple((each.world_size, found) for each in variants if (found := value(each)) is not None),
+            tuple((each.world_size, y) for each in variants if (y := value(each)) is not None),
         )
         for name, variants in sizes.items()
     ]
@@ -92,8 +92,8 @@ def _get_largest_value(lines: Sequence[ScalingLine]) -> float:
 
 
 def _make_efficiency_cell(mode: Scaling, row: tuple[PlannedVariant, PlannedVariant]) -> Cell:
-    found = compute_efficiency(mode, *row)
-    return make_unknown_cell("no predicted time") if found is None else make_share_cell(found)
+    efficiency = compute_efficiency(mode, *row)
+    return make_unknown_cell("no predicted time") if efficiency is None else make_share_cell(efficiency)
 
 
 def _make_dominant_cell(variant: PlannedVariant) -> Cell:
@@ -115,7 +115,7 @@ def _build_columns(mode: Scaling) -> tuple[Column[tuple[PlannedVariant, PlannedV
             "Scaling efficiency",
             lambda row: _make_efficiency_cell(mode, row),
             weight=Weight.BRIEF,
-            help="relative to the same techniques on their fewest ranks",
+            help="relative to the same techniques on the fewest ranks",
         ),
         Column("Largest part", lambda row: _make_dominant_cell(row[0]), numeric=False, weight=Weight.BRIEF),
     )

@@ -8,7 +8,7 @@ from perfkit_reports.document.blocks import Bar, Bars, Block, Section, Text
 from perfkit_reports.document.weight import Weight
 
 _INTRO = (
-    "Modelled: op classes at the device's efficiency for each, CPU time the GPU waits for, and exposed "
+    "Modeled: op times at the device's efficiency per op class, CPU time the GPU waits for, and exposed "
     "communication. The parts of a bar sum to the step time; all bars share one scale."
 )
 

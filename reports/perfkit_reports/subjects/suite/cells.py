@@ -51,7 +51,7 @@ def make_cpu_change_cell(variant: Variant) -> Cell:
 
 
 def get_interval_level(analysis: Analysis) -> str:
-    """Confidence level of the intervals; empty where nothing was measured."""
+    """Confidence level of the intervals; empty if nothing was measured."""
     levels = {variant.step_time.level for variant in analysis.variants if isinstance(variant.step_time, MedianEstimate)}
     return " and ".join(units.format_percent(level, 0) for level in sorted(levels))
 
@@ -108,7 +108,7 @@ def make_throughput_cell(variant: Variant) -> Cell:
 
 
 def make_rate_cell(variant: Variant) -> Cell:
-    """Throughput without its unit, for a column that has it in its title."""
+    """Throughput without its unit, which is in the column's title."""
     cell = make_throughput_cell(variant)
     return replace(cell, text=cell.text.removesuffix(get_throughput_unit(variant)).strip())
 
@@ -137,7 +137,7 @@ def get_throughput_unit(variant: Variant) -> str:
 
 
 def make_waiting_cell(loop: LoopAnalysis) -> Cell:
-    """Share of the time spent waiting for data, with the wait of the median step."""
+    """Share of time spent waiting for data, and the wait of the median step."""
     if loop.data_wait_share is None:
         return make_unknown_cell(NO_LOADER)
     detail = "" if loop.data_wait_s is None else f"{units.format_seconds(loop.data_wait_s)} in the median step"
@@ -145,7 +145,7 @@ def make_waiting_cell(loop: LoopAnalysis) -> Cell:
 
 
 def make_data_wait_cell(variant: Variant) -> Cell:
-    """Data wait of a step, as a share of the time."""
+    """Data wait per step as a share of the step time."""
     if variant.loop is not None:
         return make_waiting_cell(variant.loop)
     if variant.data_wait_share is None:
@@ -165,7 +165,7 @@ def make_peak_memory_cell(variant: Variant) -> Cell:
 
 
 def make_utilization_cell(variant: Variant) -> Cell:
-    """MFU, with HFU, which includes recomputed FLOPs, on the second line where it differs."""
+    """MFU; HFU, which includes recomputed FLOPs, on the second line if it differs."""
     mfu, hfu = make_quantity_cell(variant.mfu), make_quantity_cell(variant.hfu)
     return replace(mfu, detail="" if mfu.reason or hfu.reason or hfu.text == mfu.text else f"HFU {hfu.text}")
 
@@ -191,11 +191,11 @@ def make_loss_cell(variant: Variant) -> Cell:
 
 
 def make_active_cell(variant: Variant) -> Cell:
-    """Whether every check of the variant's techniques passes: that they took effect."""
+    """`yes` if every technique check of the variant passes."""
     if variant.is_baseline:
         return Cell("–", reason="the baseline applies no technique")
-    held = sum(claim.holds is True for claim in variant.claims)
-    detail = f"{held}/{len(variant.claims)} checks" if variant.claims else ""
+    passed = sum(claim.holds is True for claim in variant.claims)
+    detail = f"{passed}/{len(variant.claims)} checks" if variant.claims else ""
     if variant.engaged is None:
         reason = variant.reason or "a fact that a check needs is missing"
         return replace(make_unknown_cell(reason), detail=detail, tone="unsure")
@@ -206,10 +206,10 @@ def make_active_cell(variant: Variant) -> Cell:
 
 
 def _format_quartiles(variant: Variant) -> str:
-    """Quartiles of a loop's steps, which ran once; empty for fewer than four."""
+    """Quartiles of a loop's steps (a loop runs once); empty for fewer than four."""
     steps = sorted(step for run in variant.step_samples for step in run)
     return (
-        f"p25 to p75: {_format_seconds_range(steps[len(steps) // 4], steps[(3 * len(steps)) // 4])}"
+        f"p25–p75: {_format_seconds_range(steps[len(steps) // 4], steps[(3 * len(steps)) // 4])}"
         if len(steps) >= 4
         else ""
     )

@@ -1,4 +1,4 @@
-"""Styles of a suite's variants in charts, and which variants memory charts and rooflines show."""
+"""Chart styles of a suite's variants, and the variants that memory charts and rooflines show."""
 
 import msgspec
 
@@ -17,7 +17,7 @@ def assign_variant_styles(analysis: Analysis) -> dict[str, Style]:
 
 
 def list_holders(analysis: Analysis) -> list[Holder]:
-    """Variants with recorded memory, including those that ran out of it."""
+    """Variants with recorded memory, including those that ran out of memory."""
     look = assign_variant_styles(analysis)
     return [
         Holder(variant.name, variant.memory, look[variant.name])
@@ -27,7 +27,7 @@ def list_holders(analysis: Analysis) -> list[Holder]:
 
 
 def list_traces(analysis: Analysis) -> list[RankTrace]:
-    """Traces named like their variants, the baseline first."""
+    """Traces, named after their variants, the baseline first."""
     ordered = sorted(analysis.variants, key=lambda variant: not variant.is_baseline)
     return [
         msgspec.structs.replace(variant.traced_step, label=variant.name)

@@ -16,7 +16,7 @@ Cells = Callable[[Variant], Cell]
 
 
 def is_measured(variant: Variant) -> bool:
-    """Whether the variant has figures."""
+    """True if the variant has figures."""
     return variant.status == RunStatus.OK or isinstance(variant.step_time, MedianEstimate)
 
 
@@ -34,7 +34,7 @@ def build_variant_columns(analysis: Analysis) -> list[Column[Variant]]:
 
 
 def build_loop_columns(analysis: Analysis) -> list[Column[Variant]]:
-    """Columns of loops: one process of one program, without intervals, techniques or equal data."""
+    """Columns of loops: one process, no intervals, techniques or common data."""
     return [
         _build_name_column(analysis, "Loop"),
         _STEP_TIME,
@@ -69,7 +69,7 @@ def _list_rate_columns(analysis: Analysis) -> list[Column[Variant]]:
 
 
 def _build_measured_column(title: str, cell: Cells, **shown: Any) -> Column[Variant]:
-    """A dash for unmeasured figures: the reason is given once, not in every column."""
+    """A dash for unmeasured figures: the reason is given once, not per column."""
     return Column(title, lambda variant: cell(variant) if is_measured(variant) else Cell(NOTHING), **_BRIEF | shown)
 
 
@@ -88,14 +88,14 @@ def _build_cost_columns(analysis: Analysis) -> Iterator[Column[Variant]]:
         return
     of = dict.fromkeys(cells.get_cost_unit(variant) for variant in analysis.variants if is_measured(variant))
     title = f"{price.currency or 'Cost'}/{next(iter(of))}" if len(of) == 1 else "Cost"
-    basis = f"at {price.label} for all hardware of the run, used or not"
+    basis = f"at {price.label} for all hardware in the run, idle hardware included"
     yield _build_measured_column(title, lambda variant: cells.make_cost_cell(variant, price), help=f"cost {basis}")
 
 
 _BRIEF = {"weight": Weight.BRIEF}
 _STEP_TIME = _build_measured_column("Step time", cells.make_step_time_cell)
 _DATA = _build_measured_column("Data wait", cells.make_data_wait_cell, help="share of the step time")
-_SPEED_UP_HELP = "baseline step time divided by this one's; per token or sample where batches differ"
+_SPEED_UP_HELP = "baseline step time / variant step time; per token or sample if batches differ"
 _SPEED_UP = _build_measured_column(
     "Speed-up",
     cells.make_marked_speed_up_cell,

@@ -1,4 +1,4 @@
-"""Ranks compared: slow ranks, waiting, and the data they exchange."""
+"""Compares ranks: step times, waiting, and exchanged data."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -27,7 +27,7 @@ _NOT_SEEN = "the trace lacks its size or number of ranks"
 
 
 class _RankTimes(NamedTuple):
-    """A rank in the timed and in the traced steps, of which either may be missing."""
+    """A rank's timed and traced steps; either may be missing."""
 
     name: str
     timed: TimedRank | None
@@ -63,7 +63,7 @@ _RANKS: tuple[Column[_RankTimes], ...] = (
         lambda row: make_optional_cell(
             None if row.traced is None else row.traced.last_share, units.format_percent, _UNTRACED
         ),
-        help="share of traced steps in which this rank reached collectives last",
+        help="share of traced steps in which this rank arrived last at collectives",
     ),
     _build_traced_column("Wait", "wait_s", "waiting in collectives for the last rank, per traced step"),
     _build_traced_column("Straggler delay", "late_s", "lateness behind the first rank, per traced step"),
@@ -84,8 +84,8 @@ _VOLUMES: tuple[Column[CollectiveVolume], ...] = (
         "Theoretical",
         lambda row: make_optional_cell(row.least_bytes, units.format_bytes, _NOT_COUNTED),
         help=(
-            "least bytes that a rank's links carry for that: 2(N-1)/N of all-reduced data, (N-1)/N of gathered, "
-            "scattered or exchanged data"
+            "minimum bytes over a rank's links: 2(N-1)/N of all-reduced data, (N-1)/N of gathered, scattered or "
+            "exchanged data"
         ),
     ),
     Column(
@@ -94,10 +94,10 @@ _VOLUMES: tuple[Column[CollectiveVolume], ...] = (
         help="the same formula applied to the traced steps",
     ),
     Column(
-        "Ran as",
+        "Executed as",
         lambda row: make_text_cell(row.ran_as),
         numeric=False,
-        help="shown where the backend uses a different collective",
+        help="shown if the backend uses a different collective",
     ),
     Column("Time", lambda row: make_seconds_cell(row.seconds), help="all calls, per traced step"),
     Column(
@@ -145,7 +145,7 @@ def _build_blocks(variant: Variant, end: str) -> Iterator[Block]:
 
 
 def _list_ranks(variant: Variant) -> Sequence[_RankTimes]:
-    """Ranks ordered by the wait they cause, else by step time."""
+    """Ranks by the wait they cause, else by step time."""
     traced = {row.rank: row for row in variant.fleet.ranks} if variant.fleet else {}
     timed = {row.rank: row for row in variant.ranks}
     numbers = sorted({*timed, *(number for number in traced if number is not None)})

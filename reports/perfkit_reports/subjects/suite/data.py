@@ -21,7 +21,7 @@ from perfkit_reports.subjects.trace.data import build_cost_tables
 _STEPS: Schema = {"variant": str, "repeat": int, "step": int, "warmup": bool, "wall_s": float}
 _LOSSES: Schema = {"variant": str, "step": int, "end_s": float, "loss": float}
 _EXPERTS: Schema = {"variant": str, "layer": str, "expert": int, "tokens": int, "sent": int, "taken": int}
-# (type, what of a variant) by column.
+# (type, getter) by column.
 _VARIANTS: Mapping[str, tuple[type | GenericAlias, Callable[[Variant], Any]]] = {
     "variant": (str, lambda variant: variant.name),
     "techniques": (list[str], lambda variant: list(variant.techniques)),
@@ -71,7 +71,7 @@ _FRONT = "on_pareto_front"
 
 
 def build_data(analysis: Analysis) -> tuple[RawTable, ...]:
-    """Every table but those of memory; without rows where there is nothing."""
+    """All tables except those of memory; tables without data have no rows."""
     schema = {**{name: kind for name, (kind, _) in _VARIANTS.items()}, _FRONT: bool}
     variants = [([variant.name], variant) for variant in analysis.variants]
     return (
@@ -90,9 +90,9 @@ def build_data(analysis: Analysis) -> tuple[RawTable, ...]:
 def _list_experts(analysis: Analysis) -> Iterator[dict[str, Any]]:
     for variant in analysis.variants:
         for load in variant.experts:
-            for expert, (sent, taken) in enumerate(zip(load.sent, load.taken, strict=True)):
-                of = {"variant": variant.name, "layer": load.layer, "expert": expert, "tokens": load.tokens}
-                yield {**of, "sent": sent, "taken": taken}
+            for expert, (sent, accepted) in enumerate(zip(load.sent, load.taken, strict=True)):
+                names = {"variant": variant.name, "layer": load.layer, "expert": expert, "tokens": load.tokens}
+                yield {**names, "sent": sent, "taken": accepted}
 
 
 _PREDICTIONS: Schema = {
@@ -107,13 +107,17 @@ def _build_prediction_tables(analysis: Analysis) -> Iterator[RawTable]:
     if not rows:
         return
     yield RawTable(
-        "predictions", _PREDICTIONS, lambda: [row for name, held in rows for row in _list_figures(name, held)]
+        "predictions",
+        _PREDICTIONS,
+        lambda: [row for name, prediction in rows for row in _list_figures(name, prediction)],
     )
     for table, pick in (
         ("predicted_memory", attrgetter("categories")),
         ("predicted_time", attrgetter("parts")),
     ):
-        yield build_owned_data(table, PredictedPart, {"variant": str}, [([name], held) for name, held in rows], pick)
+        yield build_owned_data(
+            table, PredictedPart, {"variant": str}, [([name], prediction) for name, prediction in rows], pick
+        )
 
 
 _SCALING: Schema = {
@@ -126,9 +130,11 @@ _SCALING: Schema = {
 
 def _build_scaling_tables(analysis: Analysis) -> Iterator[RawTable]:
     """One row per measured or planned number of ranks; none for a single number."""
-    found = analysis.scaling
-    if found is not None:
-        yield RawTable("scaling", _SCALING, lambda: [row for curve in found.curves for row in _list_curve_rows(curve)])
+    scaling = analysis.scaling
+    if scaling is not None:
+        yield RawTable(
+            "scaling", _SCALING, lambda: [row for curve in scaling.curves for row in _list_curve_rows(curve)]
+        )
 
 
 def _list_curve_rows(curve: ScalingCurve) -> Iterator[Mapping[str, Any]]:
@@ -158,14 +164,14 @@ def _build_interval_columns(name: str, unit: str, interval: Interval | None) -> 
     return {column: None if interval is None else getattr(interval, end) for column, end in ends.items()}
 
 
-def _list_figures(name: str, held: Prediction) -> Iterator[Mapping[str, Any]]:
+def _list_figures(name: str, prediction: Prediction) -> Iterator[Mapping[str, Any]]:
     for what, unit in (("peak", "bytes"), ("process", "bytes"), ("step", "s")):
-        figure: PredictedFigure | None = getattr(held, what)
+        figure: PredictedFigure | None = getattr(prediction, what)
         if figure is not None:
             bounds = figure.predicted
-            told = {"predicted": bounds.value, "low": bounds.low, "high": bounds.high}
+            bounds_fields = {"predicted": bounds.value, "low": bounds.low, "high": bounds.high}
             yield {
-                "variant": name, "figure": what, "unit": unit, **told, "measured": figure.measured,
+                "variant": name, "figure": what, "unit": unit, **bounds_fields, "measured": figure.measured,
                 "error": figure.error,
             }  # fmt: skip
 

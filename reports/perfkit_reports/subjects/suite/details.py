@@ -1,5 +1,4 @@
-"""The details that the row of a variant unfolds to: why it failed, whether its techniques acted, what lies behind
-its figures."""
+"""Details of a variant's row: failure, technique checks, detailed figures."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -27,9 +26,9 @@ _CLAIMS: tuple[Column[ClaimResult], ...] = (
 
 
 def build_blocks(variant: Variant, place: int) -> tuple[Block, ...]:
-    """Details of a variant; nothing if its row says it all. `place` makes block ids unique."""
-    told = tuple(_build_reasons(variant, f"variant-{place}"))
-    return (*told, *_build_facts(variant, f"variant-{place}")) if told or is_measured(variant) else ()
+    """Details of a variant, or nothing; `place` makes block ids unique."""
+    reasons = tuple(_build_reasons(variant, f"variant-{place}"))
+    return (*reasons, *_build_facts(variant, f"variant-{place}")) if reasons or is_measured(variant) else ()
 
 
 def _build_reasons(variant: Variant, name: str) -> Iterator[Block]:
@@ -40,7 +39,7 @@ def _build_reasons(variant: Variant, name: str) -> Iterator[Block]:
     yield from make_list(f"{name}-waits", waits.describe_waits(variant), "Rank stacks")
     claims = {"data": "", "limit": None}
     yield from make_table(f"{name}-claims", "Technique checks", _CLAIMS, variant.claims, "claim", **claims)
-    if variant.loop is None:  # a loop's stand with how it was watched
+    if variant.loop is None:  # a loop's caveats are in its "Recording" section
         yield from make_list(f"{name}-caveats", variant.warnings, "Caveats", style="callout")
 
 
@@ -50,7 +49,7 @@ def _build_facts(variant: Variant, name: str) -> Iterator[Block]:
     for key, title, items in (
         ("figures", "Detailed figures", _list_figures(variant) if is_measured(variant) else ()),
         ("setup", "One-time setup", setup),
-        ("compile", "Compiling", _list_compile_facts(variant.compile) if variant.compile else ()),
+        ("compile", "Compilation", _list_compile_facts(variant.compile) if variant.compile else ()),
     ):
         if known_items := tuple(items):
             yield Facts(id=f"{name}-{key}", title=title, items=known_items, weight=Weight.DETAIL)
@@ -70,7 +69,7 @@ def _list_figures(variant: Variant) -> Iterator[tuple[str, Cell]]:
         yield "Energy per unit", make_quantity_cell(variant.energy_per_unit)
         yield "Mean power", make_quantity_cell(variant.power)
     if variant.mfu_peak:
-        yield "MFU and HFU", Cell(variant.mfu_peak)
+        yield "Peak for MFU and HFU", Cell(variant.mfu_peak)
     if variant.traced_step is not None and variant.traced_step.modelled_share is not None:
         share = units.format_percent(variant.traced_step.modelled_share)
         yield "FLOP/byte coverage of op time", Cell(share)
@@ -84,14 +83,14 @@ def _list_figures(variant: Variant) -> Iterator[tuple[str, Cell]]:
 def _list_compile_facts(compiled: CompileSummary) -> Iterator[tuple[str, Cell]]:
     absent = "torch.compile reported nothing"
     first = make_optional_cell(compiled.seconds, units.format_seconds, absent)
-    yield "Time, first process", replace(first, detail=f"cache {compiled.cache}")
+    yield "First process", replace(first, detail=f"cache: {compiled.cache}")
     yield "Break-even", Cell(compiled.break_even)
     warm = compiled.warm
     if warm is None:
-        yield "Time, warm caches", make_unknown_cell("no later process ran entirely from warm caches")
+        yield "Warm caches", make_unknown_cell("no later process used only warm caches")
     else:
-        processes = f"median of {warm.processes:,} processes that compiled nothing"
-        yield "Time, warm caches", Cell(units.format_seconds(warm.seconds), detail=processes)
+        processes = f"median of {warm.processes:,} fully cached processes"
+        yield "Warm caches", Cell(units.format_seconds(warm.seconds), detail=processes)
         yield "Break-even, warm caches", Cell(warm.break_even)
     yield "Graphs", make_optional_cell(compiled.graphs, str, absent)
     yield (

@@ -1,4 +1,4 @@
-"""A suite as a document: which variant is worth having, and where the time and the memory of each go."""
+"""The report on a suite: comparison of variants, and the time and memory of each."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -79,18 +79,18 @@ def _build_best_tiles(analysis: Analysis) -> Iterator[Tile]:
 
 
 def _build_variants(analysis: Analysis) -> Table:
-    alone = headline.is_alone(analysis)
+    is_alone = headline.is_alone(analysis)
     level = cells.get_interval_level(analysis)
-    caption = [f"{level} intervals, over processes rather than steps."] if level else []
+    caption = [f"{level} intervals over processes, not steps."] if level else []
     caption += [*_describe_sampling(analysis), *_describe_sessions(analysis), *_describe_price(analysis)]
-    caption += [] if alone else ["Memory changes are relative to the baseline."]
-    title = "Variant" if alone else "Variants"
-    made = sections.build_variant_table(analysis, title, columns.build_variant_columns(analysis), "variant", *caption)
-    return replace(made, emphasis=lambda variant: variant.is_baseline and not alone)
+    caption += [] if is_alone else ["Memory changes are relative to the baseline."]
+    title = "Variant" if is_alone else "Variants"
+    table = sections.build_variant_table(analysis, title, columns.build_variant_columns(analysis), "variant", *caption)
+    return replace(table, emphasis=lambda variant: variant.is_baseline and not is_alone)
 
 
 def _build_found(analysis: Analysis) -> tuple[Text, ...]:
-    """Results of searches for sizes that variants left open."""
+    """Results of searches for `auto` parameters."""
     return make_list("became", recomputation.describe_searches(analysis.recomputations), weight=Weight.BRIEF)
 
 
@@ -98,7 +98,7 @@ def _describe_sampling(analysis: Analysis) -> Iterator[str]:
     """Number of processes behind the times, and why sampling stopped."""
     sampling = analysis.sampling
     if sampling is None:
-        yield "Each variant ran once; times come from one process running alone."
+        yield "Each variant ran once, alone; times come from one process."
     elif sampling.rounds:
         ended = f": {sampling.ended}" if sampling.ended and len(analysis.sessions) < 2 else ""
         rounds = "1 round" if sampling.rounds == 1 else f"{sampling.rounds:,} rounds"
@@ -106,7 +106,7 @@ def _describe_sampling(analysis: Analysis) -> Iterator[str]:
 
 
 def _describe_sessions(analysis: Analysis) -> Iterator[str]:
-    """How variants of different sessions compare."""
+    """Basis of comparisons between sessions."""
     if len(analysis.sessions) > 1:
         yield (
             f"Variants were measured in {len(analysis.sessions)} sessions. Speed-ups compare processes of the same "
@@ -116,58 +116,59 @@ def _describe_sessions(analysis: Analysis) -> Iterator[str]:
 
 def _describe_price(analysis: Analysis) -> Iterator[str]:
     if analysis.price is not None:
-        of = dict.fromkeys(
+        cost_units = dict.fromkeys(
             cells.get_cost_unit(variant) for variant in analysis.variants if columns.is_measured(variant)
         )
-        yield f"Costs are per {' or '.join(of) or 'unit'} at {analysis.price.label} for all hardware of the run."
+        units_text = " or ".join(cost_units) or "unit"
+        yield f"Costs are per {units_text} at {analysis.price.label} for all hardware in the run."
 
 
 def _build_not_measured(analysis: Analysis) -> tuple[Text, ...]:
     """Variants without figures, or with some missing, and why."""
-    names: dict[tuple[str, str], list[str]] = {}  # of those that share a reason
+    names: dict[tuple[str, str], list[str]] = {}  # by status and reason
     for variant in analysis.variants:
         alive = sentences.describe_failure(variant.memory)[:2] if variant.memory else []
         if variant.reason or not columns.is_measured(variant):
-            told = " ".join([format_sentence(variant.reason or "no reason recorded"), *alive])
-            names.setdefault((variant.status.value, told), []).append(variant.name)
-    lines = [f"{', '.join(of)} ({ended}): {told}" for (ended, told), of in names.items()]
+            reason = " ".join([format_sentence(variant.reason or "no reason recorded"), *alive])
+            names.setdefault((variant.status.value, reason), []).append(variant.name)
+    lines = [f"{', '.join(variants)} ({ended}): {reason}" for (ended, reason), variants in names.items()]
     return make_list("not-measured", lines, weight=Weight.BRIEF)
 
 
 def _build_compiled(analysis: Analysis) -> tuple[Text, ...]:
-    """Compile time, cold and warm, with the break-even step."""
+    """Cold and warm compile times with their break-even steps."""
     lines = []
     for variant in analysis.variants:
         cold = variant.compile
         if cold is None or cold.seconds is None:
             continue
         cache = cold.cache.partition(" (")[0]
-        told = [
+        parts = [
             (
-                f"compiled in {format_seconds(cold.seconds)} (cache {cache}), "
+                f"compiled in {format_seconds(cold.seconds)} ({cache} cache), "
                 f"{describe_break_even(cold, variant.difference)}"
             )
         ]
         if cold.warm is not None:
-            told.append(
+            parts.append(
                 f"{format_seconds(cold.warm.seconds)} with warm caches, "
                 f"{describe_break_even(cold.warm, variant.difference)}"
             )
-        lines.append(f"{variant.name}: {'; '.join(told)}.")
+        lines.append(f"{variant.name}: {'; '.join(parts)}.")
     return make_list("compiled", lines, weight=Weight.BRIEF)
 
 
 def _build_trade_off(analysis: Analysis) -> Iterator[Section]:
-    """The trade-off of throughput and peak memory; nothing for a lone variant."""
+    """Throughput against peak memory; nothing for a single variant."""
     if headline.is_alone(analysis):
         return
     placed = [variant for variant in analysis.variants if isinstance(variant.throughput, MedianEstimate)]
-    drawn = pareto.build_chart(
+    chart = pareto.build_chart(
         [point for variant in placed if (point := _build_point(variant, analysis)) is not None],
         cells.get_throughput_unit(placed[0]) if placed else "",
     )
     title = "Speed and memory"
-    if drawn is None:
+    if chart is None:
         yield sections.build_empty_section("tradeoff", title, "No variant has both throughput and peak memory.")
         return
     front = ", ".join(analysis.pareto) or "none"
@@ -178,14 +179,14 @@ def _build_trade_off(analysis: Analysis) -> Iterator[Section]:
         *([apart] if len(analysis.sessions) > 1 else []),
         *(["Hover to see names where points crowd."] if len(placed) > pareto.ALL_NAMED else []),
     )
-    yield Section("tradeoff", title, (replace(drawn, weight=Weight.BRIEF),), nav="Trade-off", intro=intro)
+    yield Section("tradeoff", title, (replace(chart, weight=Weight.BRIEF),), nav="Trade-off", intro=intro)
 
 
 def _build_point(variant: Variant, analysis: Analysis) -> pareto.ParetoPoint | None:
     step, rate, peak = variant.step_time, variant.throughput, variant.peak_allocated
     if not isinstance(rate, MedianEstimate) or not isinstance(peak, Measurement):
         return None
-    # The interval of the step time, carried over to throughput.
+    # The step time's interval, converted to throughput.
     slow, fast = (step.high, step.low) if isinstance(step, MedianEstimate) else (None, None)
     on_front = variant.name in analysis.pareto
     memory, time = cells.make_peak_memory_cell(variant), cells.make_step_time_cell(variant)

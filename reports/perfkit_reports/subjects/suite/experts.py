@@ -1,4 +1,4 @@
-"""How evenly routers deal tokens to experts, and what is dropped."""
+"""Expert load balance and dropped tokens."""
 
 from collections.abc import Iterator, Sequence
 from statistics import fmean
@@ -21,7 +21,7 @@ _HOW = (
 
 
 def build_sections(analysis: Analysis) -> Iterator[Section]:
-    """None where no model has routers that are known."""
+    """The section; none without known routers."""
     variants = [variant for variant in analysis.variants if variant.experts]
     if not variants:
         return

@@ -33,7 +33,7 @@ def find_leanest(analysis: Analysis) -> Variant | None:
 
 
 def is_alone(analysis: Analysis) -> bool:
-    """Whether there is a single variant."""
+    """True for a single variant."""
     return len(analysis.variants) == 1
 
 
@@ -66,14 +66,14 @@ def _describe_result(analysis: Analysis) -> str:
             f"{_describe_memory(best)}."
         )
     if any(variant.difference and variant.difference.verdict == "inconclusive" for variant in measured):
-        return "No variant is measurably faster than the baseline; some comparisons are inconclusive."
+        return "No variant is clearly faster than the baseline; some comparisons are inconclusive."
     compared = [variant for variant in measured if variant.difference is not None]
     if not compared:
         return f"No variant was compared with the baseline{_explain_uncompared(analysis)}."
     slower = [variant for variant in compared if variant.difference and variant.difference.verdict == "slower"]
     if len(slower) == 1 == len(compared):
         return (
-            f"The baseline is fastest: {slower[0].name} runs at {cells.make_speed_up_cell(slower[0]).text} its speed."
+            f"The baseline is fastest; {slower[0].name} runs at {cells.make_speed_up_cell(slower[0]).text} its speed."
         )
     if len(slower) == len(compared):
         return f"The baseline is fastest of {len(compared) + 1} variants."
@@ -81,16 +81,16 @@ def _describe_result(analysis: Analysis) -> str:
 
 
 def _describe_missing_baseline(analysis: Analysis) -> str:
-    """Why there is no baseline, if one reason holds for all."""
+    """Reason for the missing baseline, if all share it."""
     ended = {variant.status for variant in analysis.variants if variant.is_baseline}
     return f"The baseline {'ran out of memory' if ended == {RunStatus.OUT_OF_MEMORY} else 'was not measured'}"
 
 
 def _explain_uncompared(analysis: Analysis) -> str:
-    """Why no variant was compared, from the variants' reasons."""
+    """The variants' reasons for not being compared."""
     others = (variant for variant in analysis.variants if not variant.is_baseline)
-    why = dict.fromkeys(variant.emulated or variant.reason for variant in others)
-    reasons = "; ".join(filter(None, why)).removesuffix(".")
+    causes = dict.fromkeys(variant.emulated or variant.reason for variant in others)
+    reasons = "; ".join(filter(None, causes)).removesuffix(".")
     return f": {reasons}" if reasons else ""
 
 

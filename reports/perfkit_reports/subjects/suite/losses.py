@@ -1,4 +1,4 @@
-"""Losses of variants that train differently, after equal steps and after equal time."""
+"""Losses of variants that train differently, over steps and over time."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from perfkit_reports.palette import Style
 from perfkit_reports.subjects.suite.chart_styles import assign_variant_styles
 
 _HOW = (
-    "Time is steps times the variant's step time, without start-up and compilation.",
+    "Time = steps × the variant's step time, excluding start-up and compilation.",
     "Each point is the loss of one batch. Batches differ between steps, so small differences mean nothing.",
 )
 _MORE = "To train each variant for more steps: --rounds 0 --steps 300."
@@ -24,7 +24,7 @@ _MORE = "To train each variant for more steps: --rounds 0 --steps 300."
 
 @dataclass(frozen=True)
 class _TrainedVariant:
-    """Losses and step time of a variant; step time None where a technique is only emulated."""
+    """Losses and step time of a variant; step time None if a technique is only emulated."""
 
     variant: Variant
     style: Style
@@ -36,7 +36,7 @@ class _TrainedVariant:
 
 
 def build_sections(analysis: Analysis) -> Iterator[Section]:
-    """Curves of losses; none where losses compare step by step, or only one variant has some."""
+    """Loss curves; none if losses compare step by step or only one variant has any."""
     look = assign_variant_styles(analysis)
     trained = [
         _TrainedVariant(variant, look[variant.name], None if variant.emulated else variant.step_time.value)
@@ -67,8 +67,8 @@ def _build_table(trained: list[_TrainedVariant]) -> Table:
     def in_time(entry: _TrainedVariant) -> Cell:
         if entry.step_s is None:
             return make_unknown_cell(f"emulated: {entry.variant.emulated}")
-        by = min(len(entry.losses), int(seconds / entry.step_s * (1 + 1e-9)))  # steps that have ended by then
-        return _make_loss_cell(entry, by) if by else make_unknown_cell("its first step is slower")
+        elapsed_s = min(len(entry.losses), int(seconds / entry.step_s * (1 + 1e-9)))  # steps completed by then
+        return _make_loss_cell(entry, elapsed_s) if elapsed_s else make_unknown_cell("its first step is slower")
 
     return Table(
         id="losses-reached",

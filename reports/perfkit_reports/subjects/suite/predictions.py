@@ -16,14 +16,14 @@ from perfkit_reports.subjects.plan.cells import format_size_span, format_time_sp
 from perfkit_reports.subjects.plan.step_time import compute_shares
 from perfkit_reports.subjects.tables import make_list
 
-Held = tuple[Variant, Prediction]
+PredictionRow = tuple[Variant, Prediction]
 
 _MEMORY = "Upper bar: predicted peak memory; lower bar: measured."
-_TIME = "Upper bar: predicted step time; lower bar: traced step, which the profiler slows down."
+_TIME = "Upper bar: predicted step time; lower bar: traced step, including profiler overhead."
 
 
 def build_prediction_sections(analysis: Analysis) -> Iterator[Section]:
-    """Predictions of the kept plan; none without a plan."""
+    """Predictions of the stored plan; none without a plan."""
     rows = [(variant, variant.prediction) for variant in analysis.variants if variant.prediction is not None]
     if rows:
         yield Section(
@@ -31,7 +31,7 @@ def build_prediction_sections(analysis: Analysis) -> Iterator[Section]:
         )
 
 
-def _build_intro(rows: Sequence[Held]) -> tuple[str, ...]:
+def _build_intro(rows: Sequence[PredictionRow]) -> tuple[str, ...]:
     late = [variant.name for variant, prediction in rows if not prediction.beforehand]
     dates = ", ".join(dict.fromkeys(prediction.planned_at[:16].replace("T", " ") for _, prediction in rows))
     when = f"after measuring {', '.join(late)}" if late else "before any measurement"
@@ -39,7 +39,7 @@ def _build_intro(rows: Sequence[Held]) -> tuple[str, ...]:
     return (f"Planned on {dates}, {when}.", *(f"Compared with the plan of {basis}." for basis in bases))
 
 
-def _build_blocks(rows: Sequence[Held]) -> Iterator[Block]:
+def _build_blocks(rows: Sequence[PredictionRow]) -> Iterator[Block]:
     yield Table(
         id="predictions",
         title="",
@@ -73,7 +73,7 @@ def _build_blocks(rows: Sequence[Held]) -> Iterator[Block]:
     yield from _build_not_predicted(rows)
 
 
-def _build_columns(rows: Sequence[Held]) -> list[Column[Held]]:
+def _build_columns(rows: Sequence[PredictionRow]) -> list[Column[PredictionRow]]:
     """Columns for quantities predicted for any variant."""
     peak = _build_figure_columns("Peak", lambda prediction: prediction.peak, units.format_bytes, format_size_span)
     process = _build_figure_columns(
@@ -94,17 +94,19 @@ def _build_figure_columns(
     of: Callable[[Prediction], PredictedFigure | None],
     show: Callable[[float], str],
     span: Callable[[Interval], str],
-) -> tuple[Column[Held], ...]:
+) -> tuple[Column[PredictionRow], ...]:
     """Columns of prediction with bounds, measurement and error."""
 
-    def cell(told: Callable[[PredictedFigure], Cell]) -> Callable[[Held], Cell]:
-        def made(row: Held) -> Cell:
+    def make_builder(make_cell: Callable[[PredictedFigure], Cell]) -> Callable[[PredictionRow], Cell]:
+        def build_cell(row: PredictionRow) -> Cell:
             figure = of(row[1])
             return (
-                make_unknown_cell(row[1].reason or "not predicted or not measured") if figure is None else told(figure)
+                make_unknown_cell(row[1].reason or "not predicted or not measured")
+                if figure is None
+                else make_cell(figure)
             )
 
-        return made
+        return build_cell
 
     def expected(figure: PredictedFigure) -> Cell:
         return Cell(show(figure.predicted.value), detail=span(figure.predicted), value=figure.predicted.value)
@@ -113,14 +115,14 @@ def _build_figure_columns(
         return Cell(show(figure.measured), value=figure.measured)
 
     return (
-        Column(f"{what} predicted", cell(expected), weight=Weight.BRIEF),
-        Column(f"{what} measured", cell(measured), weight=Weight.BRIEF),
-        Column(f"{what} error", cell(_make_error_cell), weight=Weight.BRIEF),
+        Column(f"{what} predicted", make_builder(expected), weight=Weight.BRIEF),
+        Column(f"{what} measured", make_builder(measured), weight=Weight.BRIEF),
+        Column(f"{what} error", make_builder(_make_error_cell), weight=Weight.BRIEF),
     )
 
 
 def _make_error_cell(figure: PredictedFigure) -> Cell:
-    """The error, and whether the measurement is within the bounds, if there are any."""
+    """The error, and the measurement's place relative to the bounds, if any."""
     exact = figure.predicted.low == figure.predicted.high
     within = "" if exact else "within the bounds" if figure.within else "outside the bounds"
     return Cell(format_error(figure.error), detail=within, value=figure.error)
@@ -149,9 +151,13 @@ def _build_bars(variant: Variant, prediction: Prediction) -> tuple[Bar, Bar]:
     return bar("predicted", lambda part: part.predicted), bar("traced", lambda part: part.measured)
 
 
-def _build_not_predicted(rows: Sequence[Held]) -> Iterator[Block]:
-    reasons = [f"{variant.name} was not planned: {held.reason}" for variant, held in rows if held.reason]
+def _build_not_predicted(rows: Sequence[PredictionRow]) -> Iterator[Block]:
+    reasons = [
+        f"{variant.name} was not planned: {prediction.reason}" for variant, prediction in rows if prediction.reason
+    ]
     reasons += [
-        f"{variant.name}: step time not compared, {held.step_reason}" for variant, held in rows if held.step_reason
+        f"{variant.name}: step time not compared, {prediction.step_reason}"
+        for variant, prediction in rows
+        if prediction.step_reason
     ]
     yield from make_list("not-predicted", reasons)

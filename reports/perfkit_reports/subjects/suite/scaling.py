@@ -1,4 +1,4 @@
-"""Scaling efficiency over numbers of ranks: measured and, where a plan is kept, predicted."""
+"""Scaling efficiency over numbers of ranks: measured and, with a stored plan, predicted."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -23,15 +23,15 @@ from perfkit_reports.subjects.tables import make_list
 
 _UNPAIRED = "Runs on different numbers of ranks are not paired; 95 % intervals use the process medians of both."
 _PREDICTED = (
-    "Hollow points and dotted lines are predicted. The plan gives each rank its own cores or GPU and the links it "
-    "knows. Bars are the plan's bounds; for an efficiency, both steps are taken at the same bound, since an op's "
-    "error is the same on any number of ranks."
+    "Hollow points and dotted lines are predicted. The plan gives each rank its own cores or GPU, and models known "
+    "links. Bars are the plan's bounds. Efficiencies compare two steps at the same bound: an op's error does not "
+    "depend on the number of ranks."
 )
-_HIGHEST = 1.5  # where the axis of efficiencies ends: bounds of a plan may reach further
+_HIGHEST = 1.5  # end of the efficiency axis: a plan's bounds may exceed it
 
 
 class _ScalingRow(NamedTuple):
-    """A curve at a number of ranks: measured and planned."""
+    """One point of a curve: measured and planned."""
 
     curve: ScalingCurve
     ranks: int
@@ -57,7 +57,7 @@ def _build_blocks(analysis: Analysis, scaling: SuiteScaling) -> Iterator[Block]:
     if drawn := tuple(chart for chart in charts if chart is not None):
         yield Group(id="scaling-charts", blocks=drawn, beside=True)
     for place, note in enumerate(scaling.notes):
-        yield Text(id=f"scaling-note-{place}", style="callout", lines=(note,), weight=Weight.BRIEF)
+        yield from make_list(f"scaling-note-{place}", [note], style="callout", weight=Weight.BRIEF)
     rows = [row for curve in scaling.curves for row in _list_rows(curve, by_name)]
     planned = any(row.planned for row in rows)
     yield Table(
@@ -173,7 +173,7 @@ def _build_columns(scaling: SuiteScaling, *, planned: bool) -> list[Column[_Scal
             "Efficiency",
             lambda row: _NOT if row.point is None else _make_efficiency_cell(row.point.efficiency),
             weight=Weight.BRIEF,
-            help="relative to the same techniques on their fewest ranks",
+            help="relative to the same techniques on the fewest ranks",
         ),
         *([against] if others and whole_batch else []),
         Column("Exposed communication", _make_communication_cell, weight=Weight.BRIEF, help="share of the traced step"),
@@ -201,8 +201,8 @@ def _format_percent_span(low: float, high: float) -> str:
 
 
 def _make_communication_cell(row: _ScalingRow) -> Cell:
-    found = None if row.point is None else row.point.communication
-    return make_optional_cell(found, units.format_percent, "no traced step")
+    share = None if row.point is None else row.point.communication
+    return make_optional_cell(share, units.format_percent, "no traced step")
 
 
 def _make_planned_step_cell(row: _ScalingRow) -> Cell:
@@ -215,15 +215,17 @@ def _make_planned_step_cell(row: _ScalingRow) -> Cell:
 def _make_planned_efficiency_cell(row: _ScalingRow) -> Cell:
     if row.planned is None:
         return make_unknown_cell("not planned on this many ranks")
-    found: Interval | None = row.planned.efficiency
-    if found is None:
+    efficiency: Interval | None = row.planned.efficiency
+    if efficiency is None:
         return (
             Cell("reference")
             if row.ranks == row.curve.points[0].world_size
             else make_unknown_cell("the reference was not planned")
         )
     return Cell(
-        units.format_percent(found.value, 0), detail=_format_percent_span(found.low, found.high), value=found.value
+        units.format_percent(efficiency.value, 0),
+        detail=_format_percent_span(efficiency.low, efficiency.high),
+        value=efficiency.value,
     )
 
 

@@ -1,4 +1,4 @@
-"""Sections shared by a bench and a watched loop: time split of the traced steps, and method."""
+"""Sections shared by benches and attached loops: time split of the traced steps, and method."""
 
 from collections.abc import Iterator, Sequence
 
@@ -30,7 +30,7 @@ from perfkit_reports.subjects.suite.summary import summarize_suite as short
 from perfkit_reports.subjects.trace import costs, flame, products, step, timeline
 from perfkit_reports.subjects.trace.selected_items import list_selected_items
 
-# Rows of all traces' tables together, and of each at the least.
+# Maximum rows over all traces' tables, and minimum rows of each.
 _ALL_ROWS = 2_000
 _LEAST_ROWS = 20
 
@@ -79,7 +79,7 @@ def _drop_timelines(analysis: Analysis) -> Analysis:
 
 
 def _describe_utilization(analysis: Analysis) -> Iterator[str]:
-    """Difference between MFU and HFU, where both are shown."""
+    """Explain MFU and HFU, if both are shown."""
     yield "MFU counts model FLOPs; HFU also counts recomputed FLOPs."
     pairs = ((get_value(variant.model_flops), get_value(variant.hardware_flops)) for variant in analysis.variants)
     if any(model is not None and run is not None and run < model for model, run in pairs):
@@ -113,23 +113,23 @@ def build_largest_gain_tiles(analysis: Analysis) -> Iterator[Tile]:
     if gains:
         best = max(gains, key=lambda finding: finding.expected_s or 0.0)
         others = {variant.name for variant in analysis.variants if not variant.is_baseline}
-        of = f" in {best.variant}" if best.variant in others and len(others) > 1 else ""
+        owner = f" in {best.variant}" if best.variant in others and len(others) > 1 else ""
         yield Tile(
             "Largest time saving",
-            Cell(units.format_seconds(best.expected_s or 0.0), detail=f"per step{of}: {best.title}"),
+            Cell(units.format_seconds(best.expected_s or 0.0), detail=f"per step{owner}: {best.title}"),
         )
 
 
 def build_findings_section(analysis: Analysis, owner: str, nothing: str = "") -> Section:
-    """Draw memory; `owner` is the kind of holder, named where it is ambiguous."""
+    """Findings of the suite, with their variant if there are several."""
     alone = len(analysis.variants) == 1 and analysis.variants[0].world_size == 1
     return findings.build_section(analysis.findings, "" if alone else owner, nothing, list_traces(analysis))
 
 
 def build_traced_sections(analysis: Analysis, what: str, arrow: str, untraced: str) -> tuple[Section, ...]:
-    """What the traced steps tell, and those whose memory was recorded.
+    """Sections on traced steps and recorded memory.
 
-    `what` is a row of the suite, `arrow` says from what to what one leads, `untraced` why there is no trace.
+    `what` names a row of the suite, `arrow` describes a roofline arrow, `untraced` explains a missing trace.
     """
     traced = list_traces(analysis)
     drawn = build_plane(analysis)
@@ -149,7 +149,7 @@ def build_traced_sections(analysis: Analysis, what: str, arrow: str, untraced: s
 
 
 def _limit_rows(traced: Sequence[RankTrace]) -> int:
-    """Most rows of a trace's tables, fewer for many traces to keep the page small."""
+    """Maximum rows of a trace's tables: fewer for many traces, to keep the page small."""
     return max(_LEAST_ROWS, min(LONGEST_ROWS, _ALL_ROWS // max(1, len(traced))))
 
 
@@ -204,7 +204,7 @@ def _build_environment(analysis: Analysis) -> Section:
 
 _SESSIONS: tuple[Column[MeasuredSession], ...] = (
     Column("Session", lambda session: Cell(session.created_at[:16].replace("T", " ")), numeric=False),
-    Column("Ran in it", lambda session: Cell(", ".join(session.variants) or NOTHING), numeric=False, wrap=True),
+    Column("Variants", lambda session: Cell(", ".join(session.variants) or NOTHING), numeric=False, wrap=True),
     Column("Baseline step", lambda session: _make_baseline_step_cell(session), numeric=False),
     Column("Command", lambda session: Cell(session.command), numeric=False, wrap=True, code=True),
 )
@@ -229,5 +229,5 @@ def _make_baseline_step_cell(session: MeasuredSession) -> Cell:
 
 
 def build_empty_section(name: str, title: str, why: str, nav: str = "") -> Section:
-    """A section with the reason why it is empty."""
+    """An empty section with its reason."""
     return Section(name, title, (Text(id=f"{name}-empty", lines=(why,), style="empty", weight=Weight.DETAIL),), nav=nav)

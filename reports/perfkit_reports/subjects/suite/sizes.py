@@ -1,4 +1,4 @@
-"""Sweeps over a size, and searches for the largest batch."""
+"""Size sweeps, and searches for the largest batch."""
 
 import re
 from collections.abc import Iterator
@@ -33,10 +33,10 @@ def _build_sweep(sweep: Sweep, place: int) -> Group:
 
 
 def describe_sweep(sweep: Sweep) -> str:
-    """Break of the curve and the best value, in one or two sentences."""
+    """The saturation point and the best value."""
     first, last = sweep.points[0], sweep.points[-1]
     best = min(sweep.points, key=lambda point: point.unit_s)
-    least = f"Least time per {sweep.unit}: {units.format_seconds(best.unit_s)} at {best.value:g}."
+    least = f"Lowest time per {sweep.unit}: {units.format_seconds(best.unit_s)} at {best.value:g}."
     grows = f"step time ~ {sweep.parameter}^p, p ≥ {PROPORTIONAL:g}"
     if sweep.breaks_at is None:
         larger = f"; larger values may reduce time per {sweep.unit} further" if best is last else ""
