@@ -8,8 +8,8 @@ import pytest
 FORGETFUL = """
 import gc, sys
 from pathlib import Path
-from perfkit.measure.channel import progress_channel
-progress_channel(Path(sys.argv[1]))
+from perfkit.measure.channel import open_progress_channel
+open_progress_channel(Path(sys.argv[1]))
 gc.collect()
 print("printed", flush=True)
 sys.stdin.read()

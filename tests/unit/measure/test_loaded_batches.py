@@ -67,13 +67,17 @@ def test_what_is_seen_of_it():
     alone = loaded()
     numbers(alone)
     idle = {"loader_workers": 0.0, "loader_prefetched": 0.0, "loader_pinned": 0.0, "nonblocking_copies": 0.0}
-    assert alone.facts(non_blocking=True) == {**idle, "loader_processes": 0.0}
+    assert alone.collect_facts(non_blocking=True) == {**idle, "loader_processes": 0.0}
     new, same = loaded(num_workers=1), loaded(num_workers=2, persistent_workers=True, prefetch_factor=1)
-    assert "loader_processes" not in same.facts(non_blocking=False)
+    assert "loader_processes" not in same.collect_facts(non_blocking=False)
     for data in (new, same):
         numbers(data)
-    assert new.facts(False) == idle | {"loader_workers": 1.0, "loader_prefetched": 2.0, "loader_processes": 3.0}
-    assert same.facts(False) == idle | {"loader_workers": 2.0, "loader_prefetched": 2.0, "loader_processes": 2.0}
+    assert new.collect_facts(False) == idle | {"loader_workers": 1.0, "loader_prefetched": 2.0, "loader_processes": 3.0}
+    assert same.collect_facts(False) == idle | {
+        "loader_workers": 2.0,
+        "loader_prefetched": 2.0,
+        "loader_processes": 2.0,
+    }
     same.close()
 
 
