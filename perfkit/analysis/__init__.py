@@ -1,1 +1,1 @@
-"""Data in, data out: what a suite of runs shows."""
+"""Analyses of recorded runs, as data."""

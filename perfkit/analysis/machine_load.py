@@ -1,4 +1,4 @@
-"""How busy the machine was with something else, in words: what a result that tells too little may come from."""
+"""Describes other load of the machine, a possible cause of inconclusive results."""
 
 from collections.abc import Iterable, Sequence
 

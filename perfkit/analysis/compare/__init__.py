@@ -1,1 +1,1 @@
-"""Two sides held against each other: traces op by op, environments key by key, runs figure by figure."""
+"""Compares two sides: traces op by op, environments key by key, runs figure by figure."""

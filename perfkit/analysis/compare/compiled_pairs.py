@@ -1,4 +1,4 @@
-"""Compiled code of one trace against the ops that it replaced in the other.
+"""Matches compiled code of one trace with the ops that it replaced in the other.
 
 A kernel that torch.compile generated bears the names of the ops it was fused from, so it stands against what is left
 of these in the other trace, in the same phase if that is known. An op is in many kernels and a kernel holds many ops:
@@ -37,12 +37,12 @@ class _CompiledGroup(NamedTuple):
 
 
 def is_compiled(name: str) -> bool:
-    """Whether it is code that torch.compile made: a kernel, or a run of which no kernels are told."""
+    """True if the row is code made by torch.compile: a kernel, or a run without known kernels."""
     return is_compiled_kernel(name) or is_compiled_region(name)
 
 
 def merge_compiled_pairs(pairs: Sequence[OpPair]) -> list[OpPair]:
-    """The pairs, compiled code that only one side has as one with what it stands for.
+    """Merge compiled code on one side with the ops that it replaces on the other.
 
     That are the ops it names which this side lacks, or calls less often than the other.
     """
@@ -97,6 +97,6 @@ def _is_one_sided(pair: OpPair) -> bool:
 
 @lru_cache(maxsize=8192)
 def _list_fused_ops(name: str) -> frozenset[str]:
-    """The ops that the name of compiled code lists; `_ANY` where it does not tell them."""
+    """The ops that the name of compiled code lists; `_ANY` where it lists none."""
     listed = parse_fused_ops(_CPP.sub("triton_poi", name)) if is_compiled_kernel(name) else None
     return frozenset(_PRODUCT if op in _PRODUCTS else op for op in listed) if listed else frozenset({_ANY})

@@ -8,7 +8,7 @@ from perfkit.record import Environment
 
 
 class ComparisonEffect(Enum):
-    """What a difference does to a comparison, the strongest last."""
+    """The effect of a difference on a comparison, the strongest last."""
 
     NOTED = auto()  # said, and nothing else: it changes no figure, or it is what is being tested
     TIMES = auto()  # times cannot be compared
@@ -83,13 +83,13 @@ _SAME_MEMORY = 0.02
 
 
 def compare_environments(before: Environment, after: Environment) -> tuple[EnvironmentDifference, ...]:
-    """What differs, what matters most first."""
+    """List the differences, those that matter most first."""
     differs = [*_compare_fields(before, after), *_compare_entries(before, after)]
     return tuple(sorted(differs, key=lambda entry: -entry.effect.value))
 
 
 def explain_incomparable_times(differs: Iterable[EnvironmentDifference]) -> str:
-    """Why times of the two sides cannot be compared, the keys named; empty where they can."""
+    """The reason that times of the two sides are not comparable, with the keys; empty where they are."""
     return _format_reason(
         (entry for entry in differs if entry.effect is not ComparisonEffect.NOTED),
         "times were measured on a different machine or setup",
@@ -97,7 +97,7 @@ def explain_incomparable_times(differs: Iterable[EnvironmentDifference]) -> str:
 
 
 def explain_incomparable_counts(differs: Iterable[EnvironmentDifference]) -> str:
-    """Why not even what is counted exactly can be compared; empty where it can."""
+    """The reason that even exact counts are not comparable; empty where they are."""
     return _format_reason(
         (entry for entry in differs if entry.effect is ComparisonEffect.ALL),
         "counted on a different kind of device",
@@ -133,7 +133,7 @@ def _compare_fields(before: Environment, after: Environment) -> Iterator[Environ
 
 
 def _compare_affinity(before: tuple[int, ...], after: tuple[int, ...]) -> EnvironmentDifference:
-    """How many processors there are decides; which of them is the scheduler's choice."""
+    """Compare the number of processors; the scheduler chooses which ones."""
     if len(before) == len(after):
         return EnvironmentDifference(
             "affinity", _format_processors(before), _format_processors(after), ComparisonEffect.NOTED

@@ -1,4 +1,4 @@
-"""The headline figures of runs side by side. What is not told of any of them is left out."""
+"""The headline figures of runs side by side, without figures that no run has."""
 
 from collections.abc import Callable, Sequence
 from statistics import median
@@ -22,7 +22,7 @@ _NOT_TRACED = ComparedAmount(value=None, reason="no trace with steps")
 
 
 def compare_figures(sides: Sequence[LoadedSide]) -> tuple[ComparedFigure, ...]:
-    """In the order of reading: what was timed, what was counted, what the traced step shows."""
+    """Compare figures in reading order: timed, counted, then traced."""
     rates = {variant.throughput_unit for variant in (side.variant for side in sides) if variant is not None}
     unit = rates.pop() if len(rates) == 1 else ""
     found = [
@@ -120,7 +120,7 @@ def _get_data_wait(side: LoadedSide) -> ComparedAmount:
 
 
 def _get_peak_memory(side: LoadedSide) -> ComparedAmount:
-    """What the allocator counted while nothing was recorded, else the recorded peak."""
+    """The allocator's peak without instruments, else the recorded peak."""
     if side.variant is not None and isinstance(side.variant.peak_allocated, Measurement):
         return _convert_quantity(side.variant.peak_allocated)
     memory = side.side.memory

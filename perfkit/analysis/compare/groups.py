@@ -77,7 +77,7 @@ def _list_step_parts(trace: RankTrace) -> Iterator[_Row]:
 
 
 def _find_large_ops(trace: RankTrace) -> Iterator[str]:
-    """Ops of no class that are told by their own name, as a class of such would say nothing."""
+    """The large ops without a class, which are listed by name."""
     rows = (row for row in trace.ops if row.phase != OUTSIDE and row.seconds >= _LARGE * trace.step_s)
     return (row.name for row in rows if row.kind != REST and classify_work(row.op, row.name) == OpClass.OTHER)
 
@@ -90,7 +90,7 @@ def _classify_rows(some: Sequence[OpRow], pair: OpPair, trace: RankTrace, own: C
 
 
 def _classify_row(row: OpRow, trace: RankTrace, own: Collection[str]) -> Iterator[_Row]:
-    """By the op; where none is known by the names of the kernels."""
+    """Classify a row by its op, else by the names of its kernels."""
     if row.name == NO_OP and row.bound not in _BY_BOUND:
         kernels = [each for each in trace.kernels if not each.op and _is_kernel_of_row(each, row)]
         left = row.seconds - fsum(each.seconds for each in kernels)

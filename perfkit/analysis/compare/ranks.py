@@ -1,4 +1,4 @@
-"""Which ranks of runs are held against each other: the same one of all, the one that matters most."""
+"""Chooses the ranks to compare: the same rank of all runs, the one that matters most."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,8 +24,8 @@ class RankSelection(NamedTuple):
 
 
 def select_common_rank(loaded: Sequence[LoadedSide]) -> RankSelection:
-    """Of the run with the longest traced step its straggler, else its slowest rank, where all runs have it; else the
-    first rank that all have; else of each run its first.
+    """Select the straggler, else the slowest rank, of the run with the longest traced step if all runs have it; else
+    the first common rank; else the first rank of each run.
     """
     traced = [each for each in loaded if each.ranks]
     if len(traced) < 2 or all(len(each.ranks) == 1 for each in traced):

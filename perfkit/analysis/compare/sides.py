@@ -1,4 +1,4 @@
-"""From what is named to the run behind it: a suite's variant, a report on traces or memory, or a file of either."""
+"""Loads the run behind a name: a variant of a suite, a report on traces or memory, or a file of either."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -47,7 +47,7 @@ _OTHERS = {
 
 @dataclass(frozen=True)
 class LoadedSide:
-    """A side before it has a name of its own, with the variant whose figures it has, if it is one.
+    """A side before it is named, with its variant if it is one.
 
     `variants` are all of a suite that was named as a whole. `ranks` are the traces of all its ranks that keep every
     row, and `straggler` is the label of the one that the others wait for, if one stands out.
@@ -61,7 +61,7 @@ class LoadedSide:
 
 
 def load_side(named: str) -> LoadedSide:
-    """What a name stands for: a folder or file, of a suite with several variants `FOLDER@VARIANT` or its baseline.
+    """Load the side that a name stands for: a folder or file, or `FOLDER@VARIANT` (else the baseline) of a suite.
 
     `UsageError` for what cannot be compared, `RunFormatError` for what cannot be read.
     """
@@ -128,7 +128,7 @@ def _load_suite_variant(path: str, variant: str, examined: SuiteInspection) -> L
 
 
 def _describe_workload(analysis: Analysis, variant: Variant, runs: VariantRuns) -> str:
-    """What every step is given to do: the workload, and on how many ranks."""
+    """The workload of every step, and the number of ranks."""
     if not runs.runs:
         return analysis.workload
     ranks = f" on {variant.world_size} ranks" if variant.world_size > 1 else ""
@@ -136,7 +136,7 @@ def _describe_workload(analysis: Analysis, variant: Variant, runs: VariantRuns) 
 
 
 def _read_live_points(folder: Path, runs: VariantRuns) -> Iterator[LivePoint]:
-    """Of the first rank's log, which is there before any record of a job that still runs."""
+    """Read the first rank's live log, which exists before the records of a running job."""
     logs = (get_rank_folder(folder / run.path, 0) / LIVE_FILE for run in runs.runs)
     log = next((log for log in logs if log.is_file()), None)
     windows = [line for line in read_live(log) if isinstance(line, LiveWindow)] if log is not None else []
@@ -174,7 +174,7 @@ def _load_memory_analysis(path: str, analysis: MemoryAnalysis) -> LoadedSide:
 
 
 def _load_file(path: str) -> LoadedSide:
-    """A trace, else a recording of memory; what is neither is refused as no trace."""
+    """Load a trace, else a memory recording; any other file is refused as a trace."""
     try:
         return _load_trace_analysis(path, analyze_traces(path))
     except RunFormatError as not_a_trace:
@@ -185,7 +185,7 @@ def _load_file(path: str) -> LoadedSide:
 
 
 def name_sides(loaded: Sequence[LoadedSide]) -> tuple[LoadedSide, ...]:
-    """Each side called as short as tells it from the others: the last parts of its path, and its variant."""
+    """Name each side as briefly as is unique: the last parts of its path, and its variant."""
     paths = [each.side.path for each in loaded]
     depth = 1
     while depth < 8 and len({_shorten_path(path, depth) for path in paths}) < len(set(paths)):

@@ -1,4 +1,4 @@
-"""The variants of suites side by side: of each its own figures, and what it gains over the baseline beside it."""
+"""Compares variants of suites: the figures of each, and its speed-up over its own baseline."""
 
 from collections.abc import Callable, Sequence
 
@@ -16,7 +16,8 @@ _Pick = Callable[[Variant], ComparedAmount]
 
 
 def compare_variants(sides: Sequence[LoadedSide]) -> tuple[ComparedVariant, ...]:
-    """Those that at least two suites have, in the order of the first that has them; none unless two are suites."""
+    """Compare the variants that at least two suites have, in the order of the first suite; none unless two are suites.
+    """
     names = dict.fromkeys(variant.name for side in sides for variant in side.variants)
     found = []
     for name in names:
@@ -27,7 +28,7 @@ def compare_variants(sides: Sequence[LoadedSide]) -> tuple[ComparedVariant, ...]
 
 
 def find_unshared_variants(sides: Sequence[LoadedSide]) -> dict[str, tuple[str, ...]]:
-    """By run the variants that no other suite has; empty unless two are suites."""
+    """The variants that only one suite has, by run; empty unless two are suites."""
     suites = [side for side in sides if side.variants]
     if len(suites) < 2:
         return {}
@@ -84,7 +85,7 @@ def _convert_estimate(figure: MedianEstimate | MissingEstimate) -> ComparedAmoun
 
 
 def _get_speed_up(variant: Variant) -> ComparedAmount:
-    """The inverse of the ratio of times, from pairs of processes beside each other."""
+    """The inverse of the time ratio of paired processes."""
     difference = variant.difference
     if difference is None:
         why = variant.emulated or variant.reason or "no baseline to compare with"

@@ -1,4 +1,4 @@
-"""Events put before those of a trace file, whose text is left as it is: flows, metadata and all."""
+"""Splices events into a trace file ahead of its own; the rest of its text stays unchanged: flows, metadata and all."""
 
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
@@ -50,7 +50,7 @@ def _open_gzip(path: Path) -> BinaryIO:
 
 
 def _read_head(source: str, blocks: Iterator[bytes]) -> tuple[bytes, bytes]:
-    """The text up to the list of events with its bracket, and what was read after it."""
+    """Read the text up to and including the bracket of the event list, and the text read after it."""
     text = b""
     for block in blocks:
         text += block
@@ -61,7 +61,7 @@ def _read_head(source: str, blocks: Iterator[bytes]) -> tuple[bytes, bytes]:
 
 
 def _read_first_event(rest: bytes, blocks: Iterator[bytes]) -> bytes:
-    """What follows the bracket, from the first character that is no blank."""
+    """Read from the first non-blank character after the bracket."""
     rest = rest.lstrip(_BLANK)
     while not rest:
         block = next(blocks, None)
@@ -72,7 +72,7 @@ def _read_first_event(rest: bytes, blocks: Iterator[bytes]) -> bytes:
 
 
 def _peek_first_event(events: Iterable[bytes]) -> tuple[bytes, Iterable[bytes]]:
-    """The first event, empty where there is none, and all of them."""
+    """The first event, empty without one, and all text read so far."""
     left = iter(events)
     first = list(islice(left, 1))
     return b"".join(first), chain(first, left)

@@ -16,7 +16,7 @@ PROCESS = 2_000_000_000
 
 
 class Slice(NamedTuple):
-    """What lasts from `begin_ns` to `end_ns` on the trace's clock; `args` are shown when it is chosen."""
+    """An event from `begin_ns` to `end_ns` on the trace's clock; `args` are shown when it is selected."""
 
     begin_ns: int
     end_ns: int
@@ -50,7 +50,7 @@ class _Event(msgspec.Struct, omit_defaults=True):
 
 
 def encode_events(tracks: Iterable[Track], counters: Iterable[CounterTrack], *, unit_ns: int = 1000) -> Iterator[bytes]:
-    """The events as JSON, one after the other. `unit_ns` is that of the trace's times: a microsecond."""
+    """Encode the events as JSON, one after another. `unit_ns` is the unit of the trace's times: a microsecond."""
     encode = msgspec.json.Encoder().encode
     yield encode(_Event("M", "process_name", PROCESS, args={"name": "perfkit"}))
     yield encode(_Event("M", "process_sort_index", PROCESS, args={"sort_index": -1_000_000}))
@@ -66,7 +66,7 @@ def encode_events(tracks: Iterable[Track], counters: Iterable[CounterTrack], *, 
 
 
 def _nest_slices(slices: Iterable[Slice]) -> Iterator[Slice]:
-    """Slices in the order of time that nest or follow each other: Perfetto drops what does neither.
+    """The slices in order of time that nest or follow each other: Perfetto drops all others.
 
     One that reaches beyond another in which it began ends with that. All end a little early, since Perfetto multiplies
     doubles, so that what follows may begin before the end of what it follows.
@@ -82,7 +82,7 @@ def _nest_slices(slices: Iterable[Slice]) -> Iterator[Slice]:
 
 
 def _estimate_rounding_ns(time_ns: int) -> int:
-    """How far a time in microseconds may be off as a double: of one since 1970, as older traces have, by 0.25 us."""
+    """The rounding error of a microsecond time stored as a double: 0.25 us for times since 1970, as in older traces."""
     return 2 + int(1000 * math.ulp(time_ns / 1000))
 
 

@@ -1,4 +1,4 @@
-"""The files that an analysis of traces leaves for other tools."""
+"""Writes the files of an analysis for other tools."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ def write_exports(
     counted: str | Path | None = None,
     limits: ReadLimits = ReadLimits(),  # noqa: B008 - a frozen value
 ) -> Iterator[Path]:
-    """Write every trace of an analysis in some formats, and yield each path as it is there.
+    """Write every trace of an analysis in some formats, and yield each path once written.
 
     `captures`, `counted` and `limits` are what the traces were analysed with.
     """

@@ -1,4 +1,4 @@
-"""A trace written back with what the analysis says of it, to be opened in Perfetto's UI (ui.perfetto.dev)."""
+"""Writes a trace with the results of its analysis, for Perfetto's UI (ui.perfetto.dev)."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +11,7 @@ from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.replay.replay import replay_trace
 from perfkit.analysis.trace.capture_joining import join_captures
 from perfkit.analysis.trace.rank_trace import analyze_with_details
+from perfkit.note import has_note
 from perfkit.trace.counters.match_counters import read_counters
 from perfkit.trace.ops import read_ops
 from perfkit.trace.read import read_trace
@@ -27,7 +28,7 @@ def write_perfetto(
     counted: str | Path | None = None,
     limits: ReadLimits = ReadLimits(),  # noqa: B008 - a frozen value
 ) -> Path:
-    """Read the file behind an analysed trace once more and write it to `path` with our tracks; returns the path.
+    """Read the file of an analyzed trace again, and write it to `path` with perfkit's tracks; returns the path.
 
     Args:
         rank: the trace as it was analysed: it says which file, which device, and what it is held against.
@@ -44,7 +45,7 @@ def write_perfetto(
     analysed = analyze_with_details(ops, rank.ceilings, device_name=rank.device_name, counters=read)
     engine = analysed.engine
     mine = [finding for finding in findings if finding.variant in ("", rank.label)]
-    unit_ns = 1 if IN_NANOSECONDS in rank.reading.notes else 1000
+    unit_ns = 1 if has_note(rank.reading.notes, IN_NANOSECONDS) else 1000
     added = encode_events(
         build_tracks(ops, engine, analysed.idle, replay_trace(ops), mine),
         build_counter_tracks(ops, engine),

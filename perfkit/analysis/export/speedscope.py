@@ -6,7 +6,7 @@ from perfkit.store.stack_formats import StackProfile, WeightedStack, encode_spee
 
 
 def build_speedscope(trace: RankTrace) -> bytes:
-    """Two profiles of the mean step: its time, and the part of it above the roofs, where that is known."""
+    """Build two profiles of the mean step: its time, and the time above the roofs where known."""
     within = [row for row in trace.ops if row.phase != OUTSIDE]
     above = [(row, row.seconds - row.attainable_s) for row in within if row.attainable_s is not None]
     profiles = [

@@ -1,4 +1,4 @@
-"""Tracks over a trace's time that show the results of its analysis."""
+"""Tracks that show the results of an analysis over a trace's time."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -48,7 +48,7 @@ def build_tracks(
 
 
 def build_counter_tracks(ops: Ops, engine: WorkAnalysis) -> Iterator[CounterTrack]:
-    """Of each stream or thread its share of the roofline, FLOP/s and bytes/s; memory by category."""
+    """Build per stream or thread the share of the roofline, FLOP/s and bytes/s; memory by category."""
     shares = _compute_roofline_shares(engine.placed)
     for lane, named in enumerate(_name_lanes(engine.pieces)):
         yield CounterTrack(named, _sample_rates(engine, shares, lane))
@@ -78,7 +78,7 @@ def _build_step_slices(engine: WorkAnalysis) -> Iterator[Slice]:
 
 
 def _build_finding_slices(engine: WorkAnalysis, findings: Sequence[Finding]) -> Iterator[Slice]:
-    """Each over all steps, the weightiest at the top: findings are of a step, not of a moment."""
+    """One slice per finding over all steps, the largest first: findings are about a step, not a moment."""
     begin, end = int(engine.windows.spans[0, 0]), int(engine.windows.spans[-1, 1])
     for finding in findings:
         args = {"evidence": finding.evidence, "fix": finding.action}
@@ -151,7 +151,7 @@ def _make_bound_slicer(engine: WorkAnalysis) -> Callable[[int], Iterator[Slice]]
 
 
 def _compute_roofline_shares(placed: RooflineGroups) -> Floats:
-    """Of each piece the attainable time of its equals over its own; NaN where it is not known or above the roof."""
+    """Attainable over actual time of each piece's group; NaN where unknown or above the roof."""
     each = placed.limits.attainable_s / np.maximum(placed.groups.count_by_group(), 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         reached = each[placed.groups.of] * 1e9 / placed.pieces.busy_ns
@@ -163,7 +163,7 @@ def _replace_nan(value: float) -> float | None:
 
 
 def _sample_rates(engine: WorkAnalysis, shares: Floats, lane: int) -> Iterator[tuple[int, dict[str, float]]]:
-    """What is reached while a piece runs, 0 between pieces; what is not known is left out."""
+    """Sample the rates while a piece runs, 0 between pieces; unknown rates are left out."""
     work = engine.pieces
     mine = np.flatnonzero(work.lane == lane)
     share = shares[mine]

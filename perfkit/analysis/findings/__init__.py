@@ -67,5 +67,5 @@ def run_rules(subject: object) -> Iterator[tuple[Rule, RuleResult]]:
 
 
 def collect_findings(subject: object) -> Iterator[tuple[int, Finding]]:
-    """The same as findings, each with its place in the order of reports."""
+    """The findings, each with its place in the order of reports."""
     return ((rule.about, result.finding) for rule, result in run_rules(subject))

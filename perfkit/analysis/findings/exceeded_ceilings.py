@@ -14,7 +14,7 @@ class CeilingWarning(NamedTuple):
 
 
 def describe_exceeded_ceilings(known: DeviceCeilings | None) -> CeilingWarning | None:
-    """None where no ceiling was refuted."""
+    """Describe the exceeded ceilings; None without any."""
     exceeded = [] if known is None else [ceiling for ceiling in known.ceilings if ceiling.refuted]
     if not exceeded:
         return None

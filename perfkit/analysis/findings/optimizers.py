@@ -13,7 +13,7 @@ LBFGS = "LBFGS"
 
 
 def advise_fused_update(classes: Collection[str]) -> str:
-    """How to fuse the update of optimizers of these classes; "" where torch has no way.
+    """Advise how to fuse the update of optimizers of these classes; "" where torch cannot.
 
     Without classes the optimizers are not known, and the advice names the usual one.
     """

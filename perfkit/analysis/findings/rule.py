@@ -56,5 +56,5 @@ class Subject(NamedTuple):
 
     @property
     def kinds(self) -> tuple[FindingKind, ...]:
-        """Each once, in the order of the rules."""
+        """The distinct kinds, in the order of the rules."""
         return tuple(dict.fromkeys([*(kind for rule in self.rules for kind in rule.kinds), *self.others]))

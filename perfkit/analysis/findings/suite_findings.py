@@ -58,7 +58,7 @@ def _collect_from_traces(suite: SuiteView) -> Iterator[tuple[int, Finding]]:
 
 
 def _collect_from_fleets(suite: SuiteView) -> Iterator[tuple[int, Finding]]:
-    """Which ranks wait, as a part of the longest rank's step and not of the late one's."""
+    """Findings on waiting ranks, as shares of the longest rank's step, not of the late rank's."""
     for variant in suite.looked_into:
         traces, fleet = suite.get_traces(variant), suite.passes.get(variant.name, PassResults()).fleet
         for about, finding in collect_findings(fleet):
@@ -67,7 +67,7 @@ def _collect_from_fleets(suite: SuiteView) -> Iterator[tuple[int, Finding]]:
 
 
 def _collect_from_memory(suite: SuiteView) -> Iterator[Finding]:
-    """Of the baseline warnings, the largest gains and notes; of other variants warnings only."""
+    """Collect the baseline's warnings, largest gains and notes; only warnings of other variants."""
     growing = any(variant.memory is not None and variant.memory.growth for variant in suite.advised)
     tried = _map_tried_techniques(suite)
     for variant in suite.variants:

@@ -79,7 +79,7 @@ def _add_simulated_gain(finding: Finding, trace: RankTrace) -> Finding:
 
 
 def _bound_gain(result: RuleResult, view: TraceView) -> RuleResult:
-    """Where kernels were lost, more may be saved in the time of kernels; less in what seems idle without them."""
+    """Make a gain a lower bound where kernels were lost, except for gains in idle time."""
     lost = view.trace.lost
     if result.finding.gain_s is None or lost is None or not lost.matters or result.scope & NOT_OF_ROWS:
         return result
@@ -115,6 +115,6 @@ def _add_detail(finding: Finding, detail: str) -> Finding:
 
 
 def _collect_from_memory(traces: Sequence[RankTrace]) -> tuple[Finding, ...]:
-    """Of the trace whose memory ran out, else of that with the highest peak: ranks of a job hold much the same."""
+    """Use the trace that ran out of memory, else the one with the highest peak: ranks of a job use similar memory."""
     most = max(traces, key=lambda trace: make_fullness_key(trace.memory), default=None)
     return () if most is None or most.memory is None else collect_memory_findings(most.memory, variant=most.label)

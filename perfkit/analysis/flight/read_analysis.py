@@ -1,4 +1,4 @@
-"""Reads the analysis of a report on flight recorders back."""
+"""Reads back the analysis of a flight recorder report."""
 
 from pathlib import Path
 
@@ -8,5 +8,5 @@ from perfkit.store.summary import FLIGHT_REPORT_FILE
 
 
 def read_flight_analysis(folder: Path) -> FlightAnalysis:
-    """What `perfkit analyze` wrote to a folder. A `RunFormatError` names a file that is not it."""
+    """Read the analysis that `perfkit analyze` wrote to a folder. A `RunFormatError` names any other file."""
     return read_json(folder / FLIGHT_REPORT_FILE, FlightAnalysis, remedy="read the dumps again")

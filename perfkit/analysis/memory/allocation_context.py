@@ -88,7 +88,7 @@ def build_allocation_context(allocations: Allocations, lives: Lifetimes) -> Allo
 
 
 def _number_op_runs(allocations: Allocations) -> Ints:
-    """The number of the run of allocations by one op in one module that an event lies in; a free begins none."""
+    """The index of the run of allocations by one op in one module that contains an event; a free begins none."""
     made = np.flatnonzero(allocations.size > 0)
     keys = np.stack([column[made] for column in (allocations.op, allocations.module, allocations.visit)])
     begins = np.zeros(len(allocations), np.int64)

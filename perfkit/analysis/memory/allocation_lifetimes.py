@@ -30,7 +30,7 @@ class Lifetimes:
         return len(self.size)
 
     def alive_after(self, event: int) -> NDArray[np.bool_]:
-        """Which blocks are alive after an event; AT_START: before the first."""
+        """The blocks alive after an event; AT_START: before the first."""
         return (self.born <= event) & (event < self.died)
 
 
@@ -79,7 +79,7 @@ def build_lifetimes(allocations: Allocations) -> Lifetimes:
 
 
 def _assign_places(allocations: Allocations, size: Ints) -> Ints:
-    """Of the known blocks, then of the events: where they are, so that no two blocks are in one place at a time.
+    """Assign places to known blocks, then to events, so that no two blocks share a place at a time.
 
     The address; without one, a number below all addresses that stands for the size, the category and how many such
     blocks were alive.
@@ -94,7 +94,7 @@ def _assign_places(allocations: Allocations, size: Ints) -> Ints:
 
 
 def _stack_places(size: Ints, category: Ints) -> Ints:
-    """Numbers of places (from 0) for events without addresses: like blocks lie on a stack, the last comes off first."""
+    """Number places (from 0) for events without addresses: equal blocks form a stack, last in, first out."""
     if not category[size < 0].any():
         category = np.zeros_like(category)
     order = np.lexsort((category, np.abs(size)))
@@ -112,7 +112,7 @@ def _stack_places(size: Ints, category: Ints) -> Ints:
 
 
 def _number_categories(allocations: Allocations) -> Ints:
-    """Of the known blocks, then of the events: numbers of their categories."""
+    """The category numbers of the known blocks, then of the events."""
     numbers = {name: number for number, name in enumerate(allocations.names)}
     known = [numbers.setdefault(block.category, len(numbers)) for block in allocations.known]
     return np.concatenate([np.array(known, np.int64), allocations.category])

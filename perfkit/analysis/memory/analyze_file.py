@@ -1,4 +1,4 @@
-"""One recording of memory in a file, analysed: what `perfkit memory` shows."""
+"""Analyzes one memory recording for `perfkit memory`."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -13,12 +13,13 @@ from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.analysis.model.memory_analysis import MemoryAnalysis
 from perfkit.analysis.model.provenance import Provenance
 from perfkit.errors import RunFormatError
+from perfkit.note import list_texts
 from perfkit.trace.memory.read_memory import read_memory
 from perfkit.trace.reading.trace_sources import derive_trace_name
 
 
 def analyze_memory(path: str | Path, *, command: str = "") -> MemoryAnalysis:
-    """Analyse an allocator snapshot, a memory timeline or a trace with memory events, told apart by content.
+    """Analyze an allocator snapshot, a memory timeline or a trace with memory events, recognized by content.
 
     Args:
         path: of the file.
@@ -33,7 +34,7 @@ def analyze_memory(path: str | Path, *, command: str = "") -> MemoryAnalysis:
         if (accounted := build_memory_account(allocations)) is not None
     ]
     if not pairs:
-        remarks = f" ({'; '.join(read.notes)})" if read.notes else ""
+        remarks = f" ({'; '.join(list_texts(read.notes))})" if read.notes else ""
         raise RunFormatError(f"{path}: {read.kind} without allocations{remarks}: nothing to analyze")
     accounts = tuple(accounted for _, accounted in pairs)
     return MemoryAnalysis(
@@ -55,7 +56,7 @@ def analyze_memory(path: str | Path, *, command: str = "") -> MemoryAnalysis:
 
 
 def _get_finding_device(accounted: MemoryAccount, accounts: Sequence[MemoryAccount]) -> str:
-    """The device that a finding is about, where there are several."""
+    """The device of a finding, where there are several."""
     return accounted.device if len(accounts) > 1 else ""
 
 

@@ -1,4 +1,4 @@
-"""Classifies every block by the best evidence there is."""
+"""Classifies every block by the best available evidence."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,13 +55,13 @@ def _classify_allocations(allocations: Allocations, births: AllocationContext) -
 
 
 def _classify_by_source(allocations: Allocations, births: AllocationContext) -> Categories:
-    """What the source told; NONE where it told nothing, "unknown", or no category of ours."""
+    """The category that the source recorded; NONE without one, for "unknown", or for a foreign category."""
     of_name = np.array([NONE if name == UNKNOWN else _NUMBER.get(name, NONE) for name in allocations.names], np.int8)
     return of_name[allocations.category[births.born]]
 
 
 def _classify_by_name(allocations: Allocations, births: AllocationContext, lifetime: Categories) -> Categories:
-    """What names of ops and lines tell, NONE where nothing."""
+    """The category by names of ops and lines, NONE without a match."""
     names = allocations.names
     by_name = classify_names(names, births.op, BY_OP)
     by_name = np.where(by_name != NONE, by_name, classify_names(names, births.line, BY_LINE))
@@ -81,7 +81,7 @@ def _classify_by_name(allocations: Allocations, births: AllocationContext, lifet
 
 
 def _mask_library_workspaces(names: tuple[str, ...], births: AllocationContext, lifetime: Categories) -> Mask:
-    """Blocks that a product or convolution obtains and gives back, and cuBLAS' own, which it keeps."""
+    """Mask workspaces: blocks that a GEMM or convolution allocates and frees, and cuBLAS' own, which it keeps."""
     kept = (births.size == CUBLAS_BYTES) | ((births.size == CUBLAS_HOPPER_BYTES) & (lifetime == _NUMBER[BUFFER]))
     library: Mask = match_names(names, births.op, TAKES_WORKSPACE)
     library &= births.within_op | kept
@@ -89,7 +89,7 @@ def _mask_library_workspaces(names: tuple[str, ...], births: AllocationContext, 
 
 
 def _mask_ddp_buckets(names: tuple[str, ...], births: AllocationContext) -> Mask:
-    """What DistributedDataParallel itself obtains and keeps."""
+    """Mask the buffers that DistributedDataParallel allocates and keeps."""
     result: Mask = (
         births.outlives & match_names(names, births.module, DDP) & match_names(names, births.op, OBTAINING_OP)
     )
@@ -97,7 +97,7 @@ def _mask_ddp_buckets(names: tuple[str, ...], births: AllocationContext) -> Mask
 
 
 def _mask_collective_copies(names: tuple[str, ...], births: AllocationContext) -> Mask:
-    """Copies that a collective makes for itself on a thread of its own (gloo), where FSDP reduces gradients."""
+    """Mask copies that a collective makes on its own thread (gloo), where FSDP reduces gradients."""
     copies = (births.phase == BACKWARD) & match_names(names, births.op, COPY)
     reducing = match_names(names, births.op, REDUCTION)
     taken = match_names(names, births.freed_op, REDUCTION)

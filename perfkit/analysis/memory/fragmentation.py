@@ -1,4 +1,4 @@
-"""Fragmentation of a caching allocator at a moment: what it held, how much of it was free, and in how large pieces."""
+"""Fragmentation of a caching allocator at one point: reserved memory, and the number and sizes of free pieces."""
 
 import numpy as np
 
@@ -39,7 +39,7 @@ def compute_fragmentation(allocations: Allocations, lives: Lifetimes, peak_event
 
 
 def _select_reserved_until(reserved: ReservedSegments, event: int) -> ReservedSegments:
-    """What was obtained and given back up to an event."""
+    """The segments reserved and released up to an event."""
     past = reserved.at_event <= max(event, 0)
     expandable = reserved.expandable if len(reserved.expandable) else np.zeros(len(reserved), np.bool_)
     return ReservedSegments(
@@ -51,7 +51,7 @@ def _select_reserved_until(reserved: ReservedSegments, event: int) -> ReservedSe
 
 
 def _find_addresses(allocations: Allocations, lives: Lifetimes) -> Ints:
-    """The address of each block: of the event that made it, of what is known of it, or of the event that freed it."""
+    """The address of each block: of its allocation, of its known state, or of its free."""
     address = np.full(len(lives), NONE, np.int64)
     made = lives.born != AT_START
     address[made] = allocations.address[lives.born[made]]
@@ -63,7 +63,7 @@ def _find_addresses(allocations: Allocations, lives: Lifetimes) -> Ints:
 
 
 def _find_free_pieces(held: ReservedSegments, address: Ints, size: Ints) -> Ints | None:
-    """Sizes of the free pieces of what is held, in a sweep over addresses; None where blocks do not lie in it.
+    """Sizes of the free pieces of reserved memory, in a sweep over addresses; None where blocks lie outside it.
 
     Each piece obtained raises the level between its ends by one and each given back lowers it, so that a part cut out
     of a mapped range needs no care; a live block lowers what is free. Segments have borders that no free piece crosses:

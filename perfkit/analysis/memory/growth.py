@@ -1,4 +1,4 @@
-"""Memory that each step leaves behind: what stays when a step ends, by its origin, if it stays step after step."""
+"""Memory growth: blocks left at the end of a step, by origin, that grow step after step."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class _KeptBlocks:
 
 
 def find_growth(allocations: Allocations, lives: Lifetimes, categories: NDArray[np.int8]) -> tuple[MemoryGrowth, ...]:
-    """What grows from step to step, most bytes first; empty with fewer than three steps that ended.
+    """Find growth from step to step, most bytes first; empty with fewer than three complete steps.
 
     Blocks born in a step and alive at its end are put together by category, op, module, line, shape and dtype. What
     one origin holds at the ends of steps must never shrink, grow in nearly all but the first, in the last too, by
@@ -76,7 +76,7 @@ def _select_kept_blocks(lives: Lifetimes, categories: NDArray[np.int8], first: i
 def _find_growing_origins(
     allocations: Allocations, kept: _KeptBlocks, texts: Sequence[str], steps: int, total: int
 ) -> tuple[list[MemoryGrowth], NDArray[np.bool_]]:
-    """Origins that grow, told apart by category and `texts`, and which blocks are theirs."""
+    """The growing origins, distinguished by category and `texts`, and their blocks."""
     columns: list[Ints] = [getattr(allocations, text)[kept.event] for text in texts]
     origin = _number_rows([kept.category, *columns])
     often = np.flatnonzero(np.bincount(origin) >= IN_MOST * (steps - 1))  # others leave nothing in too many steps
@@ -119,7 +119,7 @@ def _number_rows(columns: Sequence[Ints]) -> Ints:
 
 
 def _compute_changes(row: Ints, kept: _KeptBlocks, amount: Ints, shape: tuple[int, int]) -> Ints:
-    """By how much what each row holds at the ends of steps changes in each step."""
+    """The change of each row's bytes at the ends of steps, per step."""
     changes = np.zeros((shape[0], shape[1] + 1), np.int64)  # what dies after the last step, in none
     mine = row != NONE
     np.add.at(changes, (row[mine], kept.born[mine]), amount[mine])

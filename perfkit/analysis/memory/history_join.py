@@ -31,7 +31,7 @@ from perfkit.record import InitialBlock
 
 @dataclass(frozen=True)
 class _EventPairs:
-    """Events that are the same in both: `recorded[i]` is `told[i]` of the history."""
+    """Equal events of both sources: `recorded[i]` is `told[i]` of the history."""
 
     recorded: Ints
     told: Ints
@@ -110,7 +110,7 @@ def _find_cublas_workspaces(known: tuple[InitialBlock, ...], history: Allocation
 
 
 def _drop_replayed_blocks(known: tuple[InitialBlock, ...], history: Allocations) -> tuple[InitialBlock, ...]:
-    """Without tensors of which the allocator knows nothing, since a graph's replay gave them their memory."""
+    """Drop tensors unknown to the allocator, because a graph replay gave them their memory."""
     allocated = {block.address for block in history.known}
     private = [range(segment.address, segment.address + segment.size_bytes) for segment in history.private]
 
@@ -121,7 +121,7 @@ def _drop_replayed_blocks(known: tuple[InitialBlock, ...], history: Allocations)
 
 
 def _list_private_pools(history: Allocations) -> tuple[InitialBlock, ...]:
-    """What private pools hold and have given to nobody: whole, since no other can use it.
+    """List unused memory in private pools: whole, since no other pool can use it.
 
     Their addresses are odd, which no block's is: one may begin where its segment does.
     """
@@ -145,7 +145,7 @@ def _join_events(allocations: Allocations, history: Allocations) -> _EventPairs:
 
 
 def _compare_sizes(allocations: Allocations, history: Allocations, pairs: _EventPairs) -> NDArray[np.bool_]:
-    """Where the recorder's block is the history's request, as it is or rounded up."""
+    """True if the recorder's block equals the history's request, exact or rounded up."""
     block = np.abs(allocations.size[pairs.recorded])
     request = np.abs(history.size[pairs.told])
     agreed: NDArray[np.bool_] = (block == request) | (block == -(-request // CUDA_UNIT_BYTES) * CUDA_UNIT_BYTES)
@@ -167,7 +167,7 @@ def _pair_events(allocations: Allocations, history: Allocations, *, from_end: bo
 
 
 def _count_occurrences(kinds: Ints, *, from_end: bool) -> Ints:
-    """For each event, how many of its kind are before it, or after it where counted from the end."""
+    """For each event, the number of equal events before it, or after it when counted from the end."""
     order = np.argsort(kinds, kind="stable")
     ordered = kinds[order]
     starts = np.searchsorted(ordered, ordered, side="left")

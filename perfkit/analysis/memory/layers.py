@@ -1,4 +1,4 @@
-"""Names of modules without what only counts equal layers."""
+"""Names of modules without the indices of equal layers."""
 
 import re
 

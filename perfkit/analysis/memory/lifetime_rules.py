@@ -1,4 +1,4 @@
-"""Categories of blocks by their lifetime: the last evidence, where neither the source nor a name tells."""
+"""Classifies blocks by lifetime: the last evidence, where neither source nor name decides."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,7 +61,7 @@ def classify_by_lifetime(allocations: Allocations, births: AllocationContext) ->
 
 
 def _pick_first_category(*rows: tuple[str, Mask]) -> Categories:
-    """For each block the category of the first mask that holds it."""
+    """The category of the first mask that contains each block."""
     choices = [np.int8(CATEGORIES.index(category)) for category, _ in rows]
     return np.select([mask for _, mask in rows], choices, np.int8(CATEGORIES.index(UNKNOWN))).astype(np.int8)
 

@@ -1,4 +1,4 @@
-"""The bytes at the peak by what they are for, the module and the op that made them."""
+"""The bytes at the peak by category, module and op."""
 
 import re
 from collections import defaultdict
@@ -17,7 +17,7 @@ _DOTTED = re.compile(r"(?P<module>\w+(\.\w+)*)\.\w+")
 def build_memory_rows(
     allocations: Allocations, lives: Lifetimes, categories: NDArray[np.int8], alive: NDArray[np.bool_]
 ) -> tuple[MemoryRow, ...]:
-    """All blocks of those `alive` by category, module and op, the most bytes first; they sum to the bytes alive.
+    """Group the `alive` blocks by category, module and op, most bytes first; rows sum to the live bytes.
 
     Args:
         categories: of each life, indices into `CATEGORIES`.

@@ -1,4 +1,4 @@
-"""Memory that the process holds of a device beside the allocated bytes."""
+"""Memory of the process on a device outside the allocator."""
 
 from dataclasses import dataclass
 

@@ -82,7 +82,7 @@ AUTOGRAD_NODE = re.compile(r"^autograd::engine::evaluate_function|Backward\d+$")
 
 
 def classify_names(names: Sequence[str], column: Numbers, rules: Rules) -> NDArray[np.int8]:
-    """For each entry of a column of `names` the index in `CATEGORIES` that the rules give it, NONE where none does."""
+    """For each entry of a column of `names`, the index in `CATEGORIES` by the rules, NONE without a match."""
     by_name = np.full(len(names), NONE, np.int8)
     for number in np.flatnonzero(np.bincount(column)).tolist():
         category = next((category for pattern, category in rules if pattern.search(names[number])), None)
@@ -92,7 +92,7 @@ def classify_names(names: Sequence[str], column: Numbers, rules: Rules) -> NDArr
 
 
 def match_names(names: Sequence[str], column: Numbers, pattern: re.Pattern[str]) -> NDArray[np.bool_]:
-    """For each entry of a column of `names` whether the pattern is found in it."""
+    """For each entry of a column of `names`, whether the pattern matches."""
     by_name = np.zeros(len(names), np.bool_)
     for number in np.flatnonzero(np.bincount(column)).tolist():
         by_name[number] = pattern.search(names[number]) is not None

@@ -1,4 +1,4 @@
-"""Balances a process's memory beside the allocated bytes, from its rank's measurements.
+"""Balances a process's memory outside the allocator, from its rank's measurements.
 
 On a GPU: peak + reserved but free + CUDA context + NCCL + kernels and libraries + profiler + residual = what the driver
 counts for the process, and this + other processes + what the driver reserves for itself = what is not free on the
@@ -22,15 +22,15 @@ REST_OF_DEVICE = "context, libraries and other processes"
 OTHERS = "other processes"
 RESERVED_BY_DRIVER = "reserved by the driver"
 # Of older drivers, which count what they reserve as used.
-OTHERS_AND_DRIVER = "other processes and driver reserve"
+OTHERS_AND_DRIVER = "other processes and what the driver reserves"
 LIBRARIES = "interpreter and libraries"
-MAPPED = "code and files mapped later"
-BATCHES = "batches of the benchmark"
+MAPPED = "code and files mapped since"
+BATCHES = "batches of the harness"
 RESIDUAL = "residual"
 
 
 def build_process_balance(record: RankRecord) -> Callable[[int], NonAllocatorMemory]:
-    """A function that, given the allocator's peak, says what the process held beside it.
+    """Build a function from the allocator's peak to the memory outside the allocator.
 
     A part that was not measured is left out, and is then within the residual. Where the whole was not measured there
     is no residual and `process_bytes` is None.
@@ -94,7 +94,7 @@ def _make_shares(parts: Iterable[tuple[str, int | None]]) -> tuple[MemoryShare, 
 
 
 def _get_non_allocator_bytes(moment: DeviceMemoryState | None) -> int | None:
-    """What the process held of the device beside what its allocator had reserved."""
+    """The device memory of the process minus what its allocator reserved."""
     process = None if moment is None else _get_bytes(moment.process)
     return None if moment is None or process is None else process - moment.reserved
 
@@ -105,7 +105,7 @@ def _compute_non_allocator_growth(before: DeviceMemoryState | None, after: Devic
 
 
 def compute_context_bytes(measured: ProcessMemory) -> int | None:
-    """What a process took of its GPU beside allocator and NCCL once its steps were warm; None if not measured.
+    """GPU memory of a process, without allocator and NCCL, after warm-up; None if not measured.
 
     That is the context with the kernels and libraries that were loaded by then. Older records have no such moment, and
     what is taken there, of the end of the memory pass, has the profiler's buffers in it.

@@ -1,4 +1,4 @@
-"""Reads the analysis of a report on memory back."""
+"""Reads back the analysis of a memory report."""
 
 from pathlib import Path
 
@@ -8,5 +8,5 @@ from perfkit.store.summary import MEMORY_REPORT_FILE
 
 
 def read_memory_analysis(folder: Path) -> MemoryAnalysis:
-    """What `perfkit memory` wrote to a folder. A `RunFormatError` names a file that is not it."""
+    """Read the analysis that `perfkit memory` wrote to a folder. A `RunFormatError` names any other file."""
     return read_json(folder / MEMORY_REPORT_FILE, MemoryAnalysis, remedy="analyze the recording again")

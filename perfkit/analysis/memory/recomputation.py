@@ -1,4 +1,4 @@
-"""Which blocks of the backward pass a forward pass made that was run again (activation checkpointing)."""
+"""Marks blocks of the backward pass made by a repeated forward pass (activation checkpointing)."""
 
 from collections.abc import Sequence
 
@@ -26,7 +26,7 @@ def find_recomputed_blocks(allocations: Allocations, births: AllocationContext) 
 
 
 def _mask_within_bands(bands: Sequence[TimeBand], times: Ints) -> Mask:
-    """Which times lie in one of the bands, which may nest."""
+    """True where a time lies in one of the bands, which may nest."""
     order = sorted(bands, key=lambda band: band.start_ns)
     starts = np.array([band.start_ns for band in order], np.int64)
     ends = np.maximum.accumulate(np.array([band.end_ns for band in order], np.int64))

@@ -65,14 +65,14 @@ def build_timeline(
 def build_full_series(
     allocations: Allocations, lives: Lifetimes, categories: NDArray[np.int8], totals: Ints
 ) -> tuple[Ints, Ints]:
-    """When, in nanoseconds, and the bytes of each of `CATEGORIES` (rows) then, of the whole recording."""
+    """The times in nanoseconds, and the bytes by category (rows of `CATEGORIES`), over the whole recording."""
     window = _Window(0, len(allocations), int(allocations.time_ns[0]), int(allocations.time_ns[-1]))
     moments = _select_moments(window, allocations.time_ns, totals, int(np.argmax(totals)), 10 * _BINS)
     return _get_moment_times(allocations, moments), _compute_series(lives, categories, moments)
 
 
 def _get_moment_times(allocations: Allocations, moments: Ints) -> Ints:
-    """When moments begin; the one before the first event at the same time as that."""
+    """The start times of moments; that before the first event shares its time."""
     if not len(allocations):
         return np.zeros(len(moments), np.int64)
     return allocations.time_ns[np.maximum(moments - 1, 0)]
@@ -98,7 +98,7 @@ def _find_window(allocations: Allocations, peak_event: int) -> _Window:
 
 
 def _select_moments(window: _Window, time_ns: Ints, totals: Ints, peak: int, most_bins: int = _BINS) -> Ints:
-    """At most two moments a bin of the window: of each bin the one of the most bytes and the last, and both ends.
+    """Select at most two moments per bin of the window, the one with most bytes and the last, plus both ends.
 
     The last of a bin is the one that lasts, over bins without events too. Bins are equal by half in time and by half
     in the number of events, so that neither a pause nor a burst takes all of them.

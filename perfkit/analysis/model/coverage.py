@@ -13,7 +13,7 @@ class UncoveredWork(Struct):
 
 
 class ModelErrorRow(Struct):
-    """Modelled against counted costs of one class of ops: how far the formulas are from the hardware's counters.
+    """Modeled against counted costs of one class of ops: the error of the formulas against hardware counters.
 
     `quantity` is `FLOPs` or `bytes` (of device memory). `ratio` is the median of model / counter over the class's
     kernels, weighted by their time; `low` and `high` hold the middle 80 % of that time.
@@ -29,7 +29,7 @@ class ModelErrorRow(Struct):
 
 
 class Coverage(Struct):
-    """What of the kernel time (on a CPU: of the ops' working time) is explained. Seconds of the whole trace.
+    """Coverage of kernel time (on a CPU: of the ops' working time), in seconds of the whole trace.
 
     `linked_s` has a known op; of `inferred_s` the op was not recorded, but is that of equal kernels elsewhere in the
     trace. `flops_s` has modelled FLOPs and `bytes_s` modelled bytes, by their op or an inferred one; of `bounded_s` in

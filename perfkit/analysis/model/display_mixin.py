@@ -24,7 +24,7 @@ class DisplayMixin:
     subject: ClassVar[str]
 
     def __repr__(self) -> str:
-        """At most ten lines: the kind, the headline, the key figures, and the attributes that hold the rest."""
+        """At most ten lines: the kind, the headline, the key figures, and the attributes with the rest."""
         findings = getattr(self, "findings", None)
         text: str = resolve_name("perfkit_reports.render.repr_text:render")(
             self._build_document(), type(self).__name__, findings
@@ -61,7 +61,7 @@ class DisplayMixin:
         return path
 
     def _repr_html_(self) -> str:
-        """What a notebook shows of it."""
+        """The notebook rendering."""
         text: str = resolve_name("perfkit_reports.render.notebook:render")(self._build_document())
         return text
 

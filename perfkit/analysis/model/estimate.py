@@ -43,7 +43,7 @@ class Difference(Struct):
     more_pairs: int | None = None
 
     def compute_saved_s(self, step_s: float) -> float:
-        """What a step of `step_s` saves: the baseline takes `step_s / ratio` for the same work beside it.
+        """The saving of a step of `step_s`: the paired baseline takes `step_s / ratio` for the same work.
 
         Step times themselves may be of other rounds than the pairs are, and of other sessions.
         """

@@ -1,4 +1,4 @@
-"""A finding: what was seen, what it costs, what to do."""
+"""A finding: observation, cost, and advice."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -11,7 +11,7 @@ NO_FIGURES: Mapping[str, float] = MappingProxyType({})
 
 
 class Finding(Struct):
-    """What to do next.
+    """A finding with its advice.
 
     `id` is what kind of finding it is: stable, `subject.what` (`fusion.elementwise`), one of those that the rules
     declare; several findings of a report may be of one kind. `severity` is `gain`, `warning` or `note`. Gains are in

@@ -4,7 +4,7 @@ from perfkit.spec import Struct
 
 
 class ReplayedGraph(Struct):
-    """A graph, launched `launches` times. Seconds are of all its launches in the whole trace.
+    """A graph, launched `launches` times. Seconds cover all launches in the whole trace.
 
     Of its `nodes` (kernels, copies and fills of one launch) `joined` have the op that was called when `capture` was
     recorded, which `basis` told from others; where that is not known, `reason` says why.

@@ -4,7 +4,7 @@ from perfkit.spec import Struct
 
 
 class QueuedIdle(Struct):
-    """Times per step in which a device was idle with work queued, by what came next.
+    """Idle time of a device with work queued, per step, by what came next.
 
     `launching_s` passed from a launch to its kernel's start on a device that had nothing to do, in `launching_gaps`.
     `between_s` lies in `between_gaps` of at most ten microseconds between kernels that were launched already. What took
@@ -24,7 +24,7 @@ class QueuedIdle(Struct):
 
 
 class Launches(Struct):
-    """How well the host feeds the device; None where the trace does not tell.
+    """Launch statistics of the device; None where the trace has none.
 
     `delay_s` is the median time from a launch to the start of its kernel, `queue_depth` the median number of kernels
     launched and not yet started (the one that starts not counted), `starved_s` device idle time per step with nothing
@@ -55,7 +55,7 @@ class Launches(Struct):
 
 
 class HostCallRow(Struct):
-    """Equal calls of the host that can leave the device without work, per step.
+    """Equal CPU calls that can leave the device without work, per step.
 
     `kind` is `wait` (for the device), `allocation` (of its memory) or `data` (fetching a batch); `op` is the innermost
     op around the call, empty where there is none. `idle_s` is the device's idle time with nothing queued from the
@@ -72,7 +72,7 @@ class HostCallRow(Struct):
 
 
 class GapRow(Struct):
-    """Idle time of a device of one cause (of `perfkit.analysis.model.idle`) and one place of the host, per step.
+    """Idle time of a device with one cause (of `perfkit.analysis.model.idle`) at one place of the CPU, per step.
 
     Where the host was in the way, what it was in for more than half of each piece, the innermost of its kind, empty
     where nothing was recorded: `frame` of Python, `own` (the innermost that is neither torch's nor of Python's

@@ -7,7 +7,7 @@ from perfkit.spec import Struct
 
 
 class CountPerStep(Struct):
-    """How often something happened in a step: the median over steps, and the fewest and most."""
+    """The number of occurrences in a step: the median over steps, and the fewest and most."""
 
     median: float
     least: int
@@ -15,9 +15,8 @@ class CountPerStep(Struct):
 
 
 class Slowdown(Struct):
-    """How long the steps took under an instrument, the median, and how many times as long as timed steps that is. The
-    loop stood still for it for `pause_s`, and the process's largest resident set grew by `peak_bytes`; None where that
-    is not known."""
+    """The median step under an instrument, and its ratio to timed steps. The loop paused for `pause_s` for it, and the
+    largest resident set grew by `peak_bytes`; None where unknown."""
 
     instrument: str
     seconds: float
@@ -45,8 +44,8 @@ class StepOutliers(Struct):
 
 
 class LiveSummary(Struct):
-    """What the log of a loop that was watched all the time tells: of `steps` steps the median of the seconds' medians,
-    at the beginning and at the end, a tenth of all steps each; and when it told of a drift, in words."""
+    """Summary of the log of a continuously watched loop: over `steps` steps, the median of the window medians at the
+    beginning and at the end (a tenth of all steps each), and the drifts that it reported."""
 
     steps: int
     first_s: float
@@ -65,7 +64,7 @@ class LoopRank(Struct):
 
 
 class LoopAnalysis(Struct):
-    """How a loop that is not perfkit's own was watched, and what its timed steps did.
+    """The measurement of an attached loop, and the results of its timed steps.
 
     What is told of all ranks is that of the worst: waiting (`data_wait_s` in the median step, `data_wait_mean_s` in the
     mean, `data_wait_share` of all steps' time) and `slowdowns`. The other facts are the first rank's. `microbatches`

@@ -14,7 +14,7 @@ class MemoryShare(Struct):
 
 
 class MemoryRow(Struct):
-    """Bytes at the peak that one op made in one module, of one category; `blocks` is how many allocations."""
+    """Bytes at the peak that one op allocated in one module, of one category; `blocks` is the number of allocations."""
 
     category: str
     module: str
@@ -43,7 +43,7 @@ class LiveBlock(Struct):
 
 
 class Fragmentation(Struct):
-    """What the caching allocator held at the peak of allocated bytes: `reserved_bytes` = allocated + free.
+    """The caching allocator at the peak of allocated bytes: `reserved_bytes` = allocated + free.
 
     `largest_free_bytes` is the largest request that the free part could have served without asking the device; None
     where it is not known in which segments all live blocks are.

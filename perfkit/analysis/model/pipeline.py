@@ -7,8 +7,8 @@ FORWARD, BACKWARD, OF_INPUTS, OF_WEIGHTS = "F", "B", "I", "W"
 
 
 class StageAction(Struct):
-    """A stage computes something of a microbatch: F a forward pass, B a backward pass, or I and W, the gradients of its
-    inputs and of its weights apart. Times are of the rank's own clock.
+    """A stage's computation for a microbatch: F a forward pass, B a backward pass, I and W the gradients of inputs and
+    of weights. Times are on the rank's own clock.
     """
 
     stage: int
@@ -19,8 +19,8 @@ class StageAction(Struct):
 
 
 class StageActions(Struct):
-    """What a rank's stages computed in a step, in the order of time. With `waits` the time of an action is also that of
-    waiting for what it is given, as torch's own ranges are."""
+    """The actions of a rank's stages in a step, in order of time. With `waits`, the time of an action includes waiting
+    for its inputs, as torch's own ranges do."""
 
     step: int
     actions: tuple[StageAction, ...]

@@ -1,4 +1,4 @@
-"""Results of a plan, which are kept in the suite's plan file. Nothing here knows how it was found."""
+"""Results of a plan, as stored in the suite's plan file, independent of the planner."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -17,7 +17,7 @@ DISK = "disk"  # the part in which a CPU waits for files that tensors are offloa
 
 
 class Interval(Struct):
-    """A predicted figure: what is expected, and between which bounds it is thought to lie."""
+    """A predicted figure: the expected value, and its bounds."""
 
     value: float
     low: float
@@ -25,7 +25,7 @@ class Interval(Struct):
 
 
 class PlannedPeak(Struct):
-    """Bytes that the allocator hands out at the fullest moment of a step, and what they are for."""
+    """Bytes that the allocator provides at the peak of a step, by purpose."""
 
     value: int
     low: int
@@ -51,7 +51,7 @@ class NonTensorMemory(Struct):
 
 
 class ClosedForm(Struct):
-    """Bytes by a published formula, beside what was planned; `source` is the paper and the formula."""
+    """Bytes by a published formula, to check the plan; `source` is the paper and the formula."""
 
     name: str
     bytes: float
@@ -75,7 +75,7 @@ class StepTime(Struct):
 
 
 class PlannedVariant(Struct):
-    """A variant on so many ranks, each alike. What is None is not known: `reason` says why for the memory.
+    """A variant on a number of equal ranks. None is unknown: `reason` says why for the memory.
 
     `within_allocator` is what a GPU's libraries ask of torch's allocator, which is in the peak; `beyond_allocator` is
     not. `fits` says whether all of it is within what a rank may take, None where the interval does not tell or nothing
@@ -114,7 +114,7 @@ class PlannedVariant(Struct):
 
     @property
     def beyond_allocator_bytes(self) -> Interval:
-        """All beyond the allocator."""
+        """All bytes outside the allocator."""
         return _sum_intervals([row.bytes for row in self.beyond_allocator])
 
     @property
@@ -125,13 +125,13 @@ class PlannedVariant(Struct):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What has to be known beside its figures, a line each."""
+        """Remarks on the figures, one per line."""
         untimed = f"step time unknown: {self.step_reason}"
         return (*self.assumptions, *([untimed] if self.step_reason else []))
 
     @property
     def is_baseline(self) -> bool:
-        """Whether no technique is switched on."""
+        """True if no technique is enabled."""
         return self.name.partition("@")[0] == BASELINE
 
 
@@ -141,7 +141,7 @@ def _sum_intervals(parts: Sequence[Interval]) -> Interval:
 
 
 class PlannedBatch(Struct):
-    """A size of the batch, what it is planned to need, and whether that fits; None where it is not known: `reason`."""
+    """A batch size, its planned need, and whether it fits; None where unknown: `reason`."""
 
     size: int
     fits: bool | None
@@ -150,7 +150,7 @@ class PlannedBatch(Struct):
 
 
 class LargestBatch(Struct):
-    """The largest batch of a variant that leaves the share `margin` of `limit_bytes` free; `size` None: there is none.
+    """The largest batch of a variant that leaves the share `margin` of `limit_bytes` free; `size` None: none fits.
 
     `most` is the size beyond which none was planned, `sizes` are those that were, in order.
     """
@@ -164,7 +164,7 @@ class LargestBatch(Struct):
 
 
 class PlanSearch(Struct):
-    """What a search through combinations of techniques found: those that fit, the best first.
+    """The result of a search through combinations of techniques: those that fit, the best first.
 
     `ordered_by` says by what. Of all `combinations` those that are not planned are ruled out by others: they save less
     than one that does not fit, or compute again what need not be. Among the `planned` ones is each technique
@@ -179,7 +179,7 @@ class PlanSearch(Struct):
 
 
 class Plan(DisplayMixin, Struct):
-    """What each variant of a workload would need on a device.
+    """The needs of each variant of a workload on a device.
 
     `device` is `cpu` or `cuda`, `device_name` which one, "" where the plan is of none in particular. `limit_bytes` is
     what a rank may take, None where nothing was said of it. `ceilings` are what is known of the device's. `sources` are

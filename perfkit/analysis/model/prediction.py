@@ -1,4 +1,4 @@
-"""Predicted figures of a variant beside those that were measured."""
+"""Predicted and measured figures of a variant."""
 
 from perfkit.analysis.model.plan import Interval
 from perfkit.spec import Struct
@@ -13,7 +13,7 @@ class PredictedFigure(Struct):
 
     @property
     def within(self) -> bool:
-        """Whether what was measured lies between the bounds that were told."""
+        """True if the measurement lies within the predicted bounds."""
         return self.predicted.low <= self.measured <= self.predicted.high
 
 
@@ -27,7 +27,7 @@ class PredictedPart(Struct):
 
 
 class Prediction(Struct):
-    """A variant's plan held against its runs. What was not predicted or not measured is None or empty.
+    """A variant's plan compared with its runs. Fields without a prediction or measurement are None or empty.
 
     `beforehand` is whether it was planned before the first run began. `reason` is why its memory was not predicted.
     `peak` is of torch's allocator, in bytes, and `categories` are those at the peak; `process` is that and all beyond

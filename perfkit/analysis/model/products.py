@@ -1,4 +1,4 @@
-"""Matrix products and fused attention by the sizes of their calls: how far each kernel is from its roof, and why."""
+"""GEMMs and fused attention by size: the distance of each kernel from its roof, and the reason."""
 
 from perfkit.spec import Struct
 

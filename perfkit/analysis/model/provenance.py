@@ -6,7 +6,7 @@ from perfkit.spec import Struct
 
 
 class Provenance(Struct):
-    """How a figure of the report was obtained."""
+    """The origin of a figure of the report."""
 
     figure: str
     how: str

@@ -1,4 +1,4 @@
-"""Results of a replay: how well it reproduces a recording, and what a change would gain."""
+"""Results of a replay: its error, and the gains of changes."""
 
 from perfkit.spec import Struct
 
@@ -47,7 +47,7 @@ class ReplaySummary(Struct):
 
 
 class SimulatedChange(Struct):
-    """What a change would gain of the whole recording; None where `refused` says why not.
+    """The gain of a change over the whole recording; None where `refused` says why.
 
     `step_gain_s` is what it would gain of a step, the mean over all of them; None also where the host marks no steps.
     `summed_s` is what its kernels would take less, added up: an upper bound. None where there is no such sum.
@@ -63,7 +63,7 @@ class SimulatedChange(Struct):
 
 
 class FindingGains(Struct):
-    """What the findings of a trace would gain, simulated: seconds per step, of a trace without steps in total.
+    """The simulated gains of a trace's findings: seconds per step, in total without steps.
 
     `of` is by the rule that found it; `together_s` is all of them at once, of a step of `step_s`: they do not add up.
     `roofs_s` is what work at its roof would gain, where roofs are known. `refused` is why nothing is simulated, empty

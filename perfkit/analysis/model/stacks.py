@@ -22,7 +22,7 @@ class HotLine(Struct):
 
 
 class HotPlace(Struct):
-    """A share of all samples at a line of the program: what findings name."""
+    """A share of all samples at a line of the program, for findings."""
 
     function: str
     place: str

@@ -37,7 +37,7 @@ class LostKernels(Struct):
 
     @property
     def matters(self) -> bool:
-        """Whether figures are bounds only."""
+        """True if figures are only bounds."""
         return self.share > TOLERATED
 
 
@@ -54,7 +54,7 @@ class TimeShare(Struct):
 
 
 class OpRow(Struct):
-    """Some work, per step: a row of a table, and a dot of the roofline. None where it is not modelled or not known.
+    """Some work, per step: a row of a table, and a dot of the roofline. None where not modeled or unknown.
 
     `kind` is `kernel`, `op`, `module`, `phase`, `step` (`trace` where it has no steps), or `rest` for what is too short
     for a row of its own. `intensity` is FLOP/byte and `achieved` FLOP/s, None for what has no place on a roofline.

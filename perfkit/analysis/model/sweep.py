@@ -4,7 +4,7 @@ from perfkit.spec import Struct
 
 
 class SweepPoint(Struct):
-    """One value: its variant, what a step took, and the peak of its memory, both of a step and of one of its units.
+    """One value: its variant, its step time, and its peak memory, per step and per unit.
 
     `growth` is the exponent p of step time ~ value^p from the value before: 1 where a step takes as many times as long
     as the value is larger, less where a larger one is cheaper; None of the first.

@@ -1,4 +1,4 @@
-"""One step of a trace, event by event, as columns that are small enough to lie in a report.
+"""One step of a trace, event by event, as columns small enough for a report.
 
 A column is a text of integers with spaces between them (`perfkit.analysis.timeline.column_packing`): as small as JSON
 gets, and read without an object a number. Times are nanoseconds since the step began; what began earlier has a negative
@@ -18,7 +18,7 @@ PYTHON, RANGE, CALL, OP = "Python", "range", "runtime call", "op"
 
 
 class SliceLabels(Struct):
-    """What slices are called, a row for each distinct one: columns of indices into `StepTimeline.texts`, -1 for none.
+    """Labels of slices, one row for each distinct label: columns of indices into `StepTimeline.texts`, -1 for none.
 
     `kind` is a class of ops, a phase, a cause of idle time or one of the words above. `op` is that of a kernel.
     """
@@ -31,8 +31,8 @@ class SliceLabels(Struct):
 
 
 class TimelineLane(Struct):
-    """Slices in the order of their start. `kind` is one of `LANES`; `busy_ns` how long any slice lasts in the step,
-    those that are left out as well.
+    """Slices in order of their start. `kind` is one of `LANES`; `busy_ns` is the time with any slice running, including
+    omitted ones.
 
     `start_ns` are differences from the slice before (of the first from the beginning of the step), `depth` how many
     slices lie around each, `label` rows of `StepTimeline.labels`. `link` is the slice that each comes from (a kernel's

@@ -1,1 +1,1 @@
-"""Where traces are analysed: here, in processes, on Ray."""
+"""Runs the analysis of traces: in this process, in other processes, or on Ray."""

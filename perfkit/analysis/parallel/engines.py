@@ -1,4 +1,4 @@
-"""Where the work on many items is done: in processes of this machine, or as tasks of a Ray cluster.
+"""Runs work on many items: in processes of this machine, or as tasks of a Ray cluster.
 
 Both give results as they come, in no fixed order, and an item that fails does not stop the others.
 """

@@ -60,7 +60,7 @@ def run_in_processes(
 
 
 def count_default_jobs() -> int:
-    """As many as there are cores, as far as the free memory allows."""
+    """The number of cores, limited by the free memory."""
     return max(1, min(count_available_cores(), psutil.virtual_memory().available // _PROCESS_BYTES))
 
 
@@ -80,7 +80,7 @@ def _run_in_this_process(
 
 
 class _EndMarker:
-    """No item is left: any value could be an item."""
+    """The end of items: any value could be an item."""
 
 
 _END = _EndMarker()

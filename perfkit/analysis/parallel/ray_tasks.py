@@ -21,7 +21,7 @@ _IN_FLIGHT_PER_CPU = 2
 def run_on_ray(
     function: Callable[[Item], Result], items: Sequence[Item], jobs: int | None = None
 ) -> Iterator[tuple[Item, Result | PerfkitError]]:
-    """See `engines.run`. Raises what `connect_ray` does."""
+    """Run tasks on Ray: see `engines.run`. Raises the errors of `connect_ray`."""
     ray, connected_here = connect_ray()
     # A node that is lost does not cost its items: working on a trace twice does no harm.
     task = ray.remote(num_cpus=1, max_retries=2)(_run_task)
@@ -50,7 +50,7 @@ def _take_up_to(count: int, items: Iterator[Item]) -> Iterator[Item]:
 
 
 def _run_task(function: Callable[[Item], Result], item: Item) -> Result | PerfkitError:
-    """On a node of the cluster."""
+    """Run a task on a node of the cluster."""
     if _is_missing(item):
         return PerfkitError(
             f"{item}: not readable on node {socket.gethostname()}: with the engine ray, traces must be on storage "
@@ -60,7 +60,7 @@ def _run_task(function: Callable[[Item], Result], item: Item) -> Result | Perfki
 
 
 def _is_missing(item: object) -> bool:
-    """Whether the item stands for a file that is not here."""
+    """True if the item names a file that is missing here."""
     path = os.fspath(item) if isinstance(item, str | os.PathLike) else None
     return isinstance(path, str) and "://" not in path and not Path(path).exists()
 

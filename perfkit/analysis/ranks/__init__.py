@@ -1,1 +1,1 @@
-"""Many traces of one job: analysed side by side, put in relation through their collectives."""
+"""Analyzes many traces of one job together, and relates them through their collectives."""

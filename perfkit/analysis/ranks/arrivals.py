@@ -1,4 +1,4 @@
-"""When a rank came to its collectives: the summary of a trace from which ranks are compared, small enough to send."""
+"""The arrivals of a rank at its collectives: the summary of a trace for comparing ranks, small enough to send."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -71,7 +71,7 @@ class Arrivals:
 
 
 def find_arrivals(ops: Ops) -> Arrivals:
-    """The collectives of a trace in which all ranks wait for each other; of backends on the host its ranges."""
+    """The synchronizing collectives of a trace; for CPU backends, their ranges."""
     trace = ops.trace
     events = find_communication(trace)
     kernel: Ints | None = None
@@ -105,7 +105,7 @@ def find_arrivals(ops: Ops) -> Arrivals:
 
 
 def _name_kernels(ops: Ops, events: Ints, launch: Ints) -> Ints:
-    """What to call each kernel: the backend's range around its launch tells more than its own name."""
+    """The name of each kernel: the backend's range around its launch says more than its own name."""
     trace = ops.trace
     name = trace.name[events].astype(np.int64)
     ranges = trace.select_events(Category.RANGE)
@@ -118,7 +118,7 @@ def _name_kernels(ops: Ops, events: Ints, launch: Ints) -> Ints:
 
 
 def _number_kind(table: dict[CollectiveKind, int], ops: Ops, record: int, name: int) -> int:
-    """The kind's number in `table`; NONE for what does not make all ranks wait for each other."""
+    """The kind's number in `table`; NONE for kinds that do not synchronize all ranks."""
     about = None if record == NONE else ops.trace.collectives[record]
     text = ops.trace.names[name] if about is None else about.name
     kind = classify_collective(text)
@@ -140,7 +140,7 @@ def _count_elements(about: CollectiveRecord) -> int:
 
 
 def _get_step_numbers(ops: Ops) -> Ints:
-    """What the index of a step stands for on all ranks alike; NONE (-1) takes the last entry, which is NONE."""
+    """The step number behind each step index, equal on all ranks; NONE (-1) takes the last entry, which is NONE."""
     numbers = ops.steps.number
     marked = ops.steps.basis.startswith("marked") and len(np.unique(numbers)) == len(numbers)
     return np.append(numbers if marked else np.arange(len(numbers)), NONE)
@@ -151,7 +151,7 @@ _COALESCED = 64
 
 
 def _number_collectives(kind: Small, step: Ints, given: Ints) -> Ints:
-    """The recorded numbers of the kinds of which all have one, running numbers of the others."""
+    """The recorded numbers where all collectives of a kind have one, else running numbers."""
     among = _number_within_step(kind * np.int64(1 << 32) + np.maximum(given, 0), step)
     usable = (given != NONE) & (given < 1 << 25) & (among < _COALESCED)
     recorded = (np.bincount(kind, ~usable) == 0)[kind]

@@ -24,7 +24,7 @@ _UNSET = np.iinfo(np.int64).min
 
 
 class RankClock(NamedTuple):
-    """How far a rank's clock is ahead of the first rank's of its island, in ns; islands share no collectives."""
+    """The offset of a rank's clock from that of the first rank of its island, in ns; islands share no collectives."""
 
     offset_ns: int
     island: int
@@ -65,7 +65,7 @@ def align_clocks(source: Source, ranks: int, slots: Slots) -> list[RankClock | N
 
 
 def _find_offset(rows: CollectiveRows, slots: Slots, reference: Ints) -> int:
-    """How far the clock of these rows is ahead of the reference's."""
+    """The offset of the clock of these rows from the reference clock."""
     differences = _compute_differences(rows, slots, reference, 0)
     offset, agreeing = _find_agreeing_median(differences)
     if agreeing * 2 >= len(differences):
@@ -84,7 +84,7 @@ def _compute_differences(rows: CollectiveRows, slots: Slots, reference: Ints, sh
 
 
 def _find_agreeing_median(differences: Ints) -> tuple[int, int]:
-    """The median of those that agree, the most that lie within twice the error of each other; and how many they are.
+    """The median of the largest set of offsets within twice the error of each other, and the set's size.
 
     To the nanosecond: medians of floats are exact for small numbers only, and clocks may differ by years.
     """
@@ -163,7 +163,7 @@ def _mask_complete_steps(step: Ints, before: Ints, met: NDArray[np.bool_]) -> ND
 
 
 def _find_nearest(known_ns: Ints, free: Ints, ends_ns: Ints) -> Ints:
-    """For each end the one of the `free` known ones nearest to it, within the clocks' error; none is given twice."""
+    """For each end, the nearest `free` known one within the clock error; each is used once."""
     result = np.full(len(ends_ns), NONE, np.int64)
     if not len(free):
         return result

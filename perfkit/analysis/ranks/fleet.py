@@ -1,4 +1,4 @@
-"""Several ranks of one job reduced to who is late and by how much, in memory that does not grow with their number.
+"""Reduces several ranks of one job to stragglers and delays, in memory independent of their number.
 
 What is kept of a rank while others are read are a few figures; its collectives go to a temporary file, from which they
 are read again one rank at a time. Ranks are taken in the order of their numbers, whatever the order they are added in.
@@ -45,7 +45,7 @@ _OFTEN, _FEW_STEPS = 2 / 3, 6
 
 
 class FleetMember(NamedTuple):
-    """A rank while others are read: its figures, and where its collectives lie in the temporary file."""
+    """A rank while others are read: its figures, and the place of its collectives in the temporary file."""
 
     row: RankRow
     path: str
@@ -89,7 +89,7 @@ class FleetReducer:
         self._values += _COLUMNS * len(arrivals)
 
     def build_fleet(self, labels: Mapping[str, str] | None = None) -> Fleet | None:
-        """What was added comes to; `labels` by path stand in the place of the ranks' own, which may be shared.
+        """Build the fleet of the added ranks; `labels` by path replace the ranks' own, which may be shared.
 
         None for fewer than two ranks, and for traces that tell neither ranks nor common collectives.
         """
@@ -188,7 +188,7 @@ def _compute_mean_wait(found: StepLateness, rank: int, parts: int) -> float | No
 
 
 def _build_grid(members: Sequence[FleetMember], found: StepLateness) -> StepGrid | None:
-    """Of what every rank's own trace calls a step; none of traces without steps."""
+    """The grid of the steps of every rank's own trace; none for traces without steps."""
     steps = sorted({number for member in members for number in member.step_s})
     if not steps:
         return None
@@ -206,7 +206,7 @@ def _build_grid(members: Sequence[FleetMember], found: StepLateness) -> StepGrid
 
 
 def _drop_duplicate_ranks(members: Sequence[FleetMember]) -> list[FleetMember]:
-    """Without further files of a rank: a rank does not wait for itself."""
+    """Drop further files of the same rank: a rank does not wait for itself."""
     seen: set[int] = set()
     result = []
     for member in members:
@@ -219,7 +219,7 @@ def _drop_duplicate_ranks(members: Sequence[FleetMember]) -> list[FleetMember]:
 
 
 def _exclude_unlike_steps(matched: MatchedCollectives, unlike: set[int]) -> MatchedCollectives:
-    """Without what lies outside of all steps, or in one that is unlike the others on any rank."""
+    """Exclude collectives outside all steps, or in a step that is an outlier on any rank."""
     left_out = np.isin(matched.step, [NONE, *unlike])
     return with_columns(matched, counted=matched.counted & ~left_out)
 
@@ -265,6 +265,6 @@ def _find_straggler(rows: Sequence[RankRow], steps: int) -> str:
 
 
 def _compute_spread(steps: Sequence[float]) -> float | None:
-    """How far the longest mean step lies above the shortest, over the median."""
+    """The spread from the shortest to the longest mean step, over the median."""
     middle = statistics.median(steps)
     return (max(steps) - min(steps)) / middle if middle > 0 else None

@@ -1,4 +1,4 @@
-"""Seconds by rank and step, made small enough to be looked at: neighbours together, each with the largest of them."""
+"""Seconds by rank and step, reduced for display: neighbors merge, each keeping the largest value."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 
 
 def build_step_grid(ranks: Sequence[str], steps: Sequence[int], figures: Mapping[str, Floats]) -> StepGrid | None:
-    """Each of `figures` has a row for each of `ranks` and a column for each of `steps`, NaN where nothing is known.
+    """Build a grid: a row per rank and a column per step for each of `figures`, NaN where unknown.
 
     Of more than are to be drawn, as many neighbours as it takes are one, with the largest of their values: a step in
     which one rank was slow is seen however many there are. Figures of which nothing is known are left out; None where
@@ -47,7 +47,7 @@ def build_step_grid(ranks: Sequence[str], steps: Sequence[int], figures: Mapping
 
 
 def _split_cells(whole: Floats, per_row: int, per_column: int) -> Floats:
-    """What each cell stands for, in a third axis; -1 where nothing is known, and beyond the end."""
+    """The values of each cell in a third axis; -1 where unknown, and beyond the end."""
     ranks, steps = whole.shape
     rows, columns = -(-ranks // per_row), -(-steps // per_column)
     padded = np.full((rows * per_row, columns * per_column), -1.0)

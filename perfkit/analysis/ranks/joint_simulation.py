@@ -37,7 +37,7 @@ class RankReplay(NamedTuple):
 
 
 class _ReplayLength(NamedTuple):
-    """How long a rank takes, and its steps of that where the host marks any."""
+    """The length of a rank, and of its marked steps."""
 
     span_ns: float
     steps_ns: float | None

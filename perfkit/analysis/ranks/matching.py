@@ -1,4 +1,4 @@
-"""The same collectives on several ranks, found by their numbers and by when they ended on aligned clocks."""
+"""Matches collectives of several ranks, by number and by end time on aligned clocks."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from perfkit.trace.read import NONE, Ints
 
 
 class Matching(NamedTuple):
-    """The clock of each rank, the place of each collective, and what is known of it."""
+    """The clock of each rank, the slot of each collective, and their states."""
 
     clocks: list[RankClock | None]
     slots: Slots

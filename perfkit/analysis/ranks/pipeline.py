@@ -1,4 +1,4 @@
-"""The ranks of a pipeline beside each other, and how long each computes nothing."""
+"""The ranks of a pipeline, and their bubbles."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,7 +9,7 @@ from perfkit.record import NOT_MEASURED, Measurement, Quantity, QuantityOrigin, 
 
 
 def build_pipeline(ranks: Mapping[int, StageActions], ahead_ns: Mapping[int, int] = {}) -> Pipeline | None:
-    """The ranks of a pipeline beside each other, by their numbers; None unless several marked the same step.
+    """Build the pipeline of the ranks, by number; None unless several marked the same step.
 
     `ahead_ns` is how far the clock of each is ahead.
     """
@@ -44,7 +44,7 @@ def build_pipeline(ranks: Mapping[int, StageActions], ahead_ns: Mapping[int, int
 def add_measured_bubbles(
     found: Pipeline, facts: Mapping[int, Mapping[str, float]], notes: Mapping[str, str], device: str
 ) -> Pipeline:
-    """With what was recorded of its ranks: the bubble of the timed steps, and the expected one with its source."""
+    """Add the recorded bubble of the timed steps, and the expected one with its source."""
     any_rank = next(iter(facts.values()))
     ranks = tuple(replace(each, bubble=_measure_bubble(facts.get(each.rank, {}), device)) for each in found.ranks)
     expected = any_rank.get("expected_bubble_share")
@@ -66,7 +66,7 @@ def _measure_bubble(facts: Mapping[str, float], device: str) -> Quantity:
 
 
 def _sum_busy_ns(actions: Sequence[StageAction]) -> int:
-    """A rank computes one thing after the other."""
+    """Sum the busy time: a rank computes one action at a time."""
     return sum(action.end_ns - action.start_ns for action in actions)
 
 

@@ -91,7 +91,7 @@ def reduce_collectives(source: Source, ranks: int, slots: Slots, clocks: list[Ra
 
 
 def compute_lateness(rows: CollectiveRows, slots: Slots, matched: MatchedCollectives) -> int | None:
-    """How much later than the first rank of each collective this rank came, in all, in ns; None if none is counted."""
+    """The total delay of this rank after the first rank at each collective, in ns; None without any counted."""
     slot = slots.find_slots(rows)
     used = matched.counted[slot]
     if not used.any():

@@ -23,7 +23,7 @@ Source = Callable[[int], CollectiveRows]
 
 
 class Slots:
-    """The place of each collective in columns over all ranks; as many as there are distinct collectives."""
+    """The slot of each collective in columns over all ranks, one for each distinct collective."""
 
     def __init__(self, source: Source, ranks: int) -> None:
         self._codes: dict[int, Ints] = {}
@@ -40,7 +40,7 @@ class Slots:
             self.size += len(self._codes[kind])
 
     def find_slots(self, rows: CollectiveRows, shift: int = 0) -> Ints:
-        """The slot of each row, or of the one `shift` numbers after it in its step; NONE where there is none."""
+        """The slot of each row, or of the collective `shift` numbers later in its step; NONE without one."""
         result = np.full(len(rows.kind), NONE, np.int64)
         codes = encode_position(rows.step, rows.number) + shift
         for kind in np.unique(rows.kind).tolist():

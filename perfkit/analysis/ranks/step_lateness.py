@@ -21,7 +21,7 @@ class StepLateness(NamedTuple):
     wait_s: Floats
 
     def compute_last_shares(self) -> list[float | None]:
-        """Of each rank the share of its steps in which it was later than all others; None without any."""
+        """The share of its steps in which each rank was last; None without steps."""
         known = ~np.isnan(self.late_s)
         late = np.where(known, self.late_s, -1.0)
         # Nobody is the last where all come at once, or two at the same moment.

@@ -1,1 +1,1 @@
-"""Replaying a recorded step: what it would have taken had its work, its host or its waits been others."""
+"""Replays a recorded step with changed work, CPU time or waits."""

@@ -1,4 +1,4 @@
-"""Calls of the runtime that block: which kernel each waited for, and what it costs by itself.
+"""Blocking calls of the runtime: the kernel that each waited for, and its own cost.
 
 Few traces state which stream or event a call waited for. All show what ended just before the call returned.
 """
@@ -97,7 +97,7 @@ def find_blocking_calls(ops: Ops, device: DeviceActivities, threads: Ints) -> Bl
 
 
 def _find_blocking_copies(device: DeviceActivities, rows: Ints) -> tuple[Flags, Flags]:
-    """Which copies returned after their work had ended, and which long calls only after it had begun."""
+    """Copies that returned after their work had ended, and long calls that returned after it had begun."""
     begun, ended, returned = device.begun[rows], device.ended[rows], device.returned[rows]
     to_end = ended <= returned
     long = returned - device.called[rows] > _RETURNS_NS
@@ -141,13 +141,13 @@ def _find_awaited_work(ops: Ops, device: DeviceActivities, calls: Ints) -> Ints:
 
 
 def _find_last_maxima(values: Ints) -> Ints:
-    """For each place the last one up to it with the largest value so far."""
+    """For each position, the last index so far of the running maximum."""
     latest = np.maximum.accumulate(values)
     return np.maximum.accumulate(np.where(values == latest, np.arange(len(values)), 0))
 
 
 def _find_outermost(thread: Ints, begin: Ints, end: Ints) -> Ints:
-    """Rows in the order of time that lie in no other row of their thread."""
+    """Rows, in order of time, that lie in no other row of their thread."""
     order = np.lexsort((-end, begin))
     keep = []
     for number in np.unique(thread).tolist():

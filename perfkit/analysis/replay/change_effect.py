@@ -1,4 +1,4 @@
-"""A change given row by row: which pieces of work take which part of their time, and what of the host's work goes."""
+"""A change row by row: the fraction of time of each piece of work, and the removed CPU time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ class ChangeEffect:
 
 
 def merge_effects(effects: Sequence[ChangeEffect]) -> ChangeEffect:
-    """All of some effects at once: of each piece the least time that any of them leaves it."""
+    """Merge effects: each piece takes the least time that any of them leaves."""
     first, *others = effects
     for other in others:
         first = ChangeEffect(

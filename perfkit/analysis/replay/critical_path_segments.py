@@ -1,4 +1,4 @@
-"""The longest stretches of the critical path: what follows each other of one kind, op, module and line."""
+"""The longest segments of the critical path: consecutive pieces of one kind, op, module and line."""
 
 import numpy as np
 
@@ -18,7 +18,7 @@ _GAPS, _BEFORE = KINDS.index(GAPS), KINDS.index(BEFORE)
 
 
 def build_path_rows(replayed: ReplayResult, path: PathSpans, host: HostEvents | None = None) -> tuple[PathRow, ...]:
-    """Equal stretches of the path together, those on which it spends most first."""
+    """Group equal segments of the path, the longest total first."""
     work, trace = build_path_work(replayed, path, host), replayed.graph.ops.trace
     spans = work.spans
     # Of the gaps between kernels it does not matter which kernels these are.
@@ -55,7 +55,7 @@ def build_path_rows(replayed: ReplayResult, path: PathSpans, host: HostEvents | 
 
 
 def _group_segments(of: Ints, is_gap: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Ints:
-    """For each piece the number of its stretch: pieces of one group between which lie gaps between kernels at most."""
+    """The segment number of each piece: pieces of one group separated at most by gaps between kernels."""
     run = np.empty(len(of), np.int64)
     work = np.flatnonzero(~is_gap)
     changes = np.concatenate(([False], of[work][1:] != of[work][:-1])) if len(work) else np.empty(0, np.bool_)

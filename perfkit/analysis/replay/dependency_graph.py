@@ -1,4 +1,4 @@
-"""The graph of a recording: what happened, and what had to happen before.
+"""The dependency graph of a recording: its events and their order.
 
 Nodes are moments of the host's threads (`points`) and starts of kernels, edges what the rules of this package find. All
 are columns.
@@ -145,7 +145,7 @@ def _collect_points(
 
 
 def _move_out_of_calls(blocks: BlockingCalls, thread: Ints, at: Ints) -> Ints:
-    """Moments within a call that blocks are moved to its beginning: between the two lies nothing else."""
+    """Move moments within a blocking call to its beginning: nothing lies between the two."""
     moved = at.copy()
     for number in np.unique(blocks.thread).tolist():
         its = np.flatnonzero(blocks.thread == number)
@@ -243,7 +243,7 @@ def _build_device_edges(
 
 
 def _find_leaders(device: DeviceActivities) -> Ints:
-    """For each row the one that leads its launch."""
+    """For each row, the row that leads its launch."""
     leading = np.flatnonzero(device.launched & device.leads)
     order = leading[np.argsort(device.launch[leading], kind="stable")]
     result = np.arange(len(device))

@@ -93,7 +93,7 @@ def collect_device_activities(ops: Ops) -> DeviceActivities:
 
 
 def _find_predecessors(begun: Ints, ended: Ints, lane: Ints) -> Ints:
-    """For each row the one of its stream that began before it and ended last."""
+    """For each row, the row of its stream that began before it and ended last."""
     order = np.lexsort((begun, lane))
     result = np.full(len(order), NONE, np.int64)
     if not len(order):

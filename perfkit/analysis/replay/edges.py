@@ -1,4 +1,4 @@
-"""The table that rules add their edges to, and what each kind of edge means."""
+"""The table to which rules add edges, and the meaning of each kind of edge."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ Flags = NDArray[np.bool_]
 
 
 class EdgeKind(IntEnum):
-    """Why one thing happens after another."""
+    """The reason that one event follows another."""
 
     START = 0  # nothing before it was recorded: kept at its time
     HOST = 1  # a thread goes on

@@ -1,4 +1,4 @@
-"""A what-if applied to a graph: other durations, other host time, edges that no longer hold."""
+"""Applies a what-if to a graph: changed durations, changed CPU time, removed edges."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ _NOT_DISPATCH_NS = 1_000_000
 
 @dataclass(frozen=True)
 class ModifiedGraph:
-    """Of each node its duration, of each edge of the graph its lag (-inf: it no longer holds).
+    """The duration of each node and the lag of each edge (-inf: removed).
 
     `gone` is what of each thread's time changes have taken from its edges already.
     """
@@ -40,12 +40,12 @@ class ModifiedGraph:
 
 
 def copy_unmodified(graph: DependencyGraph) -> ModifiedGraph:
-    """As recorded."""
+    """The graph as recorded."""
     return ModifiedGraph(graph.duration_ns.astype(np.float64), graph.edges.lag_ns.copy())
 
 
 def apply_what_if(graph: DependencyGraph, work: ReplayWork, change: WhatIf) -> ModifiedGraph:
-    """With a what-if's changes. `UsageError` names what fits nothing in the trace."""
+    """Apply a what-if's changes. `UsageError` names parts without a match in the trace."""
     result = copy_unmodified(graph)
     for what, factor in change.factors:
         if what.startswith(RANGE):
@@ -69,7 +69,7 @@ def apply_what_if(graph: DependencyGraph, work: ReplayWork, change: WhatIf) -> M
 def scale_work(
     graph: DependencyGraph, work: ReplayWork, result: ModifiedGraph, chosen: Flags, factor: Floats | float
 ) -> None:
-    """Let the chosen pieces take `factor` of their time: kernels on a device, without one the ops themselves."""
+    """Scale the time of the chosen pieces by `factor`: kernels on a device, ops without one."""
     if work.on_device:
         result.duration_ns[graph.first_kernel :][chosen] *= factor
         return
@@ -83,7 +83,7 @@ def scale_work(
 
 
 def _scale_ranges(graph: DependencyGraph, result: ModifiedGraph, pattern: str, factor: float) -> None:
-    """Let what a program does in some of its ranges take `factor` of its time: host, waits, and what it launches."""
+    """Scale the time within some ranges by `factor`: CPU time, waits and launched work."""
     trace, device, blocks = graph.ops.trace, graph.device, graph.blocking
     ranges = trace.select_events(Category.RANGE, Category.OP)  # old versions wrote ranges as ops
     ranges = ranges[mark_named(trace, ranges, lambda name: fnmatchcase(name, pattern))]
@@ -101,14 +101,14 @@ def _scale_ranges(graph: DependencyGraph, result: ModifiedGraph, pattern: str, f
 
 
 def shrink_host(graph: DependencyGraph, result: ModifiedGraph, thread: int, spans: Intervals, factor: float) -> None:
-    """Let what a thread did within `spans` take `factor` of its time."""
+    """Scale the CPU time of a thread within `spans` by `factor`."""
     _shorten_thread(
         graph, result, thread, build_removed_time(spans[:, 0], spans[:, 1], np.full(len(spans), 1.0 - factor))
     )
 
 
 def _shorten_thread(graph: DependencyGraph, result: ModifiedGraph, thread: int, gone: RemovedTime) -> None:
-    """Let time of a thread go, with what other changes took of it already."""
+    """Remove CPU time of a thread, in addition to earlier removals."""
     table, points = graph.edges, graph.points
     before = result.gone.get(thread, NOTHING)
     result.gone[thread] = after = before.combine_with(gone)
@@ -121,7 +121,7 @@ def _shorten_thread(graph: DependencyGraph, result: ModifiedGraph, thread: int, 
 
 
 def _fuse_neighbors(graph: DependencyGraph, work: ReplayWork, result: ModifiedGraph, chosen: Flags) -> None:
-    """Let neighbours in the order of launches run as one kernel, as long as the longest, of the first one's op."""
+    """Run neighbors in launch order as one kernel, as long as the longest, for the op of the first."""
     if not work.on_device:
         raise UsageError("--what-if fuse=: only kernels can be fused, and the trace has none")
     calls, follows = _find_following(graph, chosen)
@@ -141,7 +141,7 @@ def _fuse_neighbors(graph: DependencyGraph, work: ReplayWork, result: ModifiedGr
 
 
 def find_followers(graph: DependencyGraph, chosen: Flags) -> Ints:
-    """Those of some kernels that are launched right behind another of them, with nothing between."""
+    """Those of some kernels that are launched right after another of them, with nothing in between."""
     calls, follows = _find_following(graph, chosen)
     return calls[follows]
 
@@ -159,7 +159,7 @@ def _find_following(graph: DependencyGraph, chosen: Flags) -> tuple[Ints, Flags]
 
 
 def remove_launches(graph: DependencyGraph, result: ModifiedGraph, rows: Ints) -> Ints:
-    """Let some kernels begin behind what is before them on their stream, without a launch of their own.
+    """Start some kernels after their predecessor on the stream, without a launch of their own.
 
     The events of the host that launched them, and nothing else: its time is left as it is.
     """
@@ -180,8 +180,8 @@ def remove_launches(graph: DependencyGraph, result: ModifiedGraph, rows: Ints) -
 
 
 def _is_blocked_between(graph: DependencyGraph, calls: Ints) -> Flags:
-    """Whether a call that blocks, one about an event, the mark of a step or a hand-off lies between each launch and the
-    one before it."""
+    """True if a blocking call, an event call, a step mark or a hand-off lies between each launch and the one before it.
+    """
     trace, points = graph.ops.trace, graph.points
     events = trace.select_events(Category.LAUNCH)
     events = events[mark_named(trace, events, lambda name: "Event" in name)]
@@ -193,12 +193,12 @@ def _is_blocked_between(graph: DependencyGraph, calls: Ints) -> Flags:
 
 
 def _drop_syncs(graph: DependencyGraph, result: ModifiedGraph) -> None:
-    """Let calls that only wait return at once."""
+    """Return from synchronizing calls at once."""
     drop_waits(graph, result, np.flatnonzero(graph.blocking.row == NONE), gone=True)
 
 
 def drop_waits(graph: DependencyGraph, result: ModifiedGraph, calls: Ints, *, gone: bool = False) -> None:
-    """Let some of the calls that block wait no longer; `gone`: they take no time of their own either."""
+    """Remove the waits of some blocking calls; `gone`: their own time, too."""
     table, points = graph.edges, graph.points
     ends = 1 + points.find_rows(PointRole.END, len(graph.blocking) + len(graph.throttled.row))[calls]
     to_end = np.isin(table.target, ends)
@@ -208,7 +208,7 @@ def drop_waits(graph: DependencyGraph, result: ModifiedGraph, calls: Ints, *, go
 
 
 def _launch_as_graphs(graph: DependencyGraph, result: ModifiedGraph) -> None:
-    """Let work be launched by graphs: what the host does between launches goes, but for one launch a stretch."""
+    """Launch work by graphs: CPU time between launches disappears, except for one launch per segment."""
     table, points = graph.edges, graph.points
     everywhere = np.ones(len(table), np.bool_)
     free_launches(graph, result, everywhere)
@@ -223,8 +223,8 @@ def _launch_as_graphs(graph: DependencyGraph, result: ModifiedGraph) -> None:
 def free_launches(
     graph: DependencyGraph, result: ModifiedGraph, chosen: Flags, roles: Sequence[PointRole] = (PointRole.POINT,)
 ) -> None:
-    """Let what the host does between two launches (moments of these roles) go, for some edges, unless that is something
-    else."""
+    """Remove the CPU time between two launches (moments of these roles) for some edges, unless something else happens
+    there."""
     launches = np.isin(graph.points.role, roles)
     rows, target = _select_host_edges(graph, chosen)
     between = launches[target] & launches[target - 1] & (result.lag_ns[rows] < _NOT_DISPATCH_NS)
@@ -232,7 +232,7 @@ def free_launches(
 
 
 def _select_host_edges(graph: DependencyGraph, chosen: Flags) -> tuple[Ints, Ints]:
-    """Of some edges those of the host's time, and the moments that they lead to."""
+    """Select the CPU time edges, and the moments that they lead to."""
     table, points = graph.edges, graph.points
     target = table.target - 1
     rows = np.flatnonzero(chosen & (table.kind == EdgeKind.HOST) & (target >= 0) & (target < len(points)))

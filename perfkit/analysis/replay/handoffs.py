@@ -29,7 +29,7 @@ class Handoffs(NamedTuple):
 
 
 def find_handoffs(ops: Ops, threads: Ints) -> Handoffs:
-    """Idle time in which another thread worked for more than half of it, up to where that one had got.
+    """Idle time of a thread with another thread working for more than half of it, up to that thread's progress.
 
     Where a thread's first event is late it waited from the beginning.
     """

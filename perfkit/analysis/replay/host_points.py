@@ -1,4 +1,4 @@
-"""The moments of host threads that matter: where work is handed to a device, where a call blocks, where a thread wakes.
+"""The moments of CPU threads that matter: launches, blocking calls, wake-ups.
 
 Between two moments of a thread lies host time. What is in it (ops, Python) needs no node: a change to it is a change to
 the length of the stretch.
@@ -14,7 +14,7 @@ from perfkit.trace.read import Ints
 
 
 class PointRole(IntEnum):
-    """What happens at a moment, in the order of what happens at once."""
+    """The role of a moment, in the order of simultaneous moments."""
 
     END = 0  # a call that may block returns
     WAKES = 1  # the end of idle time that another thread ended
@@ -26,7 +26,7 @@ class PointRole(IntEnum):
 
 @dataclass(frozen=True)
 class HostPoints:
-    """Columns, one row a moment, ordered by thread and time. `about` is the row of what it is about, by its role."""
+    """Columns, one row per moment, ordered by thread and time. `about` is the row of its subject, by role."""
 
     thread: Ints
     at_ns: Ints
@@ -37,7 +37,7 @@ class HostPoints:
         return len(self.thread)
 
     def find_rows(self, role: PointRole, count: int) -> Ints:
-        """For each `about` below `count` its row in this role, -1 where there is none."""
+        """For each `about` below `count`, its row in this role, -1 without one."""
         result = np.full(count, -1, np.int64)
         rows = np.flatnonzero(self.role == role)
         result[self.about[rows]] = rows

@@ -10,13 +10,14 @@ from perfkit.trace.read import Ints
 
 
 class RemovedTime(NamedTuple):
-    """From each moment of `at_ns` (ascending) to the next a `share` of the time has gone; nothing before and after."""
+    """From each moment of `at_ns` (ascending) to the next, a `share` of the time is removed; nothing before and after.
+    """
 
     at_ns: Ints
     share: Floats
 
     def sum_until(self, times: Ints) -> Floats:
-        """How much has gone until each time."""
+        """The time removed up to each time."""
         if not len(self.at_ns):
             return np.zeros(len(times))
         sums = np.concatenate(([0.0], np.cumsum(np.diff(self.at_ns) * self.share[:-1])))
@@ -30,7 +31,7 @@ class RemovedTime(NamedTuple):
         return result
 
     def combine_with(self, other: "RemovedTime") -> "RemovedTime":
-        """With another change, which takes its share of what this one leaves."""
+        """Combine with another change, which takes its share of the remaining time."""
         at_ns = np.union1d(self.at_ns, other.at_ns)
         return RemovedTime(at_ns, 1.0 - (1.0 - self.get_share_at(at_ns)) * (1.0 - other.get_share_at(at_ns)))
 

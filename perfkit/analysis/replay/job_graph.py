@@ -1,4 +1,4 @@
-"""Several ranks of a job replayed at once: a collective ends when the last rank has come and its own time has passed.
+"""Replays several ranks of a job together: a collective ends after the last rank arrives and its own time passes.
 
 What a rank recorded of a collective holds how late the others were. With all of them in one graph that comes from the
 graph: a kernel of a collective takes no time until all have begun theirs, and then what it took the last one to come.
@@ -38,7 +38,8 @@ class JobGraph:
     order: NodeOrder
 
     def simulate_ranks(self, changes: Sequence[ModifiedGraph]) -> list[tuple[Floats, Floats]]:
-        """When each node of each rank happens and ends, from its own beginning, with a change of each rank's graph."""
+        """The start and end of each node of each rank, from the rank's beginning, with a change of each rank's graph.
+        """
         own = np.concatenate([[0.0], *(change.duration_ns[1:] for change in changes)])
         # A collective takes all of its ranks the same: what shortens it on one of them does on all.
         least = np.full(int(self.number.max(initial=-1)) + 1, np.inf)
@@ -116,7 +117,7 @@ def _move_edges(table: Edges, first: int, ends: Ints) -> Edges:
 
 
 def _build_peer_edges(kernel: Ints, nodes: Ints, which: Ints) -> Edges:
-    """From each kernel of a meeting to the meeting as each rank has it."""
+    """Add edges from each kernel of a collective to the collective on each rank."""
     order = np.argsort(which, kind="stable")
     counts = np.bincount(which) if len(which) else np.empty(0, np.int64)
     sources, targets = [], []

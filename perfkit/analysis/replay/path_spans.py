@@ -40,7 +40,7 @@ class PathSpans:
 
     @property
     def runs(self) -> NDArray[np.bool_]:
-        """Where the path is in a kernel, copy or fill that runs."""
+        """The parts of the path in a running kernel, copy or fill."""
         working = [_NUMBER[kind] for kind in (GEMM, ATTENTION, OTHER_KERNELS, COMMUNICATION, COPIES)]
         running: NDArray[np.bool_] = np.isin(self.kind, working) & (self.kernel != NONE)
         return running

@@ -1,4 +1,4 @@
-"""Work on the critical path: of each piece of it the op, the module and the line of the program."""
+"""Work on the critical path: the op, module and program line of each piece."""
 
 import re
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _NUMBERS = re.compile(r"_\d+(?=/|$)|(?<=\.)\d+(?=\.|$)")
 
 @dataclass(frozen=True)
 class PathWork:
-    """Columns, one row a piece of the path; host time is cut where ops begin and end.
+    """Columns, one row per piece of the path; CPU time is cut where ops begin and end.
 
     `op` (that of a kernel, or the kernel's own name; on the host a range where no op runs), `call` (that waited) and
     `own` (the innermost function that is neither torch's nor of Python's library; of backward that of its forward) are
@@ -61,7 +61,7 @@ def build_path_work(replayed: ReplayResult, spans: PathSpans, host: HostEvents |
 
 
 def _look_up_places(ops: Ops, host: HostEvents, spans: PathSpans, kernel: Ints) -> HostPlaces:
-    """What the host was in at each piece, or was in when it launched it; NONE where there is no such place."""
+    """The CPU place of each piece, or of its launch; NONE without one."""
     launch = np.append(ops.kernels.launch, NONE)[kernel]
     found = host.find_places(_locate_pieces(ops, spans, launch))
     nowhere = (spans.thread == NONE) & (launch == NONE)
@@ -71,7 +71,7 @@ def _look_up_places(ops: Ops, host: HostEvents, spans: PathSpans, kernel: Ints) 
 
 
 def _cut_at_ops(ops: Ops, spans: PathSpans) -> PathSpans:
-    """Host time cut where the outermost ops begin and end; autograd's nodes are none."""
+    """CPU time cut where the outermost ops begin and end, ignoring autograd nodes."""
     trace = ops.trace
     node = mark_named(trace, ops.event, is_autograd_node)
     outermost = ~node & ((ops.parent == NONE) | np.append(node, True)[ops.parent])
@@ -95,7 +95,7 @@ def _cut_at_ops(ops: Ops, spans: PathSpans) -> PathSpans:
 
 
 def _locate_pieces(ops: Ops, spans: PathSpans, launch: Small) -> ThreadSpans:
-    """Where on the host to look for each piece (a kernel's launch)."""
+    """Where on the CPU to look up each piece (a kernel's launch)."""
     trace, on_host = ops.trace, spans.thread != NONE
     return ThreadSpans(
         np.where(on_host, spans.thread, trace.thread[launch]),
@@ -105,7 +105,7 @@ def _locate_pieces(ops: Ops, spans: PathSpans, launch: Small) -> ThreadSpans:
 
 
 def _find_forward_frames(ops: Ops, host: HostEvents, owner: Ints) -> Small:
-    """Of rows of ops the function that the forward op was called in, whose gradient they compute."""
+    """For rows of ops, the function around the forward op whose gradient they compute."""
     forward = np.append(ops.forward, NONE)[owner]
     asked = np.unique(forward[forward != NONE])
     event = ops.event[asked]

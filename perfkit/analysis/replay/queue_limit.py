@@ -1,4 +1,4 @@
-"""The limit of a stream's queue: a launch blocks while so many kernels wait, until the oldest of them begins."""
+"""The limit of a stream's queue: a launch blocks while the queue is full, until its oldest kernel begins."""
 
 from dataclasses import dataclass
 
@@ -18,8 +18,8 @@ _PLATEAU = 20
 
 @dataclass(frozen=True)
 class ThrottledLaunches:
-    """Launches of streams whose queue ran full: rows of `DeviceActivities`, what each waits to begin, and its own
-    duration.
+    """Launches on streams whose queue was full: rows of `DeviceActivities`, the kernel whose start each waits for, and
+    its own duration.
 
     `full` marks those that did wait; the others would if the device were slower.
     """

@@ -1,4 +1,4 @@
-"""A rank's graph, and changes of it, as columns: small enough to be sent to where ranks are replayed together."""
+"""A rank's graph and its changes as columns, small enough to send for a joint replay."""
 
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ from perfkit.trace.read import Ints
 
 
 class GraphDelta(NamedTuple):
-    """Where a change differs from the recording: durations of some nodes, lags of some edges."""
+    """The differences of a change from the recording: durations of some nodes, lags of some edges."""
 
     node: Ints
     duration_ns: Floats
@@ -21,9 +21,8 @@ class GraphDelta(NamedTuple):
 
 
 class RankGraph(NamedTuple):
-    """The columns of a `DependencyGraph`. `begins_ns` is its beginning by the rank's clock, `place` the order of its
-    nodes,
-    `steps` is None where the host marks none."""
+    """The columns of a `DependencyGraph`. `begins_ns` is its beginning on the rank's clock, `place` the order of its
+    nodes; `steps` is None without marked steps."""
 
     begins_ns: int
     at_ns: Ints
@@ -59,7 +58,7 @@ def extract_rank_graph(graph: DependencyGraph) -> RankGraph:
 
 
 def compute_delta(graph: DependencyGraph, change: ModifiedGraph) -> GraphDelta:
-    """What of a graph a change differs in."""
+    """The nodes and edges that a change modifies."""
     same = copy_unmodified(graph)
     node = np.flatnonzero(change.duration_ns != same.duration_ns)
     edge = np.flatnonzero(change.lag_ns != same.lag_ns)

@@ -1,4 +1,4 @@
-"""Waits that a trace records (its sync events): which kernel stands before an event, and what waits for it."""
+"""The waits that a trace records (its sync events): the kernel before an event, and the waiting work."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ _OF_EVENT, _OF_STREAM, _HOST_FOR_STREAM = map(SYNC_KINDS.index, ("Event Sync", "
 
 
 def has_recorded_waits(ops: Ops) -> bool:
-    """Whether a trace states which stream waited for which: then no other did.
+    """True if a trace records which stream waited for which: then no other wait exists.
 
     torch's own CUPTI backend writes -1 for the stream whose event is waited for.
     """
@@ -34,7 +34,7 @@ def match_stream_waits(ops: Ops, device: DeviceActivities) -> tuple[Ints, Ints]:
 
 
 def match_host_waits(ops: Ops, device: DeviceActivities, calls: Ints) -> Ints:
-    """For each of some calls the row of the device that it waited for, NONE where nothing is stated.
+    """For each of some calls, the device row that it waited for, NONE where not recorded.
 
     A call that waits for a whole context has none: that is what was launched before, on any stream.
     """
@@ -52,7 +52,7 @@ def match_host_waits(ops: Ops, device: DeviceActivities, calls: Ints) -> Ints:
 
 
 def _find_work_before_record(ops: Ops, device: DeviceActivities, rows: Ints, call: Ints) -> Ints:
-    """What its stream was given last before the event that each of some calls waits for was recorded.
+    """The last work given to its stream before the event that each of some calls waits for was recorded.
 
     An event may be recorded again after the wait; older Kineto then names that record, which tells nothing.
     """
@@ -88,7 +88,7 @@ def _find_lanes(ops: Ops, device: DeviceActivities, number: Ints, stream: Ints) 
 
 
 def _find_launched(device: DeviceActivities, lane: Ints, at: Ints, after: bool) -> Ints:
-    """What each lane was given last before, or first after, each moment; NONE where that is nothing."""
+    """The last work given to each lane before each moment, or the first after it; NONE without any."""
     result = np.full(len(lane), NONE, np.int64)
     for number in np.unique(lane[lane != NONE]).tolist():
         asked: Flags = lane == number

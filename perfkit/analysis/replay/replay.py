@@ -1,4 +1,4 @@
-"""A recording replayed: how well that reproduces it, what its critical path is, and what a change would gain."""
+"""Replays a recording: its error, critical path, and gains of changes."""
 
 from dataclasses import dataclass
 
@@ -37,7 +37,7 @@ class ReplayResult:
 
 
 def replay_trace(ops: Ops) -> ReplayResult | None:
-    """Replay a trace as it was recorded; None where no thread and no kernel tells what followed what."""
+    """Replay a trace as recorded; None without a thread or kernel that shows the order."""
     graph = build_graph(ops, find_step_windows(ops))
     if len(graph) < 3:
         return None
@@ -63,7 +63,7 @@ def replay_trace(ops: Ops) -> ReplayResult | None:
 
 
 def simulate_what_if(replayed: ReplayResult, text: str) -> SimulatedChange:
-    """What the recording would have taken with the changes that a text names: see `change.parse`."""
+    """The length of the recording with the changes of a what-if text: see `change.parse`."""
     graph = replayed.graph
     asked = parse_what_if(text)
     change = apply_what_if(graph, replayed.work, asked)
@@ -93,7 +93,7 @@ def _sort_longest_first(kinds: dict[str, float]) -> dict[str, float]:
 
 
 def simulate_length_s(replayed: ReplayResult, steps: StepNodes | None, change: ModifiedGraph | None = None) -> float:
-    """From the first step to the end of all that was launched in them, with a change or as it was replayed.
+    """The length from the first step to the end of all work launched in the steps, with a change or as replayed.
 
     Of the whole trace where the host marks no steps, or these are not asked for.
     """
@@ -117,7 +117,7 @@ def _measure_span(graph: DependencyGraph, duration_ns: Floats | Ints, times: Flo
 
 
 def _sum_kernel_gains(replayed: ReplayResult, asked: WhatIf, change: ModifiedGraph) -> float | None:
-    """What the changed kernels take less, added up: the most that can be gained; None without a sum to make."""
+    """The summed time saved in changed kernels: an upper bound; None where no sum applies."""
     graph, work = replayed.graph, replayed.work
     if not work.on_device or not asked.factors or asked.host != 1 or asked.graphs or asked.fused:
         return None

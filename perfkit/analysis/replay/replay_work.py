@@ -62,7 +62,8 @@ class ReplayWork:
         return len(self.name)
 
     def select_work(self, what: str) -> Flags:
-        """Which pieces `what` names: a word, `module:` or `phase:` and a pattern, or one of ops' or kernels' names."""
+        """The pieces that `what` names: a word, `module:` or `phase:` with a pattern, or a pattern of op or kernel
+        names."""
         collective = self._collective
         copies: Flags = (self.category == Category.COPY) | (self.category == Category.FILL)
         if what == COMMUNICATION:
@@ -91,7 +92,7 @@ class ReplayWork:
 
     @cached_property
     def kinds(self) -> NDArray[np.object_]:
-        """What each piece is on a critical path."""
+        """The type of each piece on a critical path."""
         kinds = np.full(len(self), OTHER_KERNELS, object)
         for what, kind in _ON_A_PATH:
             kinds[self.select_work(what)] = kind
@@ -106,7 +107,7 @@ class ReplayWork:
 
     @cached_property
     def classes(self) -> NDArray[np.int8]:
-        """The class of each piece, as an index into `OpClass`: of its op, where that tells nothing of its kernel."""
+        """The class of each piece, as an index into `OpClass`: by its op, else by its kernel."""
         of_op = self._classify_names(self.op, classify_op)
         other = of_op == _CLASSES.index(OpClass.OTHER)
         by_kernel = self._classify_names(self.name, classify_kernel)

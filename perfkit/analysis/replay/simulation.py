@@ -19,7 +19,7 @@ _MOST_KEPT = 1 << 18
 
 @dataclass(frozen=True)
 class NodeOrder:
-    """Nodes in an order in which none comes before what it depends on; the first is where all begins, at 0.
+    """Nodes in topological order; the first is the start, at time 0.
 
     Attributes:
         place: where each node of the graph stands here.
@@ -90,7 +90,7 @@ def order_nodes(at_ns: Ints, rank: NDArray[np.integer], table: Edges, count: int
 
 
 def simulate_times(order: NodeOrder, weight_ns: Floats) -> Floats:
-    """When each place of the order happens, given what each edge takes (-inf for one that no longer holds)."""
+    """The time of each position, given the lag of each edge (-inf: removed)."""
     with_none = np.append(weight_ns, 0.0)  # NONE (-1) takes the last entry
     times = [0.0]
     happens = times.append

@@ -19,13 +19,13 @@ class StepNodes(NamedTuple):
     number: int
 
     def measure_length_ns(self, happens: Floats, ends: Floats) -> float:
-        """Of all steps, given when each node happens and ends."""
+        """The total length of all steps, given the start and end of each node."""
         until = max(float(happens[self.last].max()), float(ends[self.inside].max(initial=0.0)))
         return until - float(happens[self.first].min())
 
 
 def find_step_nodes(graph: DependencyGraph) -> StepNodes | None:
-    """The nodes of a graph's steps; None where the host marks none."""
+    """The nodes of a graph's steps; None without marked steps."""
     steps, device, points = graph.ops.steps, graph.device, graph.points
     if not len(steps) or steps.on_device:
         return None

@@ -20,7 +20,7 @@ _USUAL_LATENCY_NS, _USUAL_GAP_NS = 2_000, 1_000
 
 @dataclass(frozen=True)
 class StreamSpacing:
-    """In nanoseconds, one row a kernel: `gap` after the one before it on its stream, `latency` after its launch point.
+    """In nanoseconds, one row per kernel: `gap` after its predecessor on the stream, `latency` after its launch.
 
     `point` is when it was handed to the device: the end of its launch, or within the call for those that begin
     before that ends. `queued` marks those that were launched before the one before them had ended.
@@ -33,7 +33,7 @@ class StreamSpacing:
 
 
 def estimate_spacing(device: DeviceActivities) -> StreamSpacing:
-    """What the recording says of gaps and latencies."""
+    """Estimate gaps and latencies from the recording."""
     before = device.before
     previous_end = np.where(before == NONE, np.iinfo(np.int64).min // 2, device.ended[before])
     recorded_gap = device.begun - previous_end
@@ -74,7 +74,7 @@ def _estimate_latencies(device: DeviceActivities, recorded: Ints, chosen: Flags)
 
 
 def _estimate_gaps(device: DeviceActivities, recorded: Ints, queued: Flags) -> Floats:
-    """The mean over queued kernels by what (kernel, copy, fill) follows what."""
+    """The mean gap between queued kernels, by the pair of types (kernel, copy, fill)."""
     usable = queued & (recorded <= _LONGEST_GAP_NS) & (recorded >= -MOST_OVERLAP_NS)
     overall = float(recorded[usable].mean()) if usable.any() else float(_USUAL_GAP_NS)
     pair = device.kind.astype(np.int64) + 16 * np.append(device.kind, 0)[device.before].astype(np.int64)

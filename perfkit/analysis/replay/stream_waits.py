@@ -1,4 +1,4 @@
-"""Streams that wait for each other: by events that were recorded, and by what the recording shows without a reason."""
+"""Streams that wait for each other: by recorded events, and by delays without another reason."""
 
 import re
 

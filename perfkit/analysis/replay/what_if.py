@@ -1,4 +1,4 @@
-"""One's own what-ifs in Python."""
+"""What-ifs for Python programs."""
 
 from perfkit.analysis.model.replay import SimulatedChange
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
@@ -10,7 +10,7 @@ from perfkit.trace.read import read_trace
 
 
 def what_if(analysis: TraceAnalysis, *changes: str) -> tuple[SimulatedChange, ...]:
-    """What changes such as `gemm=0.8,comm=0` would gain on the first trace of an analysis, which is read again.
+    """The gain of changes such as `gemm=0.8,comm=0` on the first trace of an analysis, which is read again.
 
     `UsageError` says what is wrong with a change, or that the trace holds nothing to replay.
     """

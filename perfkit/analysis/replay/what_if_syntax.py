@@ -10,15 +10,15 @@ HOST, SYNC, GRAPHS, FUSE, NOTHING = "host", "sync", "graphs", "fuse", "none"
 RANGE = "range:"
 
 _FORM = (
-    "expected WHAT=FACTOR (an op, a kernel, a pattern of their names, "
-    f"{', '.join([*WORDS, KERNELS, COMMUNICATION, COPIES, HOST])}, module:PATTERN, phase:NAME, range:PATTERN), "
-    f"{SYNC}={NOTHING}, {GRAPHS} or {FUSE}=WHAT, separated by commas"
+    f"expected WHAT=FACTOR, {SYNC}={NOTHING}, {GRAPHS} or {FUSE}=WHAT, separated by commas; WHAT is an op, a kernel, a "
+    f"pattern of names, {', '.join([*WORDS, KERNELS, COMMUNICATION, COPIES, HOST])}, module:PATTERN, phase:NAME or "
+    "range:PATTERN"
 )
 
 
 @dataclass(frozen=True)
 class WhatIf:
-    """What is changed at once.
+    """A combination of changes.
 
     `factors`: what takes which part of its time; `host` likewise for all that the host does. `without_syncs`: calls
     that only wait are gone. `graphs`: steps are launched as CUDA graphs. `fused`: neighbours of these kinds run as one.
@@ -32,7 +32,7 @@ class WhatIf:
 
 
 def parse_what_if(text: str) -> WhatIf:
-    """The what-if that a text names; `UsageError` says what is wrong with one."""
+    """Parse a what-if text; `UsageError` says what is wrong with it."""
     factors: list[tuple[str, float]] = []
     fused: list[str] = []
     host, without_syncs, graphs = 1.0, False, False

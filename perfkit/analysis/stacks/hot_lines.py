@@ -30,7 +30,7 @@ Line = tuple[str, str]  # function and place
 
 
 def summarize_loop_stacks(ranks: Iterable[SampledStacks]) -> LoopStacks | None:
-    """What the threads of all ranks come to; None where nobody looked."""
+    """Summarize the threads of all ranks; None without samples."""
     sampled = list(ranks)
     if not sampled:
         return None
@@ -49,7 +49,7 @@ def summarize_loop_stacks(ranks: Iterable[SampledStacks]) -> LoopStacks | None:
 
 
 def summarize_thread_stacks(threads: Sequence[SampledThread]) -> ThreadStacks | None:
-    """Threads that do the same, as one; None where there is none, or they only waited for work."""
+    """Merge threads that do the same work; None without any, or if they only waited for work."""
     counts = _SampleCounts()
     for thread in threads:
         for taken in thread.taken:
@@ -86,7 +86,7 @@ def summarize_thread_stacks(threads: Sequence[SampledThread]) -> ThreadStacks | 
 
 
 class _SampleCounts:
-    """Samples by what they were in."""
+    """Samples by location."""
 
     def __init__(self) -> None:
         self.samples = self.idle = self.ours = self.unnamed = 0

@@ -1,4 +1,4 @@
-"""From the samples of a running process to what they tell, and back from disk."""
+"""Analyzes the samples of a running process, and reads the analysis back."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -17,7 +17,7 @@ _MAIN = "MainThread"  # as Python calls it
 
 
 def analyze_process(facts: ProcessFacts, threads: Sequence[SampledThread], *, command: str = "") -> ProcessAnalysis:
-    """What the threads of a process did while it was looked at."""
+    """Analyze the sampled threads of a process."""
     main = next((thread for thread in threads if _is_main(thread, facts)), None)
     watched = [
         WatchedThread(pid=thread.pid, name=thread.thread, main=thread is main, stacks=stacks)
@@ -40,5 +40,5 @@ def _is_main(thread: SampledThread, facts: ProcessFacts) -> bool:
 
 
 def read_process_analysis(folder: Path) -> ProcessAnalysis:
-    """What `perfkit attach` wrote to a folder. A `RunFormatError` names a file that is not it."""
+    """Read the analysis that `perfkit attach` wrote to a folder. A `RunFormatError` names any other file."""
     return read_json(folder / PROCESS_FILE, ProcessAnalysis, remedy="attach again")

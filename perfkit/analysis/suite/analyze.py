@@ -1,4 +1,4 @@
-"""From a suite's folder to everything a report shows: read, then facts, then figures, then verdicts."""
+"""Builds the report data of a suite folder: read, then facts, figures and verdicts."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from perfkit.store.read import StoredSuite, read_suite
 
 @dataclass(frozen=True)
 class SuiteInspection:
-    """An analysis with what it was made of: by name each variant's runs, and what its passes showed in whole."""
+    """An analysis with its parts: the runs of each variant by name, and the complete results of its passes."""
 
     analysis: Analysis
     of: Mapping[str, tuple[VariantRuns, PassResults]]
@@ -45,7 +45,7 @@ def analyze_suite(suite_folder: str | Path) -> Analysis:
 
 
 def inspect_suite(stored: StoredSuite, *, by_step: bool = False) -> SuiteInspection:
-    """The same for who asks on: no trace has to be read twice. `by_step` keeps what each traced step did."""
+    """Analyze and keep the parts, so that no trace is read twice. `by_step` keeps the ops of each traced step."""
     suite = stored.suite
     names = suite.variants or tuple(dict.fromkeys(run.variant for run in stored.runs))
     runs = {name: VariantRuns(name, tuple(run for run in stored.runs if run.variant == name)) for name in names}
@@ -98,7 +98,7 @@ def inspect_suite(stored: StoredSuite, *, by_step: bool = False) -> SuiteInspect
         load=load,
         findings=collect_suite_findings(variants, environment, ceilings, passes, suite.sampling, sessions, scaling),
         provenance=list_provenance(variants, environment, ceilings),
-        warnings=(*suite.warnings, *filter(None, [beside.refused])),
+        warnings=(*suite.warnings, *([] if beside.refused is None else [beside.refused])),
     )
     if suite.price is not None:
         analysis = add_costs(analysis, suite.price)
@@ -115,7 +115,7 @@ def _read_variant_data(
 def _apply_ceilings(
     ceilings: DeviceCeilings | None, against: Callable[[DeviceCeilings | None], dict[str, VariantData]]
 ) -> tuple[dict[str, VariantData], DeviceCeilings | None]:
-    """The subjects held against those ceilings that none of them refutes, which come back with the others marked."""
+    """Compare the subjects with the ceilings that none of them refutes; returns them with the ceilings marked."""
     subjects = against(ceilings)
     beaten = {ceiling for subject in subjects.values() for ceiling in _find_exceeded_ceilings(subject)}
     if ceilings is None or not beaten:
@@ -132,7 +132,7 @@ def _find_exceeded_ceilings(subject: VariantData) -> Iterator[Ceiling]:
 
 
 def _find_environment(stored: StoredSuite) -> Environment | None:
-    """Where the first rank that says so ran."""
+    """The environment of the first rank that recorded one."""
     environments = (rank.record.environment for run in stored.runs for rank in run.ranks)
     return next((environment for environment in environments if environment is not None), None)
 

@@ -22,8 +22,8 @@ _END = 0.1
 def build_loop(
     records: Sequence[RankRecord], log: Path | None = None, stacks: Iterable[SampledStacks] = ()
 ) -> LoopAnalysis | None:
-    """The loop behind a run's records; None for runs of perfkit's own loop. `log` is that of a loop that was watched
-    all the time, `stacks` what was sampled of it."""
+    """Build the loop of a run's records; None for perfkit's own loop. `log` is the log of a continuously watched loop,
+    `stacks` its samples."""
     watched = [(record, record.attached) for record in records if record.attached is not None]
     if not watched:
         return None
@@ -61,7 +61,7 @@ def build_loop(
 
 
 def summarize_live_log(lines: Iterable[LiveLine]) -> LiveSummary | None:
-    """What a log comes to; None where no step was over."""
+    """Summarize a live log; None without a finished step."""
     every = list(lines)
     windows = [line for line in every if isinstance(line, LiveWindow)]
     steps = sum(window.steps for window in windows)
@@ -76,7 +76,7 @@ def summarize_live_log(lines: Iterable[LiveLine]) -> LiveSummary | None:
 
 
 def _compute_typical_step(windows: Sequence[LiveWindow], steps: float) -> float:
-    """The median over the first `steps` steps of the medians of the windows that they lie in."""
+    """The median over the first `steps` steps of their window medians."""
     medians: list[float] = []
     for window in windows:
         if len(medians) >= steps:
@@ -108,7 +108,7 @@ def _summarize_counts(counts: Sequence[int]) -> CountPerStep | None:
 
 
 def _infer_microbatches(told: AttachedLoop) -> float | None:
-    """Backward passes of an optimizer step, None where they need not be of a microbatch each.
+    """The number of backward passes per optimizer step; None where they may not be microbatches.
 
     With several optimizers each pass may be for another one (a GAN's), so that only a single pass a step is clear.
     Several passes are of as many microbatches where each had a batch, or a forward pass on another batch, of its own:
@@ -126,7 +126,7 @@ def _infer_microbatches(told: AttachedLoop) -> float | None:
 
 
 def _compute_slowdowns(watched: Sequence[tuple[RankRecord, AttachedLoop]]) -> tuple[Slowdown, ...]:
-    """Of each instrument the slowest rank's median step under it, against the slowest's of the timed steps."""
+    """For each instrument, the slowest rank's median step under it, over that of the timed steps."""
     timed = max((median(record.samples.wall_s) for record, _ in watched if record.samples.wall_s), default=0.0)
     if timed <= 0:
         return ()
@@ -151,7 +151,7 @@ def _compute_slowdowns(watched: Sequence[tuple[RankRecord, AttachedLoop]]) -> tu
 
 
 def _get_waits(record: RankRecord, attached: AttachedLoop) -> tuple[float, ...]:
-    """How long each timed step waited for data; empty where that is not known of each."""
+    """The data wait of each timed step; empty unless known for all."""
     waits = attached.data_wait_s
     return waits if len(waits) == len(get_step_times(record.samples)) else ()
 

@@ -71,7 +71,7 @@ def describe_break_even(cost: CompileSummary | WarmCompile, difference: Differen
 def _summarize_warm_compile(
     later: Iterable[Mapping[str, float]], saved_s: float | None, undecided: str
 ) -> WarmCompile | None:
-    """Of the processes that found all in the caches; where these are switched off nothing is found nor missed."""
+    """Summarize processes with all caches warm; with caches disabled there are no hits and no misses."""
     costs = [
         facts["compile_s"]
         for facts in later

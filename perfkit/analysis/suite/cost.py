@@ -9,7 +9,7 @@ from perfkit.store.price import Price, format_cost_unit
 
 
 def add_costs(analysis: Analysis, price: Price) -> Analysis:
-    """The same analysis with the cost of each variant, with an interval where its throughput has one."""
+    """The analysis with the cost of each variant, with an interval where its throughput has one."""
     return replace(
         analysis,
         price=price,

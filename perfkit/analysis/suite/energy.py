@@ -11,7 +11,7 @@ from perfkit.units import format_si
 
 @dataclass(frozen=True)
 class EnergyFigures:
-    """Of a step (J), of one of its tokens or samples (`J/token`), and the mean power meanwhile (W), of all ranks."""
+    """Energy per step (J) and per token or sample (`J/token`), and mean power (W), over all ranks."""
 
     step: Quantity
     unit: Quantity
@@ -19,7 +19,7 @@ class EnergyFigures:
 
 
 def compute_energy(runs: VariantRuns, why: str) -> EnergyFigures:
-    """What the records say; `why` is the reason where there are none."""
+    """Compute energy from the records; `why` is the reason where there are none."""
     step = _combine_processes(runs, lambda record: record.energy, why)
     return EnergyFigures(step, _divide_by_units(runs, step), _combine_processes(runs, lambda record: record.power, why))
 

@@ -62,7 +62,7 @@ def _mark_already_so(result: ClaimResult) -> ClaimResult:
 
 
 def is_engaged(results: Iterable[ClaimResult]) -> bool | None:
-    """True if every claim holds, False if one fails, None if none fails but one is undecided or there is none."""
+    """True if every claim holds, False if one fails, None if one is undecided or there are none."""
     verdicts = [result.holds for result in results]
     if False in verdicts:
         return False
@@ -122,7 +122,7 @@ def _check_rank(claim: Claim, facts: Facts, baseline: Facts | None) -> ClaimResu
 
 
 def _replace_unknown_fact(claim: Claim, facts: Facts) -> Claim:
-    """The claim about the fact that stands for its own, where a trace tells that one instead."""
+    """The claim on a substitute fact, where a trace has that one instead."""
     kind, _, detail = claim.fact.partition(":")
     other = f"{STANDS_FOR.get(kind, kind)}:{detail}"
     return replace(claim, fact=other) if claim.fact not in facts and other in facts else claim
@@ -136,7 +136,7 @@ def _format_bounds(claim: Claim, bounds: FactBounds) -> str:
 
 
 def _get_reference(claim: Claim, facts: Facts, baseline: Facts | None) -> tuple[float | None, str]:
-    """The number a relative claim refers to with its name, or None with the reason why there is none."""
+    """The named reference value of a relative claim, or None with the reason."""
     if claim.relative_to != BASELINE:
         if claim.relative_to not in facts:
             return None, f"{claim.relative_to} was not measured"
@@ -156,7 +156,7 @@ def _get_exact_value(facts: Facts, name: str, said: str) -> tuple[float | None, 
 
 
 def _check_relation(claim: Claim, bounds: FactBounds, expected: float) -> bool | None:
-    """Whether the relation holds for all that the fact may be; None where it does for a part."""
+    """True if the relation holds over all possible values of the fact; None where it holds for some only."""
     at_least, at_most = bounds.low >= expected, bounds.high <= expected
     if claim.relation == Relation.AT_LEAST:
         return at_least or (None if bounds.high >= expected else False)
@@ -179,7 +179,7 @@ def _make_undecided(claim: Claim, reason: str, low: float | None = None) -> Clai
 
 
 def show_fact(fact: str, value: float) -> str:
-    """A fact's value with the unit its name tells: bytes, seconds, a share, else a count."""
+    """A fact's value with the unit of its name: bytes, seconds, a share, else a count."""
     name = fact.partition(":")[0]
     if name.endswith("_bytes") or name.startswith("bytes_"):
         return format_bytes(value)

@@ -7,7 +7,7 @@ from perfkit.record import ExpertLoad, RankRecord
 
 
 def sum_expert_loads(records: Sequence[RankRecord]) -> tuple[ExpertLoad, ...]:
-    """Layer by layer what the routers of all ranks made of their batches together.
+    """Sum the routing of all ranks' batches, layer by layer.
 
     Nothing where ranks have other layers than the first: then there is no whole.
     """

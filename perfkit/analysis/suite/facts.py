@@ -1,4 +1,4 @@
-"""Facts that the analysis derives from a trace, by the names that claims use.
+"""Derives facts from a trace, by the names that claims use.
 
 CUDA graphs replay kernels without calling ops. Where steps replay some, what ops tell is not the whole: the kernels'
 names tell the rest, and where they do not, only bounds of a fact are known.

@@ -1,4 +1,4 @@
-"""The figures of a variant: how long its steps take, what they compute and hold, with nothing compared."""
+"""The figures of a variant: step time, compute and memory, without comparisons."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,9 +19,8 @@ from perfkit.record import Flops, Quantity, RunStatus, Unknown, make_measurement
 
 @dataclass(frozen=True)
 class VariantFigures:
-    """`steps` are the medians of each timed run; `find_peak` is what utilisation refers to, or why nothing, and
-    `refuted`
-    the measured ceilings that the steps were faster than."""
+    """`steps` are the medians of each timed run; `find_peak` returns the peak for utilization or the reason for none,
+    and `refuted` the measured ceilings that the steps exceeded."""
 
     steps: Sequence[float]
     step_time: MedianEstimate | MissingEstimate

@@ -1,4 +1,4 @@
-"""A plan in the folder of a loop that perfkit was attached to: is it of what the loop trains?
+"""Matches a plan in the folder of an attached loop with what the loop trains.
 
 Such a program has no workload that could be the plan's own, so it is told by what it trains.
 """
@@ -13,14 +13,14 @@ _PARAMETERS = "parameter_bytes:"
 
 
 class PlanMatch(NamedTuple):
-    """What was planned of a loop, and in words what both have in common; `planned` None: why they are not the same."""
+    """The planned variant of a loop with the matching keys in words; `planned` None: the mismatch."""
 
     planned: PlannedVariant | None
     told: str
 
 
 class _ComparedKey(NamedTuple):
-    """What a plan and a loop must have in common, in words; "" on the side that does not tell."""
+    """A key that plan and loop must share, in words; "" on a side that lacks it."""
 
     name: str
     planned: str

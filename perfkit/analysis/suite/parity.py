@@ -82,7 +82,7 @@ def check_parity(
 
 
 def _explain_other_numbers(variant: RankRecord, baseline: RankRecord) -> str:
-    """Why the forward pass drew other random numbers than the baseline's; empty where it drew the same or none."""
+    """The reason that the forward pass drew different random numbers than the baseline's; empty where it did not."""
     if not variant.facts.get("random_forward"):
         return ""
     if variant.facts.get("graphs"):
@@ -127,7 +127,7 @@ def compute_loss_distance(ours: float, theirs: float) -> float:
 
 
 def _explain_different_training(spec: RunSpec, baseline: RunSpec) -> str | None:
-    """Why the two runs did not train on the same data, or None if they did."""
+    """The reason that the two runs trained on different data, or None if they did not."""
     for what, ours, theirs in (
         ("world size", spec.launch.world_size, baseline.launch.world_size),
         ("seed", spec.seed, baseline.seed),

@@ -12,7 +12,7 @@ from perfkit.analysis.trace.work.ops_by_step import OpsByStep
 
 @dataclass(frozen=True)
 class PassResults:
-    """Facts of every rank, recorded and derived; the account of the fullest rank; the traces, wholly analysed.
+    """Facts of every rank, recorded and derived; the account with the highest peak; the traces, fully analyzed.
 
     Of the many ranks of a bench, which do the same, the first with a traced step is analysed wholly. Of a loop that
     perfkit was attached to all are: it has nothing to be compared with, so that its traces must say why it is slow.

@@ -8,5 +8,5 @@ from perfkit.store.summary import PLAN_FILE
 
 
 def read_plan(folder: Path) -> Plan:
-    """What `perfkit plan` left in a folder; a `RunFormatError` where it is damaged or too new."""
+    """Read the plan that `perfkit plan` wrote to a folder; a `RunFormatError` where it is damaged or too new."""
     return read_json(folder / PLAN_FILE, Plan, remedy="plan again")

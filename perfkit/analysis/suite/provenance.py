@@ -1,4 +1,4 @@
-"""How each figure of the report was obtained."""
+"""The origin of each figure of the report."""
 
 from collections.abc import Iterable, Sequence
 
@@ -34,7 +34,7 @@ def list_provenance(
 
 
 def _describe_estimate(figure: str, values: Iterable[object], *, alone: bool) -> list[Provenance]:
-    """Of how many processes is said unless each variant is one (`alone`)."""
+    """Describe an estimate, with the number of processes unless each variant is a single one (`alone`)."""
     known = [value for value in values if isinstance(value, MedianEstimate)]
     if not known:
         return []

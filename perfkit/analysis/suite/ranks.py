@@ -1,4 +1,4 @@
-"""The ranks of a run beside each other in its timed steps, from their records."""
+"""The ranks of a run in its timed steps, from their records."""
 
 from collections.abc import Sequence
 from statistics import median
@@ -13,7 +13,7 @@ from perfkit.store.read import StoredRun
 
 
 def summarize_timed_ranks(runs: VariantRuns) -> tuple[TimedRank, ...]:
-    """The medians of each rank over all timed runs; none of one rank alone, or where a rank is missing."""
+    """The medians of each rank over all timed runs; none for a single rank, or with a rank missing."""
     whole = _find_complete_runs(runs)
     if not whole:
         return ()
@@ -56,7 +56,7 @@ def _get_cpu_times(samples: StepSamples) -> Sequence[float]:
 
 
 def _find_complete_runs(runs: VariantRuns) -> list[StoredRun]:
-    """The timed runs in which every rank has as many steps as the others."""
+    """The timed runs in which all ranks have equally many steps."""
     if runs.world_size < 2:
         return []
     return [

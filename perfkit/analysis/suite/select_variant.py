@@ -9,7 +9,7 @@ from perfkit.errors import make_unknown_name_error
 
 
 def select_variant(analysis: Analysis, name: str, baselines: Mapping[str, str]) -> Analysis:
-    """The analysis with this variant and the one that it is compared with, the findings about it and about the suite.
+    """The analysis with this variant, its baseline, and the findings about it and about the suite.
 
     What compares all variants (sweeps, scaling) is left out. `baselines` maps variants to what they are compared with.
     """

@@ -1,4 +1,4 @@
-"""How long the baselines' steps took in each session: the machine of another day may be another machine."""
+"""Step times of the baselines by session: timings from different days are not comparable."""
 
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
@@ -12,7 +12,7 @@ from perfkit.store.layout import Suite
 def summarize_sessions(
     suite: Suite, runs: Mapping[str, VariantRuns], baselines: Iterable[str]
 ) -> tuple[MeasuredSession, ...]:
-    """Each session with what was run in it, in order."""
+    """The sessions with their runs, in order."""
     named = tuple(baselines)
     return tuple(
         _summarize_session(session.created_at, session.command, of_session, named)

@@ -1,4 +1,4 @@
-"""Which variants are a sweep over a size, and where the step time begins to grow in proportion to it."""
+"""Finds variants that form a sweep over a size, and the point from which step time grows in proportion."""
 
 import math
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""One row of the report: everything known of a variant, put together."""
+"""Builds one row of the report: everything known of a variant."""
 
 from collections.abc import Iterator
 
@@ -80,7 +80,7 @@ def build_variant(
 
 
 def _read_rank_stacks(runs: VariantRuns) -> Iterator[SampledStacks]:
-    """What was sampled on each rank of the main run."""
+    """Read the stack samples of each rank of the main run."""
     for rank in () if runs.main is None else runs.main.ranks:
         if rank.stacks is not None:
             yield read_stacks(rank.stacks)

@@ -19,7 +19,7 @@ from perfkit.record import RankRecord, get_value
 
 @dataclass(frozen=True)
 class VariantData:
-    """A variant before anything is said of it: its runs, what its instrumented passes showed, its figures."""
+    """A variant before its verdicts: its runs, the results of its instrumented passes, its figures."""
 
     runs: VariantRuns
     passes: PassResults
@@ -28,8 +28,8 @@ class VariantData:
 
 @dataclass(frozen=True)
 class Verdicts:
-    """None where there is nothing to compare with, or to compile. `compared_per` is the unit that time and memory are
-    compared by, "" where steps are compared as a whole."""
+    """Verdicts; None without a baseline, or without compilation. `compared_per` is the unit for comparing time and
+    memory, "" where whole steps are compared."""
 
     compared_per: str
     difference: Difference | None
@@ -43,7 +43,7 @@ class Verdicts:
 def compute_verdicts(
     subject: VariantData, baseline: VariantData | None, *, is_baseline: bool, precision: float | None
 ) -> Verdicts:
-    """The verdicts on a variant; `baseline` is what it is compared with, None for none.
+    """Compute the verdicts on a variant against `baseline`, None for none.
 
     `precision` is how narrow intervals were to be, None where as many runs as there are were asked for.
     """
@@ -80,7 +80,7 @@ def compute_verdicts(
 
 
 def get_emulation_reason(records: Sequence[RankRecord]) -> str:
-    """Why the device only emulates a technique of this variant; empty where it does not."""
+    """The reason that the device only emulates a technique of this variant; empty where it does not."""
     notes = (record.fact_notes.get(EMULATED, "") for record in records if record.facts.get(EMULATED))
     return next(notes, "")
 
@@ -114,7 +114,7 @@ def _find_worst_parity(runs: VariantRuns, baseline: VariantData | None, is_basel
 def _summarize_variant_compile(
     subject: VariantData, baseline: VariantData | None, difference: Difference | None
 ) -> CompileSummary | None:
-    """`difference`: None where the variant's steps are not compared with others; then what they save is not known."""
+    """Summarize compilation; `difference` None: steps are not compared, and their saving is unknown."""
     records, step_time = subject.runs.records, subject.figures.step_time
     if not records:
         return None

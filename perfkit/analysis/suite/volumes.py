@@ -24,7 +24,7 @@ def compute_volumes(runs: VariantRuns, trace: RankTrace | None) -> tuple[Collect
 
 
 def _get_asked_kind(row: CollectiveRow) -> str:
-    """The kind that the program called: what ran may be another."""
+    """The kind of collective that the program called; the backend may have run another."""
     called = {classify_collective(name.rpartition("::")[2]) for name in row.asked.split(", ")} if row.asked else set()
     return str(called.pop()) if len(called) == 1 else row.kind
 

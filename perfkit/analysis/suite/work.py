@@ -1,4 +1,4 @@
-"""How much a step works on: what a variant and its baseline are compared by where their batches differ."""
+"""The work of a step: the basis of comparison where batches differ."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from perfkit.analysis.suite.runs import VariantRuns
 
 @dataclass(frozen=True)
 class WorkRatio:
-    """How many times as many units a step of the variant trains on as one of the baseline.
+    """The units of a variant's step over those of its baseline's.
 
     `per` is the unit that figures are compared by, `token` or `sample`; "" where steps train on the same and are
     compared as a whole.
@@ -18,7 +18,7 @@ class WorkRatio:
 
 
 def compute_work_ratio(variant: VariantRuns, baseline: VariantRuns) -> WorkRatio | None:
-    """The ratio by the units of a step; None where the batches differ and what they hold is not known."""
+    """The ratio of units per step; None where batches differ and their contents are unknown."""
     if variant.main is None or baseline.main is None:
         return WorkRatio()
     ours, theirs = variant.main.spec, baseline.main.spec

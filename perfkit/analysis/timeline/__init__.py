@@ -1,1 +1,1 @@
-"""Steps of a trace event by event: what a timeline draws."""
+"""Steps of a trace event by event, for timelines."""

@@ -15,17 +15,17 @@ def unpack_column(text: str) -> Ints:
 
 
 def take_differences(values: Ints) -> Ints:
-    """Each value less the one before it, the first as it is."""
+    """The differences between neighbors, the first value unchanged."""
     return np.diff(values, prepend=0) if len(values) else values
 
 
 def sum_differences(steps: Ints) -> Ints:
-    """What `take_differences` were taken of."""
+    """Invert `take_differences`."""
     return np.cumsum(steps)
 
 
 def pack_links(links: Ints) -> str:
-    """Numbers of which some are NONE: differences among the others, in which 0 stands for NONE and so none is 0.
+    """Pack numbers, some of them NONE: differences among the others, shifted so that 0 stands for NONE.
 
     Empty where all are NONE.
     """

@@ -60,7 +60,7 @@ def _format_stream_title(ops: Ops, event: int, several: bool) -> str:
 
 
 def _classify_kernels(whole: TraceContext, texts: TextTable, rows: Ints) -> Ints:
-    """The class of each kernel; what moves bytes is a copy."""
+    """The class of each kernel; data movement is a copy."""
     ops = whole.ops
     category = ops.trace.category[ops.kernels.event[rows]]
     classes = whole.classes[rows].astype(np.int64)
@@ -70,7 +70,7 @@ def _classify_kernels(whole: TraceContext, texts: TextTable, rows: Ints) -> Ints
 
 
 def build_collectives_lane(whole: TraceContext, texts: TextTable, begin: int, end: int) -> Iterator[LaneSlices]:
-    """When ranks exchanged data, on whatever stream or thread."""
+    """The times of data exchange between ranks, on all streams and threads."""
     ops, events = whole.ops, whole.collectives
     trace = ops.trace
     events = events[(trace.end_ns[events] > begin) & (trace.start_ns[events] < end)]

@@ -1,4 +1,4 @@
-"""When no device had anything to do, and why."""
+"""The times without device work, and their causes."""
 
 from collections.abc import Iterator
 
@@ -12,8 +12,8 @@ from perfkit.trace.read import NONE
 
 
 def build_idle_lane(whole: TraceContext, texts: TextTable, begin: int, end: int) -> Iterator[LaneSlices]:
-    """A slice for each piece of one cause, with what the host was in; it comes from the call that it is charged to,
-    else from the launch that ended it."""
+    """One slice per piece of one cause, with the CPU activity; it links to the call charged with it, else to the launch
+    that ended it."""
     time = whole.idle
     if time is None:
         return

@@ -35,7 +35,7 @@ def unpack_lane(lane: TimelineLane) -> LaneColumns:
 
 
 def list_label_texts(step: StepTimeline, column: str) -> list[str]:
-    """For each row of the labels its text in a column (`name`, `kind`, `op`, `module`, `shapes`), "" for none."""
+    """For each row of the labels, its text in a column (`name`, `kind`, `op`, `module`, `shapes`), "" for none."""
     return [
         "" if number == NONE else step.texts[number] for number in unpack_column(getattr(step.labels, column)).tolist()
     ]

@@ -58,7 +58,7 @@ def make_slices(
     event: Ints | None = None,
     link: Ints | None = None,
 ) -> LaneSlices:
-    """A lane of slices in any order; what is not given is not known of any."""
+    """Make a lane of slices in any order; omitted columns are unknown for all."""
     order = np.argsort(start_ns, kind="stable")
 
     def column(values: Ints | None, otherwise: int = NONE) -> Ints:
@@ -90,7 +90,8 @@ class TextTable:
         return self._numbers[text]
 
     def add_texts(self, column: Ints, text: Callable[[int], str]) -> Ints:
-        """For a column of indices the numbers of their texts, each distinct index asked once; NONE stays NONE."""
+        """Map a column of indices to the numbers of their texts, looking up each distinct index once; NONE stays NONE.
+        """
         if not len(column):
             return np.empty(0, np.int64)
         alike = group_rows(column)

@@ -1,4 +1,4 @@
-"""The critical path as a lane: what the step's length is made of."""
+"""The critical path of a step as a lane."""
 
 from collections.abc import Iterator
 

@@ -17,7 +17,7 @@ MOST_LEVELS = 8
 
 
 def build_phase_lane(whole: TraceContext, texts: TextTable, begin: int, end: int) -> Iterator[LaneSlices]:
-    """When the host was in which phase."""
+    """The phases of the CPU over time."""
     spans = whole.phases
     here = (spans.end_ns > begin) & (spans.start_ns < end)
     if here.any():
@@ -26,7 +26,7 @@ def build_phase_lane(whole: TraceContext, texts: TextTable, begin: int, end: int
 
 
 def build_module_lanes(ops: Ops, texts: TextTable, rows: Ints) -> Iterator[LaneSlices]:
-    """A lane for each thread whose ops (`rows`, in the order of time) are of modules, of backward passes, too."""
+    """Build a lane per thread of modules, backward passes included, from ops (`rows`, in order of time)."""
     thread = ops.trace.thread[ops.event[rows]]
     of_modules = [mine for mine in group_by_thread(ops, thread) if (ops.module[rows[mine]] != NONE).any()]
     for mine in of_modules:
@@ -52,7 +52,7 @@ def _build_thread_modules(ops: Ops, texts: TextTable, rows: Ints, title: str) ->
 
 
 def _list_prefixes(paths: list[str], used: Ints) -> tuple[Ints, list[str]]:
-    """For each path the numbers of what it begins with, level by level (NONE beyond its end), and their names."""
+    """For each path, the numbers of its prefixes, level by level (NONE beyond its end), and their names."""
     numbers: dict[str, int] = {}
     table = np.full((len(paths), MOST_LEVELS), NONE, np.int64)
     for path in used.tolist():

@@ -1,4 +1,4 @@
-"""Which steps of a trace are shown event by event."""
+"""Selects the steps of a trace to show event by event."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -13,7 +13,7 @@ MEDIAN, SLOWEST, FASTEST, WHOLE = "median", "slowest", "fastest", ""
 
 
 class SelectedStep(NamedTuple):
-    """A span of the trace: of a step from when the host began it until its last kernel ended, if that is later."""
+    """A span of the trace: a step from its start on the CPU to the end of its last kernel, if that is later."""
 
     number: int | None
     why: str

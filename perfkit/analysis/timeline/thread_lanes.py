@@ -1,4 +1,4 @@
-"""Threads of the host as lanes: ops, ranges, calls of the runtime and Python's functions, nested by time."""
+"""CPU threads as lanes: ops, ranges, runtime calls and Python functions, nested by time."""
 
 import re
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ _KINDS = {Category.RANGE: words.RANGE, Category.LAUNCH: words.CALL, Category.PYT
 
 
 def build_thread_lanes(whole: TraceContext, texts: TextTable, events: Ints) -> Iterator[LaneSlices]:
-    """A lane for each thread of `events` (of the host, in the order of time), those that mark steps first."""
+    """Build a lane per thread of `events` (of the CPU, in order of time), threads with step marks first."""
     ops, trace = whole.ops, whole.ops.trace
     if not len(events):
         return
@@ -44,7 +44,7 @@ def build_thread_lanes(whole: TraceContext, texts: TextTable, events: Ints) -> I
 
 
 def format_thread_title(trace: Trace, thread: int) -> str:
-    """Its number, with the name of the thread where that says more than the program's: `pt_autograd_0 2919752`."""
+    """The thread's number, with its name where that differs from the program's: `pt_autograd_0 2919752`."""
     _, number = trace.threads[thread]
     written = trace.thread_names[thread] if trace.thread_names else ""
     match = _TITLE.fullmatch(written)
@@ -65,7 +65,7 @@ def _classify_events(trace: Trace, texts: TextTable, events: Ints) -> Ints:
 
 
 def _classify_op_name(name: str) -> str:
-    """The class of an op; what has none is called an op."""
+    """The class of an op; "op" without one."""
     kind = classify_op(name)
     return words.OP if kind == OpClass.OTHER else kind.value
 

@@ -1,4 +1,4 @@
-"""A step of a trace as a timeline: what of it is shown, in lanes, as packed columns."""
+"""Builds the timeline of a step: selected events, in lanes, as packed columns."""
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
@@ -38,7 +38,7 @@ def build_timelines(
     path: PathSpans | None = None,
     classes: NDArray[np.int8] | None = None,
 ) -> tuple[StepTimeline, ...]:
-    """The median step of a trace, and a few that are worth looking at beside it; of one without steps the whole.
+    """Build timelines of the median step and of a few notable ones; of a trace without steps, the whole.
 
     `idle` is the idle time of its devices and `path` its critical path, None where they have none. `classes` are
     those of its work (`Work.classes`), found here where they are not given.
@@ -88,14 +88,14 @@ def _build_timeline(whole: TraceContext, chosen: SelectedStep, origin: int) -> S
 
 
 def _find_overlapping_events(trace: Trace, begin: int, end: int) -> Ints:
-    """Events of the host and of devices that lie in a span, or partly, in the order of time."""
+    """Events of CPU and devices that overlap a span, in order of time."""
     upto = int(np.searchsorted(trace.start_ns, end))
     here = np.flatnonzero(trace.end_ns[:upto] > begin)
     return here[np.isin(trace.category[here], (*HOST, *DEVICE_CATEGORIES))]
 
 
 def _keep_longest_events(trace: Trace, events: Ints) -> tuple[Ints, int, int]:
-    """As many of the longest events as are shown, how many are left out, and how short the shortest shown is."""
+    """The longest events up to the limit, the number left out, and the shortest duration shown."""
     if len(events) <= MOST_EVENTS:
         return events, 0, 0
     duration = trace.end_ns[events] - trace.start_ns[events]
@@ -104,8 +104,8 @@ def _keep_longest_events(trace: Trace, events: Ints) -> tuple[Ints, int, int]:
 
 
 def _shorten_lanes(lanes: Sequence[LaneSlices]) -> tuple[list[LaneSlices], int, int]:
-    """Lanes with as many of their longest slices as are shown, how many are left out, and how short the shortest shown
-    is of a lane that lost some."""
+    """Limit lanes to their longest slices; returns them with the number left out and the shortest duration shown in a
+    shortened lane."""
     result, left_out, shortest = [], 0, 0
     for lane in lanes:
         if len(lane) > MOST_EVENTS:
@@ -119,7 +119,7 @@ def _shorten_lanes(lanes: Sequence[LaneSlices]) -> tuple[list[LaneSlices], int, 
 
 
 def _measure_busy_ns(whole: TraceContext, lane: LaneSlices, every: Ints, begin: int, end: int) -> int:
-    """How long any slice of a lane lasts in a step of which `every` are the events, those that are left out as well."""
+    """The time with any slice of a lane running, in a step with the events `every`, including those left out."""
     trace, start, until = whole.ops.trace, lane.start_ns, lane.end_ns
     if lane.lane in (words.THREAD, words.STREAM):
         one = lane.event[0]
@@ -149,7 +149,7 @@ def _split_by_lane(of: Ints, lanes: Sequence[LaneSlices]) -> Iterator[Ints]:
 
 
 def _map_events_to_slices(lanes: Sequence[LaneSlices], events: int) -> Ints:
-    """For each event of the trace the number of its slice, NONE where it has none; NONE (-1) itself has none."""
+    """For each event of the trace, the number of its slice, NONE without one; NONE (-1) maps to NONE."""
     numbers = np.full(events + 1, NONE, np.int64)
     first = 0
     for lane in lanes:

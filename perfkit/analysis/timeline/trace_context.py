@@ -20,9 +20,8 @@ from perfkit.trace.signatures import parse_arguments
 
 @dataclass(frozen=True)
 class TraceContext:
-    """A trace with its phases, the class of each kernel (an index into `OpClass`), its collectives (events in the order
-    of time), the idle time of its devices with the number of a text for each piece, and its critical path; None where
-    there is none.
+    """A trace with its phases, kernel classes (indices into `OpClass`), collectives (events in order of time), idle
+    time with the text number of each piece, and critical path; None where there is none.
     """
 
     ops: Ops
@@ -36,7 +35,7 @@ class TraceContext:
     _shapes: dict[int, str] = field(default_factory=dict)
 
     def format_shapes(self, signature: int) -> str:
-        """Those of recorded inputs; steps of a trace call the same."""
+        """Format recorded input shapes, caching them: steps of a trace repeat their calls."""
         if signature not in self._shapes:
             self._shapes[signature] = show_shapes(parse_arguments(self.ops.trace.signatures[signature]) or ())
         return self._shapes[signature]

@@ -1,1 +1,1 @@
-"""Analysis of a trace: where its time goes, what bounds it, how far from its roofs it is."""
+"""Analysis of a trace: its time, its bounds, and its distance from the roofs."""

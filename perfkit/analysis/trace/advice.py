@@ -6,7 +6,7 @@ RECORD_SHAPES = "Record with torch.profiler.profile(record_shapes=True)."
 
 
 def advise_on_ceilings(trace: RankTrace) -> str:
-    """What to do about a device without ceilings."""
+    """Advise on a device without ceilings."""
     advice = "" if trace.ceilings is None else "; ".join(trace.ceilings.notes)
     what = (
         "run perfkit calibrate here"

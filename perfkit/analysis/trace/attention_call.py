@@ -59,7 +59,7 @@ def parse_attention(name: str, args: Sequence[Arg]) -> AttentionSizes | None:
 
 
 def identify_backend(name: str, kernel: str) -> str:
-    """Whose attention it is; empty where neither the kernel's nor the op's name tells."""
+    """The library of an attention call; empty where neither kernel nor op name shows it."""
     by_kernel = (library for library, pattern in _OF_KERNELS if re.search(pattern, kernel))
     by_op = (library for library, pattern in _OF_OPS if re.search(pattern, name))
     return next(by_kernel, "") or next(by_op, "")

@@ -1,4 +1,4 @@
-"""Collectives: what each exchanged, how fast, and what of it was not hidden behind computing."""
+"""Collectives: messages, bandwidth, and exposed time."""
 
 import numpy as np
 
@@ -80,7 +80,7 @@ def build_collective_rows(
 
 
 def _find_requesting_ops(pieces: WorkItems) -> Ints:
-    """For each collective that a backend ran on the host the row of the op that asked for it, NONE for all else.
+    """For each collective run on the CPU, the row of the op that requested it, NONE for all else.
 
     A backend's thread takes up what the program handed over last, or a moment ago: the latest op before it that no
     other has been found to run. That op's own time is of handing over, and copying what a collective is made of.
@@ -100,14 +100,14 @@ def _find_requesting_ops(pieces: WorkItems) -> Ints:
 
 
 def _name_requested_calls(pieces: WorkItems, asked: Ints, kind: CollectiveKind | None) -> str:
-    """What the program called, where that is another kind than what ran."""
+    """The requested collective, where the backend ran another kind."""
     trace = pieces.ops.trace
     names = {trace.names[int(pieces.label[row])] for row in np.unique(asked[asked != NONE]).tolist()}
     return ", ".join(sorted(name for name in names if classify_collective(name) is not kind))
 
 
 def _explain_missing_ceiling(roofs: Roofs, moved: Message | None, ranks: int | None) -> str:
-    """Why nothing is known to hold a collective against; "" where its size or its ranks are not known either."""
+    """The reason that no bandwidth is known for comparison; "" where size or ranks are also unknown."""
     if moved is None or ranks is None or roofs.ceilings is None or not roofs.ceilings.fingerprint:
         return ""
     if roofs.ceilings.no_links:
@@ -129,7 +129,7 @@ def make_row_key(about: CollectiveRecord) -> tuple[str, str, str, int | None]:
 
 
 def _measure_exposure(pieces: WorkItems, members: list[Ints]) -> tuple[Ints, Ints]:
-    """Of each group of pieces how long any was going on within the windows, and how long beside no computing."""
+    """For each group of pieces, the time with any running within the windows, and the time without compute."""
     spans = [merge_intervals(pieces.start_ns[mine], pieces.end_ns[mine]) for mine in members]
     of = np.repeat(np.arange(len(spans)), [len(each) for each in spans])
     begin, end = np.concatenate(spans).T

@@ -43,7 +43,7 @@ _GENERATED, _NO_K, _NO_ARGUMENTS, _UNTOLD = 9, 10, 11, 12  # and those after it
 def measure_coverage(
     pieces: WorkItems, costs: WorkItemCosts, above_roof: NDArray[np.bool_], counters: CounterColumns | None = None
 ) -> Coverage:
-    """What of the time of all pieces, those outside of steps too, is explained.
+    """Measure the explained share of all pieces, including those outside steps.
 
     A computing kernel is explained by its op's FLOPs and bytes (0 FLOPs for ops that only move data), a fill or copy by
     its recorded size, a collective by the size of its message: these have no FLOPs, so that what is known of them is
@@ -86,7 +86,7 @@ def _sum_seconds(times: NDArray[np.int64]) -> float:
 def list_uncovered_work(
     pieces: WorkItems, no_flops: NDArray[np.bool_], no_bytes: NDArray[np.bool_]
 ) -> tuple[UncoveredWork, ...]:
-    """What lacks FLOPs or bytes, by name and reason, the longest first."""
+    """The work without FLOPs or bytes, by name and reason, the longest first."""
     chosen = np.flatnonzero((no_flops | no_bytes) & (pieces.busy_ns > 0))
     if not len(chosen):
         return ()
@@ -112,7 +112,7 @@ def list_uncovered_work(
 
 
 def _find_replayed_kernels(ops: Ops) -> NDArray[np.bool_]:
-    """Which kernels a graph launched."""
+    """Mask the kernels launched by graphs."""
     launch = ops.kernels.launch
     called = launch != NONE
     replayed = np.zeros(len(launch), np.bool_)
@@ -121,7 +121,7 @@ def _find_replayed_kernels(ops: Ops) -> NDArray[np.bool_]:
 
 
 def _find_reasons(pieces: WorkItems, no_flops: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Why a piece is not explained; for those that are, without meaning."""
+    """The reason that a piece is not explained; undefined for those that are."""
     ops = pieces.ops
     has_shapes = np.append(ops.trace.signature[ops.event] != NONE, False)[pieces.owner]
     launched, replayed = np.ones(len(pieces), np.bool_), np.zeros(len(pieces), np.bool_)

@@ -1,4 +1,4 @@
-"""Which measured ceilings the matrix products of a trace were faster than.
+"""Finds the measured ceilings that GEMMs of a trace exceeded.
 
 Only products count: their FLOPs are exact, while a convolution may take an algorithm of fewer, attention may skip
 pairs, and modelled bytes may come from a cache.
@@ -18,8 +18,8 @@ _WEIGHTY = 0.01
 
 
 def find_exceeded_ceilings(ops: Iterable[OpRow], roofs: Roofs) -> tuple[Ceiling, ...]:
-    """The measured ceilings that products of some weight are above (`TOLERANCE`: two good calibrations differ by as
-    much, so that less would ask for a calibration that tells nothing new)."""
+    """The measured ceilings that GEMMs with enough weight exceed (by more than `TOLERANCE`, the difference between two
+    good calibrations)."""
     found: list[Ceiling] = []
     for row in ops:
         if not row.above_roof or row.bound != COMPUTE or row.share < _WEIGHTY or row.phase == OUTSIDE:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 
 class FactBounds(NamedTuple):
-    """A fact lies from `low` to `high` (infinite where nothing limits it); `note` says how it is known, or why not."""
+    """A fact lies between `low` and `high` (infinite: unbounded); `note` says how it is known, or why not."""
 
     low: float
     high: float

@@ -1,4 +1,4 @@
-"""One trace file analysed: what is done with each in processes of its own or on a cluster."""
+"""Analyzes one trace file, in a worker process or on a cluster."""
 
 from time import perf_counter
 from typing import NamedTuple
@@ -14,6 +14,7 @@ from perfkit.analysis.trace.trace_device import identify_device
 from perfkit.analysis.trace.trace_memory import summarize_memory
 from perfkit.devices.trace_ceilings import TraceCeilings, resolve_trace_ceilings
 from perfkit.errors import RunFormatError
+from perfkit.note import list_texts
 from perfkit.trace.counters.match_counters import read_counters
 from perfkit.trace.ops import read_ops
 from perfkit.trace.read import read_trace
@@ -23,7 +24,7 @@ DEFAULT_LIMITS = ReadLimits()
 
 
 class TraceJob(NamedTuple):
-    """One file to analyse; what a process or a Ray task is given. `readers` is how many processes decode it.
+    """One file to analyze, as sent to a process or Ray task. `readers` is the number of decoding processes.
 
     `number` is its place among those that were asked for. `captures` are traces of captures for the graphs that it
     replays, of which some `must_fit`. `what_ifs` are changes to simulate; `with_others`: of all ranks
@@ -49,7 +50,7 @@ class TraceJob(NamedTuple):
 
 
 class TraceOutcome(NamedTuple):
-    """What is left of a file once it has been analysed."""
+    """The results of one analyzed file."""
 
     rank: RankTrace
     arrivals: Arrivals
@@ -59,11 +60,11 @@ class TraceOutcome(NamedTuple):
 
 
 def analyze_file(job: TraceJob) -> TraceOutcome:
-    """Read and analyse one file: the function that runs in other processes."""
+    """Read and analyze one file: the function that workers run."""
     started = perf_counter()
     trace = read_trace(job.source, limits=job.limits, workers=job.readers)
     if not len(trace):
-        notes = f" ({'; '.join(trace.notes)})" if trace.notes else ""
+        notes = f" ({'; '.join(list_texts(trace.notes))})" if trace.notes else ""
         raise RunFormatError(f"{job.source}: all events have zero duration: nothing to analyze{notes}")
     device = identify_device(trace)
     device_ceilings = resolve_trace_ceilings(device, job.device)
@@ -90,6 +91,6 @@ def analyze_file(job: TraceJob) -> TraceOutcome:
     )
     if rank.unseen_device:
         device_ceilings = device_ceilings._replace(
-            ceilings=replace(device_ceilings.ceilings, ceilings=(), notes=(rank.unseen_device,)), warning=""
+            ceilings=replace(device_ceilings.ceilings, ceilings=(), notes=(rank.unseen_device,)), warning=None
         )
     return TraceOutcome(rank, find_arrivals(ops), device_ceilings, perf_counter() - started, whole.replay)

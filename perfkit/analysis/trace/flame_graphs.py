@@ -45,7 +45,7 @@ _NO_MODULE: tuple[Step, ...] = ((MODULE, "no module"),)
 
 
 def build_flame_graphs(engine: WorkAnalysis) -> tuple[FlameGraph, ...]:
-    """The trees that the trace tells: by phase always, by module and by stack where these were recorded."""
+    """Build the trees that the trace supports: by phase always, by module and stack where recorded."""
     work = engine.pieces
     within = engine.within
     if not within.any():
@@ -74,7 +74,7 @@ def _split_module_path(path: str) -> tuple[Step, ...]:
 
 
 def _collect_values(engine: WorkAnalysis) -> dict[str, Floats]:
-    """What is known of each piece; nothing of what is not."""
+    """The known values of each piece."""
     work, costs = engine.pieces, engine.costs
     placed = engine.placed
     above = np.where(placed.limits.above_roof, 0.0, np.nan_to_num(placed.wasted))
@@ -138,7 +138,7 @@ class _FlameBuilder:
         return node
 
     def sum_subtrees(self, leaves: Sequence[int], values: Floats) -> Floats:
-        """Of each node with all beneath it."""
+        """The sum of each node and its descendants."""
         sums = np.bincount(leaves, weights=values, minlength=len(self.step)).astype(np.float64)
         for node in range(len(self.step) - 1, -1, -1):
             if self.parent[node] != NONE:
@@ -169,7 +169,7 @@ class _FlameBuilder:
         )
 
     def _sort_outer_first(self, nodes: list[int]) -> list[int]:
-        """A node takes no more than what it is in: a stable sort by depth leaves siblings in their order."""
+        """Sort nodes by depth; the stable sort keeps siblings in order."""
         depth = [0] * len(self.step)
         for node, parent in enumerate(self.parent):
             depth[node] = 0 if parent == NONE else depth[parent] + 1

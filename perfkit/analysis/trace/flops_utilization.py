@@ -1,4 +1,4 @@
-"""Model and hardware FLOPs utilisation: the rate of a step over the device's peak.
+"""Model and hardware FLOPs utilization: the rate of a step over the device's peak.
 
 MFU (PaLM, appendix B) counts the FLOPs that the model's forward and backward need, HFU those that were executed,
 with recomputation. On a GPU the peak is, by convention, the vendor's dense matrix peak of the compute dtype; a
@@ -29,8 +29,8 @@ Computed = tuple[ComputeUnit, str]  # the unit and the dtype that products are c
 
 @dataclass(frozen=True)
 class PeakRate:
-    """The rate that utilisation refers to, in FLOP/s over all ranks, what it is in words, and what it is made of, the
-    ceiling of most of the FLOPs first."""
+    """The reference rate of utilization in FLOP/s over all ranks, its description, and its ceilings, that of most FLOPs
+    first."""
 
     flops_per_s: float
     text: str
@@ -38,15 +38,14 @@ class PeakRate:
 
 
 def find_peak(roofs: Roofs, dtype: str, world_size: int) -> PeakRate | Unknown:
-    """The peak of `world_size` ranks for matrix products of `dtype`, or the reason why there is none. Never another
-    device's."""
+    """The peak of `world_size` ranks for GEMMs of `dtype`, or the reason that it is unknown. Never another device's."""
     return find_peak_of_mix(
         roofs, {(ComputeUnit.MATRIX, resolve_compute_dtype(MATMUL, dtype, roofs.fp32)): 1.0}, world_size
     )
 
 
 def find_peak_of_mix(roofs: Roofs, flops: Mapping[Computed, float], world_size: int) -> PeakRate | Unknown:
-    """As `find_peak`, for a step that computes on several units or in several dtypes (`compute_mixed_peak`)."""
+    """Like `find_peak`, for a step on several units or in several dtypes (`compute_mixed_peak`)."""
     conventional = get_utilization_kind(roofs.device)
     name = roofs.device_name or (roofs.ceilings.device_name if roofs.ceilings is not None else "")
     mixed = compute_mixed_peak(flops, lambda computed: roofs.compute(*computed, conventional))
@@ -62,7 +61,7 @@ def find_peak_of_mix(roofs: Roofs, flops: Mapping[Computed, float], world_size: 
 
 
 def _describe_mix(parts: Sequence[tuple[float, Ceiling]], device_name: str) -> str:
-    """The ceilings in words, with the share of the FLOPs that each is for where there are several."""
+    """Describe the ceilings, with the share of FLOPs of each where there are several."""
     flops: dict[str, float] = {}
     for amount, ceiling in parts:
         text = describe_ceiling(ceiling, device_name)

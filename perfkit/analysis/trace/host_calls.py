@@ -1,4 +1,4 @@
-"""Calls of the host that can leave the device without work: waiting for it, allocating, and fetching data."""
+"""CPU calls that can leave the device without work: synchronization, allocation, and data fetching."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -45,7 +45,7 @@ class HostCalls(NamedTuple):
 
 
 def is_allocation(name: str) -> bool:
-    """Whether a call of the runtime takes or releases memory."""
+    """True if a runtime call allocates or releases memory."""
     return _ALLOCATION.fullmatch(name) is not None
 
 

@@ -1,4 +1,4 @@
-"""Places of the host: of many spans of time on its threads, the innermost events that cover each."""
+"""CPU places: for many spans of time on threads, the innermost events that cover each."""
 
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -38,7 +38,7 @@ class ThreadSpans:
 
 @dataclass(frozen=True)
 class HostPlaces:
-    """Columns, one row a stretch: what covers more than half of it, the innermost of each; NONE where nothing does.
+    """Columns, one row per span: the innermost events that cover more than half of it; NONE without any.
 
     Indices of the trace's names: `frame` of Python, `own` (the innermost that is neither torch's nor of Python's
     library), `builtin` that the frame called, `range`, `op`, `call` of the runtime. `module` is one of `modules`.
@@ -59,13 +59,13 @@ class HostPlaces:
 
     @property
     def known(self) -> NDArray[np.bool_]:
-        """Whether anything covers a stretch."""
+        """True if anything covers a span."""
         found: NDArray[np.bool_] = np.max(list(self.columns.values()), axis=0, initial=NONE) != NONE
         return found
 
 
 class HostEvents:
-    """What was recorded on a trace's host, so that places can be looked up in it again and again.
+    """The CPU events of a trace, indexed for repeated lookups.
 
     Autograd's nodes and the marks of steps say nothing of where something was, and are left out.
     """
@@ -88,7 +88,7 @@ class HostEvents:
         self._names = np.append(trace.name, np.int32(NONE))  # NONE (-1) takes the last entry
 
     def find_places(self, where: ThreadSpans) -> HostPlaces:
-        """What the host was in."""
+        """Find the CPU place of each span."""
         around = self._python.find_around_middle(where)
         frame = self._python.find_innermost(where, around, ~self._is_module & ~self._is_builtin)
         builtin = self._python.find_innermost(where, around, self._is_builtin)
@@ -125,7 +125,7 @@ class _EventTree(EventNest):
         return cls(trace, events, find_parents(trace, events))
 
     def find_around_middle(self, where: ThreadSpans) -> Ints:
-        """The position of the innermost event around the middle of each stretch."""
+        """The position of the innermost event around the middle of each span."""
         threads, its = where.thread, self.of_threads
         if its and not any((threads == thread).any() for thread in its):  # see `Modules.at`
             threads = np.full(len(where), max(its, key=lambda thread: (len(its[thread][0]), -thread)))
@@ -134,7 +134,7 @@ class _EventTree(EventNest):
     def find_innermost(
         self, where: ThreadSpans, around: Ints | None = None, counts: NDArray[np.bool_] | None = None
     ) -> Ints:
-        """The position of the innermost event (of those that count) that covers more than half of each stretch."""
+        """The position of the innermost counted event that covers more than half of each span."""
         at = self.find_around_middle(where) if around is None else around.copy()
         for block in split_blocks(len(at)):
             self._move_outwards(where.begin_ns[block], where.end_ns[block], counts, at[block])
@@ -156,7 +156,7 @@ class _EventTree(EventNest):
 
 
 def _is_step_mark(ops: Ops, events: Ints) -> NDArray[np.bool_]:
-    """Which of some events are the marks of steps: they say nothing of where in a step something was."""
+    """Mask step marks, which do not locate anything within a step."""
     trace, steps = ops.trace, ops.steps
     if not len(steps):
         return np.zeros(len(events), np.bool_)

@@ -1,4 +1,4 @@
-"""Idle time summed up: by the calls of the host that it is charged to, and by where the host was."""
+"""Sums idle time by the CPU calls charged with it, and by the CPU place."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from perfkit.trace.read import NONE
 
 
 class IdleCauses(NamedTuple):
-    """Per step: calls of the host, all idle time by its cause, what of it the host was late for, and what was queued.
+    """Per step: CPU calls, idle time by cause, the part due to late launches, and the part with work queued.
 
     None where that is not known. `long` is when the host did something else than launching; `of` are the calls' events.
     """
@@ -34,7 +34,7 @@ class IdleCauses(NamedTuple):
 
 
 def find_idle_causes(ops: Ops, windows: StepWindows, waiting: LaunchQueue | None) -> IdleCauses:
-    """What left a device without work within the windows; on a CPU (`waiting` is None) the calls alone."""
+    """Find what left a device without work within the windows; on a CPU (`waiting` is None) only the calls."""
     host = find_host_calls(ops, windows)
     if waiting is None:
         return IdleCauses(build_call_rows(ops, windows, host, None), host)
@@ -50,7 +50,7 @@ def find_idle_causes(ops: Ops, windows: StepWindows, waiting: LaunchQueue | None
 
 
 def _sum_charged_idle(idle: IdleTime, calls: HostCalls) -> Mapping[int, int]:
-    """What each call of the host is charged with."""
+    """The idle time charged to each CPU call."""
     events = np.concatenate(calls)
     charged = dict.fromkeys(events.tolist(), 0)
     mine = np.flatnonzero(idle.event != NONE)

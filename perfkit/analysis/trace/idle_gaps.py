@@ -1,4 +1,4 @@
-"""The idle time of a device in rows: of one cause and one place of the host together."""
+"""Idle time of a device in rows, by cause and CPU place."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -26,7 +26,7 @@ _BUILTIN = re.compile(r"<built-in (?:function|method) (\S+?)(?: of .*)?>")
 
 
 def build_gap_rows(ops: Ops, windows: StepWindows, idle: IdleTime) -> tuple[GapRow, ...]:
-    """The idle time within the windows, per step: the longest rows first. They sum to all of it."""
+    """Build rows of the idle time within the windows, per step, the longest first. They sum to all of it."""
     pieces = np.flatnonzero(idle.within)
     if not len(pieces):
         return ()
@@ -57,7 +57,7 @@ def build_gap_rows(ops: Ops, windows: StepWindows, idle: IdleTime) -> tuple[GapR
 
 
 def _select_longest(seconds: NDArray[np.float64], cause: Ints) -> NDArray[np.bool_]:
-    """Which rows are among the longest of their cause."""
+    """Mask the longest rows of each cause."""
     order = np.lexsort((-seconds, cause))
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order)) - np.searchsorted(cause[order], cause[order])
@@ -66,7 +66,7 @@ def _select_longest(seconds: NDArray[np.float64], cause: Ints) -> NDArray[np.boo
 
 
 def _describe_places(ops: Ops, idle: IdleTime, pieces: Ints) -> Iterator[dict[str, str]]:
-    """What is known of the place of each piece."""
+    """Describe the known place of each piece."""
     names, places = [*ops.trace.names, ""], idle.places  # NONE (-1) takes the last
     modules, following = [*places.modules, ""], _find_following_ops(ops, idle, pieces)
     for piece, before in zip(pieces.tolist(), following.tolist(), strict=True):
@@ -83,7 +83,7 @@ def _describe_places(ops: Ops, idle: IdleTime, pieces: Ints) -> Iterator[dict[st
 
 
 def group_by_place(ops: Ops, idle: IdleTime, rows: Ints) -> RowGroups:
-    """Pieces of one cause, of which the host was in one place, before one op."""
+    """Group pieces of one cause, one CPU place and one next op."""
     return group_rows(
         idle.cause[rows],
         *(column[rows] for column in idle.places.columns.values()),
@@ -101,7 +101,7 @@ def _find_following_ops(ops: Ops, idle: IdleTime, rows: Ints) -> Ints:
 
 
 def describe_idle_places(ops: Ops, idle: IdleTime) -> tuple[Ints, list[str]]:
-    """For each piece the number of a text that tells what the host was in, or before what the device was idle."""
+    """For each piece, the number of a text with the CPU activity, or with the next op."""
     alike = group_by_place(ops, idle, np.arange(len(idle)))
     texts = [
         _join_place_parts(where) or _format_following(where["following"])
@@ -111,12 +111,12 @@ def describe_idle_places(ops: Ops, idle: IdleTime) -> tuple[Ints, list[str]]:
 
 
 def format_function(row: GapRow) -> str:
-    """The function of the program that the host was in: `preprocess (data.py:31)`; empty where none is known."""
+    """The program function at the CPU place: `preprocess (data.py:31)`; empty where unknown."""
     return _format_match(_FRAME, row.own)
 
 
 def format_place(row: GapRow, *, around: bool = False) -> str:
-    """What the host was in, the innermost first: `sleep in preprocess (data.py:31)`; empty where nothing tells.
+    """The CPU activity, innermost first: `sleep in preprocess (data.py:31)`; empty where unknown.
 
     With the module and the range `around` it.
     """

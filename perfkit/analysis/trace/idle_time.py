@@ -1,4 +1,4 @@
-"""When a device had nothing to do, and why: each moment of that time has one cause.
+"""Splits the idle time of a device by cause: each moment has one.
 
 With nothing queued, what the loop fetched its data in comes first, then calls that wait for the device or take its
 memory. These are charged with their own duration and the time until the next launch, unless that is so long that the
@@ -89,7 +89,7 @@ class IdleTime:
         return self.end_ns - self.begin_ns
 
     def has_cause(self, *causes: str) -> NDArray[np.bool_]:
-        """Which pieces have one of these causes."""
+        """True where a piece has one of these causes."""
         among = np.zeros(len(CAUSES), np.bool_)
         among[[NUMBER[cause] for cause in causes]] = True
         chosen: NDArray[np.bool_] = among[self.cause]
@@ -140,7 +140,7 @@ class _IdleCollector:
 
 
 def _classify_queued(ops: Ops, gaps: Intervals, pieces: Intervals, found: _IdleCollector) -> None:
-    """Pieces in which something was queued, by what came next and how long they last in their gap."""
+    """Classify idle pieces with work queued, by what came next and by their length."""
     trace, event = ops.trace, ops.kernels.event
     start, end = trace.start_ns[event], trace.end_ns[event]
     gap = np.searchsorted(gaps[:, 0], pieces[:, 0], side="right") - 1
@@ -162,7 +162,7 @@ def _classify_queued(ops: Ops, gaps: Intervals, pieces: Intervals, found: _IdleC
 
 
 def _is_launched_into_idle(ops: Ops, begin: Ints, following: Ints) -> NDArray[np.bool_]:
-    """Which kernels were launched onto a device that had been idle since `begin`."""
+    """True where a kernel was launched onto a device idle since `begin`."""
     called = ops.kernels.launch[following]
     into_idle: NDArray[np.bool_] = (called != NONE) & (np.append(ops.trace.end_ns, 0)[called] >= begin)
     return into_idle
@@ -171,7 +171,7 @@ def _is_launched_into_idle(ops: Ops, begin: Ints, following: Ints) -> NDArray[np
 def _charge_calls(
     ops: Ops, spans: StepWindows, calls: HostCalls, launched: Ints, left: Intervals, found: _IdleCollector
 ) -> Intervals:
-    """What fetching and calls that block leave the device without; the rest of `left` is given back."""
+    """Charge idle time to fetching and blocking calls; returns the rest of `left`."""
     trace = ops.trace
     fetched = merge_event_times(trace, calls.fetching)
     begin = trace.start_ns[calls.fetching]
@@ -189,7 +189,7 @@ def _charge_calls(
 
 
 def _find_charged_spans(ops: Ops, spans: StepWindows, calls: Ints, launched: Ints) -> tuple[Ints, Ints]:
-    """From when to when each call (in the order of time) can leave the device without work; these do not overlap."""
+    """The non-overlapping spans in which each call (in order of time) can leave the device without work."""
     trace = ops.trace
     begin, end = trace.start_ns[calls], trace.end_ns[calls]
     following = np.append(launched, NONE)[np.searchsorted(launched, end)]
@@ -201,7 +201,7 @@ def _find_charged_spans(ops: Ops, spans: StepWindows, calls: Ints, launched: Int
 
 
 def _list_launch_times(ops: Ops) -> Ints:
-    """When something was launched, in the order of time."""
+    """The launch times, in order."""
     trace = ops.trace
     calls = trace.select_events(Category.LAUNCH)
     graphs = calls[mark_named(trace, calls, is_graph_launch)]
@@ -210,7 +210,7 @@ def _list_launch_times(ops: Ops) -> Ints:
 
 
 def _classify_host_time(waiting: LaunchQueue, launched: Ints, left: Intervals, found: _IdleCollector) -> None:
-    """What has no other cause: the host was late, or did something else."""
+    """Classify idle time without another cause: late launches, or CPU busy elsewhere."""
     if not waiting.known:
         found.add(IDLE_UNKNOWN, left)
         return
@@ -250,7 +250,7 @@ _IN_THE_WAY = [NUMBER[cause] for cause in (DATA, SYNC, ALLOCATION, ELSEWHERE, LA
 def _select_lookups(
     ops: Ops, pieces: Intervals, cause: NDArray[np.int8], event: Ints, following: Ints, busiest: int
 ) -> tuple[ThreadSpans, NDArray[np.bool_]]:
-    """Where to look for what the host was in, and for which pieces."""
+    """Select the CPU lookups, and the pieces that need them."""
     trace = ops.trace
     looked = np.isin(cause, _IN_THE_WAY)
     pieces, event, following = pieces[looked], event[looked], following[looked]
@@ -274,7 +274,7 @@ def _find_busiest_thread(ops: Ops) -> int:
 
 
 def _look_up_places(host: HostEvents, where: ThreadSpans, busiest: int) -> HostPlaces:
-    """What the host was in, on the busiest thread where the other one was in nothing."""
+    """The CPU places, from the busiest thread where the launching thread has none."""
     found = host.find_places(where)
     lost = np.flatnonzero(~found.known & (where.thread != busiest))
     if not len(lost):
@@ -287,7 +287,7 @@ def _look_up_places(host: HostEvents, where: ThreadSpans, busiest: int) -> HostP
 
 
 def _spread_rows(found: HostPlaces, looked: NDArray[np.bool_]) -> HostPlaces:
-    """As many rows as pieces."""
+    """Repeat rows to match the pieces."""
     wide = {}
     for name, column in found.columns.items():
         wide[name] = np.full(len(looked), NONE, np.int32)
@@ -296,7 +296,7 @@ def _spread_rows(found: HostPlaces, looked: NDArray[np.bool_]) -> HostPlaces:
 
 
 def _mark_peer_waits(ops: Ops, idle: IdleTime) -> IdleTime:
-    """A host that is in a collective for long waits for the others, and so does one whose collective runs elsewhere."""
+    """Mark waits for other ranks: a CPU long in a collective, or one whose collective runs elsewhere."""
     trace = ops.trace
     ranges = trace.select_events(Category.RANGE, Category.OP)
     ranges = ranges[mark_named(trace, ranges, lambda name: name.startswith(COLLECTIVE_RANGES))]

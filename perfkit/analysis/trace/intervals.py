@@ -38,14 +38,14 @@ def join_intervals(first: Intervals, second: Intervals) -> Intervals:
 
 
 def subtract_intervals(minuend: Intervals, subtrahend: Intervals) -> Intervals:
-    """What of `minuend` is not in `subtrahend`."""
+    """The parts of `minuend` outside `subtrahend`."""
     if minuend.size == 0 or subtrahend.size == 0:
         return minuend
     return _join_adjacent(exclude_intervals(minuend, subtrahend))
 
 
 def exclude_intervals(intervals: Intervals, others: Intervals) -> Intervals:
-    """The same, but those that touch each other stay apart."""
+    """Like `subtract_intervals`, keeping touching intervals apart."""
     if not len(others) or not len(intervals):
         return intervals
     begin = np.concatenate(([np.iinfo(np.int64).min], others[:, 1]))
@@ -64,7 +64,7 @@ def _join_adjacent(intervals: Intervals) -> Intervals:
 
 
 def clip_intervals(intervals: Intervals, window: Intervals) -> Intervals:
-    """What of `intervals` lies within `window`."""
+    """The parts of `intervals` within `window`."""
     if not len(intervals) or not len(window):
         return EMPTY
     within = find_overlaps(intervals, window[:, 0], window[:, 1])[0]
@@ -79,7 +79,7 @@ def sort_unique(times: Ints) -> Ints:
 
 
 def is_inside(times: Ints, intervals: Intervals) -> NDArray[np.bool_]:
-    """Whether each time lies in one of the intervals; an interval contains its start and not its end."""
+    """True where a time lies in one of the intervals, which include their start but not their end."""
     if intervals.size == 0:
         return np.zeros(len(times), np.bool_)
     index = np.searchsorted(intervals[:, 0], times, side="right") - 1
@@ -88,7 +88,7 @@ def is_inside(times: Ints, intervals: Intervals) -> NDArray[np.bool_]:
 
 
 def measure_covered(starts: Ints, ends: Ints, intervals: Intervals) -> Ints:
-    """How much of each span from `starts` to `ends` the intervals cover."""
+    """The covered length of each span from `starts` to `ends`."""
     if intervals.size == 0:
         return np.zeros(len(starts), np.int64)
     return _measure_covered_until(ends, intervals) - _measure_covered_until(starts, intervals)
@@ -105,7 +105,7 @@ def _measure_covered_until(times: Ints, intervals: Intervals) -> Ints:
 
 
 def find_overlaps(intervals: Intervals, starts: Ints, ends: Ints) -> tuple[Intervals, Ints, Ints]:
-    """What of `intervals` lies in each of some spans, with the row of the interval and that of the span.
+    """The overlaps of `intervals` with some spans, with the rows of both.
 
     The spans are disjoint and ascending, as the intervals are.
     """

@@ -1,4 +1,4 @@
-"""The operands of a matrix product among an op's inputs: their sizes, and which of them lie side by side in memory."""
+"""The operands of a GEMM among an op's inputs: their sizes, and the contiguous ones."""
 
 from collections.abc import Sequence
 from math import prod
@@ -19,12 +19,12 @@ ROW, COLUMN = "row", "column"
 
 
 def find_first_operand(name: str) -> int | None:
-    """Where the first operand stands among the tensors of an op; None for what is no such product."""
+    """The position of the first operand among an op's tensors; None for other ops."""
     return FIRST_OPERAND.get(name.rpartition("::")[2])
 
 
 def parse_matmul_sizes(name: str, args: Sequence[Arg]) -> MatmulSizes | None:
-    """The sizes of a product; None for what is no such product, and where its operands do not fit together."""
+    """The sizes of a GEMM; None for other ops, and where its operands do not match."""
     first = find_first_operand(name)
     shapes = [arg.shape for arg in args if isinstance(arg, TensorArg)]
     if first is None or len(shapes) < first + 2 or min(map(len, shapes[first : first + 2])) < 2:
@@ -59,8 +59,7 @@ def _find_contiguous_side(operand: TensorArg) -> str:
 
 
 def list_contiguous_sizes(name: str, shapes: Sequence[tuple[int, ...]], sides: str) -> tuple[int, ...]:
-    """The sizes that decide whether rows in memory begin where a matrix unit can read them: those that lie side by side
-    in each operand and in the result.
+    """The sizes that decide row alignment in memory: the contiguous dims of each operand and of the result.
 
     Args:
         shapes: of all tensors among the inputs.

@@ -1,4 +1,4 @@
-"""In which dtypes matrix products ran, by the time of their kernels.
+"""Dtypes of GEMMs, by the time of their kernels.
 
 Products that CUDA graphs replay, and templates of torch.compile of which too little was recorded, have no FLOPs: their
 kernels' names and time are all that is known. 16 bits are faster than 32, so that a dtype of 16 bits has at most as

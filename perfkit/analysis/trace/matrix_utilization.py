@@ -1,4 +1,4 @@
-"""Utilisation of a trace's device: matrix FLOPs of a step over what the device could do in its time.
+"""Utilization of a trace's device: matrix FLOPs of a step over the device's capacity in its time.
 
 MFU counts the FLOPs that forward and backward need by the convention of PaLM, appendix B: attention over all pairs of
 positions, masked ones too. HFU counts what ran: with recomputation, without pairs that a kernel skips. By convention
@@ -29,7 +29,7 @@ _LEAST_COVERED = 0.98
 
 
 class MatrixUtilization(NamedTuple):
-    """Matrix FLOPs of a step, what forward and backward need and what ran, and the utilisations that follow.
+    """Matrix FLOPs of a step, required by forward and backward and as executed, and the utilizations.
 
     `computed` splits the FLOPs that ran by unit and by what they were computed in, `unit` and `dtype` are those of most
     of them; all empty where they are not known. `refuted` are the measured ceilings that the steps were faster than.

@@ -1,4 +1,4 @@
-"""Error of modelled FLOPs and bytes against hardware counters, per op class."""
+"""Error of modeled FLOPs and bytes against hardware counters, per op class."""
 
 from collections.abc import Iterator
 
@@ -59,7 +59,7 @@ def _build_error_rows(
 
 
 def compute_weighted_quantiles(values: Floats, weights: Floats, at: tuple[float, ...]) -> tuple[float, ...]:
-    """The least values below or at which these shares of the weight lie; without any weight all count the same."""
+    """The weighted quantiles at these shares of the weight; without any weight, all values count equally."""
     order = np.argsort(values, kind="stable")
     total = weights[order] if weights.sum() > 0 else np.ones(len(values))
     reached = np.cumsum(total) / total.sum()

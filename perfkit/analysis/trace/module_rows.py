@@ -19,7 +19,7 @@ _LEVEL = "/"
 
 
 def build_module_rows(ops: RooflineGroups, step_s: float) -> tuple[OpRow, ...]:
-    """Each module with all within it, in all phases, ranked by what could be saved. `ops` groups by op and module."""
+    """Build a row per module with its submodules, over all phases, ranked by savings. `ops` groups by op and module."""
     module = np.where(ops.pieces.step[ops.first] != NONE, ops.pieces.module[ops.first], NONE)
     order = np.argsort(module, kind="stable")
     beneath: dict[str, list[NDArray[np.int64]]] = defaultdict(list)
@@ -41,7 +41,7 @@ def build_module_rows(ops: RooflineGroups, step_s: float) -> tuple[OpRow, ...]:
 
 
 def build_phase_rows(ops: RooflineGroups, step_s: float) -> tuple[OpRow, ...]:
-    """Each phase of the step, in the order of the step, and what belongs to none."""
+    """Build a row per phase in step order, and one for work outside phases."""
     inside = ops.pieces.step[ops.first] != NONE
     phase = ops.pieces.phase[ops.first]
     rows = []
@@ -55,7 +55,7 @@ def build_phase_rows(ops: RooflineGroups, step_s: float) -> tuple[OpRow, ...]:
 
 
 def rank_rows(rows: list[OpRow]) -> tuple[OpRow, ...]:
-    """Rows by what could be saved, then those of which that is not known by their time; of the steps first."""
+    """Rank rows by savings, then those without known savings by time; rows of steps first."""
 
     def key(row: OpRow) -> tuple[bool, bool, float, float]:
         unknown = row.attainable_s is None

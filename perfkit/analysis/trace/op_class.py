@@ -9,7 +9,7 @@ from perfkit.trace.kernels import is_collective_kernel
 
 
 class OpClass(StrEnum):
-    """What kind of work an op does."""
+    """The kind of work of an op."""
 
     MATMUL = "GEMM"
     CONVOLUTION = "convolution"
@@ -99,7 +99,7 @@ def classify_op(name: str) -> OpClass:
 
 
 def classify_kernel(name: str) -> OpClass:
-    """The class of a kernel that no op is known for; of what is called like an op (`fbgemm::lookup`) that of the op."""
+    """The class of a kernel without an op; for a kernel named like an op (`fbgemm::lookup`), that op's."""
     if is_collective_kernel(name):
         return OpClass.COMMUNICATION
     if _AN_OP.fullmatch(name.removesuffix(INFERRED)):
@@ -109,6 +109,6 @@ def classify_kernel(name: str) -> OpClass:
 
 
 def classify_work(op: str, name: str) -> OpClass:
-    """The class of an op, or of a kernel: that of its `op`, where that tells nothing of its own name."""
+    """The class of an op, or of a kernel by its `op`, else by its own name."""
     known = classify_op((op or name).removesuffix(INFERRED))
     return classify_kernel(name) if known == OpClass.OTHER else known

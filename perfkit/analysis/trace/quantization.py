@@ -24,15 +24,15 @@ class MatmulSizes(NamedTuple):
 
 
 class WaveCount(NamedTuple):
-    """`number` is how many blocks (of a persistent kernel: tiles) there are for each multiprocessor, `loss` the share
-    of the multiprocessors' time that is lost at least, because some have one less to do."""
+    """`number` is the blocks (for persistent kernels: tiles) per multiprocessor, `loss` a lower bound on the share of
+    multiprocessor time lost because some have one block less."""
 
     number: float
     loss: float
 
 
 def count_tiles(product: MatmulSizes, tile: GemmTile) -> int | None:
-    """How many tiles a product has; None where that depends on which way round the tile lies."""
+    """The number of tiles of a GEMM; None where it depends on the tile's orientation."""
     counts = {product.batch * _count_oriented_tiles(product, *way) for way in _list_orientations(tile)}
     return counts.pop() if len(counts) == 1 else None
 
@@ -51,7 +51,8 @@ def compute_tile_loss(product: MatmulSizes, tile: GemmTile) -> float | None:
 
 
 def infer_split_k(grid: Grid, batch: int, tiles: int) -> int | None:
-    """Into how many parts a kernel cuts K, so that several blocks add up one tile; None where its grid does not tell.
+    """The number of parts into which a kernel splits K, so that several blocks accumulate one tile; None where its grid
+    does not show it.
 
     The third size of a grid counts batches and parts of K; the others may be rounded up, and what they have beyond the
     tiles ends at once. A grid of one size counts them all.
@@ -66,7 +67,7 @@ def infer_split_k(grid: Grid, batch: int, tiles: int) -> int | None:
 def compute_waves(
     blocks: int, units: int, tiles: int | None, parts: int | None, *, whole_tiles: bool = False
 ) -> WaveCount | None:
-    """How the `blocks` of a kernel's grid fill the multiprocessors.
+    """Compute how the `blocks` of a kernel's grid fill the multiprocessors.
 
     Args:
         units: multiprocessors of the device.

@@ -11,7 +11,7 @@ from perfkit.trace.read import NONE
 
 
 def measure_queued_idle(ops: Ops, windows: StepWindows, idle: IdleTime) -> QueuedIdle | None:
-    """Gaps between kernels within the windows in which something was queued; None where there are none."""
+    """Measure gaps between kernels within the windows with work queued; None without any."""
     trace, kernels = ops.trace, ops.kernels
     parts = max(len(windows), 1)
     queued = idle.has_cause(STARTING, BETWEEN, OTHER_STREAM, HELD_UP) & idle.within

@@ -1,4 +1,4 @@
-"""One trace analysed and replayed: what is on its critical path, what its findings and other changes would gain."""
+"""Analyzes and replays one trace: its critical path, and the gains of findings and other changes."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -24,9 +24,8 @@ from perfkit.trace.ops import Ops
 
 
 class ReplayedTrace(NamedTuple):
-    """A trace with its gains, and the work that it was made of. `replay_trace` is what other ranks are simulated with,
-    None
-    where that is not asked for, or too much."""
+    """A trace with its gains and its work. `replay_trace` is the input for joint simulation with other ranks, None
+    where not requested or too large."""
 
     rank_trace: RankTrace
     engine: WorkAnalysis

@@ -1,4 +1,4 @@
-"""Which ops the kernels of replayed CUDA graphs stand for.
+"""Maps kernels of replayed CUDA graphs to ops.
 
 A graph replays its kernels without calling an op, so that their names are all there is. One table says which kernels
 an op launches, one of them for each of its calls.
@@ -13,7 +13,7 @@ from perfkit.cost.gemm_kernel import is_matrix_kernel
 
 
 class KernelFamily(NamedTuple):
-    """Kernels that stand for a call of one of `ops`. `in_model`: what a graph of the model holds with all its like."""
+    """Kernels that stand for a call of one of `ops`. `in_model`: a graph of the model contains all of their kind."""
 
     ops: tuple[str, ...]
     kernel: re.Pattern[str]
@@ -69,7 +69,7 @@ class ReplayedCalls(NamedTuple):
 
 
 def count_replayed_calls(kernels: Mapping[str, float], patterns: Iterable[str]) -> ReplayedCalls:
-    """The calls of the ops that `patterns` (globs) name, by how often each kernel was replayed."""
+    """Count calls of the ops that `patterns` (globs) name, by the replays of each kernel."""
     wanted = tuple(patterns)
     explained = all(_is_explained(pattern) for pattern in wanted)
     sure = may = 0.0
@@ -94,19 +94,19 @@ def find_family(kernel: str) -> KernelFamily | None:
 
 
 def is_recognized(kernel: str) -> bool:
-    """Whether a kernel of no family is known to be something else; fused attention of unknown make is not."""
+    """True if a kernel without a family is known to be something else; fused attention of an unknown library is not."""
     if _ATTENTION.search(kernel) and not _OTHER.search(kernel):
         return _ATTENTION_REST.search(kernel) is not None
     return is_matrix_kernel(kernel) or _OTHER.search(kernel) is not None
 
 
 def _is_explained(pattern: str) -> bool:
-    """Whether the table says which kernels the ops of a pattern launch; ranges (`## ... ##`) launch none."""
+    """True if the table lists the kernels of the ops of a pattern; ranges (`## ... ##`) launch none."""
     known = (*(op for family in FAMILIES for op in family.ops), *_LAUNCH_NOTHING)
     return pattern.startswith("##") or any(fnmatchcase(op, pattern) for op in known)
 
 
 def is_part_of_model(patterns: Iterable[str]) -> bool:
-    """Whether a graph of the model would hold the ops that `patterns` name."""
+    """True if a graph of the model would contain the ops that `patterns` name."""
     wanted = tuple(patterns)
     return any(match_any(op, wanted) for family in FAMILIES if family.in_model for op in family.ops)

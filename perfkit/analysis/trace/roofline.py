@@ -1,4 +1,4 @@
-"""Placing work on the roofline (Williams, Waterman, Patterson 2009): what bounds it, and what it could reach."""
+"""Places work on the roofline (Williams, Waterman, Patterson 2009): its bound and its attainable time."""
 
 from dataclasses import dataclass
 
@@ -64,7 +64,7 @@ class RooflineLimits:
 
 
 def compute_limits(compute_s: Floats, moved: Floats, seconds: Floats, calls: Floats, roofs: Roofs) -> RooflineLimits:
-    """The limits of groups of work that took `seconds` in so many calls.
+    """The limits of groups of work that took `seconds` in a number of calls.
 
     Modelled bytes are those that an op must move; where its operands were still in a cache it moved them faster
     than the memory can. Work that is faster than the memory's bandwidth is therefore held against the next

@@ -1,4 +1,4 @@
-"""Which ceilings hold for a run or a trace: those of its device, its number of threads, and of what fp32 runs in."""
+"""Selects the ceilings of a run or a trace: by device, number of threads, and fp32 setting."""
 
 from dataclasses import dataclass
 
@@ -29,7 +29,7 @@ class Roofs:
     fp32: Fp32Settings | None = None
 
     def explain_missing(self, dtype: str | None) -> str:
-        """Why there may be no ceiling of a dtype."""
+        """The reason that a dtype may have no ceiling."""
         if self.ceilings is None:
             return "no ceilings known for this machine; run `perfkit calibrate`"
         if not self.device:
@@ -44,7 +44,7 @@ class Roofs:
         return f"not measured on {self.device_name or self.device} with {threads}; run `perfkit calibrate`"
 
     def _explain_refutation(self, dtype: str | None) -> str:
-        """Why a ceiling that was measured for a dtype is none."""
+        """The reason that a measured ceiling of a dtype is not valid."""
         threads = self.threads if self.device == CPU else None
         known = () if self.ceilings is None else self.ceilings.ceilings
         held = (each for each in known if each.dtype == dtype and (threads is None or each.threads in (None, threads)))
@@ -94,7 +94,7 @@ def build_roofs(ceilings: DeviceCeilings | None, environment: Environment | None
 
 
 def _fp32_settings(environment: Environment) -> Fp32Settings | None:
-    """What was recorded of a GPU; what an older record does not tell is taken as fp32."""
+    """The recorded fp32 settings of a GPU; missing ones count as fp32."""
     if environment.device == CPU:
         return None
     matmul = TF32 if environment.matmul_precision in ("high", "medium") else IEEE
@@ -102,7 +102,7 @@ def _fp32_settings(environment: Environment) -> Fp32Settings | None:
 
 
 def explain_excess(rate: float | None, ceiling: Ceiling | None, ranks: int | None = None) -> str:
-    """Why a rate has no share of a ceiling, where it is higher; empty where it is not."""
+    """The reason that a rate above a ceiling has no share of it; empty for other rates."""
     return "" if rate is None or ceiling is None or rate <= ceiling.value else explain_exceeded(ceiling, ranks=ranks)
 
 

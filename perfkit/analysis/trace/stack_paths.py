@@ -1,4 +1,4 @@
-"""In which functions of the program work was launched: paths through its Python frames."""
+"""The call paths of launches through the Python frames of the program."""
 
 import numpy as np
 

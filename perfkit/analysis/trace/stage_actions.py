@@ -16,7 +16,7 @@ _OURS, _TORCH = re.compile(re.escape(MARK_PREFIX) + _ACTION), re.compile("PP:" +
 
 
 def find_stage_actions(ops: Ops) -> StageActions | None:
-    """Those of the middle one of a trace's steps; None where it has no steps or marks none."""
+    """The stage actions of a trace's middle step; None without steps or marks."""
     trace, steps = ops.trace, ops.steps
     if not len(steps):
         return None

@@ -1,4 +1,4 @@
-"""Which device a trace was recorded on, as far as it tells."""
+"""The device that a trace was recorded on, where recorded."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""FLOPs of the steps of a loop that nobody counted: those of its traces, over the time of its timed steps.
+"""FLOPs of an attached loop's steps: those of its traces, over the time of its timed steps.
 
 A trace tells what a step does. How long a step takes it does not: the profiler slows it down.
 """
@@ -22,7 +22,7 @@ def sum_trace_flops(traces: Sequence[RankTrace], world_size: int) -> Flops:
 
 
 def find_trace_peak(traces: Sequence[RankTrace], roofs: Roofs, world_size: int) -> PeakRate | Unknown:
-    """The peak of what the matrix products of the first trace that has some ran in."""
+    """The peak for the dtypes of the first trace with GEMMs."""
     telling = next((trace for trace in traces if trace.computed_in), None)
     if telling is None:
         return Unknown(reason="GEMM dtypes unknown in all traces")

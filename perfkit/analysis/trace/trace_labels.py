@@ -1,4 +1,4 @@
-"""Labels of traces: as short as tells them apart."""
+"""Labels of traces: as short as is unique."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ _NAMES: tuple[Callable[[str], str], ...] = (derive_trace_name, _name_with_folder
 
 
 def label_traces(traces: Sequence[RankTrace]) -> tuple[RankTrace, ...]:
-    """The traces with labels that tell them apart: two files of one rank, or of one name, also show their place."""
+    """Label the traces uniquely: files of equal rank or name also show their place."""
     labels = [trace.label for trace in traces]
     for name in _NAMES:
         shared = {label for label, count in Counter(labels).items() if count > 1}
@@ -42,7 +42,7 @@ def label_traces(traces: Sequence[RankTrace]) -> tuple[RankTrace, ...]:
 
 
 def label_sides(after: RankTrace, before: RankTrace) -> tuple[RankTrace, RankTrace]:
-    """Two traces that are compared, each with the name of its file; both may be of one rank."""
+    """Label two compared traces with their file names; both may be of one rank."""
     paths = [trace.reading.path for trace in (after, before)]
     name = next((name for name in _NAMES if len(set(map(name, paths))) == len(paths)), _name_with_path)
     after, before = label_traces([replace(trace, label=name(trace.reading.path)) for trace in (after, before)])

@@ -43,7 +43,7 @@ BOUNDS = {
 
 
 def list_categories(*, on_cpu: bool, with_data: bool) -> tuple[str, ...]:
-    """In that order; `with_data` of a trace that tells when data was fetched."""
+    """The categories in order; `with_data` for a trace with data fetching."""
     if on_cpu:
         return (DATA, *CPU_CATEGORIES) if with_data else CPU_CATEGORIES
     return (*DEVICE_CATEGORIES[: -len(IDLE)], DATA, *IDLE) if with_data else DEVICE_CATEGORIES
@@ -83,7 +83,7 @@ class TimeSplit:
 
 
 def split_wall_time(windows: Intervals, work: Mapping[str, Intervals], categories: tuple[str, ...]) -> TimeSplit:
-    """Split the time of each window among the categories of `work`; what is left is the CPU's.
+    """Split the time of each window among the categories of `work`; the rest is the CPU's.
 
     Args:
         windows: disjoint, ascending.

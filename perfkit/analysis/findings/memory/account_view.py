@@ -1,4 +1,4 @@
-"""One account of memory with the techniques that are on, as rules read it, and how they report findings."""
+"""An account of memory with the enabled techniques, as rules read it, and how they report findings."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ from perfkit.units import format_bytes, format_percent
 
 @dataclass(frozen=True)
 class AccountView:
-    """One account. `techniques` are those that are on, None where that is not known (a file of somebody else's).
+    """One account. `techniques` are the enabled ones, None where unknown (a file from elsewhere).
 
     `tried` has the outcome of techniques that were tried beside it. `own_loop` is set where the loop is not perfkit's:
     the change to the loop comes first, and the command that tries it second. `optimizers` are the
@@ -31,7 +31,7 @@ class AccountView:
         return sum(share.bytes for share in self.account.categories if share.category == category)
 
     def get_share(self, size: int) -> float:
-        """Of the peak."""
+        """The share of the peak."""
         return size / self.account.peak_bytes if self.account.peak_bytes > 0 else 0.0
 
     def format_peak_share(self, size: int) -> str:
@@ -40,8 +40,8 @@ class AccountView:
         return f"{format_bytes(size)} of the {peak} peak ({format_percent(self.get_share(size))})"
 
     def get_savable_bytes(self, category: str) -> int:
-        """Bytes by which the peak would fall if the category were gone: no more than it holds at the peak, and less
-        where the rest reaches nearly as high at another moment of the step."""
+        """Bytes by which the peak would fall without the category: at most its size at the peak, less where another
+        point of the step is nearly as high."""
         series = self.account.timeline_categories
         if category not in series or not self.account.timeline_s:
             return self.sum_bytes(category)

@@ -1,4 +1,4 @@
-"""Rules about categories that hold much of the peak, what made them, and what lowers them."""
+"""Rules about categories that hold much of the peak: their origins and remedies."""
 
 from collections.abc import Iterator, Sequence
 
@@ -76,7 +76,7 @@ def find_parameters(view: AccountView) -> Iterator[Finding]:
 
 
 def find_autocast_copies(view: AccountView) -> Iterator[Finding]:
-    """Weights that autocast keeps in 16 bits beside the originals."""
+    """The 16-bit weight copies that autocast caches in addition to the originals."""
     yield from _find_large("memory.autocast_copies", view, AUTOCAST, "Autocast weight copies", REMEDIES[AUTOCAST])
 
 

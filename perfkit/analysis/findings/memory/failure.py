@@ -17,7 +17,7 @@ _FREE_IN_MESSAGE = re.compile(r"([\d.]+) (bytes|[KMGT]iB) (?:is )?free")
 
 
 def find_failed_request(view: AccountView) -> Iterator[Finding]:
-    """The request that failed, what was alive, and which category to reduce first."""
+    """The failed request, the live memory, and the category to reduce first."""
     failed = view.account.failed
     if failed is None:
         return

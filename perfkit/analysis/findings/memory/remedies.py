@@ -125,7 +125,7 @@ REMEDIES: dict[str, tuple[Remedy, ...]] = {
 
 
 def is_technique_on(wanted: str, techniques: tuple[str, ...]) -> bool:
-    """Whether a technique, with the parameters it is named with, is among others (`offload:what=optimizer:to=disk`)."""
+    """True if a technique with the given parameters is among others (`offload:what=optimizer:to=disk`)."""
     name, *parameters = wanted.split(":")
     for technique in techniques:
         given, *settings = technique.split(":")

@@ -1,1 +1,1 @@
-"""Rules about a suite: what its variants showed, loops of somebody else's, and the measurement itself."""
+"""Rules about a suite: outcomes of variants, attached loops, and the measurement itself."""

@@ -14,7 +14,7 @@ _NOTABLE = 1.02  # times the other's peak
 
 
 def find_budget_needing_more(suite: SuiteView) -> Iterator[Finding]:
-    """A budget bounds the saved tensors, not the peak: what backward recomputes at once adds to it."""
+    """A budget bounds the saved tensors, not the peak: recomputation in backward adds to it."""
     for variant in suite.measured:
         budget, ours = _get_budget(suite, variant), get_value(variant.peak_allocated)
         if budget is None or ours is None:

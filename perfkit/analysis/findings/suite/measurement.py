@@ -13,7 +13,7 @@ from perfkit.units import format_percent, format_seconds
 
 
 def find_inconclusive_comparison(suite: SuiteView) -> Iterator[Finding]:
-    """Inconclusive comparisons, and what would decide them."""
+    """Inconclusive comparisons, and the advice that would decide them."""
     for variant in suite.measured:
         difference = variant.difference
         if difference is None or difference.verdict != "inconclusive" or variant.loop is not None:

@@ -16,7 +16,7 @@ _NOTABLE_MEMORY = 0.02
 
 
 def find_failed_claims(suite: SuiteView) -> Iterator[Finding]:
-    """A technique whose claim failed did not do what its name says, whatever the figures."""
+    """A technique whose claim failed had no effect, whatever the figures."""
     for variant in suite.measured:
         already = [result for result in variant.claims if result.already]
         for technique in dict.fromkeys(result.technique for result in already):
@@ -93,7 +93,7 @@ def find_nonfinite_loss(suite: SuiteView) -> Iterator[Finding]:
 
 
 def find_out_of_memory(suite: SuiteView) -> Iterator[Finding]:
-    """Which category to reduce where memory ran out, by the variant's own account or the baseline's.
+    """The category to reduce where memory ran out, by the variant's own account or the baseline's.
 
     Where the failed request was recorded, the rules about memory report it.
     """
@@ -236,7 +236,7 @@ def _name_compared_time(variant: Variant) -> str:
 
 
 def _has_memory_saving(variant: Variant) -> bool:
-    """Whether it saves memory at the same batches: memory per sample or token does not show what fits."""
+    """True if it saves memory at equal batches: memory per sample or token does not show what fits."""
     return variant.memory_ratio is not None and not variant.compared_per and variant.memory_ratio < 1 - _NOTABLE_MEMORY
 
 

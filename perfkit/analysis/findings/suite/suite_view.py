@@ -15,8 +15,8 @@ from perfkit.store.layout import SuiteSampling
 
 @dataclass(frozen=True)
 class SuiteView:
-    """The variants of a suite, in the order of the report, where they ran, the ceilings, by name what their
-    instrumented passes showed, how long they were timed, the sessions in which they were, and on how many ranks."""
+    """The variants of a suite in report order, with their environment, ceilings, instrumented passes by name, timing,
+    sessions and numbers of ranks."""
 
     variants: tuple[Variant, ...]
     environment: Environment | None
@@ -43,7 +43,7 @@ class SuiteView:
 
     @property
     def advised(self) -> tuple[Variant, ...]:
-        """The baseline of the fewest ranks, whose findings stand for the others."""
+        """The baseline with the fewest ranks, whose findings represent the others."""
         return tuple(sorted(self.baselines, key=lambda variant: variant.world_size)[:1])
 
     @property

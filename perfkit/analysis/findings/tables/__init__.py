@@ -1,1 +1,1 @@
-"""The rules by subject: what each reads, the ids that it reports, and their texts in the docs."""
+"""The rules by subject: their inputs, the ids that they report, and their texts in the docs."""

@@ -1,4 +1,4 @@
-"""Rules about the CPU: whether it keeps the device busy, and what it waits for."""
+"""Rules about the CPU: device starvation, and CPU waits."""
 
 from perfkit.analysis.findings.rule import GAIN, NOTE, About, FindingKind, Rule
 from perfkit.analysis.findings.suite import loops

@@ -16,7 +16,7 @@ Row = OpRow | ProductRow | CollectiveRow | CopyRow
 
 
 class Takes(NamedTuple):
-    """The work of a row takes this part of its time; `joins`: it has no launch of its own any more."""
+    """A row's work takes this fraction of its time; `joins`: it loses its own launch."""
 
     row: Row
     part: float
@@ -25,7 +25,7 @@ class Takes(NamedTuple):
 
 @dataclass(frozen=True)
 class Change:
-    """Rows that take less, and by their names what goes altogether. Without either nothing can be simulated."""
+    """Rows that take less time, and names of removed parts. An empty change cannot be simulated."""
 
     takes: tuple[Takes, ...] = ()
     without: frozenset[str] = frozenset()
@@ -48,7 +48,7 @@ def remove_rows(rows: Iterable[Row], *, joins: bool = False) -> Change:
 
 
 def raise_to_roof(rows: Iterable[OpRow | ProductRow], *, joins: bool = False) -> Change:
-    """The work of some rows takes what its roof allows, where that is known."""
+    """Limit the work of some rows to the time at their roof, where known."""
     return Change(
         tuple(
             Takes(row, min(1.0, row.attainable_s / row.seconds), joins)
@@ -64,7 +64,7 @@ def scale_rows(rows: Iterable[Row], part: float, *, joins: bool = False) -> Chan
 
 
 def fuse_rows(rows: Iterable[OpRow], kept: OpRow, part: float) -> Change:
-    """Of some rows one is kept, in that part of its time; it does the work of the others, which go."""
+    """Fuse rows into one that takes that fraction of its time; the others disappear."""
     return Change(tuple(Takes(row, part) if row is kept else Takes(row, 0.0, joins=True) for row in rows))
 
 

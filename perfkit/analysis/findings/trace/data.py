@@ -1,4 +1,4 @@
-"""The rule about a step that waits for its data, by its timed steps where there are some, else as traced."""
+"""The rule about data waits, from timed steps where there are any, else from the trace."""
 
 from collections.abc import Iterator, Sequence
 

@@ -66,7 +66,7 @@ def build_effect(change: Change, analysed: DetailedAnalysis, replayed: ReplayRes
 
 
 def _map_rows(takes: Iterable[Takes], analysed: DetailedAnalysis) -> tuple[Floats, Flags]:
-    """By piece the part of its time that the rows of ops, kernels and products leave it, and whether it joins."""
+    """The fraction of each piece's time that remains by the rows of ops, kernels and products, and whether it joins."""
     part, joins = np.ones(len(analysed.engine.pieces)), np.zeros(len(analysed.engine.pieces), np.bool_)
     wanted = {id(taken.row): taken for taken in takes}
     for table in (analysed.kernels, analysed.ops, analysed.gemms, analysed.attentions):
@@ -81,7 +81,7 @@ def _map_rows(takes: Iterable[Takes], analysed: DetailedAnalysis) -> tuple[Float
 def _map_links(
     takes: Iterable[Takes], analysed: DetailedAnalysis, part: Floats, joins: Flags
 ) -> tuple[Floats, Flags, Ints]:
-    """The same with collectives and copies, and the calls of pageable copies, which no longer wait."""
+    """The same including collectives, copies, and the calls of pageable copies, which no longer wait."""
     pieces, exchanged = analysed.engine.pieces, analysed.engine.exchanged
     within, names = analysed.engine.within, pieces.ops.trace.names
     returns: list[Ints] = [np.empty(0, np.int64)]
@@ -105,7 +105,7 @@ def _map_links(
 def _map_to_work(
     part: Floats, joins: Flags, analysed: DetailedAnalysis, replayed: ReplayResult
 ) -> tuple[Floats, Flags]:
-    """The same by piece of the replay's work: equal kernels on a device, ops without one."""
+    """Map to the pieces of the replay's work: equal kernels on a device, ops without one."""
     if replayed.work.on_device:
         return part, joins
     owner, count = analysed.engine.pieces.owner, len(replayed.work)

@@ -64,7 +64,7 @@ _OTHER_BACKENDS = "Compare the backends of F.scaled_dot_product_attention with t
 
 
 class Cause(NamedTuple):
-    """Why a row is slow, in a few words or none, and what to do."""
+    """The cause of a row's low efficiency in a few words (or none), and the advice."""
 
     why: str
     do: str
@@ -144,7 +144,7 @@ def _find_attention_cause(view: TraceView, row: AttentionRow) -> Cause | None:
 
 
 def _is_small_grid(row: ProductRow) -> bool:
-    """Whether a grid leaves multiprocessors without work all the time."""
+    """True if a grid leaves multiprocessors idle all the time."""
     return row.waves is not None and row.waves <= 1 - QUANTIZED
 
 
@@ -165,7 +165,7 @@ def _get_s_above_roof(row: ProductRow) -> float:
 
 
 def _choose_advice(causes: Sequence[tuple[Row, Cause | None]]) -> list[str]:
-    """The advice on the two causes with most time above the roof, if they hold enough of it."""
+    """The advice on the two causes with most time above the roof, if they cover enough of it."""
     beyond: dict[str, float] = {}
     for row, cause in causes:
         if cause is not None:
@@ -194,7 +194,7 @@ def _format_attention(row: AttentionRow) -> str:
 
 
 def _suggest_fp8(view: TraceView, rows: Sequence[GemmRow]) -> Iterator[str]:
-    """Where most of the time is in 16 bits, and the device has a higher peak in eight."""
+    """Suggest fp8 where most of the time is in 16 bits and the device has a higher 8-bit peak."""
     reduced = [row for row in rows if row.dtype in _16_BITS]
     now = view.get_peak(CeilingLevel.MATRIX, reduced[0].dtype) if reduced else None
     fp8 = view.get_peak(CeilingLevel.MATRIX, "fp8")

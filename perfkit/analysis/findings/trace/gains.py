@@ -29,7 +29,7 @@ class Simulation(NamedTuple):
 
 
 def simulate_findings(analysed: DetailedAnalysis, replayed: ReplayResult, *, keep: bool = False) -> Simulation:
-    """The gain of each finding with a change, of all of them, and of all work at its roof; None where there is none.
+    """The gain of each finding with a change, of all findings, and of all work at its roof; None without any.
 
     `keep` the graph change of each.
     """
@@ -65,13 +65,13 @@ def simulate_findings(analysed: DetailedAnalysis, replayed: ReplayResult, *, kee
 
 
 def _raise_all_to_roofs(trace: RankTrace) -> Change:
-    """All work within the steps at its roof, if it is worth a simulation."""
+    """Raise all work of the steps to its roof, if it is worth a simulation."""
     rows = [row for row in trace.kernels or trace.ops if row.phase != OUTSIDE and not row.above_roof]
     return raise_to_roof(rows) if (sum_above_roof_s(rows) or 0.0) >= NOTABLE * trace.step_s else Change()
 
 
 def _list_changes(view: TraceView) -> list[tuple[str, RuleResult]]:
-    """By id each result that is worth simulating."""
+    """The results worth simulating, by id."""
     return [
         (result.finding.id, result)
         for rule in RULES

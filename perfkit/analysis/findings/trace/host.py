@@ -1,4 +1,4 @@
-"""Rules about the CPU: whether it keeps the device busy, and what it waits for."""
+"""Rules about the CPU: device starvation, and CPU waits."""
 
 from collections.abc import Iterator, Sequence
 
@@ -184,7 +184,7 @@ def find_long_gaps(view: TraceView) -> Iterator[RuleResult]:
 
 
 def _choose_advice(rows: Sequence[GapRow]) -> str:
-    """By where most of the time is."""
+    """Choose the advice by the largest part of the time."""
     seconds_of = {_RECORD_STACKS: 0.0, _IN_OPS: 0.0, _MEANWHILE: 0.0, _BALANCE: 0.0}
     for row in rows:
         seconds_of[_choose_gap_advice(row)] += row.seconds
@@ -192,7 +192,7 @@ def _choose_advice(rows: Sequence[GapRow]) -> str:
 
 
 def _choose_gap_advice(row: GapRow) -> str:
-    """What to do about a long gap."""
+    """Choose the advice on a long gap."""
     if row.cause == PEERS:
         return _BALANCE
     return _IN_OPS if row.op or row.call else _MEANWHILE if format_place(row, around=True) else _RECORD_STACKS

@@ -1,4 +1,4 @@
-"""Rules about what limits the figures: what not to trust, and how to record a better trace."""
+"""Rules about the limits of the figures: what not to trust, and how to record a better trace."""
 
 from collections.abc import Iterator
 
@@ -148,7 +148,7 @@ def find_missing_shapes(view: TraceView) -> Iterator[RuleResult]:
 
 
 def find_missing_ceilings(view: TraceView) -> Iterator[RuleResult]:
-    """No ceilings: rates, but no shares of a roof."""
+    """Without ceilings there are rates, but no shares of a roof."""
     if view.trace.unseen_device:
         return
     if view.ceilings is None or not view.ceilings.ceilings:
@@ -178,7 +178,7 @@ def find_profiler_overhead(view: TraceView) -> Iterator[RuleResult]:
 
 
 def find_missing_steps(view: TraceView) -> Iterator[RuleResult]:
-    """Without steps all figures are of the whole trace."""
+    """Without steps, all figures cover the whole trace."""
     if not view.trace.steps:
         yield view.build_remark(
             "limit.no_steps",

@@ -1,4 +1,4 @@
-"""Rules about work that moves more bytes than it must, and what fusing or removing it saves."""
+"""Rules about excess memory traffic, and the savings from fusing or removing it."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -71,7 +71,7 @@ def find_unfused_optimizer(view: TraceView) -> Iterator[RuleResult]:
 
 
 def _is_clipping(row: OpRow) -> bool:
-    """Whether gradients are scaled by a 0-dim tensor, as clip_grad_norm_ does: not part of an update."""
+    """True if gradients are scaled by a 0-dim tensor, as in clip_grad_norm_, which is not part of an update."""
     tensors = parse_shapes(row)
     return row.name == "aten::_foreach_mul_" and bool(tensors) and not tensors[-1].dims
 
@@ -190,7 +190,7 @@ def find_dtype_conversions(view: TraceView) -> Iterator[RuleResult]:
 
 
 def _is_size_changing(row: OpRow) -> bool:
-    """Whether an op that makes a new tensor of one writes other sizes of elements than it reads."""
+    """True if an op's output has a different element size than its input."""
     tensors = parse_shapes(row)
     if row.name != "aten::_to_copy" or len(tensors) != 1 or row.bytes is None or tensors[0].dtype not in _FLOATS:
         return False

@@ -6,6 +6,7 @@ from perfkit.analysis.findings.trace.thresholds import CHANGE, NOTABLE
 from perfkit.analysis.model.difference import TraceDifference
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.fleet import Fleet
+from perfkit.note import list_texts
 from perfkit.units import format_percent, format_seconds
 
 _IN_COMMUNICATION = "part of the exposed communication"
@@ -14,7 +15,7 @@ _NOTHING = 1e-9  # times are whole nanoseconds: less is a rounding error of sums
 
 
 def find_straggler(fleet: Fleet) -> Iterator[Finding]:
-    """A rank that the others wait for."""
+    """A rank that others wait for."""
     slow = next((rank for rank in fleet.ranks if rank.label == fleet.straggler), None)
     if slow is None or slow.late_s is None or slow.step_s <= 0 or slow.late_s < NOTABLE * slow.step_s:
         return
@@ -64,7 +65,7 @@ def find_rank_waiting(fleet: Fleet) -> Iterator[Finding]:
 
 
 def find_step_change(difference: TraceDifference) -> Iterator[Finding]:
-    """Whether the step became faster or slower, and which ops did."""
+    """The change of step time, and the ops behind it."""
     before, after = difference.before_step_s, difference.after_step_s
     if before <= 0 or abs(after / before - 1) < CHANGE:
         return
@@ -82,7 +83,7 @@ def find_step_change(difference: TraceDifference) -> Iterator[Finding]:
         f"{difference.before}",
         variant=difference.after,
         evidence=f"{format_seconds(after)} vs {format_seconds(before)}; largest changes: {changes}",
-        details=difference.notes,
+        details=list_texts(difference.notes),
         action="Look at the ops that changed most in the comparison." if slower else "",
         figures={"before_s": before, "after_s": after},
     )

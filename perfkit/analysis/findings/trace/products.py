@@ -140,7 +140,7 @@ def _is_convolution(row: OpRow) -> bool:
 
 
 def get_unaligned_sizes(row: OpRow | GemmRow) -> set[int]:
-    """The sizes of a low-precision product that are no multiple of what tensor cores read at once."""
+    """The sizes of a low-precision GEMM that are not multiples of a tensor core load."""
     multiple = _MULTIPLES.get(row.dtype)
     if multiple is None:
         return set()
@@ -149,7 +149,7 @@ def get_unaligned_sizes(row: OpRow | GemmRow) -> set[int]:
 
 
 def find_unaligned_dims(view: TraceView) -> Iterator[RuleResult]:
-    """Low-precision products whose dims are no multiple of what tensor cores read at once."""
+    """Low-precision GEMMs whose dims are not multiples of a tensor core load."""
     rows = []
     odd: dict[int, None] = {}
     for row in view.select_ops(OpClass.MATMUL):
@@ -247,12 +247,13 @@ def find_batch_norm_layout(view: TraceView) -> Iterator[RuleResult]:
 
 
 def _is_instance_norm(row: OpRow) -> bool:
-    """Whether it normalizes each image by itself: `aten::instance_norm` makes a batch one image of N * C channels."""
+    """True if it normalizes each image separately: `aten::instance_norm` reshapes a batch into one image of N * C
+    channels."""
     return any(shape.dims[0] == 1 for shape in parse_shapes(row)[:1] if shape.dims)
 
 
 def find_slow_convolutions(view: TraceView) -> Iterator[RuleResult]:
-    """Convolutions far from their roof, for which cuDNN may know a faster algorithm."""
+    """Convolutions far from their roof, for which cuDNN may have a faster algorithm."""
     rows = [row for row in view.select_ops(OpClass.CONVOLUTION) if row.attainable_s is not None]
     took, attainable = sum_seconds(rows), sum(row.attainable_s or 0.0 for row in rows)
     if view.trace.device == CPU or view.get_share(took) < COMMON or attainable > CLOSE_TO_ROOF * took:

@@ -43,7 +43,7 @@ Work = OpRow | ProductRow
 
 
 class RuleResult(NamedTuple):
-    """A finding, the parts of the step's time that its gain is of, and what it would change.
+    """A finding, the parts of step time that its gain covers, and the change that it simulates.
 
     Where two are about the same time, both say so, since their gains do not add up.
     """
@@ -99,7 +99,7 @@ class TraceView:
 
     @property
     def trains(self) -> bool:
-        """Whether gradients are made; it is taken for granted where no ops were recorded, or graphs stand for them."""
+        """True if gradients are computed; assumed where no ops were recorded, or graphs replaced them."""
         phases = {row.phase for row in self.trace.ops if row.phase != OUTSIDE}
         return not phases or bool(self.trace.graphs) or bool(phases & {"backward", "optimizer"})
 
@@ -140,7 +140,7 @@ class TraceView:
 
     @property
     def bandwidth(self) -> float | None:
-        """Of the device's memory in B/s."""
+        """Memory bandwidth of the device in B/s."""
         ceiling = None if self.ceilings is None else self.ceilings.find(CeilingLevel.MEMORY)
         return None if ceiling is None else ceiling.value
 
@@ -221,7 +221,7 @@ class ForeignView(TraceView):
 
 
 def list_callers(calls: Iterable[HostCallRow]) -> tuple[str, ...]:
-    """The ops around CPU calls, or the calls themselves where there is no op, each once."""
+    """The ops around CPU calls, or the calls themselves without an op, each once."""
     return tuple(dict.fromkeys(row.op or row.name for row in calls))
 
 
@@ -249,13 +249,13 @@ def sum_seconds(rows: Iterable[Work]) -> float:
 
 
 def sum_above_roof_s(rows: Iterable[Work]) -> float | None:
-    """Seconds beyond what the rows' roofs allow, of those whose roof is known; None where none is."""
+    """Seconds above the roof of rows with a known roof; None without any."""
     known = [max(0.0, row.seconds - row.attainable_s) for row in rows if row.attainable_s is not None]
     return sum(known) if known else None
 
 
 def is_below_roof_share(row: Work, share: float) -> bool:
-    """Whether a row reaches less than a share of its roof, or may. What is above its roof does not."""
+    """True if a row reaches less than a share of its roof, or may; rows above their roof do not."""
     above = row.attainable_s is not None and row.attainable_s > row.seconds
     return not above and (row.efficiency or 0.0) < share
 
@@ -275,7 +275,7 @@ _SHAPE = re.compile(r"([\w?]+)\[([\d,]*)\](?: x(\d+))?")
 
 
 def parse_shapes(row: Work) -> tuple[Shape, ...]:
-    """The tensors among a row's inputs, as `perfkit.analysis.trace.work.work_items.show_shapes` writes them."""
+    """The tensors among a row's inputs, in the format of `perfkit.analysis.trace.work.work_items.show_shapes`."""
     return tuple(
         Shape(dtype, tuple(int(size) for size in dims.split(",") if size), int(count or 1))
         for dtype, dims, count in _SHAPE.findall(row.shapes)

@@ -1,4 +1,4 @@
-"""Rules about what moves between devices: collectives and copies."""
+"""Rules about transfers between devices: collectives and copies."""
 
 from collections.abc import Iterator
 
@@ -161,7 +161,7 @@ def find_pageable_copies(view: TraceView) -> Iterator[RuleResult]:
 
 
 def find_exposed_copies(view: TraceView) -> Iterator[RuleResult]:
-    """Exposed copies between host and device, from pinned memory or of unknown kind."""
+    """Exposed copies between CPU and device, from pinned memory or of unknown kind."""
     rows = [row for row in view.trace.copies if not row.pageable and row.kind in ("HtoD", "DtoH")]
     exposed = sum(row.exposed_s for row in rows)
     if view.get_share(exposed) >= COMMON:

@@ -1,1 +1,1 @@
-"""Work of a trace's steps, costed, grouped and held against the roofs: one analysis for suites and for traces."""
+"""Work of a trace's steps, with costs, groups and roofs: one analysis for suites and for traces."""

@@ -1,4 +1,4 @@
-"""Estimates of bytes that cannot be: an op that no formula knows may have been given more than it touches."""
+"""Marks estimates of bytes that are not valid: an op without a formula may touch less than its arguments."""
 
 from dataclasses import replace
 

@@ -31,7 +31,7 @@ _C10 = {"fp64": "Double", "fp32": "Float", "fp16": "Half", "bf16": "BFloat16"}
 
 
 class CollectiveMessages(NamedTuple):
-    """For each piece the index into `table` of what it exchanged, NONE where that is not known or it is no collective.
+    """For each piece, the index into `table` of its message, NONE where unknown or not a collective.
 
     Of a `table` entry without a group (its size is NONE) only the inputs of its op are known.
     """
@@ -52,7 +52,7 @@ def build_message(about: CollectiveRecord) -> Message | None:
 
 
 def find_recorded_collectives(ops: Ops, events: Ints, row: Ints) -> Ints:
-    """For each event, of the op in `row`, what was recorded of its collective; NONE where nothing was."""
+    """For each event, of the op in `row`, the recorded collective; NONE without one."""
     own = ops.trace.collective[events].astype(np.int64)
     around = _find_nearest(ops, row, ops.trace.collective[ops.event].astype(np.int64))
     nearest: Ints = np.where(own == NONE, around, own)
@@ -60,7 +60,7 @@ def find_recorded_collectives(ops: Ops, events: Ints, row: Ints) -> Ints:
 
 
 def find_recorded_numbers(ops: Ops, events: Ints, row: Ints) -> Ints:
-    """For each event, of the op in `row`, the number of its collective in its process group; NONE where none was."""
+    """For each event, of the op in `row`, the collective's number in its process group; NONE without one."""
     table = np.asarray([*(statement.number for statement in ops.trace.statements), NONE], np.int64)
     own = table[ops.trace.stated[events]]
     numbers: Ints = np.where(own == NONE, _find_nearest(ops, row, table[ops.trace.stated[ops.event]]), own)
@@ -78,7 +78,7 @@ def _find_nearest(ops: Ops, row: Ints, value: Ints) -> Ints:
 
 
 def collect_messages(pieces: WorkItems) -> CollectiveMessages:
-    """What was exchanged by all pieces that are collectives."""
+    """Collect the messages of all collectives."""
     trace, ops = pieces.ops.trace, pieces.ops
     exchanging = pieces.is_kind(WorkKind.COMMUNICATION)
     row = ops.kernel_op if pieces.on_device else pieces.owner
@@ -108,7 +108,7 @@ def collect_messages(pieces: WorkItems) -> CollectiveMessages:
 
 
 def _fill_from_ranges(pieces: WorkItems, which: Ints, table: list[CollectiveRecord], only: tuple[str, int]) -> None:
-    """Fill in what collectives exchange whose backend ran them on the host, by the inputs of its ranges."""
+    """Fill in the messages of CPU backends, from the inputs of their ranges."""
     trace = pieces.ops.trace
     signature = trace.signature[pieces.event]
     ranges = pieces.is_kind(WorkKind.COMMUNICATION) & (which == NONE) & (trace.category[pieces.event] == Category.RANGE)
@@ -141,7 +141,7 @@ _OF_GROUPS = ("c10d::", "_c10d_functional::", "c10d_functional::", "_c10d_functi
 
 
 def _find_only_group(trace: Trace) -> tuple[str, int]:
-    """Name and size of the one group that kernels of no recorded one can be of; NONE where sizes of groups differ."""
+    """Name and size of the only possible group of kernels without a recorded one; NONE where group sizes differ."""
     recorded = {known.group_size for known in trace.collectives if known.group_size > 1}
     sizes = recorded or set(trace.group_sizes) or {trace.world_size or NONE}
     if len(sizes) != 1:

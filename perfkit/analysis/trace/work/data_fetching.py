@@ -1,4 +1,4 @@
-"""When a loop fetches its data, as its trace tells."""
+"""The times at which a loop fetches its data, from its trace."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The lists of tensors that optimizers work on, told by the gradients that autograd accumulated.
+"""The tensor lists of optimizers, inferred from the gradients that autograd accumulated.
 
 A trace has no shapes of lists of more than thirty tensors (torch/csrc/profiler/util.h,
 `TENSOR_LIST_DISPLAY_LENGTH_LIMIT`), but those of every gradient, one for each parameter that is trained.

@@ -84,7 +84,7 @@ def build_total_row(
     phase: str = "",
     bound: str = "",
 ) -> OpRow:
-    """A row for many groups. What could be saved is known for what is modelled; the rest is taken as it is.
+    """Build a row for many groups. Savings are known for modeled work; the rest is kept as is.
 
     They are bound by what bounds most of their time, unless `bound` is given.
     """
@@ -121,7 +121,7 @@ def build_total_row(
 def build_roofline_dot(
     kind: str, name: str, sums: GroupTotal, seconds: float, step_s: float, parts: int
 ) -> list[OpRow]:
-    """One dot of the roofline for many groups, which took so many seconds of a step of `step_s` together.
+    """Build one roofline dot for many groups, which took some seconds of a step of `step_s` together.
 
     None without FLOPs, bytes or time: two log axes have no place for it.
     """

@@ -56,7 +56,7 @@ def group_rows(*keys: Compact) -> RowGroups:
 
 
 def _renumber_codes(code: Ints, size: int) -> tuple[Ints, int]:
-    """Numbers below `size` by those that occur, in their order, and how many these are: without sorting."""
+    """Renumber codes below `size` by occurrence, keeping their order, without sorting; returns their number, too."""
     occurs = np.zeros(size, np.bool_)
     occurs[code] = True
     number = np.cumsum(occurs) - 1

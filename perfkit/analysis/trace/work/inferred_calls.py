@@ -76,7 +76,7 @@ def fill_inferred_values(values: Floats, name: Small, geometry: Small, call: Com
 
 
 def _match_contexts(alike: Compact, lane: Compact, neighbours: tuple[int, ...]) -> Iterator[Compact]:
-    """Numbers that pieces share which are alike and have like neighbours, for more and more neighbours."""
+    """Number pieces by equal context: alike with like neighbors, for growing numbers of neighbors."""
     order = np.argsort(lane, kind="stable")
     stream, mine = lane[order], alike[order]
     keys = [mine]
@@ -94,7 +94,7 @@ def _match_contexts(alike: Compact, lane: Compact, neighbours: tuple[int, ...]) 
 
 
 def _find_only_calls(like: Compact, call: Compact, busy_ns: Ints, count: int) -> tuple[Ints, Floats]:
-    """For each number the call that all of its pieces share, NONE where they do not; and the median of their times."""
+    """For each number, the call that all of its pieces share, else NONE, and the median of their times."""
     order = np.lexsort((busy_ns, like))
     like, call, busy_ns = like[order], call[order], busy_ns[order]
     first = np.flatnonzero(np.append(True, like[1:] != like[:-1]))

@@ -36,13 +36,13 @@ _SYNCHRONISING_OPS = ("aten::_local_scalar_dense", "aten::nonzero", "aten::_uniq
 
 
 def is_synchronizing(name: str) -> bool:
-    """Whether a call of the runtime makes the host wait for a device."""
+    """True if a runtime call makes the CPU wait for a device."""
     return _SYNCHRONISING.fullmatch(name) is not None
 
 
 @dataclass(frozen=True)
 class LaunchQueue:
-    """When kernels were launched and not yet begun: `start_ns` to `end_ns` (its beginning), one row a kernel.
+    """The queued time of kernels: `start_ns` to `end_ns` (the kernel's start), one row per kernel.
 
     `launched` marks those of which that is known; the others may have been queued since the kernel before them ended.
     `known` is False, with the reason in `note`, where the trace tells of none. `find_unrecorded_time` is when the
@@ -57,11 +57,11 @@ class LaunchQueue:
     unrecorded: Intervals
 
     def find_queued_time(self, rows: NDArray[np.int64] | slice) -> Intervals:
-        """When something was queued."""
+        """The time with work queued."""
         return self._merge_spans(rows, self.launched[rows])
 
     def find_possibly_queued_time(self, rows: NDArray[np.int64] | slice) -> Intervals:
-        """When something may have been queued: before kernels whose launch is not in the trace."""
+        """The time with work possibly queued: before kernels without a recorded launch."""
         return self._merge_spans(rows, ~self.launched[rows])
 
     def _merge_spans(self, rows: NDArray[np.int64] | slice, chosen: NDArray[np.bool_]) -> Intervals:
@@ -69,7 +69,7 @@ class LaunchQueue:
 
 
 def build_launch_queue(ops: Ops) -> LaunchQueue:
-    """When kernels were waiting on the device, from the end of the call that launched them until they began.
+    """Build the queue: each kernel waits from the end of its launch call until it begins.
 
     Kernels that were launched before the recording began waited from its start. What precedes a later kernel without a
     launch is not known to be either: nobody knows when it was queued.
@@ -92,7 +92,7 @@ def build_launch_queue(ops: Ops) -> LaunchQueue:
 
 
 def find_idle_starts(ops: Ops) -> Ints:
-    """For each kernel when the last of those before it ended; its own beginning for the first."""
+    """For each kernel, the end of the last one before it; its own start for the first."""
     events = ops.kernels.event
     begun, ended = ops.trace.start_ns[events], np.maximum.accumulate(ops.trace.end_ns[events])
     since: Ints = np.minimum(np.append(begun[:1], ended[:-1]), begun)
@@ -107,7 +107,7 @@ def summarize_launches(
     late_s: float | None = None,
     queued: QueuedIdle | None = None,
 ) -> Launches | None:
-    """How well the host feeds the device within the windows; None where no kernel ran in them.
+    """Summarize the launches within the windows; None without kernels.
 
     `late_s` is how long per step the device waited for the next launch of a host that was launching, `queued` what it
     was idle for with work queued.
@@ -149,7 +149,7 @@ def summarize_launches(
 def _measure_delays(
     trace: Trace, ops: Ops, waiting: LaunchQueue, within: NDArray[np.bool_]
 ) -> tuple[Ints, Ints] | tuple[None, None]:
-    """From the beginning of each launch to that of its kernel, and how many others were queued then."""
+    """The delay from each launch to its kernel's start, and the number of kernels queued then."""
     launched = ops.kernels.launch != NONE
     if not waiting.known or not (launched & within).any():
         return None, None
@@ -171,7 +171,7 @@ def find_runtime_calls(trace: Trace, windows: StepWindows, fits: Callable[[str],
 
 
 def _sum_synchronization(ops: Ops, windows: StepWindows) -> tuple[int, int]:
-    """Calls that made the host wait for the device, and the nanoseconds in them; nested ones count once."""
+    """The calls that made the CPU wait for the device, and their nanoseconds; nested ones count once."""
     trace = ops.trace
     # On the host's own tensors these ops wait for nothing: they count where they started something on the device.
     rows = np.flatnonzero(np.bincount(ops.kernel_op[ops.kernel_op != NONE], minlength=1))

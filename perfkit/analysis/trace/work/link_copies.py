@@ -1,4 +1,4 @@
-"""Copies over a link: their kind and bytes, and how fast they were against the host's link or that between devices."""
+"""Copies over a link: their kind, bytes, and bandwidth relative to the link."""
 
 import re
 
@@ -25,19 +25,19 @@ _KINDS = (
 
 
 def parse_copy_kind(name: str) -> str:
-    """`HtoD`, `DtoH`, `DtoD` or `PtoP` from a copy's name; `copy` where that does not tell."""
+    """`HtoD`, `DtoH`, `DtoD` or `PtoP` from a copy's name; else `copy`."""
     return next((kind for pattern, kind in _KINDS if pattern.search(name)), UNTOLD)
 
 
 def is_pageable_copy(name: str) -> bool | None:
-    """Whether the host's side is pageable memory; None where the name does not tell."""
+    """True if the CPU side is pageable memory; None where the name does not show it."""
     if "pageable" in name.lower():
         return True
     return False if "pinned" in name.lower() else None
 
 
 def find_link_copies(trace: Trace, events: Ints) -> NDArray[np.bool_]:
-    """Which of some events are copies that leave the device's memory."""
+    """Mask the copies that leave the device's memory."""
     names = trace.name[events]
     copies = trace.category[events] == Category.COPY
     inside = [name for name in np.unique(names[copies]).tolist() if parse_copy_kind(trace.names[name]) == DTOD]
@@ -53,7 +53,7 @@ def find_link(kind: str, roofs: Roofs) -> Ceiling | None:
 
 
 def build_copy_rows(trace: Trace, events: Ints, exposed_ns: Ints, parts: int, roofs: Roofs) -> tuple[CopyRow, ...]:
-    """Equal copies together, the longest first. A copy within the device is none.
+    """Group equal copies, the longest first, without copies within the device.
 
     Args:
         events: copies over a link, as rows of the trace.

@@ -42,7 +42,7 @@ Flags = NDArray[np.bool_]
 
 
 def count_lost_kernels(ops: Ops, windows: StepWindows) -> LostKernels | None:
-    """How many kernels of the steps (of the whole trace where there are none) were lost.
+    """Count the lost kernels of the steps (of the whole trace without steps).
 
     None where a trace does not tell: it has no launches, or none that share an id with what ran.
     """
@@ -88,7 +88,7 @@ def _is_within_steps(ops: Ops, windows: StepWindows, calls: Ints) -> Flags:
 
 
 def _find_silent_calls(trace: Trace, calls: Ints, answered: Flags, until: Ints) -> Flags:
-    """Which calls should have started a kernel by `until` and have none."""
+    """Mask calls that should have started a kernel by `until` and have none."""
     rows = np.flatnonzero(mark_named(trace, calls, lambda name: is_kernel_launch(name) or is_cuda_graph_launch(name)))
     answered = answered[rows]
     around = find_parents(trace, calls[rows])
@@ -102,7 +102,7 @@ def _find_silent_calls(trace: Trace, calls: Ints, answered: Flags, until: Ints) 
 
 
 def _find_deadlines(ops: Ops, calls: Ints) -> Ints:
-    """For each call up to when its process's launches must have run: see the module."""
+    """For each call, the time by which its process's launches must have run: see the module."""
     trace, kernels = ops.trace, ops.kernels
     process = map_processes(trace)[trace.thread[calls]]
     waits = mark_named(trace, calls, is_device_sync)
@@ -121,7 +121,7 @@ def _find_deadlines(ops: Ops, calls: Ints) -> Ints:
 
 
 def _is_in_capture(trace: Trace, calls: Ints, times: Ints) -> Flags:
-    """Which times lie in a capture of a graph, of whichever stream; one may have begun before the recording."""
+    """True where a time lies in a graph capture, on any stream; one may have begun before the recording."""
 
     def sorted_times(test: Callable[[str], bool], of: Ints) -> Ints:
         times: Ints = np.sort(of[calls[mark_named(trace, calls, test)]])
@@ -135,7 +135,7 @@ def _is_in_capture(trace: Trace, calls: Ints, times: Ints) -> Flags:
 
 
 def has_mixed_up_ids(ops: Ops, graphs: Ints) -> bool:
-    """Whether kernels without a launch make up for these launches of graphs, which have no kernels."""
+    """True if kernels without a launch match these graph launches, which have no kernels."""
     if not len(graphs):
         return False
     kernels = ops.kernels

@@ -17,7 +17,7 @@ _FIRST_OF_GRID = re.compile(rb"\[\s*(\d+)")  # geometry begins with the grid
 
 
 class NamedCosts(NamedTuple):
-    """The distinct costs, and for each piece the number of its own, NONE for most."""
+    """The distinct costs, and the number of each piece's own, NONE for most."""
 
     costs: tuple[OpCost, ...]
     number: NDArray[np.int64]
@@ -48,7 +48,7 @@ def estimate_named_costs(pieces: WorkItems) -> NamedCosts:
 
 
 def _parse_blocks(trace: Trace, geometry: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Blocks of the grids of launches, 0 where that is not told."""
+    """The blocks of launch grids, 0 where unknown."""
     distinct, of_launch = np.unique(geometry, return_inverse=True)
     first = (_FIRST_OF_GRID.match(trace.geometries[number]) for number in distinct.tolist())
     return np.asarray([0 if found is None else int(found[1]) for found in first], np.int64)[of_launch]
@@ -57,8 +57,8 @@ def _parse_blocks(trace: Trace, geometry: NDArray[np.int64]) -> NDArray[np.int64
 def _estimate_elements_per_block(
     pieces: WorkItems, rows: NDArray[np.int64], blocks: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Of each launch the elements that a block has on average, where all launches of its op have as many blocks as the
-    gradients have chunks; else 0."""
+    """The mean elements per block of each launch, where all launches of its op have as many blocks as the gradients
+    have chunks; else 0."""
     ops, of_launch = np.unique(pieces.owner[rows], return_inverse=True)
     together = np.bincount(of_launch, blocks).astype(np.int64)
     elements = count_elements_by_blocks(pieces.ops) if (ops != NONE).any() else {}

@@ -1,4 +1,4 @@
-"""The ops of a trace step by step: what a comparison of two traces of few steps needs."""
+"""The ops of a trace step by step, for comparing two traces of few steps."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class OpsByStep:
 
 
 def make_op_key(row: OpRow) -> OpKey:
-    """What makes an op the same in another step or trace."""
+    """The key by which an op is the same in another step or trace."""
     return row.name, row.phase, row.module, row.shapes
 
 

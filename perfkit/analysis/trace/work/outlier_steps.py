@@ -1,4 +1,4 @@
-"""Steps unlike the others, of which a mean with them would tell nothing: a first one, one that compiles."""
+"""Outlier steps, which would distort the mean: a first one, or one that compiles."""
 
 import re
 
@@ -19,7 +19,7 @@ _COMPILING = re.compile(r".*\(dynamo_timed\)|(cu|cuda|hip)(Module|Library)Load\w
 
 
 def find_outlier_steps(lengths: Ints) -> NDArray[np.bool_]:
-    """Which of some steps, in the order of time, take far longer than a typical one; of two it can be but the first."""
+    """Mask steps, in order of time, that take far longer than a typical one; of two steps only the first can."""
     far = np.zeros(len(lengths), np.bool_)
     if len(lengths) < 2:
         return far
@@ -31,7 +31,7 @@ def find_outlier_steps(lengths: Ints) -> NDArray[np.bool_]:
 
 
 def measure_compiling_ns(trace: Trace, start: int, end: int) -> int:
-    """For how long of a span torch compiled, or kernels' code was loaded."""
+    """The time of a span in which torch compiled or kernels' code was loaded."""
     events = trace.select_events(Category.OP, Category.RANGE, Category.LAUNCH)
     events = events[mark_named(trace, events, lambda name: _COMPILING.fullmatch(name) is not None)]
     compiling = merge_intervals(trace.start_ns[events], trace.end_ns[events])

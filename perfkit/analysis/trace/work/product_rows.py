@@ -39,7 +39,7 @@ _TRIPLE = re.compile(rb"\[\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*\]")
 def build_product_rows(
     engine: WorkAnalysis, roofs: Roofs, units: int | None
 ) -> tuple[WorkTable[GemmRow], WorkTable[AttentionRow]]:
-    """What has the most to save first; `units` are the device's multiprocessors."""
+    """Build the rows, largest savings first; `units` is the device's multiprocessors."""
     work = engine.pieces
     nothing = np.full(len(work), NONE, np.int8)
     wanted = np.asarray([*(classify_op(call.call.name) in _PRODUCTS for call in work.ops.calls), False])
@@ -76,7 +76,7 @@ def _build_table(rows_and_groups: list[tuple[Row, Ints]], groups: RowGroups) -> 
 
 
 def _find_main_items(work: WorkItems, flops: NDArray[np.float64]) -> NDArray[np.int64]:
-    """For each piece that of its op which does most of the arithmetic; itself where its op is not known."""
+    """For each piece, that of its op with most of the arithmetic; itself where the op is unknown."""
     own = np.arange(len(work))
     owner = np.where(work.owner == NONE, -2 - own, work.owner.astype(np.int64))
     order = np.lexsort((-work.busy_ns, -np.nan_to_num(flops), owner))
@@ -88,7 +88,7 @@ def _find_main_items(work: WorkItems, flops: NDArray[np.float64]) -> NDArray[np.
 
 @dataclass(frozen=True)
 class _CallGroup:
-    """Equal calls: `common` are the fields that all rows have, what fills the device apart."""
+    """Equal calls: `common` holds the fields of all rows; what fills the device is separate."""
 
     call: CostedCall
     kernel: str

@@ -10,7 +10,7 @@ Floats = NDArray[np.float64]
 
 
 def read_reported_costs(pieces: WorkItems) -> tuple[Floats, Floats]:
-    """FLOPs and bytes of each piece, NaN where the trace states none or where a model knows them.
+    """FLOPs and bytes of each piece as recorded in the trace; NaN where absent or modeled.
 
     Bytes are those that the compiler expects the kernel to read and write. Where both are 0 it does not know them: so
     it is for code that it did not make.

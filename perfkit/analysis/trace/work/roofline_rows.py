@@ -68,7 +68,7 @@ class RooflineGroups:
 
     @cached_property
     def counted_share(self) -> Floats:
-        """Of each group's pieces the share whose costs were counted by the hardware."""
+        """The share of each group's pieces with costs counted by hardware."""
         return self.groups.sum_by_group(self.costs.counted) / self.groups.count_by_group()
 
     @cached_property
@@ -89,7 +89,7 @@ class RooflineGroups:
 
     @cached_property
     def wall_s(self) -> Floats | None:
-        """How long any piece of each group was going on, at most; None where no two pieces of all overlap."""
+        """The time with any piece of each group running, an upper bound; None where no pieces overlap."""
         pieces = self.pieces
         if not has_overlap(pieces.start_ns, pieces.end_ns):
             return None
@@ -98,7 +98,7 @@ class RooflineGroups:
 
     @cached_property
     def critical_s(self) -> Floats | None:
-        """What of each group lies on the critical path; None where that is not known."""
+        """The time of each group on the critical path; None where unknown."""
         critical = self.pieces.critical
         return None if critical is None else self.groups.sum_by_group(self.pieces.busy_ns * critical) / 1e9
 
@@ -108,7 +108,7 @@ class RooflineGroups:
         return np.argsort(self.groups.of, kind="stable"), np.concatenate(([0], np.cumsum(self.groups.count_by_group())))
 
     def measure_wall_s(self, chosen: NDArray[np.int64]) -> float | None:
-        """How long any piece of some groups was going on, at most; None where no two pieces of all overlap."""
+        """The time with any piece of some groups running, an upper bound; None where no pieces overlap."""
         if self.wall_s is None:
             return None
         order, first = self._members
@@ -120,11 +120,11 @@ class RooflineGroups:
 
     @property
     def wasted(self) -> Floats:
-        """What could be saved of each group, seconds; NaN where that is not known."""
+        """The potential savings of each group in seconds; NaN where unknown."""
         return np.maximum(self.seconds - self.limits.attainable_s, 0.0)
 
     def rank_groups(self) -> NDArray[np.int64]:
-        """Groups by what could be saved, then those of which that is not known by their time; of the steps first."""
+        """Rank groups by savings, then those without known savings by time; groups of steps first."""
         outside = self.pieces.step[self.first] == NONE
         return np.lexsort((-self.seconds, -np.nan_to_num(self.wasted, nan=-1.0), outside))
 
@@ -161,7 +161,7 @@ def _mark_call_starts(pieces: WorkItems) -> NDArray[np.bool_]:
 def _limit_copies(
     pieces: WorkItems, groups: RowGroups, moved: Floats, seconds: Floats, roofs: Roofs, limited: RooflineLimits
 ) -> None:
-    """Copies over a link are held against that link; what ranks exchange has no place on this roofline."""
+    """Limit copies by their link; communication has no place on this roofline."""
     kinds = pieces.kind[groups.first]
     limited.attainable_s[kinds != WorkKind.WORK] = np.nan
     limited.above_roof[kinds != WorkKind.WORK] = False
@@ -247,7 +247,7 @@ def _build_op_row(placed: RooflineGroups, index: int, step_s: float, of_kernels:
 
 
 def compute_roof_share(attainable_s: float | None, seconds: float) -> float | None:
-    """Attainable time over time taken, None where there is no such share.
+    """Attainable over actual time, None without such a share.
 
     Work that a cache of unknown bandwidth served has no limit but the time it took, which says nothing. What is faster
     than its roof, by ever so little, has no roof.
@@ -258,7 +258,7 @@ def compute_roof_share(attainable_s: float | None, seconds: float) -> float | No
 
 
 def _explain_missing_share(placed: RooflineGroups, index: int, limit: RooflineLimit) -> str:
-    """Why a group has no share of its roof though its cost is known; empty where it has one, or no known cost."""
+    """The reason that a group with a known cost has no share of its roof; empty otherwise."""
     roofs, first, (unit, dtype) = placed.roofs, int(placed.first[index]), _get_precision(placed, index)
     kind = int(placed.pieces.kind[first])
     if limit.attainable_s is None:
@@ -276,7 +276,7 @@ def _explain_missing_share(placed: RooflineGroups, index: int, limit: RooflineLi
 
 
 def _get_upper_bound(most: float, least: float | None) -> float | None:
-    """The most that a group can have done, None where that is what it did at least, but for rounding."""
+    """The upper bound of a group's cost, None where it equals the lower bound, except for rounding."""
     return float(most) if least is not None and most > least * (1 + 1e-9) else None
 
 
@@ -292,7 +292,7 @@ def _find_formula(placed: RooflineGroups, row: int) -> str:
 
 
 def _describe_source(placed: RooflineGroups, index: int, formula: str) -> str:
-    """Where a group's FLOPs and bytes come from: hardware counters for all of its pieces, for some, or a formula."""
+    """The source of a group's FLOPs and bytes: hardware counters for all or some of its pieces, or a formula."""
     share = placed.counted_share[index]
     if share == 0:
         return formula
@@ -331,7 +331,7 @@ def get_module(pieces: WorkItems, row: int) -> str:
 
 
 def count_parts(pieces: WorkItems) -> int:
-    """What figures per step are divided by."""
+    """The divisor of figures per step."""
     return max(len(pieces.windows), 1)
 
 

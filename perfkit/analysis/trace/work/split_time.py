@@ -1,4 +1,4 @@
-"""Wall time of a trace's windows and streams, split among what bounds its work."""
+"""Wall time of a trace's windows and streams, split by bound."""
 
 from dataclasses import replace
 
@@ -62,7 +62,7 @@ def split_windows(
 
 
 def split_outliers(pieces: WorkItems, category: NDArray[np.int8], waiting: LaunchQueue | None) -> TimeSplit:
-    """Split the steps that take far longer than the others."""
+    """Split the outlier steps."""
     return _split_spans(pieces.windows.unlike, pieces, category, slice(None), waiting)
 
 
@@ -137,7 +137,7 @@ def _split_spans(
 
 
 def measure_overlap(pieces: WorkItems, parts: int) -> Overlap:
-    """Communication and copies in the windows and in all, and what of them is not covered by computing."""
+    """Measure communication and copies in the windows and overall, and the part that compute does not overlap."""
     windows = pieces.windows.spans
     computing = pieces.merge_spans(pieces.is_kind(WorkKind.WORK))
 

@@ -1,4 +1,4 @@
-"""When each step ran.
+"""The time window of each step.
 
 On a CPU a step is its marked range. A device runs behind the host, so that there a step begins when the host begins it
 or, where the device is still busy with earlier steps, when their last kernel ends; it lasts until the next step begins,
@@ -39,7 +39,7 @@ class StepWindows:
         return len(self.number)
 
     def find_windows(self, times: Ints) -> Ints:
-        """For each time the index of the window it lies in, NONE outside of all. The last one's end belongs to it."""
+        """For each time, the index of its window, NONE outside of all. The end of the last one belongs to it."""
         if not len(self):
             return np.full(len(times), NONE, np.int64)
         starts, ends = self.spans[:, 0], self.spans[:, 1]
@@ -49,7 +49,7 @@ class StepWindows:
 
 
 def find_step_windows(ops: Ops) -> StepWindows:
-    """The windows of a trace's steps. Steps in which no op began (the profiler leaves one open at its end) are none."""
+    """The windows of a trace's steps, without steps in which no op began (the profiler leaves one open at its end)."""
     first, last = find_trace_span(ops.trace)
     start, end, number = ops.steps.start_ns, ops.steps.end_ns, ops.steps.number
     if len(ops):
@@ -88,7 +88,7 @@ def _shift_to_device(ops: Ops, start: Ints, end: Ints) -> tuple[Ints, Ints]:
 
 
 def find_host_times(ops: Ops) -> Ints:
-    """When the host launched each kernel: its launch, else its op began. NONE where neither was recorded."""
+    """The CPU time of each kernel's launch, else of its op's start. NONE where neither was recorded."""
     kernels, trace = ops.kernels, ops.trace
     by_op = np.append(ops.start_ns, NONE)[ops.kernel_op]
     by_launch = np.append(trace.start_ns, NONE)[kernels.launch]
@@ -111,7 +111,7 @@ def find_backlog(ops: Ops) -> NDArray[np.bool_]:
 
 
 def find_trace_span(trace: Trace) -> tuple[int, int]:
-    """The first event's start and the last one's end, of ops, ranges, launches and the device if there are any."""
+    """The span from the first event to the last, over ops, ranges, launches and device work."""
     least, most = np.iinfo(np.int64).min, np.iinfo(np.int64).max
     for events in (
         trace.are(Category.OP, Category.RANGE, Category.LAUNCH, Category.KERNEL, Category.COPY, Category.FILL),

@@ -1,4 +1,4 @@
-"""When a device may have run work that its trace does not hold: whether it was idle then, nobody knows.
+"""Times in which a device may have run unrecorded work, so that idleness is unknown.
 
 - Before its first recorded kernel: what was launched before the recording began may still have run. It is over once the
   host has waited for the whole device.
@@ -18,7 +18,7 @@ from perfkit.trace.read import NONE, Category, Ints
 
 
 def find_unrecorded_time(ops: Ops) -> Intervals:
-    """When nothing tells whether the device was idle, where no recorded kernel ran."""
+    """Find times without a recorded kernel in which idleness is unknown."""
     if not len(ops.kernels):
         return EMPTY
     return join_intervals(_find_time_before_first(ops), _find_silent_graph_time(ops))
@@ -54,7 +54,7 @@ def _find_silent_graph_time(ops: Ops) -> Intervals:
 
 
 def _is_overlapping(ops: Ops, calls: Ints, others: Ints) -> NDArray[np.bool_]:
-    """Which calls share time with one of the others on their thread."""
+    """Mask calls that overlap another call on their thread."""
     trace = ops.trace
     overlapping = np.zeros(len(calls), np.bool_)
     for thread in np.unique(trace.thread[calls]).tolist():
@@ -68,7 +68,7 @@ def _is_overlapping(ops: Ops, calls: Ints, others: Ints) -> NDArray[np.bool_]:
 
 
 def _list_busiest_stream(ops: Ops) -> tuple[Ints, Ints]:
-    """Of the kernels of the stream that has most of them when they were launched and when they began."""
+    """The launch times and start times of kernels on the busiest stream."""
     trace, kernels = ops.trace, ops.kernels
     known = np.flatnonzero(kernels.launch != NONE)
     event = kernels.event[known]
@@ -81,7 +81,7 @@ def _list_busiest_stream(ops: Ops) -> tuple[Ints, Ints]:
 
 
 def _find_first_after(times: Ints, asked: Ints, done: Ints, last: int) -> Ints:
-    """For each time the earliest `done` of what was `asked` for later; `last` where nothing was."""
+    """For each time, the earliest `done` of what was `asked` for later; `last` without any."""
     order = np.argsort(asked, kind="stable")
     earliest = np.append(np.minimum.accumulate(done[order][::-1])[::-1], last)
     first: Ints = earliest[np.searchsorted(asked[order], times, side="right")]

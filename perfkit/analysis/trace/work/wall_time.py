@@ -1,4 +1,4 @@
-"""Wall time of work on several threads or streams: how long any of it was going on, beside the sum of its durations."""
+"""Wall time of work on several threads or streams, as opposed to the sum of durations."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,12 +10,12 @@ Floats = NDArray[np.float64]
 
 
 def has_overlap(starts: Ints, ends: Ints) -> bool:
-    """Whether any work (in the order of its start) begins before other work has ended."""
+    """True if any work (in order of start) begins before other work has ended."""
     return bool((starts[1:] < np.maximum.accumulate(ends)[:-1]).any())
 
 
 def measure_wall_ns(starts: Ints, ends: Ints) -> int:
-    """How long any of some work (in the order of its start) was going on."""
+    """The time with any of some work (in order of start) running."""
     if not len(starts):
         return 0
     until = np.maximum.accumulate(ends)
@@ -23,7 +23,7 @@ def measure_wall_ns(starts: Ints, ends: Ints) -> int:
 
 
 def measure_group_wall_ns(groups: RowGroups, starts: Ints, ends: Ints) -> Floats:
-    """The same for each group of rows, which are in the order of their start."""
+    """The same for each group of rows, in order of their start."""
     if not len(starts):
         return np.zeros(len(groups))
     order = np.argsort(groups.of, kind="stable")

@@ -1,4 +1,4 @@
-"""The one engine behind a bench's traced step and the analysis of a foreign trace."""
+"""The work analysis of traced steps, shared by suites and traces."""
 
 from dataclasses import dataclass, replace
 
@@ -54,12 +54,12 @@ class WorkAnalysis:
 
     @property
     def placed(self) -> RooflineGroups:
-        """What each piece is held against: kernels on a device, without one ops."""
+        """The subjects of the roofline: kernels on a device, else ops."""
         return self.by_kernel if self.pieces.on_device else self.by_op
 
     @property
     def parts(self) -> int:
-        """What figures per step are divided by."""
+        """The divisor of figures per step."""
         return count_parts(self.pieces)
 
     @property
@@ -69,7 +69,7 @@ class WorkAnalysis:
 
     @property
     def within(self) -> Flags:
-        """Which pieces began within the steps."""
+        """Mask pieces that began within the steps."""
         began_within: Flags = self.pieces.step != NONE
         return began_within
 
@@ -110,8 +110,8 @@ def _group_kernels(work: WorkItems) -> RowGroups:
 
 
 def _group_ops(work: WorkItems) -> RowGroups:
-    """Pieces for one call in one phase and module; on a device all that has no op together, but for generated kernels,
-    whose names tell what they do."""
+    """Group pieces of one call in one phase and module; on a device, all without an op form one group, except for
+    generated kernels, whose names identify their work."""
     within = (work.step != NONE).astype(np.int64)
     generated = mark_named(work.ops.trace, work.event, is_compiled_kernel)
     op = np.where(work.on_device & (work.owner == NONE) & ~generated, NONE, work.label)
@@ -136,7 +136,7 @@ def summarize_step(engine: WorkAnalysis) -> list[OpRow]:
 
 
 def _measure_phase_s(engine: WorkAnalysis, phase: int, ranges: PhaseIntervals) -> float:
-    """Of a phase on a device the time in which a kernel of it ran; on a CPU that of its range if we marked it."""
+    """Measure phases: on a device the time with a kernel of the phase running, on a CPU its marked range."""
     work = engine.pieces
     if work.on_device or not len(ranges):
         busy = clip_intervals(work.merge_spans(engine.within & (work.phase == phase)), engine.windows.spans)

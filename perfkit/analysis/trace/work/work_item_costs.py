@@ -59,12 +59,12 @@ class WorkItemCosts:
 
     @property
     def is_bounded(self) -> Flags:
-        """Of which only the least and the most are known."""
+        """True if only the least and the most are known."""
         bounded: Flags = (self.most_flops > self.flops) | (self.most_bytes > self.bytes)
         return bounded
 
     def compute_s(self, roofs: Roofs, flops: Floats) -> Floats:
-        """The least time of each piece's arithmetic of so many FLOPs, NaN where it is not known.
+        """The least arithmetic time of each piece for some FLOPs, NaN where unknown.
 
         Vector work of unknown FLOPs and known bytes (fused pointwise and reducing kernels) counts as none, so that its
         bytes alone give a time that it cannot beat. Not so where these are but estimated.
@@ -143,14 +143,14 @@ def compute_item_costs(
 def _add_named_precisions(
     precision: Ints, precisions: tuple[Precision, ...], own: NamedCosts
 ) -> tuple[Ints, tuple[Precision, ...]]:
-    """With the precision of pieces whose cost follows from their names."""
+    """Add the precision of pieces whose cost follows from their names."""
     table = dict(zip(precisions, range(len(precisions)), strict=True))
     numbers = [table.setdefault((cost.unit, cost.dtype), len(table)) for cost in own.costs]
     return np.where(own.number == NONE, precision, np.asarray(numbers)[own.number]), tuple(table)
 
 
 def _compute_ratios(pieces: WorkItems, own: NamedCosts) -> tuple[Floats, Floats, Floats]:
-    """Of each piece's call the most FLOPs and bytes, and FLOPs without a mask, over what is taken for it."""
+    """The ratios of each piece's maximum FLOPs and bytes, and unmasked FLOPs, to the values used."""
     calls = pieces.ops.calls
     costs = [*(call.cost for call in calls), *own.costs]
     table = [
@@ -171,7 +171,7 @@ def _divide_or_one(value: float | None, of: float | None) -> float:
 
 
 def _share_call_costs(pieces: WorkItems, named_product: Flags) -> tuple[Floats, Floats]:
-    """Each piece's part of the FLOPs and bytes of its call."""
+    """Share the FLOPs and bytes of a call among its pieces."""
     ops = pieces.ops
     costed = pieces.call != NONE
     call = np.append(ops.call, NONE)[pieces.owner]
@@ -194,7 +194,7 @@ def _share_call_costs(pieces: WorkItems, named_product: Flags) -> tuple[Floats, 
 
 
 def _make_call_table(values: list[float | None]) -> Floats:
-    """A table of what is known of calls, with NaN at its end, which a call that is NONE (-1) takes."""
+    """A table of call values, with NaN at its end, which NONE (-1) selects."""
     return np.asarray([*(np.nan if value is None else value for value in values), np.nan])
 
 

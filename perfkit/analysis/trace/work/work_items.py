@@ -1,4 +1,4 @@
-"""The work of a trace as columns: what ran when, for which op, and its FLOPs and bytes.
+"""The work of a trace as columns: times, ops, and FLOPs and bytes.
 
 On a device a piece of work is a kernel, copy or fill, for the op that launched it; on a CPU it is an op that has a
 cost, or one whose work no formula models.
@@ -75,7 +75,7 @@ class WorkItems:
         return self.ops.trace.name[self.event]
 
     def merge_spans(self, rows: Flags) -> Intervals:
-        """When any of some pieces ran."""
+        """Merge the spans of some pieces."""
         return merge_intervals(self.start_ns[rows], self.end_ns[rows])
 
     def is_kind(self, kind: WorkKind) -> Flags:
@@ -84,18 +84,18 @@ class WorkItems:
 
     @cached_property
     def has_strides(self) -> bool:
-        """Whether the trace tells how tensors lie in memory; where it does not, they are taken for contiguous."""
+        """True if the trace records strides; tensors count as contiguous where it does not."""
         return any(signature.strides for signature in self.ops.trace.signatures)
 
     @cached_property
     def inferred(self) -> Flags:
-        """Which have the call of equal kernels elsewhere, since their own op was not recorded."""
+        """Mask pieces whose call is inferred from equal kernels, because their own op was not recorded."""
         flags: Flags = (self.owner == NONE) & (self.call != NONE)
         return flags
 
 
 def collect_work_items(ops: Ops, windows: StepWindows, critical: Ints | None = None) -> WorkItems:
-    """All work of a trace: kernels where devices were traced, else ops.
+    """Collect all work of a trace: kernels where devices were traced, else ops.
 
     `critical` are the rows of kernels that lie on the critical path, None where that is not known.
     """
@@ -143,7 +143,7 @@ def _collect_device_work(ops: Ops, windows: StepWindows) -> WorkItems:
 
 
 def _collect_host_work(ops: Ops, windows: StepWindows) -> WorkItems:
-    """Ops that work, and what the threads of a process group did, from the beginning of a collective to its end."""
+    """Collect ops that work, and process group threads from the start of a collective to its end."""
     trace = ops.trace
     rows = np.flatnonzero(np.isin(ops.role, [int(OpRole.COSTED), int(OpRole.UNMODELLED), int(OpRole.COMMUNICATION)]))
     exchanges = find_communication(trace)

@@ -1,4 +1,4 @@
-"""A table of rows that knows which pieces of work each row is of."""
+"""A table of rows that knows the pieces of work behind each row."""
 
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -21,7 +21,7 @@ class WorkTable(Generic[Row]):
 
 
 def build_table(rows: tuple[Row, ...], members: list[Ints], groups: RowGroups) -> WorkTable[Row]:
-    """The table whose rows are of some groups each: `members` are their numbers."""
+    """Build the table whose rows merge some groups each: `members` are their numbers."""
     row = np.full(len(groups), NONE, np.int64)
     for place, its in enumerate(members):
         row[its] = place

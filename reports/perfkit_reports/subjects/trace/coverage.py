@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit_reports.document.blocks import Block, Details, Facts, Section, Text
@@ -53,7 +54,7 @@ def build_method_section(analysis: TraceAnalysis) -> Section:
     """The files, what was repaired or skipped in them, the ceilings."""
     traces = list_traces(analysis)
     notes = [
-        f"{trace.label}: {note}" if len(traces) > 1 else note
+        replace(note, text=f"{trace.label}: {note}") if len(traces) > 1 else note
         for trace in traces
         for note in (*trace.reading.notes, *trace.notes)
     ]

@@ -165,7 +165,7 @@ def describe_fleet(job: Fleet) -> list[str]:
         lines.append(f"Straggler: {job.straggler}{by}.")
     if job.step_spread is not None:
         lines.append(f"Rank step times differ by {units.format_percent(job.step_spread)}.")
-    return lines + [format_sentence(note) for note in job.notes]
+    return lines + [format_sentence(note.text) for note in job.notes]
 
 
 def describe_reading(trace: RankTrace) -> str:
