@@ -19,14 +19,11 @@ _FIXED = 0.1
 
 
 class Accum(Technique):
-    """Every batch is taken in equal microbatches, one after the other.
+    """Takes every batch in equal microbatches, with one update.
 
-    Their gradients add up to the batch's, and there is one update. Where there are several ranks, gradients are
-    averaged once. Unlike `--accumulate`, which trains on more data per update, it trains on the same: its steps are
-    compared with the baseline's as they are, and its losses are equal (gpt, 4 microbatches: to 2e-7). With batch norm,
-    which takes the statistics of each microbatch, and with dropout, whose masks are others, losses are not comparable.
-    Nor are they where a loss is no plain mean over samples (a sum, or a mean over tokens that leaves out padding): then
-    the loss of two microbatches is not the mean of theirs, which is asked of the unmodified model.
+    Unlike `--accumulate`, which trains on more data per update, it trains on the same: its losses are equal (gpt, 4
+    microbatches: to 2e-7). Gradients are averaged once over ranks. Losses are not comparable with batch norm, with
+    dropout, or where the loss is no plain mean over samples.
     """
 
     name: ClassVar[str] = "accum"

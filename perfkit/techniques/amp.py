@@ -22,14 +22,11 @@ class Amp(Technique):
     """Automatic mixed precision (`torch.autocast`).
 
     GEMMs, convolutions and attention take 16-bit operands; parameters, optimizer state and reductions stay in fp32.
+    `fp16` adds gradient scaling (`torch.amp.GradScaler`, on a CPU too): an update whose gradients overflow is skipped,
+    on all ranks under `zero2` and `zero3`, and shows as a difference in losses.
 
-    `fp16` adds gradient scaling (`torch.amp.GradScaler`, on a CPU too). An update whose gradients overflowed is left
-    out, as usual, which shows as a difference in losses. Under `zero2` and `zero3` an overflow in one rank's shard
-    leaves the update out on all ranks.
-
-    Of the FLOPs of GEMMs at least 90 % must have operands of this dtype; where CUDA graphs replay them, of the time of
-    their kernels. Losses may differ by 8 roundings of the dtype, an allowance for ten steps; a few steps of the tests'
-    model differ by 2e-4 (bf16) and 3e-5 (fp16).
+    Losses may differ by 8 roundings of the dtype; a few steps of the tests' model differ by 2e-4 (bf16) and 3e-5
+    (fp16).
     """
 
     name: ClassVar[str] = "amp"

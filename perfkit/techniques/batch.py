@@ -14,17 +14,14 @@ PARAMETER = "batch_size"
 
 
 class Batch(Technique):
-    """Another number of samples in a batch (of one microbatch of one rank).
+    """Sets the number of samples in a batch (of one microbatch of one rank).
 
-    Several sizes make a variant of each: `'batch:size=4|8|16'`. With `batch:auto`, or without a size, the largest batch
-    that fits is searched for before the suite begins: the workload's own is doubled until one does not fit, and then
-    bisected; where a plan finds a size, `perfkit bench` begins there and goes by small steps. Every trial is a
-    few steps in processes of their own. It fits if it leaves 10 % of the memory free: of the device's, on a CPU of
-    `--memory-limit` (an address space: a trial is given 90 % of it) or else of what is available, where a size that can
-    be expected to take more is not run. A trial that ends for another reason than memory ends the search. The report
-    lists the trials.
+    Several sizes make a variant each: `'batch:size=4|8|16'`. `batch:auto` searches for the largest batch that fits
+    before the suite begins: the planned size, else the workload's, is doubled until one does not fit, then bisected. A
+    trial is a few steps in new processes; it fits if 10 % of the memory stays free (of the device, on a CPU of
+    `--memory-limit`, else of what is available). The report lists the trials.
 
-    Time, throughput and memory are compared per token or sample. Losses are not comparable: the data are others.
+    Time, throughput and memory are compared per token or sample. Losses are not comparable: the data differ.
     """
 
     name: ClassVar[str] = "batch"

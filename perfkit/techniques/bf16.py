@@ -18,21 +18,18 @@ _ROUNDINGS = 8  # as `amp`
 
 
 class Bf16(Technique):
-    """Everything is in bf16: parameters, activations, gradients and optimizer state. There is no copy in fp32.
+    """Keeps parameters, activations, gradients and optimizer state in bf16, without a copy in fp32.
 
-    bf16 has 8 bits of mantissa, so that an update of less than 1/256 of a parameter is rounded away.
+    bf16 has 8 bits of mantissa, so an update below 1/256 of a parameter is rounded away.
 
-    - `update=kahan`: what is lost is kept in one more number a parameter and added to the next update (Kahan
-      summation), by the optimizers of torch-optimi in place of torch's: Adam, AdamW and SGD.
-    - `update=stochastic`: the sum in fp32 is rounded up or down at random, with the probability that makes the mean
-      right, by torchao's AdamW; nothing more is kept. On a GPU it compiles its update, on a CPU it runs eagerly.
+    - `update=kahan`: the loss is kept in one more number per parameter and added to the next update (Kahan summation),
+      by torch-optimi's Adam, AdamW and SGD.
+    - `update=stochastic`: the fp32 sum is rounded up or down at random with the right mean, by torchao's AdamW, which
+      compiles its update on a GPU.
     - `update=nearest`: the workload's own optimizer, which loses it.
 
-    Hyperparameters and parameter groups stay. Parameters must take half of the unmodified model's bytes, and products
-    have bf16 operands, unless `fp8` rounds them further. Optimizer state must be, with `kahan`, 3 numbers of bf16 a
-    parameter for Adam (6 bytes in place of 8) and 2 for SGD with momentum; with `stochastic` 2, and its updates must
-    draw random numbers; with `nearest` half of the baseline's bytes. Where the forward draws random numbers, too
-    (dropout), losses are not comparable with `stochastic`: both draw from the same generator.
+    Hyperparameters and parameter groups stay. With `stochastic`, losses are not comparable if the forward draws random
+    numbers too (dropout).
     """
 
     name: ClassVar[str] = "bf16"

@@ -18,14 +18,10 @@ _SUMS = 8  # as many as `amp` allows for
 
 
 class ChannelsLast(Technique):
-    """Weights of 2-d convolutions and the model's images are laid out with channels last (`torch.channels_last`).
+    """Stores weights of 2-d convolutions and the model's images channels-last (`torch.channels_last`).
 
-    Shapes stay as they are, and what follows keeps the layout. Other kernels add up in another order, which is allowed
-    for in the losses. Matrix units and oneDNN multiply in this layout; in the other one they convert before and after,
-    or take slower kernels.
-
-    Asked of every 2-d convolution in a forward pass: its output has this layout. It is not known under `compile`, which
-    chooses layouts itself.
+    Shapes stay, and later ops keep the layout. Matrix units and oneDNN multiply in it; from the other layout they
+    convert, or use slower kernels. Under `compile`, which chooses layouts itself, the effect is unknown.
     """
 
     name: ClassVar[str] = "channels_last"

@@ -26,39 +26,24 @@ class Ckpt(Technique):
     """Activation checkpointing: the blocks' activations are recomputed in the backward pass instead of kept.
 
     - `full` keeps only the blocks' inputs (`checkpoint_wrapper`, non-reentrant).
-    - `selective` also keeps what some ops return (`create_selective_checkpoint_contexts`) and recomputes the rest. By
-      default these are GEMMs, convolutions and attention: less memory saved, hardly any time lost. `save` names them,
-      with `/` between them: `save=mm/addmm`, `save=mylib.attention`.
-    - `budget` leaves the choice to the partitioner of torch.compile
-      (`torch._functorch.config.activation_memory_budget`), and so needs `compile`.
+    - `selective` also keeps the results of some ops (`create_selective_checkpoint_contexts`): by default GEMMs,
+      convolutions and attention, which saves less memory and costs hardly any time. `save` names others:
+      `save=mm/addmm`, `save=mylib.attention`.
+    - `budget` leaves the choice to torch.compile's partitioner (`activation_memory_budget`), and needs `compile`.
 
-    **Segments.** `every=N` keeps the input of every N-th block only: N neighbouring blocks are recomputed as one
-    segment. With `every=sqrt` a segment has ceil(sqrt(n)) of n blocks, as in the paper. After the forward pass of n
-    blocks with inputs of b bytes, b n/N bytes are saved; in backward the activations of N whole blocks are held beside
-    them, N A bytes if a block saves A. The sum is least at N = sqrt(n b/A): `sqrt` suits blocks that save about as much
-    as they take (single layers). A GPT's block saves 16 times as much and more, so that fewer than 16 blocks need least
-    with `every=1`. Blocks of a segment must be called one after the other, which a forward pass finds out. `skip=M`
-    leaves M blocks as they are after each segment. `blocks=K` takes the first K blocks alone, whose activations are
-    kept for longest otherwise.
+    **Segments.** `every=N` keeps the input of every N-th block and recomputes N blocks at once; `every=sqrt` has
+    ceil(sqrt(n)) of n blocks. With inputs of b bytes and blocks that save A bytes, the least memory is at N = sqrt(n
+    b/A): `sqrt` suits layers that save about as much as they take. A GPT's block saves 16 times as much, so fewer than
+    16 blocks need least with `every=1`. `skip=M` leaves M blocks unchanged after each segment; `blocks=K` takes the
+    first K blocks.
 
-    **The least that fits.** `fit=8GiB` finds the least recomputation with which the peak of torch's allocator is within
-    8 GiB: none; then all but products (`selective`) in the first block, the first two, in all of them; then the first
-    block whole (`full`), the first two, all. A `mode` that is given is the only one. Their peaks are planned
-    (`perfkit plan`), and `perfkit bench` runs a few steps of the first that fits: where these need more after all, or
-    run out of memory, the next one is tried. The report lists what was planned and what was measured; the variant takes
-    the name of what was found. What a GPU holds beyond its allocator's tensors is not in the peak: leave room for it.
+    **The least that fits.** `fit=8GiB` finds the least recomputation whose peak is within 8 GiB: none; `selective` in
+    the first block, the first two, all; then `full` likewise. Peaks are planned (`perfkit plan`), and `perfkit bench`
+    verifies them by a few steps. Memory outside the allocator is not in the peak: leave room for it.
 
-    **Budget.** It bounds what is saved, not the peak: what is recomputed at once in backward comes on top. So a smaller
-    budget may need more memory (pytorch#197838). Compiled `gpt:size=nano` peaked at 45 MiB without a budget, 28 MiB at
-    0.5, 37 MiB at 0.15, 33 MiB at 0.05 and 53 MiB at 0 (CPU, torch 2.13). Try several:
-    `'ckpt:mode=budget:budget=0.1|0.3|0.5+compile'`; the report warns where a smaller one needs more.
-
-    The checkpointed blocks must together leave fewer bytes allocated for backward than the same blocks of the
-    unmodified model (`full`: at most 70 %; `selective`: 90 %), each of them (of each segment one) must be called again
-    inside backward, and there (`full`) execute at least 10 % of the blocks' forward FLOPs a second time. With
-    `selective`, all ops that `save` names must have run in them. What the rest of the model saves, or what `zero3`
-    gathers for a block and frees after it, does not count. Under `compile`, where no call of a block is seen, it is the
-    whole model that must save less, scaled with the share of blocks checkpointed (`budget` *b*: *b* and a tenth).
+    **Budget** bounds what is saved, not the peak: a smaller one may need more (pytorch#197838). Compiled
+    `gpt:size=nano` peaked at 45 MiB without a budget, 28 MiB at 0.5, 37 MiB at 0.15 and 53 MiB at 0 (CPU, torch 2.13).
+    Try several: `'ckpt:mode=budget:budget=0.1|0.3|0.5+compile'`.
     """
 
     name: ClassVar[str] = "ckpt"

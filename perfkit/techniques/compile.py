@@ -16,23 +16,13 @@ _ON_A_CPU = "on a CPU, Inductor autotunes only batched matmuls and frozen weight
 
 
 class Compile(Technique):
-    """`torch.compile` with inductor, in place, of the whole model or of each block by itself (`scope=block`), which is
-    compiled once for all that are alike.
+    """`torch.compile` with inductor of the whole model, or of each block (`scope=block`), once for all that are alike.
 
-    `reduce-overhead` is skipped on a CPU, which has no CUDA graphs. There `max-autotune` has kernels to choose from for
-    batched products alone, such as those of explicit attention.
+    `reduce-overhead` (CUDA graphs) is skipped on a CPU, where `max-autotune` has choices for batched matmuls alone.
 
-    Reported: graphs, graph breaks and recompilations with their reasons, seconds spent compiling, hits and misses of
-    the caches on disk. With `scope=block`, or where the model contains hooks of FSDP2 or of offloading, compiled
-    regions are smaller than the model.
-
-    At least one graph must be made, and every step call compiled graphs (one forward and one backward a region). With
-    `reduce-overhead`, steps replay CUDA graphs; why torch made none is said beside it. With `max-autotune` inductor
-    must have timed choices of kernels (its counter, which its caches keep; not run on a GPU yet). With `fullgraph` no
-    graph may break. With `dynamic=true` a graph must be guarded by symbolic sizes, and with `dynamic=false` none.
-
-    In a bench the first process of a variant finds no compiled code on disk, and later ones all of it: the time of both
-    is reported, with the step from which on the time saved has paid for it.
+    The report has graphs, graph breaks and recompilations with their reasons, seconds spent compiling, and hits and
+    misses of the caches on disk. In a bench the first process of a variant compiles and later ones find the code: both
+    times are reported, with the step from which on the time saved has paid for it.
     """
 
     name: ClassVar[str] = "compile"

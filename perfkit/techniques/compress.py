@@ -19,17 +19,14 @@ _AT_MOST_OF_FP32, _AT_MOST_OF_16_BITS = 0.5, 0.75
 
 
 class Compress(Technique):
-    """Every floating tensor that autograd saves is rounded to 8 bits at once, and made whole when backward asks for it.
+    """Rounds every floating tensor that autograd saves to 8 bits, and restores it when backward asks for it.
 
-    The forward pass computes with whole tensors, so that the first loss is the baseline's; gradients are those of
-    rounded activations. Values share a scale in blocks of 256. Where an eighth or more of them are zero, as behind
-    ReLU, a bit for each says which, and only the others keep 8 bits. Parameters and their views, integers (indices of
-    max pooling), small tensors and what `ckpt` recomputes stay as they are.
+    The forward pass computes with whole tensors, so the first loss is the baseline's. Values share a scale in blocks
+    of 256. Where at least an eighth are zero, as behind ReLU, a bit for each says which, and only the others keep 8
+    bits. Parameters, integers (indices of max pooling), small tensors and what `ckpt` recomputes stay.
 
-    Saved bytes must be at most half of the unmodified model's (a quarter is possible from fp32), three quarters where
-    that is in 16 bits (`--dtype bf16`; a half is possible), or three eighths with `bf16`. What the rounding loses
-    (`compression_error`: root mean square, relative to the activations', over the first step) must be at most 2 %.
-    Losses may differ by 8 roundings to 8 bits.
+    Saved bytes can fall to a quarter from fp32, a half from 16 bits. The rounding error (`compression_error`: root
+    mean square, relative to the activations') must be at most 2 %.
     """
 
     name: ClassVar[str] = "compress"

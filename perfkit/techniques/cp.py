@@ -32,25 +32,17 @@ _POSITIONS = "positions"
 
 
 class Cp(Technique):
-    """Ranks have a part of every sequence each (torch's `context_parallel`), and `ddp` or a sharding technique averages
-    their gradients.
+    """Gives each rank a part of every sequence (torch's `context_parallel`); `ddp` or a sharding technique averages
+    gradients.
 
-    All ranks take the same batch: those of all ranks of data parallelism, one after the other, so that a step trains on
-    as much and the losses are the same. Each works on its part of the tokens, but for attention: there every query
-    meets the keys and values of all parts, which ranks send around while they compute (ring attention). Parts are
-    dealt so that causal attention is as much work for each: of 2 N pieces a rank has one from the front and the one as
-    far from the end.
+    All ranks take the batch of all ranks of data parallelism, so losses are the same. In attention every query meets
+    the keys and values of all parts, which ranks exchange during compute (ring attention). Each rank has one piece
+    from the front and one as far from the end, so causal attention is balanced. `rotate` sends keys and values all at
+    once (`allgather`) or from neighbor to neighbor (`alltoall`), which holds one part at a time.
 
-    `rotate` says how keys and values travel in the forward pass: all at once (`allgather`) or from neighbour to
-    neighbour (`alltoall`), which holds one part of them at a time. They must be sent for every call of attention, in
-    forward and in backward.
-
-    It takes attention by `scaled_dot_product_attention` without a mask, in one of torch's kernels for GPUs. A workload
-    says with `Workload(sequence_dimensions=...)` along which dimension the tensors of a batch have an entry for each
-    token; its loss then finds the place of each of a rank's tokens in `positions` of the batch.
-
-    Written against torch 2.13's sources and tested with a stand-in; with torch 2.11 and `amp` it ran on two ranks over
-    NCCL on one H200: claims hold, losses within the tolerance.
+    It needs `scaled_dot_product_attention` without a mask in one of torch's GPU kernels, and
+    `Workload(sequence_dimensions=...)`; the loss finds a rank's tokens in `positions` of the batch. With torch 2.11
+    and `amp` it ran on two ranks over NCCL on one H200; otherwise it is tested with a stand-in.
     """
 
     name: ClassVar[str] = "cp"

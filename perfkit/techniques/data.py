@@ -18,22 +18,18 @@ _DEFAULT_PREFETCH = 2  # torch's own, where there are workers
 
 
 class Data(Technique):
-    """The workload's DataLoader with other options: batches are made in other processes while the step computes,
-    ahead of time, and copied from pinned memory.
+    """Loads batches by other options of the DataLoader: in worker processes during the step, ahead of time, from pinned
+    memory.
 
-    It acts on workloads that train from a DataLoader: `images`, and yours with
-    [`make_loader`](../workloads.md#a-dataloader-of-your-own). What is not given stays as the loader has it; `workers`
-    are then at least 1. `format` and `augment` are given to `make_loader`: that of `images` takes them, and yours may.
-    Shards are tar files that webdataset reads one after the other, with shuffling off.
+    It acts on `images` and on workloads with [`make_loader`](../workloads.md#a-dataloader-of-your-own). Options that
+    are not given stay as the loader has them; `workers` is at least 1. `format` and `augment` are given to
+    `make_loader`. Shards are tar files that webdataset reads in order, without shuffling.
 
-    How long steps wait for the loader is a part of their time; the report has its share, of the timed steps. It is no
-    claim: a loader that acts may still be too slow. Each worker needs a core of its own beside those that compute, and
-    its CPU time is not in the report's, which is of the process that trains.
+    The report has the share of the steps spent waiting for the loader; it is no claim, since a working loader may
+    still be too slow. Each worker needs a core; its CPU time is not in the report's.
 
-    Order and augmentation of `images` are the same with any number of workers, so that losses are, too. Two things
-    make losses not comparable: a dataset that draws from the random numbers of its process (asked for a batch twice, it
-    gives two), and several workers of an iterable dataset, such as shards, whose batches come by turns from each. So
-    does a first batch that is not the same: `augment` draws other random numbers.
+    Losses of `images` are the same with any number of workers. They are not comparable with `augment`, with a dataset
+    that draws from its process's random numbers, and with several workers of an iterable dataset such as shards.
     """
 
     name: ClassVar[str] = "data"

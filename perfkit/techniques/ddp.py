@@ -50,31 +50,24 @@ _APPROXIMATED = {
 
 
 class Ddp(Technique):
-    """Every rank holds the whole model and gradients are averaged over ranks (`DistributedDataParallel`).
+    """Every rank holds the whole model, and gradients are averaged (`DistributedDataParallel`).
 
-    Added by itself wherever there is more than one rank and no technique that averages gradients. Gradients must be
-    reduced by a collective, and as many bytes of them as there are, to the byte.
+    Added wherever there is more than one rank and no other technique that averages gradients. Gradients are averaged
+    in buckets during backward: small ones begin earlier, large ones take fewer collectives. They are views of the
+    buckets unless `bucket_view=false`. `static_graph=true` does not go with accumulation.
 
-    Gradients are averaged in buckets, each as soon as it is full, while backward goes on: small ones begin earlier,
-    large ones take fewer collectives. Gradients are views of the buckets unless `bucket_view=false`, which copies
-    them out. With `static_graph=true` DDP takes every backward pass for the same as the first, which averages: it does
-    not go with accumulation.
+    | `hook` | sends |
+    |---|---|
+    | `fp16`, `bf16` | half of the bytes; losses within 8 roundings |
+    | `powersgd` | two factors of `rank` columns per matrix, from the third step on |
+    | `topk` | the largest `share` of each gradient, with places |
+    | `quantized` | 8 bits of each number and a scale per gradient, rounded to nearest |
 
-    `hook` says what is sent: `fp16` and `bf16` half of the bytes; `powersgd` two factors of `rank` columns for every
-    matrix that they make at most half as large, from the third step on. What the factors leave out is added to the
-    gradients of the next step, and kept: as much memory as the gradients once more. On a CPU it has one bucket: gloo
-    sends factors from threads of its own, and those of several buckets would meet in another order on each rank.
-    `topk` sends the largest numbers of each gradient, a `share` of it, with their places; what is left out is kept and
-    added, too. `quantized` sends 8 bits of each number, and a scale for each gradient; numbers are rounded to
-    the nearest, where QSGD rounds at random and right in the mean. (torch's own hook of this kind,
-    `quantization_pertensor_hook`, fails over Gloo, and has one scale for all gradients of a bucket.)
-
-    What `topk` and `quantized` send cannot be summed on the way: every rank gathers it from all others. Over N ranks
-    that is N - 1 times what one sends, and an all-reduce takes 2 (N - 1) / N times the gradients: of fp32 `quantized`
-    takes less below 8 ranks, `topk` below 1 / `share`.
-
-    Losses may differ by 8 roundings with `fp16` and `bf16`; with `powersgd`, `topk` and `quantized` they are another
-    trajectory's, which the report shows over steps and over time.
+    `powersgd` and `topk` keep what they leave out and add it to the next step's gradients: as much memory as the
+    gradients again. `topk` and `quantized` cannot be summed on the way: over N ranks they receive N - 1 times what one
+    sends, where an all-reduce takes 2 (N - 1) / N times the gradients. So `quantized` takes less below 8 ranks, `topk`
+    below 1 / `share`. Losses of these three follow another trajectory, which the report shows over steps and over
+    time.
     """
 
     name: ClassVar[str] = "ddp"

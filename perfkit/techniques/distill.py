@@ -23,28 +23,19 @@ from perfkit.workloads.workload import Batch, Workload, split_batch
 
 
 class Distill(Technique):
-    """Knowledge distillation: a second model, the teacher, sees every batch, and the student learns its soft targets.
+    """Knowledge distillation: a frozen teacher sees every batch, and the student learns its soft targets.
 
     The loss is (1 - `weight`) times the workload's own and `weight` T² times the Kullback-Leibler divergence of the
-    student's softmax from the teacher's, both of logits divided by the `temperature` T, mean over rows (Hinton et al.,
-    section 2). Logits are what the loss gives to `torch.nn.functional.cross_entropy`, so that a workload whose loss is
-    another is skipped with that reason. Positions whose label is ignored have soft targets too.
+    student's softmax from the teacher's, both of logits divided by the `temperature` T (Hinton et al., section 2).
+    Logits are the input of `torch.nn.functional.cross_entropy`; a workload with another loss is skipped.
 
-    The teacher is in evaluation mode and without gradients. A copy of the model as it was built teaches nothing: what
-    is measured is what a trained one of this size costs, a forward pass and its weights.
+    - `teacher=same`: a copy of the model as built. It teaches nothing, but costs what a trained one of this size
+      costs.
+    - `teacher=int8`: linear weights in 8 bits with a scale per output, by torchao (`Int8WeightOnlyConfig`).
+    - `teacher=own`: the workload's (`Workload.build_teacher`), such as `gpt:size=nano:teacher=micro`.
 
-    - `teacher=same`: as it is, with as many bytes as the model.
-    - `teacher=int8`: the weights of its linear layers in 8 bits with a scale an output, by torchao
-      (`Int8WeightOnlyConfig`), 1 byte a weight; convolutions and embeddings stay as they are. Products first make
-      them whole.
-    - `teacher=own`: what the workload builds as one (`Workload.build_teacher`), of any size, with logits of as many
-      classes; `gpt:size=nano:teacher=micro` has one.
-
-    On several ranks each has the whole teacher. `compile` leaves it as it is. MFU counts the student's FLOPs alone,
-    HFU the teacher's too.
-
-    The teacher's forward pass must compute as many FLOPs in every microbatch as the model's, or of `own` as it did
-    before training; it must have no gradients, and its weights must take the bytes that were said.
+    Each rank has the whole teacher. `compile` leaves it as it is. MFU counts the student's FLOPs alone, HFU the
+    teacher's too.
     """
 
     name: ClassVar[str] = "distill"

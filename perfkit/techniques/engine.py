@@ -20,19 +20,15 @@ _OTHER_TORCH = {
 
 
 class Engine(Technique):
-    """The model, optimizer, data and loss stay; what drives the steps changes. The difference is the engine's overhead.
+    """Lets Lightning drive the steps; model, optimizer, data and loss stay. The difference is the engine's overhead.
 
-    `use=fabric` is Lightning Fabric: model and optimizer are set up by it, the loop stays perfkit's and calls
-    `fabric.backward`. `use=lightning` is a `Trainer` with a `LightningModule`: `Trainer.fit` runs all steps, with hooks
-    and automatic optimization, without logger, checkpoints and progress bar. Between two steps `fit` waits in its data
-    loader. All that it does for a step is timed.
+    `use=fabric` sets up model and optimizer by Lightning Fabric; the loop stays perfkit's and calls `fabric.backward`.
+    `use=lightning` is a `Trainer` with a `LightningModule`: `Trainer.fit` runs all steps with automatic optimization,
+    without logger, checkpoints and progress bar.
 
     Losses are the bare loop's to the last bit on a CPU. The Trainer clears gradients before backward, where perfkit's
-    loop does it after the update: they stay through the forward pass, which may raise the peak.
-
-    Lightning must announce every update to its own callbacks, and with the Trainer every batch.
-
-    `use=composer` and `use=ffcv` are listed with the reason why they cannot run beside this torch.
+    loop does it after the update: they stay through the forward pass, which may raise the peak. `use=composer` and
+    `use=ffcv` are listed with the reason why they cannot run with this torch.
     """
 
     name: ClassVar[str] = "engine"

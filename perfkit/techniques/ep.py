@@ -26,25 +26,17 @@ _ALL_TO_ALL = "_c10d_functional::all_to_all_single"
 
 
 class Ep(Technique):
-    """The experts of every layer are dealt over the ranks; all else is data parallelism.
+    """Distributes the experts of every layer over the ranks; all else is data parallelism.
 
-    Each rank has its own tokens and sends them to the ranks that have their experts (all-to-all), which send back what
-    these make of them; so twice a layer in forward, and twice in backward for the gradients. Slots are sent, filled or
-    not, so that sizes are known beforehand: an all-to-all is experts x slots x width. Routing is each rank's own, with
-    the slots that its batch has without `ep`: the losses are those of data parallelism.
+    Each rank sends its tokens to the ranks that have their experts and gets the results back: two all-to-alls per
+    layer in forward and two in backward. Slots are sent, filled or not: an all-to-all is experts x slots x width.
+    Routing is each rank's own, so losses are those of data parallelism.
 
-    With `size=N` experts are dealt over groups of N ranks next to each other, and the groups are replicas: gradients of
-    experts are then averaged over these, after each microbatch. What is no expert is averaged over all ranks
-    by `ddp`, or sharded by `zero2` or `zero3`.
+    With `size=N` experts are distributed over groups of N neighboring ranks, and the groups are replicas whose expert
+    gradients are averaged. Other parameters are averaged by `ddp`, or sharded by `zero2` or `zero3`.
 
-    A rank must hold no more parameters, gradients and optimizer state than its part of the experts and all of the rest;
-    an all-to-all must run forth and back for every layer, in forward and in backward, with as many bytes as a
-    forward pass before tells, to the byte where nothing is computed twice.
-
-    A workload says which modules hold its experts with `Workload(expert_parallel=...)`: their parameters have the
-    expert as first dimension, and they map (experts, slots, width) to the same. Or they are called with tokens (tokens,
-    width), the experts of each (tokens, choices) and their weights, as those of Transformers are: then no token is
-    dropped, ranks first tell each other how many will come, and one that is sent more is waited for.
+    `Workload(expert_parallel=...)` names the expert modules. Experts that take tokens, choices and weights
+    (Transformers') drop no token: ranks first exchange counts, and one that gets more is waited for.
     """
 
     name: ClassVar[str] = "ep"

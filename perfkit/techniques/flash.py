@@ -44,25 +44,17 @@ _DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 class Flash(Technique):
     """Switches the workload's explicit attention to `torch.nn.functional.scaled_dot_product_attention`.
 
-    `auto` leaves the choice of the backend to torch; `flash`, `efficient` (memory-efficient), `math` and `cudnn` allow
-    one only. `flex` is `torch.nn.attention.flex_attention` with a causal block mask, compiled; it has no backward pass
-    on a CPU and is skipped there. Whether a backend exists is found out by running it once in the dtype at hand, and
-    then as the model calls it, in one forward pass: `flash` on a CPU knows no dropout, and a variant whose attention
-    has some is skipped with that reason. On a GPU `flash` and `cudnn` run in bf16 and fp16 only: use `amp+flash` or
-    `--dtype bf16`; in fp32 they are skipped before anything is started. `efficient` runs in fp32, too.
+    `auto` leaves the backend to torch; `flash`, `efficient` (memory-efficient), `math` and `cudnn` allow one only.
+    `flex` is a compiled `torch.nn.attention.flex_attention` with a causal block mask; it has no backward pass on a
+    CPU. A backend that cannot run this dtype or this model is skipped with the reason: `flash` on a CPU knows no
+    dropout, and on a GPU `flash` and `cudnn` need bf16 or fp16 (`amp+flash`, `--dtype bf16`).
 
-    With `window=N` a token attends to the last N only, itself included (sliding window), in all layers. That is another
-    model, whose losses are not comparable, and MFU counts N keys for each token. `flex` leaves out what lies outside.
-    The others are given a mask and compute all scores; those that take none (`flash` on a GPU) are skipped. Attention
-    must be causal, without a mask or dropout of its own.
+    With `window=N` a token attends to the last N only, itself included. That is another model: losses are not
+    comparable, and MFU counts N keys per token. `flex` leaves out what lies outside; the others compute all scores
+    with a mask.
 
-    The choice holds for the whole process, not only for the forward pass, because checkpointing runs the forward pass
-    again inside backward and would meet another backend there. It is also part of the key of torch.compile's caches on
-    disk, which would otherwise hand out code made for another backend.
-
-    The backend's own op must be called, or its kernel replayed. On AMD `flash` and `efficient` share their kernels, so
-    that under CUDA graphs only `auto` can be told. With a window, the last query of a call must depend on N values and
-    no more, by its gradient.
+    The choice holds for the whole process, because checkpointing reruns the forward pass inside backward. On AMD
+    `flash` and `efficient` share their kernels, so under CUDA graphs only `auto` can be verified.
     """
 
     name: ClassVar[str] = "flash"

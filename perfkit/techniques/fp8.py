@@ -19,21 +19,16 @@ _EPS = 2.0**-3  # of e4m3, which has 3 bits of mantissa
 
 
 class Fp8(Technique):
-    """Training with fp8 products by torchao (`convert_to_float8_training`, a scale for each tensor, found anew).
+    """Training with fp8 matmuls by torchao (`convert_to_float8_training`, a dynamic scale per tensor).
 
-    The operands of the three products of a linear layer are rounded to 8 bits as they are needed: weights and inputs to
-    e4m3, gradients of the output to e5m2. Weights, gradients and optimizer state stay as they are. It is for the linear
-    layers within the blocks (of the whole model where none are known) whose sizes are multiples of 16;
-    `nn.MultiheadAttention` stays as it is. To be faster it needs large products and `fp8+compile`, which fuses the
-    rounding with what is around it.
+    Operands of a linear layer's three matmuls are rounded to 8 bits: weights and inputs to e4m3, gradients of the
+    output to e5m2. Weights, gradients and optimizer state stay. It acts on linear layers within the blocks (else of
+    the whole model) whose sizes are multiples of 16, except in `nn.MultiheadAttention`. To be faster it needs large
+    matmuls and `fp8+compile`, which fuses the rounding.
 
-    A GPU without units for fp8 is refused: NVIDIA's have them since compute capability 8.9, AMD's since MI300 (gfx942),
-    which rounds to e4m3fnuz and e5m2fnuz. On a CPU the products are **emulated**: operands are rounded to fp8 and
-    multiplied in fp32. Its losses are those of fp8; of its time and memory nothing is compared with the baseline's.
-
-    On a GPU each layer must call the scaled product twice a step at least (the first of a model needs no gradient of
-    its input, others call it three times); emulated, it must round the operands of as many. Compiled code on a CPU does
-    not show that. Losses may differ by 8 roundings to e4m3. On an H200 it ran: claims hold, losses within it.
+    A GPU without fp8 units is refused: NVIDIA's have them since compute capability 8.9, AMD's since MI300 (gfx942). On
+    a CPU the matmuls are **emulated**: losses are those of fp8, time and memory are not compared. On an H200 all
+    claims held.
     """
 
     name: ClassVar[str] = "fp8"

@@ -20,23 +20,18 @@ _OP = "torch_nn::_linear_cross_entropy_batch_chunked"
 
 
 class FusedCe(Technique):
-    """Fused linear cross-entropy: the matrix product of the output layer and the loss of its logits in one op.
+    """Fused linear cross-entropy: the output layer's matmul and the loss of its logits in one op.
 
-    Logits are made for a chunk of the tokens at a time, and their gradients in the same go, so that what is kept for
-    backward is the gradient of the features (tokens x width) and of the weight (vocabulary x width) instead of the
-    features and the logits (tokens x vocabulary): vocabulary x (tokens - width) elements less.
+    Logits and their gradients are made for a chunk of tokens at a time. Kept for backward are the gradients of the
+    features (tokens x width) and of the weight (vocabulary x width) instead of features and logits (tokens x
+    vocabulary): vocabulary x (tokens - width) elements less.
 
-    - `torch`: `torch.nn.functional.linear_cross_entropy` with `LinearCrossEntropyOptions` (torch 2.13). `chunk` is the
-      number of tokens in a chunk; 0 leaves it to torch.
+    - `torch`: `torch.nn.functional.linear_cross_entropy` (torch 2.13). `chunk` is the number of tokens; 0 leaves it to
+      torch.
     - `liger`: Liger's Triton kernels, on GPUs.
 
-    The workload says where its output layer is (`linear_loss`): `gpt` does, and others are skipped with that reason.
-
-    Where a batch has no more tokens than the model is wide, nothing could be saved and it is skipped.
-    With `amp` the op takes 16-bit operands, and the loss itself is rounded to them.
-
-    The op must be called and no cross-entropy of whole logits be left; without `amp`, which keeps copies of weights,
-    the forward pass must leave no more bytes allocated for backward than the unmodified model's.
+    The workload says where its output layer is (`linear_loss`), as `gpt` does. Skipped where a batch has no more
+    tokens than the model is wide. With `amp` the loss itself is rounded to 16 bits.
     """
 
     name: ClassVar[str] = "fused_ce"

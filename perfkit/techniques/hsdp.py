@@ -12,15 +12,11 @@ from perfkit.techniques.zero23 import FullyShard
 
 
 class Hsdp(FullyShard):
-    """FSDP2 (`fully_shard`) on a mesh of two dimensions, of every block and of what is left.
+    """FSDP2 (`fully_shard`) on a mesh of two dimensions, of every block and of the rest.
 
-    Ranks next to each other, `shard` of them, hold the parameters, gradients and optimizer state of a replica in
-    slices, as with `zero3`. A block is gathered within the group and its gradients are scattered there; then each rank
-    sums its slice over the replicas. Where a group is a node, only slices of gradients leave it.
-
-    A rank's parameters, gradients and optimizer state must be 1/`shard` (plus what slicing uneven first dimensions
-    adds); gradients are reduced into shards, and the shards' gradients, every byte of them, over the replicas;
-    parameters are gathered for every block, in forward and again in backward.
+    `shard` neighboring ranks hold a replica in slices, as with `zero3`. A block is gathered within the group and its
+    gradients are scattered there; then each rank sums its slice over the replicas. Where a group is a node, only
+    slices of gradients leave it.
     """
 
     name: ClassVar[str] = "hsdp"

@@ -28,13 +28,10 @@ _OPS: dict[type[nn.Module], str] = {
 class Inplace(Technique):
     """Switches `inplace` on in the modules that have it (`nn.ReLU(inplace=True)`): ReLU and its kin, SiLU, dropout.
 
-    Autograd keeps the result of a ReLU in any case, so that what is saved for backward shrinks only where the input was
-    saved, too; the peak shrinks by an input that no longer lives beside its result, and half of the writes go to memory
-    that is in the cache. A model that needs the input elsewhere in backward is refused by torch, and skipped. Where
-    the forward pass itself uses the input again (`relu(x) + x`), torch does not see it: such a model computes something
-    else, which its losses show.
-
-    The in-place op must run at least once a module.
+    Autograd keeps the result of a ReLU in any case, so less is saved only where the input was saved too. The peak
+    shrinks by an input that no longer lives beside its result. torch refuses a model that needs the input in backward:
+    it is skipped. torch does not see that a forward pass uses the input again (`relu(x) + x`): such a model computes
+    something else, which its losses show.
     """
 
     name: ClassVar[str] = "inplace"

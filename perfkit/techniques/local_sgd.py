@@ -20,20 +20,15 @@ _SUMMED = "collective_bytes:all-reduce"
 
 
 class LocalSgd(Technique):
-    """Ranks update their own copies of the model by their own data, and every `period` steps these are averaged
-    (torch's `post_localSGD_hook` and model averagers). Optimizer state is each rank's own and is not averaged.
+    """Ranks train their own copies, which are averaged every `period` steps (torch's `post_localSGD_hook` and model
+    averagers).
 
-    The first `warmup` steps average gradients, as `ddp` does. With `group=N`, ranks next to each other, as those of a
-    node, average their gradients in every step, and only the parameters go further; with `within=M` they average
-    their parameters every `M` steps in place of their gradients.
+    Optimizer state and buffers are each rank's own. The first `warmup` steps average gradients, as `ddp` does. With
+    `group=N`, neighboring ranks (those of a node) average their gradients in every step, and only the parameters go
+    further; with `within=M` they average their parameters every `M` steps instead.
 
-    Bytes of the parameters / `period` must be sent in a step, those within groups in addition, to the byte. One
-    step of a period does more than the others, so whole periods are timed and watched, and a step's time is their mean.
-
-    Buffers, as the running means of batch norm, are each rank's own.
-
-    Losses are the mean of the ranks', each of its own copy: another trajectory than the baseline's, which the report
-    shows over steps and over time.
+    A step sends the parameters' bytes / `period`. Whole periods are timed, and a step's time is their mean. Losses are
+    the mean of the ranks' and follow another trajectory, which the report shows over steps and over time.
     """
 
     name: ClassVar[str] = "local_sgd"

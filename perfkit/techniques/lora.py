@@ -16,18 +16,13 @@ _BESIDE = 0.02  # torch counts the updates of each matrix
 class Lora(Technique):
     """Low-rank adaptation, by peft. All parameters are frozen, and beside linear layers two matrices are trained.
 
-    A layer's product with x becomes W x + (`alpha` / `rank`) B A x, where A has `rank` rows and B `rank` columns. B is
-    zero at first, so that the first loss is the baseline's. A layer of m inputs and n outputs has `rank` (m + n)
-    numbers to train; these alone have gradients and optimizer state (8 bytes each with AdamW in fp32).
+    A layer's result becomes W x + (`alpha` / `rank`) B A x, where A has `rank` rows and B `rank` columns. B is zero at
+    first, so the first loss is the baseline's. A layer of m inputs and n outputs has `rank` (m + n) numbers to train;
+    these alone have gradients and optimizer state (8 bytes each with AdamW in fp32).
 
-    Adapted are the trained linear layers within the blocks; where a workload names no blocks, those of the whole model.
-    `targets` is a glob on their names, such as `*[qv]_proj`. Convolutions, `nn.MultiheadAttention` and experts in one
-    tensor have no adapters and stay frozen. An adapter is trained with the options of its layer's weight.
-
-    FLOPs are saved too, since frozen weights need no gradient: MFU counts those of the unmodified model and is too
-    high by them, HFU is not.
-
-    The adapters alone must be trainable, have gradients and have optimizer state, of `rank` (m + n) numbers a layer.
+    Adapted are the trained linear layers within the blocks, else of the whole model; `targets` is a glob on their
+    names, such as `*[qv]_proj`. Convolutions, `nn.MultiheadAttention` and experts in one tensor stay frozen. Frozen
+    weights need no gradient, which saves FLOPs: MFU, which counts the unmodified model, is too high; HFU is not.
     """
 
     name: ClassVar[str] = "lora"

@@ -22,25 +22,18 @@ _SAVING_TECHNIQUES = frozenset({"amp", "ckpt", "compile", "flash"})
 
 
 class Offload(Technique):
-    """Moves what is not needed right now out of the training device's memory, and really frees it there.
+    """Moves what is not needed right now out of the training device's memory, and frees it there.
 
-    - `activations`: each storage that autograd saves is moved once, and brought back when backward asks for it.
-      Parameters, their views and tensors under 4 KiB stay.
-    - `optimizer`: state is in memory only around the update of the parameters it belongs to, about 16 MiB of parameters
-      at a time. Right for optimizers whose update of a parameter depends on that parameter alone (Adam, SGD and their
-      kin).
-    - `parameters`: a block's parameters are in memory only while the block runs, forward and backward, and around their
-      update. Parameters shared with other parts of the model stay.
+    - `activations`: each storage that autograd saves, until backward asks for it. Parameters, their views and tensors
+      under 4 KiB stay.
+    - `optimizer`: state is in memory only around the update of its parameters, about 16 MiB of parameters at a time.
+      Right for optimizers that update each parameter independently (Adam, SGD and their kin).
+    - `parameters`: a block's parameters are in memory only while it runs, and around their update. Shared parameters
+      stay.
 
-    `host` is pinned memory, copied on streams of its own so that copies overlap with computing; it needs a GPU. `disk`
-    writes one file per storage into a temporary folder that is deleted at the end. It goes through the operating
-    system's page cache, as any file does: with much free memory the disk is not waited for. A folder on a file system
-    in memory (tmpfs) is refused, since nothing would be freed.
-
-    Bytes must go out and come back (`bytes_to_disk`, `bytes_from_disk`, or `..._host`), and saved activations,
-    optimizer state or parameters be out of memory in between. With techniques that save less for backward themselves
-    (`amp`, `ckpt`, `compile`, `flash`) fewer activations are left to move, and 2 % of the unmodified model's are asked
-    for instead of 50 %.
+    `host` is pinned memory, copied on separate streams; it needs a GPU. `disk` writes one file per storage into a
+    temporary folder, through the operating system's page cache; a folder in memory (tmpfs) is refused. With `amp`,
+    `ckpt`, `compile` or `flash` fewer activations are left to move.
     """
 
     name: ClassVar[str] = "offload"

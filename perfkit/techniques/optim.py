@@ -30,7 +30,7 @@ _SLACK = 0.02
 
 
 class Optim(Technique):
-    """What updates the weights: the optimizer, or how torch runs the one that the workload has.
+    """Sets the optimizer, or how torch runs the workload's own.
 
     | `use` | state of a weight | from | learning rate |
     |---|---|---|---|
@@ -49,23 +49,13 @@ class Optim(Technique):
     | `sm3` | 4 B for each row and column | perfkit, after the paper | default |
     | `torchao_adamw8bit`, `torchao_adamw4bit` | 2.03, 1.06 B | torchao | the same |
 
-    The parameter groups stay. Where the workload's optimizer is Adam or AdamW and the new one's learning rate means the
-    same, it is kept or scaled as its paper says, with the weight decay; else the library's default is taken. Groups
-    without weight decay keep none. `lr` sets it. torchao's compile their update, which takes minutes once. The
-    packages come with `pip install 'perfkit[techniques]'`.
+    Parameter groups stay. The learning rate and weight decay of an Adam or AdamW are kept or scaled as the paper says,
+    else the library's default is taken; `lr` sets it. torchao's compile their update, which takes minutes once.
+    Packages: `pip install 'perfkit[techniques]'`.
 
-    Where a learning-rate scheduler of the workload's holds its optimizer, another optimizer is skipped: it would train
-    at a constant rate. Another implementation changes the workload's optimizer in place.
-
-    Another optimizer takes another trajectory, so that losses are not comparable step by step. Asserted: torch marks
-    the steps of this class, and the bytes of state are those that its paper states, within 2 %; of an implementation
-    that its kernels run.
-
-    Adam-mini has one second moment for each tensor other than embeddings, and is skipped where heads would have to be
-    known. bitsandbytes' paged AdamW keeps its moments in CUDA's managed memory, which moves between host and GPU as the
-    GPU runs out of its own; without CUDA it acts like the plain one, and is skipped. On an H200 it held
-    its claims. torchao's `CPUOffloadOptimizer` is not among these: it needs a GPU as well, and state is out of the
-    GPU's memory with `offload:what=optimizer`.
+    Another optimizer follows another trajectory, so losses are not comparable step by step. It is skipped where a
+    learning-rate scheduler holds the workload's optimizer. `paged_adamw8bit` needs CUDA, `adam_mini` is skipped where
+    heads would have to be known.
     """
 
     name: ClassVar[str] = "optim"

@@ -13,20 +13,15 @@ from perfkit.techniques.technique import Stage, Technique
 
 
 class OptimInBackward(Technique):
-    """The optimizer updates each parameter in the backward pass, by the hook that torch calls once its gradient is
-    accumulated (`register_post_accumulate_grad_hook`), and the gradient is freed at once.
+    """Updates each parameter in backward as soon as its gradient is accumulated, and frees the gradient.
 
-    Gradients of the whole model are never in memory together, so that the peak falls by up to their bytes (4 a
-    parameter in fp32). Losses stay the baseline's: a parameter's gradient is there when all that needs its value has
-    run. The optimizer is the workload's own, or that of `optim`; its groups and learning rates stay.
+    It uses torch's `register_post_accumulate_grad_hook`. Gradients of the whole model are never in memory together, so
+    the peak falls by up to their bytes (4 per parameter in fp32). Losses stay the baseline's. The optimizer is the
+    workload's own, or that of `optim`.
 
     Nothing can come between backward and update. It is skipped with several microbatches a step (`--accumulate`,
-    `accum`), where gradients are averaged over ranks at the end of backward (`ddp`, `zero1`; with `zero2` and `zero3`
-    they are before), for a step of the workload's own, which may clip gradients, and where the workload has put hooks
-    around its optimizer's steps.
-
-    No gradient of a parameter that an optimizer has may be left after backward, and torch must mark more steps of the
-    optimizer than one.
+    `accum`), with `ddp` and `zero1`, which average gradients at the end of backward, for a step of the workload's own,
+    and with hooks around the optimizer's steps.
     """
 
     name: ClassVar[str] = "optim_in_backward"

@@ -47,30 +47,21 @@ _MICROBATCHES_A_STAGE = 4
 
 
 class Pp(ModelParallel):
-    """The blocks of the model are dealt over the ranks in stages, and every batch goes through them in microbatches
-    (`torch.distributed.pipelining`).
+    """Distributes the blocks over the ranks in stages; batches pass in microbatches (`torch.distributed.pipelining`).
 
-    The ranks of a pipeline take the same batch, that of all of them, one after the other, so that a step trains on as
-    much and the losses are the same. Where `size` leaves ranks, there are several pipelines, which average their
-    gradients when they have drained. A stage sends the activations of each microbatch to the next one, and gets
-    their gradients back.
+    The ranks of a pipeline take the batch of all of them, so losses are the same. Where `size` leaves ranks, there are
+    several pipelines, which average their gradients after they have drained.
 
-    `schedule` says who computes what when: `gpipe` all microbatches forward, then all backward; `1f1b` a backward pass
-    as soon as there is one, so that fewer microbatches are held; `interleaved` and `bfs` with several stages a rank
-    (`stages`), which shortens the bubble and sends more messages, microbatch by microbatch or stage by stage; `zb` and
-    `zbv` compute gradients of weights apart, where a rank would wait else (zero bubble; `zbv` has two stages a rank,
-    the first rank the first and the last).
+    | `schedule` | order |
+    |---|---|
+    | `gpipe` | all microbatches forward, then all backward |
+    | `1f1b` | a backward pass as soon as there is one: fewer microbatches are held |
+    | `interleaved`, `bfs` | several stages a rank (`stages`): a shorter bubble, more messages |
+    | `zb`, `zbv` | weight gradients separately, where a rank would wait (zero bubble; `zbv` has two stages a rank) |
 
-    A model is cut at the blocks of its workload, and every stage calls it as a whole: it comes in where its first block
-    is called, and leaves where the next stage's is. What lies before the first block is the first stage's, what lies
-    behind the last one the last stage's; a parameter that both use, as a table of tokens that is the output layer's
-    weight, is on both, and its gradients are summed. Models whose blocks exchange more than one tensor, or need what
-    earlier ones made beside it, cannot be cut: before training all stages run in one process, and their loss has to be
-    the model's.
-
-    A rank must hold the parameters, gradients and optimizer state of its stages, to the byte; it must send and receive
-    the activations of every microbatch at the ends of its stages, and their gradients, to the byte; and hold the
-    activations of as many microbatches at once as its schedule has.
+    The model is cut at the workload's blocks. What lies before the first block belongs to the first stage, what lies
+    behind the last to the last stage; a parameter of both is on both. Blocks that exchange more than one tensor cannot
+    be cut: before training all stages run in one process, and their loss must be the model's.
     """
 
     name: ClassVar[str] = "pp"

@@ -20,23 +20,14 @@ LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 class Prune(Technique):
     """Magnitude pruning (`torch.nn.utils.prune.L1Unstructured`).
 
-    Of the weights of all linear layers and convolutions together, the smallest `amount` are masked before the first
-    step and stay zero while the others train. Biases, norms and embeddings are left alone.
+    Of the weights of all linear layers and convolutions, the smallest `amount` are masked before the first step and
+    stay zero. Matmuls are as large as before, and memory grows: each of these weights has a mask and a masked copy, 8
+    bytes more in fp32. Savings in inference are not measured here.
 
-    `rewind=STEPS` finds a lottery ticket (Frankle and Carbin): a copy of the model is trained for so many steps with
-    the workload's own optimizer, masks are chosen by its weights, and what is not masked begins again as it was built.
-    That is one round, and a part of the set-up, whose seconds the report has. It takes the memory of a second model
-    with gradients and optimizer state, which is free again before the first step (the process's largest size may be
-    that). Measured are the steps of the ticket, which cost what those of `prune` cost, and not whether it learns as
-    well as the whole model. With `late=STEPS` what is not masked begins as it was after the first so many of these
-    steps: of large models only such tickets learn as well (Frankle et al. 2020).
-
-    The products are as large as before, and memory grows: every one of these weights has a mask, and the product of
-    both beside it, 8 bytes more in fp32. What sparse weights save in inference is not measured here.
-
-    As large a share of these weights must be zero in the forward pass, after the steps too. With `rewind` the short
-    training must have chosen other masks than the weights as they were built, and with `late` these must begin
-    otherwise than built.
+    `rewind=STEPS` finds a lottery ticket (Frankle and Carbin): a copy of the model is trained for so many steps, masks
+    are chosen by its weights, and the rest begins again as built, or with `late=STEPS` as it was after so many steps
+    (Frankle et al. 2020). The short training is a set-up cost with the memory of a second model. What the ticket
+    learns is not measured.
     """
 
     name: ClassVar[str] = "prune"

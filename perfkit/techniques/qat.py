@@ -16,15 +16,11 @@ _LAYERS = "fake_quantized_layers"
 class Qat(Technique):
     """Quantization-aware training by torchao (`QATConfig`, the step "prepare").
 
-    In every forward pass the weights of the linear layers within the blocks (of the whole model where none are known)
-    are rounded to integers and back, and so are their inputs, to 8 bits with a scale for each token. With
-    `weights=int4` 32 weights share a scale, with `weights=int8` all of an output. Gradients pass the rounding as if it
-    were not there (straight-through estimator) and update the weights in full precision.
-
-    Nothing is saved in training: products are as before, and rounding comes on top. What is gained is the accuracy of
-    the quantized model afterwards, which is not measured here. `nn.MultiheadAttention` stays as it is.
-
-    Every such layer must ask for the scales of its weight and of its input in each step.
+    In every forward pass the weights and inputs of the linear layers within the blocks (else of the whole model,
+    without `nn.MultiheadAttention`) are rounded to integers and back: inputs to 8 bits with a scale per token, weights
+    with a scale per 32 (`weights=int4`) or per output (`weights=int8`). Gradients pass straight through and update the
+    weights in full precision. Training gets slower; the gain is the accuracy of the quantized model, which is not
+    measured here.
     """
 
     name: ClassVar[str] = "qat"

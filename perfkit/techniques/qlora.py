@@ -18,12 +18,8 @@ from perfkit.techniques.technique import Package
 class Qlora(Lora):
     """LoRA ([lora](lora.md)) over weights in 4 bits, by bitsandbytes and peft.
 
-    The adapted layers' own weights, frozen, are rounded to NormalFloat (NF4): two in a byte, with a scale for each 64
-    of them that is itself in 8 bits (double quantization), 0.516 bytes a weight in all. Each product first makes its
-    weight whole. All else is as without: norms, embeddings and the output layer stay as they are.
-
-    Beside what `lora` asserts, weights of 4 bits must take half a byte each. Scales come on top of that: bitsandbytes
-    keeps them beside the parameters.
+    The adapted layers' frozen weights are rounded to NormalFloat (NF4) with double quantization: 0.516 bytes a weight,
+    scales included. Each matmul first dequantizes its weight. Norms, embeddings and the output layer stay as they are.
     """
 
     name: ClassVar[str] = "qlora"

@@ -13,10 +13,10 @@ PARAMETER = "seq_len"
 
 
 class Seq(Technique):
-    """Another length of the sequences, of workloads that have a `seq_len`.
+    """Sets the length of the sequences, of workloads that have a `seq_len`.
 
-    Several lengths make a variant of each: `'seq:len=512|1024|2048'`. Time, throughput and memory are compared per
-    token. Losses are not comparable: the data are others.
+    Several lengths make a variant each: `'seq:len=512|1024|2048'`. Time, throughput and memory are compared per token.
+    Losses are not comparable: the data differ.
     """
 
     name: ClassVar[str] = "seq"

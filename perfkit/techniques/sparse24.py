@@ -18,15 +18,10 @@ _LAYERS = "sparse_layers"
 class Sparse24(Technique):
     """Semi-structured sparsity in training, by torchao (`SemiSparseLinear`) and cuSPARSELt.
 
-    In every forward pass the two largest of each four weights are kept, and the product with the packed rest runs on
-    the sparse units of the GPU, which do twice as many FLOPs a second. Gradients pass as if nothing had been left out
-    and update all weights; the masks follow. Of the linear layers within the blocks (of the whole model where none are
-    known) those are sparse whose sizes are multiples of 64. Parameters must be in 16 bits: `--dtype bf16`, or
-    `bf16+sparse24`.
-
-    Each of these layers must call cuSPARSELt's sparse product in every step.
-
-    It has not been run on a GPU yet.
+    In every forward pass the two largest of each four weights are kept, and the matmul runs on the GPU's sparse units
+    at twice the FLOP/s. Gradients update all weights; the masks follow. It acts on linear layers within the blocks
+    (else of the whole model) whose sizes are multiples of 64. Parameters must be in 16 bits: `--dtype bf16`, or
+    `bf16+sparse24`. It has not been run on a GPU yet.
     """
 
     name: ClassVar[str] = "sparse24"

@@ -19,16 +19,12 @@ _STALENESS = "staleness"
 
 
 class Ssp(Technique):
-    """The gradients of a step are applied `staleness` steps later: meanwhile they are summed over the ranks, and no
-    rank waits for it (`all_reduce(async_op=True)`).
+    """Applies gradients `staleness` steps late: they are summed over the ranks meanwhile (`all_reduce(async_op=True)`).
 
-    This is stale-synchronous training at its bound, as in Pipe-SGD: the bound is kept by applying every gradient
-    exactly that late, so that all ranks make the same updates and runs repeat. The first `staleness` steps update
-    nothing. A rank keeps the gradients of as many steps, in one tensor each. Buffers, such as the statistics of batch
-    norm, are each rank's own.
-
-    Gradients must be as many steps old as asked when they are applied, and each sent once, to the byte. Losses are
-    another trajectory's, which the report shows over steps and over time.
+    This is stale-synchronous training at its bound, as in Pipe-SGD: every gradient is exactly that late, so all ranks
+    make the same updates and runs repeat. The first `staleness` steps update nothing. A rank keeps the gradients of as
+    many steps; buffers are each rank's own. Losses follow another trajectory, which the report shows over steps and
+    over time.
     """
 
     name: ClassVar[str] = "ssp"

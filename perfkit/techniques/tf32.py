@@ -19,14 +19,11 @@ _ROUNDINGS = 8  # as `amp`
 
 
 class Tf32(Technique):
-    """Matrix products, convolutions and recurrent layers of fp32 operands are computed in TF32.
+    """Computes fp32 matmuls, convolutions and recurrent layers in TF32.
 
-    The operands are rounded to 10 bits of mantissa within the matrix units; sums, results and all that is stored stay
-    in fp32. cuDNN takes TF32 unless it is told otherwise, matrix products do not
-    (`torch.backends.cuda.matmul.fp32_precision`): this switches both.
-
-    Kernels that multiply in TF32, by their names, must run. Where the baseline's convolutions run them already, as they
-    do with torch's defaults, that is said, and nothing is credited.
+    Operands are rounded to 10 bits of mantissa within the matrix units; sums, results and all storage stay in fp32.
+    cuDNN uses TF32 by default, matmuls do not (`torch.backends.cuda.matmul.fp32_precision`): this switches both. Where
+    the baseline's convolutions run in TF32 already, nothing is credited.
     """
 
     name: ClassVar[str] = "tf32"

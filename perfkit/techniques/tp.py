@@ -58,24 +58,19 @@ _COLLECTIVES = {
 
 
 class Tp(ModelParallel):
-    """The matrices of attention, MLP, embedding and output layer are split over all ranks (DTensor,
-    `parallelize_module`), by the plan of the workload.
+    """Splits the matrices of attention, MLP, embedding and output layer over all ranks (DTensor, `parallelize_module`).
 
-    All ranks take the same batch: those of all ranks of data parallelism, one after the other, so that a step trains on
-    as much and the losses are the same. A pair of layers, the first split by its outputs and the second by its inputs,
-    takes one all-reduce of the activations in forward and one in backward; a block of a transformer two of each.
+    All ranks take the batch of all ranks of data parallelism, so a step trains on as much and losses are the same. A
+    pair of layers, the first split by its outputs and the second by its inputs, takes one all-reduce of the
+    activations in forward and one in backward; a transformer block two of each.
 
-    With `sp=true` (sequence parallelism) norms and residuals work on a part of the sequence each, and each all-reduce
-    is an all-gather before the pair and a reduce-scatter behind it: as many bytes, and less memory. With `loss=true`
-    (loss parallelism) each rank has the logits of a part of the vocabulary, and cross-entropy exchanges three numbers a
-    token in their place.
+    - `sp=true` (sequence parallelism): norms and residuals work on a part of the sequence. Each all-reduce becomes an
+      all-gather and a reduce-scatter: as many bytes, less memory.
+    - `loss=true` (loss parallelism): each rank has the logits of a part of the vocabulary, and cross-entropy exchanges
+      three numbers per token.
 
-    A rank must hold no more bytes of parameters and gradients than its part of the split matrices and all of the rest;
-    collectives must run for every split layer, in forward and in backward, and exchange all of its activations and
-    of their gradients, as a forward pass before tells.
-
-    A workload says how it is split with `Workload(tensor_parallel_plan=...)`. Optimizers update tensor by tensor
-    (`foreach=False`), since those of the ranks' own and split ones do not go in one list.
+    The workload gives the plan (`Workload(tensor_parallel_plan=...)`). Optimizers update tensor by tensor
+    (`foreach=False`).
     """
 
     name: ClassVar[str] = "tp"

@@ -31,19 +31,13 @@ ZERO = (
 class Zero1(Technique):
     """Optimizer state is sharded over the ranks in whole tensors (`ZeroRedundancyOptimizer`, with DDP).
 
-    Parameter groups keep their options on every rank, and of several optimizers each is sharded by itself.
+    Parameter groups keep their options, and each of several optimizers is sharded separately. A rank holds 1/N where
+    sizes allow it: the largest tensors go first, to the emptiest rank.
 
-    A rank must hold at most its share of the baseline's optimizer state. That is 1/N where sizes allow it; where one
-    tensor is larger than the rest together, it is what dealing the largest first to the emptiest rank gives.
-
-    With `engine=deepspeed` it is DeepSpeed's stage 1, whose slices cut through tensors: 1/N. Each rank keeps a copy of
-    its slice of the parameters besides, which is updated and then sent. How much of the gradients a rank holds is not
-    claimed: DeepSpeed frees the other ranks' parts of them once they are averaged.
-
-    DeepSpeed runs on ranks that perfkit has started and on their process group, with torch's Adam or AdamW, in fp32,
-    without clipping gradients, which it does by default. On a CPU it compiles an extension when it is first used, for
-    half a minute to two: this is a set-up time of its own, and later runs find the file. It takes `ninja` and a C++
-    compiler. On GPUs it is untested. perfkit does not bring it: `pip install deepspeed`.
+    `engine=deepspeed` is DeepSpeed's stage 1, whose slices cut through tensors: 1/N. Each rank keeps a copy of its
+    slice of the parameters. It takes torch's Adam or AdamW in fp32 and does not clip gradients. On a CPU it compiles
+    an extension once (half a minute to two), with `ninja` and a C++ compiler. On GPUs it is untested. `pip install
+    deepspeed`.
     """
 
     name: ClassVar[str] = "zero1"

@@ -33,20 +33,14 @@ _GATHERS = "c10d::_allgather_base_,c10d::allgather_*"
 
 
 class FullyShard(Technique):
-    """FSDP2 (`fully_shard`) of every block and of what is left.
+    """FSDP2 (`fully_shard`) of every block and of the rest: ranks hold slices of all training state.
 
-    Parameters, gradients and optimizer state are sliced over the ranks. `zero2` gathers parameters once a step and
-    keeps them from forward to backward; `zero3` frees them after a block's forward and gathers them again. Between
-    steps both hold slices. With `offload=cpu` slices live in pinned host memory (`CPUOffloadPolicy`), on GPUs only.
+    `zero2` gathers parameters once a step and keeps them from forward to backward; `zero3` frees them after a block's
+    forward and gathers them again. Between steps both hold slices. With `offload=cpu` slices live in pinned host
+    memory (`CPUOffloadPolicy`), on GPUs only.
 
-    A rank's parameters, gradients and optimizer state must be 1/N (plus what slicing uneven first dimensions adds);
-    gradients are reduced into shards; parameters are gathered for every block, and gathered again in backward with
-    `zero3` but not with `zero2`.
-
-    With `engine=deepspeed` they are DeepSpeed's stages 2 and 3, which gather and free by limits of their own. A rank
-    must hold 1/N of the optimizer state, 1/N of the gradients after backward (`zero2` with the tensors whole that its
-    slice cuts through), and with `zero3` 1/N of the parameters. Each rank keeps a copy of its slice of the parameters
-    besides, for the update. `docs/distributed.md` says what DeepSpeed needs, and what was tried with it.
+    `engine=deepspeed` is DeepSpeed's stages 2 and 3, which gather and free by limits of their own; each rank also
+    keeps a copy of its slice of the parameters. `docs/distributed.md` says what DeepSpeed needs.
     """
 
     stage: ClassVar[Stage] = Stage.SHARD
