@@ -6,6 +6,7 @@ Every quantity says how it was obtained, and what is not known is an `Unknown` w
 from collections.abc import Iterable
 from enum import StrEnum
 
+from perfkit.note import Note
 from perfkit.spec import Struct
 
 RECORD_VERSION = 7
@@ -370,7 +371,7 @@ class RankRecord(Struct):
     fact_notes: dict[str, str] = {}
     attached: AttachedLoop | None = None
     experts: tuple[ExpertLoad, ...] = ()
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Note, ...] = ()
 
 
 class RankWait(Struct):

@@ -8,6 +8,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from perfkit.analysis.model.plan import Interval
+from perfkit.note import list_texts
 from perfkit.plan.advise.model import Advice, AdviceOption, ExcludedVariant
 from perfkit.units import format_bytes, format_percent, format_seconds, format_signed_percent
 from perfkit_cli.report_output import make_console
@@ -37,7 +38,7 @@ def show_advice(advice: Advice, top: int) -> None:
         screen.print(SafeText("best combination", style="bold"))
         screen.print(_build_table((advice.best,)))
         _explain_option(screen, advice.best, advice.best.name)
-    for line in (*_list_exclusions(advice), *advice.notes):
+    for line in (*_list_exclusions(advice), *list_texts(advice.notes)):
         screen.print(SafeText(line, style="dim"))
 
 

@@ -29,6 +29,7 @@ from perfkit.instruments.recording import EndNow, Recording
 from perfkit.instruments.tensors import list_trained_blocks
 from perfkit.instruments.trace_recording import count_lead_steps, record_trace
 from perfkit.instruments.warmup import is_steady
+from perfkit.note import make_note
 from perfkit.record import RunStatus
 from perfkit.store.layout import HISTORY_FILE, MEMORY_FILE, TRACE_FILE
 from perfkit.store.memory_file import write_allocations
@@ -53,7 +54,9 @@ def record_passes(session: LoopSession, recording: VariantRecording, hooks: Loop
     session.profiler.seen = session.profiler.theirs
     yield from _time_steps(session, recording)
     if session.profiler.seen:
-        recording.warnings.append("the program's own torch profiler was on during timed steps, and slowed them down")
+        recording.warnings.append(
+            make_note("recording.profiler_on", "the program's own torch profiler slowed down timed steps")
+        )
     session.write_timing(recording)
     begun = session.steps
     still_open = yield from _trace_steps(session, recording)
@@ -62,11 +65,13 @@ def record_passes(session: LoopSession, recording: VariantRecording, hooks: Loop
         yield  # between two profilers
     unseen = explain_unreported(session.trained.device)
     if still_open:
-        _add_warning(session, recording, f"no memory was recorded: {OpenRangeError(still_open)}")
+        _add_warning(
+            session, recording, "recording.open_range", f"no memory was recorded: {OpenRangeError(still_open)}"
+        )
     elif schedule.memory and unseen is not None:
-        _add_warning(session, recording, f"no memory was recorded: {unseen}")
+        _add_warning(session, recording, "recording.memory_unreported", f"no memory was recorded: {unseen}")
     elif schedule.memory and (reason := (yield from _explain_memory_cost(session, recording))):
-        _add_warning(session, recording, f"no memory was recorded: {reason}")
+        _add_warning(session, recording, "recording.memory_budget", f"no memory was recorded: {reason}")
     elif schedule.memory and _is_profiler_free(session, recording, "memory"):
         try:
             with session.profiler.hold_profiler():
@@ -74,11 +79,16 @@ def record_passes(session: LoopSession, recording: VariantRecording, hooks: Loop
                     "memory", _record_memory(session, recording), phases=True, steps=schedule.memory + 3
                 )
         except EndNow:
-            _add_warning(session, recording, f"no memory was recorded: {recording.ended_early['memory']}")
+            _add_warning(
+                session,
+                recording,
+                "recording.memory_ended",
+                f"no memory was recorded: {recording.ended_early['memory']}",
+            )
         except ProfilerTaken:
-            _add_warning(session, recording, f"no memory was recorded: {_BEGAN}")
+            _add_warning(session, recording, "recording.memory_profiler_began", f"no memory was recorded: {_BEGAN}")
         except OpenRangeError as error:
-            _add_warning(session, recording, f"no memory was recorded: {error}")
+            _add_warning(session, recording, "recording.open_range", f"no memory was recorded: {error}")
     recording.recorder.update(status=RunStatus.OK, reason="")
     yield from _sample_stacks(session, recording)
 
@@ -223,21 +233,26 @@ def _trace_steps(session: LoopSession, recording: VariantRecording) -> Recording
     lead = count_lead_steps(session.trained.device, session.world.size)
     reason = recording.budget.check_begin()
     if reason:
-        _add_warning(session, recording, f"no trace was recorded: {reason}")
+        _add_warning(session, recording, "recording.trace_budget", f"no trace was recorded: {reason}")
         return ()
     steps = record_trace(count, path, device=session.trained.device, lead=lead)
     try:
         with session.profiler.hold_profiler():
             trace = yield from recording.run_instrumented("trace", steps, lead=lead, steps=count + lead)
     except ProfilerTaken:
-        _add_warning(session, recording, f"the trace was cut short: {_BEGAN}")
+        _add_warning(session, recording, "recording.trace_profiler_began", f"the trace was cut short: {_BEGAN}")
         return ()
     except EndNow:
         what = f"the trace has fewer steps than {count}" if path.exists() else "no trace was recorded"
-        _add_warning(session, recording, f"{what}: in the middle of a step {recording.cut}")
+        _add_warning(session, recording, "recording.trace_cut", f"{what}: in the middle of a step, {recording.cut}")
         return ()
     if "trace" in recording.ended_early:
-        _add_warning(session, recording, f"the trace has fewer steps than {count}: {recording.ended_early['trace']}")
+        _add_warning(
+            session,
+            recording,
+            "recording.trace_ended",
+            f"the trace has fewer steps than {count}: {recording.ended_early['trace']}",
+        )
     recording.warnings += list_remarks(trace.kernels, trace.session)  # only told: the loop is not ours to trace again
     return trace.open_ranges
 
@@ -249,7 +264,11 @@ def _record_memory(session: LoopSession, recording: VariantRecording) -> Recordi
             session.schedule.memory,
             trained,
             blocks=lambda: list_trained_blocks(trained),
-            history=record_allocator_history(folder / HISTORY_FILE, trained.device, tell=recording.warnings.append),
+            history=record_allocator_history(
+                folder / HISTORY_FILE,
+                trained.device,
+                tell=lambda text: recording.warnings.append(make_note("recording.history_taken", text)),
+            ),
         )
     write_allocations(folder / MEMORY_FILE, allocations)
 
@@ -275,11 +294,12 @@ def _explain_memory_cost(session: LoopSession, recording: VariantRecording) -> R
     reason += f"; it would have started {' or '.join(ways)}" if ways else ""
     if session.world.size > 1 or wait_s > _LONGEST_WAIT_S:
         return reason
-    recording.waiting = f"no memory was recorded: {reason}, until the loop ended"
+    text = f"no memory was recorded: {reason}, until the loop ended"
+    recording.waiting = make_note("recording.memory_budget", text)
     yield from _sample_stacks(session, recording)
     while budget.compute_wait_s(expected_s):
         yield
-    recording.waiting = ""
+    recording.waiting = None
     return budget.check_begin(expected_s)
 
 
@@ -292,14 +312,20 @@ def _wait_for_trace_steps(session: LoopSession, begun: int) -> Recording[None]:
             yield
 
 
-def _add_warning(session: LoopSession, recording: VariantRecording, warning: str) -> None:
+def _add_warning(session: LoopSession, recording: VariantRecording, id: str, warning: str) -> None:
     """Ranks may fare differently: of several the warning names its own."""
-    recording.warnings.append(f"rank {session.world.rank}: {warning}" if session.world.size > 1 else warning)
+    text = f"rank {session.world.rank}: {warning}" if session.world.size > 1 else warning
+    recording.warnings.append(make_note(id, text, rank=session.world.rank))
 
 
 def _is_profiler_free(session: LoopSession, recording: VariantRecording, purpose: str) -> bool:
     """torch has one profiler; the program's own goes first."""
     busy = session.profiler.theirs or torch._C._autograd._profiler_enabled()
     if busy:
-        _add_warning(session, recording, f"no {purpose} was recorded: the program's own torch profiler was on")
+        _add_warning(
+            session,
+            recording,
+            "recording.profiler_busy",
+            f"no {purpose} was recorded: the program's own torch profiler was on",
+        )
     return not busy

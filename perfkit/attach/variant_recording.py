@@ -27,6 +27,7 @@ from perfkit.instruments.recording import EndNow, Recording
 from perfkit.instruments.sensors import Sensors, open_sensors
 from perfkit.instruments.tensors import collect_parameter_facts, get_compute_dtype, shorten_dtype
 from perfkit.instruments.trained_models import TrainedModels
+from perfkit.note import Note, make_note
 from perfkit.record import AttachedLoop, RankRecord, RunStatus, WorkloadFacts
 from perfkit.store.layout import get_rank_folder
 from perfkit.techniques.state import World
@@ -67,14 +68,14 @@ class VariantRecording:
         self.folder = folder
         self.budget = budget or RecordingBudget()
         self.trigger = trigger
-        self.warnings: list[str] = []
+        self.warnings: list[Note] = []
         self._loop = loop
         self.reset_recording(trained)
         record = RankRecord(
             rank=world.rank,
             world_size=world.size,
             status=RunStatus.CRASHED,
-            reason="the program ended without a reason before all was recorded",
+            reason="the program ended, for no known reason, before all was recorded",
             environment=read_environment(trained.device),
             attached=AttachedLoop(steps_by=loop.steps_by()),  # a reader must know at once that its end may yet come
         )
@@ -90,7 +91,8 @@ class VariantRecording:
         self.instrumented_s: dict[str, tuple[float, ...]] = {}
         self.pauses_s: dict[str, float] = {}
         self.ended_early: dict[str, str] = {}
-        self.cut = self.waiting = ""
+        self.cut = ""
+        self.waiting: Note | None = None
         self.sampled = False
         self._peak_bytes: dict[str, int] = {}
         self._window: EnergyWindow | None = None
@@ -146,9 +148,8 @@ class VariantRecording:
             self._loop.phases.on = False
             self.instrumented_s[name] = tuple(walls[lead:] or walls)
             if evaluations and not self.series.evaluates:
-                self.warnings.append(
-                    f"an evaluation ran in a step of the {name} recording, and is included in its figures"
-                )
+                text = f"an evaluation ran in a step of the {name} recording, and is included in its figures"
+                self.warnings.append(make_note("recording.evaluation", text, recording=name))
 
     @contextmanager
     def _measure_pause(self, name: str) -> Iterator[None]:
@@ -213,7 +214,8 @@ class VariantRecording:
         fetching = any(count.fetches for count in counts)
         captures = sum(1 for count in self.series.counts if count.captures)
         if captures:
-            self.warnings.append(f"a CUDA graph was captured in {captures} of the timed steps, which are excluded")
+            text = f"a CUDA graph was captured in {captures} of the timed steps, which are excluded"
+            self.warnings.append(make_note("recording.graph_captures", text, steps=captures))
         started_in = self.recorder.record.environment
         assert started_in is not None
         self.recorder.update(

@@ -28,6 +28,7 @@ from perfkit.attach.thread_end import ThreadEnd
 from perfkit.attach.variant_recording import VariantRecording
 from perfkit.instruments.failure_status import classify_error, format_first_line
 from perfkit.instruments.recording import EndNow, Recording
+from perfkit.note import Note, make_note
 from perfkit.record import RunStatus
 
 _KINETO_LEVEL, _KINETO_SILENT = "KINETO_LOG_LEVEL", "6"
@@ -97,7 +98,7 @@ class LoopWatcher:
             remove_unused(self._order.wishes.folder)
             if error is None and not elsewhere:
                 LOG.warning(
-                    "no optimizer step was seen in %s, so nothing was recorded; call the profile's step() once "
+                    "nothing was recorded: no optimizer step was seen in %s; call the profile's step() once "
                     "a step, or name a function with --step-function",
                     self._order.wishes.name,
                 )
@@ -196,7 +197,8 @@ class LoopWatcher:
             if threading.current_thread() is not threading.main_thread():
                 self._thread_end.call(self._handle_thread_end)
         elif not recording.sampled:
-            recording.warnings.append("an optimizer stepped for the first time while steps were recorded")
+            text = "an optimizer stepped for the first time while steps were recorded"
+            recording.warnings.append(make_note("recording.new_optimizer", text))
         self._searches = searches
 
     def _run_passes(self, recording: VariantRecording) -> Recording[None]:
@@ -246,13 +248,14 @@ def _is_regular(error: BaseException) -> bool:
     return (isinstance(error, SystemExit) and error.code in (None, 0)) or isinstance(error, GeneratorExit)
 
 
-def _explain_missing(session: LoopSession, recording: VariantRecording) -> str:
+def _explain_missing(session: LoopSession, recording: VariantRecording) -> Note:
     missing = [instrument for instrument in ("trace", "memory") if not recording.instrumented_s.get(instrument)]
     missing = [instrument for instrument in missing if getattr(session.schedule, instrument)]
     if len(recording.series) < session.schedule.timed:
         missing.insert(0, f"{session.schedule.timed - len(recording.series)} of the timed steps")
     what = ", ".join(missing) or "the last recording"
-    return (
+    text = (
         f"the loop ended after {session.steps} steps, before all was recorded ({what} missing); record fewer "
         "steps (--warmup, --timed, --trace, --memory) or train for longer"
     )
+    return make_note("recording.loop_ended", text, steps=session.steps)

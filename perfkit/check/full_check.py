@@ -7,6 +7,7 @@ import perfkit
 from perfkit.analysis.compare.environments import compare_environments
 from perfkit.check.judge.judge import combine_variant_verdicts
 from perfkit.check.result import Check, CheckedSide, CheckedVariant, Verdict
+from perfkit.note import Note
 from perfkit.record import Environment
 
 
@@ -25,7 +26,7 @@ def build_check(
     fail_on: Verdict,
     seconds: float = 0.0,
     budget_s: float = 0.0,
-    notes: tuple[str, ...] = (),
+    notes: tuple[Note, ...] = (),
 ) -> Check:
     """A check as it is written; `seconds` is how long it took, `budget_s` what timing was given."""
     differs: tuple[str, ...] = ()

@@ -6,6 +6,7 @@ from typing import ClassVar
 from perfkit.analysis.model.difference import TraceDifference
 from perfkit.analysis.model.display_mixin import DisplayMixin
 from perfkit.check.judge.thresholds import Threshold
+from perfkit.note import Note
 from perfkit.record import Environment
 from perfkit.spec import Struct
 from perfkit.store.pairs import Pair
@@ -120,7 +121,7 @@ class ChangeExplanation(Struct):
     compiled: tuple[CountChange, ...] = ()
     setup: tuple[SetupChange, ...] = ()
     claims: tuple[ClaimChange, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
 class CheckedVariant(Struct):
@@ -132,7 +133,7 @@ class CheckedVariant(Struct):
     pairs: tuple[Pair, ...] = ()
     turns: str = ""
     why: ChangeExplanation | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
     @property
     def name(self) -> str:
@@ -160,7 +161,7 @@ class Check(DisplayMixin, Struct):
     differs: tuple[str, ...] = ()
     seconds: float = 0.0
     budget_s: float = 0.0
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
     @property
     def failed(self) -> bool:
@@ -211,4 +212,4 @@ class CheckCalibration(Struct):
     comparisons: int
     noise: tuple[Noise, ...]
     rows: tuple[DetectableRow, ...]
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()

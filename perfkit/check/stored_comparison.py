@@ -21,6 +21,7 @@ from perfkit.check.sides.side import make_side
 from perfkit.check.sides.suites import measure_side
 from perfkit.check.variant_check import check_variant
 from perfkit.errors import PerfkitError, UsageError
+from perfkit.note import list_texts, make_note
 from perfkit.record import Environment, RunStatus
 from perfkit.spec import Schedule
 from perfkit.store.baseline import Baseline, StoredVariant
@@ -124,18 +125,26 @@ def compare_stored(
         old = before.cases.get(workload)
         for name, now in new.variants.items():
             if old is None or name not in old.variants:
-                notes.append(f"{workload} {name}: not in {before.label}, nothing to compare with")
+                text = f"{workload} {name}: not in {before.label}, nothing to compare with"
+                notes.append(make_note("check.only_after", text, workload=workload, variant=name))
                 continue
             thresholds = configured.get((workload, name), common)
             variants.append(check_variant(workload, name, old.variants[name], now, thresholds, timed=order.timed))
     notes += [
-        f"{workload} {name}: in {before.label} but not measured now"
+        make_note(
+            "check.only_before",
+            f"{workload} {name}: in {before.label} but not measured now",
+            workload=workload,
+            variant=name,
+        )
         for workload, case in before.cases.items()
         for name in case.variants
         if workload not in after.cases or name not in after.cases[workload].variants
     ]
     if not variants:
-        raise UsageError(f"{before.label} and {after.label} have no workload and variant in common: {'; '.join(notes)}")
+        raise UsageError(
+            f"{before.label} and {after.label} have no workload and variant in common: {'; '.join(list_texts(notes))}"
+        )
     return build_check(
         variants,
         command=order.command,

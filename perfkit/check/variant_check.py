@@ -10,6 +10,7 @@ from perfkit.check.judge.thresholds import Threshold
 from perfkit.check.result import ChangeExplanation, CheckedVariant, JudgedQuantity, Verdict
 from perfkit.check.side_observations import ObservedVariant
 from perfkit.check.why.explanation import check_traced_change, explain_variant
+from perfkit.note import Note, make_note
 from perfkit.store.pairs import Pairs
 
 
@@ -43,13 +44,14 @@ def check_variant(
         pairs=() if pairs is None else pairs.pairs,
         turns="" if pairs is None else pairs.turns,
         why=reasons,
-        notes=(*(() if pairs is None else (_format_end(pairs),)), *check_traced_change(reasons, judged)),
+        notes=(*(() if pairs is None else (_describe_end(pairs),)), *check_traced_change(reasons, judged)),
     )
 
 
-def _format_end(pairs: Pairs) -> str:
+def _describe_end(pairs: Pairs) -> Note:
     count = len(pairs.pairs)
-    return f"{count} pair{'' if count == 1 else 's'} of processes: {pairs.ended}"
+    text = f"{count} pair{'' if count == 1 else 's'} of processes: {pairs.ended}"
+    return make_note("check.pairs", text, pairs=count)
 
 
 def compare_side_environments(before: ObservedVariant, after: ObservedVariant) -> tuple[EnvironmentDifference, ...]:

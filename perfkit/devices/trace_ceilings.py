@@ -19,6 +19,7 @@ from perfkit.devices.catalog import (
 )
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.devices.ceiling_lookup import resolve_ceilings
+from perfkit.note import Note, make_note
 
 HERE = "here"
 _NEAR = 0.1  # a driver keeps some of the nominal memory for itself and counts in other units
@@ -42,7 +43,7 @@ class TraceCeilings(NamedTuple):
     ceilings: DeviceCeilings
     device_name: str
     basis: str
-    warning: str = ""
+    warning: Note | None = None
 
 
 def resolve_trace_ceilings(device: TraceDevice, override: str | None = None) -> TraceCeilings:
@@ -56,21 +57,24 @@ def resolve_trace_ceilings(device: TraceDevice, override: str | None = None) -> 
         return _load_local_ceilings(device)
     if override is not None:
         chosen = resolve_entry(override)
-        name, warning = chosen.names[0], ""
+        name, warning = chosen.names[0], None
         if device.kind == "cpu":
-            warning = f"a CPU trace is compared with the datasheet of {name}, because --device says so"
+            text = f"a CPU trace is compared with the datasheet of {name}, because --device says so"
+            warning = make_note("ceilings.other_device", text)
         elif device.units is not None and device.units != chosen.derivation.units:
-            warning = (
+            text = (
                 f"--device {chosen.id} has {chosen.derivation.units} SMs or compute units, the trace's device "
                 f"{device.name!r} has {device.units}"
             )
+            warning = make_note("ceilings.other_device", text, given=chosen.derivation.units, recorded=device.units)
         return TraceCeilings(_build_ceilings(device, name, chosen), name, "given with --device", warning)
     entry = find_entry(device.name, device.units)
     if entry is not None:
         return TraceCeilings(_build_ceilings(device, device.name, entry), device.name, "recorded in the trace")
     basis = "recorded in the trace" if device.name else "not recorded in the trace"
     note = _explain_missing(device)
-    return TraceCeilings(_build_ceilings(device, device.name, None, note), device.name, basis, f"no ceilings: {note}")
+    warning = make_note("ceilings.none", f"no ceilings: {note}")
+    return TraceCeilings(_build_ceilings(device, device.name, None, note), device.name, basis, warning)
 
 
 def _build_ceilings(device: TraceDevice, name: str, entry: CatalogEntry | None, *notes: str) -> DeviceCeilings:
@@ -90,12 +94,13 @@ def _load_local_ceilings(device: TraceDevice) -> TraceCeilings:
     if threads is not None:
         # A trace does not say with how many threads a CPU ran, and the roof must not lie below what it could do.
         kept = tuple(ceiling for ceiling in known.ceilings if ceiling.threads == threads)
-        note = f"the trace does not record its number of threads; its roofs are those of {threads}"
+        note = f"the trace does not record its number of threads; compared with the roofs of {threads}"
         known = replace(known, ceilings=kept, notes=(*known.notes, note))
-    warning = ""
+    warning = None
     if not known.ceilings:
         note = "--device here needs this machine's measured ceilings, and there are none; run `perfkit calibrate` first"
-        known, warning = replace(known, notes=(note, *known.notes)), f"no ceilings: {note}"
+        known = replace(known, notes=(note, *known.notes))
+        warning = make_note("ceilings.none", f"no ceilings: {note}")
     return TraceCeilings(known, device.name or known.device_name, "this machine, by --device here", warning)
 
 
@@ -128,10 +133,10 @@ def _explain_missing(device: TraceDevice) -> str:
         )
     if ids:
         return (
-            f"{device.name!r} is not in the catalogue; its {device.units} SMs or compute units and its memory "
+            f"{device.name!r} is not in the catalog; its {device.units} SMs or compute units and its memory "
             f"match {' and '.join(ids)}; give --device {ids[0]} if it is one"
         )
-    return f"{device.name!r} is not in the catalogue{hint}"
+    return f"{device.name!r} is not in the catalog{hint}"
 
 
 def _find_similar(device: TraceDevice) -> list[CatalogEntry]:

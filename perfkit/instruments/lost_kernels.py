@@ -9,6 +9,7 @@ from torch._C._autograd import DeviceType
 
 from perfkit import cupti
 from perfkit.device_calls import TOLERATED, is_capture_begin, is_capture_end, is_cuda_graph_launch, is_kernel_launch
+from perfkit.note import Note, make_note
 from perfkit.record import STEP_MARK
 from perfkit.units import format_percent
 
@@ -92,21 +93,23 @@ def find_cupti() -> cupti.CuptiVersion | None:
     return cupti.find_installed_version() or cupti.derive_cuda_version(torch.version.cuda or "")
 
 
-def list_remarks(count: KernelCount | None, session: int) -> list[str]:
+def list_remarks(count: KernelCount | None, session: int) -> list[Note]:
     """What has to be known of a trace that was the process's `session`-th on a GPU; empty where all is well."""
     if count is None:
         return []
     said, version = [], find_cupti()
     if count.too_many:
         known = f": {version} is known to lose some" if version is not None and version.loses_records else ""
-        said.append(
+        text = (
             f"the profiler lost {count.lost:,} of {count.launched:,} kernels of the traced steps "
             f"({format_percent(count.share)}){known}"
         )
+        said.append(make_note("recording.lost_kernels", text, lost=count.lost, launched=count.launched))
     if count.graphs and session > 1 and version is not None and version.mixes_up_graphs:
-        said.append(
+        text = (
             f"the trace is the {session}. recording of this process: before 13.1 update 1 ({version} here) "
             "CUPTI mixes up the ids of CUDA graphs in all but the first one, so their kernels may be "
             "attributed to other launches"
         )
+        said.append(make_note("recording.mixed_up_graphs", text, recording=session))
     return said

@@ -5,6 +5,7 @@ from pathlib import Path
 import msgspec
 
 from perfkit.files import write_json
+from perfkit.note import Note
 from perfkit.record import RankRecord
 from perfkit.store.layout import RECORD_FILE
 
@@ -26,7 +27,7 @@ class Recorder:
         """Add facts and explanations of facts."""
         self.update(facts={**self.record.facts, **facts}, fact_notes={**self.record.fact_notes, **(notes or {})})
 
-    def warn(self, warning: str) -> None:
+    def warn(self, warning: Note) -> None:
         """Add what the report should say beside the numbers."""
         self.update(warnings=(*self.record.warnings, warning))
 

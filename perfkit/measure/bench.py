@@ -37,6 +37,7 @@ from perfkit.measure.schedule import (
     choose_world_size,
 )
 from perfkit.measure.suite_writer import SuiteWriter, create_suite
+from perfkit.note import make_note
 from perfkit.record import RunResult, RunStatus
 from perfkit.spec import RunSpec, format_variant_label
 from perfkit.store.layout import COUNTERS_FILE, Suite, get_counters_path, get_rank_folder, get_run_path
@@ -191,7 +192,8 @@ def _collect_counters(making: SuiteWriter, specs: list[RunSpec], ncu: Path, prog
         run, reason = _collect_variant_counters(spec, making, partial(build_ncu_command, ncu, more=of_chip), progress)
         progress(RunFinished(index, len(wanted), label, 0, run.status, reason, run.seconds))
         if reason:
-            told = (*making.suite.warnings, f"{spec.variant}: no counters: {reason}")
+            text = f"{spec.variant}: no counters: {reason}"
+            told = (*making.suite.warnings, make_note("run.no_counters", text, variant=spec.variant))
             making.update(warnings=tuple(dict.fromkeys(told)))  # it is tried again whenever the suite goes on
 
 

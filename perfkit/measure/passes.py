@@ -39,6 +39,7 @@ from perfkit.instruments.zero_weights import measure_zero_weight_share
 from perfkit.measure.loaded_batches import LoadedBatches
 from perfkit.measure.session import TrainingSession, compute_mean_losses, keep_moment, keep_peak
 from perfkit.measure.train_step import count_backward_passes, train_step
+from perfkit.note import make_note
 from perfkit.record import Flops, Measurement, Quantity, QuantityOrigin, Unknown
 from perfkit.store.layout import HISTORY_FILE, MEMORY_FILE
 from perfkit.store.memory_file import write_allocations
@@ -145,14 +146,18 @@ def run_memory_pass(session: TrainingSession) -> None:
     keep_peak(session, resident)
     reason = explain_unreported(state.device)
     if reason is not None:
-        session.recorder.warn(f"no memory was recorded: {reason}")
+        session.recorder.warn(make_note("recording.memory_unreported", f"no memory was recorded: {reason}"))
         return
     recording = record_memory(
         session.round_to_cycles(session.spec.schedule.memory),
         get_trained_models(state),
         blocks=lambda: list_known_blocks(state),
         harness=session.data.addresses(),
-        history=record_allocator_history(folder / HISTORY_FILE, state.device, tell=session.recorder.warn),
+        history=record_allocator_history(
+            folder / HISTORY_FILE,
+            state.device,
+            tell=lambda text: session.recorder.warn(make_note("recording.history_taken", text)),
+        ),
     )
     write_allocations(folder / MEMORY_FILE, drive_recording(recording, session.step, session.next_step))
 

@@ -26,6 +26,7 @@ from perfkit.measure.rank_device import join_group, open_store, take_device
 from perfkit.measure.session import TrainingSession
 from perfkit.measure.session_setup import set_up_session
 from perfkit.measure.trace_pass import run_trace_pass
+from perfkit.note import make_note
 from perfkit.record import RankRecord, RunStatus, Unknown
 from perfkit.spec import RunSpec
 from perfkit.store.layout import get_rank_folder
@@ -68,7 +69,7 @@ def run_rank(
     """
     world = World(rank=rank, size=spec.launch.world_size, local_rank=local_rank)
     unfinished = RankRecord(
-        rank=rank, world_size=world.size, status=RunStatus.CRASHED, reason="the process ended without giving a reason"
+        rank=rank, world_size=world.size, status=RunStatus.CRASHED, reason="the process ended and gave no reason"
     )
     recorder = Recorder(get_rank_folder(folder, rank), unfinished)
     session: TrainingSession | None = None
@@ -135,7 +136,11 @@ def _skip_failed_pass(session: TrainingSession, name: str, error: Exception) -> 
     """Say what is missing, and leave no gradients of a step that did not end to the next pass."""
     recorder = session.recorder
     reason = f"the {name} pass failed: {format_first_line(error)}"
-    recorder.warn(f"{reason}; its figures are missing, and the timed steps are valid")
+    recorder.warn(
+        make_note(
+            "run.pass_failed", f"{reason}; its figures are missing, and the timed steps are valid", pass_name=name
+        )
+    )
     flops = recorder.record.flops
     if name == "evidence" and flops is not None and isinstance(flops.hardware, Unknown):
         recorder.update(flops=msgspec.structs.replace(flops, hardware=Unknown(reason=reason)))
@@ -146,7 +151,8 @@ def _save_flight_record(recorder: Recorder) -> None:
     try:
         save_flight_record(recorder.folder)
     except (PerfkitError, RuntimeError, MemoryError) as error:
-        recorder.warn(f"its last collectives could not be recorded: {format_first_line(error)}")
+        text = f"the last collectives could not be recorded: {format_first_line(error)}"
+        recorder.warn(make_note("run.no_flight_record", text))
 
 
 def _record_memory_failure(session: TrainingSession, request: FailedRequest, report: Callable[[str], None]) -> None:
@@ -155,7 +161,8 @@ def _record_memory_failure(session: TrainingSession, request: FailedRequest, rep
     try:
         record_failure(session, request)
     except (RuntimeError, MemoryError, OSError) as error:
-        session.recorder.warn(f"live memory at the failure could not be recorded: {format_first_line(error)}")
+        text = f"live memory at the failure could not be recorded: {format_first_line(error)}"
+        session.recorder.warn(make_note("run.no_failure_memory", text))
 
 
 def _describe_ending(

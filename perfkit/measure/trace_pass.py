@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from perfkit.instruments.lost_kernels import KernelCount, list_remarks
 from perfkit.instruments.recording import drive_recording
 from perfkit.instruments.trace_recording import RecordedTrace, count_lead_steps, record_trace
@@ -29,7 +31,10 @@ def run_trace_pass(session: TrainingSession) -> None:
                 trace = again
         finally:
             second.unlink(missing_ok=True)
-        said = [f"{remark}; that was the better of two passes" for remark in list_remarks(trace.kernels, trace.session)]
+        said = [
+            replace(remark, text=f"{remark}; the better of two passes is kept")
+            for remark in list_remarks(trace.kernels, trace.session)
+        ]
     session.recorder.add_facts(_build_facts(trace.kernels, repeated))
     session.recorder.update(warnings=(*session.recorder.record.warnings, *said))
 

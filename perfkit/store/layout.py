@@ -23,6 +23,7 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
+from perfkit.note import Note
 from perfkit.spec import Struct
 from perfkit.store.price import Price
 from perfkit.store.request import BenchRequest
@@ -165,7 +166,7 @@ class Suite(Struct):
     searches: tuple[BatchSearch, ...] = ()
     recomputations: tuple[RecomputationSearch, ...] = ()
     price: Price | None = None
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Note, ...] = ()
 
     @property
     def sampling(self) -> SuiteSampling | None:

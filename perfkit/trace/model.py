@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from perfkit.note import Note
 from perfkit.trace.compact_ints import Compact
 
 Ints = NDArray[np.int64]
@@ -162,7 +163,7 @@ class Trace:
     path: Path
     file_bytes: int
     json_bytes: int
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
     cut: bool
     rank: int | None
     world_size: int | None

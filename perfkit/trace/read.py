@@ -32,7 +32,7 @@ from perfkit.trace.reading.growing_columns import reorder_columns, share_empty_c
 from perfkit.trace.reading.kineto import AnyEvent, pause_gc
 from perfkit.trace.reading.parallel_decoding import PieceDistributor, RefusedPieces
 from perfkit.trace.reading.profiler_overhead import sum_overhead_us
-from perfkit.trace.reading.remarks import format_remarks
+from perfkit.trace.reading.remarks import list_remarks
 from perfkit.trace.reading.tables import TraceTables
 from perfkit.trace.reading.text_blocks import ReadLimits, TextBlocks
 from perfkit.trace.reading.thread_info import read_thread_info
@@ -129,7 +129,7 @@ def _read_blocks(blocks: TextBlocks, collection: TraceCollector, label: str, hel
                 splitter.resume(refused.pieces)
             if collection.is_empty and blocks.json_bytes > _LONGEST_WITHOUT_EVENT:
                 raise RunFormatError(
-                    f"{label}: not a trace of torch.profiler: no event in {blocks.json_bytes} bytes of JSON"
+                    f"{label}: not a torch.profiler trace: no event in {blocks.json_bytes} bytes of JSON"
                 )
         if sharing is not None:
             shared, sharing = sharing, None
@@ -155,7 +155,7 @@ def _build_trace(
     drop_own_events(rows, cats)
     if counts["broken event"] and not (len(rows["kind"]) or collection.metadata):
         raise RunFormatError(
-            f"{source}: not a trace of torch.profiler: a list of {counts['broken event']} values, none of them an event"
+            f"{source}: not a torch.profiler trace: a list of {counts['broken event']} values, none of them an event"
         )
     counts["unpaired"] = pair_begins_and_ends(rows)
     counts["impossible duration"] += drop_impossible(rows)
@@ -186,7 +186,7 @@ def _build_trace(
         file_bytes=file_bytes,
         json_bytes=blocks.json_bytes,
         cut=bool(blocks.damage) or splitter.cut_at is not None,
-        notes=format_remarks(counts, blocks, splitter, around),
+        notes=list_remarks(counts, blocks, splitter, around),
         rank=rank,
         world_size=around.world_size,
         group_sizes=around.group_sizes,

@@ -1,4 +1,4 @@
-"""Two traces op by op: what takes longer or shorter than before, what is new and what is gone."""
+"""Compares two traces op by op: slower, faster, new and removed ops."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,6 +14,7 @@ from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.work.inferred_calls import INFERRED
 from perfkit.analysis.trace.work.roofline_rows import NO_OP
+from perfkit.note import Note, make_note
 from perfkit.units import format_percent
 
 # Rows beyond these have changed least; their time is in the rest.
@@ -62,7 +63,7 @@ def compare_traces(after: RankTrace, before: RankTrace) -> TraceDifference:
 
 
 def drop_trace_tables(difference: TraceDifference) -> TraceDifference:
-    """Without the other trace's tables and roofs, which say nothing of a change and would fill the file."""
+    """The trace without tables and roofs, which do not belong to a change and would fill the file."""
     before = replace(
         difference.before_trace, summary=(), kernels=(), ops=(), modules=(), phases=(), level_points=(), flames=()
     )
@@ -70,7 +71,7 @@ def drop_trace_tables(difference: TraceDifference) -> TraceDifference:
 
 
 def pair_ops(before: Sequence[OpRow], after: Sequence[OpRow]) -> list[OpPair]:
-    """Ops of two traces that are the same; `compare_traces` also tells what compiled code replaced.
+    """Match the same ops of two traces; `compare_traces` also matches compiled code with the ops that it replaced.
 
     What was inferred of kernels whose launches were not recorded has neither phase nor module: it is the same as what
     is left of the op on the other side.
@@ -92,7 +93,7 @@ def pair_ops(before: Sequence[OpRow], after: Sequence[OpRow]) -> list[OpPair]:
 def _merge_inferred_ops(
     pairs: list[OpPair], before: Sequence[OpRow], after: Sequence[OpRow]
 ) -> tuple[list[OpPair], list[OpRow], list[OpRow]]:
-    """The pairs, with all of an op as one where more of it was inferred on one side; what of both sides is left.
+    """Merge all rows of an op where more of it was inferred on one side; the remaining pairs of both sides follow.
 
     What was recorded on one side and inferred on the other would else be fewer calls of one op and a new one.
     """
@@ -136,7 +137,7 @@ def _group_rows(rows: Iterable[OpRow], key: Callable[[OpRow], _Key]) -> dict[_Ke
 
 
 def build_change_row(pair: OpPair) -> ChangeRow:
-    """What both sides have in common, and their figures."""
+    """Build the row of a pair: the common fields and the figures of both sides."""
     first, compiled = pair.first, pair.level == COMPILED
     both = (*pair.before, *pair.after)
     return ChangeRow(
@@ -162,19 +163,19 @@ def build_change_row(pair: OpPair) -> ChangeRow:
 
 
 def _list_names(rows: Iterable[OpRow]) -> tuple[str, ...]:
-    """Each once, the longest first."""
+    """The distinct names, the longest ops first."""
     return tuple(dict.fromkeys(row.name for row in sorted(rows, key=lambda row: -row.seconds)))
 
 
 def _sum_values(rows: Sequence[OpRow], value: Callable[[OpRow], float | None]) -> float | None:
-    """None where there are no rows, or one of them is not known."""
+    """The sum; None without rows, or with an unknown value."""
     values = [value(row) for row in rows]
     known = [amount for amount in values if amount is not None]
     return fsum(known) if values and len(known) == len(values) else None
 
 
 def _format_both_sides(pair: OpPair, value: Callable[[OpRow], str]) -> str:
-    """What both sides have in common, else `before -> after`."""
+    """The common value of both sides, else `before -> after`."""
     sides = [_format_distinct(rows, value) for rows in (pair.before, pair.after) if rows]
     return sides[0] if len(set(sides)) == 1 else " -> ".join(side or "(none)" for side in sides)
 
@@ -184,41 +185,45 @@ def _format_distinct(rows: Sequence[OpRow], value: Callable[[OpRow], str]) -> st
     return distinct[0] if len(distinct) == 1 else f"{len(distinct)} different"
 
 
-def _collect_notes(after: RankTrace, before: RankTrace, pairs: Sequence[OpPair]) -> Iterator[str]:
-    for what, new, old in (
-        ("devices", after.device_name or after.device, before.device_name or before.device),
-        ("numbers of ranks", after.world_size, before.world_size),
-        ("ranks", after.rank, before.rank),
-        ("numbers of traced steps", len(after.steps) or None, len(before.steps) or None),
+def _collect_notes(after: RankTrace, before: RankTrace, pairs: Sequence[OpPair]) -> Iterator[Note]:
+    for id, what, new, old in (
+        ("difference.devices", "devices", after.device_name or after.device, before.device_name or before.device),
+        ("difference.world_sizes", "numbers of ranks", after.world_size, before.world_size),
+        ("difference.ranks", "ranks", after.rank, before.rank),
+        ("difference.steps", "numbers of traced steps", len(after.steps) or None, len(before.steps) or None),
     ):
         if new != old:
-            yield f"different {what}: {_format_value(new)} vs {_format_value(old)} before"
+            text = f"different {what}: {_format_value(new)} vs {_format_value(old)} before"
+            yield make_note(id, text, before=_format_value(old), after=_format_value(new))
     now_in, then_in = _get_dtype_shares(after), _get_dtype_shares(before)
     moved = fsum(abs(now_in.get(dtype, 0.0) - then_in.get(dtype, 0.0)) for dtype in {*now_in, *then_in}) / 2
     other_dtypes = bool(now_in and then_in) and moved > _OTHER_DTYPES
     if other_dtypes:
-        yield (
-            f"different dtypes: matrix products in {_format_dtype_shares(now_in)} vs {_format_dtype_shares(then_in)} "
-            "before"
-        )
+        text = f"different dtypes: GEMMs in {_format_dtype_shares(now_in)} vs {_format_dtype_shares(then_in)} before"
+        yield make_note("difference.dtypes", text, share=moved)
     if bool(after.steps) != bool(before.steps):
-        yield "only one trace has steps; figures of the other cover its whole length"
+        yield make_note(
+            "difference.one_has_steps", "only one trace has steps; figures of the other cover its whole length"
+        )
     if not after.ops or not before.ops:
-        yield "one trace has no ops to compare"
+        yield make_note("difference.no_ops", "one trace has no ops to compare")
     now, then = _compute_unlinked_share(after.ops), _compute_unlinked_share(before.ops)
     if abs(now - then) > _OTHER_SHAPES:
-        yield (
+        text = (
             f"{format_percent(now)} of the time has no recorded op, {format_percent(then)} before: ops that appear "
-            "or disappear may only be linked differently"
+            "or disappear may only be matched differently"
         )
+        yield make_note("difference.unlinked", text, before=then, after=now)
     total = fsum(pair.after_s for pair in pairs)
     unlike = [p for p in pairs if p.level != COMPILED and p.before and p.after and _has_changed_shapes(p)]
     retyped = fsum(pair.after_s for pair in unlike if not _has_changed_shapes(pair, _DTYPE))
     other = fsum(pair.after_s for pair in unlike if _has_changed_shapes(pair, _DTYPE))
     if total > 0 and other > _OTHER_SHAPES * total:
-        yield f"ops with {format_percent(other / total)} of the time changed shapes: the work differs"
+        text = f"ops with {format_percent(other / total)} of the time changed shapes: the work differs"
+        yield make_note("difference.shapes", text, share=other / total)
     if total > 0 and retyped > _OTHER_SHAPES * total and not other_dtypes:
-        yield f"ops with {format_percent(retyped / total)} of the time changed dtypes"
+        text = f"ops with {format_percent(retyped / total)} of the time changed dtypes"
+        yield make_note("difference.op_dtypes", text, share=retyped / total)
 
 
 def _get_dtype_shares(trace: RankTrace) -> dict[str, float]:
@@ -237,7 +242,7 @@ def _format_dtype_shares(shares: dict[str, float]) -> str:
 
 
 def _compute_unlinked_share(ops: Sequence[OpRow]) -> float:
-    """The share of what no op is known to have launched."""
+    """The share of time without a known launching op."""
     total = fsum(row.seconds for row in ops)
     return fsum(row.seconds for row in ops if row.name == NO_OP) / total if total else 0.0
 

@@ -1,4 +1,4 @@
-"""Runs of any kind held against the first of them."""
+"""Compares runs of any kind with the first."""
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -14,6 +14,7 @@ from perfkit.analysis.compare.variants import compare_variants, find_unshared_va
 from perfkit.analysis.model.comparison import ComparedRun, Comparison, EnvironmentMismatch
 from perfkit.devices.peak import CPU
 from perfkit.errors import UsageError
+from perfkit.note import Note, make_note
 from perfkit.store.summary import MOST_COMPARED
 
 # What no environment has: it is of the order, not of the machine. Times and counts of other work say nothing.
@@ -63,7 +64,7 @@ def compare_runs(runs: Sequence[str | Path], *, anyway: bool = False, command: s
 
 
 def _compare_conditions(first: ComparedRun, side: ComparedRun) -> Iterator[EnvironmentMismatch]:
-    """Keys of the environments; of what has none the device that the trace names."""
+    """Compare the environments; without one, the devices that the traces name."""
     if first.workload and side.workload and first.workload != side.workload:
         yield EnvironmentMismatch(run=side.name, key=WORKLOAD, first=first.workload, here=side.workload, times=True)
     if first.environment is not None and side.environment is not None:
@@ -84,19 +85,23 @@ def _refuse_other_kinds(differing: Sequence[EnvironmentMismatch]) -> None:
     if other is not None:
         raise UsageError(
             f"{other.run} ran on a different kind of device ({other.key}: {other.first} -> {other.here}): not "
-            "comparable. Name runs of one kind, or add --anyway"
+            "comparable. Name runs on one kind of device, or add --anyway"
         )
 
 
-def _collect_warnings(loaded: Sequence[LoadedSide], differing: Sequence[EnvironmentMismatch]) -> Iterator[str]:
+def _collect_warnings(loaded: Sequence[LoadedSide], differing: Sequence[EnvironmentMismatch]) -> Iterator[Note]:
     for each in loaded[1:]:
         keys = [entry for entry in differing if entry.run == each.side.name and entry.times]
         if keys:
-            told = "; ".join(f"{entry.key}: {entry.first} -> {entry.here}" for entry in keys)
-            yield f"{each.side.name} ran under other conditions, which alone change times ({told})"
+            changes = "; ".join(f"{entry.key}: {entry.first} -> {entry.here}" for entry in keys)
+            text = f"{each.side.name} ran under different conditions, which affect times ({changes})"
+            yield make_note("comparison.conditions", text, run=each.side.name)
     for each in loaded:
         variant = each.variant
         if variant is not None and variant.reason:
-            yield f"{each.side.name} ({variant.status.value}): {variant.reason}"
+            text = f"{each.side.name} ({variant.status.value}): {variant.reason}"
+            yield make_note("comparison.run_ended", text, run=each.side.name, reason_id=variant.reason_id)
         if variant is not None and variant.engaged is False:
-            yield f"{each.side.name}: its techniques had no effect"
+            yield make_note(
+                "comparison.no_effect", f"{each.side.name}: its techniques had no effect", run=each.side.name
+            )

@@ -1,4 +1,4 @@
-"""From dumps of torch's flight recorder to everything a report on them shows."""
+"""Builds the report data from dumps of torch's flight recorder."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -11,11 +11,12 @@ from perfkit.analysis.model.provenance import Provenance
 from perfkit.errors import RunFormatError
 from perfkit.flight.match import find_mismatches
 from perfkit.flight.model import FlightRecord
+from perfkit.note import Note, make_note
 from perfkit.trace.flight_dumps import map_ranks, read_dump
 
 
 def analyze_flight(files: Sequence[str], *, command: str = "") -> FlightAnalysis:
-    """Analyse dumps of the flight recorders of a job's ranks, whose numbers their names or folders tell.
+    """Analyze dumps of the flight recorders of a job's ranks, numbered by file or folder name.
 
     A file that cannot be read becomes a warning where others can be; where none can, its error is raised
     (`RunFormatError`). Files whose names tell no rank, or the same one, are a `UsageError`.
@@ -41,7 +42,10 @@ def analyze_flight(files: Sequence[str], *, command: str = "") -> FlightAnalysis
         meetings=meetings,
         findings=build_flight_findings(meetings, ranks),
         provenance=_build_provenance(ranks),
-        warnings=(*(f"skipped: {error}" for error in failed), *_list_missing_dumps(records)),
+        warnings=(
+            *(make_note("flight.skipped", f"skipped: {error}", error_id=error.id) for error in failed),
+            *_list_missing_dumps(records),
+        ),
     )
 
 
@@ -60,14 +64,15 @@ def _build_rank_row(rank: int, file: str, record: FlightRecord) -> DumpedRank:
     )
 
 
-def _list_missing_dumps(records: dict[int, FlightRecord]) -> tuple[str, ...]:
+def _list_missing_dumps(records: dict[int, FlightRecord]) -> tuple[Note, ...]:
     """Ranks that a group has and of which no dump was given."""
     members = {rank for record in records.values() for group in record.groups.values() for rank in group.ranks}
     lacking = sorted(members - set(records))
     if not lacking:
         return ()
     shown = ", ".join(map(str, lacking[:10])) + (", ..." if len(lacking) > 10 else "")
-    return (f"no dump of {len(lacking)} of the {len(members)} ranks (rank {shown}): their state is unknown",)
+    text = f"no dump from {len(lacking)} of {len(members)} ranks (rank {shown}): state unknown"
+    return (make_note("flight.missing_dumps", text, missing=len(lacking), ranks=len(members)),)
 
 
 def _make_title(files: Sequence[str]) -> str:
@@ -90,7 +95,8 @@ def _build_provenance(ranks: Sequence[DumpedRank]) -> tuple[Provenance, ...]:
         Provenance(
             figure="missing ranks",
             how="derived",
-            detail="collectives matched by sequence number in their process group, from the first that all dumps hold; "
+            detail="collectives matched by sequence number in their process group, from the first that all dumps "
+            "contain; "
             "messages matched by source and destination",
         ),
     )

@@ -1,4 +1,4 @@
-"""Runs held against the first of them: data for renderers and exports."""
+"""Comparison of runs with the first: data for renderers and exports."""
 
 from typing import ClassVar
 
@@ -7,6 +7,7 @@ from perfkit.analysis.model.display_mixin import DisplayMixin
 from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.devices.ceiling import DeviceCeilings
+from perfkit.note import Note
 from perfkit.record import Environment
 from perfkit.spec import Struct
 
@@ -74,7 +75,7 @@ class ComparedRun(Struct):
 
 
 class EnvironmentMismatch(Struct):
-    """A key in which a run's surroundings differ from the first's. `times` says whether times cannot be compared."""
+    """A key in which a run's environment differs from the first's; `times` is true if times are not comparable."""
 
     run: str
     key: str
@@ -91,7 +92,7 @@ class RankSteps(Struct):
 
 
 class Comparison(DisplayMixin, Struct):
-    """Everything that a comparison shows: the first of `sides` is what the others are held against.
+    """A comparison: the first of `sides` is the reference.
 
     `differences` are those of the traces of the others, called as the sides; a side without a trace has none. Of
     runs of several ranks `rank_note` says which one is compared, and `ranks` are the steps of those that all have. Of
@@ -109,7 +110,7 @@ class Comparison(DisplayMixin, Struct):
     figures: tuple[ComparedFigure, ...]
     differences: tuple[TraceDifference, ...]
     differing: tuple[EnvironmentMismatch, ...]
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Note, ...] = ()
     rank_note: str = ""
     ranks: tuple[RankSteps, ...] = ()
     variants: tuple[ComparedVariant, ...] = ()

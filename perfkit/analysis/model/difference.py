@@ -1,6 +1,7 @@
 """Changes of ops between two traces."""
 
 from perfkit.analysis.model.trace import RankTrace
+from perfkit.note import Note
 from perfkit.spec import Struct
 
 
@@ -36,7 +37,7 @@ class ChangeRow(Struct):
 
 
 class GroupChange(Struct):
-    """All that belongs together before and after, per step; 0 on a side where there is nothing of it.
+    """All ops of a group before and after, per step; 0 on a side without any.
 
     `by` is how it is summed up: `part of the step` (which sums to the step), `kind of work`, `phase` or `module`.
     """
@@ -55,7 +56,7 @@ class GroupChange(Struct):
 
 
 class TraceDifference(Struct):
-    """Trace `after` (A) against `before` (B): what changed, the largest change first; rows sum to the total.
+    """The difference between trace `after` (A) and `before` (B): the largest change first; rows sum to the total.
 
     `after` is the label of one of the analysis' traces, `before_trace` the whole of the other, labelled `before`.
     `notes` say what makes the two hard to compare (other device, other number of ranks, other dtypes or shapes).
@@ -70,5 +71,5 @@ class TraceDifference(Struct):
     rest_before_s: float
     rest_after_s: float
     before_trace: RankTrace
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     groups: tuple[GroupChange, ...] = ()

@@ -1,5 +1,6 @@
-"""Figures of several ranks of one job, as their traces show them beside each other."""
+"""Figures of several ranks of one job, from their traces."""
 
+from perfkit.note import Note
 from perfkit.spec import Struct
 
 # Figures of a `StepGrid`.
@@ -7,9 +8,9 @@ STEP, LATE, WAIT, CPU_TIME = "step", "straggler delay", "wait at collectives", "
 
 
 class RankRow(Struct):
-    """A rank among the others, per step. `late_s` is how much later than the first rank it comes to collectives,
-    `wait_s` how long it waits in them for the last one, `last_share` the share of the steps in which it was the latest
-    of all ranks; None where its collectives are not known."""
+    """A rank among others, per step. `late_s` is its mean delay after the first rank at collectives, `wait_s` its wait
+    there for the last one, `last_share` the share of steps in which it was last overall; None where its collectives are
+    unknown."""
 
     label: str
     rank: int | None
@@ -59,7 +60,7 @@ class StepGrid(Struct):
 
 
 class TimedRank(Struct):
-    """A rank in the timed steps of a run of perfkit's own: its medians over all of them, and how many these are.
+    """A rank in the timed steps of perfkit's own run: its medians over all of them, and their number.
 
     Ranks that wait for each other have steps that take equally long: `cpu_s` tells who works more, where ranks do not
     wait by computing.
@@ -90,11 +91,11 @@ class CollectiveVolume(Struct):
 
 
 class Fleet(Struct):
-    """Several ranks of one job: who is late, and by how much. `notes` name ranks that are missing or differ."""
+    """Several ranks of one job: the stragglers and their delays. `notes` name ranks that are missing or differ."""
 
     ranks: tuple[RankRow, ...]
     skew: tuple[SkewRow, ...]
     straggler: str
     step_spread: float | None
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     grid: StepGrid | None = None

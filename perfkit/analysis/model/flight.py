@@ -7,14 +7,15 @@ from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.provenance import Provenance
 from perfkit.flight.match import MismatchedCollective
 from perfkit.flight.model import RecordedCollective
+from perfkit.note import Note
 from perfkit.spec import Struct
 
 FLIGHT_ANALYSIS_VERSION = 2
 
 
 class DumpedRank(Struct):
-    """One rank: how many collectives its dump holds (`dropped`: the ring had dropped earlier ones) and how many of them
-    have not ended; the first of these, and the last that it entered, with the names of their groups."""
+    """One rank: the number of collectives in its dump (`dropped`: the ring buffer lost older ones), the number of
+    unfinished ones, the first of them, and the last one entered, with the names of their groups."""
 
     rank: int
     file: str
@@ -40,4 +41,4 @@ class FlightAnalysis(DisplayMixin, Struct):
     meetings: tuple[MismatchedCollective, ...]
     findings: tuple[Finding, ...]
     provenance: tuple[Provenance, ...]
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Note, ...] = ()

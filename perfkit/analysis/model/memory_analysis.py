@@ -7,11 +7,12 @@ from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.analysis.model.provenance import Provenance
 from perfkit.analysis.model.suite import ANALYSIS_VERSION
+from perfkit.note import Note
 from perfkit.spec import Struct
 
 
 class MemoryAnalysis(DisplayMixin, Struct):
-    """Everything a memory report shows. `kind` is what the file is, in words; one account per device."""
+    """A memory report. `kind` describes the file; one account per device."""
 
     subject: ClassVar[str] = "memory"
     schema_version: int = ANALYSIS_VERSION
@@ -24,4 +25,4 @@ class MemoryAnalysis(DisplayMixin, Struct):
     accounts: tuple[MemoryAccount, ...]
     findings: tuple[Finding, ...] = ()
     provenance: tuple[Provenance, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()

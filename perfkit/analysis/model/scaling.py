@@ -1,13 +1,13 @@
-"""How the step time of variants goes with the number of ranks."""
+"""Step time of variants over the number of ranks."""
 
 from perfkit.analysis.model.estimate import MissingEstimate
 from perfkit.analysis.model.plan import Interval
+from perfkit.note import Note
 from perfkit.spec import Scaling, Struct
 
 
 class Efficiency(Struct, tag="efficiency"):
-    """Which part of the ranks' time is of use, against `reference` on fewer ranks: 1 where nothing is lost by
-    adding ranks.
+    """The share of the ranks' time in use, against `reference` on fewer ranks: 1 where added ranks lose nothing.
 
     `value` is of geometric means over processes, `low` and `high` its 95 % interval, None with a single process on
     either side. `processes` are those of the reference, and its own.
@@ -21,7 +21,7 @@ class Efficiency(Struct, tag="efficiency"):
 
 
 class ScalingPoint(Struct):
-    """A variant on so many ranks of `threads` CPU threads each.
+    """A variant on a number of ranks with `threads` CPU threads each.
 
     `efficiency` is against the same techniques on the fewest ranks that they run on, `against_baseline` against the
     baseline on the fewest; None where it is that variant itself. `communication` is the share of the traced step that
@@ -37,7 +37,7 @@ class ScalingPoint(Struct):
 
 
 class PlannedPoint(Struct):
-    """The step as it was planned on so many ranks; `efficiency` as in `ScalingPoint`, None where it is that itself.
+    """The planned step on a number of ranks; `efficiency` as in `ScalingPoint`, None at the reference itself.
 
     Its bounds are with both steps at the same end of theirs: what an op is off by, it is off on any number of ranks.
     """
@@ -48,7 +48,7 @@ class PlannedPoint(Struct):
 
 
 class ScalingCurve(Struct):
-    """The same techniques, `name`, from the fewest ranks on: as measured, and as planned, there and beyond."""
+    """The same techniques, `name`, by number of ranks: measured, and planned there and beyond."""
 
     name: str
     is_baseline: bool
@@ -57,7 +57,7 @@ class ScalingCurve(Struct):
 
 
 class SuiteScaling(Struct):
-    """All that was measured on several numbers of ranks.
+    """All measurements on several numbers of ranks.
 
     `mode` is what stays as ranks are added: each rank's batch (weak) or that of all ranks (strong). `notes` say what is
     not to be read out of the figures. `basis` is what the efficiencies of a plan are from, "" without a plan;
@@ -66,6 +66,6 @@ class SuiteScaling(Struct):
 
     mode: Scaling
     curves: tuple[ScalingCurve, ...]
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     basis: str = ""
     not_planned: tuple[str, ...] = ()

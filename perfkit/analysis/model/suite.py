@@ -1,4 +1,4 @@
-"""A suite: its variants and what is said of them."""
+"""A suite: its variants and their results."""
 
 from typing import ClassVar
 
@@ -18,6 +18,7 @@ from perfkit.analysis.model.sweep import Sweep
 # Not at the top: the results of traces are made of what stands above.
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.devices.ceiling import DeviceCeilings
+from perfkit.note import Note
 from perfkit.record import NOT_MEASURED, Environment, ExpertLoad, MachineLoad, Quantity, RankWait, RunStatus, SetupCost
 from perfkit.spec import Struct
 from perfkit.store.layout import BatchSearch, RecomputationSearch, SuiteSampling
@@ -59,7 +60,7 @@ class ClaimResult(Struct):
 
 
 class WarmCompile(Struct):
-    """What compiling takes once its results are in torch.compile's caches on disk: the median of so many processes.
+    """Compilation with warm on-disk caches of torch.compile: the median over some processes.
 
     `break_even_step` and `break_even` are as in `CompileSummary`.
     """
@@ -92,7 +93,7 @@ class CompileSummary(Struct):
 
 
 class Variant(Struct):
-    """One row of the report. `loop` is there for what perfkit was attached to, and None for what it ran itself.
+    """One row of the report. `loop` is set for attached loops, None for perfkit's own runs.
 
     `trace` is that of the first rank with a traced step, with the longest rows of its tables; None where none was
     recorded. Where it lacks kernels that matter, what is told of the traced step is a bound. `units_per_step` are the
@@ -147,7 +148,7 @@ class Variant(Struct):
     warmup_samples: tuple[tuple[float, ...], ...]
     losses: tuple[float | None, ...]  # None where a loss was not finite
     memory: MemoryAccount | None
-    warnings: tuple[str, ...]
+    warnings: tuple[Note, ...]
     data_wait_share: float | None = None
     loop: LoopAnalysis | None = None
     trace: RankTrace | None = None
@@ -168,7 +169,7 @@ class Variant(Struct):
 
     @property
     def time_split(self) -> tuple[TimeShare, ...]:
-        """Where the traced step goes; empty where none was traced."""
+        """The time split of the traced step; empty without one."""
         return () if self.traced_step is None else self.traced_step.time_split
 
     @property
@@ -217,4 +218,4 @@ class Analysis(DisplayMixin, Struct):
     load: MachineLoad | None = None  # while the timed runs were made
     findings: tuple[Finding, ...]
     provenance: tuple[Provenance, ...]
-    warnings: tuple[str, ...]
+    warnings: tuple[Note, ...]

@@ -17,6 +17,7 @@ from perfkit.analysis.model.time_split import COMPUTE_BOUND, LATENCY_BOUND, MEMO
 from perfkit.analysis.model.timeline import StepTimeline
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.devices.peak import CPU
+from perfkit.note import Note
 from perfkit.record import NOT_MEASURED, Quantity
 from perfkit.spec import Struct
 
@@ -25,7 +26,7 @@ MOST_POINTS = 120
 
 
 class TraceFileInfo(Struct):
-    """How a file was read. `notes` say what was repaired, skipped or is missing, in words for the user.
+    """The reading of a file. `notes` list repairs, omissions and missing parts, in words for the user.
 
     `cut` is set where the file is damaged or ends too early: what came after is not in the figures.
     """
@@ -34,7 +35,7 @@ class TraceFileInfo(Struct):
     file_bytes: int
     json_bytes: int
     events: int
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     cut: bool = False
 
 
@@ -75,7 +76,7 @@ class StreamRow(Struct):
 
 
 class Overlap(Struct):
-    """Communication and copies beside computing, seconds per step in which any was going on.
+    """Communication and copies alongside compute, in seconds per step with any running.
 
     What is `exposed` is not covered by computing. `all_...` are of the whole trace, outside of its steps, too.
     """
@@ -125,12 +126,12 @@ class CollectiveRow(Struct):
 
     @property
     def hidden(self) -> float | None:
-        """The share of its time that lay beside computing; None where it took none within the steps."""
+        """The share of its time overlapped with compute; None where it took none within the steps."""
         return 1 - self.exposed_s / self.wall_s if self.wall_s > 0 else None
 
 
 class CopyRow(Struct):
-    """Equal copies together, per step. `kind` is `HtoD`, `DtoH`, `DtoD` or `PtoP`; `pageable` None where not told."""
+    """Equal copies together, per step. `kind` is `HtoD`, `DtoH`, `DtoD` or `PtoP`; `pageable` is None where unknown."""
 
     kind: str
     pageable: bool | None
@@ -227,7 +228,7 @@ class RankTrace(Struct):
     memory: MemoryAccount | None = None
     outside_s: float = 0.0
     phases: tuple[OpRow, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     host_calls: tuple[HostCallRow, ...] = ()
     gaps: tuple[GapRow, ...] = ()
     unlike: tuple[StepRow, ...] = ()

@@ -8,13 +8,14 @@ from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.fleet import Fleet
 from perfkit.analysis.model.provenance import Provenance
 from perfkit.analysis.model.trace import RankTrace
+from perfkit.note import Note
 from perfkit.spec import Struct
 
 TRACE_ANALYSIS_VERSION = 6
 
 
 class TraceAnalysis(DisplayMixin, Struct):
-    """Everything a report on traces shows. Labels of traces, that of `difference` included, tell them apart."""
+    """A report on traces. Labels of traces, including that of `difference`, are unique."""
 
     subject: ClassVar[str] = "trace"
     schema_version: int = TRACE_ANALYSIS_VERSION
@@ -27,4 +28,4 @@ class TraceAnalysis(DisplayMixin, Struct):
     difference: TraceDifference | None = None
     findings: tuple[Finding, ...]
     provenance: tuple[Provenance, ...]
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Note, ...] = ()

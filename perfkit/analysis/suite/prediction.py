@@ -1,4 +1,4 @@
-"""A plan that lies in a suite's folder, held against what was measured of the same variants."""
+"""Compares a plan in a suite's folder with the measurements of the same variants."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,6 +17,7 @@ from perfkit.analysis.suite.runs import VariantRuns
 from perfkit.analysis.suite.verdicts import VariantData
 from perfkit.analysis.trace.op_class import OpClass, classify_work
 from perfkit.devices.catalog import find_entry_with_memory
+from perfkit.note import Note, make_note
 from perfkit.record import Environment, get_value
 from perfkit.spec import RunSpec
 from perfkit.store.layout import Suite
@@ -26,7 +27,7 @@ from perfkit.store.summary import PLAN_FILE
 
 @dataclass(frozen=True)
 class SuitePlan:
-    """What a plan in a suite's folder says, by the names of the suite's variants; of none where there is no plan.
+    """The plan in a suite's folder, by variant name; empty without one.
 
     `refused` is why it is not held against the runs. Of a loop that perfkit was attached to, `basis` says by what it is
     known to be of the same.
@@ -35,7 +36,7 @@ class SuitePlan:
     created_at: str = ""
     variants: Mapping[str, PlannedVariant] = field(default_factory=dict)
     basis: str = ""
-    refused: str = ""
+    refused: Note | None = None
 
 
 def read_suite_plan(stored: StoredSuite, environment: Environment | None) -> SuitePlan:
@@ -47,13 +48,13 @@ def read_suite_plan(stored: StoredSuite, environment: Environment | None) -> Sui
     if loop is not None:
         planned, told = match_plan(plan, first.variant, loop, _identify_device(first.spec, environment))
         if planned is None:
-            return SuitePlan(refused=f"the plan in {PLAN_FILE} is not compared with this loop: {told}")
+            text = f"the plan in {PLAN_FILE} is not compared with this loop: {told}"
+            return SuitePlan(refused=make_note("plan.other_loop", text))
         return SuitePlan(plan.created_at, {first.variant: planned}, basis=told)
     different = ", ".join(_list_differences(plan, first.spec, stored.suite, environment))
     if different:
-        return SuitePlan(
-            refused=f"the plan in {PLAN_FILE} has a different {different}: it is not compared with these runs"
-        )
+        text = f"the plan in {PLAN_FILE} has a different {different}: it is not compared with these runs"
+        return SuitePlan(refused=make_note("plan.other_request", text))
     return SuitePlan(plan.created_at, {variant.name: variant for variant in plan.variants})
 
 
@@ -63,7 +64,7 @@ def _list_differences(plan: Plan, spec: RunSpec, suite: Suite, environment: Envi
     conditions = {
         "workload": plan.workload == (asked.workload if asked is not None and divided else spec.workload),
         "scaling": plan.scaling == ("strong" if divided else "weak"),
-        "content of the workload's files": all(
+        "contents of the workload's files": all(
             sources.get(name, digest) == digest for name, digest in plan.sources.items()
         ),
         "dtype": plan.dtype == spec.dtype,
@@ -74,7 +75,7 @@ def _list_differences(plan: Plan, spec: RunSpec, suite: Suite, environment: Envi
 
 
 def _identify_device(spec: RunSpec, environment: Environment | None) -> str:
-    """The device of a run as plans call it: `cpu`, or a GPU's id in the catalogue."""
+    """The device of a run as named in plans: `cpu`, or a GPU's id in the catalog."""
     if environment is None:
         return spec.launch.device
     entry = find_entry_with_memory(environment.device_name, environment.device_memory_bytes)
@@ -82,7 +83,7 @@ def _identify_device(spec: RunSpec, environment: Environment | None) -> str:
 
 
 def build_prediction(beside: SuitePlan, subject: VariantData) -> Prediction | None:
-    """What the plan said of a variant beside its figures and its traced step; None where it was not planned."""
+    """Compare the plan of a variant with its figures and its traced step; None where it was not planned."""
     runs, figures, passes = subject.runs, subject.figures, subject.passes
     planned = beside.variants.get(runs.name)
     if planned is None or planned.world_size != runs.world_size:
@@ -109,7 +110,7 @@ def build_prediction(beside: SuitePlan, subject: VariantData) -> Prediction | No
 
 
 def _explain_other_threads(step: StepTime, runs: VariantRuns) -> str:
-    """Why a step on a CPU is not held against runs with other numbers of threads; "" where they are the same."""
+    """The reason that a planned CPU step is not compared with runs on different thread counts; "" where they match."""
     environment = next((record.environment for record in runs.records if record.environment is not None), None)
     if environment is None or step.threads in (None, environment.threads):
         return ""
@@ -161,7 +162,7 @@ def _pair_parts(
 
 
 def _sum_time_by_class(trace: RankTrace) -> dict[str, float]:
-    """Seconds of a step by class of op, of communication what nothing hides; what is left is the host's."""
+    """Seconds of a step by op class; for communication the exposed part, and the rest for the CPU."""
     times: dict[str, float] = {}
     for row in trace.ops:
         if row.phase != OUTSIDE:

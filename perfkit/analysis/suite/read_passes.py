@@ -1,4 +1,4 @@
-"""Reading what the instrumented passes of a variant left."""
+"""Reads the results of a variant's instrumented passes."""
 
 from collections.abc import Collection, Iterable, Mapping
 
@@ -22,21 +22,22 @@ from perfkit.analysis.trace.stage_actions import find_stage_actions
 from perfkit.analysis.trace.work.ops_by_step import OpsByStep, split_ops_by_step
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.devices.peak import CPU
+from perfkit.note import make_note
 from perfkit.record import Environment
 from perfkit.store.read import StoredRank
 from perfkit.trace.counters.match_counters import read_counters
 from perfkit.trace.ops import Ops, read_ops
 from perfkit.trace.read import read_trace
 
-_NO_LINKS = "its ranks are on several machines, and links between them are not measured"
-_NO_CLOCK = "no pipeline: its ranks are on several machines, and no common collective aligns their clocks"
+_NO_LINKS = "ranks on several machines: links between them are not measured"
+_NO_CLOCK = "no pipeline: ranks on several machines, and no common collective aligns their clocks"
 _STAGES = "pipeline_stages"  # the fact that a rank is one of a pipeline
 
 
 def read_passes(
     runs: VariantRuns, ceilings: DeviceCeilings | None, derived: Iterable[str], *, by_step: bool = False
 ) -> PassResults:
-    """Read what the main run's ranks left; what is not there stays empty.
+    """Read the results of the main run's ranks; missing ones stay empty.
 
     Args:
         runs: the variant's runs.
@@ -88,7 +89,7 @@ def read_passes(
     )
     ahead_ns = _get_clock_offsets(together, actions) if len(hosts) > 1 else {}
     if together is not None and ahead_ns is None:
-        together = replace(together, notes=(*together.notes, _NO_CLOCK))
+        together = replace(together, notes=(*together.notes, make_note("ranks.no_pipeline", _NO_CLOCK)))
     return PassResults(
         facts=tuple(facts),
         account=max(accounts, key=lambda account: account.peak_bytes, default=None),
@@ -102,20 +103,20 @@ def read_passes(
 
 
 def _list_compared_ranks(runs: VariantRuns) -> set[int]:
-    """Those of a bench that are compared with each other: not so many that reading them all takes long."""
+    """The ranks of a bench to compare, few enough to read quickly."""
     ranks = () if runs.main is None else runs.main.ranks
     return {rank.record.rank for rank in [rank for rank in ranks if rank.trace is not None][:MOST_RANKS]}
 
 
 def _analyze_compared_rank(runs: VariantRuns, rank: StoredRank, ops: Ops, ceilings: DeviceCeilings | None) -> RankTrace:
-    """A further rank of a bench, of which only what ranks are compared by is kept."""
+    """Analyze a further rank of a bench, keeping only the data for comparing ranks."""
     environment = rank.record.environment
     trace = analyze_ops(ops, select_ceilings(ceilings, environment), environment=environment)
     return replace(trace, rank=rank.record.rank, world_size=runs.world_size)
 
 
 def _get_clock_offsets(fleet: Fleet | None, ranks: Collection[int]) -> dict[int, int] | None:
-    """How far the clocks of ranks on several machines are ahead; None where that is not known of all."""
+    """The clock offsets of ranks on several machines; None unless all are known."""
     rows = () if fleet is None else fleet.ranks
     offsets = {row.rank: row.clock_offset_s for row in rows}
     known = {rank: round(1e9 * offset) for rank in ranks if (offset := offsets.get(rank)) is not None}

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
 
+from perfkit.note import Note, make_note
 from perfkit.record import (
     Measurement,
     Quantity,
@@ -44,7 +45,7 @@ class VariantRuns:
 
     @property
     def attached(self) -> bool:
-        """Whether this is a loop of somebody else's that perfkit was attached to."""
+        """True if this is an attached loop."""
         return any(record.attached is not None for record in self.records)
 
     @property
@@ -63,7 +64,7 @@ class VariantRuns:
 
     @property
     def outcome(self) -> tuple[RunStatus, str, str]:
-        """How the variant ended, with the reason and its id.
+        """The outcome of the variant, with the reason and its id.
 
         A variant with a failed repeat has failed, although what the others measured is kept. Being interrupted
         after a repeat that ended well takes nothing from that repeat.
@@ -86,7 +87,7 @@ class VariantRuns:
 
     @property
     def traceback(self) -> str:
-        """The traceback of the rank that explains the first failed run, else the end of what that run printed."""
+        """The traceback of the rank that explains the first failed run, else the end of the run's output."""
         bad = self._first_failed
         if bad is None:
             return ""
@@ -94,7 +95,7 @@ class VariantRuns:
 
     @property
     def waits(self) -> tuple[RankWait, ...]:
-        """Where the ranks of the first failed run were."""
+        """The locations of the ranks of the first failed run."""
         return () if self._first_failed is None else self._first_failed.run.waits
 
     @property
@@ -103,13 +104,13 @@ class VariantRuns:
 
     @property
     def unit(self) -> str:
-        """What is trained on: `tokens`, `samples`; "" where nobody said."""
+        """The training unit: `tokens`, `samples`; "" where unknown."""
         known = (record.workload for record in self.records)
         return next((workload.unit for workload in known if workload is not None and workload.unit), "")
 
     @property
     def units_source(self) -> str:
-        """Where the units of a loop's step are known from; "" for runs of perfkit's own."""
+        """The source of the units of a loop's step; "" for perfkit's own runs."""
         return next((record.attached.units_source for record in self.records if record.attached is not None), "")
 
     @property
@@ -126,7 +127,7 @@ class VariantRuns:
 
     @property
     def timed(self) -> tuple[StoredRun, ...]:
-        """The runs whose steps tell the time: those that took turns with others where there are such.
+        """The runs for step times: the interleaved ones where there are any.
 
         The first run had the machine to itself, and may have fewer steps.
         """
@@ -146,34 +147,37 @@ class VariantRuns:
         return tuple(per_run)
 
     @property
-    def warnings(self) -> tuple[str, ...]:
-        """What the ranks warned of, which ranks are missing, and whether steps were steady; each once."""
-        warnings: dict[str, None] = {}
+    def warnings(self) -> tuple[Note, ...]:
+        """The distinct warnings of the ranks, missing ranks, and unsteady steps."""
+        warnings: dict[Note, None] = {}
         timed = {run.repeat for run in self.timed}
         for run in self.runs:
             for rank in run.ranks:
                 warnings.update(dict.fromkeys(rank.record.warnings))
                 if rank.record.flops is not None and rank.record.flops.uncounted:
                     calls = ", ".join(f"{count} x {name}" for name, count in rank.record.flops.uncounted.items())
-                    warnings[f"no FLOPs counted for ops without a formula: {calls}"] = None
+                    text = f"no FLOPs counted for ops without a formula: {calls}"
+                    warnings[make_note("run.uncounted_flops", text)] = None
                 if run.repeat in timed and rank.record.samples.wall_s and not rank.record.steady:
-                    warnings["step times were not yet steady when timing began; add warm-up steps"] = None
+                    text = "step times were not yet steady when timing began; add warm-up steps"
+                    warnings[make_note("run.unsteady", text)] = None
             if run.ranks and not run.complete:
                 have = {rank.record.rank for rank in run.ranks}
                 lost = [str(rank) for rank in range(run.spec.launch.world_size) if rank not in have]
-                warnings[f"{self._describe_run(run)}: no record from rank {', '.join(lost)}"] = None
+                text = f"{self._describe_run(run)}: no record from rank {', '.join(lost)}"
+                warnings[make_note("run.missing_ranks", text, missing=len(lost))] = None
         return tuple(warnings)
 
 
 def merge_rank_steps(run: StoredRun) -> StepSamples:
-    """The steps of a run, those of several ranks as one; none where a rank has none, or not as many as the others."""
+    """Merge the steps of a run's ranks; none where a rank has none, or a different number."""
     ranks = [rank.record.samples for rank in run.ranks]
     whole = run.complete and len({(len(each.wall_s), len(each.cpu_s), len(each.device_s)) for each in ranks}) == 1
     return merge_slowest_ranks(ranks) if whole else StepSamples()
 
 
 def get_step_times(samples: StepSamples) -> tuple[float, ...]:
-    """Step times: between device events where there is a device, else by the wall clock."""
+    """Step times: between device events on a device, else by the wall clock."""
     return samples.device_s or samples.wall_s
 
 

@@ -1,4 +1,4 @@
-"""Scaling efficiency: how the step times of the same techniques go with the number of ranks."""
+"""Scaling efficiency: step times of the same techniques over the number of ranks."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,6 +13,7 @@ from perfkit.analysis.model.time_split import COMMUNICATION
 from perfkit.analysis.suite.prediction import SuitePlan
 from perfkit.analysis.suite.runs import VariantRuns, get_step_times
 from perfkit.analysis.suite.sessions import split_by_session
+from perfkit.note import Note, make_note
 from perfkit.record import RunStatus
 from perfkit.sampling import compute_difference_interval
 from perfkit.spec import BASELINE, Scaling
@@ -23,8 +24,8 @@ Steps = Mapping[str, Sequence[float]]  # by variant the median step of each proc
 
 @dataclass(frozen=True)
 class _MeasuredScaling:
-    """What efficiencies are made of: `sessions` are the steps of each, since the machine of another day is none to
-    compare with; `until_narrow` as in `perfkit.sampling`."""
+    """The inputs of efficiencies: `sessions` has the steps of each session, because timings from different days are not
+    comparable; `until_narrow` as in `perfkit.sampling`."""
 
     mode: Scaling
     sessions: Sequence[Steps]
@@ -74,7 +75,7 @@ def build_scaling(
 
 
 def compute_efficiency(mode: Scaling, ranks: int, fewest: int, ratio: float) -> float:
-    """Of steps that take `ratio` times as long as on the fewest ranks: weak T(1) / T(N), strong T(1) / (N T(N))."""
+    """Efficiency for steps `ratio` times as long as on the fewest ranks: weak T(1) / T(N), strong T(1) / (N T(N))."""
     return 1 / ratio if mode == "weak" else fewest / (ranks * ratio)
 
 
@@ -110,7 +111,7 @@ def _estimate_efficiency(
 ) -> Efficiency | MissingEstimate:
     together = [steps for steps in measured.sessions if steps.get(variant.name) and steps.get(reference.name)]
     if not together:
-        return MissingEstimate(reason=f"not timed in one session with {reference.name}")
+        return MissingEstimate(reason=f"not timed in the same session as {reference.name}")
     steps = max(together, key=lambda each: min(len(each[variant.name]), len(each[reference.name])))
     before, after = ([math.log(each) for each in steps[of.name]] for of in (reference, variant))
     bounds = compute_difference_interval(before, after, until_narrow=measured.until_narrow)
@@ -154,8 +155,8 @@ def get_threads(runs: VariantRuns) -> int | None:
     return next((run.spec.launch.threads for run in runs.runs), None)
 
 
-def _list_notes(threads: Mapping[int, int | None], nodes: Mapping[int, int], cores: int | None) -> Iterator[str]:
-    """What figures of a CPU are not of the program; `cores` are those of a machine, `nodes` how many there are."""
+def _list_notes(threads: Mapping[int, int | None], nodes: Mapping[int, int], cores: int | None) -> Iterator[Note]:
+    """Limits of scaling figures on CPUs; `cores` per machine, `nodes` by number of ranks."""
     known = {ranks: count for ranks, count in sorted(threads.items()) if count is not None}
     if cores is not None:
         over = [
@@ -165,13 +166,15 @@ def _list_notes(threads: Mapping[int, int | None], nodes: Mapping[int, int], cor
         ]
         machine = "this machine" if all(nodes[ranks] == 1 for ranks in known) else "each machine"
         if over:
-            yield (
-                f"{' and '.join(over)} share the {_format_count(cores, 'core')} of {machine}: the efficiency is that "
-                "of the cores, not of the program."
+            text = (
+                f"{' and '.join(over)} share the {_format_count(cores, 'core')} of {machine}: the efficiency is "
+                "limited by the cores, not by the program."
             )
+            yield make_note("scaling.few_cores", text, cores=cores)
     if len(set(known.values())) > 1:
-        told = ", ".join(f"{_format_count(count, 'thread')} on {ranks:,}" for ranks, count in known.items())
-        yield f"Ranks have different numbers of CPU threads ({told}): the efficiency is not that of adding ranks."
+        counts = ", ".join(f"{_format_count(count, 'thread')} on {ranks:,}" for ranks, count in known.items())
+        text = f"Ranks have different numbers of CPU threads ({counts}): the efficiency does not measure adding ranks."
+        yield make_note("scaling.different_threads", text)
 
 
 def _format_count(count: int, what: str) -> str:
@@ -181,7 +184,7 @@ def _format_count(count: int, what: str) -> str:
 def _build_planned_points(
     name: str, points: Sequence[ScalingPoint], mode: Scaling, beside: SuitePlan
 ) -> Iterator[PlannedPoint]:
-    """On every number of ranks of the plan, against the fewest that were measured."""
+    """The planned points on every number of ranks of the plan, against the fewest measured ranks."""
     threads = {point.threads for point in points}
     known = {
         each.world_size: each.step_s.total
@@ -209,7 +212,7 @@ def _compute_efficiency_interval(
 
 
 def _explain_unplanned(curves: Sequence[ScalingCurve], beside: SuitePlan) -> Iterator[str]:
-    """Why curves have no planned steps."""
+    """The reasons that curves have no planned steps."""
     for curve in curves:
         ours = [each for each in beside.variants.values() if _get_techniques(each.name) == curve.name]
         if ours and not curve.planned:

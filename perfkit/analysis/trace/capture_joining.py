@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from perfkit.analysis.model.graphs import ReplayedGraph
 from perfkit.errors import RunFormatError, UsageError
+from perfkit.note import Note, make_note
 from perfkit.trace.graphs.captured_graphs import CapturedGraph, find_captured_graphs
 from perfkit.trace.graphs.choose_captures import CaptureChoice, choose_captures
 from perfkit.trace.graphs.join_captures import join_captured_ops
@@ -25,7 +26,7 @@ class JoinedOps(NamedTuple):
 
     ops: Ops
     graphs: tuple[ReplayedGraph, ...]
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
 def join_captures(
@@ -40,7 +41,7 @@ def join_captures(
     graphs = find_replayed_graphs(ops.trace, ops.kernels)
     if not graphs:
         note = f"no kernels of replayed graphs recorded: {given[0]} is not used" if given else ""
-        return JoinedOps(ops, (), (note,) if note else ())
+        return JoinedOps(ops, (), (make_note("capture.not_used", note),) if note else ())
     beside = () if given else find_captures(source)
     sources = select_rank_captures(given or beside, ops.trace.rank)
     captures = find_captured_graphs(ops.trace)
@@ -51,7 +52,7 @@ def join_captures(
         except RunFormatError as error:
             if given:
                 raise
-            notes.append(f"skipped: {error}")
+            notes.append(make_note("capture.skipped", f"skipped: {error}", error_id=error.id))
     if given and not captures:
         raise UsageError(
             f"{given[0]}: contains no graph capture (no launches between cudaStreamBeginCapture and "
@@ -65,7 +66,7 @@ def join_captures(
 
 
 def _build_graph_rows(ops: Ops, choices: Sequence[CaptureChoice]) -> tuple[ReplayedGraph, ...]:
-    """The graphs, those of most time first; what came from one capture, or is unknown for one reason, is one row."""
+    """Build a row per graph, those of most time first, merging those with one capture or one unknown reason."""
     alike: dict[tuple[int, int, str, str, str], ReplayedGraph] = {}
     for row in (_build_graph_row(ops, choice) for choice in choices):
         key = (row.nodes, row.joined, row.capture, row.basis, row.reason)
@@ -104,8 +105,9 @@ def _describe_captures(captures: Sequence[CapturedGraph]) -> str:
     return f"{captures[0].label}{others}"
 
 
-def _list_notes(beside: Sequence[str], sources: Sequence[str]) -> tuple[str, ...]:
+def _list_notes(beside: Sequence[str], sources: Sequence[str]) -> tuple[Note, ...]:
     if not beside:
         return ()
     more = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
-    return (f"graph captures read from beside the trace: {sources[0]}{more}",)
+    text = f"graph captures found next to the trace: {sources[0]}{more}"
+    return (make_note("capture.found", text, files=len(sources)),)

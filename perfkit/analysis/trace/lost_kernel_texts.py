@@ -1,11 +1,12 @@
 """Texts on lost kernels, and on their consequences for the figures of a trace: one wording for traces and for bench."""
 
 from perfkit.analysis.model.step import LostKernels
+from perfkit.note import Note, make_note
 from perfkit.units import format_percent
 
-# Where the truth lies, as `bound` marks it beside the figures.
+# The direction of the error, as `bound` marks it in the figures.
 LOST_MEANING = "busy time, FLOPs and gains are lower bounds, idle time is an upper bound"
-_KNOWN = "loses records at the head of a recording, more the longer a process has run (pytorch#192021)"
+_KNOWN = "loses records at the start of a recording, more so in long-running processes (pytorch#192021)"
 
 
 def format_lost_title(lost: LostKernels) -> str:
@@ -30,16 +31,18 @@ def format_lost_action(lost: LostKernels) -> str:
     return f"{again}; with KINETO_LOG_LEVEL=0 torch logs how many records it dropped (Out-of-range)."
 
 
-def list_lost_notes(lost: LostKernels | None) -> list[str]:
-    """Remarks on a trace: losses too few to matter, and graphs whose launches are not known."""
+def list_lost_notes(lost: LostKernels | None) -> list[Note]:
+    """Remarks on a trace: losses too few to matter, and CUDA graphs whose launches are unknown."""
     notes = []
     if lost is not None and lost.lost and not lost.matters:
-        notes.append(f"{format_lost_evidence(lost).partition(';')[0]}: too few to change the figures")
+        text = f"{format_lost_evidence(lost).partition(';')[0]}: too few to change the figures"
+        notes.append(make_note("trace.few_lost_kernels", text, lost=lost.lost, launched=lost.launched))
     if lost is not None and lost.mixed_up_graphs:
         count = lost.mixed_up_graphs
-        notes.append(
-            f"{count:,} launch{'es' if count > 1 else ''} of CUDA graphs share no correlation id with a kernel, and "
-            "kernels are there that no launch shares its id with: before 13.1 update 1 CUPTI mixes them up in every "
-            "recording of a process but the first; by op and by launch these kernels are not known"
+        text = (
+            f"{count:,} CUDA graph launch{'es' if count > 1 else ''} cannot be matched with kernels: CUPTI before 13.1 "
+            "update 1 mixes up their correlation ids in every recording of a process but the first; the ops and "
+            "launches of these kernels are unknown"
         )
+        notes.append(make_note("trace.mixed_up_graphs", text, launches=count))
     return notes

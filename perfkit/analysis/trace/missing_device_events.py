@@ -4,10 +4,12 @@ import re
 
 import numpy as np
 
+from perfkit.note import Note, has_note, make_note
 from perfkit.trace.event_names import mark_named
 from perfkit.trace.memory.device_names import CPU, get_device_name
 from perfkit.trace.ops import Ops
 from perfkit.trace.read import Category, Trace
+from perfkit.trace.reading.remarks import CUT_OFF
 
 # Calls that start work: of CUDA, HIP, Level Zero and Unified Runtime.
 _STARTING = re.compile(r"(cu|cuda|hip|ze|ur)(?=[A-Z])\w*(Launch|Mem(ory)?(cpy|set|Copy|Fill|BufferCopy))\w*")
@@ -15,9 +17,6 @@ _STARTING = re.compile(r"(cu|cuda|hip|ze|ur)(?=[A-Z])\w*(Launch|Mem(ory)?(cpy|se
 _OF_A_GPU = re.compile(r"aten::_?(cudnn|miopen)_(?!is_acceptable)")
 # Beside fewer launches than this share of its ops, a trace without kernels is of a CPU that also used a device.
 _FEW = 0.01
-
-# Profilers write what ran on devices after the ops.
-_CUT_OFF = ("truncated:", "the gzip data", "the zstd data")
 
 
 def explain_unseen_device(ops: Ops) -> str:
@@ -36,7 +35,7 @@ def explain_unseen_device(ops: Ops) -> str:
 
 
 def _explain_use_without_launch(ops: Ops) -> str:
-    """The same where the calls of the runtime were not recorded either: memory and ops tell of the device."""
+    """The same without recorded runtime calls: memory and ops reveal the device."""
     memory = ops.trace.memory
     allocations = np.flatnonzero((memory.device_type != CPU) & (memory.size > 0))
     if len(allocations):
@@ -48,16 +47,21 @@ def _explain_use_without_launch(ops: Ops) -> str:
     return ""
 
 
-def describe_unused_device(trace: Trace) -> str:
-    """A remark on a trace without launches or work of a device, where a device may have been used; else empty."""
+def describe_unused_device(trace: Trace) -> list[Note]:
+    """A remark on a trace without launches or work of a device, where a device may have been used."""
     if trace.has_device_events or len(trace.select_events(Category.LAUNCH)):
-        return ""
+        return []
     if is_cut_off(trace):
-        return "the end of the file is missing, and with it any work on a device: times are those of the CPU"
+        return [
+            make_note(
+                "trace.unused_device", "the end of the file is missing, including any device work: times are CPU times"
+            )
+        ]
     names = ", ".join(dict.fromkeys(trace.devices.values()))
-    return f"no work on {names} recorded: if the program used it, times only cover starting the work" if names else ""
+    text = f"no work on {names} recorded: if the program used it, times cover launches only"
+    return [make_note("trace.unused_device", text)] if names else []
 
 
 def is_cut_off(trace: Trace) -> bool:
-    """True where the end of the file is missing."""
-    return any(note.startswith(_CUT_OFF) for note in trace.notes)
+    """True if the end of the file is missing: profilers write device events after the ops."""
+    return has_note(trace.notes, *CUT_OFF)

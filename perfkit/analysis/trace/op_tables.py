@@ -14,6 +14,7 @@ from perfkit.analysis.trace.work.roofline_rows import RooflineGroups, build_op_r
 from perfkit.analysis.trace.work.work_items import WorkKind
 from perfkit.analysis.trace.work.work_table import WorkTable, build_table
 from perfkit.devices.peak import CPU
+from perfkit.note import Note, make_note
 from perfkit.trace.read import NONE
 
 # Programs have some thousand distinct kernels and ops at most. Traces with a million names (numbered ones, damaged
@@ -27,12 +28,12 @@ OTHER_KERNELS, OTHER_OPS = "(other kernels)", "(other ops)"
 
 
 def build_kernel_table(kernels: RooflineGroups, step_s: float) -> WorkTable[OpRow]:
-    """Groups of kernels, ranked by what could be saved."""
+    """Build the rows of kernel groups, ranked by savings."""
     return _build_table(kernels, step_s, OTHER_KERNELS, of_kernels=True)
 
 
 def build_op_table(ops: RooflineGroups, step_s: float) -> WorkTable[OpRow]:
-    """Groups of ops, ranked by what could be saved."""
+    """Build the rows of op groups, ranked by savings."""
     return _build_table(ops, step_s, OTHER_OPS, of_kernels=False)
 
 
@@ -61,13 +62,12 @@ def _select_longest(rows: tuple[OpRow, ...]) -> tuple[OpRow, ...]:
     return tuple(row for row in rows if row.seconds >= least)[:LONGEST_ROWS]
 
 
-def describe_cut(placed: RooflineGroups, what: str) -> str:
-    """The rows that the tables group; empty where they have them all."""
+def describe_cut(placed: RooflineGroups, what: str) -> list[Note]:
+    """The rows that the tables group; none where they have them all."""
     if len(placed) <= MOST_ROWS:
-        return ""
-    return (
-        f"of {len(placed):,} different {what}, the {MOST_ROWS:,} longest have rows of their own; the others are grouped"
-    )
+        return []
+    text = f"of {len(placed):,} different {what}, the {MOST_ROWS:,} longest have their own rows; the others are grouped"
+    return [make_note("trace.shortened_tables", text, rows=len(placed), shown=MOST_ROWS)]
 
 
 def _build_table(placed: RooflineGroups, step_s: float, rest: str, *, of_kernels: bool) -> WorkTable[OpRow]:
@@ -89,8 +89,8 @@ def _build_table(placed: RooflineGroups, step_s: float, rest: str, *, of_kernels
 def _build_rest_rows(
     placed: RooflineGroups, groups: NDArray[np.int64], step_s: float, name: str
 ) -> Iterator[tuple[OpRow, NDArray[np.int64]]]:
-    """A row each for what computes, communicates and copies, within steps and outside, so that sums of these hold; with
-    the groups that it is of."""
+    """Build the rows of the grouped rest: compute, communication and copies, within and outside steps, so that sums
+    hold; returned with their groups."""
     pieces, first = placed.pieces, placed.first[groups]
     for phase, within in (("", pieces.step[first] != NONE), (OUTSIDE, pieces.step[first] == NONE)):
         for kind in WorkKind:

@@ -1,4 +1,4 @@
-"""One trace analysed: where its time went, how far its work is from the roofline, and what could be saved."""
+"""Analyzes one trace: its time split, its distance from the roofline, and its potential savings."""
 
 from typing import NamedTuple
 
@@ -42,12 +42,14 @@ from perfkit.devices.catalog import get_units
 from perfkit.devices.ceiling import CeilingLevel, DeviceCeilings
 from perfkit.devices.exceeded_ceilings import mark_refuted
 from perfkit.devices.peak import CPU, IEEE, TF32, Fp32Settings
+from perfkit.note import Note, make_note
 from perfkit.record import Environment
 from perfkit.trace.counters.match_counters import LaunchCounters
 from perfkit.trace.ops import Ops, read_ops
 from perfkit.trace.optimizers import find_optimizers
 from perfkit.trace.read import NONE, Trace
 from perfkit.trace.reading.trace_sources import derive_trace_name
+from perfkit.units import format_percent
 
 # The slowest steps have a split of their own; those of a hundred thousand steps would fill a hundred megabytes.
 MOST_SPLIT_STEPS = 1000
@@ -84,8 +86,8 @@ def analyze_ops(
 
 
 class DetailedAnalysis(NamedTuple):
-    """A trace analysed, with what it was made of, which is as large as the trace: its work, which of it each row of the
-    tables is of, the long gaps of its device, all of its idle time (None without a device), and calls of its host."""
+    """An analyzed trace with its parts, as large as the trace: its work, the rows of the tables, the long device gaps,
+    all idle time (None without a device), and CPU calls."""
 
     rank_trace: RankTrace
     engine: WorkAnalysis
@@ -108,7 +110,7 @@ def analyze_with_details(
     critical: Ints | None = None,
     idle: IdleCauses | None = None,
 ) -> DetailedAnalysis:
-    """The same with all that it was made of.
+    """Analyze a trace and keep all parts.
 
     `environment` is where perfkit recorded it, which tells what no trace does: threads, and what fp32 ran in.
     `critical` are the rows of kernels on its critical path, `idle` its idle time where that is known already.
@@ -227,7 +229,8 @@ def _name_device_kind(kind: str, ceilings: DeviceCeilings | None) -> str:
 
 
 def _guess_fp32_settings(kind: str, ceilings: DeviceCeilings | None) -> Fp32Settings | None:
-    """What fp32 is computed in where no kernel's name tells: a trace has no settings of torch, so these are its own.
+    """Guess the fp32 settings where no kernel name shows them: a trace does not record torch's settings, so torch's
+    defaults apply.
 
     cuDNN takes TF32 then. Should a program have forbidden it, its roofs are too high, which no time can be beaten by.
     """
@@ -236,7 +239,7 @@ def _guess_fp32_settings(kind: str, ceilings: DeviceCeilings | None) -> Fp32Sett
 
 
 def _measure_exposed(work: WorkItems) -> Ints:
-    """What of each piece no computing covers."""
+    """The part of each piece that no compute overlaps."""
     computing = work.merge_spans(work.is_kind(WorkKind.WORK))
     return work.end_ns - work.start_ns - measure_covered(work.start_ns, work.end_ns, computing)
 
@@ -279,7 +282,7 @@ def _describe_step_basis(ops: Ops, spans: StepWindows) -> str:
 
 
 def _measure_recompute(work: WorkItems, costs: WorkItemCosts) -> Recompute | None:
-    """Forward ops run again within backward; None where there are none."""
+    """Measure forward ops run again within backward; None without any."""
     again = np.append(work.ops.recomputed, False)[work.owner] & (work.step != NONE)
     if not again.any():
         return None
@@ -291,22 +294,25 @@ def _measure_recompute(work: WorkItems, costs: WorkItemCosts) -> Recompute | Non
     )
 
 
-def _collect_notes(ops: Ops, spans: StepWindows, engine: WorkAnalysis, unseen: str) -> tuple[str, ...]:
+def _collect_notes(ops: Ops, spans: StepWindows, engine: WorkAnalysis, unseen: str) -> tuple[Note, ...]:
     notes = []
     if unseen:
-        notes.append(f"{unseen}: ops and times are those of the CPU only")
-    notes.append(describe_unused_device(ops.trace))
+        notes.append(make_note("trace.unseen_device", f"{unseen}: ops and times are CPU only"))
+    notes += describe_unused_device(ops.trace)
     notes += list_lost_notes(engine.lost)
     work = engine.pieces
     if not len(work):
-        notes.append("the trace contains no kernels and no ops that do work: no roofline")
+        notes.append(make_note("trace.no_work", "the trace contains no kernels and no ops that do work: no roofline"))
     elif work.on_device and not len(ops):
-        notes.append("the trace contains kernels only: no ops, so no shapes and no cost model")
+        text = "the trace contains kernels only: no ops, so no shapes and no cost model"
+        notes.append(make_note("trace.no_ops", text))
     stated = int(work.busy_ns[~np.isnan(read_reported_costs(work)[1])].sum()) if ops.trace.statements else 0
     if stated:
         share = stated / int(work.busy_ns.sum())
-        notes.append(f"FLOPs and bytes of {share:.0%} of the time were recorded by the compiler (XLA), not modelled")
+        text = f"FLOPs and bytes of {format_percent(share, 0)} of the time come from XLA, not from formulas"
+        notes.append(make_note("trace.reported_costs", text, share=share))
     if not spans.are_steps:
-        notes.append("no steps marked or detected: figures are for the whole trace")
-    notes += [describe_cut(engine.by_kernel, "kernels") if work.on_device else "", describe_cut(engine.by_op, "ops")]
-    return tuple(note for note in notes if note)
+        notes.append(make_note("trace.no_steps", "no steps marked or detected: figures cover the whole trace"))
+    notes += describe_cut(engine.by_kernel, "kernels") if work.on_device else []
+    notes += describe_cut(engine.by_op, "ops")
+    return tuple(notes)

@@ -1,4 +1,4 @@
-"""From trace files to everything a report on them shows: read, analyse each, reduce, compare."""
+"""Builds the report data of trace files: read, analyze each, reduce, compare."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -25,6 +25,7 @@ from perfkit.analysis.trace.trace_memory import make_fullness_key, shorten_accou
 from perfkit.devices.catalog import resolve_entry
 from perfkit.devices.trace_ceilings import HERE, TraceCeilings
 from perfkit.errors import PerfkitError, RunFormatError, UsageError
+from perfkit.note import Note, make_note
 from perfkit.trace.reading.text_blocks import ReadLimits
 from perfkit.trace.reading.trace_sources import Named, derive_trace_name, expand_sources
 from perfkit.urls import is_url
@@ -89,7 +90,7 @@ def analyze_traces(
     others = expand_sources(against) if against else ()
     captures = expand_sources(capture) if capture else ()
     if counters is not None and len(sources) > 1:
-        raise UsageError(f"--counters goes with one trace: {len(sources)} were named")
+        raise UsageError(f"--counters needs exactly one trace, got {len(sources)}")
     if device is not None:
         _check_device(device)
     readers = min(MOST_READERS, count_default_jobs() if jobs is None else jobs) if len(sources) == 1 else 1
@@ -166,7 +167,7 @@ class _ResultCollector:
             self._shorten_memory(job.number)
 
     def _shorten_memory(self, new: int) -> None:
-        """Of the ranks after the first few, only the one whose memory tells most keeps it over time."""
+        """Keep memory over time only for the first ranks and for the one that matters most."""
         candidates = {new, new if self._kept_memory is None else self._kept_memory}
         # Of equal ones the first, whatever the order in which they are done.
         self._kept_memory = max(
@@ -176,7 +177,7 @@ class _ResultCollector:
             rank, ceilings = self._ranks[number]
             self._ranks[number] = (replace(rank, memory=shorten_account(rank.memory, ROWS_OF_OTHER_RANKS)), ceilings)
 
-    def finish(self, work: Sequence[TraceJob]) -> tuple[tuple[RankTrace, ...], list[str]]:
+    def finish(self, work: Sequence[TraceJob]) -> tuple[tuple[RankTrace, ...], list[Note]]:
         if not self._ranks:
             error = self._failed[min(self._failed)]
             if len(work) == 1:
@@ -184,21 +185,23 @@ class _ResultCollector:
             raise RunFormatError(f"none of the {len(work)} traces could be read; first error: {error}")
         ordered = [self._ranks[index] for index in sorted(self._ranks)]
         first = ordered[0][1].ceilings
-        warnings = [f"skipped: {self._failed[index]}" for index in sorted(self._failed)]
+        failed = [self._failed[index] for index in sorted(self._failed)]
+        warnings = [make_note("trace.skipped", f"skipped: {error}", error_id=error.id) for error in failed]
         # Where the first trace has no ceilings, a finding says so, with what to do.
         known = "" if first.ceilings else f"no ceilings: {first.notes[0]}"
-        warnings += [device.warning for _, device in ordered if device.warning not in ("", known)]
+        told = [device.warning for _, device in ordered if device.warning is not None]
+        warnings += [warning for warning in told if warning.text != known]
         names = {device.device_name for _, device in ordered}
         if len(names) > 1:
             listed = ", ".join(sorted(name or "(unnamed)" for name in names))
-            warnings.append(
-                f"the traces come from different devices ({listed}); each is compared with its own ceilings"
-            )
+            text = f"the traces come from different devices ({listed}); each is compared with its own ceilings"
+            warnings.append(make_note("trace.different_devices", text, devices=len(names)))
         if len(work) > WHOLE_RANKS:
-            warnings.append(
+            text = (
                 f"of {len(work)} traces, the first {WHOLE_RANKS} keep all table rows, the others the first "
                 f"{ROWS_OF_OTHER_RANKS} of each table; totals, splits and collectives are complete for all"
             )
+            warnings.append(make_note("trace.shortened_ranks", text, traces=len(work), whole=WHOLE_RANKS))
         return label_traces(
             self._simulate_together([_keep_one_timeline(rank) if len(work) > 1 else rank for rank, _ in ordered])
         ), warnings
@@ -213,7 +216,7 @@ class _ResultCollector:
 
 
 def _analyze_baseline(after: RankTrace, others: Sequence[str], like: TraceJob) -> RankTrace:
-    """The trace of the same rank among `others`, or the first where there is none."""
+    """Analyze the trace of the same rank among `others`, else the first."""
     first: RankTrace | None = None
     for source in others:
         rank = analyze_file(like._replace(source=source, must_fit=False)).rank
@@ -253,7 +256,7 @@ def _shorten_tables(rank: RankTrace) -> RankTrace:
 
 
 def _keep_one_timeline(rank: RankTrace) -> RankTrace:
-    """Of several ranks the median step of each says most; all of theirs would fill the page."""
+    """Keep one timeline per rank, that of the median step: all of them would fill the page."""
     return replace(rank, timelines=rank.timelines[:1])
 
 
@@ -265,7 +268,7 @@ def _make_title(traces: Sequence[RankTrace]) -> str:
 
 
 def _make_absolute(source: str) -> str:
-    """As other machines of a cluster need it."""
+    """Absolute paths, for other machines of a cluster."""
     return source if is_url(source) else str(Path(source).absolute())
 
 

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from perfkit.analysis.memory.account import build_memory_account
 from perfkit.analysis.model.memory import MemoryAccount
+from perfkit.note import Note, make_note
 from perfkit.trace.memory.consistency import describe_inconsistencies
 from perfkit.trace.memory.trace_allocations import build_ops_allocations
 from perfkit.trace.ops import Ops
@@ -13,7 +14,7 @@ from perfkit.trace.ops import Ops
 _CPU = "cpu"
 
 
-def summarize_memory(ops: Ops) -> tuple[MemoryAccount | None, tuple[str, ...]]:
+def summarize_memory(ops: Ops) -> tuple[MemoryAccount | None, tuple[Note, ...]]:
     """The account of the fullest GPU, of the CPU where no GPU's memory was recorded, None where none was; and remarks.
 
     The size of an account depends on how many ops, modules and steps a trace has, not on how many allocations.
@@ -35,12 +36,12 @@ def find_fullest(accounts: Sequence[MemoryAccount]) -> MemoryAccount:
 
 
 def make_fullness_key(memory: MemoryAccount | None) -> tuple[bool, int]:
-    """What orders the accounts of ranks by how much they tell: those that ran out of memory last, then by peak."""
+    """The sort key of rank accounts: those that ran out of memory last, then by peak."""
     return (False, -1) if memory is None else (memory.failed is not None, memory.peak_bytes)
 
 
 def shorten_account(memory: MemoryAccount | None, rows: int) -> MemoryAccount | None:
-    """What is kept of an account where there are hundreds: its balance, and the first rows of its tables."""
+    """Shorten an account for reports on hundreds: its balance, and the first rows of its tables."""
     if memory is None:
         return None
     return replace(
@@ -54,8 +55,9 @@ def shorten_account(memory: MemoryAccount | None, rows: int) -> MemoryAccount | 
     )
 
 
-def _list_other_devices(accounts: Sequence[MemoryAccount], shown: MemoryAccount) -> list[str]:
+def _list_other_devices(accounts: Sequence[MemoryAccount], shown: MemoryAccount) -> list[Note]:
     names = [accounted.device for accounted in accounts if accounted is not shown]
     if not names:
         return []
-    return [f"memory of {shown.device} only; the trace also has {', '.join(names)}: see perfkit memory"]
+    text = f"memory of {shown.device} only; the trace also has {', '.join(names)}: see perfkit memory"
+    return [make_note("trace.other_memory", text, device=shown.device)]

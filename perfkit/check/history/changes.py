@@ -13,6 +13,7 @@ from perfkit.analysis.compare.environments import compare_environments
 from perfkit.check.history.change_points import FALSE, FEWEST, FittedLevels, find_levels
 from perfkit.check.history.commits import read_commit_range
 from perfkit.check.history.result import ChangePoint, CommitRange, QuantitySeries, SeriesLevel
+from perfkit.note import make_note
 from perfkit.record import Environment
 from perfkit.sampling import compute_t_quantile
 
@@ -54,7 +55,8 @@ def find_exact_changes(runs: SeriesRuns) -> QuantitySeries:
     )
     notes = runs.series.notes
     if 2 * len(changes) >= len(values) > 3:
-        notes += (f"{len(changes)} changes in {len(values)} runs: this quantity is not repeatable",)
+        text = f"{len(changes)} changes in {len(values)} runs: this quantity is not repeatable"
+        notes += (make_note("history.not_repeatable", text, changes=len(changes)),)
     return replace(runs.series, levels=levels, changes=changes, notes=notes)
 
 
@@ -90,7 +92,8 @@ def find_noisy_changes(runs: SeriesRuns) -> QuantitySeries:
     notes = runs.series.notes
     enough = len(values) >= 2 * FEWEST
     if not enough:
-        notes += (f"needs {2 * FEWEST} runs, {FEWEST} per level; found {len(values)}",)
+        text = f"needs {2 * FEWEST} runs, {FEWEST} per level; found {len(values)}"
+        notes += (make_note("history.few_runs", text, runs=len(values), needed=2 * FEWEST),)
     return replace(
         runs.series,
         points=tuple(replace(point, far=side != 0) for point, side in zip(runs.series.points, far, strict=True)),

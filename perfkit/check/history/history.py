@@ -13,6 +13,7 @@ from perfkit.check.history.result import History, QuantitySeries, SeriesPoint, f
 from perfkit.check.judge.quantities import QUANTITIES, GatedQuantity, JudgingMethod
 from perfkit.check.judge.thresholds import Threshold, get_default_thresholds
 from perfkit.git import find_optional_repository
+from perfkit.note import make_note
 from perfkit.record import Environment
 
 __all__ = ["History", "find_latest_regressions", "read_history"]
@@ -56,12 +57,14 @@ def read_history(
     machines = tuple(sorted({one.machine for one in series}))
     notes = list(readings.notes)
     if undated:
-        notes.append(f"{undated} readings have no readable time and come first in their series")
+        text = f"{undated} readings have no readable time and come first in their series"
+        notes.append(make_note("history.undated", text, readings=undated))
     if len(machines) > 1:
-        notes.append(
+        text = (
             f"the runs come from {len(machines)} kinds of machines, each with series of its own; figures of "
             "different machines are never joined"
         )
+        notes.append(make_note("history.machines", text, machines=len(machines)))
     return History(
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         perfkit=perfkit.__version__,
@@ -133,7 +136,8 @@ def _build_series(
         environments.append(reading.environment)
     if not points:
         return None
-    notes = [f"{unusable} runs without a finite figure are omitted"] if unusable else []
+    text = f"{unusable} runs without a finite figure are omitted"
+    notes = [make_note("history.not_finite", text, runs=unusable)] if unusable else []
     series = QuantitySeries(
         workload=workload,
         variant=variant,

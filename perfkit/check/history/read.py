@@ -13,6 +13,7 @@ from perfkit.check.result import CheckedVariant
 from perfkit.errors import RunFormatError, UsageError
 from perfkit.files import read_json
 from perfkit.git import find_optional_repository, run_git
+from perfkit.note import Note, make_note
 from perfkit.record import Environment, Quantity, get_value
 from perfkit.spec import RunSpec
 from perfkit.store.baseline import decode_baseline
@@ -52,7 +53,7 @@ class RunReadings:
     """
 
     entries: list[RunReading] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
     runs: int = 0
 
 
@@ -82,14 +83,14 @@ def read_all(path: Path) -> RunReadings:
     if not readings.runs and not damaged:
         raise UsageError(f"{path}: contains no suite.json or check.json; expected a folder of many runs")
     if damaged:
-        readings.notes.append(
-            f"{len(damaged)} of {readings.runs + len(damaged)} could not be read, first: {damaged[0]}"
-        )
+        text = f"{len(damaged)} of {readings.runs + len(damaged)} could not be read, first: {damaged[0]}"
+        readings.notes.append(make_note("history.unreadable", text, files=len(damaged)))
     if bare:
-        readings.notes.append(
+        text = (
             f"{bare} of {readings.runs} have no report of all their runs, so their {_IN_REPORTS} are unknown; "
             "perfkit report writes one"
         )
+        readings.notes.append(make_note("history.no_report", text, runs=bare))
     return readings
 
 
@@ -240,7 +241,7 @@ def _read_baseline_commits(path: Path) -> RunReadings:
         try:
             baseline = decode_baseline(f"{inside} of {commit[:12]}", held.output)
         except RunFormatError as error:
-            readings.notes.append(f"omitted: {error}")
+            readings.notes.append(make_note("history.omitted_commit", f"omitted: {error}", error_id=error.id))
             continue
         readings.runs += 1
         readings.entries += [
@@ -259,5 +260,6 @@ def _read_baseline_commits(path: Path) -> RunReadings:
         ]
     if not readings.runs:
         raise UsageError(f"{path}: no commit of {repository} contains a baseline there; commit it first")
-    readings.notes.append("times of a baseline are not shown: they are rounded and from different days")
+    text = "times of a baseline are not shown: they are rounded and from different days"
+    readings.notes.append(make_note("history.no_times", text))
     return readings

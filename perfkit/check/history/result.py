@@ -4,6 +4,7 @@ from typing import ClassVar
 
 from perfkit.analysis.model.display_mixin import DisplayMixin
 from perfkit.check.judge.thresholds import Threshold, compute_margin, is_exceeded
+from perfkit.note import Note
 from perfkit.spec import Struct
 
 HISTORY_VERSION = 1
@@ -112,7 +113,7 @@ class QuantitySeries(Struct):
     resemblance: float = 1.0
     detectable: float | None = None
     pending: str = ""
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
     @property
     def name(self) -> str:
@@ -132,7 +133,7 @@ class History(DisplayMixin, Struct):
     runs: int
     machines: tuple[str, ...] = ()
     series: tuple[QuantitySeries, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
 def is_regression(series: QuantitySeries, change: ChangePoint) -> bool:

@@ -6,6 +6,7 @@ from perfkit.analysis.model.difference import TraceDifference
 from perfkit.check.result import ChangeExplanation, JudgedQuantity, MemoryChange
 from perfkit.check.why import memory_changes, op_changes, record_changes, suspects
 from perfkit.check.why.side import SideAnalysis, TracedSteps
+from perfkit.note import Note, make_note
 from perfkit.record import RunStatus
 from perfkit.units import format_signed_percent
 
@@ -33,7 +34,7 @@ def explain_variant(before: SideAnalysis, after: SideAnalysis, *, times_differ: 
         if times_differ:
             suspected += suspects.find_time_suspects(time.changes, step_s, len(after.traced.trace.steps))
         suspected += suspects.find_wait_suspects(before.traced.trace, after.traced.trace)
-        notes += [_describe_times(before.traced, after.traced), op_changes.format_drift_note(drift), *time.notes]
+        notes += [_describe_times(before.traced, after.traced), *op_changes.list_drift_notes(drift), *time.notes]
     memory: tuple[MemoryChange, ...] = ()
     makers: tuple[MemoryChange, ...] = ()
     old, new = before.variant.memory, after.variant.memory
@@ -41,7 +42,8 @@ def explain_variant(before: SideAnalysis, after: SideAnalysis, *, times_differ: 
         memory, makers = memory_changes.compare_by_category(old, new), memory_changes.compare_by_origin(old, new)
         suspected += suspects.find_memory_suspects(old, new, makers)
         if old.peak_phase != new.peak_phase:
-            notes.append(f"the memory peak moved from {old.peak_phase} to {new.peak_phase or 'no phase'}")
+            text = f"the memory peak moved from {old.peak_phase} to {new.peak_phase or 'no phase'}"
+            notes.append(make_note("why.peak_moved", text, before=old.peak_phase, after=new.peak_phase))
     compiled = record_changes.compare_compilation(before, after)
     claims = record_changes.compare_claims(before.variant, after.variant)
     suspected += [*suspects.find_compile_suspects(compiled), *suspects.find_claim_suspects(claims)]
@@ -53,11 +55,11 @@ def explain_variant(before: SideAnalysis, after: SideAnalysis, *, times_differ: 
         compiled=compiled,
         setup=record_changes.compare_setup(before.variant, after.variant),
         claims=claims,
-        notes=tuple(dict.fromkeys(note for note in notes if note)),
+        notes=tuple(dict.fromkeys(notes)),
     )
 
 
-def check_traced_change(explained: ChangeExplanation | None, judged: Sequence[JudgedQuantity]) -> Iterator[str]:
+def check_traced_change(explained: ChangeExplanation | None, judged: Sequence[JudgedQuantity]) -> Iterator[Note]:
     """A note where the traced steps changed otherwise than those that were timed, which no instrument slowed down."""
     time = explained.time if explained is not None else None
     timed = next((judgement for judgement in judged if judgement.quantity == "step_time"), None)
@@ -65,24 +67,28 @@ def check_traced_change(explained: ChangeExplanation | None, judged: Sequence[Ju
         return
     traced = time.after_step_s / time.before_step_s - 1
     if not timed.low <= traced <= timed.high:
-        yield (
+        text = (
             f"traced steps changed by {format_signed_percent(traced)}, steps without a profiler by "
             f"{format_signed_percent(timed.low)} to {format_signed_percent(timed.high)}: the trace shows which ops "
             "changed, but not their part of the step time"
         )
+        yield make_note("why.traced_differently", text, traced=traced, low=timed.low, high=timed.high)
 
 
-def _list_missing(side: SideAnalysis, name: str) -> Iterator[str]:
+def _list_missing(side: SideAnalysis, name: str) -> Iterator[Note]:
     """What a side left nothing of."""
     if side.variant.status != RunStatus.OK:
-        yield f"{name}: {side.variant.status}: {side.variant.reason}"
+        text = f"{name}: {side.variant.status}: {side.variant.reason}"
+        yield make_note("why.run_ended", text, side=name, reason_id=side.variant.reason_id)
     if side.traced is None:
-        yield f"{name}: no trace was recorded, so ops cannot be compared"
+        yield make_note("why.no_trace", f"{name}: no trace was recorded, so ops cannot be compared", side=name)
     if side.variant.memory is None:
-        yield f"{name}: no allocations were recorded, so memory use cannot be compared"
+        text = f"{name}: no allocations were recorded, so memory use cannot be compared"
+        yield make_note("why.no_memory", text, side=name)
 
 
-def _describe_times(before: TracedSteps, after: TracedSteps) -> str:
+def _describe_times(before: TracedSteps, after: TracedSteps) -> Note:
     steps = sorted({len(before.trace.steps), len(after.trace.steps)})
     count = " and ".join(map(str, steps))
-    return f"op times are medians of {count} traced steps of one process per side; call counts are exact"
+    text = f"op times are medians of {count} traced steps of one process per side; call counts are exact"
+    return make_note("why.traced_steps", text, steps=count)

@@ -21,6 +21,7 @@ from perfkit.analysis.model.difference import ChangeRow, TraceDifference
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.trace.work.ops_by_step import OpKey, make_op_key
 from perfkit.check.why.side import OpPlace, TracedSteps
+from perfkit.note import Note, make_note
 from perfkit.units import format_significant
 
 NEW, GONE, MORE, FEWER, INPUTS = "new", "gone", "more calls", "fewer calls", "other inputs"
@@ -86,15 +87,16 @@ def find_changed_ops(
     )
 
 
-def format_drift_note(drift: Drift) -> str:
-    """What is to be said where everything takes longer or shorter; empty where it does not."""
+def list_drift_notes(drift: Drift) -> list[Note]:
+    """What is to be said where everything takes longer or shorter; none where it does not."""
     if abs(math.log(drift.ratio)) < _DRIFT:
-        return ""
+        return []
     rest = "; single op times prove nothing, and no op is listed for its time" if drift.useless else ""
-    return (
+    text = (
         f"ops with equal work took {format_significant(drift.ratio)} times as long in the trace after (median): "
         f"probably the machine rather than the change{rest}"
     )
+    return [make_note("why.drift", text, ratio=drift.ratio)]
 
 
 def _estimate_drift(pairs: Iterable[OpPair], before: TracedSteps) -> Drift:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 
 from perfkit.errors import UsageError
 from perfkit.measure.redundant_size import read_batch_size
+from perfkit.note import make_note
 from perfkit.plan.advise.candidates import Candidate, Techniques, judge_loss_risk, make_candidate, select_candidates
 from perfkit.plan.advise.combine import combine_techniques
 from perfkit.plan.advise.estimates import VariantEstimate, VariantEstimates
@@ -51,7 +52,8 @@ def advise(
     if step_s is None and plan is not None and goal in ("time", "cost"):
         as_it_is = plan(())
         reason = (as_it_is.step_reason or as_it_is.reason).rstrip(".")
-        notes = (*notes, f"step time unknown: {reason}. Advise a suite instead, or use --goal memory")
+        text = f"step time unknown: {reason}. Advise a suite instead, or use --goal memory"
+        notes = (*notes, make_note("advice.no_step_time", text))
     judge = _make_judge(goal, limit, before, step_s)
     ranked = sorted(candidates, key=lambda each: judge.order(estimates.estimate_variant(each.specs)))
     comparable = (each for each in ranked if judge_loss_risk(each.techniques).comparable)

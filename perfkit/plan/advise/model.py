@@ -3,6 +3,7 @@
 from typing import Literal
 
 from perfkit.analysis.model.plan import Interval
+from perfkit.note import Note
 from perfkit.spec import Struct
 
 ADVICE_VERSION = 1
@@ -91,4 +92,4 @@ class Advice(Struct):
     best: AdviceOption | None
     clashes: tuple[ExcludedVariant, ...] = ()
     left_out: tuple[ExcludedVariant, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()

@@ -9,6 +9,7 @@ from perfkit.analysis.suite.runs import VariantRuns, find_baseline_names
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.devices.machine import read_cpu_model
 from perfkit.errors import UsageError
+from perfkit.note import Note, list_texts, make_note
 from perfkit.plan.advise import traced_step
 from perfkit.plan.advise.model import Kind
 from perfkit.plan.advise.traced_step import TracedStep
@@ -42,7 +43,7 @@ class AdviceSubject(NamedTuple):
     step: TracedStep | None = None
     request: BenchRequest | None = None
     target: Target | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
 def make_trace_subject(path: Path, device: str | None = None) -> AdviceSubject:
@@ -51,7 +52,9 @@ def make_trace_subject(path: Path, device: str | None = None) -> AdviceSubject:
     trace = step.view.trace
     dtype = trace.matrix_dtype if trace.matrix_dtype in _DTYPES else "fp32"
     place = RunPlace(step.view.torch_device, dtype, trace.world_size or 1)
-    note = "memory is unknown: a trace does not describe the model; advise a run or a workload"
+    note = make_note(
+        "advice.no_memory", "memory is unknown: a trace does not describe the model; advise a run or a workload"
+    )
     return AdviceSubject(path.name, "trace", trace.device_name or trace.device, place, step, notes=(note,))
 
 
@@ -80,18 +83,18 @@ def make_run_subject(folder: Path, memory: str | None = None) -> AdviceSubject:
     try:
         step = _load_traced_step(stored.ceilings, runs)
     except UsageError as error:
-        notes.append(f"time is planned, not simulated: {error}")
+        notes.append(make_note("advice.time_planned", f"time is planned, not simulated: {error}", error_id=error.id))
     request = next((session.request for session in stored.suite.sessions if session.request is not None), None)
     target = None if request is None else find_run_target(launch.device, environment, memory)
     if target is None:
         unknown = _UNNAMED if request is None else explain_unknown_gpu(device)
-        notes.append(f"memory is unknown: {unknown}")
+        notes.append(make_note("advice.no_memory", f"memory is unknown: {unknown}"))
         if step is None:
-            raise UsageError(f"{folder}: {'; '.join(notes)}")
+            raise UsageError(f"{folder}: {'; '.join(list_texts(notes))}")
         if memory is not None:
             raise UsageError(f"{folder}: --memory needs a plan, but {notes[-1]}")
     elif step is None and device != read_cpu_model() and target.kind == "cpu":
-        notes.append(f"times are planned for this machine's CPU, {read_cpu_model()}")
+        notes.append(make_note("advice.this_cpu", f"times are planned for this machine's CPU, {read_cpu_model()}"))
     place = RunPlace(launch.device, main.spec.dtype, launch.world_size)
     workload = main.spec.workload.label
     name = workload if runs.name == workload else f"{runs.name} of {workload}"  # a loop of one's own has its name

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from perfkit.note import Note, make_note
 from perfkit.trace.counters.metrics import TENSOR_INSTRUCTIONS, LaunchCounts, compute_launch_counts
 from perfkit.trace.counters.ncu_csv import ProfiledLaunch, read_launches
 from perfkit.trace.kernels import Kernels
@@ -51,7 +52,7 @@ class LaunchCounters:
     l2_bytes: Floats
     l1_bytes: Floats
     seconds: Floats
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
     def __len__(self) -> int:
         return len(self.kernels)
@@ -84,7 +85,8 @@ def read_counters(path: str | Path) -> LaunchCounters:
     processes = Counter(launch.process for launch in launches)
     if len(processes) > 1:
         process, count = processes.most_common(1)[0]
-        notes += (f"holds launches of {len(processes)} processes: using process {process} ({count:,})",)
+        text = f"contains launches of {len(processes)} processes: using process {process} ({count:,})"
+        notes += (make_note("counters.processes", text, processes=len(processes)),)
         launches = [launch for launch in launches if launch.process == process]
     table = [compute_launch_counts(launch.metrics, launch.capability) for launch in launches]
     return LaunchCounters(
@@ -103,23 +105,25 @@ def _make_column(values: Sequence[float | None]) -> Floats:
     return np.asarray([np.nan if value is None else value for value in values], np.float64)
 
 
-def _explain_missing(launches: Sequence[ProfiledLaunch], table: Sequence[LaunchCounts]) -> list[str]:
+def _explain_missing(launches: Sequence[ProfiledLaunch], table: Sequence[LaunchCounts]) -> list[Note]:
     """Why counts are missing, where they are."""
     notes = []
     without = sum(row.flops is None for row in table)
     if without:
         named = any(TENSOR_INSTRUCTIONS in name for launch in launches for name in launch.metrics)
-        why = "tensor instructions do not give operations on this chip" if named else "incompletely collected"
-        notes.append(
+        why = "tensor instructions do not map to operations on this chip" if named else "incompletely collected"
+        text = (
             f"FLOPs of {without:,} of {len(table):,} launches unknown ({why}): collect the nine "
             "smsp__sass_thread_inst_executed_op_* sums and regex:^sm__ops_path_tensor_src"
         )
+        notes.append(make_note("counters.no_flops", text, launches=without))
     without = sum(row.dram_bytes is None for row in table)
     if without:
-        notes.append(
+        text = (
             f"memory traffic of {without:,} of {len(table):,} launches was not collected: add dram__bytes_read.sum and "
             "dram__bytes_write.sum to --metrics"
         )
+        notes.append(make_note("counters.no_traffic", text, launches=without))
     return notes
 
 

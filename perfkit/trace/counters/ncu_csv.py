@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from perfkit.errors import RunFormatError
+from perfkit.note import Note, make_note
 
 _KERNEL, _METRIC, _UNIT, _VALUE = "Kernel Name", "Metric Name", "Metric Unit", "Metric Value"
 _DESCRIBES = frozenset(
@@ -47,7 +48,7 @@ class ProfiledLaunch:
     metrics: dict[str, float] = field(default_factory=dict)
 
 
-def read_launches(path: Path) -> tuple[list[ProfiledLaunch], tuple[str, ...]]:
+def read_launches(path: Path) -> tuple[list[ProfiledLaunch], tuple[Note, ...]]:
     """The launches of an export in their order, and notes on what was skipped.
 
     `RunFormatError` for a file that cannot be read or holds no table of Nsight Compute.
@@ -65,8 +66,8 @@ def read_launches(path: Path) -> tuple[list[ProfiledLaunch], tuple[str, ...]]:
         skipped += len(wrong)
         whole = [dict(zip(header, row, strict=True)) for row in rows if len(row) == len(header)]
         launches += _parse_details_page(whole) if _METRIC in header else _parse_raw_page(whole, units)
-    notes = (f"{skipped} rows with a wrong number of fields skipped",) if skipped else ()
-    return launches, notes
+    text = f"{skipped} rows with a wrong number of fields skipped"
+    return launches, (make_note("counters.skipped_rows", text, rows=skipped),) if skipped else ()
 
 
 def _split_tables(path: Path, lines: list[str]) -> Iterator[tuple[list[str], dict[str, str], list[list[str]]]]:
@@ -87,7 +88,7 @@ def _split_fields(path: Path, line: str, delimiter: str) -> list[str]:
     try:
         return next(csv.reader([line], delimiter=delimiter))
     except csv.Error as error:
-        raise RunFormatError(f"{path}: a row is no CSV ({error}): {line[:60]!r}...") from None
+        raise RunFormatError(f"{path}: a row is not CSV ({error}): {line[:60]!r}...") from None
 
 
 def _find_delimiter(line: str) -> str:
@@ -100,8 +101,8 @@ def _find_delimiter(line: str) -> str:
 def _explain_empty(lines: Iterable[str]) -> str:
     errors = [line for line in lines if line.startswith("==ERROR==")]
     if errors:
-        return f"holds no counters: {errors[0].removeprefix('==ERROR==').strip()}"
-    return f"no table of Nsight Compute with the columns ID and {_KERNEL}; export one with `ncu --csv --page raw`"
+        return f"contains no counters: {errors[0].removeprefix('==ERROR==').strip()}"
+    return f"not an Nsight Compute table with the columns ID and {_KERNEL}; export one with `ncu --csv --page raw`"
 
 
 def _parse_raw_page(rows: list[dict[str, str]], units: Mapping[str, str]) -> list[ProfiledLaunch]:

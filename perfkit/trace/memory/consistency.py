@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from perfkit.note import Note, make_note
 from perfkit.trace.memory.device_names import CPU, get_device_name, group_by_device
 from perfkit.trace.model import Ints, MemoryEvents
 
@@ -22,7 +23,7 @@ def compute_bytes_before(memory: MemoryEvents, mine: Ints) -> int | None:
     return max(int(memory.allocated[mine[0]] - memory.size[mine[0]]), 0)
 
 
-def describe_inconsistencies(memory: MemoryEvents) -> tuple[str, ...]:
+def describe_inconsistencies(memory: MemoryEvents) -> tuple[Note, ...]:
     """Where the sum of a device's events parts from its allocator's own count, in words; nothing where all agree."""
     notes = []
     for events in group_by_device(memory):
@@ -31,16 +32,19 @@ def describe_inconsistencies(memory: MemoryEvents) -> tuple[str, ...]:
             continue
         device = get_device_name(memory, int(mine[0]))
         if not has_allocator_count(memory, mine):
-            notes.append(f"{device}: the trace does not state what the allocator counted: events may be missing")
+            text = f"{device}: the trace has no allocator totals: events may be missing"
+            notes.append(make_note("memory.no_allocator_count", text, device=device))
             continue
         total = memory.allocated[mine]
         apart = total - np.cumsum(memory.size[mine])
         end = int(apart[-1] - apart[0])
         if end:
-            notes.append(
+            text = (
                 f"{device}: between the first event and the last the allocator's own count moved by {abs(end):,} bytes "
                 f"{'more' if end > 0 else 'less'} than the events sum to: some are missing"
             )
-        if (total < 0).any():
-            notes.append(f"{device}: the allocator's own count is negative at {int((total < 0).sum()):,} events")
+            notes.append(make_note("memory.missing_events", text, device=device, bytes=end))
+        if negative := int((total < 0).sum()):
+            text = f"{device}: the allocator's own count is negative at {negative:,} events"
+            notes.append(make_note("memory.negative_count", text, device=device, events=negative))
     return tuple(notes)

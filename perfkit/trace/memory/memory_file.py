@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from perfkit.allocations import Allocations
+from perfkit.note import Note
 
 
 @dataclass(frozen=True)
@@ -11,4 +12,4 @@ class MemoryFile:
 
     kind: str
     allocations: tuple[Allocations, ...]
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()

@@ -23,6 +23,7 @@ from perfkit.allocations import (
     build_allocations,
 )
 from perfkit.errors import RunFormatError
+from perfkit.note import make_note
 from perfkit.record import InitialBlock
 from perfkit.trace.memory.memory_file import MemoryFile
 from perfkit.trace.reading.text_blocks import ReadLimits, TextBlocks
@@ -71,8 +72,8 @@ def parse_timeline(data: bytes, label: str) -> MemoryFile:
     """`read_raw_timeline` of a file's text."""
     if data.lstrip()[:1] == b"<":
         raise RunFormatError(
-            f"{label}: a web page; if it is the picture of a memory timeline, that holds no numbers: give "
-            "export_memory_timeline() a name that ends in .raw.json.gz"
+            f"{label}: a web page; an HTML memory timeline contains no numbers: pass export_memory_timeline() a "
+            "name that ends in .raw.json.gz"
         )
     try:
         decoded = msgspec.json.decode(data)
@@ -104,8 +105,8 @@ def _build_from_points(points: list[_TimelinePoint], label: str) -> MemoryFile:
     level = start + np.cumsum(np.where(there, 0, size))
     if (level < 0).any():
         raise RunFormatError(
-            f"{label}: does not balance: point {int(np.flatnonzero(level < 0)[0])} frees more than there was; "
-            "it is damaged, or was cut"
+            f"{label}: does not balance: point {int(np.flatnonzero(level < 0)[0])} frees more than was allocated; "
+            "it is damaged or truncated"
         )
     kept = ~there & (size != 0)
     # A version that stays what it was comes as a removal and an addition, one after the other.
@@ -123,17 +124,17 @@ def _build_from_points(points: list[_TimelinePoint], label: str) -> MemoryFile:
         category=number[category[kept]],
         known=known,
     )
-    note = "a memory timeline names no addresses, ops, steps or phases: a free ends a block of its size and category"
-    return MemoryFile(kind=RAW, allocations=(result,), notes=(note,))
+    note = "a memory timeline has no addresses, ops, steps or phases: a free ends a block of equal size and category"
+    return MemoryFile(kind=RAW, allocations=(result,), notes=(make_note("memory.timeline_only", note),))
 
 
 def _build_from_sums(sums: _CategorySums, label: str) -> MemoryFile:
     """Sums tell how a category grew and shrank: each growth is a block here, and what shrinks ends the latest first."""
     if len(sums.times_us) != len(sums.sizes) or any(len(row) != len(_CATEGORIES) + 1 for row in sums.sizes):
-        raise RunFormatError(f"{label}: not a memory timeline of torch.profiler: rows of another length")
+        raise RunFormatError(f"{label}: not a memory timeline of torch.profiler: rows of different lengths")
     rows = np.array(sums.sizes, np.int64).reshape(-1, len(_CATEGORIES) + 1)[:, 1:]
     if not len(rows) or (rows < 0).any():
-        raise RunFormatError(f"{label}: does not balance: a category has less than no bytes; it is damaged, or was cut")
+        raise RunFormatError(f"{label}: does not balance: a category has a negative size; it is damaged or truncated")
     names = TextNumbers()
     number = [names.number(name) for name in _CATEGORIES]
     pieces = _GrowthPieces()
@@ -157,8 +158,8 @@ def _build_from_sums(sums: _CategorySums, label: str) -> MemoryFile:
         category=np.array(number)[category],
         known=known,
     )
-    note = "sums by category tell no single blocks: each allocation is the growth of a category between two moments"
-    return MemoryFile(kind=SUMS, allocations=(result,), notes=(note,))
+    note = "sums by category list no blocks: each allocation is the growth of a category between two points"
+    return MemoryFile(kind=SUMS, allocations=(result,), notes=(make_note("memory.category_sums", note),))
 
 
 class _GrowthPieces:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from perfkit.allocations import Allocations
 from perfkit.errors import PerfkitError, RunFormatError
+from perfkit.note import make_note
 from perfkit.store.memory_file import read_allocations
 from perfkit.trace.memory.consistency import describe_inconsistencies
 from perfkit.trace.memory.memory_file import MemoryFile
@@ -22,7 +23,7 @@ EXPECTED = (
     "profile_memory=True, a memory timeline of torch.profiler, or memory.parquet of perfkit"
 )
 
-_UNSEEN = f"{FROM_NOTHING}: a model that was there already is missing from the peak"
+_UNSEEN = f"{FROM_NOTHING}: a model built earlier is missing from the peak"
 
 _PARQUET = b"PAR1"
 _PICKLE = re.compile(rb"\x80[\x02-\x05]|[(\]}]")
@@ -51,7 +52,7 @@ def read_memory(path: str | Path) -> MemoryFile:
         return _read_trace_memory(label)
     if text[:1] in b"[{" or _PICKLE.match(head):
         return read_snapshot(path)
-    raise RunFormatError(f"{label}: no recording of memory that perfkit knows; expected {EXPECTED}")
+    raise RunFormatError(f"{label}: not a memory recording known to perfkit; expected {EXPECTED}")
 
 
 def is_memory_recording(path: str | Path) -> bool:
@@ -84,5 +85,9 @@ def _read_trace_memory(label: str) -> MemoryFile:
             f"{label}: a trace without memory events: record it with torch.profiler.profile(profile_memory=True)"
         )
     unseen = any(FROM_NOTHING in recording.source for recording in recordings)
-    notes = (*trace.notes, *describe_inconsistencies(trace.memory), *((_UNSEEN,) if unseen else ()))
+    notes = (
+        *trace.notes,
+        *describe_inconsistencies(trace.memory),
+        *((make_note("memory.unseen_before", _UNSEEN),) if unseen else ()),
+    )
     return MemoryFile(kind=TRACE, allocations=recordings, notes=notes)

@@ -23,6 +23,7 @@ from perfkit.allocations import (
     build_allocations,
 )
 from perfkit.errors import RunFormatError
+from perfkit.note import Note, make_note
 from perfkit.record import PHASES, InitialBlock
 from perfkit.trace.memory.block_sizes import AllocatorSettings
 from perfkit.trace.memory.history import (
@@ -55,8 +56,8 @@ from perfkit.trace.memory.step_phases import (
 from perfkit.units import format_bytes
 
 KIND = "allocator snapshot (torch.cuda.memory._dump_snapshot)"
-SOURCE = "the caching allocator's history, stream by stream as it was asked for"
-STATE = "the caching allocator's state at one moment, without a history"
+SOURCE = "the caching allocator's history, by stream, in the order of requests"
+STATE = "the caching allocator's state at one time, without history"
 _MALFORMED = (AttributeError, KeyError, TypeError, ValueError, OverflowError, IndexError)
 
 
@@ -76,7 +77,7 @@ def parse_snapshot(snapshot: object, label: str) -> MemoryFile:
         snapshot = {"segments": snapshot}
     if not isinstance(snapshot, dict) or not isinstance(snapshot.get("segments"), list):
         raise RunFormatError(
-            f"{label}: no snapshot of torch's memory: it has no list of segments; write one with "
+            f"{label}: not a torch memory snapshot: no list of segments; write one with "
             "torch.cuda.memory._dump_snapshot(FILE)"
         )
     traces = snapshot.get("device_traces") or []
@@ -98,12 +99,13 @@ def parse_snapshot(snapshot: object, label: str) -> MemoryFile:
             notes += one.describe_gaps()
     except _MALFORMED as error:
         raise RunFormatError(
-            f"{label}: not a snapshot of torch's memory as torch writes it ({type(error).__name__}: {error}); write it "
+            f"{label}: not a valid torch memory snapshot ({type(error).__name__}: {error}); write it "
             "again with torch.cuda.memory._dump_snapshot(FILE)"
         ) from None
     if not recordings:
         raise RunFormatError(
-            f"{label}: a snapshot of nothing: no device held memory; call torch.cuda.memory._record_memory_history() "
+            f"{label}: an empty snapshot: no device memory was allocated; call "
+            "torch.cuda.memory._record_memory_history() "
             "before the first allocation and _dump_snapshot(FILE) after some steps"
         )
     return MemoryFile(kind=KIND, allocations=tuple(recordings), notes=tuple(notes))
@@ -119,7 +121,7 @@ def _refuse_repeated(traces: list[Any], segments: list[Any]) -> None:
     """Lists that occur twice in a pickle cost nothing there and their whole length here; torch writes none."""
     lists = [entries for entries in traces if entries] + [segment["blocks"] for segment in segments]
     if len({id(entries) for entries in lists}) != len(lists):
-        raise ValueError("one list stands for several devices or segments")
+        raise ValueError("one list is shared by several devices or segments")
 
 
 class _SnapshotDevice:
@@ -294,21 +296,27 @@ class _SnapshotDevice:
             line=place.line,
         )
 
-    def describe_gaps(self) -> list[str]:
+    def describe_gaps(self) -> list[Note]:
         """What of the history does not fit together, in words."""
         replayed, history, name = self._replay, self._history, self._name
         notes = []
         if not len(history):
-            notes.append(f"{name}: no history was recorded: only what was held at the end is known")
+            notes.append(
+                make_note("memory.no_history", f"{name}: no history recorded: only memory held at the end is known")
+            )
         if replayed.lost:
-            notes.append(f"{name}: {replayed.lost} blocks were freed after the history ends")
+            text = f"{name}: {replayed.lost} blocks were freed after the history ends"
+            notes.append(make_note("memory.freed_later", text, blocks=replayed.lost))
         if replayed.later:
-            notes.append(f"{name}: {replayed.later} blocks were allocated after the history ends and are left out")
+            text = f"{name}: {replayed.later} blocks were allocated after the history ends and are excluded"
+            notes.append(make_note("memory.allocated_later", text, blocks=replayed.later))
         if replayed.missing:
-            notes.append(f"{name}: {format_bytes(replayed.missing)} of segments were given back after the history ends")
+            text = f"{name}: {format_bytes(replayed.missing)} of segments were released after the history ends"
+            notes.append(make_note("memory.segments_returned_later", text, bytes=int(replayed.missing)))
         survived = int((history.action == OOM).sum()) - self._is_failed()
         if survived:
-            notes.append(f"{name}: {survived} requests found no memory, and the program went on")
+            text = f"{name}: {survived} requests failed, and the program continued"
+            notes.append(make_note("memory.survived_failures", text, requests=survived))
         return notes
 
     def _is_failed(self) -> bool:

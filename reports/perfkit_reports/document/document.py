@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from perfkit.note import Note
 from perfkit.spec import Struct
 from perfkit_reports.document.blocks import Block, Section, Tile
 from perfkit_reports.document.cases import VerdictSuite
@@ -32,7 +33,7 @@ class Document:
     verdict: Cell | None = None
     tiles: tuple[Tile, ...] = ()
     summary: tuple[Block, ...] = ()
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Note, ...] = ()
     data: tuple[RawTable, ...] = ()
     raw: Mapping[str, Struct] = field(default_factory=dict)
     saves: str = ""

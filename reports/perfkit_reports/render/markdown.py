@@ -5,6 +5,7 @@ from typing import Any
 
 from perfkit import units
 from perfkit.analysis.model.finding import Finding
+from perfkit.note import list_texts
 from perfkit_reports import findings
 from perfkit_reports.document.blocks import (
     Bars,
@@ -62,7 +63,7 @@ def render_parts(document: Document, rows: int = _ROWS, lines: int | None = None
         )
     beginning += page.render_blocks(document.summary, 2)
     if document.warnings:
-        beginning += [format_heading(2, "Caveats"), _format_list(document.warnings)]
+        beginning += [format_heading(2, "Caveats"), _format_list(list_texts(document.warnings))]
     sections = [page.render_section(section) for section in document.sections]
     reasons = [f"{number}. n/a: {escape_markdown(reason)}" for number, reason in enumerate(page.notes.reasons, 1)]
     return [beginning, *filter(None, sections), ["\n".join(reasons)] if reasons else []]

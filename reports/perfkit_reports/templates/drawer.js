@@ -104,7 +104,7 @@
       first.setAttribute("aria-pressed", String(line.classList.toggle("chosen", item.part === row.part)));
       return line;
     });
-    return make("div", { className: "scroll" }, make("table", {}, make("caption", { textContent: "Rows of this name" }), make("thead", {}, head), make("tbody", {}, ...body)));
+    return make("div", { className: "scroll" }, make("table", {}, make("caption", { textContent: "Rows with this name" }), make("thead", {}, head), make("tbody", {}, ...body)));
   }
 
   const count = (item) => item.totals.reduce((sum, total) => sum + Number(said(total.cells[0])[0].replaceAll(",", "")), 0);
@@ -147,7 +147,7 @@
     const name = make("h2", {}, make("code", { textContent: item.name }));
     const facts = make("dl", {}, ...item.facts.filter(([, value]) => value && value !== "–").map(([title, value, more]) => make("div", { className: value.length + (more?.length ?? 0) > 60 ? "wide" : "" }, make("dt", { textContent: title }), make("dd", { textContent: value }, ...(more ? [make("small", { textContent: more })] : [])))));
     drawer.replaceChildren(make("header", {}, tag, make("span", { className: "tools" }, copy(item.name), close)), name, links(key, item), facts);
-    if (item.rows?.length > 1) drawer.append(make("h3", { textContent: `${item.rows.length} ${item.rows.length < count(item) ? `of ${count(item)} ` : ""}rows of this name` }), variants(item, key));
+    if (item.rows?.length > 1) drawer.append(make("h3", { textContent: `${item.rows.length} ${item.rows.length < count(item) ? `of ${count(item)} ` : ""}rows with this name` }), variants(item, key));
     drawer.hidden = false;
     drawer.scrollTop = 0;
     document.documentElement.classList.add("choosing");

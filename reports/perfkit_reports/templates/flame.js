@@ -89,7 +89,7 @@
     const strength = (node) => (byChange() && isGone(node) ? "35%" : byChange() ? `${Math.round(15 + 60 * Math.min(1, Math.abs(of(node) - then(node)) / Math.max(of(node), then(node), 1e-30)))}%` : "");
 
     function told(node) {
-      if (node >= 0 && isGone(node)) return `gone; before ${show[unit()](then(node))}, ${percent(then(node) / (then(-1) || 1))} ${data.whole}`;
+      if (node >= 0 && isGone(node)) return `removed; was ${show[unit()](then(node))}, ${percent(then(node) / (then(-1) || 1))} ${data.whole}`;
       const parts = [`${show[unit()](of(node))}, ${percent(of(node) / (of(-1) || 1))} ${data.whole}`];
       if (node >= 0 && tree.parent[node] >= 0) parts.push(`${percent(of(node) / (of(tree.parent[node]) || 1))} of ${label(tree.parent[node])}`);
       if (tree.before) parts.push(then(node) ? `before ${show[unit()](then(node))}` : "new");

@@ -7,6 +7,7 @@ from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.scaling import Efficiency, ScalingCurve, ScalingPoint
 from perfkit.analysis.model.suite import Variant
 from perfkit.analysis.model.time_split import COMMUNICATION
+from perfkit.note import list_texts
 from perfkit.units import format_percent
 
 _LOST = 0.9  # below, a tenth of the ranks' time and more is lost
@@ -46,7 +47,7 @@ def _report_efficiency_loss(suite: SuiteView, curve: ScalingCurve, point: Scalin
         f"{format_percent(lost.high or 0.0, 0)}, {lost.processes[0]} and {lost.processes[1]} processes"
         + (f"; {_describe_grown_part(grown)}" if grown else ""),
         action=_choose_action(grown, out_of_cores=bool(notes)),
-        details=notes,
+        details=list_texts(notes),
         figures={
             "efficiency": lost.value,
             "low": lost.low or 0.0,

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from perfkit.analysis.model.process import ProcessAnalysis, WatchedThread
 from perfkit.analysis.model.stacks import HotLine
 from perfkit.analysis.stacks.hot_lines import LEAST_SAMPLES
+from perfkit.note import Note, make_note
 from perfkit.record import Quantity, Unknown
 from perfkit.store.stacks import COLLAPSED_FILE, SPEEDSCOPE_FILE
 from perfkit.store.summary import PROCESS_FILE, SUMMARY_FILE, ReportSummary, make_unknown_figures
@@ -119,20 +120,24 @@ def _make_known_cell(quantity: Quantity, said: Callable[[float], str]) -> Cell:
     return Cell(said(quantity.value), value=quantity.value)
 
 
-def _list_warnings(analysis: ProcessAnalysis) -> Iterator[str]:
+def _list_warnings(analysis: ProcessAnalysis) -> Iterator[Note]:
     process = analysis.process
     if process.ended:
-        yield f"The process ended while it was sampled: samples cover {format_seconds(process.seconds)}."
+        text = f"The process ended while it was sampled: samples cover {format_seconds(process.seconds)}."
+        yield make_note("process.ended", text, seconds=process.seconds)
     if process.interrupted:
-        yield f"Stopped by Ctrl-C: samples cover {format_seconds(process.seconds)}."
+        text = f"Stopped by Ctrl-C: samples cover {format_seconds(process.seconds)}."
+        yield make_note("process.interrupted", text, seconds=process.seconds)
     if process.failed:
-        yield f"{format_plural(process.failed, 'sample')} failed."
+        text = f"{format_plural(process.failed, 'sample')} failed."
+        yield make_note("process.failed_samples", text, samples=process.failed)
     main = next((thread for thread in analysis.threads if thread.main), None)
     if main is not None and main.stacks.samples < LEAST_SAMPLES:
-        yield (
+        text = (
             f"Only {format_plural(main.stacks.samples, 'sample')} of the main thread: shares are inaccurate. Use a "
             "longer --duration."
         )
+        yield make_note("process.few_samples", text, samples=main.stacks.samples)
 
 
 def _build_stacks(analysis: ProcessAnalysis) -> Iterator[Block]:

@@ -6,12 +6,14 @@ from perfkit import units
 from perfkit.analysis.compare.groups import KIND, MODULE, PHASE, TIME
 from perfkit.analysis.model.difference import GroupChange, TraceDifference
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
+from perfkit.note import Note
 from perfkit_reports.cells import format_count, make_growth_cell, make_short_cell
 from perfkit_reports.charts import changes as chart
 from perfkit_reports.document.blocks import Block, Choice, Details, Group, Section, Table
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.tables import Column
 from perfkit_reports.document.weight import Weight
+from perfkit_reports.notes import map_texts
 from perfkit_reports.plain_text import flatten_text
 from perfkit_reports.selection import make_key
 from perfkit_reports.subjects.tables import make_list, make_table
@@ -36,10 +38,10 @@ def build_section(analysis: TraceAnalysis) -> Section | None:
     return Section("changed", "What changed", build_blocks(difference), intro=(intro,))
 
 
-def list_caveats(analysis: TraceAnalysis) -> tuple[str, ...]:
+def list_caveats(analysis: TraceAnalysis) -> tuple[Note, ...]:
     """Differences that make the two hard to compare."""
     difference = analysis.difference
-    return () if difference is None else tuple(map(format_sentence, difference.notes))
+    return () if difference is None else map_texts(format_sentence, difference.notes)
 
 
 def build_blocks(difference: TraceDifference, end: str = "") -> tuple[Block, ...]:

@@ -214,7 +214,7 @@
       const from = one.link < 0 ? null : slice(step, one.link);
       const facts = [
         ["Duration", duration(one.end - one.start)], ["Starts at", `${duration(Math.max(one.start, 0))} into the step`], ["Lane", one.lane.name],
-        [one.lane.kind === "idle" ? "CPU was in" : "Shapes", one.shapes], ["Op", one.op], ["Module", one.module === one.name ? "" : one.module],
+        [one.lane.kind === "idle" ? "CPU ran" : "Shapes", one.shapes], ["Op", one.op], ["Module", one.module === one.name ? "" : one.module],
       ];
       const of = [...own, ...(from ? [[from.name, address(from)]] : [])];
       described = [key, { name: one.name, kind: "slice", work: colour && [one.kind, colour], facts, of, members: own.slice(0, 1).map(([, key]) => key) }];

@@ -35,10 +35,10 @@
     const row = element("tr", [
       element("th", [...(comparable(run) ? [tick] : []), open, what], { scope: "row" }),
       element("td", run.reason ? [pill, element("small", run.reason, { title: run.reason })] : [pill], { class: "state" }),
-      element("td", run.created || element("span", "n/a", { class: "na", title: "the folder does not tell" })),
+      element("td", run.created || element("span", "n/a", { class: "na", title: "not recorded" })),
       figure(step, of), figure(throughput), figure(peak), figure(mfu),
       element("td", shown, { class: "wrap", title: names.length > 3 ? names.join(", ") : "" }),
-      element("td", run.device || element("span", "n/a", { class: "na", title: "the folder does not tell" }), { class: "wrap" }),
+      element("td", run.device || element("span", "n/a", { class: "na", title: "not recorded" }), { class: "wrap" }),
     ]);
     row.dataset.path = run.path;
     for (const [index, cell] of [...row.cells].entries()) cell.dataset.title = titles[index]; // for narrow screens
@@ -197,7 +197,7 @@
     if (!document.hidden) {
       try {
         const answer = await fetch("/api/runs");
-        if (!answer.ok) throw new Error(`the server answers ${answer.status}`);
+        if (!answer.ok) throw new Error(`server error ${answer.status}`);
         const text = await answer.text();
         if (text !== last) take(JSON.parse(text));
         last = text;

@@ -9,9 +9,9 @@
   const CHARTS = [
     { key: "step", title: "Step time", unit: "s", series: [["step_s", "median", "mean"], ["step_max_s", "longest", "max"]] },
     { key: "throughput", title: "Throughput", unit: "rate", series: [["units_per_s", "throughput", "mean"]] },
-    { key: "data", title: "Wait for data in a step", unit: "s", series: [["data_wait_s", "wait", "mean"]] },
+    { key: "data", title: "Data wait per step", unit: "s", series: [["data_wait_s", "wait", "mean"]] },
     { key: "memory", title: "Memory", unit: "bytes", series: [["allocated_bytes", "allocated", "max"], ["reserved_bytes", "reserved", "max"], ["rss_bytes", "resident", "max"]] },
-    { key: "mfu", title: "MFU and utilisation", unit: "share", series: [["mfu", "MFU", "mean"], ["utilisation", "device busy", "mean"]] },
+    { key: "mfu", title: "MFU and utilization", unit: "share", series: [["mfu", "MFU", "mean"], ["utilisation", "device busy", "mean"]] },
     { key: "power", title: "Power", unit: "W", series: [["power_w", "power", "mean"]] },
   ];
   // As everywhere in perfkit: Okabe and Ito, each doubled by a dash.
@@ -206,10 +206,10 @@
     byId("asked").hidden = false;
     try {
       const answer = await fetch(byId("trace").dataset.address, { method: "POST", headers: { "X-Perfkit-Token": token } });
-      const refusal = answer.headers.get("Content-Type").includes("json") ? (await answer.json()).error : "the server was started again: open the address that it prints now";
-      byId("asked").textContent = answer.ok ? "Asked: the next steps are traced, and the report has them when they are recorded." : `Not asked: ${refusal}.`;
+      const refusal = answer.headers.get("Content-Type").includes("json") ? (await answer.json()).error : "the server restarted: open the address it now prints";
+      byId("asked").textContent = answer.ok ? "Requested: the next steps will be traced and added to the report." : `Request refused: ${refusal}.`;
     } catch (error) {
-      byId("asked").textContent = `Not asked (${error.message}): is perfkit view still running?`;
+      byId("asked").textContent = `Request failed (${error.message}): is perfkit view still running?`;
     }
     byId("trace").disabled = false;
   });

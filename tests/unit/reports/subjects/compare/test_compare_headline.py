@@ -25,7 +25,7 @@ def test_the_slower_of_two(tmp_path: Path) -> None:
 
 def test_intervals_that_overlap_decide_nothing(tmp_path: Path) -> None:
     comparison = compare_runs([bench(tmp_path / "a", 0.1, 0.15, 0.2), bench(tmp_path / "b", 0.12, 0.16, 0.22)])
-    assert build_headline(comparison).endswith("inconclusive (within the intervals)")
+    assert "inconclusive" in build_headline(comparison)
     table = build_document(comparison).summary[0]
     assert isinstance(table, Table)
     step = next(row for row in table.rows if row.title == "Step time")
