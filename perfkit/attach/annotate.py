@@ -54,7 +54,7 @@ class Annotation:
             marks.unmark()
 
     def __call__(self, function: F) -> F:
-        """`function` with every call in a range; of a generator and of an async function what runs between two pauses.
+        """`function` with every call in a range; generators and async functions have one range between pauses.
 
         Raises:
             UsageError: it is an asynchronous generator.
@@ -107,7 +107,7 @@ _NVTX = nvtx.get_domain(DOMAIN)
 
 
 def _drive_generator(name: str, inner: Any) -> Generator[Any, Any, Any]:
-    """Drives a generator or coroutine, each stretch of it in a range: in the pauses others have the thread."""
+    """Drive a generator or coroutine with each segment in a range: in the pauses, other code has the thread."""
     proceed, argument = inner.send, None
     while True:
         try:

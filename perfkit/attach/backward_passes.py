@@ -1,4 +1,4 @@
-"""Loops that update without an optimizer: told by their backward passes, and what they train by its gradients."""
+"""Finds steps of loops without an optimizer, by their backward passes, and the trained tensors by their gradients."""
 
 import weakref
 
@@ -39,24 +39,24 @@ class BackwardPasses:
             self._count = 0
 
     def end_pass(self) -> None:
-        """It has ended: what holds gradients now is what is trained."""
+        """A pass ended: the tensors with gradients now are the trained ones."""
         self._count += 1
         if self._count == _PATIENCE:
             self.look()
 
     def look(self) -> None:
-        """Find the tensors that hold gradients, once: all there is in memory is gone through."""
+        """Find the tensors with gradients, once: the search covers all of memory."""
         if not self._looked:
             self._looked = True
             self._holders = [weakref.ref(tensor) for tensor in _find_gradient_holders()]
 
     @property
     def holders(self) -> tuple[torch.Tensor, ...]:
-        """Those that were found and that the program still has."""
+        """The tensors found that the program still has."""
         return tuple(tensor for known in self._holders if (tensor := known()) is not None)
 
     def let_go(self) -> None:
-        """An optimizer steps, or nothing is told any more."""
+        """Release everything: an optimizer steps, or watching ended."""
         self.steps = self._looked = False
         self._count = self._cleared = 0
         self._holders = []
@@ -69,8 +69,8 @@ def _find_gradient_holders() -> list[torch.Tensor]:
 
 
 def _has_gradient(tensor: torch.Tensor) -> bool:
-    """Whether its gradient is there and not zero. Of a distributed or sparse one that is not asked: it would be an op
-    of all ranks, or none that there is."""
+    """True if the tensor has a nonzero gradient. Distributed and sparse ones are not checked: that would be an op of
+    all ranks, or a missing one."""
     gradient = tensor.grad
     if gradient is None:
         return False

@@ -1,4 +1,4 @@
-"""Limits of what recordings may cost the program that they are made in: seconds, and bytes of the host's memory."""
+"""Limits the cost of recordings for the program: seconds, and bytes of system memory."""
 
 import math
 import time
@@ -35,7 +35,7 @@ _LIGHT_STEP = 0.4
 
 @dataclass(frozen=True)
 class HostMemory:
-    """Bytes: of this process, and what is available of all that it may have."""
+    """Bytes of this process, and available and total bytes of the machine or container."""
 
     resident: int
     available: int
@@ -43,7 +43,7 @@ class HostMemory:
 
 
 def read_host_memory(cgroup: Path = CGROUP) -> HostMemory:
-    """Now. Where a control group has a limit, what is left of that counts; file pages that it can drop are left."""
+    """Read memory now. A control group's limit counts where there is one; droppable file pages count as available."""
     host = psutil.virtual_memory()
     available, total = int(host.available), int(host.total)
     limit = read_container_memory_limit(cgroup)
@@ -70,7 +70,7 @@ def _read_inactive_files(cgroup: Path) -> int:
 
 
 class RecordingBudget:
-    """Keeps account of what recordings have cost so far, and says when one must not begin or has to end.
+    """Tracks the cost of recordings so far, and decides when one must not begin or must end.
 
     Attributes:
         spent_s: seconds that the loop stood still, and that its steps were slower by.
@@ -94,19 +94,19 @@ class RecordingBudget:
         self.spent_s = 0.0
 
     def check_begin(self, expected_s: float = 0.0) -> str:
-        """Why a recording that is expected to cost so much must not begin; "" where it may."""
+        """The reason that a recording with this expected cost must not begin; "" where it may."""
         self._at_start = self._memory()
         return self._explain_low_memory(self._at_start) or self._explain_too_long(expected_s)
 
     def check_progress(self) -> str:
-        """Why the recording that is under way has to end; "" where it may go on. Steps' costs are in `spent_s`."""
+        """The reason that the current recording must end; "" where it may continue. Steps' costs are in `spent_s`."""
         now = self._memory()
         return self._explain_too_large(now) or self._explain_too_long(
             _CLOSING_S * (now.resident - self._at_start.resident)
         )
 
     def check_memory(self) -> str:
-        """The same in the middle of a step, of memory alone: what the step takes is known when it is over."""
+        """The same in the middle of a step, for memory only: the step's time is known when it ends."""
         now_s = self._clock()
         if now_s - self._looked < _PERIOD_S:
             return ""
@@ -114,7 +114,7 @@ class RecordingBudget:
         return self._explain_too_large(self._memory())
 
     def compute_wait_s(self, expected_s: float) -> float:
-        """In how many seconds a recording that is expected to cost so much may begin, as far as time is concerned."""
+        """The seconds until a recording with this expected cost may begin, by time alone."""
         if self._overhead <= 0:
             return math.inf
         return max(0.0, (self.spent_s + expected_s) / self._overhead - (self._clock() - self._began))
@@ -155,7 +155,7 @@ class RecordingBudget:
 
 
 def estimate_memory_cost_s(trace_close_s: float, trace_steps: int, memory_steps: int) -> float:
-    """What recording memory is expected to cost, in seconds, from what it took to close the trace; 0 without one."""
+    """The expected cost of recording memory, in seconds, from the time to close the trace; 0 without one."""
     if not trace_steps:
         return 0.0
     return trace_close_s / trace_steps * (_DETAILED_STEP + _LIGHT_STEP * (memory_steps + 1))

@@ -1,4 +1,4 @@
-"""Loggers may wait for a network, training must not: each is called from a thread of its own."""
+"""Calls loggers in their own threads: they may wait for a network, training must not."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -33,7 +33,7 @@ class Delivery:
 
     @property
     def failure(self) -> Exception | None:
-        """The exception for which the logger is not called any more."""
+        """The exception that ended the logger."""
         return self._guard.failure
 
     def scalars(self, step: int, values: Mapping[str, float]) -> None:
@@ -47,7 +47,7 @@ class Delivery:
                 LOG.warning("%s is slow: some figures are not sent", self._name)
 
     def close(self, timeout_s: float, report: Path | None = None) -> bool:
-        """Send what still waits, then the finished folder `report`, and close the logger. Waits at most `timeout_s`.
+        """Send the remaining figures and the finished folder `report`, and close the logger. Waits at most `timeout_s`.
 
         Returns whether the logger is done; where it is not, this is logged, and the program may end all the same.
         """

@@ -1,4 +1,4 @@
-"""The one door between somebody's program and perfkit: what fails behind it never reaches the program."""
+"""The only entry from the user's program into perfkit: failures inside never reach the program."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""Facts that are known before torch is imported: which rank a launcher says this process is, and defaults."""
+"""Reads the launcher's environment before torch is imported: this process's rank, and defaults."""
 
 import os
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ STACKS_HZ, MOST_HZ = 100, 1000
 
 
 class _LauncherVariables(NamedTuple):
-    """What a launcher calls a rank, and its number among those of its machine."""
+    """The launcher's variables for a rank, and for its number on its machine."""
 
     rank: str
     local_rank: str
@@ -25,7 +25,7 @@ _LAUNCHERS = {
 
 
 def read_rank() -> int:
-    """The rank that a launcher gave this process, before there is a process group; 0 where none did."""
+    """The rank from the launcher, before there is a process group; 0 without one."""
     return _read_first_number(names.rank for names in _LAUNCHERS.values())
 
 

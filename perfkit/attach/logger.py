@@ -1,4 +1,4 @@
-"""Where the figures of a watched loop go beside its folder: TensorBoard, Weights & Biases, MLflow, a text file."""
+"""Sends the figures of a watched loop to other tools: TensorBoard, Weights & Biases, MLflow, a text file."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,10 +13,10 @@ class Logger(Protocol):
     """
 
     def scalars(self, step: int, values: Mapping[str, float]) -> None:
-        """Figures as of `step`, by names like `perfkit/step_s`; what is not known is not among them."""
+        """Send figures as of `step`, with names such as `perfkit/step_s`, without unknown ones."""
 
     def report(self, folder: Path) -> None:
-        """The folder of a finished run: `report.html` lies in it, and `figures/*.png` where they were drawn."""
+        """Send the folder of a finished run: it contains `report.html`, and `figures/*.png` where drawn."""
 
     def close(self) -> None:
         """Nothing more will come."""

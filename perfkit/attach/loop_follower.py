@@ -1,4 +1,4 @@
-"""A loop as its hooks tell it: what happens in each step, and where a step ends."""
+"""Follows a loop through its hooks: the events of each step, and the ends of steps."""
 
 import time
 import weakref
@@ -91,7 +91,7 @@ class LoopFollower:
         return tuple(optimizer for known in self._optimizers.values() if (optimizer := known()) is not None)
 
     def add_optimizer(self, optimizer: Optimizer) -> None:
-        """`optimizer` is of the loop. It is not held: a loop may make one for every step."""
+        """Add an optimizer of the loop, without keeping it alive: a loop may make one for every step."""
         known = self._optimizers.get(id(optimizer))
         if known is None or known() is not optimizer:
             self._optimizers.pop(id(optimizer), None)  # one that is gone, and had its place in memory
@@ -104,16 +104,16 @@ class LoopFollower:
         return counts
 
     def step(self) -> None:
-        """The program says itself that a step ends here; from now on nothing else is a boundary."""
+        """The program marks the end of a step; from now on nothing else is a boundary."""
         self.by_hand = True
         self._end_step()
 
     def evaluated(self) -> None:
-        """The program says itself that an evaluation ran in this step."""
+        """The program marks an evaluation in this step."""
         self.counts.evaluations += 1
 
     def let_go(self) -> None:
-        """Nothing is told any more: hold nothing of the program's."""
+        """Stop following: release everything of the program."""
         self._optimizers.clear()
         self._inputs.clear()
         self.passes.let_go()
@@ -125,7 +125,7 @@ class LoopFollower:
             self._end_step()
 
     def steps_by(self) -> str:
-        """What steps are told by, in words."""
+        """The basis of step detection, in words."""
         if self.by_hand:
             return "the program's own calls of step()"
         if self.finder.every is not None:
@@ -168,7 +168,7 @@ class LoopFollower:
 
     @property
     def _without_optimizer(self) -> bool:
-        """Whether backward passes may be all that tells steps."""
+        """True if backward passes may be the only sign of steps."""
         return not (self.by_hand or self._optimizers or self._stepping or self.finder.every is not None)
 
     def forward(self, module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> None:
@@ -187,7 +187,7 @@ class LoopFollower:
         self.phases.enter("forward")
 
     def _count_samples(self, batch: torch.Tensor | None) -> None:
-        """The largest model is called with `batch`, of a tensor's first dimension as many samples."""
+        """Count the samples of `batch`, the input of the largest model: the first dimension of a tensor."""
         counts = self.counts
         if batch is None:
             return

@@ -30,7 +30,8 @@ _OURS = tuple(f"{Path(perfkit.__file__).parent / name}{os.sep}" for name in ("at
 
 
 class Follower(Protocol):
-    """What is told of a loop; nothing of one kind is told twice at a time: an optimizer that steps another is one."""
+    """Receives the events of a loop; nested events of one kind are reported once, as for an optimizer that steps
+    another."""
 
     def began(self, phase: str) -> None:
         """`data`, `backward`: a batch is being fetched, a backward pass runs."""
@@ -125,7 +126,7 @@ class LoopHooks:
         return told
 
     def _wrap_function(self, owner: Any, name: str, phase: str) -> Callable[[], None]:
-        """Have `owner.name` tell when it begins and ends; returns what puts it back."""
+        """Wrap `owner.name` to report its start and end; returns the function that undoes it."""
         original = getattr(owner, name)
 
         @functools.wraps(original)
@@ -155,12 +156,12 @@ class LoopHooks:
 
 
 def is_in_backward() -> bool:
-    """Whether this is called from within a backward pass, as by optimizers that step there."""
+    """True within a backward pass, as for optimizers that step there."""
     return torch._C._current_graph_task_id() != -1
 
 
 def _is_within_another_step() -> bool:
-    """Whether the optimizer whose hook asks steps within another one's step: torch has one function around all."""
+    """True if the optimizer steps within another one's step: torch wraps one function around all."""
     around = sys._getframe(2)
     frame = around.f_back
     while frame is not None and frame.f_code is not around.f_code:

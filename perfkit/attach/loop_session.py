@@ -1,4 +1,4 @@
-"""The state of a loop that perfkit watches: what is trained, on which rank, and where it is written."""
+"""The state of a watched loop: what is trained, the rank, and the folder."""
 
 import sys
 import time
@@ -43,9 +43,9 @@ from perfkit.techniques.state import World
 
 @dataclass(frozen=True, kw_only=True)
 class LoopOptions:
-    """What the program's author asked for. `ranks` are traced and their memory is recorded; None: those of all. Stacks
-    are sampled `stacks_hz` times a second, 0 for never. `overhead` and `max_memory` (bytes) are what recordings may
-    cost (`perfkit.attach.budget`). `plan` is the content of a plan to hold the loop against."""
+    """The author's options. `ranks` are traced and their memory is recorded; None: all. Stacks are sampled `stacks_hz`
+    times per second, 0 for never. `overhead` and `max_memory` (bytes) limit the cost of recordings
+    (`perfkit.attach.budget`). `plan` is the content of a plan to compare the loop with."""
 
     folder: Path
     name: str
@@ -94,14 +94,14 @@ class LoopSession:
 
     @property
     def schedule(self) -> Schedule:
-        """How many steps of each kind this rank records."""
+        """The number of steps of each kind for this rank."""
         wishes = self.wishes
         if wishes.ranks is None or self.world.rank in wishes.ranks:
             return wishes.schedule
         return msgspec.structs.replace(wishes.schedule, trace=0, memory=0)
 
     def open(self) -> VariantRecording:
-        """Find out what is trained and where, claim the folder, and write what is known."""
+        """Find the trained model and its device, claim the folder, and write what is known."""
         self.world = get_world()
         self.look()
         self._threads = torch.get_num_threads()
@@ -115,7 +115,7 @@ class LoopSession:
         return self.main
 
     def look(self) -> TrainedModels:
-        """What the optimizers that have stepped so far train; without any what holds gradients."""
+        """Find what the optimizers seen so far train; without any, the tensors with gradients."""
         self.roots = tuple(self.wishes.models.values()) or find_trained_roots(self.loop.optimizers)
         if not self.roots and not self.loop.optimizers:
             self.loop.passes.look()
@@ -127,8 +127,8 @@ class LoopSession:
         return self.trained
 
     def calibrate(self) -> None:
-        """Measure what this CPU can do with the threads of a rank, where nobody has: torchrun gives each rank one, with
-        which nothing else may have run here. It is kept, so that it is done once a machine."""
+        """Calibrate this CPU with the threads of a rank, unless it was: torchrun gives each rank one thread, which may
+        be a new setting. The result is kept, so this happens once per machine."""
         known = self.ceilings
         if self.main is None or known is None or known.device != "cpu" or not self.main.instrumented_s.get("trace"):
             return
@@ -140,7 +140,8 @@ class LoopSession:
         write_json(self.folder / CEILINGS_FILE, self.ceilings)
 
     def remeasure_ceilings(self) -> bool:
-        """Measure again what the report says that steps were faster than; whether there is something new to draw.
+        """Calibrate again the ceilings that steps exceeded by the report; returns True if there is something new to
+        draw.
 
         A GPU is left to the next command: the program still holds its memory.
         """
@@ -160,11 +161,11 @@ class LoopSession:
         return True
 
     def is_capturing(self) -> bool:
-        """Whether a CUDA graph is being captured; as long as the loop's device is not known, on the current one."""
+        """True while a CUDA graph is being captured; on the current device until the loop's is known."""
         return is_capturing(self.trained.device)
 
     def let_go(self) -> None:
-        """What is trained is the program's alone again, which may want its memory back."""
+        """Release what is trained: the program may want its memory back."""
         if self.main is None:
             return
         self.roots, self.trained = (), TrainedModels(self.trained.device, {}, ())
@@ -172,7 +173,7 @@ class LoopSession:
         self.main.let_go(self.trained)
 
     def begin(self, variant: str, trigger: str = "") -> VariantRecording:
-        """A recording of its own; those after the first are compared with it."""
+        """Start a separate recording; those after the first are compared with it."""
         path = get_run_path(variant, 0)
         if self.world.rank == 0:
             self._write_suite(variant, path)
@@ -187,7 +188,7 @@ class LoopSession:
         return recording.write_timing(wishes.name, self.steps, units_per_step=wishes.units_per_step, unit=wishes.unit)
 
     def end(self, recording: VariantRecording, status: RunStatus, reason: str = "", traceback: str = "") -> None:
-        """Write how a recording ended. Rank 0 does so for all."""
+        """Write how a recording ended, on rank 0 for all."""
         if recording.recorder.record.workload is None:  # the loop ended before all timed steps were through
             self.write_timing(recording)
         recording.close(self.steps, status, reason, traceback)
@@ -202,7 +203,7 @@ class LoopSession:
                 self._write_run(self.main, RunStatus.FAILED, reason)
 
     def collect_figures(self, recording: VariantRecording) -> dict[str, float]:
-        """What the timed steps came to, by the names that trackers have for it; what is not known is left out."""
+        """Collect the figures of the timed steps by tracker name, without unknown ones."""
         record = recording.recorder.record
         times = record.samples.device_s or record.samples.wall_s
         if not times:
@@ -223,7 +224,7 @@ class LoopSession:
         return {SCALARS[field].name: value for field, value in known.items() if value is not None}
 
     def mark_step(self) -> None:
-        """A step begins: instruments tell its events by this range. Without one it is not worth its time."""
+        """Mark the start of a step with a range for instruments; without one, the mark is not worth its time."""
         if self.profiler.ours and torch._C._autograd._profiler_enabled():
             self._mark = mark_step(self.steps)
             self._mark.__enter__()
@@ -278,7 +279,7 @@ class LoopSession:
 
 
 def _find_device(roots: tuple[nn.Module, ...]) -> torch.device:
-    """Where the parameters are: on the device of most bytes."""
+    """The device with most bytes of parameters."""
     sizes: dict[torch.device, int] = {}
     for root in roots:
         for parameter in root.parameters():

@@ -1,4 +1,4 @@
-"""The Python stacks of a loop: those of its own thread, and of its loaders' workers."""
+"""Samples the Python stacks of a loop: its own thread, and its loaders' workers."""
 
 import time
 from collections.abc import Callable
@@ -22,7 +22,7 @@ Clock = Callable[[], float]
 
 
 class _SampledSteps:
-    """Those of one look, held against the timed ones."""
+    """The steps during sampling, compared with the timed ones."""
 
     def __init__(self, loop: LoopFollower, usual_s: float, evaluates: bool, clock: Clock) -> None:
         self._loop = loop
@@ -34,7 +34,7 @@ class _SampledSteps:
         loop.take()
 
     def end(self) -> float:
-        """A step is over; how long all of them took."""
+        """Record the end of a step, and the duration of all."""
         counts, now = self._loop.take(), self._clock()
         took = now - self._before
         if took > _UNLIKE * self._usual_s or counts.captures or (counts.evaluations and not self._evaluates):
@@ -53,7 +53,7 @@ class _SampledSteps:
 def sample_loop_stacks(
     folder: Path, hz: int, loop: LoopFollower, usual_s: float, *, evaluates: bool, clock: Clock = time.monotonic
 ) -> Recording[None]:
-    """Sample for some seconds, one whole step at least, and write what was seen to `folder`, or why nothing was.
+    """Sample for some seconds, one whole step at least, and write the samples to `folder`, or why there are none.
 
     What is kept is mostly of steps like the timed ones, which take `usual_s`: where others took more of the time it is
     looked again. `evaluates` says that evaluations are a part of all steps.

@@ -24,7 +24,7 @@ def find_trained_roots(optimizers: Iterable[Optimizer]) -> tuple[nn.Module, ...]
 
 
 def find_roots(parameters: Iterable[torch.Tensor]) -> tuple[nn.Module, ...]:
-    """The same of the modules that hold some of `parameters`."""
+    """The roots of the modules that contain some of `parameters`."""
     trained = {id(parameter) for parameter in parameters}
     if not trained:
         return ()
@@ -67,7 +67,7 @@ def name_models(roots: Iterable[nn.Module]) -> dict[str, nn.Module]:
 
 
 def unwrap_module(module: nn.Module) -> nn.Module:
-    """The module inside of wrappers that hold one module and are known by what they call it."""
+    """The module inside wrappers that hold one module under a known name."""
     for attribute in ("_orig_mod", "module", "_fsdp_wrapped_module"):
         if attribute in module._modules:  # of a scripted module this is no dictionary, and has no more than this
             inner = module._modules[attribute]

@@ -1,4 +1,4 @@
-"""The phases of somebody else's loop, marked for the instruments that need them."""
+"""Marks the phases of an attached loop for the instruments that need them."""
 
 import threading
 from contextlib import AbstractContextManager
@@ -10,8 +10,8 @@ _followed: "PhaseMarks | None" = None
 
 
 class PhaseMarks:
-    """One phase after the other: each lasts until the next begins, so that the loss, computed between a module's
-    forward and the backward pass, is in the forward pass.
+    """Consecutive phases: each lasts until the next begins, so the loss, computed between a module's forward and the
+    backward pass, counts as forward.
 
     Ranges are marked only while `on`, and `current` is always the phase of now, "" for none. An optimizer that runs
     forward and backward itself (a closure) goes on with its own phase after them. What the program marks itself goes
@@ -34,7 +34,7 @@ class PhaseMarks:
         self._change_phase(self._by_hand[-1] if self._by_hand else name)
 
     def leave(self, name: str) -> None:
-        """The phase `name` has ended; what follows is in none, or in the optimizer's where that is still stepping."""
+        """Leave the phase `name`; the next work is in none, or in the optimizer's where that is still stepping."""
         if name == "optimizer":
             self._stepping = False
         if self.current == name and not self._by_hand:
@@ -43,7 +43,7 @@ class PhaseMarks:
                 self.enter("optimizer")
 
     def mark(self, name: str) -> bool:
-        """The program says that the phase `name` begins; whether it does so on the thread that is followed."""
+        """The program starts the phase `name`; returns True if on the followed thread."""
         if self._thread not in (None, threading.get_ident()):
             return False
         self._by_hand.append(name)
@@ -59,7 +59,7 @@ class PhaseMarks:
             self._close_phase()
 
     def end(self) -> None:
-        """No phase is open from here on: a step ends."""
+        """Close all phases: a step ends."""
         self._close_phase()
 
     def _change_phase(self, name: str) -> None:
@@ -78,7 +78,7 @@ class PhaseMarks:
 
 
 def follow_marks(marks: PhaseMarks | None) -> None:
-    """Have the phases that the program marks go to `marks`."""
+    """Forward the phases that the program marks to `marks`."""
     global _followed
     _followed = marks
 

@@ -41,7 +41,7 @@ class Profile:
 
     @property
     def active(self) -> bool:
-        """Whether it still watches: not before `start`, when all is recorded (unless always on), or when it failed."""
+        """True while watching: from `start` until all is recorded (unless always on), or until a failure."""
         return self._watcher is not None and self._watcher.active
 
     @property
@@ -51,16 +51,16 @@ class Profile:
 
     @property
     def recorded(self) -> bool:
-        """Whether there is anything in `folder` of this profile's."""
+        """True if this profile wrote anything to `folder`."""
         return self._watcher is not None and self._watcher.session.main is not None
 
     @property
     def failure(self) -> str:
-        """Why perfkit switched itself off, in a line; empty while all is well."""
+        """The reason that perfkit turned itself off, in one line; empty without a failure."""
         return "" if self._watcher is None else self._watcher.guard.reason
 
     def start(self, *, by_hand: bool = False) -> Self:
-        """Begin to watch; `by_hand`: only `step` tells steps. Raises nothing on perfkit's account."""
+        """Start watching; `by_hand`: only `step` marks steps. Raises nothing of perfkit's own."""
         global _watching
         if _watching is not None:
             LOG.warning("perfkit is already watching this process: %s is not recorded", self._order.wishes.folder)
@@ -71,7 +71,7 @@ class Profile:
         return self
 
     def step(self) -> None:
-        """A step of the loop ends here. Once this was called, steps are no longer told by optimizers."""
+        """Mark the end of a step. Once called, optimizers no longer mark steps."""
         if self._watcher is not None and self._watcher.active:
             self._watcher.guard(self._watcher.session.loop.step)
 
@@ -81,8 +81,8 @@ class Profile:
             self._watcher.guard(self._watcher.session.loop.evaluated)
 
     def stop(self, error: BaseException | None = None, *, elsewhere: bool = False) -> None:
-        """Stop watching and write what there is; `error` is what ended the loop, None where it ended well. With
-        `elsewhere` there may be none here: other processes train."""
+        """Stop watching and write the results; `error` is what ended the loop, None for a normal end. `elsewhere`:
+        there may be no loop here, because other processes train."""
         global _watching
         if _watching is not self or self._watcher is None:
             return
@@ -95,7 +95,7 @@ class Profile:
             _watching = None
 
     def summary(self) -> RunSummary:
-        """What was recorded, drawn now: text when printed, with figures where a notebook shows it.
+        """The report of what was recorded so far: text when printed, with figures in a notebook.
 
         The report is written for it, in a process of its own. May be called while the loop runs.
         """
@@ -229,6 +229,6 @@ def _parse_bytes(size: float | str) -> float:
 
 
 def _get_script_name() -> str:
-    """`train` for `python train.py`; `training` where there is no script (a notebook, a prompt)."""
+    """`train` for `python train.py`; `training` without a script (a notebook, a prompt)."""
     main = getattr(sys.modules.get("__main__"), "__file__", None)
     return Path(main).stem if main and not main.startswith("<") else "training"  # `python -` calls it <stdin>

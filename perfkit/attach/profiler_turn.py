@@ -40,7 +40,7 @@ class ProfilerTurn:
         self._undo: list[Callable[[], None]] = []
 
     def install(self, guard: Guard, give_way: Callable[[], None]) -> None:
-        """Have `give_way` called, on the loop's thread, before a profiler of the program begins under one of ours."""
+        """Call `give_way`, on the loop's thread, before a profiler of the program begins during perfkit's."""
 
         def beginning() -> None:
             if self.ours and self._thread == threading.get_ident():
@@ -74,7 +74,7 @@ class ProfilerTurn:
 
     @contextmanager
     def mark_own_calls(self) -> Iterator[None]:
-        """What begins and ends while this is entered is ours."""
+        """Mark profiler calls within this context as perfkit's own."""
         before, self._calling = self._calling, True
         try:
             yield

@@ -96,8 +96,7 @@ def record_passes(session: LoopSession, recording: VariantRecording, hooks: Loop
 def watch_loop(
     session: LoopSession, recording: VariantRecording, open_watch: OpenWatch, *, count: bool
 ) -> Recording[None]:
-    """The loop is watched for as long as it runs; what asks for it is traced. With `count` a step's FLOPs are counted
-    first."""
+    """Watch the loop as long as it runs, and trace on request. With `count`, count a step's FLOPs first."""
     flops: StepFlops | None = None
     if count:
         flops = yield from count_step_flops(session.trained.models)
@@ -146,7 +145,7 @@ def _sample_stacks(session: LoopSession, recording: VariantRecording) -> Recordi
 
 
 def _capture_steps(session: LoopSession, reason: str) -> Recording[None]:
-    """A recording of its own of the next steps: some timed, some traced."""
+    """Record the next steps separately: some timed, some traced."""
     recording = session.begin(f"{session.wishes.name}@step{session.steps}", reason)
     session.loop.sizing = True
     recording.steady, recording.first_timed = True, session.steps
@@ -159,7 +158,7 @@ def _capture_steps(session: LoopSession, reason: str) -> Recording[None]:
 
 
 def _skip_recording(watch: LiveWatch, recording: Recording[None]) -> Recording[None]:
-    """`recording`, whose steps the watch does not measure; what is thrown in the middle of one is for the recording."""
+    """Run `recording` while the watch skips its steps; exceptions in the middle of a step are for the recording."""
     thrown: Exception | None = None
     while True:
         try:
@@ -212,8 +211,8 @@ def _narrow_modules(session: LoopSession, hooks: LoopHooks) -> bool:
 
 
 def _list_modules(roots: Iterable[nn.Module], depth: int) -> list[nn.Module]:
-    """`roots` and what is inside of them, down to `depth` modules deep, each once; only what holds parameters (a loss
-    is no forward pass of a model)."""
+    """`roots` and their submodules down to `depth` levels, each once; only those with parameters (a loss is not a
+    model's forward pass)."""
     level, modules = list(roots), list(roots)
     for _ in range(depth):
         level = [child for module in level for child in module.children() if _count_parameters(child)]
@@ -226,7 +225,7 @@ def _count_parameters(module: nn.Module) -> int:
 
 
 def _trace_steps(session: LoopSession, recording: VariantRecording) -> Recording[tuple[str, ...]]:
-    """Trace, and tell which ranges of the program may be open for longer than the next step."""
+    """Trace steps, and find the program's ranges that may stay open beyond the next step."""
     count, path = session.schedule.trace, recording.recorder.folder / TRACE_FILE
     if not count or not _is_profiler_free(session, recording, "trace"):
         return ()
@@ -274,7 +273,7 @@ def _record_memory(session: LoopSession, recording: VariantRecording) -> Recordi
 
 
 def _explain_memory_cost(session: LoopSession, recording: VariantRecording) -> Recording[str]:
-    """Why memory must not be recorded, from what the trace has cost; "" where it may.
+    """The reason not to record memory, from the cost of the trace; "" where it may be recorded.
 
     What only wants for time is waited for, since the share of it that recordings may take grows with the loop. Not by
     several ranks, each of which would begin at a step of its own.
@@ -304,8 +303,8 @@ def _explain_memory_cost(session: LoopSession, recording: VariantRecording) -> R
 
 
 def _wait_for_trace_steps(session: LoopSession, begun: int) -> Recording[None]:
-    """Of several ranks one whose trace ended early waits out its steps, so that all record memory in the same ones.
-    Ranks decide alone and ask nobody: a question would be one more thing that the program's ranks wait for."""
+    """Wait out the trace's steps on a rank whose trace ended early, so that all ranks record memory in the same steps.
+    Ranks decide alone: a question would be one more thing for the program's ranks to wait for."""
     if session.world.size > 1 and session.schedule.trace:
         end = begun + session.schedule.trace + count_lead_steps(session.trained.device, session.world.size)
         while session.steps < end:
@@ -313,7 +312,7 @@ def _wait_for_trace_steps(session: LoopSession, begun: int) -> Recording[None]:
 
 
 def _add_warning(session: LoopSession, recording: VariantRecording, id: str, warning: str) -> None:
-    """Ranks may fare differently: of several the warning names its own."""
+    """Add a warning with the rank's number where there are several: ranks may differ."""
     text = f"rank {session.world.rank}: {warning}" if session.world.size > 1 else warning
     recording.warnings.append(make_note(id, text, rank=session.world.rank))
 

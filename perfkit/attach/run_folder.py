@@ -19,7 +19,7 @@ def name_default_folder(name: str, now: datetime) -> Path:
 
 
 def remove_unused(folder: Path) -> None:
-    """Remove a folder in which nothing was written, if it is there."""
+    """Remove a folder in which nothing was written, if it exists."""
     with suppress(OSError):  # it is not there, or not empty
         folder.rmdir()
 

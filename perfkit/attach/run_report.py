@@ -1,4 +1,4 @@
-"""Finishes a recording that has ended: draws its report, and tells those who want to hear of it."""
+"""Finishes a recording: writes its report, and notifies loggers."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ _POLL_S = 0.1
 
 
 def wait_for_ranks(run: Path, world_size: int) -> None:
-    """Wait until all ranks have written how they ended; one that was killed is waited for in vain, for a while."""
+    """Wait until all ranks have written how they ended, up to a limit: a killed rank never does."""
     deadline = time.monotonic() + PATIENCE_S
     for rank in range(world_size):
         path = get_rank_folder(run, rank) / RECORD_FILE
@@ -39,7 +39,7 @@ def write_report(folder: Path) -> bool:
 
 
 def run_report_command(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """`perfkit report` in a process of its own: an analysis takes memory and time that are not the program's.
+    """Run `perfkit report` in its own process: an analysis takes memory and time that belong to the program.
 
     With `-P` no module of the program's, in the folder that it runs in, is taken for another.
     """
@@ -55,7 +55,7 @@ class _Ceilings(msgspec.Struct):
 
 
 class _Report(msgspec.Struct):
-    """Of a report's data what is looked at here."""
+    """The fields of a report's data used here."""
 
     ceilings: _Ceilings | None = None
 
@@ -67,7 +67,7 @@ def find_refuted_ceilings(folder: Path) -> tuple[Ceiling, ...]:
 
 
 def send_report(deliveries: Sequence[Delivery], report: Path | None) -> None:
-    """Send the finished folder, if there is one, to all loggers and close them."""
+    """Send the finished folder, if any, to all loggers, and close them."""
     for delivery in deliveries:
         delivery.close(PATIENCE_S, report)
 

@@ -1,4 +1,4 @@
-"""Where a step of a loop ends, told by the steps of its optimizers."""
+"""Finds the ends of a loop's steps from the steps of its optimizers."""
 
 # Of several optimizers each has stepped so often before they are held against each other.
 _ENOUGH = 2
@@ -32,7 +32,7 @@ class StepFinder:
         self._round = 1
 
     def is_step_end(self, optimizer: int) -> bool:
-        """Whether a step of the loop ends with the step just made by `optimizer` (any number that stands for it)."""
+        """True if a step of the loop ends with this step of `optimizer` (any number that identifies it)."""
         self._again += optimizer in self._since
         self._since.add(optimizer)
         if self.every is not None:
@@ -65,7 +65,7 @@ class StepFinder:
         self.searches += 1
 
     def _compute_patience(self) -> int:
-        """How often optimizers may step again without the end of a step of the loop."""
+        """The number of repeated optimizer steps allowed before a step of the loop must have ended."""
         return _MOST_SILENT * (len(self._counts) if self.last is None else self._round)
 
     def _give_up(self, optimizer: int) -> None:

@@ -1,4 +1,4 @@
-"""The times of somebody else's steps, taken at their boundaries with nothing on but the clock."""
+"""Measures an attached loop's steps at their boundaries, with only a clock."""
 
 import time
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ def take_stamp(device: torch.device) -> BoundaryStamp:
 
 @dataclass
 class StepSeries:
-    """Boundaries and, between two of them, what was counted: one more stamp than counts."""
+    """Step boundaries, and the counts between them: one more time stamp than counts."""
 
     stamps: list[BoundaryStamp] = field(default_factory=list)
     counts: list[StepCounts] = field(default_factory=list)
@@ -60,12 +60,12 @@ class StepSeries:
 
     @property
     def evaluates(self) -> bool:
-        """Whether most steps have an evaluation in them, which is then a part of a step."""
+        """True if most steps contain an evaluation, which is then part of a step."""
         return 2 * sum(1 for counts in self.counts if counts.evaluations) >= len(self) > 0
 
     def list_training_steps(self) -> list[int]:
-        """The steps without an evaluation in them; all, where evaluations are a part of a step. Those in which a CUDA
-        graph was captured are no training: what is captured does not run."""
+        """The steps without an evaluation; all, where evaluations are part of a step. Steps with a CUDA graph capture
+        do not count: captured work does not run."""
         evaluates = self.evaluates
         return [
             index
@@ -78,7 +78,7 @@ class StepSeries:
 
 
 def time_loop_steps(loop: LoopFollower, device: torch.device, count: int, series: StepSeries) -> Recording[None]:
-    """Add `count` steps to `series`, which holds what there is of them also when the loop ends before."""
+    """Add `count` steps to `series`, which keeps the measured ones if the loop ends earlier."""
     loop.take()
     if not series.stamps:
         series.stamps.append(take_stamp(device))

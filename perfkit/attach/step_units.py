@@ -1,4 +1,4 @@
-"""How many samples a step trains on, as far as somebody else's loop shows it."""
+"""Counts the samples of a step, as far as an attached loop shows them."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from statistics import median
@@ -14,7 +14,7 @@ HOW = "--units-per-step (units_per_step=)"
 
 
 class StepUnits(NamedTuple):
-    """Units of a step (0 where they are not known), what they are, and where that is from."""
+    """Units of a step (0 where unknown), their name, and their source."""
 
     per_step: int
     unit: str
@@ -37,13 +37,13 @@ def find_tensors(value: Any, depth: int = 0) -> Iterator[torch.Tensor]:
 
 
 def get_leading_size(value: Any) -> int:
-    """The size of the first dimension of the first tensor in a batch; 0 where there is none."""
+    """The size of the first dimension of the first tensor in a batch; 0 without one."""
     return next((int(tensor.shape[0]) for tensor in find_tensors(value)), 0)
 
 
 def find_batch_tensor(inputs: Any) -> torch.Tensor | None:
-    """The tensor whose first dimension tells how many samples a model was called with: the first of two or more
-    dimensions, else the first of one, which may be a single sample."""
+    """The tensor whose first dimension shows the number of samples: the first of two or more dimensions, else the first
+    of one, which may be a single sample."""
     first: torch.Tensor | None = None
     for tensor in find_tensors(inputs):
         if tensor.dim() > 1:

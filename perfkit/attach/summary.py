@@ -27,7 +27,7 @@ class RunSummary:
 
 
 def build_summary(folder: Path) -> RunSummary:
-    """The summary of the run in `folder`, whose report is drawn for it in a process of its own.
+    """Build the summary of the run in `folder`, writing its report in a separate process.
 
     Where nothing was recorded, or no report can be drawn, the summary says so.
     """
@@ -40,7 +40,7 @@ def build_summary(folder: Path) -> RunSummary:
 
 
 def _has_records(folder: Path) -> bool:
-    """Whether a step of the loop was seen."""
+    """True if a step of the loop was seen."""
     suite = folder / SUITE_FILE
     return suite.is_file() and suite.stat().st_size > 0 and any(folder.glob(f"*/0/rank*/{RECORD_FILE}"))
 

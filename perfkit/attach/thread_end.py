@@ -11,7 +11,7 @@ class ThreadEnd:
         self._own = threading.local()
 
     def call(self, function: Callable[[], None]) -> None:
-        """At the end of the calling thread `function` is called, in place of what was to be before."""
+        """Call `function` at the end of the calling thread, in place of any earlier one."""
         last = getattr(self._own, "last", None)
         if last is None:
             self._own.last = _EndCallback(function)
@@ -20,7 +20,7 @@ class ThreadEnd:
 
 
 class _EndCallback:
-    """Python drops what is local to a thread as the last thing that the thread does."""
+    """Runs at thread end: Python drops thread-local values as a thread's last action."""
 
     def __init__(self, function: Callable[[], None]) -> None:
         self.function = function

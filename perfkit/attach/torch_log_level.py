@@ -1,4 +1,4 @@
-"""Keeping torch's own remarks on a recording out of what a program prints."""
+"""Keeps torch's own log messages on a recording out of the program's output."""
 
 import ctypes
 from collections.abc import Iterator

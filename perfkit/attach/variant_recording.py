@@ -82,7 +82,7 @@ class VariantRecording:
         self.recorder = Recorder(get_rank_folder(folder, world.rank), record)
 
     def reset_recording(self, trained: TrainedModels) -> None:
-        """Nothing has been recorded yet, or no more; what is recorded from now on is of `trained`."""
+        """Reset to no recording; from now on the recording is of `trained`."""
         self._trained = trained
         self.series = StepSeries()
         self.warmup = StepSeries()
@@ -99,15 +99,14 @@ class VariantRecording:
         self._energy = _NOT_TIMED
 
     def let_go(self, nothing: TrainedModels) -> None:
-        """All is written: what was trained is not held any longer."""
+        """Release the trained model: everything is written."""
         self._trained = nothing
 
     def run_instrumented(
         self, name: str, recording: Recording[T], *, phases: bool = False, lead: int = 0, steps: int = 0
     ) -> Recording[T]:
-        """`recording`, with the wall time of each step under it after the first `lead` written down, and phases marked
-        if asked for. Where it costs too much before its `steps` are through it is told to end (`EndNow`); one that is
-        thrown into this closes it."""
+        """Run `recording`, noting each step's wall time after the first `lead`, with phases marked on request. If it
+        costs too much, it is ended early (`EndNow`); an exception thrown into it closes it."""
         walls: list[float] = []
         evaluations = 0
         timed = self.series.wall_s()
@@ -175,8 +174,7 @@ class VariantRecording:
         self._window = EnergyWindow(sensors.energy_joules)
 
     def end_timing(self) -> None:
-        """The timed steps have just ended. On a GPU this waits for them, and where its energy can be told for two ticks
-        of the counter."""
+        """End timing. On a GPU, wait for the timed steps, and for two ticks of an energy counter."""
         steps = len(self.series)
         if self._window is None or is_capturing(self._trained.device):
             self._energy = make_unknown_energy(
@@ -197,7 +195,7 @@ class VariantRecording:
         return open_sensors(str(torch.cuda.get_device_properties(device).uuid)) if device.type == "cuda" else None
 
     def write_timing(self, name: str, steps: int, *, units_per_step: float | None, unit: str) -> StepUnits:
-        """Write the timed steps and what was counted in them, after `steps` steps of the loop `name`."""
+        """Write the timed steps and their counts, after `steps` steps of the loop `name`."""
         chosen = self.series.list_training_steps()
         counts = [self.series.counts[index] for index in chosen]
         walls = self.series.wall_s()
@@ -260,7 +258,7 @@ class VariantRecording:
         return units
 
     def _find_compute_dtype(self) -> str:
-        """What autocast made of the last forward pass, else the dtype of most parameters."""
+        """The dtype that autocast used in the last forward pass, else that of most parameters."""
         sizes: dict[torch.dtype, int] = {}
         for _, parameter in self._trained.named_parameters():
             sizes[parameter.dtype] = sizes.get(parameter.dtype, 0) + parameter.numel()
@@ -289,7 +287,7 @@ class VariantRecording:
 
 
 def _explain_doubt(counts: Sequence[StepCounts], models: Iterable[nn.Module]) -> str:
-    """Why what the model was called with may not be the samples of a step; "" where nothing speaks against it."""
+    """The reason that the model's input may not be the samples of a step; "" without one."""
     if any(count.closures for count in counts):
         return "an optimizer evaluated the model several times in one step, possibly on the same samples"
     if any(count.single for count in counts):

@@ -1,4 +1,4 @@
-"""One loop is watched: from where hooks are put to where what was recorded is written."""
+"""Watches one loop, from adding the hooks to writing the results."""
 
 import atexit
 import os
@@ -36,7 +36,7 @@ _KINETO_LEVEL, _KINETO_SILENT = "KINETO_LOG_LEVEL", "6"
 
 @dataclass(frozen=True)
 class WatcherOptions:
-    """What is to be done with a loop, besides what is recorded of it."""
+    """Options for a loop, besides those of its recordings."""
 
     wishes: LoopOptions
     optimizers: Sequence[Optimizer]
@@ -86,8 +86,8 @@ class LoopWatcher:
         atexit.register(self._at_exit)
 
     def finish(self, error: BaseException | None, *, elsewhere: bool = False) -> None:
-        """Write what there is; `error` is what ended the loop, None where it ended well. Nothing is said of no loop
-        where it is `elsewhere`."""
+        """Write the results; `error` is what ended the loop, None for a normal end. With `elsewhere`, a missing loop is
+        not reported."""
         session = self.session
         if error is None:
             session.loop.settle()
@@ -126,7 +126,7 @@ class LoopWatcher:
         send_report(self._deliveries, session.folder if written else None)
 
     def let_go(self) -> None:
-        """Take the hooks away; what is trained is the program's alone again."""
+        """Remove the hooks and release the trained model."""
         self._remove_hooks()
         self.session.let_go()
         atexit.unregister(self._at_exit)
@@ -154,8 +154,8 @@ class LoopWatcher:
         self._cut_recording(ProfilerTaken())
 
     def _check_memory(self) -> None:
-        """In the middle of a step a recording ends that outgrows the memory that it may take. Not where ending a
-        profiler would void what goes on: a backward pass, the capture of a CUDA graph."""
+        """End a recording in the middle of a step if it exceeds its memory, except where ending a profiler would break
+        the current work: a backward pass, a CUDA graph capture."""
         session = self.session
         if not session.profiler.ours or is_in_backward() or session.is_capturing():
             return
@@ -164,14 +164,14 @@ class LoopWatcher:
             self._cut_recording(EndNow(reason))
 
     def _cut_recording(self, error: Exception) -> None:
-        """Have the recording that is under way end in the middle of a step."""
+        """End the current recording in the middle of a step."""
         self.session.loop.phases.end()
         if self._program is not None:
             self._resume_program(self._program, error)
         self.session.unmark_step()
 
     def _resume_program(self, program: Recording[None], error: Exception | None) -> bool:
-        """Have the program do what is to be done here, or be told of `error`; whether it wants to be resumed again."""
+        """Resume the recording program, with `error` if any; returns True if it wants to be resumed again."""
         with self.session.profiler.mark_own_calls():
             try:
                 if error is None:
@@ -185,7 +185,7 @@ class LoopWatcher:
         return self._program is not None
 
     def _restart_program(self, recording: VariantRecording) -> None:
-        """Start over where a new optimizer shows that what was taken for steps may have been parts of them."""
+        """Restart where a new optimizer shows that the detected steps may have been parts of steps."""
         session = self.session
         searches = session.loop.finder.searches
         if searches == self._searches:
@@ -244,7 +244,7 @@ class LoopWatcher:
 
 
 def _is_regular(error: BaseException) -> bool:
-    """Whether a program that ends with this has done what it wanted."""
+    """True if a program that ends with this has ended normally."""
     return (isinstance(error, SystemExit) and error.code in (None, 0)) or isinstance(error, GeneratorExit)
 
 

@@ -1,4 +1,4 @@
-"""Which of several ranks this process is, and what they agree on, without a collective of the program's."""
+"""Finds this process's rank, and shares decisions between ranks, without a collective of the program."""
 
 import os
 from collections.abc import Callable
@@ -14,14 +14,14 @@ _PATIENCE = timedelta(seconds=60)
 
 
 def get_world() -> World:
-    """The rank as the process group knows it; a process without one is alone."""
+    """The rank by the process group; a process without one is alone."""
     if not (dist.is_available() and dist.is_initialized()):
         return World()
     return World(rank=dist.get_rank(), size=dist.get_world_size(), local_rank=read_local_rank())
 
 
 def share_decision(world: World, name: str, decide: Callable[[], str]) -> str:
-    """What rank 0 decides, on every rank.
+    """Share rank 0's decision with every rank.
 
     It goes through the store that the process group was made with: no collective, which would stand in the way of the
     program's own. Ranks that wait for a rank 0 that failed raise a `PerfkitError`.

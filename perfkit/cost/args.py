@@ -99,7 +99,7 @@ def count_read_bytes(*values: TensorArg | None) -> float:
 
 
 def count_output_bytes(elements: float, dtype: str) -> float:
-    """Bytes to write an output of so many elements."""
+    """Count the bytes to write an output of this many elements."""
     return elements * get_element_size(dtype) if elements else 0.0
 
 

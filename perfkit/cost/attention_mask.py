@@ -51,7 +51,7 @@ def _sum_clipped(first: int, count: int, most: int) -> int:
 
 
 class PackedSequences(NamedTuple):
-    """Packed sequences: how many, their queries and keys together, and the longest of each; None where not recorded.
+    """Packed sequences: their number, total queries and keys, and the longest of each; None where not recorded.
 
     `prefix`: a sequence has at least as many keys as queries, as causal attention that is aligned at the end needs.
     """
@@ -103,7 +103,7 @@ def _split_longest_first(total: int, longest: int) -> _Lengths:
 
 
 def _sum_pairs(lengths: _Lengths, mask: AttentionMask, keys: int | None = None) -> int:
-    """The pairs of so many sequences of each length, with themselves or with so many keys each."""
+    """The pairs of equal sequences of each length, with themselves or with a number of keys each."""
     return sum(number * count_pairs(length, length if keys is None else keys, mask) for length, number in lengths)
 
 
@@ -126,7 +126,7 @@ def read_window_mask(args: Args, flag: int, left: int) -> AttentionMask | None:
 
 
 def find_first_flag(args: Args) -> int:
-    """Where FlashAttention's ops have `causal`: it is their first boolean, in every version and every package."""
+    """The position of `causal` in FlashAttention's ops: the first boolean, in every version and package."""
     flags = (index for index, value in enumerate(args) if isinstance(value, bool))
     return next(flags, len(args))
 

@@ -29,7 +29,7 @@ class CollectiveType(StrEnum):
 
 
 class Message(NamedTuple):
-    """What a collective moves: its size in bytes as nccl-tests counts it, and the factor of its bus bandwidth."""
+    """A collective's message: its bytes as counted by nccl-tests, and the factor of its bus bandwidth."""
 
     kind: CollectiveType
     bytes: float
@@ -111,7 +111,7 @@ _RANKS = tuple(
 
 
 def parse_kernel_ranks(name: str) -> int | None:
-    """How many ranks a kernel that reads and writes their memory was built for; None where its name does not tell."""
+    """The number of ranks of a kernel that accesses their memory directly; None where its name does not show it."""
     named = next((match for pattern in _RANKS if (match := pattern.search(name))), None)
     ranks = 0 if named is None else int(named[1])
     return ranks if ranks > 1 else None
@@ -129,7 +129,7 @@ def normalize_dtype_name(name: str) -> str | None:
 
 
 def parse_kernel_collective(name: str) -> tuple[CollectiveType, str | None] | None:
-    """Kind and dtype that a kernel's name tells, for traces without the collective's arguments.
+    """Kind and dtype of a collective from the kernel name, for traces without the collective's arguments.
 
     `ncclDevKernel_AllReduce_Sum_bf16_RING_LL` and `ncclKernel_AllReduce_RING_LL_Sum_float` name both; None for a name
     that is none of NCCL's or RCCL's.
@@ -148,7 +148,8 @@ def parse_kernel_collective(name: str) -> tuple[CollectiveType, str | None] | No
 
 
 def make_message(name: str, dtype: str, sent: int, received: int, ranks: int) -> Message | None:
-    """The message of a collective of which a rank sends and receives so many elements (negative: not recorded).
+    """Make the message of a collective whose rank sends and receives these numbers of elements (negative: not
+    recorded).
 
     None where the name or the dtype is not known, the sizes were not recorded, or the group is not.
     """
@@ -164,12 +165,12 @@ def make_message(name: str, dtype: str, sent: int, received: int, ranks: int) ->
 
 
 def make_message_of_size(kind: CollectiveType, nbytes: float, ranks: int) -> Message:
-    """The message of a collective whose largest side, of what a rank sends and receives, is so many bytes."""
+    """Make the message of a collective whose larger side, sent or received, has this many bytes."""
     return Message(kind, nbytes, _SHARES[kind] * (ranks - 1) / ranks if kind in _SHARES else 1.0)
 
 
 def _count_elements(kind: CollectiveType, sent: int, received: int, ranks: int) -> int | None:
-    """Elements of the message: of the side that holds all ranks' parts; the other one tells it where that is lost."""
+    """Elements of the message: of the side with all ranks' parts, derived from the other where missing."""
     known = max(sent, received)
     if known < 0:
         return None

@@ -125,7 +125,7 @@ def _make_triangle(upper: bool) -> Formula:
 
 
 def _cost_drawn(args: Args) -> OpCost:
-    """bernoulli, poisson(self), normal(mean, std): parameters are read, as many numbers are drawn."""
+    """Cost bernoulli, poisson(self), normal(mean, std): reads parameters, draws as many numbers."""
     given = [parameter for parameter in args[:2] if isinstance(parameter, TensorArg)]
     if given:
         return _cost_written(max(numel(parameter) for parameter in given), given[0].dtype, count_read_bytes(*given))

@@ -1,4 +1,4 @@
-"""Element types: short name, size, and the other names torch and its traces give them. Needs no torch."""
+"""Element types: short name, size, and aliases in torch and its traces. Does not import torch."""
 
 from typing import NamedTuple
 
@@ -52,7 +52,7 @@ UNKNOWN = ""
 
 
 def is_floating(name: str) -> bool:
-    """Whether arithmetic on this dtype is floating-point; an unknown dtype is taken to be."""
+    """True if the dtype is floating-point; unknown dtypes count as such."""
     return name == UNKNOWN or BY_NAME[name].rank >= 2
 
 

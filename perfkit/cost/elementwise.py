@@ -72,7 +72,7 @@ _TESTS = "isnan isinf isneginf isposinf signbit logical_and logical_or logical_n
 def make_elementwise(
     count: int, out_dtype: str | None = None, tensors: int | None = None, widening: int = 1
 ) -> Formula:
-    """At most `tensors` tensor arguments (all if None) are combined element by element into a new tensor.
+    """Make a formula that combines up to `tensors` tensor arguments (all if None) elementwise into a new tensor.
 
     Its elements are `widening` times as large as the inputs' (two real numbers become a complex one).
     """
@@ -119,7 +119,7 @@ def _cost_dropout_backward(args: Args) -> OpCost:
 
 
 def _cost_glu(args: Args) -> OpCost:
-    """glu(self, dim): one half times the sigmoid of the other."""
+    """Cost glu(self, dim): one half times the sigmoid of the other."""
     x = get_tensor(args, 0)
     elements = numel(x) // 2
     return make_vector_cost(5 * elements, count_read_bytes(x) + count_output_bytes(elements, x.dtype), x.dtype, _SOURCE)
@@ -141,7 +141,7 @@ def _cost_prelu_backward(args: Args) -> OpCost:
 
 
 def _cost_rrelu(args: Args) -> OpCost:
-    """rrelu_with_noise(self, noise, ...): draws the noise that scales what is negative, and writes it."""
+    """Cost rrelu_with_noise(self, noise, ...): draws the noise that scales negative values, and writes it."""
     x, noise = get_tensor(args, 0), get_tensor(args, 1)
     nbytes = count_read_bytes(x) + count_output_bytes(numel(noise), noise.dtype) + count_output_bytes(numel(x), x.dtype)
     return make_vector_cost(2 * numel(x), nbytes, x.dtype, _SOURCE)

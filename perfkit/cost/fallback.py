@@ -44,15 +44,15 @@ _NAME = re.compile(r"\w+::[\w.]+")
 
 
 def is_custom(name: str) -> bool:
-    """Whether this is an op of another package: with a namespace that is none of torch's, and no collective."""
+    """True for an op of another package: with a namespace that is not torch's, and not a collective."""
     return (
         _NAME.fullmatch(name) is not None and not name.startswith(_OWN) and not is_free(name) and name not in COMPOSITES
     )
 
 
 def estimate_fallback_cost(call: OpCall) -> OpCost | None:
-    """Of an op that only moves data: no FLOPs, bytes unknown. Else an estimate of its bytes, FLOPs unknown; both
-    unknown where data decide what it touches; None where no tensor was recorded.
+    """Estimate an op without a formula: no FLOPs and unknown bytes if it only moves data; else bytes from its arguments
+    and unknown FLOPs; both unknown where traffic depends on data; None without recorded tensors.
 
     Only for an op beneath which no costed op lies: otherwise that tells more. The caller decides which ops those are
     (`is_custom`, `MOVES`, and generated or hand-written kernels that are recorded under their own name).

@@ -87,7 +87,7 @@ _OP_NAME = re.compile(r"(?!autograd::|torch::|perfkit::)\w+::\w+")
 
 @cache
 def find_formula(name: str) -> Formula | None:
-    """The formula of an op: our own, else another package's; None where there is none, or theirs is broken."""
+    """The formula of an op: perfkit's, else another package's; None without one, or where theirs fails."""
     own = FORMULAS.get(name)
     if own is not None or name not in _list_other_names():
         return own

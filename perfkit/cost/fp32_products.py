@@ -31,7 +31,8 @@ _EFFICIENT_ATTENTION = (
 
 
 def resolve_compute_dtype(op: str, dtype: str, settings: Fp32Settings | None) -> str:
-    """What the op computes products of operands of `dtype` in: `tf32` or `3xtf32` for some of `fp32`, else `dtype`.
+    """The compute dtype of the op's products with operands of `dtype`: `tf32` or `3xtf32` for some of `fp32`, else
+    `dtype`.
 
     `settings` are those of a GPU; None where fp32 is fp32, as on a CPU.
     """
@@ -44,7 +45,7 @@ def resolve_compute_dtype(op: str, dtype: str, settings: Fp32Settings | None) ->
 
 
 def group_by_compute_dtype(flops: Mapping[tuple[str, str], float], settings: Fp32Settings | None) -> dict[str, float]:
-    """FLOPs by (op, dtype of its operands), by what they are computed in."""
+    """Group FLOPs by (op, operand dtype) into compute dtypes."""
     by_computed: dict[str, float] = {}
     for (op, dtype), amount in flops.items():
         computed = resolve_compute_dtype(op, dtype, settings)

@@ -80,12 +80,12 @@ COMPOSITES = _add_aten_prefix(
 
 
 def is_free(name: str) -> bool:
-    """Whether an op does no work of its own, or is a collective."""
+    """True if an op does no work of its own, or is a collective."""
     return name in FREE or name.startswith(COLLECTIVES)
 
 
 def get_free_cost(name: str) -> OpCost | None:
-    """The cost of an op without arithmetic and without traffic of its own; None where the op is none of these."""
+    """The cost of an op without arithmetic and traffic of its own; None for other ops."""
     if name in FREE:
         return OpCost(0.0, 0.0, ComputeUnit.VECTOR, "", "no work")
     if name.startswith(COLLECTIVES):

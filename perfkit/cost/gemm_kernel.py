@@ -87,7 +87,7 @@ _TABLE = tuple(
 
 @lru_cache(maxsize=16384)
 def classify_matrix_unit(kernel_name: str) -> tuple[ComputeUnit, str] | None:
-    """Unit and dtype of a matrix kernel, as ceilings call them (`tf32`, `bf16`); None where its name does not tell."""
+    """Unit and dtype of a matrix kernel, in ceiling names (`tf32`, `bf16`); None where its name does not show them."""
     if not _IS_MATRIX.search(kernel_name) or _IS_NOT.search(kernel_name):
         return None
     return next(((unit, dtype) for pattern, unit, dtype in _TABLE if pattern.search(kernel_name)), None)
@@ -101,13 +101,13 @@ _CUDNN_16_BIT = re.compile(r"cudnn_generated\w*sdpa\w*_f16")
 
 
 def is_gemm(kernel_name: str) -> bool:
-    """Whether a kernel is a product of matrices, by its name, and neither attention nor a convolution."""
+    """True if a kernel is a GEMM by its name, neither attention nor convolution."""
     return _GEMM.search(kernel_name) is not None and is_matrix_kernel(kernel_name)
 
 
 @lru_cache(maxsize=16384)
 def is_matrix_kernel(kernel_name: str) -> bool:
-    """Whether a kernel multiplies matrices, also where its name tells no precision."""
+    """True if a kernel multiplies matrices, even where its name shows no precision."""
     generated = _GENERATED.match(kernel_name)
     if generated is not None:
         return generated[1] is not None
@@ -118,7 +118,7 @@ def is_matrix_kernel(kernel_name: str) -> bool:
 
 @lru_cache(maxsize=16384)
 def is_helper_kernel(kernel_name: str) -> bool:
-    """Whether a kernel, copy or fill of a product is known not to multiply: it packs, converts or sums."""
+    """True if a kernel, copy or fill of a GEMM op is known not to multiply: it packs, converts or sums."""
     if _CUDNN_ATTENTION.search(kernel_name):
         return False
     return kernel_name.startswith(("Memset", "Memcpy")) or _IS_NOT.search(kernel_name) is not None
@@ -126,7 +126,7 @@ def is_helper_kernel(kernel_name: str) -> bool:
 
 @lru_cache(maxsize=16384)
 def infer_operand_dtypes(kernel_name: str) -> frozenset[str]:
-    """The dtypes that a matrix kernel's operands may have; empty where its name tells none, or it multiplies nothing.
+    """The possible operand dtypes of a matrix kernel; empty where its name shows none, or for other kernels.
 
     cuDNN's attention calls both types of 16 bits f16.
     """

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class TileAxis(IntEnum):
-    """Which dimension of the result a tile's first size lies along."""
+    """The dimension of the result along a tile's first size."""
 
     M = 0
     N = 1
@@ -20,7 +20,7 @@ class TileAxis(IntEnum):
 
 
 class GemmTile(NamedTuple):
-    """Sizes as the name has them: `depth` is the part of K that is loaded at once, None where it is not told."""
+    """Sizes in name order: `depth` is the part of K loaded at once, None where not shown."""
 
     first: int
     second: int
@@ -61,7 +61,7 @@ _GRID_OF_THREADS = re.compile(r"Cijk_")
 
 @lru_cache(maxsize=16384)
 def parse_tile(kernel_name: str) -> GemmTile | None:
-    """The tile that a kernel's name tells, None where it tells none."""
+    """The tile in a kernel's name, None without one."""
     for pattern, along in _TABLE:
         found = pattern.search(kernel_name)
         if found is not None:
@@ -71,10 +71,10 @@ def parse_tile(kernel_name: str) -> GemmTile | None:
 
 
 def has_whole_tiles(kernel_name: str) -> bool:
-    """Whether a kernel with fewer blocks than tiles is known to split none of them among its blocks."""
+    """True if a kernel with fewer blocks than tiles is known not to split tiles among blocks."""
     return _WHOLE_TILES.search(kernel_name) is not None
 
 
 def has_grid_of_threads(kernel_name: str) -> bool:
-    """Whether the grid that a trace records of such a kernel is in threads."""
+    """True if a trace records such a kernel's grid in threads."""
     return _GRID_OF_THREADS.match(kernel_name) is not None

@@ -65,7 +65,7 @@ def _get_indices(args: Args) -> tuple[list[TensorArg | None], bool]:
 
 
 def compute_selected_shape(x: TensorArg, slots: list[TensorArg | None]) -> Shape | None:
-    """The shape of x[slots], None where a mask selects: how many it selects is data."""
+    """The shape of x[slots], None where a mask selects: its count depends on data."""
     given = [slot for slot in slots if slot is not None]
     if any(index.dtype in ("bool", "uint8") for index in given):
         return None
@@ -77,7 +77,7 @@ def compute_selected_shape(x: TensorArg, slots: list[TensorArg | None]) -> Shape
 
 
 def cost_indexed(x: TensorArg, index_bytes: float, outputs: int) -> OpCost:
-    """x[indices] with so many elements."""
+    """Cost x[indices] with this many elements."""
     reads = min(count_output_bytes(outputs, x.dtype), count_distinct_bytes(x))
     return cost_moved(index_bytes + reads + count_output_bytes(outputs, x.dtype), x.dtype)
 
@@ -95,7 +95,7 @@ def _cost_index(args: Args) -> OpCost:
 def cost_put_elements(
     x: TensorArg, values: TensorArg, index_bytes: float, count: int, adds: bool, new_tensor: bool
 ) -> OpCost:
-    """`count` elements are written (or added) into x, or into a copy of it."""
+    """Cost writing (or adding) `count` elements into x, or into a copy of it."""
     written = count_output_bytes(count, x.dtype) * (2 if adds else 1)
     whole = count_read_bytes(x) + count_output_bytes(numel(x), x.dtype) if new_tensor else 0.0
     nbytes = index_bytes + count_read_bytes(values) + written + whole
@@ -152,13 +152,13 @@ def _cost_put(args: Args) -> OpCost:
 
 
 def _cost_masked_scatter(args: Args) -> OpCost:
-    """masked_scatter(self, mask, source): what the mask leaves comes from self, the rest from source."""
+    """Cost masked_scatter(self, mask, source): masked elements come from source, the rest from self."""
     x, mask = get_tensor(args, 0), get_tensor(args, 1)
     return cost_moved(count_read_bytes(x, mask) + count_output_bytes(numel(x), x.dtype), x.dtype)
 
 
 def _cost_masked_select(args: Args) -> OpCost:
-    """masked_select(self, mask): the mask is read; how much it selects is data."""
+    """Cost masked_select(self, mask): reads the mask; the selected count depends on data."""
     x, mask = get_tensor(args, 0), get_tensor(args, 1)
     return cost_moved(count_read_bytes(mask), x.dtype, source=AT_LEAST)
 

@@ -49,7 +49,7 @@ def _make_square(flops: Callable[[int], float], outputs: int = 1, pivots: bool =
 def _make_solve(
     flops: Callable[[int, int], float], matrix_at: int = 0, right_at: int = 1, factors: bool = False
 ) -> Formula:
-    """op(A, B) for n x n and n x k: `factors` tells whether the decomposition of A is written, too."""
+    """Make the formula of op(A, B) for n x n and n x k; `factors` if the decomposition of A is also written."""
 
     def formula(args: Args) -> OpCost:
         a, b = get_tensor(args, matrix_at), get_tensor(args, right_at)

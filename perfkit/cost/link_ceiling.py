@@ -20,7 +20,7 @@ def compute_bus_bandwidth(rate: LinkRate) -> float:
 
 
 def find_link_ceiling(rates: Sequence[LinkRate], message: Message, ranks: int) -> Ceiling | None:
-    """The bus bandwidth that collectives of this kind and size reached among so many ranks; None where not timed."""
+    """The bus bandwidth of collectives of this kind and size between this many ranks; None where not measured."""
     found = interpolate_rate(rates, _MEASURED_AS.get(message.kind, message.kind), ranks, message.bytes)
     if found is None:
         return None

@@ -14,7 +14,7 @@ from perfkit.cost.free_ops import COLLECTIVES
 
 
 class CollectiveExchange(NamedTuple):
-    """What so many ranks exchange, those of the `group` of this name.
+    """The message between the ranks of the `group` of this name.
 
     `functional` are collectives whose result is awaited as soon as it is asked for.
     """
@@ -29,7 +29,7 @@ _NAMESPACES = frozenset(name.removesuffix("::") for name in COLLECTIVES if name.
 
 
 def describe_exchange(func: Any, args: Sequence[Any], result: Any) -> CollectiveExchange | None:
-    """What a call of an op that gave `result` exchanges; None for one that is no collective, or waits for one."""
+    """The message of an op call with output `result`; None for other ops, and for waits."""
     if func.namespace not in _NAMESPACES:
         return None
     name: str = func._schema.name
@@ -56,7 +56,7 @@ def count_tensor_bytes(tree: Any) -> int:
 
 
 def _get_group(schema: Any, args: Sequence[Any]) -> ProcessGroup:
-    """Of c10d's op the group that is its argument, of a functional one the group that it names."""
+    """The group of a collective: an argument of c10d's ops, a name for functional ones."""
     at = next(index for index, each in enumerate(schema.arguments) if each.name in ("process_group", "group_name"))
     group = args[at]
     if isinstance(group, torch.ScriptObject):

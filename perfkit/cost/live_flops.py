@@ -38,7 +38,7 @@ class FlopCount(NamedTuple):
 
     @property
     def convention(self) -> str:
-        """What `unmasked` counts besides, as the end of a source; empty where it is `matrix`."""
+        """Additional convention of `unmasked`, as the end of a source; empty where it equals `matrix`."""
         return f"; {UNMASKED}" if self.unmasked > self.matrix else ""
 
     @property
@@ -65,7 +65,7 @@ def count_flops(step: Callable[[], object]) -> FlopCount:
 
 
 class CostingMode(TorchDispatchMode):
-    """Costs every op that this thread calls below autograd while entered, and tells `called` of it.
+    """Costs every op that this thread calls below autograd within the context, and reports it to `called`.
 
     So it sees backward passes and recomputation, too. An op without a formula that is made of others turns into those.
     """
@@ -77,7 +77,7 @@ class CostingMode(TorchDispatchMode):
         self._fakes_count = any(isinstance(mode, FakeTensorMode) for mode in _get_current_dispatch_mode_stack())
 
     def called(self, call: OpCall, cost: OpCost | None, result: Any) -> None:
-        """An op was called; of one without work of its own `call` has no arguments."""
+        """Handle an op call; for ops without work of their own, `call` has no arguments."""
         raise NotImplementedError
 
     def __torch_dispatch__(
@@ -109,7 +109,7 @@ class CostingMode(TorchDispatchMode):
 
 
 class FlopCounter(CostingMode):
-    """Counts what this thread runs between entering and leaving, and the backward passes that it starts.
+    """Counts the thread's ops within the context, and those of backward passes that it starts.
 
     Unlike `count_flops` it leaves torch.compile as it is: what compiled code does inside is not seen.
     """
@@ -119,11 +119,11 @@ class FlopCounter(CostingMode):
         self._calls: Counter[tuple[str, OpCost | None]] = Counter()
 
     def called(self, call: OpCall, cost: OpCost | None, result: Any) -> None:
-        """Count it; `result` is of no interest."""
+        """Count the call; `result` is ignored."""
         self._calls[call.name, cost] += 1
 
     def build_count(self) -> FlopCount:
-        """What was counted so far."""
+        """Build the count so far."""
         uncounted: Counter[str] = Counter()
         total: dict[str, float] = {}
         matrix: dict[tuple[str, str], float] = {}
@@ -154,7 +154,7 @@ def _list_parameters(func: Any) -> tuple[_SchemaParameter, ...]:
 
 
 def _record_arguments(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Arg, ...]:
-    """All arguments in the order of the schema, as a trace records them; tensors to write into are left out."""
+    """All arguments in schema order, as a trace records them, without output tensors."""
     given = [_describe_argument(value) for value in args]
     return tuple(
         given[index] if index < len(given) else _describe_argument(kwargs.get(parameter.name, parameter.default))

@@ -101,7 +101,7 @@ def _cost_scaled_mm(args: Args) -> OpCost:
 
 
 def _cost_grouped_product(a: TensorArg, b: TensorArg, offsets: TensorArg | None, extra: float = 0.0) -> OpCost:
-    """Products of groups of rows (or columns) that `offsets` splits; how they are split does not change the count.
+    """Cost GEMMs of groups of rows (or columns) split by `offsets`; the split does not change the count.
 
     2-D a (m, k) with 3-D b (groups, k, n): each row meets one group, 2 m k n. 3-D a with 2-D b (k, n): 2 m k n.
     2-D with 2-D splits k: groups outputs of m x n, 2 m k n. 3-D with 3-D is a batched product.
@@ -134,7 +134,7 @@ def _cost_scaled_mm_v2(args: Args) -> OpCost:
 
 
 def _cost_packed_weight(args: Args, outputs: int) -> OpCost:
-    """(..., k) times a packed weight with so many rows: every byte of the weight and of its scales is read."""
+    """Cost (..., k) times a packed weight with this many rows: reads every byte of the weight and its scales."""
     x = get_tensor(args, 0)
     rows, k = numel(x) // max(x.shape[-1], 1), x.shape[-1]
     nbytes = count_read_bytes(*walk_tensors(args)) + count_output_bytes(rows * outputs, x.dtype)

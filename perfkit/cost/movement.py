@@ -76,7 +76,7 @@ def _cost_into_zeros(args: Args) -> OpCost:
 
 
 def _cost_scalar(args: Args) -> OpCost:
-    """_local_scalar_dense(self): one element to the host."""
+    """Cost _local_scalar_dense(self): copies one element to the CPU."""
     x = get_tensor(args, 0)
     return _cost_moved(count_output_bytes(1, x.dtype), x.dtype)
 

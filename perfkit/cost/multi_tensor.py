@@ -31,7 +31,7 @@ _FOREACH_FLOPS = {"Unary": 1, "Binary": 1, "Pointwise": 3, "Ternary": 3}
 
 
 class _FunctorCost(NamedTuple):
-    """FLOPs an element, and how many of its lists are read and written, by depth."""
+    """FLOPs per element, and the numbers of lists read and written, by depth."""
 
     flops: int
     moved: dict[int, tuple[int, int]]
@@ -50,8 +50,8 @@ _FUNCTORS = {
 
 
 def cost_multi_tensor_kernel(name: str, blocks: int, elements: float | None = None) -> OpCost | None:
-    """The cost of a kernel over lists with so many blocks: of `elements` where they are known, else from the least to
-    the most that there can be; None for other kernels."""
+    """The cost of a kernel over lists with this many blocks: of `elements` where known, else from the possible minimum
+    to the maximum; None for other kernels."""
     kernel = _KERNEL.search(name)
     functor = None if kernel is None else _FUNCTOR.search(kernel["rest"])
     if kernel is None or functor is None or not 0 < blocks <= _MOST_BLOCKS:

@@ -21,7 +21,7 @@ TELLING = frozenset({_RESTRIDE, _RESHAPE})
 
 
 def cost_from_nested_calls(call: OpCall, inside: Sequence[OpCall]) -> OpCost | None:
-    """The cost of one of `SIZED_INSIDE` from the calls (of `TELLING`) beneath it; None where they do not tell."""
+    """The cost of one of `SIZED_INSIDE` from the calls (of `TELLING`) beneath it; None where they do not show it."""
     try:
         return _cost_nested(call, inside)
     except (UnmodeledError, IndexError):
@@ -54,7 +54,7 @@ def _count_result_elements(x: TensorArg, inside: Sequence[OpCall]) -> int | None
 
 
 def _is_like(value: TensorArg | None, x: TensorArg) -> bool:
-    """Whether it is x, perhaps with its dimensions in another order."""
+    """True if it equals x, possibly with permuted dimensions."""
     return value is not None and value.dtype == x.dtype and sorted(value.shape) == sorted(x.shape)
 
 

@@ -45,7 +45,7 @@ def _cost_layer_norm(args: Args) -> OpCost:
 
 
 def _read_output_mask(args: Args, mask_at: int | None) -> tuple[bool, bool, bool]:
-    """Which gradients are asked for: of the input, the scale, the shift."""
+    """The requested gradients: of the input, the scale, the shift."""
     mask = args[mask_at] if mask_at is not None and mask_at < len(args) else None
     if not isinstance(mask, tuple) or len(mask) < 2:
         return True, True, True
@@ -156,8 +156,8 @@ def _cost_statistics(args: Args) -> OpCost:
 
 
 def _cost_gathered_statistics(args: Args) -> OpCost:
-    """batch_norm_gather_stats(input, mean, invstd, ...): statistics of all ranks (rank, channel) become one; the input
-    only tells the dtype."""
+    """Cost batch_norm_gather_stats(input, mean, invstd, ...): reduces statistics (rank, channel) of all ranks to one;
+    the input only gives the dtype."""
     mean, invstd = get_tensor(args, 1), get_tensor(args, 2)
     channels = mean.shape[-1] if mean.shape else 1
     running = count_read_bytes(get_optional_tensor(args, 3), get_optional_tensor(args, 4))

@@ -31,7 +31,7 @@ class ComputeUnit(StrEnum):
 
 
 class OpCost(NamedTuple):
-    """FLOPs and compulsory bytes of a call. None means not modelled; 0 means that there are none.
+    """FLOPs and compulsory bytes of a call. None means not modeled; 0 means none.
 
     `dtype` is that of the operands, which selects the peak. `source` names the formula.
 

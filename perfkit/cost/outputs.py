@@ -27,15 +27,15 @@ from perfkit.cost.op_call import OpCall
 
 
 class OpOutput(NamedTuple):
-    """What an op may have allocated; `dtype` is UNKNOWN where its inputs do not tell it."""
+    """A possible output of an op; `dtype` is UNKNOWN where its inputs do not show it."""
 
     shape: Shape
     dtype: str
 
 
 class BlockOutput(NamedTuple):
-    """What is in a block. Where the block is not `exact`, of that very size, it may be a buffer of the op's own that
-    has nearly the size: the op made `made` such outputs."""
+    """The contents of a block. Where the block is not `exact` (of equal size), it may be a buffer of nearly that size;
+    the op made `made` such outputs."""
 
     output: OpOutput
     exact: bool
@@ -51,7 +51,7 @@ _WIDTHS = (1, 2, 4, 8, 16)  # bytes of an element
 
 
 def infer_block_output(call: OpCall, size: int, cached: bool) -> BlockOutput | None:
-    """What an op put into a block of `size` bytes that it allocated; None where no output fits, or several do.
+    """Infer what an op stored in a block of `size` bytes that it allocated; None where no output fits, or several do.
 
     `cached` tells that the allocator is CUDA's, which rounds sizes up and does not split every block. An output of the
     block's very size goes before one that the block is larger than.
@@ -75,7 +75,7 @@ def infer_block_output(call: OpCall, size: int, cached: bool) -> BlockOutput | N
 
 
 def _list_sizes(output: OpOutput) -> list[int]:
-    """How many bytes an output takes, for each width that its elements may have."""
+    """The bytes of an output, for each possible element size."""
     widths = (BY_NAME[output.dtype].size,) if output.dtype in BY_NAME else _WIDTHS
     return [math.prod(output.shape) * width for width in widths]
 
@@ -99,7 +99,7 @@ def _infer_resized(args: Args) -> tuple[OpOutput, ...]:
 
 
 def _make_like(*at: int, dtype_at: int | None = None) -> Rule:
-    """As large as some of the inputs."""
+    """Outputs with the shape of some of the inputs."""
 
     def rule(args: Args) -> tuple[OpOutput, ...]:
         asked = None if dtype_at is None else get_dtype_argument(args, dtype_at)
@@ -141,7 +141,7 @@ def _infer_index_select(args: Args) -> tuple[OpOutput, ...]:
 
 
 def _infer_reduced(args: Args) -> tuple[OpOutput, ...]:
-    """sum, mean(self, dims, keepdim, dtype): what remains beside the axes that are gone; all are without dims."""
+    """Infer sum, mean(self, dims, keepdim, dtype): the shape without the reduced axes (all without dims)."""
     x = get_tensor(args, 0)
     given = get_integers(args, 1) if len(args) > 2 and args[1] is not None else ()
     gone = {axis % len(x.shape) for axis in given} or set(range(len(x.shape)))

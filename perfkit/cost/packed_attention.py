@@ -28,7 +28,7 @@ _MASK_LOST = "attention: mask not recorded"
 
 
 class LengthArguments(NamedTuple):
-    """Where an op has the offsets of packed queries and keys, the used part of a cache, and its table of blocks."""
+    """The positions of an op's offsets of packed queries and keys, used cache lengths, and block table."""
 
     queries: int
     keys: int
@@ -39,7 +39,7 @@ class LengthArguments(NamedTuple):
 def make_attention_cost(
     per_pair: float, computed: PairRange, unmasked: int, nbytes: float, dtype: str, *, lost: str = _MASK_LOST
 ) -> OpCost:
-    """The cost of so many pairs, at so many FLOPs each; `lost` says why only bounds are known where that is so."""
+    """Make the cost of this many pairs with FLOPs each; `lost` says why only bounds are known, where that is so."""
     exact = computed.least == computed.most
     cost_of_least = make_matrix_cost(per_pair * computed.least, nbytes, dtype, _SOURCE if exact else lost)
     return cost_of_least._replace(
@@ -51,8 +51,7 @@ def make_attention_cost(
 def make_packed(
     fixed: Formula, at: LengthArguments, mask_of: Callable[[Args], AttentionMask | None], *, backward: bool = False
 ) -> Formula:
-    """The formula of an op that takes (total, head, width) with offsets, a cache with used lengths, or what `fixed`
-    counts."""
+    """Make the formula of an op on (total, head, width) with offsets, a cache with lengths, or counts by `fixed`."""
     first = 1 if backward else 0
 
     def formula(args: Args) -> OpCost:

@@ -87,7 +87,7 @@ def _cost_argmax(args: Args) -> OpCost:
 
 
 def _cost_scan(args: Args, count: int = 1) -> OpCost:
-    """cumsum, cumprod, logcumsumexp: as many outputs as inputs."""
+    """Cost cumsum, cumprod, logcumsumexp: as many outputs as inputs."""
     x = get_tensor(args, 0)
     return make_vector_cost(
         count * numel(x), count_read_bytes(x) + count_output_bytes(numel(x), x.dtype), x.dtype, "scan"
@@ -103,7 +103,7 @@ def _cost_scan_with_positions(args: Args) -> OpCost:
 
 
 def _make_full_reduction(count: int, out_dtype: str | None = None) -> Formula:
-    """All elements of all tensors become one: equal(self, other), dist(self, other, p), trace(self)."""
+    """Make the formula of a full reduction: equal(self, other), dist(self, other, p), trace(self)."""
 
     def formula(args: Args) -> OpCost:
         x = get_tensor(args, 0)

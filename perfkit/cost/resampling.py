@@ -62,7 +62,7 @@ def _get_output_size(x: TensorArg, args: Args) -> Shape:
 
 
 def _make_upsample(neighbours: int) -> Formula:
-    """upsample(self, output_size, ...), also by factors (`.vec`). Shrinking leaves out what nobody reads."""
+    """Make the formula of upsample(self, output_size, ...), or factors (`.vec`). Shrinking skips unread elements."""
 
     def formula(args: Args) -> OpCost:
         x = get_tensor(args, 0)
@@ -143,7 +143,7 @@ def _cost_pad(args: Args) -> OpCost:
 
 
 def _cost_pad_backward(args: Args) -> OpCost:
-    """reflection_pad_backward, replication_pad_backward(grad_output, self, padding): what was repeated is added."""
+    """Cost reflection_pad_backward, replication_pad_backward(grad_output, self, padding): sums repeated elements."""
     grad, x = get_tensor(args, 0), get_tensor(args, 1)
     return make_vector_cost(
         numel(grad), count_read_bytes(grad) + count_output_bytes(numel(x), x.dtype), x.dtype, _SOURCE

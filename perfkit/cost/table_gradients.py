@@ -31,7 +31,7 @@ _UPDATE = 4  # FLOPs an element of a distinct row: its square, their sum, the st
 
 
 class _TableLookup(NamedTuple):
-    """A call of the lookup: what it gathers, and the shape of its output."""
+    """A lookup call: what it gathers, and the shape of its output."""
 
     positions: float  # bytes of indices and offsets
     indices: int
@@ -44,7 +44,7 @@ class _TableLookup(NamedTuple):
 
 
 def cost_table_gradient(call: OpCall, lookups: Sequence[OpCall]) -> OpCost | None:
-    """The cost of `NODE`, from all calls of `LOOKUP` in the trace; None where none of them has such an output."""
+    """The cost of `NODE`, from all calls of `LOOKUP` in the trace; None where none has such an output."""
     gradient = get_optional_tensor(call.args, 0)
     if gradient is None or len(gradient.shape) != 2:
         return None
@@ -64,8 +64,8 @@ def _get_bytes(cost: OpCost) -> float:
 
 
 def _cost_lookup_gradient(gradient: TensorArg, lookup: _TableLookup, distinct: int) -> OpCost:
-    """Each index adds its bag's gradient (times its weight) to its row's; a distinct row and its state are read and
-    written."""
+    """Cost the gradient: each index adds its bag's gradient (times its weight) to its row's; distinct rows and their
+    state are read and written."""
     added = lookup.indices * lookup.width * (2 if lookup.weighted else 1)
     updated = distinct * lookup.width
     nbytes = (

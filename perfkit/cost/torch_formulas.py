@@ -48,7 +48,7 @@ def _find_packet(name: str) -> Any:
 
 
 def _find_candidates(packet: Any, call: OpCall) -> Iterator[Any]:
-    """Overloads with as many arguments as were recorded, those that write into a given tensor left out."""
+    """Overloads with as many arguments as recorded, without those that write into a given tensor."""
     for name in packet.overloads():
         overload = getattr(packet, name)
         schema = overload._schema

@@ -1,1 +1,1 @@
-"""Torch's flight recorder: what it keeps of collectives, and where ranks do not meet in them."""
+"""Torch's flight recorder: its records of collectives, and mismatches between ranks."""

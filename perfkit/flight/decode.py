@@ -125,7 +125,8 @@ def _build_stack(frames: tuple[_DumpFrame, ...]) -> tuple[StackFrame, ...]:
 
 
 def _finish_coalesced(calls: list[RecordedCollective]) -> tuple[RecordedCollective, ...]:
-    """Those of one coalesced launch share a number, and only the last of them, which stands for all, has events."""
+    """Complete coalesced calls: those of one launch share a number, and only the last one, which represents all, has
+    events."""
     ended: dict[tuple[str, bool, int], bool] = {}
     members: defaultdict[tuple[str, bool, int], int] = defaultdict(int)
     for call in calls:

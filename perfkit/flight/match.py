@@ -1,4 +1,4 @@
-"""Where the ranks of a job do not meet: a collective that some did not enter, or entered with something else.
+"""Finds mismatched collectives of a job: not entered by all ranks, or entered with different arguments.
 
 Collectives of a group are matched by their number in it, as NCCL and Gloo do themselves. What follows the first that
 does not match tells nothing more, so that there is at most one a group; messages are matched by who waits for whom.
@@ -15,7 +15,7 @@ Calls = tuple[RecordedCollective, ...]  # of one rank: several where they were l
 
 
 class Mismatch(StrEnum):
-    """What is wrong with a collective, the plainest first."""
+    """The kinds of mismatch, the plainest first."""
 
     ORDER = "order differs"
     SIZES = "shapes differ"
@@ -25,7 +25,7 @@ class Mismatch(StrEnum):
 
 
 class MismatchedCollective(Struct):
-    """A collective in which ranks do not meet, by rank what each of them called.
+    """A mismatched collective, with the call of each rank.
 
     `calls` has the ranks that entered it, and of a message that was not answered the rank that waits. `absent` have
     left a record and have not entered it; `unrecorded` belong to the group and left none: nothing is known of them.
@@ -109,7 +109,8 @@ def _find_first_mismatch(records: Records, group: ProcessGroup) -> Iterator[Mism
 
 
 def _is_held_up(call: RecordedCollective, absent: tuple[int, ...]) -> bool:
-    """Whether a call waits, or has ended for an error: Gloo does not tell that from success, but no other rank came."""
+    """True if a call waits, or ended with an error: Gloo does not distinguish that from success, but no other rank
+    came."""
     return not call.finished or (bool(absent) and call.backend == "gloo")
 
 
@@ -125,12 +126,12 @@ def _group_by_number(record: FlightRecord, group: ProcessGroup) -> dict[int, Cal
 
 
 def _pick_call(calls: Calls) -> RecordedCollective:
-    """Of calls that were launched as one the first that has not finished, else the first."""
+    """Of calls launched together, the first unfinished one, else the first."""
     return next((call for call in calls if not call.finished), calls[0])
 
 
 def _find_difference(entered: Mapping[int, Calls]) -> Mismatch | None:
-    """In what the calls of a collective do not go together."""
+    """The kind of mismatch of a collective's calls."""
     aspects: tuple[tuple[Mismatch, Callable[[RecordedCollective], object]], ...] = (
         (Mismatch.ORDER, lambda call: call.op),
         (Mismatch.SIZES, _get_compared_sizes),
@@ -144,7 +145,7 @@ def _find_difference(entered: Mapping[int, Calls]) -> Mismatch | None:
 
 
 def _get_compared_sizes(call: RecordedCollective) -> object:
-    """What has to be equal on all ranks; nothing of an all-to-all or of parts that may be uneven (`all_gather_v`)."""
+    """The sizes that must be equal on all ranks; none for all-to-all, or for possibly uneven parts (`all_gather_v`)."""
     if "all_to_all" in call.op or "alltoall" in call.op or call.op.endswith("_v"):
         return None
     inputs = None if "reduce" not in call.op and "scatter" in call.op else call.inputs.shapes
@@ -153,7 +154,7 @@ def _get_compared_sizes(call: RecordedCollective) -> object:
 
 
 def _find_unanswered_messages(records: Records, group: ProcessGroup) -> Iterator[MismatchedCollective]:
-    """Messages that a rank waits for or with while its peer has not called the other side of them.
+    """Messages that a rank waits for while its peer has not called the other side.
 
     Of each rank those of its first launch that has any: they hold up what follows.
     """
@@ -203,7 +204,7 @@ def _list_unanswered(
 
 
 def _get_peer(call: RecordedCollective, group: ProcessGroup) -> int | None:
-    """The rank of the job at the other end of a message; None where the group's ranks are not told."""
+    """The job rank at the other end of a message; None where the group's ranks are unknown."""
     assert call.peers is not None
     source, destination = call.peers
     other = destination if call.op == "send" else source

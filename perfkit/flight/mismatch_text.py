@@ -1,4 +1,4 @@
-"""Where ranks do not meet, in words."""
+"""Mismatches between ranks, in words."""
 
 from collections.abc import Sequence
 
@@ -25,7 +25,7 @@ def describe_absence(meeting: MismatchedCollective) -> str:
 
 
 def describe_disagreement(meeting: MismatchedCollective) -> str:
-    """What ranks called where they do not agree, those that called the same together."""
+    """Describe the differing calls, grouping ranks with equal calls."""
     alike: dict[str, list[int]] = {}
     for rank, call in sorted(meeting.calls.items()):
         alike.setdefault(f"{call.op} of {call.inputs} into {call.outputs}", []).append(rank)

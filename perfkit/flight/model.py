@@ -31,14 +31,14 @@ class StackFrame(Struct):
 
 
 class Tensors(Struct):
-    """What a rank gives to a collective, or takes from it: shapes and dtypes, as c10 calls them (`Float`)."""
+    """A rank's inputs or outputs of a collective: shapes and dtypes, in c10 names (`Float`)."""
 
     shapes: tuple[Shape, ...] = ()
     dtypes: tuple[str, ...] = ()
 
     @property
     def bytes(self) -> int | None:
-        """None where a dtype is not known."""
+        """The bytes; None where a dtype is unknown."""
         known = [BY_NAME.get(normalize_dtype_name(dtype) or "") for dtype in self.dtypes]
         total = 0
         for shape, dtype in zip(self.shapes, known, strict=False):
@@ -81,17 +81,17 @@ class RecordedCollective(Struct):
 
     @property
     def tensors(self) -> Tensors:
-        """What it was called with: its inputs, or its outputs where it has none."""
+        """The inputs of the call, or its outputs without any."""
         return self.inputs if self.inputs.shapes else self.outputs
 
     @property
     def call_site(self) -> str:
-        """Where the program called it: the innermost frame that is not torch's; "" where there is none."""
+        """The call site in the program: the innermost frame outside torch; "" without one."""
         return next((str(frame) for frame in self.frames if not _TORCH.search(frame.file)), "")
 
 
 class ProcessGroup(Struct):
-    """A process group: its description (`default_pg`), and the ranks of the job that it has; none where not told.
+    """A process group: its description (`default_pg`), and its job ranks; none where unknown.
 
     `ranks` are in the group's own order: the peers of messages are places in it.
     """
@@ -106,7 +106,7 @@ class ProcessGroup(Struct):
 
 
 class FlightRecord(Struct):
-    """What one rank kept. `collectives` are in the order in which they were begun; `groups` are by name."""
+    """The record of one rank. `collectives` are in order of their start; `groups` are by name."""
 
     version: str
     groups: dict[str, ProcessGroup]
@@ -124,7 +124,7 @@ class FlightRecord(Struct):
 
     @property
     def dropped(self) -> bool:
-        """Whether the ring was full, and dropped what was begun first."""
+        """True if the ring buffer was full and dropped the oldest records."""
         return bool(self.collectives) and self.collectives[0].number > 0
 
 

@@ -48,5 +48,5 @@ _NODE = re.compile(
 
 
 def is_autograd_node(name: str) -> bool:
-    """Whether an op of this name is a node of the graph of gradients: what runs beneath it is backward."""
+    """True if an op of this name is an autograd node: work beneath it is backward."""
     return _NODE.fullmatch(name) is not None

@@ -30,7 +30,7 @@ class BackwardOps(NamedTuple):
 
 
 def find_backward(trace: Trace, event: Ints, parent: Ints) -> BackwardOps:
-    """What belongs to backward among ops (rows in the order of time, with the row around each)."""
+    """Mark the backward ops (rows in order of time, with the row around each)."""
     is_node = mark_named(trace, event, is_autograd_node)
     if not is_node.any():
         nothing = np.full(len(event), NONE, np.int64)

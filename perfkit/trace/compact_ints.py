@@ -12,7 +12,7 @@ _NARROW = np.iinfo(np.int32)
 
 
 def can_fit_int32(values: Compact) -> bool:
-    """Whether 32 bits hold all values."""
+    """True if all values fit 32 bits."""
     return len(values) == 0 or bool(values.min() >= _NARROW.min and values.max() <= _NARROW.max)
 
 

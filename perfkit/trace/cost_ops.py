@@ -34,7 +34,7 @@ _OF_SPARSE = OpCost(flops=None, bytes=None, unit=ComputeUnit.MATRIX, dtype="", s
 
 
 class OpRole(IntEnum):
-    """What an op's own time is."""
+    """The role of an op's own time."""
 
     COSTED = 0  # work with a cost, all of its nest included
     INSIDE = 1  # part of a costed op
@@ -51,7 +51,7 @@ class CostedCall(NamedTuple):
 
 
 class CostColumns(NamedTuple):
-    """Columns of `Ops`: the costed op that covers each, what its own time is, and the index of its call."""
+    """Columns of `Ops`: the costed op that covers each, the role of its own time, and the index of its call."""
 
     owner: Ints
     role: NDArray[np.int8]
@@ -97,7 +97,7 @@ def cost_ops(trace: Trace, event: Ints, parent: Ints, kernel_op: Ints, kernel_na
         return len(calls) - 1
 
     def ask_row(row: int) -> int:
-        """The same for an op that its surroundings tell more of; equal ones in other surroundings are one call."""
+        """The same for an op whose context shows more; equal ones in other contexts are one call."""
         dtype = evidence.infer_dtype(row)
         identity = (int(name[row]), int(signature[row]), dtype, inside_of(row))
         if identity not in known:
@@ -137,7 +137,7 @@ def _cost_remaining_ops(
     call_of: Ints,
     ask: Callable[..., int],
 ) -> None:
-    """Cost ops of other packages and of lost sizes of which nothing beneath tells more, and what else launches kernels.
+    """Cost ops of other packages and with lost sizes, where nothing beneath shows more, and others that launch kernels.
 
     Where devices were traced, only those that launched something: the others work on the host.
     """
@@ -157,7 +157,7 @@ def _cost_remaining_ops(
     asked: dict[int, int] = {}
 
     def cost(rows: Ints) -> Ints:
-        """Give these rows what costs they have; the rows that have one."""
+        """Assign known costs to these rows; returns the rows that have one."""
         for call_key, row in zip(*(part.tolist() for part in np.unique(key[rows], return_index=True)), strict=True):
             if call_key not in asked:
                 asked[call_key] = ask(int(rows[row]), fallback=True)
@@ -183,20 +183,20 @@ def _cost_remaining_ops(
 
 
 def _is_sparse(trace: Trace, name: str, signature: int) -> bool:
-    """Whether an op works on sparse tensors. oneDNN's own layout, of convolutions and of frozen models, is dense."""
+    """True if an op works on sparse tensors. oneDNN's own layout, of convolutions and frozen models, is dense."""
     dense = "mkldnn" in name or "conv" in name
     return not dense and signature != NONE and has_missing_strides(trace.signatures[signature])
 
 
 def _cost_table_gradient(call: OpCall, calls: list[CostedCall]) -> OpCost | None:
-    """The cost of FBGEMM's node, which the lookups of the trace tell."""
+    """The cost of FBGEMM's node, from the lookups of the trace."""
     if call.name != NODE:
         return None
     return cost_table_gradient(call, [costed.call for costed in calls if costed.call.name == LOOKUP])
 
 
 def _group_pairs(name: NDArray[np.int32], signature: NDArray[np.int32]) -> tuple[Ints, int]:
-    """A number for each distinct pair of name and signature, and how many there are."""
+    """Number the distinct pairs of name and signature; returns their count, too."""
     if not len(name):
         return np.empty(0, np.int64), 0
     width = int(signature.max()) + 2
@@ -211,7 +211,7 @@ def _group_pairs(name: NDArray[np.int32], signature: NDArray[np.int32]) -> tuple
 
 
 def _walk_levels(parent: Ints) -> Iterator[Ints]:
-    """Rows by how deep they are nested, the outermost first; ops deeper than `_DEEPEST` have no cost."""
+    """The rows by nesting depth, outermost first; ops deeper than `_DEEPEST` have no cost."""
     depth = compute_depths(parent)
     order = sort_by_group(depth)
     begin = 0
@@ -228,7 +228,7 @@ def _mark_parents(parent: Ints, rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def _find_split_ops(trace: Trace, names: EventNames, signature: NDArray[np.int32], parent: Ints) -> NDArray[np.bool_]:
-    """Ops that are costed by what lies beneath: compositions on some devices only, and what autocast wraps."""
+    """Ops costed by what lies beneath: compositions on some devices only, and those that autocast wraps."""
     result = _find_autocast_ops(trace, names, signature, parent)
     concerned = names.are(_SPLIT_ON_SOME_DEVICES.__contains__)
     if concerned.any():
@@ -239,7 +239,7 @@ def _find_split_ops(trace: Trace, names: EventNames, signature: NDArray[np.int32
 def _find_autocast_ops(
     trace: Trace, names: EventNames, signature: NDArray[np.int32], parent: Ints
 ) -> NDArray[np.bool_]:
-    """Ops as the program called them, around the conversion of their inputs and the same op on what comes out."""
+    """Ops as the program called them, around the conversion of their inputs and the same op on the results."""
     numbers: dict[bytes, int] = {}
     dims = np.asarray([*(numbers.setdefault(inputs.dims, len(numbers)) for inputs in trace.signatures), NONE], np.int64)
     size = dims[signature]  # NONE (-1) takes the last entry
@@ -264,7 +264,8 @@ def _classify_roles(
     call_of: Ints,
     calls: list[CostedCall],
 ) -> NDArray[np.int8]:
-    """Work without a formula is what launched kernels itself, an op beneath which nothing works, and compiled code.
+    """Classify roles: work without a formula is what launched kernels itself, an op without working ops beneath, and
+    compiled code.
 
     All else without a cost is what surrounds work. The own time of a compiled graph is that of its kernels where
     those were not recorded.

@@ -34,7 +34,7 @@ class EventNames:
         return indices
 
     def are(self, test: Callable[[str], bool]) -> Flags:
-        """For each event whether its name passes."""
+        """Mark the events whose name passes."""
         passes = np.zeros(len(self.table) + 1, np.bool_)
         passes[[index for index in self.occurring if test(self.table[index])]] = True
         flags: Flags = passes[self.column]
@@ -42,7 +42,7 @@ class EventNames:
 
 
 def mark_named(trace: Trace, events: Ints, test: Callable[[str], bool]) -> Flags:
-    """For each event whether its name passes."""
+    """Mark the events whose name passes."""
     return EventNames.from_events(trace, events).are(test)
 
 

@@ -16,7 +16,7 @@ _BLOCK = 1 << 16
 
 
 def find_parents(trace: Trace, events: Ints) -> Ints:
-    """For each of `events` (indices in the order of time) the position in `events` of the innermost one around it.
+    """For each of `events` (indices in order of time), the position in `events` of the innermost one around it.
 
     Two events nest if they are of one thread and the inner one starts within the outer one. Rounded times may let
     an inner event end a nanosecond after the outer one; it still belongs to it.
@@ -25,7 +25,7 @@ def find_parents(trace: Trace, events: Ints) -> Ints:
 
 
 def compute_parents(threads: NDArray[np.integer], starts: Ints, ends: Ints) -> Ints:
-    """The same for columns: rows in the order of their start, the outer first among those that start together.
+    """The same for columns: rows in order of start, outer ones first among equal starts.
 
     The parent of a row is the last one before it on its thread that ends after it starts.
     """
@@ -56,7 +56,7 @@ def sort_by_group(numbers: NDArray[np.integer]) -> Ints:
 
 
 def compute_self_time(starts: Ints, ends: Ints, parent: Ints) -> Ints:
-    """Durations without what children cover, never negative."""
+    """Durations minus their children's, never negative."""
     nested = np.flatnonzero(parent != NONE)
     outer = parent[nested]
     # A child covers its parent only as far as the parent lasts.
@@ -68,7 +68,7 @@ def compute_self_time(starts: Ints, ends: Ints, parent: Ints) -> Ints:
 
 
 def compute_depths(parent: Ints) -> NDArray[np.int32]:
-    """How many rows lie around each."""
+    """The number of rows around each."""
     depth: NDArray[np.int32] = (parent != NONE).astype(np.int32)
     above = parent.copy()
     pending = np.flatnonzero(above != NONE)
@@ -82,7 +82,7 @@ def compute_depths(parent: Ints) -> NDArray[np.int32]:
 
 
 def find_nearest(parent: Ints, marked: NDArray[np.bool_]) -> Ints:
-    """For each row the innermost marked one around it, or itself; NONE where there is none."""
+    """For each row, the innermost marked one around it, or itself; NONE without one."""
     innermost = np.where(marked, np.arange(len(parent)), parent)
     pending = np.flatnonzero(~marked & (innermost != NONE))
     pending = pending[~marked[innermost[pending]]]
@@ -96,7 +96,7 @@ def find_nearest(parent: Ints, marked: NDArray[np.bool_]) -> Ints:
 def find_around_times(
     trace: Trace, intervals: Ints, threads: NDArray[np.integer], times: Ints, parent: Ints | None = None
 ) -> Ints:
-    """For each time on its thread the position in `intervals` (events in the order of time) of the innermost one.
+    """For each time on its thread, the position in `intervals` (events in order of time) of the innermost one.
 
     An interval that begins at that time counts, however short it is. NONE where none of the thread's is open.
     `parent` are the intervals' own `find_parents`, where they are known already.
@@ -124,7 +124,7 @@ class EventNest:
 
     @cached_property
     def of_threads(self) -> dict[int, tuple[Ints, Ints]]:
-        """Of each thread the positions of its events, and when these start."""
+        """The positions of each thread's events, and their start times."""
         thread = self.trace.thread[self.events]
         order = sort_by_group(thread)
         in_order = thread[order]
@@ -157,10 +157,10 @@ class EventNest:
 
 
 def split_blocks(count: int) -> Iterator[slice]:
-    """Rows cut so that what is made of some at a time stays in the processor's cache, and takes no memory."""
+    """Split rows into blocks whose temporaries fit the processor's cache."""
     return (slice(begin, begin + _BLOCK) for begin in range(0, count, _BLOCK))
 
 
 def _find_run(values: NDArray[np.integer], value: int) -> slice:
-    """Where a value stands in sorted values."""
+    """The range of a value in sorted values."""
     return slice(int(np.searchsorted(values, value, "left")), int(np.searchsorted(values, value, "right")))

@@ -52,7 +52,7 @@ def select_dumps(named: Iterable[str]) -> tuple[str, ...]:
 
 
 def _list_files(path: Path) -> list[Path]:
-    """A file, what a pattern matches, or what is in a folder: in those below where it has neither dump nor trace."""
+    """List a file, a pattern's matches, or a folder's files; its subfolders' where it has neither dump nor trace."""
     if path.is_file():
         return [path]
     if is_pattern(str(path)):
@@ -66,13 +66,13 @@ def _list_files(path: Path) -> list[Path]:
 
 
 def _is_replaced_dump(file: Path) -> bool:
-    """Whether it is a dump of NCCL's watchdog in a run whose rank has left its own."""
+    """True for a dump of NCCL's watchdog in a run whose rank has left its own."""
     rank = file.name.removeprefix(WATCHDOG_DUMP)
     return rank != file.name and rank.isdecimal() and find_flight_file(file.parent, int(rank)) != file
 
 
 def _is_trace(file: Path) -> bool:
-    """What is empty is none, whatever its name, nor what a rank of a bench leaves beside its trace."""
+    """True for a trace; empty files are not, nor a bench rank's other files."""
     return file.stat().st_size > 0 and is_trace_file(file) and not _is_bench_file(file)
 
 
@@ -83,12 +83,12 @@ def _refuse_several_runs(dumps: Iterable[Path]) -> None:
 
 
 def _is_bench_file(file: Path) -> bool:
-    """What a rank of a bench leaves beside its trace may be too long to be told from one."""
+    """True for a bench rank's other files next to its trace, which may be too long to distinguish from one."""
     return file.name != TRACE_FILE and (file.parent / RECORD_FILE).is_file()
 
 
 def is_dump_file(path: Path) -> bool:
-    """By how its text begins."""
+    """True for a dump, by the beginning of its text."""
     try:
         head = _read_head(str(path))
     except PerfkitError:
@@ -105,7 +105,7 @@ def _read_head(label: str) -> bytes:
 
 
 def parse_rank(file: str) -> int:
-    """By its name (`nccl_trace_rank_3`, `dump3.json`), else by its folder (`rank3/`). A `UsageError` without."""
+    """The rank by name (`nccl_trace_rank_3`, `dump3.json`), else by folder (`rank3/`); else a `UsageError`."""
     path = Path(file)
     name = path.name
     while name.endswith(_ENDS):

@@ -32,7 +32,7 @@ class GraphReplays:
 
 
 def find_graph_replays(ops: Ops) -> GraphReplays:
-    """What graphs replayed in the steps of a trace; one that marks no steps counts as one."""
+    """The graph replays in the steps of a trace; a trace without marked steps counts as one."""
     trace, kernels = ops.trace, ops.kernels
     calls = trace.select_events(Category.LAUNCH)
     calls = calls[mark_named(trace, calls, is_graph_launch)]

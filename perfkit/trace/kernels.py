@@ -18,7 +18,7 @@ from perfkit.trace.read import COMPILED_GRAPH, DEVICE_CATEGORIES, NONE, Category
 
 
 class KernelLink(IntEnum):
-    """How a kernel's op is known."""
+    """The evidence for a kernel's op."""
 
     UNLINKED = 0
     CORRELATION = 1  # of its launch, which lies within the op
@@ -51,7 +51,7 @@ class Kernels:
 
 
 def link_kernels(trace: Trace, ops: Ints, parent: Ints) -> Kernels:
-    """Link what ran on devices to `ops` (events in the order of time, with the `parents` of each).
+    """Link device work to `ops` (events in order of time, with the `parents` of each).
 
     A kernel is linked through its launch, which it shares a correlation id with or which an arrow connects it to, to
     the innermost op around that launch; else by the profiler's id of the op, or by an arrow from the op itself.
@@ -96,7 +96,7 @@ def link_kernels(trace: Trace, ops: Ints, parent: Ints) -> Kernels:
 
 @dataclass(frozen=True)
 class _LinkIds:
-    """What connects kernels and launches, and the ids of ops on kernels; `name_ops` tells whether those are such."""
+    """The ids that connect kernels and launches, and the ids of ops on kernels; `name_ops` if the latter exist."""
 
     kernel: Ints
     launch: Ints
@@ -119,7 +119,7 @@ class _LinkIds:
 
 
 def _match_launches(trace: Trace, events: Ints, launches: Ints, ids: _LinkIds) -> Ints:
-    """For each kernel the position of its launch, NONE where none has its id."""
+    """The position of each kernel's launch, NONE where none has its id."""
     starts, launch_starts = trace.start_ns[events], trace.start_ns[launches]
     process = map_processes(trace)[trace.thread[launches]] if len(launches) else trace.thread[launches]
     given = ids.launch[ids.launch != NONE]
@@ -182,7 +182,7 @@ _COMPUTES = re.compile(r"gemm|matmul|attention|attn|flash", re.IGNORECASE)
 
 @lru_cache(maxsize=65536)
 def is_collective_kernel(name: str) -> bool:
-    """Whether ranks exchange data in a kernel of this name."""
+    """True if ranks exchange data in a kernel of this name."""
     if _COLLECTIVE_KERNEL.search(name) is not None:
         return True
     function = extract_function_name(name)
@@ -193,17 +193,17 @@ def is_collective_kernel(name: str) -> bool:
 
 
 def is_compiled_kernel(name: str) -> bool:
-    """Whether torch.compile generated this kernel (Triton on a GPU; C++ where inductor profiles its kernels)."""
+    """True if torch.compile generated this kernel (Triton on a GPU; C++ where inductor profiles its kernels)."""
     return _COMPILED.match(name) is not None
 
 
 def is_compiled_graph(name: str) -> bool:
-    """Whether this is a run of compiled code: what is not recorded beneath it is generated kernels and their glue."""
+    """True for a run of compiled code: unrecorded work beneath is generated kernels and their glue."""
     return name.startswith(COMPILED_GRAPH)
 
 
 def is_compiled_region(name: str) -> bool:
-    """Whether this surrounds a run of compiled code: Dynamo's range, AOTAutograd's function, its gradient, the graph.
+    """True for a range around compiled code: Dynamo's range, AOTAutograd's function, its gradient, the graph.
 
     What it was given says little of what its kernels move.
     """
@@ -211,7 +211,7 @@ def is_compiled_region(name: str) -> bool:
 
 
 def find_communication(trace: Trace) -> Ints:
-    """Events during which ranks exchanged data: collective kernels, or a backend's ranges where there are none."""
+    """Events with data exchange between ranks: collective kernels, or a backend's ranges without any."""
     kernels = trace.select_events(Category.KERNEL)
     events = kernels[mark_named(trace, kernels, is_collective_kernel)]
     if len(events):

@@ -8,7 +8,7 @@ from perfkit.trace.read import FLOW_KINDS, NONE, Ints, Trace
 
 
 def find_latest_before(keys: Ints, times: Ints, known_keys: Ints, known_times: Ints) -> Ints:
-    """For each key the position among the known ones of the last with that key that began by then.
+    """For each key, the position of the last known entry with that key that began by then.
 
     Ids repeat where several processes share a file and where counters wrap; what an id means began before what
     refers to it. If all that have the key began later (clocks differ), it is the first of them. NONE where there is
@@ -57,7 +57,7 @@ def match_flows(
 
 
 def map_processes(trace: Trace) -> NDArray[np.int32]:
-    """For each entry of `trace.threads` the number of its process."""
+    """The process number of each entry of `trace.threads`."""
     numbers: dict[str, int] = {}
     process_of = [numbers.setdefault(process, len(numbers)) for process, _ in trace.threads]
     return np.asarray(process_of, np.int32)

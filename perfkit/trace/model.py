@@ -18,7 +18,7 @@ NONE = -1
 
 
 class Category(IntEnum):
-    """What an event is."""
+    """The category of an event."""
 
     OTHER = 0
     OP = 1  # an op or an autograd node on the host
@@ -69,7 +69,7 @@ class MemoryEvents:
 
 
 class CollectiveRecord(NamedTuple):
-    """What a trace recorded of a collective: elements sent and received by this rank, NONE where it does not tell."""
+    """A recorded collective: elements sent and received by this rank, NONE where missing."""
 
     name: str  # as the backend calls it: `allreduce`, `_allgather_base`, `reduce_scatter` ...
     dtype: str  # as c10 calls it: `Float`, `BFloat16`
@@ -81,7 +81,7 @@ class CollectiveRecord(NamedTuple):
 
 
 class EventStatement(NamedTuple):
-    """What few events state of themselves, NONE where they do not."""
+    """Rare statements of events, NONE where missing."""
 
     flops: int  # of a kernel, as its compiler counted them (XLA)
     bytes: int
@@ -91,7 +91,7 @@ class EventStatement(NamedTuple):
 
 @dataclass(frozen=True)
 class Flows:
-    """Arrows between events, one row an end: `kind` indexes `FLOW_KINDS`; `start` tells a beginning from an end.
+    """Arrows between events, one row per end: `kind` indexes `FLOW_KINDS`; `start` marks the beginning.
 
     An end belongs to the event of its thread that begins at (or, failing that, surrounds) its time.
     """
@@ -108,7 +108,7 @@ class Flows:
 
 @dataclass(frozen=True)
 class SyncRecords:
-    """Who waited for what on a device, one row a record: `kind` indexes `SYNC_KINDS`.
+    """Waits on a device, one row per record: `kind` indexes `SYNC_KINDS`.
 
     Attributes:
         time_ns: when the wait was asked for or began; `call` is the correlation id of the call that did.
@@ -215,7 +215,7 @@ class Trace:
         return np.flatnonzero(self.are(*categories))
 
     def are(self, *categories: Category) -> NDArray[np.bool_]:
-        """Whether each event is of one of these categories."""
+        """True where an event is of one of these categories."""
         flags = np.zeros(len(self), np.bool_)
         for category in categories:  # a table indexed by category would need eight bytes an event
             flags |= self.category == category

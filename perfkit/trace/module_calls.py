@@ -65,7 +65,7 @@ def _parse_range_label(name: str) -> str | None:
 
 
 def _build_paths(trace: Trace, calls: Ints, parent: Ints, labels: dict[int, str]) -> tuple[Ints, list[str]]:
-    """For each call the index of its path, and the paths: that of what it lies in, then its own name."""
+    """The path index of each call, and the paths: the enclosing path plus its own name."""
     numbers: dict[tuple[int, int], int] = {}
     paths: list[str] = []
     result = np.full(len(calls), NONE, np.int64)

@@ -82,12 +82,12 @@ class Ops:
 
     @cached_property
     def flops(self) -> NDArray[np.float64]:
-        """FLOPs of each op, NaN where it is not costed or they are not modelled."""
+        """FLOPs of each op, NaN where not costed or not modeled."""
         return self._take_from_calls([call.cost.flops for call in self.calls])
 
     @cached_property
     def bytes(self) -> NDArray[np.float64]:
-        """Compulsory bytes of each op, NaN where it is not costed or they are not modelled."""
+        """Compulsory bytes of each op, NaN where not costed or not modeled."""
         return self._take_from_calls([call.cost.bytes for call in self.calls])
 
     def name(self, row: int) -> str:
@@ -104,7 +104,7 @@ class Ops:
 
 
 def read_ops(trace: Trace) -> Ops:
-    """Nest, link and cost the ops of a trace. Steps and phases are NONE where none can be told."""
+    """Nest, link and cost the ops of a trace. Steps and phases are NONE where unknown."""
     # Each column is compacted as soon as it is known: there are many, and as many rows as ops.
     event = compact_ints(trace.select_events(Category.OP))
     parent = compact_ints(find_parents(trace, event))
@@ -170,7 +170,7 @@ def _take_from_op_or_launch(
     kernel_op: Compact,
     find: Callable[[NDArray[np.int32], Ints], Ints],
 ) -> Ints:
-    """For each kernel what its op has; where it has no op, what is found for the thread and time of its launch."""
+    """For each kernel, its op's value, else the value at its launch's thread and time."""
     result = np.append(of_op, NONE)[kernel_op]
     loose = np.flatnonzero((kernel_op == NONE) & (kernels.launch != NONE))
     launches = kernels.launch[loose]

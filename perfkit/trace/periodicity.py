@@ -13,7 +13,7 @@ _MOST_COMPARISONS = 1000
 
 
 def find_period(sequence: NDArray[np.integer]) -> int | None:
-    """The smallest p for which each element equals the one p before it, if p fits in at least three times.
+    """The smallest p such that each element equals the one p before it, if at least three periods fit.
 
     The whole sequence has to repeat: the layers of one pass over a model do, too, but for what comes before and after
     them, and are no steps. The rarest element decides where to look, as it occurs in every repeat.
@@ -37,7 +37,7 @@ def find_period(sequence: NDArray[np.integer]) -> int | None:
 
 
 def find_repeats(sequence: NDArray[np.integer], starts: Ints, end: int) -> tuple[Ints, Ints, int] | None:
-    """Where whole repeats begin and end in time, and their length in elements; None where nothing repeats.
+    """The start and end times of whole repeats, and their length in elements; None without any.
 
     `starts` are the times of the elements; `end` is when the last one's work is over.
     """

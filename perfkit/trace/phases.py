@@ -32,7 +32,7 @@ class PhaseIntervals:
         return len(self.phase)
 
     def locate_phases(self, times: Ints) -> Ints:
-        """For each time the index in `PHASES` of the phase it lies in, NONE outside of all.
+        """For each time, the index in `PHASES`, NONE outside of all.
 
         Time decides, not the thread: backward runs on threads of its own while the marking thread waits for it.
         """
@@ -42,8 +42,8 @@ class PhaseIntervals:
 
 @dataclass(frozen=True)
 class PhaseRanges:
-    """What ranges tell of phases: `marked` those of perfkit; `events` and `phase` others whose name says so, looked for
-    where perfkit marked none."""
+    """Phases from ranges: `marked` are perfkit's; `events` and `phase` are others with a known name, used where perfkit
+    marked none."""
 
     trace: Trace
     marked: PhaseIntervals
@@ -57,11 +57,11 @@ class PhaseRanges:
         return cls(trace, marked, *((nothing, nothing) if len(marked) else _find_ranges(trace, match_phase)))
 
     def locate_phases(self, threads: NDArray[np.int32], times: Ints) -> Ints:
-        """For times on threads of the host the phase that ranges tell, NONE elsewhere."""
+        """For times on CPU threads, the phase by ranges, NONE elsewhere."""
         return self.marked.locate_phases(times) if len(self.marked) else self.find_around(threads, times)[0]
 
     def find_around(self, threads: NDArray[np.int32], times: Ints) -> tuple[Ints, Ints, Ints]:
-        """For times on threads the phase of the innermost range around that names one, and when it began and ended."""
+        """For times on threads, the phase of the innermost range that names one, with its start and end."""
         if not len(self.events):
             nothing = np.full(len(times), NONE, np.int64)
             return nothing, nothing.copy(), nothing.copy()
@@ -115,8 +115,8 @@ def _find_ranges(trace: Trace, phase_of_name: Callable[[str], int | None]) -> tu
 
 
 def _find_evaluations(trace: Trace, event: Ints, phase: Ints, since: Ints, until: Ints) -> NDArray[np.bool_]:
-    """The forward passes of closures: in an optimizer's range, what runs from an op that records gradients to the
-    backward pass that follows in the same range. An update records none."""
+    """Find forward passes of closures: within an optimizer's range, from an op that records gradients to the next
+    backward pass in the same range. An update records none."""
     starts = trace.start_ns[event]
     stepping = phase == _OPTIMIZER
     backward = np.append(starts[phase == _BACKWARD], np.iinfo(np.int64).max)
@@ -143,7 +143,7 @@ def _mark_engine_ops(trace: Trace, event: Ints, within: NDArray[np.bool_]) -> ND
 def _find_before_backward(
     trace: Trace, event: Ints, step: Ints, phase: Ints, rest: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """Of the ops without a phase those from the first that records gradients to the last backward of their step."""
+    """Of ops without a phase, those from the first that records gradients to the last backward op of their step."""
     starts = trace.start_ns[event]
     first = np.full(int(step.max()) + 2, np.iinfo(np.int64).max)
     last = np.full(len(first), np.iinfo(np.int64).min)

@@ -43,7 +43,7 @@ def parse_arguments(signature: Signature) -> tuple[Arg, ...] | None:
 
 
 def has_missing_strides(signature: Signature) -> bool:
-    """Whether one of the tensors has sizes but no strides, as torch records those that are sparse, or oneDNN's own."""
+    """True if a tensor has sizes but no strides, as torch records sparse and oneDNN tensors."""
     if b"[]" not in signature.strides:
         return False
     try:

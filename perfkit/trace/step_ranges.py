@@ -28,7 +28,7 @@ _NUMBER = re.compile(r"[\s_#:\[(]*\d+[\])]?\W*$")
 
 
 def find_program_steps(trace: Trace, ops: Ints) -> tuple[Ints, str] | None:
-    """The ranges around the steps of a program, and what it calls them; None where there are none.
+    """The ranges around the steps of a program, and their name; None without any.
 
     Ranges of one name on one thread that follow each other, from the first to the last around most of the work.
 
@@ -68,7 +68,7 @@ def find_program_steps(trace: Trace, ops: Ints) -> tuple[Ints, str] | None:
 
 
 def _extract_stem(name: str) -> str | None:
-    """A range's name without its number; None for what is no step: collectives, phases and parts of a model."""
+    """A range's name without its number; None for collectives, phases and parts of a model."""
     served = _match_serving(name)
     if served is not None:
         return served
@@ -79,7 +79,7 @@ def _extract_stem(name: str) -> str | None:
 
 
 def _get_least_cover(stem: str) -> float:
-    """How much of the time from the first to the last range of a stem has to be within them, for them to be steps.
+    """The share of time, from the first to the last range of a stem, that ranges must cover to be steps.
 
     Between two batches a server does other things or waits; a program may load its data between what it calls steps.
     """

@@ -22,7 +22,7 @@ _MARKS = (
 
 @dataclass(frozen=True)
 class StepIntervals:
-    """Steps in the order of time: their numbers as marked, when the host began and ended them, and on which thread.
+    """Steps in order of time: their marked numbers, their start and end on the CPU, and their thread.
 
     They do not overlap. `basis` tells in words how they were found, and is empty where there are none. `on_device`
     tells that the times are those of the device, where nothing on the host marks steps.
@@ -39,7 +39,7 @@ class StepIntervals:
         return len(self.number)
 
     def locate_times(self, times: Ints) -> Ints:
-        """For each time the index of the step it lies in, NONE outside of all."""
+        """For each time, the index of its step, NONE outside of all."""
         return find_intervals(self.start_ns, self.end_ns, times)
 
 
@@ -95,7 +95,7 @@ _XLA_STEP = re.compile(r"(?:.*\D)?(\d{1,18})")
 
 
 def _find_on_steps_lane(trace: Trace, _: Ints) -> StepIntervals:
-    """XLA's profiler shows steps as a device ran them on a thread of their own; the host may be ahead of it."""
+    """Find steps that XLA's profiler shows as run by a device, on their own thread; the CPU may be ahead of it."""
     lanes = np.asarray([name == _XLA_STEPS for name in trace.thread_names] or [False])
     ranges = trace.select_events(Category.GPU_RANGE)
     events, numbers = map_names(trace, ranges[lanes[trace.thread[ranges]]], _make_number_parser(_XLA_STEP))
@@ -149,14 +149,14 @@ def _build_from_ranges(trace: Trace, events: Ints, number_of: Callable[[int], in
 
 
 def _drop_idle_ranges(trace: Trace, events: Ints) -> Ints:
-    """Without ranges in which nothing began: the profiler opens one more when the last step ends."""
+    """Drop ranges in which nothing began: the profiler opens one more when the last step ends."""
     begun = trace.start_ns[trace.select_events(Category.OP, Category.LAUNCH, *DEVICE_CATEGORIES)]
     count = np.searchsorted(begun, trace.end_ns[events]) - np.searchsorted(begun, trace.start_ns[events])
     return events[count > 0] if (count > 0).any() else events
 
 
 def _select_busiest_thread(trace: Trace, ranges: Ints, ops: Ints) -> Ints:
-    """Of ranges on several threads or of several processes those of the thread with the most ops."""
+    """Of ranges on several threads or processes, those of the thread with the most ops."""
     threads = np.unique(trace.thread[ranges])
     if len(threads) == 1:
         return ranges
@@ -175,7 +175,7 @@ def _find_annotated(trace: Trace, ops: Ints) -> StepIntervals:
 
 
 def _find_between_optimizers(trace: Trace, ops: Ints) -> StepIntervals:
-    """From the end of one call of the optimizer to the end of the next; the first from the first op."""
+    """Steps from the end of one optimizer call to the end of the next; the first starts with the first op."""
     ranges = trace.select_events(Category.RANGE, Category.OP)
     events = ranges[mark_named(trace, ranges, lambda name: OPTIMIZER_STEP.match(name) is not None)]
     if not len(events) or not len(ops):
@@ -209,7 +209,7 @@ def _find_periodic(trace: Trace, ops: Ints) -> StepIntervals:
 
 
 def find_intervals(starts: Ints, ends: Ints, times: Ints) -> Ints:
-    """For each time the index of the interval (sorted, not overlapping) it lies in, or NONE."""
+    """For each time, the index of its interval (sorted, not overlapping), or NONE."""
     if not len(starts):
         return np.full(len(times), NONE, np.int64)
     index = np.searchsorted(starts, times, side="right") - 1

@@ -93,7 +93,7 @@ class TensorListEvidence:
         return tensor_list_dtypes.adjust_to_kernels(found, names)
 
     def _collect_worked_on(self, row: int) -> tensor_list_dtypes.Evidence:
-        """The first arguments of what is called directly: a list's tensors one by one, no converted numbers."""
+        """The first arguments of direct calls: a list's tensors one by one, no converted numbers."""
         evidence: tensor_list_dtypes.Evidence = {}
         first, last = self._locate_nests(np.asarray([row]))
         inside = self._order[int(first[0]) + 1 : int(last[0])]
@@ -120,7 +120,7 @@ class TensorListEvidence:
 
     @cached_property
     def _order(self) -> Ints:
-        """Rows by thread and time, in which what lies beneath an op follows it."""
+        """Rows by thread and time, in which nested rows follow their op."""
         return sort_by_group(self._trace.thread[self._event])
 
     @cached_property
@@ -148,7 +148,7 @@ class TensorListEvidence:
         return self._trace.start_ns[self._event[self._order]]
 
     def _locate_nests(self, rows: Ints) -> tuple[Ints, Ints]:
-        """Where in `_order` each row and what lies beneath it begin and end."""
+        """The range in `_order` of each row and its nested rows."""
         first = self._rank[rows]
         last = first + 1
         threads, starts = self._threads, self._starts
@@ -160,12 +160,12 @@ class TensorListEvidence:
         return first, np.maximum(last, first + 1)
 
     def _locate_kernels(self, first: Ints, last: Ints) -> tuple[Ints, Ints]:
-        """Where in `_kernel_order` the kernels of a run of ops begin and end."""
+        """The range in `_kernel_order` of the kernels of a run of ops."""
         return np.searchsorted(self._kernel_ranks, first, "left"), np.searchsorted(self._kernel_ranks, last, "left")
 
 
 def _draw_marks(count: int, seed: int) -> NDArray[np.uint64]:
-    """Random numbers: sums of them tell sets of small numbers apart."""
+    """Random numbers, whose sums distinguish sets of small numbers."""
     return np.random.default_rng(seed).integers(0, 2**64, count, np.uint64)
 
 

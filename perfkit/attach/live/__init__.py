@@ -1,1 +1,1 @@
-"""Watching a loop all the time: a log line a second, outliers, drift, and what asks for a trace."""
+"""Continuous watching of a loop: a log line per second, outliers, drift, and trace requests."""

@@ -38,7 +38,7 @@ def make_outlier_event(step: int, step_s: float, usual_s: float, untold: int) ->
 
 
 def make_drift_event(step: int, step_s: float, usual_s: float, steps: int) -> StepEvent:
-    """`steps` is how many steps in a row are slower."""
+    """Make a drift event; `steps` is the number of slower steps in a row."""
     text = (
         f"steps take {format_percent(step_s / usual_s - 1, 0)} longer: {format_seconds(step_s)} over the last {steps} "
         "steps, "

@@ -28,7 +28,7 @@ class LiveLog:
 
     @property
     def stretch(self) -> int:
-        """How many times longer than asked the time between lines should be: doubled with every `growth_bytes`.
+        """The factor on the requested time between lines: doubled with every `growth_bytes`.
 
         So each further `growth_bytes` last twice as long as those before: the log grows by the logarithm of time.
         """

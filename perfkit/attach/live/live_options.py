@@ -1,12 +1,12 @@
-"""Options of a watch: which steps it calls slow, and how often it looks."""
+"""Options of a watch: the threshold of slow steps, and the interval."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class LiveOptions:
-    """The defaults hold for steps that vary by 15 % and depend on the one before: docs/attach.md says how often they
-    raise a false alarm.
+    """The defaults suit steps that vary by 15 % and depend on their predecessor: docs/attach.md gives the rate of false
+    alarms.
 
     Attributes:
         period_s: statistics are made, and a line is written, once in so many seconds, at the end of a step.

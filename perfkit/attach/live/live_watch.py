@@ -92,8 +92,7 @@ class LiveWatch:
         self._line_ns = now_ns + self._period_ns
 
     def step(self, now_ns: int, data_wait_ns: int | None = None) -> Sequence[StepEvent]:
-        """A step ended, in which the loop waited so long for data, None where that is not known. Returns what there is
-        to tell, mostly nothing.
+        """Record the end of a step with its data wait, None where unknown. Returns events to report, mostly none.
 
         On a GPU a step's time is known some steps later, when the device has come to its end.
         """
@@ -121,7 +120,7 @@ class LiveWatch:
         self._log.write(LiveEvent(time_s=self._time_s(), step=self.last, kind=kind, text=text))
 
     def close(self, reason: str) -> None:
-        """Write what is left and the end with its reason; put back and stop what the watch has set up.
+        """Write the rest and the reason for the end; remove and stop everything that the watch set up.
 
         The deliveries remain: whoever made them sends the report and closes them.
         """
@@ -132,7 +131,7 @@ class LiveWatch:
             self.abandon()
 
     def abandon(self) -> None:
-        """Put back and stop what the watch has set up, and write nothing: the log may be what failed."""
+        """Remove and stop everything that the watch set up, and write nothing: the log may have failed."""
         self._resources.close()
         self._log.close()
         if self._triggers is not None:
@@ -191,7 +190,7 @@ class LiveWatch:
             guard(callback, event)
 
     def _write_line(self) -> None:
-        """Write what the steps since the last line took, and send it to the loggers."""
+        """Write the figures of the steps since the last line, and send them to the loggers."""
         walls, waits = self._walls, self._waits
         if not walls:
             return
@@ -219,7 +218,7 @@ class LiveWatch:
 
 
 def _compute_utilization(flops: float | None, peak: float | None, step_s: float) -> float | None:
-    """None where it is not known, which it is not of a peak that the steps are faster than."""
+    """None where unknown, or where the steps are faster than the peak."""
     share = None if flops is None or peak is None else flops / (step_s * peak)
     return share if share is None or share <= 1 else None
 
@@ -236,7 +235,7 @@ def open_watch(
     on_drift: Callback | None = None,
     units_per_step: float | None = None,
 ) -> LiveWatch:
-    """A watch of this process's loop on `device` that writes to `path`. A `PerfkitError` says why it cannot."""
+    """Open a watch of this process's loop on `device` that writes to `path`. A `PerfkitError` says why it cannot."""
     options = options or LiveOptions()
     return LiveWatch(
         LiveLog(path, options.log_bytes),

@@ -1,4 +1,4 @@
-"""Reads what a process and its device hold and do, once a line of the log and never in a step."""
+"""Reads the resources of a process and its device, once per log line, never during a step."""
 
 import os
 import time
@@ -18,9 +18,9 @@ NO_SAMPLE = DeviceSample(time_s=0.0)
 
 
 class ProcessResources(NamedTuple):
-    """None where it is not known. Bytes of the CUDA allocator are its peaks since the process began, or since the
-    program itself reset them: resetting them here would change what the program reads. `power_w` is the driver's mean
-    over the last second, or of the moment, as in `DeviceSample`."""
+    """None where unknown. CUDA allocator bytes are peaks since the process began, or since the program reset them:
+    resetting them here would change what the program reads. `power_w` is the driver's mean over the last second or the
+    current value, as in `DeviceSample`."""
 
     rss_bytes: int | None = None
     allocated_bytes: int | None = None
@@ -31,8 +31,8 @@ class ProcessResources(NamedTuple):
 
 
 class SensorThread:
-    """Reads sensors once a period in a thread of its own, since NVML may take milliseconds to answer; ctypes lets the
-    training thread run meanwhile.
+    """Reads sensors once per period in its own thread: NVML may take milliseconds to answer, during which ctypes
+    releases the GIL.
 
     Attributes:
         latest: the last reading.
@@ -96,7 +96,7 @@ class ResourceReader:
 
 
 def open_reader(device: torch.device, period_s: float) -> ResourceReader:
-    """The reader of a device, with its sensors where NVML knows it."""
+    """Open the reader of a device, with its sensors where NVML supports it."""
     if device.type != "cuda":
         return ResourceReader(device)
     sensors = open_sensors(str(torch.cuda.get_device_properties(device).uuid))
@@ -104,7 +104,7 @@ def open_reader(device: torch.device, period_s: float) -> ResourceReader:
 
 
 def read_resident_bytes(statm: Path = STATM) -> int | None:
-    """The resident set of this process; None on a system that does not tell it so."""
+    """The resident set of this process; None where the system does not report it."""
     try:
         pages = int(statm.read_bytes().split()[1])
     except OSError:

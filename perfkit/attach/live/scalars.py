@@ -6,7 +6,7 @@ from perfkit.store.live import LiveWindow
 
 
 class Scalar(NamedTuple):
-    """What a figure is called: by trackers, by Prometheus, its unit in words of that kind, and what it is."""
+    """The names of a figure for trackers and Prometheus, its unit, and its description."""
 
     name: str
     prometheus: str
@@ -59,6 +59,6 @@ SCALARS: dict[str, Scalar] = {
 
 
 def build_scalars(window: LiveWindow) -> dict[str, float]:
-    """The figures of a window by the name they have in trackers; what is not known is left out."""
+    """Build the figures of a window by tracker name, without unknown ones."""
     figures = {scalar.name: getattr(window, field) for field, scalar in SCALARS.items()}
     return {name: float(value) for name, value in figures.items() if value is not None}

@@ -1,4 +1,4 @@
-"""FLOPs of a step of somebody else's loop, counted once while it runs."""
+"""Counts FLOPs of a step of an attached loop, once while it runs."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -50,7 +50,7 @@ def _explain_uncountable(models: Iterable[nn.Module]) -> str:
 
 
 def _is_compiled(module: nn.Module) -> bool:
-    """By `torch.compile(module)` or `module.compile()`."""
+    """True if compiled by `torch.compile(module)` or `module.compile()`."""
     return isinstance(module, torch._dynamo.OptimizedModule) or module._compiled_call_impl is not None
 
 

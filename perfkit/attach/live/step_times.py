@@ -1,4 +1,4 @@
-"""How long steps took: by the host's clock, or by events that the device reaches."""
+"""Measures step times, by the CPU's clock or by device events."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -11,17 +11,17 @@ StepTime = tuple[int, int]
 
 
 class StepTimes(Protocol):
-    """Told where steps begin and end, it says how long they took, in their order, perhaps some steps later."""
+    """Step times from the starts and ends of steps, in order, possibly some steps later."""
 
     def start(self, now_ns: int) -> None:
-        """A step begins; what came before it is part of none."""
+        """Start a step; earlier time belongs to none."""
 
     def end(self, step: int, now_ns: int) -> Sequence[StepTime]:
-        """This step ended and the next begins. Returns the times that are known by now and were not told before."""
+        """End a step and start the next. Returns the times that became known."""
 
 
 class HostTimes:
-    """Times by the clock that the caller reads: right where the host does the work."""
+    """Times by the caller's clock: valid where the CPU does the work."""
 
     def __init__(self) -> None:
         self._since = 0
@@ -35,7 +35,7 @@ class HostTimes:
 
 
 class DeviceTimes:
-    """Times between events on the device's current stream, since the host runs ahead of it.
+    """Times between events on the device's current stream, because the CPU runs ahead of it.
 
     An event is asked whether the device has reached it, and never waited for. Not to be told of anything while a CUDA
     graph is being captured, when nothing may be recorded or asked.

@@ -1,4 +1,4 @@
-"""Which steps are outliers and whether their times drift: arithmetic over step times, without a clock.
+"""Finds outlier steps and drift in step times, without a clock.
 
 Times are whole nanoseconds. Medians throughout: one step that stalls must not move what the others are compared with.
 """
@@ -14,14 +14,14 @@ LEAST_STEPS = 50
 
 
 class UsualTime(NamedTuple):
-    """The median of recent steps, and what a step must exceed to be an outlier, both in nanoseconds."""
+    """The median of recent steps and the outlier threshold, both in nanoseconds."""
 
     median: float
     limit: float
 
 
 def compute_usual(times: Sequence[int], options: LiveOptions) -> UsualTime | None:
-    """What is usual for steps like these; None for fewer than `LEAST_STEPS`.
+    """The usual time of these steps; None for fewer than `LEAST_STEPS`.
 
     The limit is a factor, so that jitter of very regular steps is none, and a number of median absolute deviations, so
     that steps which vary anyway are not: 10 of them are 6.7 standard deviations of normal noise.
@@ -41,7 +41,7 @@ class TimeRise(NamedTuple):
 
 
 class StepTrend:
-    """Compares medians of windows, one after the other, with those of the first windows.
+    """Compares the medians of successive windows with those of the first windows.
 
     The level that windows are compared with is at first the reference, the median of the first windows. A rise of
     enough windows in a row is told once and becomes the level; so another is told only when they rise further. When

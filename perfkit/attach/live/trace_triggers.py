@@ -27,7 +27,7 @@ LEAD = 3
 
 
 class TraceRequest(Struct):
-    """All ranks trace the steps after `step`. `automatic` are those that nobody asked for."""
+    """All ranks trace the steps after `step`. `automatic` marks requests by triggers."""
 
     step: int
     reason: str
@@ -78,7 +78,7 @@ class TraceTriggers:
             self._wish = (event.text, True)
 
     def poll(self, step: int, now_ns: int, step_s: float | None) -> None:
-        """Look at signal and file, once a period; `step_s` is what a step takes, None where it is not known yet."""
+        """Check signal and file, once per period; `step_s` is the step time, None while unknown."""
         if self._signal is not None and self._signal.take():
             self._wish = ("SIGUSR1", False)
         request = self._read_request() if self._several or "file" in self._on else None
@@ -130,18 +130,18 @@ class TraceTriggers:
             self._write_request(self._request)
 
     def _accept_request(self, request: TraceRequest) -> None:
-        """What stands in the file holds for every rank, also over what this one has just written."""
+        """Accept the request in the file: it holds for every rank, overriding what this one just wrote."""
         if request != self._served:
             self._request = request
             self._wish = None
 
     def _remove_served(self, now_ns: int) -> None:
-        """Rank 0 takes a request away when the others have had time to read it."""
+        """Remove a request on rank 0 after the other ranks have had time to read it."""
         if self._rank == 0 and self._request is None and now_ns - self._served_ns > LEAD * self._period_s * 1e9:
             self._remove_request()
 
     def _read_request(self) -> TraceRequest | str | None:
-        """The request in the file, "" where it holds none (a user made it), None where there is no file."""
+        """Read the request in the file, "" for an empty file (made by a user), None without a file."""
         try:
             data = self._path.read_bytes()
         except FileNotFoundError:
@@ -188,7 +188,7 @@ class SignalFlag:
             self._installed = True
 
     def take(self) -> bool:
-        """Whether the signal came since the last call."""
+        """True if the signal came since the last call."""
         flag, self._flag = self._flag, False
         return flag
 

@@ -24,7 +24,7 @@ from perfkit.store.live import LIVE_FILE, LiveStart
 
 @dataclass(frozen=True, kw_only=True)
 class WatchOptions:
-    """What a program's author wants of a watch."""
+    """The author's options of a watch."""
 
     trace_on: Collection[str]
     on_outlier: Callback | None
@@ -35,7 +35,7 @@ class WatchOptions:
 def create_watch(
     wishes: WatchOptions, deliveries: Sequence[Delivery], session: LoopSession, counted: StepFlops | None
 ) -> tuple[LiveWatch, TraceTriggers]:
-    """The watch of an opened session, and what asks for traces; `counted` are the FLOPs of a step if they were."""
+    """Create the watch of an opened session and its trace triggers; `counted` are the FLOPs of a step, if any."""
     assert session.main is not None
     record = session.main.recorder.record
     assert record.environment is not None
@@ -67,7 +67,7 @@ def create_watch(
 
 
 def find_peak_flops(session: LoopSession, dtype: str, counted: StepFlops | None) -> float | None:
-    """FLOP/s that this rank's utilisation refers to; None where they are not known."""
+    """The reference FLOP/s of this rank's utilization; None where unknown."""
     known, device = session.ceilings, session.trained.device
     if known is None or known.device != device.type:
         return None
@@ -86,8 +86,8 @@ def find_peak_flops(session: LoopSession, dtype: str, counted: StepFlops | None)
 
 
 def _is_mix_unknown(models: Iterable[nn.Module], dtype: str, settings: Fp32Settings) -> bool:
-    """Whether FLOPs that nobody counted are of convolutions or recurrent layers too, and these of fp32 are computed in
-    something else than matrix products are, so that the peak of their mix is not known."""
+    """True if uncounted FLOPs may include convolutions or recurrent layers whose fp32 runs in a different dtype than
+    GEMMs, so that the peak of the mix is unknown."""
     kinds: dict[type[nn.Module], str] = {nn.modules.conv._ConvNd: settings.conv, nn.RNNBase: settings.rnn}
     return dtype in ("fp32", "tf32") and any(
         isinstance(module, kind) and setting != settings.matmul

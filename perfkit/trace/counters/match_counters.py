@@ -37,13 +37,13 @@ class CounterColumns:
 
     @property
     def known(self) -> NDArray[np.bool_]:
-        """Whether a kernel has any count."""
+        """True where a kernel has any count."""
         return ~(np.isnan(self.flops) & np.isnan(self.dram_bytes))
 
 
 @dataclass(frozen=True)
 class LaunchCounters:
-    """Launches in the order in which they were counted: the kernel's name as printed and its counts (NaN: not told)."""
+    """Launches in order of counting: the kernel's printed name and its counts (NaN: missing)."""
 
     path: Path
     kernels: tuple[str, ...]
@@ -106,7 +106,7 @@ def _make_column(values: Sequence[float | None]) -> Floats:
 
 
 def _explain_missing(launches: Sequence[ProfiledLaunch], table: Sequence[LaunchCounts]) -> list[Note]:
-    """Why counts are missing, where they are."""
+    """The reason for missing counts, where there are some."""
     notes = []
     without = sum(row.flops is None for row in table)
     if without:

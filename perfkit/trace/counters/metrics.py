@@ -39,7 +39,7 @@ _OPS_PATH = re.compile(
 
 
 class LaunchCounts(NamedTuple):
-    """What one launch did; None where the export does not tell. `seconds` is the launch's time under the profiler."""
+    """The counts of one launch; None where the export lacks them. `seconds` is the launch's time under the profiler."""
 
     seconds: float | None
     flops: float | None
@@ -72,7 +72,7 @@ def _compute_flops(metrics: Metrics, seconds: float | None, capability: str) -> 
 
 
 def _compute_vector_flops(metrics: Metrics, seconds: float | None) -> float | None:
-    """None where single precision was not collected; other precisions that were not are taken as unused."""
+    """The vector FLOPs; None where single precision was not collected; other missing precisions count as unused."""
     total = 0.0
     for name, flops in INSTRUCTIONS.items():
         count = _sum_metric(metrics, f"sass_thread_inst_executed_op_{name}_pred_on", seconds, flops)

@@ -49,7 +49,7 @@ class ProfiledLaunch:
 
 
 def read_launches(path: Path) -> tuple[list[ProfiledLaunch], tuple[Note, ...]]:
-    """The launches of an export in their order, and notes on what was skipped.
+    """Read the launches of an export in order, with notes on skipped rows.
 
     `RunFormatError` for a file that cannot be read or holds no table of Nsight Compute.
     """
@@ -144,7 +144,7 @@ def _add_metric(metrics: dict[str, float], name: str, text: str, unit: str, deci
 
 
 def _find_decimal_point(texts: Iterable[str]) -> str:
-    """Which of `.` and `,` separates decimals in these values, which come from one machine.
+    """The decimal point, `.` or `,`, of these values, which come from one machine.
 
     A separator before other than three digits, or after the other separator, does; one that is repeated does not.
     """
@@ -169,7 +169,7 @@ def _parse_number(text: str, decimal: str) -> float | None:
 
 
 def _parse_unit_factor(unit: str) -> float | None:
-    """What a unit counts in base units: `Mbyte` 1e6, `usecond` 1e-6, `Gbyte/second` 1e9; None for one not known."""
+    """The factor of a unit to base units: `Mbyte` 1e6, `usecond` 1e-6, `Gbyte/second` 1e9; None for unknown ones."""
     over, _, under = unit.strip().partition("/")
     if under:
         top, bottom = _parse_unit_factor(over), _parse_unit_factor(under)

@@ -31,7 +31,7 @@ _LEAST_NAMED = 0.5
 
 
 class NodeAlignment(NamedTuple):
-    """For each node of the replay that of the capture, NONE where it has none; `same` of them agree in their grid."""
+    """For each node of the replay, that of the capture, NONE without one; `same` of them agree in their grid."""
 
     node: Ints
     same: int
@@ -94,7 +94,8 @@ def _count_changed(each: NDArray[np.int8]) -> int:
 def _align_kernels_first(
     captured: Sequence[NodeToken], content: Sequence[Hashable], replayed: Sequence[NodeToken], stream: Ints
 ) -> NodeAlignment | None:
-    """Kernels without copies and fills, of which some make no node; then these, where as many lie between kernels."""
+    """Align kernels first, without copies and fills, of which some make no node; then these, where equally many lie
+    between kernels."""
     mine = np.asarray([at for at, token in enumerate(captured) if token.kind == Category.KERNEL], np.int64)
     its = np.asarray([at for at, token in enumerate(replayed) if token.kind == Category.KERNEL], np.int64)
     if len(mine) != len(its) or (len(mine) == len(captured) and len(its) == len(replayed)):
@@ -131,7 +132,7 @@ class _TokenTable(NamedTuple):
         )
 
     def compare_pairs(self, captured: Ints, replayed: Ints) -> NDArray[np.int8]:
-        """What nodes say of each other, pair by pair."""
+        """The agreement of nodes, pair by pair."""
         pairs = self.row[captured] * len(self.replayed) + self.column[replayed]
         distinct, place = np.unique(pairs, return_inverse=True)
         sides = (divmod(pair, len(self.replayed)) for pair in distinct.tolist())
@@ -141,7 +142,7 @@ class _TokenTable(NamedTuple):
         return each
 
     def mark_agreeing(self) -> NDArray[np.bool_]:
-        """Whether each distinct token of the capture is that of a kernel by its name."""
+        """True where a distinct token of the capture is that of a kernel by its name."""
         says = [[compare_tokens(mine, its) for its in self.replayed] for mine in self.captured]
         table = np.asarray(says, np.int8).reshape(len(self.captured), len(self.replayed))
         by_name: NDArray[np.bool_] = (table > TokenAgreement.UNTOLD) | (table == TokenAgreement.RESIZED)
@@ -149,7 +150,7 @@ class _TokenTable(NamedTuple):
 
 
 def _align_common_subsequence(says: _TokenTable, content: Sequence[Hashable]) -> Ints:
-    """For each node of the replay that of the capture by the longest common subsequence of what agrees."""
+    """For each node of the replay, that of the capture by the longest common subsequence of agreeing nodes."""
     count, others = len(says.row), len(says.column)
     if (count + 1) * (others + 1) > _LARGEST or min(count, others) > np.iinfo(np.int16).max:
         return np.full(others, NONE, np.int64)
@@ -187,7 +188,7 @@ def _walk_subsequence(longest: NDArray[np.int16], agrees: NDArray[np.bool_], say
 
 
 def _fill_gaps(node: Ints, says: _TokenTable) -> Ints:
-    """With what lies between two pairs, where both sides have equally much there and none contradicts."""
+    """Align the nodes between two pairs, where both sides have equally many and none contradicts."""
     result = node.copy()
     paired = np.flatnonzero(node != NONE)
     ends = [(-1, -1), *((int(its), int(node[its])) for its in paired), (len(node), len(says.row))]

@@ -58,7 +58,7 @@ class CapturedGraph:
 
     @cached_property
     def content(self) -> tuple[Content, ...]:
-        """For each node what was called, from its op outwards: names, shapes and dtypes."""
+        """For each node, the calls from its op outward: names, shapes and dtypes."""
         known: dict[int, Content] = {NONE: ()}
         for row in range(len(self.event)):
             known[row] = (_get_call_key(self.trace, int(self.event[row])), *known[int(self.parent[row])])
@@ -66,7 +66,7 @@ class CapturedGraph:
 
     @cached_property
     def dims(self) -> tuple[frozenset[int], ...]:
-        """For each node the dimensions of what its op was given, and how many rows the first ones make together."""
+        """For each node, the dimensions of its op's inputs, and the number of rows of their leading dimensions."""
         known: dict[int, frozenset[int]] = {NONE: frozenset()}
         for row in np.unique(self.op).tolist():
             if row != NONE:
@@ -147,7 +147,7 @@ def _find_capture_spans(trace: Trace, calls: Ints) -> list[tuple[int, int]]:
 
 
 def _select_node_calls(trace: Trace, calls: Ints) -> Ints:
-    """Those of some calls that make nodes: launches, copies and fills of some bytes, and no call within another."""
+    """The calls that make nodes: launches, non-empty copies and fills, and no nested calls."""
     calls = calls[
         mark_named(trace, calls, lambda name: is_kernel_launch(name) or is_copy_call(name) or is_fill_call(name))
     ]
@@ -164,7 +164,7 @@ def _select_calls_within(trace: Trace, calls: Ints, process: Small, span: tuple[
 
 
 def _parse_sizes(dims: bytes) -> Iterator[int]:
-    """What stands in the lists of sizes of a signature, `[[8,4,64],[64]]`, with the products from the first one on."""
+    """The lists of sizes in a signature, `[[8,4,64],[64]]`, with the products from the first one on."""
     for row in re.findall(rb"\[([\d,\s]+)\]", dims):
         sizes = [int(size) for size in row.split(b",") if size.strip()]
         yield from sizes

@@ -27,7 +27,7 @@ NO_CAPTURE = "no trace of its capture (--capture)"
 
 
 class CaptureChoice(NamedTuple):
-    """Where a replayed graph came from: one of `captures`, which called the same, as `basis` told.
+    """The origin of a replayed graph: one of `captures`, which called the same, by `basis`.
 
     Where there are none, `reason` says why that is not known.
     """
@@ -49,7 +49,7 @@ class _CaptureFit(NamedTuple):
 
 
 def choose_captures(graphs: Sequence[ReplayedLaunches], captures: Sequence[CapturedGraph]) -> list[CaptureChoice]:
-    """For each replayed graph the capture that it came from."""
+    """Choose the capture of each replayed graph."""
     alike: dict[tuple[object, ...], list[CapturedGraph]] = {}
     for captured in captures:
         alike.setdefault((captured.tokens, captured.content), []).append(captured)
@@ -89,7 +89,7 @@ def _choose_capture(
 
 
 def _find_fits(distinct: Sequence[tuple[CapturedGraph, ...]], replayed: ReplayedLaunches) -> list[_CaptureFit]:
-    """What fits a graph among captures of as many nodes; among the others where none of these does."""
+    """The captures that fit a graph, among those of equal length, else among the others."""
     count = len(replayed.tokens)
     for as_many in (True, False):
         found = []
@@ -120,7 +120,7 @@ def _narrow_fits(
     captures: Sequence[CapturedGraph],
     grids: dict[tuple[int, ...], int | None],
 ) -> tuple[list[_CaptureFit], str] | str:
-    """The fits that called the same, of which the graph came from one, and what told; or why that is not known."""
+    """Narrow the fits to those that called the same, with the basis; or the reason that the origin is unknown."""
     alike: dict[tuple[object, ...], list[_CaptureFit]] = {}
     for fit in fits:
         alike.setdefault(_get_called_content(fit), []).append(fit)
@@ -169,7 +169,7 @@ def _pick_by_grids(kinds: list[list[_CaptureFit]], replayed: ReplayedLaunches) -
 
 
 def _has_block_per_row(token: NodeToken) -> bool:
-    """Whether its grid may be a dimension of its op's inputs: neither elements by the block nor tiles of a product."""
+    """True if its grid may be a dimension of its op's inputs: neither elements per block nor GEMM tiles."""
     name = token.kernel
     if token.kind != Category.KERNEL or not token.geometry or "elementwise" in name:
         return False
@@ -185,7 +185,8 @@ def _parse_grid(token: NodeToken) -> frozenset[int]:
 def _pick_by_size(
     kinds: list[list[_CaptureFit]], replayed: ReplayedLaunches, captures: Sequence[CapturedGraph]
 ) -> list[_CaptureFit] | None:
-    """Those of the least size of all captures that holds the batch; None where that is none of these, or no size is."""
+    """The fits with the smallest captured size that holds the batch; None where none of them has it, or no size is
+    known."""
     sizes = [captured.size for captured in captures if captured.size >= replayed.size]
     if replayed.size == NONE or not sizes:
         return None

@@ -113,7 +113,7 @@ class _OpsBuilder:
         self._link = ops.kernels.link.copy()
 
     def add(self, template: _CaptureTemplate, kernels: Ints) -> None:
-        """Add the ops of a capture for each launch of it; `kernels` has a row a launch, a column a node."""
+        """Add the ops of a capture for each launch; `kernels` has a row per launch, a column per node."""
         trace, ops, launches = self._ops.trace, self._ops, len(kernels)
         source, event, count = template.captured.trace, template.event, len(template.event)
         first = len(ops) + self._count
@@ -233,7 +233,7 @@ class _MergedTable(Generic[T]):
         self._number: dict[T, int] = {entry: number for number, entry in reversed(list(enumerate(table)))}
 
     def translate_numbers(self, table: Sequence[T], numbers: Compact) -> Ints:
-        """What another table's numbers are here; NONE stays."""
+        """Translate another table's numbers; NONE stays."""
         used, inverse = np.unique(numbers, return_inverse=True)
         here = [NONE if number == NONE else self._add_entry(table[number]) for number in used.tolist()]
         return np.asarray(here, np.int64)[inverse]

@@ -33,7 +33,7 @@ class NodeToken(NamedTuple):
 
 
 class TokenAgreement(IntEnum):
-    """What two tokens say of each other."""
+    """The agreement of two tokens."""
 
     DIFFERENT = -3  # not the same node
     RENAMED = -2  # another kernel than the op launched elsewhere
@@ -51,7 +51,7 @@ _LEAST_WORD = 4  # letters of an op's name for its presence in a kernel's name t
 
 
 def compare_tokens(captured: NodeToken, replayed: NodeToken) -> TokenAgreement:
-    """Whether a launch and a kernel can be of one node."""
+    """True if a launch and a kernel can be the same node."""
     if _classify_token(captured) != _classify_token(replayed):
         return TokenAgreement.DIFFERENT
     if captured.kind != Category.KERNEL or replayed.kind != Category.KERNEL:
@@ -67,7 +67,8 @@ def compare_tokens(captured: NodeToken, replayed: NodeToken) -> TokenAgreement:
 
 
 def extract_grid_and_block(geometry: bytes) -> bytes:
-    """What a geometry of a trace says without the shared memory, which a launch and its kernel write differently."""
+    """Extract the grid and block from a trace's geometry, without shared memory, which launches and kernels write
+    differently."""
     parts = geometry.split(b"\0")[:2]
     return b"x".join(parts).replace(b" ", b"") if all(parts) and len(parts) == 2 else b""
 
@@ -83,7 +84,7 @@ def _classify_token(token: NodeToken) -> Category:
 
 @lru_cache(maxsize=65536)
 def judge_launch(op: str, kernel: str) -> TokenAgreement:
-    """What the name of an op says of whether it launched a kernel of this name."""
+    """Judge by an op's name whether it launched a kernel of this name."""
     if is_compiled_kernel(op):
         return TokenAgreement.ALIKE if op == kernel else TokenAgreement.DIFFERENT
     bare = op.rpartition("::")[2]

@@ -119,7 +119,7 @@ def _assign_launches(rows: Ints, node: Ints, start: Ints) -> tuple[Ints, Ints]:
 
 
 def _find_numbered_launches(node: Ints, of: Ints, begin: Ints) -> NDArray[np.bool_]:
-    """For each launch whether each of its kernels has a node of its own."""
+    """True where each kernel of a launch has a node of its own."""
     order = np.lexsort((node, of))
     again = np.append(False, (np.diff(node[order]) == 0) & (np.diff(of[order]) == 0))
     without = np.logical_or.reduceat((node[order] == NONE) | again, begin)
@@ -139,7 +139,7 @@ def _build_token(trace: Trace, event: int) -> NodeToken:
 
 
 def _find_batch_sizes(trace: Trace, calls: Ints) -> Ints:
-    """For each launch (NONE where its call is not known) the size of the batch, as the range around it tells."""
+    """The batch size of each launch by the range around it; NONE where its call is unknown."""
     result = np.full(len(calls), NONE, np.int64)
     ranges, sizes = map_names(trace, trace.select_events(Category.RANGE), _parse_range_size)
     known = np.flatnonzero(calls != NONE)

@@ -57,8 +57,8 @@ def infer_block_contents(ops: Ops, op: Ints, table: TraceTextNumbers) -> BlockCo
 
 
 def _find_certain(op: Ints, outputs: NDArray[np.int32], made: Ints, exact: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which blocks hold what was found: those of its very size; of larger ones those of an op that has no more blocks
-    for an output than it makes of it. Else one of them is a workspace, and which is not known."""
+    """The blocks that certainly hold an output: those of its exact size; larger ones if their op has no more blocks per
+    output than it makes. Otherwise one of them is a workspace, and which one is unknown."""
     _, call = np.unique(np.column_stack([op, outputs]), axis=0, return_inverse=True)
     blocks = np.bincount(call.reshape(-1))[call.reshape(-1)]
     return exact | (blocks <= made)

@@ -19,7 +19,7 @@ _FIRST_DIVISION, _DIVISIONS = 20, 16  # powers of two from 1 MiB on, each with i
 
 @dataclass(frozen=True)
 class AllocatorSettings:
-    """Those settings of the allocator that decide on sizes."""
+    """The allocator settings that affect sizes."""
 
     divisions: tuple[int, ...] = ()
     largest_split: int | None = None
@@ -27,7 +27,7 @@ class AllocatorSettings:
 
     @classmethod
     def from_snapshot(cls, recorded: Mapping[str, Any]) -> "AllocatorSettings":
-        """From a snapshot's `allocator_settings`, {} where it has none."""
+        """The settings from a snapshot's `allocator_settings`, {} without any."""
         by_power = recorded.get("roundup_power2_divisions") or {}
         largest = recorded.get("max_split_size")
         return cls(
@@ -38,7 +38,7 @@ class AllocatorSettings:
 
 
 def round_sizes(requested: Ints, settings: AllocatorSettings) -> Ints:
-    """What is the least the allocator gives for each request."""
+    """The least that the allocator provides for each request."""
     distinct, which = np.unique(requested, return_inverse=True)
     return np.array([_round_size(size, settings) for size in distinct.tolist()], np.int64)[which]
 
@@ -58,14 +58,14 @@ def _round_size(size: int, settings: AllocatorSettings) -> int:
 
 @dataclass(frozen=True)
 class AddressSpans:
-    """What begins at addresses, from the event `begin` on, not at `end`; never two at one address at once."""
+    """Spans of addresses from the event `begin` until before `end`; never two at one address at once."""
 
     address: Ints
     begin: Ints
     end: Ints
 
     def find_occupied(self, address: Ints, at: Ints) -> NDArray[np.bool_]:
-        """Whether something begins at each address at an event."""
+        """True where something begins at an address at an event."""
         if not len(self.address):
             return np.zeros(len(address), np.bool_)
         places, place_of, births, ends, key = self._ordered
@@ -77,8 +77,8 @@ class AddressSpans:
 
     @cached_property
     def _ordered(self) -> tuple[Ints, Ints, Ints, Ints, int]:
-        """The distinct addresses; by them and in the order of events the address's index, a key of both, and the end;
-        what the key of an address takes."""
+        """The distinct addresses; sorted by address and event: the address's index, a combined key, and the end; and
+        the key width of an address."""
         order = np.lexsort((self.begin, self.address))
         places, place_of = np.unique(self.address[order], return_inverse=True)
         key = int(self.end.max()) + 3
@@ -88,7 +88,7 @@ class AddressSpans:
 def extend_unsplit_blocks(
     address: Ints, size: Ints, at: Ints, blocks: AddressSpans, ends: AddressSpans, settings: AllocatorSettings
 ) -> Ints:
-    """The sizes of large blocks that were born at events `at`, grown by what was not worth splitting off.
+    """Extend large blocks allocated at events `at` by the rest that was not worth splitting off.
 
     A block of the large pool is split only if more than 1 MiB remains. So no piece of that pool is smaller, and where
     less lies between a block and what follows it (another of `blocks`, or the end of its segment, which is one of

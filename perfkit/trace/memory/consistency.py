@@ -8,12 +8,12 @@ from perfkit.trace.model import Ints, MemoryEvents
 
 
 def has_allocator_count(memory: MemoryEvents, mine: Ints) -> bool:
-    """Whether the events of a device state how much its allocator has handed out."""
+    """True if the events of a device record how much its allocator has handed out."""
     return bool(memory.allocated[mine].any())
 
 
 def compute_bytes_before(memory: MemoryEvents, mine: Ints) -> int | None:
-    """What a device's allocator had handed out before the first of its events; None where it does not tell.
+    """The bytes that a device's allocator had handed out before its first event; None where unknown.
 
     A CPU's count begins with the recording, and so tells nothing of before. (Of a process that records more than once
     it goes on counting what was alive at the end of an earlier recording, though it may have been freed since.)
@@ -24,7 +24,7 @@ def compute_bytes_before(memory: MemoryEvents, mine: Ints) -> int | None:
 
 
 def describe_inconsistencies(memory: MemoryEvents) -> tuple[Note, ...]:
-    """Where the sum of a device's events parts from its allocator's own count, in words; nothing where all agree."""
+    """Describe differences between the sum of a device's events and its allocator's own count."""
     notes = []
     for events in group_by_device(memory):
         mine = events[~memory.failed[events]]

@@ -19,7 +19,7 @@ def format_device_name(kind: int, index: int) -> str:
 
 
 def group_by_device(memory: MemoryEvents) -> list[Ints]:
-    """The events of each device, in the order of time; the CPU's last. Its index is of no meaning."""
+    """Group events by device, in order of time, the CPU last. Its index has no meaning."""
     index = np.where(memory.device_type == CPU, 0, memory.device.astype(np.int64) + 1)
     key = memory.device_type.astype(np.int64) * (int(index.max(initial=0)) + 1) + index
     distinct = np.unique(key).tolist()

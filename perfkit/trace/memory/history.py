@@ -94,7 +94,7 @@ class HeldMemory:
 
 
 def build_history(entries: list[Entry], pools: Kinds = MappingProxyType({})) -> AllocatorHistory:
-    """The columns of a trace's entries, of which `pools` tells private pools' kinds.
+    """Build the columns of a trace's entries; `pools` gives the kinds of private pools.
 
     A malformed one is an `AttributeError`, `KeyError`, `TypeError`, `ValueError` or `OverflowError`.
     """
@@ -148,7 +148,7 @@ def _convert_times(time_us: Ints) -> Ints:
 
 
 def _group_stacks(entries: list[Entry]) -> tuple[Ints, tuple[object, ...]]:
-    """Lists of frames are shared by the entries of one stack: they are told apart by where they lie."""
+    """Group stacks by identity: entries of one stack share their list of frames."""
     frames = list(map(methodcaller("get", "frames"), entries))
     places = np.fromiter(map(id, frames), np.int64, len(frames))
     _, first, stack = np.unique(places, return_index=True, return_inverse=True)
@@ -156,7 +156,7 @@ def _group_stacks(entries: list[Entry]) -> tuple[Ints, tuple[object, ...]]:
 
 
 def _collect_contexts(entries: list[Entry]) -> tuple[Ints, tuple[str, ...]]:
-    """What `torch.cuda.memory._set_memory_metadata` set, else the compiled region an entry was recorded in."""
+    """The context set by `torch.cuda.memory._set_memory_metadata`, else the compiled region of an entry."""
     numbers = {"": 0}
     context = np.zeros(len(entries), np.int64)
     for key in ("compile_context", "user_metadata"):
@@ -188,7 +188,7 @@ def _get_pool_kind(pool: PoolId, kinds: Kinds) -> int:
 
 
 def build_held_memory(segments: list[Entry], pools: Kinds = MappingProxyType({})) -> HeldMemory:
-    """What segments hold; `pools` and errors as those of `build_history`."""
+    """Build the contents of segments; `pools` and errors as in `build_history`."""
     rows: list[tuple[int, int, bool, int]] = []
     blocks: list[tuple[int, int, bool, object]] = []
     granular = True
@@ -231,6 +231,6 @@ def _check_size(value: Any) -> int:
 
 
 def _get_frames(block: Entry) -> object:
-    """Of torch 2.0 a block has a history, the latest first."""
+    """The frames of a block; torch 2.0 stores its history, latest first."""
     history = block.get("history")
     return history[0].get("frames") if history else block.get("frames")

@@ -109,8 +109,8 @@ def replay_history(history: AllocatorHistory, held: HeldMemory, settings: Alloca
 
 
 def _pair_entries(address: Ints, begins: NDArray[np.bool_], ends: NDArray[np.bool_]) -> tuple[Ints, Ints]:
-    """Of each entry that begins something at an address the entry that ends it (the number of entries if none does, or
-    another begins there before), and of each that ends something the one that began it (NONE)."""
+    """Pair entries at an address: for each start, the entry that ends it (the number of entries if none does, or
+    another starts there first), and for each end, its start (NONE)."""
     chosen = np.flatnonzero(begins | ends)
     order = chosen[np.argsort(address[chosen], kind="stable")]
     first, second = order[:-1], order[1:]
@@ -138,8 +138,8 @@ def _extend_blocks(
     there_until: tuple[NDArray[np.bool_], Ints],
     ends: AddressSpans,
 ) -> None:
-    """Give blocks of the large pool what was not split off, in place: those made, and those there before, each with
-    the entries at which their space was free again."""
+    """Extend blocks of the large pool in place by the rest not split off, for allocated and initial blocks, with the
+    entries that free their space."""
     made, before = (np.flatnonzero(chosen & (size > CUDA_SMALL_BYTES)) for chosen, _ in (made_until, there_until))
     through = np.flatnonzero(
         (held.block_size > CUDA_SMALL_BYTES) & ~np.isin(held.block, history.address[made_until[0]])
@@ -158,7 +158,7 @@ def _extend_blocks(
 def _rebuild_segments(
     history: AllocatorHistory, held: HeldMemory, counted: NDArray[np.bool_]
 ) -> tuple[ReservedSegments, AddressSpans, int]:
-    """What was obtained and given back, with what was there at the start; the ends of segments; bytes not accounted."""
+    """Rebuild segments obtained and released, and initial ones; returns their ends and the unaccounted bytes."""
     gains = np.isin(history.action, (OBTAINED, MAPPED))
     losses = np.isin(history.action, (RETURNED, UNMAPPED))
     changes = np.flatnonzero(gains | losses)
@@ -214,7 +214,7 @@ class _AddressRanges:
         self._rest[begin] = (end, expandable)
 
     def remove(self, begin: int, end: int) -> int:
-        """Take a range out; the bytes of it that were not there."""
+        """Remove a range; returns its missing bytes."""
         missing = end - begin
         at = max(bisect.bisect_right(self._begins, begin) - 1, 0)
         while at < len(self._begins) and self._begins[at] < end:

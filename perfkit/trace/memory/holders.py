@@ -37,7 +37,7 @@ _ENGINE = "autograd::engine::evaluate_function: "
 
 @dataclass(frozen=True)
 class MemoryHolders:
-    """For moments on threads of the host: the row in `Ops` of the innermost op, NONE outside of all, and its name.
+    """For moments on CPU threads: the row in `Ops` of the innermost op, NONE outside of all, and its name.
 
     `made_by` and `freed_by` number texts of a `TraceTextNumbers`, 0 where nothing is known: the op that asked for
     memory, and the op in which it was given back, which in backward is the autograd node that held it.
@@ -69,7 +69,7 @@ def find_holders(ops: Ops, threads: NDArray[np.int32], times: Ints, table: Trace
 
 
 def _find_makers(names: EventNames, parent: Ints) -> Ints:
-    """For each op the one that a user would name for what it allocates; NONE for the marks of steps and phases."""
+    """For each op, the one that a user would name for its allocations; NONE for step and phase marks."""
     obtaining = names.are(lambda name: _OBTAINING.fullmatch(name) is not None)
     surrounding = names.are(lambda name: _SURROUNDING.fullmatch(name) is not None)
     passed = surrounding | names.are(lambda name: match_phase(name) is not None or _STEP.fullmatch(name) is not None)

@@ -8,7 +8,7 @@ from perfkit.note import Note
 
 @dataclass(frozen=True)
 class MemoryFile:
-    """A recording of memory in a file: `kind` says in words what the file is, with one `Allocations` per device."""
+    """A memory recording in a file: `kind` describes the file, with one `Allocations` per device."""
 
     kind: str
     allocations: tuple[Allocations, ...]

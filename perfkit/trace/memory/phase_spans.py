@@ -49,7 +49,7 @@ def _find_forward(phase: Ints) -> Ints:
 
 
 def build_bands(ops: Ops, spans: PhaseIntervals, modules: ModuleCalls, around_ns: int) -> tuple[TimeBand, ...]:
-    """Steps and phases, and the modules of the step around a moment (of the whole trace if it lies in none)."""
+    """Build bands of steps, phases and modules of the step around a moment (of the whole trace outside steps)."""
     steps = ops.steps
     steps_and_phases = [
         TimeBand(kind="step", name=str(number), start_ns=start, end_ns=end)

@@ -9,7 +9,7 @@ Kinds = Mapping[PoolId, bool]  # whether a pool is a graph's
 
 
 def classify_pools(segments: Iterable[Mapping[str, Any]], entries: Iterable[Mapping[str, Any]]) -> Kinds:
-    """For every private pool that segments or entries of one device's snapshot name, whether it is a CUDA graph's."""
+    """For each private pool in a device's snapshot, whether it is a CUDA graph's."""
     streams: dict[PoolId, set[int | None]] = {}
     for key, rows in (("segment_pool_id", segments), ("pool_id", entries)):
         for row in rows:

@@ -129,7 +129,7 @@ def _build_from_points(points: list[_TimelinePoint], label: str) -> MemoryFile:
 
 
 def _build_from_sums(sums: _CategorySums, label: str) -> MemoryFile:
-    """Sums tell how a category grew and shrank: each growth is a block here, and what shrinks ends the latest first."""
+    """Build blocks from sums by category: each growth is a block, and shrinking ends the latest first."""
     if len(sums.times_us) != len(sums.sizes) or any(len(row) != len(_CATEGORIES) + 1 for row in sums.sizes):
         raise RunFormatError(f"{label}: not a memory timeline of torch.profiler: rows of different lengths")
     rows = np.array(sums.sizes, np.int64).reshape(-1, len(_CATEGORIES) + 1)[:, 1:]
@@ -188,7 +188,7 @@ class _GrowthPieces:
         self._count += 1
 
     def list_events(self) -> list[tuple[int, int, int, int]]:
-        """All pieces' beginnings and ends in the order of rows, ends first within one."""
+        """The starts and ends of all pieces in row order, ends first within one."""
         for category, pieces in self._open.items():
             for begun, left in pieces:
                 self._add_piece(begun, category, left, None)

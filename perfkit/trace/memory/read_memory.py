@@ -56,7 +56,7 @@ def read_memory(path: str | Path) -> MemoryFile:
 
 
 def is_memory_recording(path: str | Path) -> bool:
-    """Whether a file begins as a recording of memory does and as no trace does; one of a trace is a trace."""
+    """True if a file begins as a memory recording, not as a trace; trace recordings count as traces."""
     try:
         head = _read_head(str(path))
     except PerfkitError:

@@ -72,7 +72,7 @@ def read_snapshot(path: str | Path) -> MemoryFile:
 
 
 def parse_snapshot(snapshot: object, label: str) -> MemoryFile:
-    """What a snapshot tells, once it is plain data. Its histories are taken out of it, to free them one by one."""
+    """Parse a plain snapshot. Its histories are removed from it, to free them one by one."""
     if isinstance(snapshot, list):
         snapshot = {"segments": snapshot}
     if not isinstance(snapshot, dict) or not isinstance(snapshot.get("segments"), list):
@@ -134,7 +134,7 @@ class _SnapshotDevice:
         self._places = [self._stacks.place(stack) for stack in history.stacks]
 
     def build_allocations(self, phases: MarkedRanges, steps: MarkedRanges) -> Allocations:
-        """The events with what their stacks, contexts and the ranges around them tell."""
+        """Build the events with the evidence of their stacks, contexts and enclosing ranges."""
         if not len(self._replay.events):
             return self._build_state()
         replayed, history, names = self._replay, self._history, self._names
@@ -180,8 +180,8 @@ class _SnapshotDevice:
         )
 
     def _find_phases(self, stack: Ints, owned: NDArray[np.bool_]) -> Ints:
-        """Those the stacks tell. Where Python's stacks were recorded, what has none ran on a thread without Python, and
-        those that allocate on a device are autograd's."""
+        """Find phases from stacks. With Python stacks, entries without one ran on a thread without Python; those that
+        allocate on a device are autograd's."""
         by_stack = np.array([place.phase for place in self._places], np.int64)
         empty = np.array([not frames for frames in self._history.stacks], np.bool_)
         if any(place.line for place in self._places):
@@ -189,11 +189,11 @@ class _SnapshotDevice:
         return np.where(owned, by_stack[stack], NONE)
 
     def _mark_program_stacks(self) -> NDArray[np.bool_]:
-        """Stacks that the program's own code is in, of whose allocations torch tells no purpose."""
+        """Mark stacks with the program's own code, whose purpose torch does not record."""
         return np.array([bool(place.line) and not place.purpose for place in self._places], np.bool_)
 
     def _find_categories(self, stack: Ints, visit: Ints) -> Ints:
-        """Of allocations, by their stacks and pools, and where the stack leaves it open by whether they outlive the
+        """Categories of allocations by stack and pool, and where the stack leaves it open, by whether they outlive the
         phase."""
         replayed, number = self._replay, self._names.number
         made = np.flatnonzero(replayed.size > 0)
@@ -212,7 +212,7 @@ class _SnapshotDevice:
         return category
 
     def _find_pools(self) -> NDArray[np.int8]:
-        """Of events, the kind of their pool: as they say, else that of the segment that lies there at the end."""
+        """The pool kind of events: as recorded, else of the segment at that address at the end."""
         events = self._replay.events
         if self._history.in_pool is not None:
             return self._history.in_pool[events]
@@ -236,7 +236,7 @@ class _SnapshotDevice:
         return tuple(found)
 
     def _list_known_blocks(self, blocks: Ints) -> tuple[InitialBlock, ...]:
-        """Blocks of the end that were there from the start, with what the stacks of their allocations tell."""
+        """List initial blocks that are still held at the end, with the evidence of their stacks."""
         held = self._held
         pools = self._find_pools_at(held.block)
         places = {id(stack): self._stacks.place(stack) for stack in (held.stacks[at] for at in blocks.tolist())}
@@ -251,7 +251,7 @@ class _SnapshotDevice:
         )
 
     def _build_state(self) -> Allocations:
-        """Without a history: every block that is held as allocated in the order of addresses, at no time."""
+        """Build a state without history: every held block counts as allocated, in order of addresses, at no time."""
         held, number = self._held, self._names.number
         chosen = np.flatnonzero(held.allocated)
         places = [self._stacks.place(held.stacks[at]) for at in chosen.tolist()]
@@ -297,7 +297,7 @@ class _SnapshotDevice:
         )
 
     def describe_gaps(self) -> list[Note]:
-        """What of the history does not fit together, in words."""
+        """Describe inconsistencies of the history."""
         replayed, history, name = self._replay, self._history, self._name
         notes = []
         if not len(history):

@@ -17,8 +17,8 @@ _PACKAGES = re.compile(r".*(?:site|dist)-packages/|.*/lib/python\d[\d.]*/")
 
 
 def find_lines(trace: Trace, threads: NDArray[np.int32], times: Ints, table: TraceTextNumbers) -> NDArray[np.int32]:
-    """For moments on threads the innermost function that is neither torch's nor of Python's library, as number in the
-    table: `model.py:120 forward`, the line being that of the function. 0 where none is known.
+    """For moments on threads, the innermost function outside torch and Python's library, as a number in the table:
+    `model.py:120 forward`, with the function's line. 0 where unknown.
     """
     calls, lines = map_names(trace, trace.select_events(Category.PYTHON), parse_line)
     if not len(calls):
@@ -35,7 +35,7 @@ def find_lines(trace: Trace, threads: NDArray[np.int32], times: Ints, table: Tra
 
 
 def parse_line(name: str) -> str | None:
-    """The line of a call by its name in the trace; None for what the program's author did not write."""
+    """The line of a call by its name in the trace; None outside the program's own code."""
     match = _CALL.fullmatch(name)
     if match is None:
         return None

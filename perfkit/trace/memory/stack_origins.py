@@ -34,7 +34,7 @@ BY_LIFE = {
 
 
 class StackOrigin(NamedTuple):
-    """What a stack tells: "" and NONE where it tells nothing. `purpose` is a category or a key of `BY_LIFE`."""
+    """The evidence of a stack: "" and NONE without any. `purpose` is a category or a key of `BY_LIFE`."""
 
     op: str = ""
     line: str = ""
@@ -104,7 +104,7 @@ _METHODS = frozenset(("forward", "__call__", "wrapper", "inner", "decorate_conte
 
 
 class _FrameTraits(NamedTuple):
-    """What is known of one function, whatever the line: "" and NONE where nothing is."""
+    """The traits of one function, whatever the line: "" and NONE without any."""
 
     purpose: str
     purpose_innermost: str
@@ -124,7 +124,7 @@ class StackClassifier:
         self._frames: dict[tuple[str, str], _FrameTraits] = {}
 
     def place(self, stack: object) -> StackOrigin:
-        """What a stack tells; anything that is not a list of frames tells nothing."""
+        """The origin of a stack; anything but a list of frames has none."""
         dictionaries = [entry for entry in stack if isinstance(entry, dict)] if isinstance(stack, list) else []
         frames = [self._get_frame(str(entry.get("filename", "")), str(entry.get("name", ""))) for entry in dictionaries]
         if not frames:
@@ -176,7 +176,8 @@ def _match_first(rows: Sequence[tuple[str, Any]], text: str, otherwise: Any) -> 
 
 
 def _infer_phase(frames: Sequence[_FrameTraits]) -> int:
-    """Backward if anything is backward (what recomputes looks like forward), else what the innermost function says.
+    """Infer backward if any frame is backward (recomputation looks like forward), else the phase of the innermost
+    function.
 
     What calls a function of the program's own in the graph of gradients is named alike in forward and in backward; but
     in backward, on a thread of autograd's, nothing of Python is around it.
@@ -203,6 +204,6 @@ def _infer_op(frames: Sequence[_FrameTraits]) -> str:
 
 
 def _shorten_path(file: str) -> str:
-    """Of an installed package the path inside of it, of other files the last folder and the name."""
+    """The path inside an installed package; for other files the last folder and the name."""
     inside = _INSTALLED.sub("", file)
     return inside if inside != file else "/".join(file.split("/")[-2:])

@@ -41,7 +41,7 @@ class MarkedRanges:
 
 
 def parse_marked_ranges(annotations: object, device: int) -> tuple[MarkedRanges, MarkedRanges]:
-    """The phases and the steps that `external_annotations` mark, those of a device where it has any of its own."""
+    """The phases and steps marked by `external_annotations`, those of a device where it has its own."""
     rows = [row for row in annotations if isinstance(row, dict)] if isinstance(annotations, list) else []
     own = [row for row in rows if row.get("device", device) == device]
     phases, steps = [], []
@@ -71,9 +71,9 @@ def _pair_ranges(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, int, int]
 
 
 def fill_phases(phase: Ints, telling: NDArray[np.bool_]) -> Ints:
-    """Phases of all events, from those whose stack can tell: an event between two of one phase is of that phase, and
-    between forward and backward (the loss) of forward; other events that tell nothing stay so. Events that cannot
-    tell (frees, whose stack may be that of their allocation) are of the phase before them."""
+    """Fill in phases of all events from those with evidence: events between two of one phase belong to it, and those
+    between forward and backward (the loss) to forward; others stay unknown. Events without usable stacks (frees, whose
+    stack may be their allocation's) take the phase before them."""
     position = np.arange(len(phase))
     before = np.maximum.accumulate(np.where(phase != NONE, position, NONE))
     after = np.minimum.accumulate(np.where(phase != NONE, position, len(phase))[::-1])[::-1]
@@ -84,7 +84,7 @@ def fill_phases(phase: Ints, telling: NDArray[np.bool_]) -> Ints:
 
 
 def find_batches(phase: Ints, stack: Ints, telling: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Allocations that move batches to the device, which no frame of torch tells.
+    """Find allocations that move batches to the device, which no torch frame shows.
 
     They are in the program's own code and in no phase, before forward. So is what a program sets up, but that is once:
     a stack whose allocations come before at least two forward phases is one of the loop's.
@@ -107,7 +107,7 @@ def find_batches(phase: Ints, stack: Ints, telling: NDArray[np.bool_]) -> NDArra
 
 
 def count_steps_by_optimizer(phase: Ints) -> Ints:
-    """Steps counted from 0 where nobody marked them: each ends with the optimizer's phase. NONE without any."""
+    """Count steps from 0 without marks: each ends with the optimizer's phase. NONE without any."""
     if not (phase == OPTIMIZER).any():
         return np.full(len(phase), NONE, np.int64)
     ended = np.zeros(len(phase), np.int64)
@@ -116,7 +116,7 @@ def count_steps_by_optimizer(phase: Ints) -> Ints:
 
 
 def count_visits(phase: Ints, step: Ints) -> Ints:
-    """How many phases had begun, at each event."""
+    """The number of phases begun, at each event."""
     changed = (np.diff(phase, prepend=NONE) != 0) | (np.diff(step, prepend=NONE) != 0)
     return np.cumsum(changed & (phase != NONE))
 

@@ -31,7 +31,7 @@ def read_trace_allocations(trace: Trace) -> tuple[Allocations, ...]:
 
 
 def build_ops_allocations(ops: Ops) -> tuple[Allocations, ...]:
-    """The same of a trace whose ops were read."""
+    """Build the allocations of a trace whose ops were read."""
     memory = ops.trace.memory
     if not len(memory):
         return ()
@@ -42,7 +42,7 @@ def build_ops_allocations(ops: Ops) -> tuple[Allocations, ...]:
 
 @dataclass(frozen=True)
 class _MemoryColumns:
-    """The columns of all memory events of a trace, and what they are put over."""
+    """The columns of a trace's memory events, and the spans and ops around them."""
 
     ops: Ops
     columns: dict[str, NDArray[np.generic]]
@@ -76,7 +76,7 @@ def _build_columns(ops: Ops) -> _MemoryColumns:
 
 
 def _find_modules(ops: Ops, modules: ModuleCalls, op: Ints, table: TraceTextNumbers) -> Column:
-    """Of the op around each event (in backward, of its forward op); outside of ops of the thread."""
+    """The module of the op around each event (in backward, of its forward op), else of the thread."""
     memory = ops.trace.memory
     of_op = np.append(ops.module, NONE)[op]
     path = np.where(of_op == NONE, modules.locate_modules(ops.trace, memory.thread, memory.time_ns), of_op)
@@ -86,7 +86,7 @@ def _find_modules(ops: Ops, modules: ModuleCalls, op: Ints, table: TraceTextNumb
 
 
 def _find_lines(ops: Ops, op: Ints, table: TraceTextNumbers) -> Column:
-    """Of the program at each event; in backward, that of the forward op whose gradient is computed."""
+    """The program line at each event; in backward, that of the forward op."""
     trace, memory = ops.trace, ops.trace.memory
     threads, times = memory.thread.copy(), memory.time_ns.copy()
     forward = np.append(ops.forward, NONE)[op]
@@ -97,7 +97,7 @@ def _find_lines(ops: Ops, op: Ints, table: TraceTextNumbers) -> Column:
 
 
 def _build_device_allocations(recorded: _MemoryColumns, events: Ints) -> Allocations | None:
-    """The events of one device; None where all of them are of no size."""
+    """Build the events of one device; None where all are empty."""
     memory = recorded.ops.trace.memory
     failed = events[memory.failed[events]]
     mine = events[~memory.failed[events] & (memory.size[events] != 0)]
@@ -128,7 +128,7 @@ def _build_bands(recorded: _MemoryColumns, mine: Ints) -> tuple[TimeBand, ...]:
 
 
 def _build_reserved(memory: MemoryEvents, mine: Ints) -> ReservedSegments:
-    """What the allocator's own count of reserved bytes tells of segments: how many bytes, not where."""
+    """Build segments from the allocator's own count of reserved bytes: sizes, not places."""
     change = np.diff(memory.reserved[mine], prepend=0)
     at = np.flatnonzero(change)
     return ReservedSegments(at_event=at, address=np.full(len(at), NONE, np.int64), size=change[at])

@@ -7,7 +7,7 @@ from perfkit.trace.reading.growing_columns import select_rows
 
 
 def pair_begins_and_ends(rows: Columns) -> int:
-    """Let every begin last until its end and drop the ends; how many had no partner.
+    """Pair begin and end events into durations and drop the ends; returns the number without a partner.
 
     As the format demands, begins and ends of a thread nest: an end belongs to the last begin that is still open.
     """

@@ -1,4 +1,4 @@
-"""Finds traces of graph captures beside the traces of replays, by the names that vLLM, SGLang and xDiT use."""
+"""Finds traces of graph captures next to the traces of replays, by the file names of vLLM, SGLang and xDiT."""
 
 import re
 from collections.abc import Sequence
@@ -13,23 +13,23 @@ _TENSOR_PARALLEL = re.compile(r"TP-(\d{1,9})(?!\d)", re.IGNORECASE)
 
 
 def is_capture_file(path: Path) -> bool:
-    """Whether a file is a trace of captures by its name or its folder's."""
+    """True if a file is a capture trace by its name or its folder's."""
     return path.parent.name in _FOLDERS or _FILE.fullmatch(path.name) is not None
 
 
 def drop_captures(paths: Sequence[Path]) -> list[Path]:
-    """The traces that are none of captures; all where all are."""
+    """Drop capture traces, unless all are."""
     return [path for path in paths if not is_capture_file(path)] or list(paths)
 
 
 def list_capture_folders(source: str) -> list[Path]:
-    """The folders in which captures of a trace lie if there are any: its own, and those that servers make in it."""
+    """The folders that may contain captures of a trace: its own, and those that servers create in it."""
     folder = Path(source).parent
     return [folder, *(inner for name in _FOLDERS if (inner := folder / name).is_dir())]
 
 
 def select_rank_captures(sources: Sequence[str], rank: int | None) -> tuple[str, ...]:
-    """The captures of a rank. Where it has none of its own, those of the lowest: ranks of a server capture alike."""
+    """The captures of a rank, else those of the lowest rank: ranks of a server capture equally."""
     ranks = {source: _parse_rank(source) for source in sources}
     known = {its for its in ranks.values() if its is not None}
     if not known:

@@ -80,7 +80,7 @@ def classify_events(rows: Columns, cats: list[str], names: list[str], where: Thr
 def place_on_devices(
     rows: Columns, category: NDArray[np.int8], threads: list[tuple[str, str]], where: ThreadInfo
 ) -> None:
-    """Fill in the device and stream of device events that do not tell, from the process and thread they are on."""
+    """Fill in device and stream of device events without them, from their process and thread."""
     on_device = np.isin(category, [*DEVICE_CATEGORIES, Category.GPU_RANGE])
     process = np.asarray([_parse_number(written) for written, _ in threads] or [NONE], np.int64)
     thread = np.asarray([_parse_number(written) for _, written in threads] or [NONE], np.int64)
@@ -129,7 +129,7 @@ def _classify_uncategorized(rows: Columns, names: list[str], where: ThreadInfo) 
 
 
 def _mark_summaries(rows: Columns, category: NDArray[np.int8], nests: NDArray[np.bool_]) -> None:
-    """Of work that nests, what lies around other work is a summary of it: its time would count twice."""
+    """Mark summaries: nested work lies within events that would count its time twice."""
     chosen = np.flatnonzero(nests & (category == Category.KERNEL))
     start, end = rows["start_ns"][chosen], rows["start_ns"][chosen] + rows["duration"][chosen]
     order = np.lexsort((-end, start))

@@ -14,8 +14,8 @@ _CHANGING = threading.Lock()  # the size is a setting of the process
 
 
 def call_on_deep_stack(call: Callable[[], T], size: int) -> T:
-    """What `call` returns, made in a thread with a stack of `size` bytes, as far as the machine could give a quarter of
-    its free memory for it; only what the call uses of it is ever taken."""
+    """Call `call` in a thread with a stack of `size` bytes, up to a quarter of the machine's free memory; only the used
+    part is allocated."""
     size = max(_LEAST, min(size, psutil.virtual_memory().available // 4))
     results: list[T] = []
     errors: list[BaseException] = []

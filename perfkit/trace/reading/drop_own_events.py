@@ -10,6 +10,6 @@ OURS = "perfkit"
 
 
 def drop_own_events(rows: Columns, cats: list[str]) -> None:
-    """Leave out what an export added, so that a trace written back is read as it was."""
+    """Drop the events that an export added, so that an exported trace reads like the original."""
     if OURS in cats:
         select_rows(rows, np.asarray(rows["cat"] != cats.index(OURS)))

@@ -23,7 +23,7 @@ Columns = dict[str, NDArray[Any]]
 
 
 class EventKind(IntEnum):
-    """What an event's `ph` makes of it; the first three are rows of the trace."""
+    """The kind of an event by its `ph`; the first three are rows of the trace."""
 
     COMPLETE = 0
     BEGIN = 1

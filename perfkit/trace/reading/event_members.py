@@ -16,7 +16,7 @@ SIGNATURE = attrgetter("dims", "strides", "types", "concrete")
 
 
 def mark_present(values: Iterable[msgspec.Raw], count: int) -> NDArray[np.bool_]:
-    """Which members were there at all."""
+    """Mark the members that are present."""
     return np.fromiter(map(len, values), np.int64, count) > 0
 
 

@@ -19,7 +19,7 @@ _SEPARATOR_LIST = (b" ", b"\n", b"\r", b"\t", b",")
 
 
 def find_events_begin(text: bytes) -> int | None:
-    """Where the first event of a trace's text stands; None where its list of events has not begun yet."""
+    """The position of the first event in a trace's text; None if its list of events has not begun."""
     stripped = text.lstrip(_BLANK)
     if stripped[:1] == b"[":
         return len(text) - len(stripped) + 1
@@ -27,14 +27,15 @@ def find_events_begin(text: bytes) -> int | None:
 
 
 def _find_members(text: bytes, searched: int) -> Iterator[int]:
-    """Where the values of the file's own members `traceEvents` begin, not those of what lies within."""
+    """The positions of the values of the top-level members `traceEvents`."""
     for match in _EVENTS.finditer(text, searched):
         if analyze_structure(text[: match.start()]).depth == 1:
             yield match.end()
 
 
 class EventSplitter:
-    """Feeds whole events to `add`, which says whether it could read them; what it refused, repaired, to `add_events`.
+    """Feeds whole events to `add`, which returns whether it could read them; refused ones are repaired and passed to
+    `add_events`.
 
     After `finish`: `surroundings` is the file without its events (empty where it is only a list); `cut_at` the offset
     at which it breaks off, None if it is whole; `notes` what was repaired.
@@ -62,7 +63,7 @@ class EventSplitter:
 
     @property
     def has_begun(self) -> bool:
-        """Whether the beginning of the events has been seen, but not their end."""
+        """True between the beginning and the end of the events."""
         return self._before is not None and self._after is None
 
     def take_block(self, block: bytes) -> None:
@@ -77,7 +78,7 @@ class EventSplitter:
         self._read_pieces(final=False)
 
     def finish(self) -> None:
-        """No text comes any more."""
+        """End of the text."""
         if self._before is None:
             self._refuse_other_content()
         if self._after is None:
@@ -105,13 +106,13 @@ class EventSplitter:
             return True
         if first and first != b"{":
             raise RunFormatError(
-                f"{self._label}: not a trace of torch.profiler: not JSON, begins with {self._rest[:12]!r}"
+                f"{self._label}: not a torch.profiler trace: not JSON (begins with {self._rest[:12]!r})"
             )
         for at in _find_members(self._rest, self._searched):
             if self._rest[at : at + 1] != b"[":
                 given = self._rest[at : at + 20].decode(errors="replace")
                 raise RunFormatError(
-                    f"{self._label}: not a trace of torch.profiler: traceEvents is not a list of events but {given!r}"
+                    f"{self._label}: not a torch.profiler trace: traceEvents is not a list of events but {given!r}"
                 )
             self._before, self._rest = self._rest[:at], self._rest[at + 1 :]
             return True
@@ -188,14 +189,14 @@ class EventSplitter:
     def _check_length(self, what: str) -> None:
         if len(self._rest) > LONGEST_BYTES:
             where = f"{LONGEST_BYTES >> 20} MiB of text from byte {self._fed - len(self._rest)}"
-            raise RunFormatError(f"{self._label}: not a trace of torch.profiler: {what} in {where}")
+            raise RunFormatError(f"{self._label}: not a torch.profiler trace: {what} in {where}")
 
     def _refuse_other_content(self) -> None:
         text = self._rest.strip(_BLANK)
         if not text:
             raise RunFormatError(f"{self._label}: empty, or cut off before its first text; record or copy it again")
         if analyze_structure(repair_text(text, Counter())).depth == 0:
-            raise RunFormatError(f"{self._label}: not a trace of torch.profiler: a JSON object without traceEvents")
+            raise RunFormatError(f"{self._label}: not a torch.profiler trace: a JSON object without traceEvents")
         raise RunFormatError(
             f"{self._label}: truncated or damaged before its events begin: ends after {self._fed} bytes of JSON; "
             "record or copy it again"

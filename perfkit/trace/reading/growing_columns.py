@@ -14,7 +14,7 @@ _FIRST_ROWS = 1 << 14
 
 
 class GrowingColumn:
-    """One column, of the type of what is first put into it.
+    """A column of the type of its first values.
 
     With `compact` it has integers of 32 bits until one comes that needs 64: nearly all identifiers fit.
     """
@@ -42,7 +42,7 @@ class GrowingColumn:
         self._rows = rows
 
     def take(self) -> Column:
-        """The column. It is handed over: nothing may be put into it any more."""
+        """Hand over the column: nothing may be added any more."""
         values, self._values = self._values, None
         assert values is not None
         values.resize(self._rows, refcheck=False)
@@ -56,13 +56,13 @@ def reorder_columns(columns: dict[str, Column], order: NDArray[np.int64]) -> Non
 
 
 def share_empty_columns(columns: dict[str, Column]) -> None:
-    """Let columns in which every entry is NONE share a single one: such columns cannot be written to any more."""
+    """Share one column among those that are all NONE: they become read-only."""
     for name, column in columns.items():
         if len(column) and column.dtype.kind == "i" and column[0] == NONE and (column == NONE).all():
             columns[name] = np.broadcast_to(column[:1].copy(), column.shape)
 
 
 def select_rows(columns: dict[str, Column], keep: NDArray[np.bool_]) -> None:
-    """Drop rows from columns, one column after the other."""
+    """Drop rows from columns, one column at a time."""
     for name in columns:
         columns[name] = columns[name][keep]

@@ -19,7 +19,7 @@ _LENGTH_BYTES = 8
 
 
 class DecodingHelper:
-    """The parent's end: pieces are worked on one after the other, in the order in which they are given."""
+    """The parent's end: pieces are processed one at a time, in order."""
 
     def __init__(self, names: int) -> None:
         command = [sys.executable, "-m", "perfkit.trace.reading.helper", str(names)]
@@ -31,7 +31,7 @@ class DecodingHelper:
         return self._thread.submit(self._exchange_piece, piece)
 
     def close(self) -> None:
-        """Let the process end, with what it has not begun undone."""
+        """End the process, dropping pieces that it has not begun."""
         self._thread.shutdown(wait=True, cancel_futures=True)
         with suppress(OSError):  # what a process that has ended did not read
             self._process.communicate()
@@ -59,7 +59,7 @@ def _read_message(stream: IO[bytes]) -> bytes:
 
 
 def main() -> None:
-    """Work until there is nothing more to read."""
+    """Decode until there is nothing more to read."""
     builder = ColumnBuilder(TraceTables(int(sys.argv[1])))
     with pause_gc():
         while piece := _read_message(sys.stdin.buffer):

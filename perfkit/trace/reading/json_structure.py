@@ -13,8 +13,7 @@ _SLICE_BYTES = 1 << 20
 
 
 class JsonStructure(NamedTuple):
-    """How the brackets and braces of a text nest that stand outside of its strings, up to where they close more than
-    they opened.
+    """The nesting of brackets and braces outside strings, up to where more close than open.
 
     Attributes:
         commas: where the commas of the level asked for stand.
@@ -28,7 +27,7 @@ class JsonStructure(NamedTuple):
 
 
 def find_last_boundary(text: bytes) -> int:
-    """Where the last comma stands that looks like one between two events; 0 if none does.
+    """The position of the last comma that looks like one between two events; 0 without one.
 
     It may also separate objects within an event: whether the events before it decode tells.
     """
@@ -75,7 +74,7 @@ def analyze_structure(text: bytes, level: int = 0) -> JsonStructure:
 
 
 def count_within_strings(text: bytes, characters: bytes) -> int:
-    """How many of `characters` stand within strings; 0 where a quote has no partner."""
+    """Count `characters` within strings; 0 where a quote has no partner."""
     data = np.frombuffer(text, np.uint8)
     quotes = np.flatnonzero(data == ord('"'))
     quotes = quotes[~_mark_escaped(data, quotes)]
@@ -87,7 +86,7 @@ def count_within_strings(text: bytes, characters: bytes) -> int:
 
 
 def _mark_escaped(data: NDArray[np.uint8], quotes: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which quotes follow an odd number of backslashes."""
+    """Mark quotes after an odd number of backslashes."""
     slashes = np.flatnonzero(data == ord("\\"))
     if not len(slashes):
         return np.zeros(len(quotes), np.bool_)

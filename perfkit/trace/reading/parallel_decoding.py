@@ -13,7 +13,7 @@ _HERE = 0
 
 
 class RefusedPieces(Exception):  # noqa: N818 - a signal, not an error: the text has to be cut elsewhere
-    """A piece was not whole events. `pieces` are it and all later ones: none of them is in the collection."""
+    """A piece that was not whole events. `pieces` are it and all later ones: none of them is in the collection."""
 
     def __init__(self, pieces: list[bytes]) -> None:
         super().__init__("cut elsewhere")

@@ -31,7 +31,8 @@ _MOST = 1 << 50
 
 
 def parse_integer(value: Any) -> int:
-    """An identifier as a signed 64-bit number; text may be decimal or hexadecimal (`0x7f...`). NONE where it is none.
+    """Parse an identifier as a signed 64-bit number; text may be decimal or hexadecimal (`0x7f...`). NONE where
+    invalid.
 
     Unsigned numbers above 2^63 wrap, which keeps distinct ones distinct and makes the unsigned form of -1 NONE.
     """
@@ -52,7 +53,7 @@ def parse_integer(value: Any) -> int:
 
 
 def parse_size(value: Any) -> int:
-    """A number of bytes or elements; NONE where it is none, or one that no memory holds."""
+    """Parse a number of bytes or elements; NONE where invalid or larger than any memory."""
     number = parse_integer(value)
     return number if 0 <= number <= _MOST else NONE
 
@@ -66,7 +67,7 @@ def parse_integers(values: Callable[[], Iterable[Any]], count: int) -> Ints:
 
 
 def mask_implausible_sizes(values: Ints) -> Ints:
-    """The same for a column of integers."""
+    """Mask such values in a column of integers."""
     return np.where((values >= 0) & (values <= _MOST), values, NONE)
 
 

@@ -41,7 +41,7 @@ _DAMAGE = (
 
 
 def load_plain_pickle(path: str, what: str = "memory snapshot") -> object:
-    """What a pickle, plain or gzip, holds: dictionaries, lists, tuples, sets, numbers, strings, bytes, None.
+    """Load a pickle, plain or gzip, of plain data: dictionaries, lists, tuples, sets, numbers, strings, bytes, None.
 
     Messages call it a `what`. `RunFormatError` for a pickle that names anything else, before that is even looked up:
     globals, persistent ids, registered extensions and out-of-band buffers are refused, so no code of the file's choice
@@ -93,7 +93,7 @@ class _PlainUnpickler(pickle.Unpickler):
 
 
 class _BoundedFile:
-    """The text of a file for the unpickler, of `size` bytes: never asked for more bytes than there are."""
+    """The text of a file for the unpickler, of `size` bytes: never asked for more bytes than it has."""
 
     def __init__(self, file: BinaryIO, label: str, file_bytes: int) -> None:
         self._label = label
@@ -132,7 +132,7 @@ def _open_gzip(file: BinaryIO) -> BinaryIO:
 
 
 def _measure_length(text: BinaryIO, label: str, most: int) -> int:
-    """How many bytes follow; `RunFormatError` where they are more than `most`."""
+    """Measure the length in bytes; `RunFormatError` above `most`."""
     length = 0
     while block := text.read(BLOCK_BYTES):
         length += len(block)
@@ -142,6 +142,6 @@ def _measure_length(text: BinaryIO, label: str, most: int) -> int:
 
 
 def _format_line(what: object) -> str:
-    """For one line of a message, whatever a file put into it."""
+    """Format any content of a file for one line of a message."""
     text = " ".join(ascii(str(what))[1:-1].split())
     return text if len(text) <= _LONGEST_NAME else f"{text[:_LONGEST_NAME]}…"

@@ -10,7 +10,7 @@ _LEAST_SHARE = 0.01  # of the time of the trace, from which it is worth telling
 
 
 def sum_overhead_us(rows: dict[str, NDArray[Any]], cats: list[str]) -> int:
-    """Microseconds in which the profiler held up what it recorded; 0 where that is next to nothing.
+    """Microseconds in which the profiler delayed the recorded work; 0 where negligible.
 
     CUPTI's overhead records. What comes after all other events held up nothing.
     """

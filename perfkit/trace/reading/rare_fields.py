@@ -22,7 +22,7 @@ _OTHER_IDS = tuple(map(attrgetter, ("correlation_nsight", "correlation_ascend"))
 
 
 def add_rare_fields(rows: dict[str, NDArray[Any]], args: list[EventArgs], tables: TraceTables) -> None:
-    """Fill in `numbered`, `stated`, `node`, and what `signature` and `correlation` lack, from events' arguments."""
+    """Fill in `numbered`, `stated`, `node`, and gaps of `signature` and `correlation`, from event arguments."""
     uncategorised = _has_category(rows, tables, "", None)  # XLA's and Ascend's profilers write none
     if uncategorised:
         rows["numbered"] = mark_present(map(attrgetter("step_num"), args), len(args))

@@ -35,7 +35,7 @@ _IDS = ("pid", "tid", "id")
 
 
 class SalvagedEvents(NamedTuple):
-    """What was read, what follows the end of the list (None if it does not end here), and what was repaired."""
+    """The events read, the text after the end of the list (None if it does not end here), and the repairs."""
 
     events: list[AnyEvent]
     after: bytes | None
@@ -64,7 +64,7 @@ def salvage_events(text: bytes, decoders: EventDecoders, *, final: bool) -> Salv
 
 
 def repair_text(text: bytes, notes: Counter[str]) -> bytes:
-    """Text without what no JSON may contain: bad UTF-8, raw control characters, numbers that are none."""
+    """Remove what JSON cannot contain: invalid UTF-8, raw control characters, invalid numbers."""
     try:
         text.decode()
     except UnicodeDecodeError:
@@ -100,7 +100,7 @@ def _salvage_one_by_one(text: bytes, decoders: EventDecoders, notes: Counter[str
 
 
 class _SegmentRest(NamedTuple):
-    """What follows the events of a segment: the file's members after the list, or an event whose end is missing."""
+    """The text after a segment's events: the file's members after the list, or a truncated event."""
 
     list_ended: bool
     text: bytes

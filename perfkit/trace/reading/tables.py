@@ -37,7 +37,7 @@ class ValueTable(dict[Any, int]):
 
 
 class TraceTables:
-    """The tables of one trace, or of one helper's share of it."""
+    """The tables of one trace, or of one helper's part of it."""
 
     def __init__(self, names: int | None = None) -> None:
         self.name = ValueTable(names, NAMES_BEYOND_THE_LIMIT)

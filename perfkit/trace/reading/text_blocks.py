@@ -41,7 +41,7 @@ _USUAL_RATIO = 250
 
 @dataclass(frozen=True)
 class ReadLimits:
-    """How much a trace may hold before reading stops.
+    """Limits on reading a trace.
 
     Attributes:
         json_bytes: of decompressed text. By default 16 GiB, and no more than 250 times the file's size once it exceeds
@@ -173,7 +173,7 @@ class TextBlocks:
 
 
 def _salvage_gzip(data: bytes) -> Iterator[bytes]:
-    """What comes before the damage in the first block of a gzip member, all of which isal drops."""
+    """The text before the damage in the first block of a gzip member, which isal drops."""
     member, size = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16), _SALVAGE_BYTES
     while size and data and not member.eof:
         before = member.copy()  # an error takes with it what the call had decompressed

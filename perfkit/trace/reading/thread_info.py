@@ -14,7 +14,7 @@ from perfkit.trace.reading.kineto import REFUSALS
 
 
 class ThreadLane(IntEnum):
-    """What events without a category are, by the thread that they are on."""
+    """The kind of events without a category, by their thread."""
 
     HOST = 0  # told by their names
     WORK = 1  # work of a device
@@ -48,7 +48,7 @@ _XLA_OPS, _XLA_STEPS = "XLA Ops", "Steps"
 
 @dataclass(frozen=True)
 class ThreadInfo:
-    """What a file states about its threads, an entry for each.
+    """The statements of a file about its threads, one entry for each.
 
     Attributes:
         names: the thread's name, empty where there is none.
@@ -91,7 +91,7 @@ def read_thread_info(threads: list[tuple[str, str]], stated: list[tuple[int, str
 
 
 class _ProcessLabels:
-    """What is known of each process: the texts that name it, and the devices they stand for."""
+    """The names of each process, and the devices that it represents."""
 
     def __init__(self, texts: dict[str, list[str]]) -> None:
         self._texts = texts
@@ -127,7 +127,7 @@ class _ProcessLabels:
         return ThreadLane.HOST
 
     def is_work(self, process: str, thread_name: str, has_streams: bool, is_stream: bool) -> bool:
-        """Whether events on a thread of a device are its work."""
+        """True if events on a device thread are its work."""
         if process in self._links:
             return _LINK_THREAD in thread_name
         if process in self._tf_streams and self._tf_all:
@@ -137,7 +137,7 @@ class _ProcessLabels:
         return thread_name in ("", _XLA_OPS)
 
     def has_parallel_streams(self, process: str) -> bool:
-        """Whether a thread of it shows several streams."""
+        """True if one of its threads shows several streams."""
         return process in self._tf_all
 
     def _is_copies(self, process: str) -> bool:

@@ -21,7 +21,7 @@ _COMPACT = frozenset({"correlation", "external_id", "device", "stream", "sequenc
 
 
 class TraceCollector:
-    """Takes the parts of a trace, in the order of the file, and renumbers them by its own tables.
+    """Collects the parts of a trace, in file order, and renumbers them by its own tables.
 
     Without `allocations` what the parts bring of these is not kept.
     """
@@ -58,7 +58,7 @@ class TraceCollector:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no part brought an event."""
+        """True if no part had an event."""
         return not any(map(len, self._columns["rows"].values()))
 
     def take_rows(self) -> Columns:
@@ -92,7 +92,7 @@ class TraceCollector:
 
 
 def drop_impossible(rows: Columns) -> int:
-    """Take durations longer than any recording as 0, so that sums of durations fit 64 bits; returns how many."""
+    """Set impossible durations to 0, so that sums of durations fit 64 bits; returns their number."""
     duration = rows["duration"]
     bad = np.flatnonzero((duration < 0) | (duration > _LONGEST_NS))
     if len(bad):
@@ -150,7 +150,7 @@ def move_sizes_to_copies(rows: Columns, category: NDArray[np.int8]) -> None:
 
 
 def link_by_external_id(rows: Columns, category: NDArray[np.int8]) -> None:
-    """Where nothing on the device has a correlation, older files have it under `External id`."""
+    """Link by `External id` where device events have no correlation, as in older files."""
     device = np.isin(category, (Category.KERNEL, Category.COPY, Category.FILL))
     if (rows["correlation"][device] != NONE).any():
         return

@@ -52,7 +52,7 @@ def read_trace_metadata(text: bytes) -> TraceMetadata:
 
 
 def parse_rank_in_name(source: str) -> int | None:
-    """The rank that a file's name, or its folder's, tells: `rank3.json`, `rank_12/trace.json.gz`, `worker-4...`."""
+    """The rank in a file's or folder's name: `rank3.json`, `rank_12/trace.json.gz`, `worker-4...`."""
     for part in reversed(PurePosixPath(source.replace("\\", "/")).parts[-2:]):
         ranks = _RANK.findall(part)
         if ranks:
@@ -92,7 +92,7 @@ def _parse_natural(value: object) -> int | None:
 
 
 def _collect_group_sizes(value: object) -> tuple[int, ...]:
-    """How many ranks the process groups have, each number once."""
+    """The distinct numbers of ranks of process groups."""
     groups = [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
     sizes = {size for each in groups if (size := _parse_natural(each.get("pg_size"))) is not None}
     return tuple(sorted(sizes))
@@ -107,7 +107,7 @@ def _map_devices(value: object) -> dict[int, str]:
 
 
 def _describe_sizes(value: object) -> dict[str, str]:
-    """How large the devices are, which tells a part of a GPU from the whole; by number only where they differ."""
+    """Describe device sizes, which distinguish a part of a GPU from the whole; by number only where they differ."""
     entries = [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
     stated = {}
     for member in ("numSms", "totalGlobalMem"):

@@ -44,7 +44,7 @@ def expand_sources(named: Named) -> tuple[str, ...]:
 
 
 def find_captures(source: str) -> tuple[str, ...]:
-    """The traces of captures of graphs that lie beside a trace, by their names."""
+    """Find traces of graph captures next to a trace, by name."""
     if source == STANDARD_INPUT or is_url(source):
         return ()
     files = [path for folder in list_capture_folders(source) for path in folder.iterdir() if is_capture_file(path)]
@@ -53,7 +53,7 @@ def find_captures(source: str) -> tuple[str, ...]:
 
 
 def open_source(source: str | Path) -> tuple[BinaryIO, int]:
-    """An open binary file and its size in bytes, 0 where the place does not tell. `RunFormatError` if there is none."""
+    """Open a binary file; returns it with its size in bytes, 0 where unknown. `RunFormatError` without a file."""
     text = str(source)
     if text == STANDARD_INPUT:
         return sys.stdin.buffer, 0
@@ -69,12 +69,12 @@ def open_source(source: str | Path) -> tuple[BinaryIO, int]:
 
 
 def is_pattern(name: str) -> bool:
-    """Whether it is a pattern."""
+    """True if the name is a pattern."""
     return bool(_MAGIC.search(name))
 
 
 def derive_trace_name(source: str) -> str:
-    """The name of a trace: its file's or URL's without what every trace ends in."""
+    """The name of a trace: its file's or URL's, without the usual suffixes."""
     path = source.partition("?")[0] if is_url(source) else source
     name = "stdin" if source == STANDARD_INPUT else PurePosixPath(path.replace("\\", "/")).name
     for end in (".gz", ".zst", ".json", ".pt.trace"):
@@ -127,7 +127,7 @@ def _refuse_suite(folder: Path) -> None:
 
 
 def is_trace_file(path: Path) -> bool:
-    """By name and content: JSON seen whole without events is none, nor is anything else without a sign of one."""
+    """True for a trace file, by name and content: complete JSON without events is not one."""
     if path.name.startswith("."):
         return False
     known = path.name.endswith(_JSON)
@@ -143,7 +143,7 @@ def is_trace_file(path: Path) -> bool:
 
 
 def _read_beginning(raw: bytes, whole: bool) -> tuple[bytes, bool]:
-    """The first text of a file that starts with `raw`, and whether that is all of it."""
+    """Read the first text of a file that starts with `raw`; returns also whether it is all."""
     try:
         if raw.startswith(b"\x1f\x8b"):
             member = igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP)
@@ -175,7 +175,7 @@ def _expand_remote(url: str) -> list[str]:
 
 
 def _is_run_spec(name: str) -> bool:
-    """Whether it tells the folder of a run, whose other files are named as traces are."""
+    """True for the spec of a run, whose folder's other files are named like traces."""
     return PurePosixPath(name).name == SPEC_FILE
 
 

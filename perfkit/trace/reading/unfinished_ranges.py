@@ -14,7 +14,7 @@ _LATER_NS = 1_000_000
 
 
 def end_unfinished_ranges(rows: dict[str, NDArray[Any]], cats: list[str], category: NDArray[np.int8]) -> int:
-    """Let ranges end where the recording does: with the profiler's span and all work. Returns how many were longer.
+    """End open ranges with the recording: with the profiler's span and all work. Returns how many were longer.
 
     A trace without such a span does not tell when its recording ended.
     """

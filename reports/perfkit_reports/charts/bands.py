@@ -25,7 +25,8 @@ class BandRow:
 
 
 def build_band_rows(bands: Sequence[TimelineBand], span_s: float) -> list[BandRow]:
-    """From the top: steps where there are several, phases, modules by depth. Bands too narrow to see are left out."""
+    """Build rows from the top: steps where there are several, phases, modules by depth. Bands too narrow to see are
+    omitted."""
     rows = []
     for kind in ("step", "phase", "module"):
         of_kind = [
@@ -71,7 +72,7 @@ def build_band_traces(strip: Sequence[BandRow], span_s: float, scale: float) -> 
 
 
 def _build_hover_trace(strip: Sequence[BandRow], span_s: float, scale: float) -> Trace:
-    """Nothing to see: what the strip names at each of many times, for the hover text that all traces share."""
+    """An invisible trace with the strip's names at many times, for the hover text that all traces share."""
     bands = [band for row in strip for band in row.bands]
     times = [span_s * place / _HOVERED for place in range(_HOVERED)]
     return build_scatter(

@@ -31,14 +31,14 @@ def build_chart(name: str, title: str, bars: Sequence[Part], total_s: float, lab
 
 
 def list_op_changes(difference: TraceDifference) -> list[Part]:
-    """The largest changes, all others, what is no op; they sum to the total."""
+    """The largest changes, all others, and time outside ops; they sum to the total."""
     within = [row for row in difference.changes if row.phase != OUTSIDE]
     named = [(_format_name(row.name, row.phase, row.module), row.change_s) for row in within]
     return _limit_parts(named, difference, "other op", "other ops", _OUTSIDE_OPS)
 
 
 def list_group_changes(difference: TraceDifference, by: str) -> list[Part]:
-    """The same of one way to sum changes up; parts of the step sum to it by themselves."""
+    """The changes by one grouping; parts of the step sum to it without a rest."""
     named = [(shorten_middle(group.name, 44), group.change_s) for group in difference.groups if group.by == by]
     rest = "" if by == TIME else _OUTSIDE_OPS
     return _limit_parts([part for part in named if part[1]], difference, f"other {by}", "", rest)

@@ -100,7 +100,7 @@ def build_loss_chart(curves: Sequence[StepCurve]) -> Chart | None:
 
 
 def build_loss_time_chart(curves: Sequence[StepCurve], step_s: Sequence[float]) -> Chart | None:
-    """The same over the time at which each step ends, where every step of a curve takes `step_s`. None without any."""
+    """Build the losses over the end time of each step, with steps of `step_s` per curve. None without any."""
     timed = [(curve, seconds) for curve, seconds in zip(curves, step_s, strict=True) if any(curve.runs)]
     if not timed:
         return None
@@ -124,7 +124,7 @@ def _format_loss(step: int, value: float | None) -> str:
 
 
 def _build_line(curve: StepCurve, run: Sequence[float | None], describe: _Describe, xs: Sequence[float] = ()) -> Trace:
-    """Over `xs`, or the numbers of the steps."""
+    """Build a line over `xs`, or over step numbers."""
     style = curve.style
     return build_scatter(
         "lines+markers",

@@ -1,4 +1,4 @@
-"""The load of every expert of every layer, beside its layer's mean: a map in which the busy ones stand out."""
+"""Charts the load of every expert of every layer relative to the layer's mean, as a map."""
 
 from collections.abc import Sequence
 from statistics import fmean

@@ -68,7 +68,7 @@ def build_flame(
 
 
 def build_tree(now: FlameGraph, before: FlameGraph | None = None) -> FlameTree:
-    """The blocks of a tree; where there was one before, with what each took, and those that are gone."""
+    """Build the blocks of a tree; with an earlier tree, their earlier sizes and the removed ones."""
     labels: dict[tuple[str, str, str], int] = {}
     steps = list_paths(now)
     then = dict(zip(list_paths(before), range(len(before.name)), strict=True)) if before else {}
@@ -119,7 +119,7 @@ def _build_label(path: Path) -> tuple[str, str, str]:
 
 @dataclass(frozen=True)
 class _BlockLine:
-    """A block in words: how deep it lies, its name, what it takes and took before."""
+    """A block in words: its depth, name, size and earlier size."""
 
     depth: int
     name: str
@@ -129,7 +129,7 @@ class _BlockLine:
 
 
 def build_words_table(name: str, shown: FlameTree, measure: tuple[str, str, str]) -> Table | None:
-    """The largest blocks, each below what it lies in."""
+    """Build the table of the largest blocks, each below its parent."""
     lines = _build_lines(shown, measure[0])
     before: Column[_BlockLine] = Column(
         "Before", lambda line: Cell(format_amount(line.before, measure[2]), value=line.before)

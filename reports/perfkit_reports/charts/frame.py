@@ -96,7 +96,7 @@ def build_row_labels(names: Sequence[str], **place: Any) -> list[Note]:
 
 
 def build_horizontal_line(y: float, line: dict[str, object], **style: Any) -> dict[str, Any]:
-    """A shape: a line at a height from one side of the plot to the other."""
+    """Build a horizontal line across the plot."""
     return {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": y, "y1": y, "line": line, **style}
 
 
@@ -122,7 +122,7 @@ def choose_byte_scale(value: float) -> tuple[float, str]:
 
 
 def choose_time_scale(value: float) -> tuple[float, str]:
-    """The same for seconds: an axis in s, ms or us."""
+    """Choose the unit of seconds: an axis in s, ms or us."""
     for factor in (1.0, 1e-3):
         if value >= factor:
             return factor, units.format_seconds(factor).split(" ")[1]

@@ -1,4 +1,4 @@
-"""Amounts of memory as stacked bars, from the left to the right, and what may be taken as a line across them."""
+"""Amounts of memory as stacked horizontal bars, with the limit as a line."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,8 +27,8 @@ _FAR = 4.0  # a limit so many times as far as the longest bar would leave nothin
 
 @dataclass(frozen=True)
 class MemoryStack:
-    """A bar of categories (name, bytes) and of what is `beyond` the allocator; `low` and `high` bound its `total` where
-    that is not exact.
+    """A bar of categories (name, bytes) and of memory `beyond` the allocator; `low` and `high` bound its `total` where
+    inexact.
 
     `note` stands beside its name, in a word or two.
     """
@@ -43,7 +43,7 @@ class MemoryStack:
 
     @property
     def parts(self) -> tuple[tuple[str, float], ...]:
-        """From the left to the right."""
+        """The parts from left to right."""
         return (*self.categories, *self.beyond)
 
     @property
@@ -59,14 +59,14 @@ def list_fills(stacks: Sequence[MemoryStack]) -> list[tuple[str, Fill]]:
 
 
 def is_limit_visible(stacks: Sequence[MemoryStack], limit_bytes: float | None) -> bool:
-    """True where a limit can be drawn beside the bars."""
+    """True if a limit fits in the range of the bars."""
     return limit_bytes is not None and limit_bytes <= _FAR * max(map(_get_end, stacks))
 
 
 def build_memory_figure(
     stacks: Sequence[MemoryStack], title: str, whole: str, limit_bytes: float | None = None
 ) -> Figure:
-    """`title` is that of the axis, `whole` says in hover text what a share is of: `of the peak`."""
+    """Build the figure; `title` names the axis, `whole` the base of shares in hover text: `of the peak`."""
     limits = [limit_bytes] if limit_bytes is not None and is_limit_visible(stacks, limit_bytes) else []
     longest = max([*map(_get_end, stacks), *limits])
     scale, unit = choose_byte_scale(longest)

@@ -15,7 +15,7 @@ _LEAST = 1e-3  # of the peak: less cannot be seen
 
 
 def build_flame(holders: Sequence[Holder], what: str) -> Flame | None:
-    """None where of no holder more than the categories is known. `what` is what a holder is."""
+    """Build the flame graph; None where no holder has more than categories. `what` names the holders."""
     shown = [holder for holder in holders if any(row.module or row.op for row in holder.account.rows)]
     if not shown:
         return None
@@ -35,7 +35,7 @@ def build_flame(holders: Sequence[Holder], what: str) -> Flame | None:
 
 
 def build_tree(account: MemoryAccount) -> FlameTree:
-    """Categories, the modules in them, and the ops that made what is alive."""
+    """Build the tree of categories, their modules, and the ops of live memory."""
     sizes: dict[tuple[str, ...], int] = {}
     for row in account.rows:
         path = [row.category, *(part for part in _LEVEL.split(row.module) if part), *([row.op] if row.op else [])]

@@ -9,7 +9,7 @@ from perfkit_reports.holders import Holder, list_peak_categories
 
 
 def build_chart(holders: Sequence[Holder], what: str, weight: Weight, words: Block | None) -> Chart | None:
-    """None where no memory was recorded; `what` is what a holder is."""
+    """Build the chart; None without recorded memory; `what` names the holders."""
     if not any(holder.account.peak_bytes for holder in holders):
         return None
     return Chart(

@@ -8,7 +8,7 @@ from perfkit_reports.palette import BLUE, Fill
 
 
 def build_chart(account: MemoryAccount, place: int, text: str) -> Chart | None:
-    """None where all steps peak alike; `told` says the same in a sentence."""
+    """Build the chart; None where all steps peak alike; `told` says the same in a sentence."""
     peaks = account.step_peaks
     if len(set(peaks)) < 2:
         return None

@@ -25,7 +25,7 @@ _MARGIN = {"l": 64, "r": 16, "t": 12, "b": 52}
 
 
 def build_chart(holder: Holder, place: int) -> Chart | None:
-    """None without a timeline of at least two moments."""
+    """Build the chart; None without a timeline of at least two moments."""
     account = holder.account
     if len(account.timeline_s) < 2 or account.timeline_s[-1] <= 0:
         return None
@@ -115,7 +115,7 @@ def _build_total(account: MemoryAccount, times: list[float], scale: float, unit:
 
 
 def _build_peak_label(account: MemoryAccount, end: float, seconds: float, peak: float) -> Note:
-    """Beside the point, on the side where there is room."""
+    """Place the label next to the point, on the side with room."""
     time = account.peak_s / seconds
     when = [account.peak_phase, units.format_seconds(account.peak_s) if account.timed else ""]
     side, away = ("left", 4) if time < end / 2 else ("right", -4)

@@ -39,7 +39,7 @@ CPU = ClockStyle("cpu_time", "CPU time", ORANGE, "diamond", "dash")
 
 
 def build_pairs_chart(variant: CheckedVariant, name: str) -> Chart | None:
-    """None without pairs."""
+    """Build the chart; None without pairs."""
     clocks = [clock for clock in (WALL, CPU) if _compute_changes(variant, clock)]
     if not clocks:
         return None

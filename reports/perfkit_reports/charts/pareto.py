@@ -37,7 +37,7 @@ class ParetoPoint:
 
 
 def build_chart(points: Sequence[ParetoPoint], unit: str) -> Chart | None:
-    """None without points; `unit` is that of the rates."""
+    """Build the chart; None without points; `unit` is the unit of the rates."""
     if not points:
         return None
     return Chart(id="pareto", figure=_build_figure(points, unit), label="Throughput against peak memory", height=460)
@@ -65,7 +65,7 @@ def _build_figure(points: Sequence[ParetoPoint], rate_unit: str) -> Figure:
 
 
 def _select_named(points: Sequence[ParetoPoint]) -> list[ParetoPoint]:
-    """Those that get a name beside them: of many the front first, then the fastest, where no other name is."""
+    """Select the points to name: the front first, then the fastest, without overlaps."""
     if len(points) <= ALL_NAMED:
         return list(points)
     width, height = (_compute_range([getattr(point, what) for point in points])[1] for what in ("bytes", "rate"))
@@ -108,5 +108,5 @@ def _build_error_bar(point: ParetoPoint) -> dict[str, Any]:
 
 
 def _compute_range(values: list[float]) -> list[float]:
-    """From zero, so that distances are honest, with room for labels above."""
+    """The axis range from zero, for honest distances, with room for labels above."""
     return [0.0, max(values) * 1.18]

@@ -18,7 +18,7 @@ Rows = dict[tuple[int, int], list[StageAction]]
 
 
 def build_chart(pipeline: Pipeline, name: str, title: str = "", words: Block | None = None) -> Chart:
-    """`name` tells it from other charts of the document."""
+    """Build the chart; `name` distinguishes it from others of the document."""
     kinds = [kind for kind in _LOOKS if any(action.kind == kind for rank in pipeline.ranks for action in rank.actions)]
     return Chart(
         id=f"pipeline-{name}",

@@ -1,5 +1,5 @@
-"""Step time of every rank, split into computing, exposed communication and idle, with how late it comes: a bar a rank,
-or, of many, a map in which those that differ stand out."""
+"""Charts step time by rank, split into compute, exposed communication and idle, with delays: one bar per rank, or for
+many ranks a map of deviations."""
 
 from collections.abc import Mapping, Sequence
 from statistics import median
@@ -34,8 +34,8 @@ _Known = Mapping[str, Sequence[float | None]]
 
 
 def build_chart(rows: Sequence[RankRow], splits: Mapping[str, Sequence[TimeShare]]) -> Chart:
-    """Of two ranks or more: one alone is nobody's straggler. `splits` are the parts of the ranks' steps by their label;
-    ranks without one are split as far as their rows tell.
+    """Build the chart of two ranks or more: a single rank has no straggler. `splits` are the parts of the ranks' steps
+    by label; others are split as far as their rows allow.
     """
     if len(rows) <= _LABELLED:
         return Chart(
@@ -60,7 +60,8 @@ def build_chart(rows: Sequence[RankRow], splits: Mapping[str, Sequence[TimeShare
 
 
 def _build_map(names: Sequence[str], known: _Known, away: Mapping[str, Sequence[float]], far: float) -> Figure:
-    """A row for each figure, a column for each rank; colours end `far` from the median, as a share of its step."""
+    """Build a map with a row per figure and a column per rank; colors end `far` from the median, as a share of its
+    step."""
     columns = [escape_text(name, 18) for name in names]
     traces: list[Trace] = [
         {
@@ -116,7 +117,7 @@ def _collect_figures(
 
 
 def get_cell_color(away: float | None) -> str:
-    """The colour of a cell, from -1 to 1; what is not known has none."""
+    """The color of a cell, from -1 to 1; unknown values have none."""
     return "#00000000" if away is None else interpolate_color(max(-1.0, min(1.0, away)))
 
 
@@ -171,7 +172,7 @@ def build_bars_figure(rows: Sequence[RankRow]) -> Figure:
 
 
 def _split_step(row: RankRow) -> dict[str, float]:
-    """Seconds of the step; what is neither computing, exposed communication nor idle is `other`."""
+    """Split the step's seconds; the rest of compute, exposed communication and idle is `other`."""
     known = {COMPUTING: row.compute_s, time_split.COMMUNICATION: row.exposed_communication_s, IDLE: row.idle_s}
     return {**known, OTHER: max(0.0, row.step_s - sum(known.values()))}
 

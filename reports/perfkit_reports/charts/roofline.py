@@ -47,7 +47,7 @@ _SYMBOLS = {"module": "triangle-up-open", "phase": "square-open", "step": "star"
 
 
 def build_chart(plane: RooflinePlane, owners: str, name: str = "roofline") -> Chart | None:
-    """None where there is nothing to see: no points, or one alone. `owners` are what series are (`Traces`)."""
+    """Build the chart; None without points, or with a single one. `owners` names the series (`Traces`)."""
     frame = compute_limits(plane)
     if frame is None or len([point for point in plane.points if is_placeable(point)]) < 2:
         return None
@@ -109,7 +109,7 @@ def _group_by_work(points: list[OpRow], *, alone: bool) -> dict[WorkStyle | None
 
 
 def _get_shown_kinds(plane: RooflinePlane) -> tuple[str, ...]:
-    """The finest of kernels and ops that there is, and whole steps."""
+    """The finest available kind, kernels or ops, and whole steps."""
     return ("kernel" if any(point.kind == "kernel" for point in plane.points) else "op", "step")
 
 
@@ -143,7 +143,7 @@ def _build_dots(
     alone: bool,
     above: bool,
 ) -> Trace:
-    """`alone` says that there is no other series, whose dots would have to be told apart by name; names lie `above`.
+    """Build the dots. `alone` is true for a single series, whose dots need no series names; names lie `above`.
 
     They look as their kind of `work` does, without one as their series.
     """
@@ -179,7 +179,7 @@ def _format_label(series: RooflineSeries, point: OpRow, alone: bool) -> str:
 
 
 def _compute_scale(plane: RooflinePlane) -> float:
-    """Pixels of a dot that takes all of the step; more where work is so small a part of it that none would show."""
+    """The pixels of a dot that takes the whole step; more where the work is a small part of it."""
     largest = max((point.share for point in plane.points if point.kind in FILLED), default=0.0)
     return max(72.0, 36.0 / math.sqrt(largest)) if largest > 0 else 72.0
 
@@ -213,7 +213,8 @@ def _build_axis(title: str, low: float, high: float, **style: Any) -> dict[str, 
 
 
 def _build_roof_label(roof: Roof, others: Sequence[Roof]) -> Note:
-    """Along the roof: below its line where another lies close above it, further on where one of `others` is as steep.
+    """Place the label along the roof: below its line if another lies close above, further on if one of `others` is
+    parallel.
 
     The page turns those named `slope ...` to lie along their line, whose angle depends on the size of the window, and
     leaves out names of `several` devices on a small screen.
@@ -235,7 +236,7 @@ def _build_roof_label(roof: Roof, others: Sequence[Roof]) -> Note:
 
 
 def _build_arrows(plane: RooflinePlane) -> list[Note]:
-    """From the step of each series' origin to its own."""
+    """Build arrows from the step of each series' origin to its own."""
     steps = {series.name: _find_whole_step(series) for series in plane.series}
     shape = {"text": "", "showarrow": True, "arrowhead": 2, "arrowwidth": 1.8, "standoff": 8, "startstandoff": 8}
     arrows = []

@@ -31,7 +31,7 @@ class RooflineSeries:
 
 @dataclass(frozen=True)
 class RooflineDevice:
-    """Ceilings with the series that are held against them; `name` is empty where all series are on one device."""
+    """Ceilings with their series; `name` is empty where all series are on one device."""
 
     name: str
     ceilings: tuple[Ceiling, ...]

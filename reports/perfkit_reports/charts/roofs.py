@@ -79,7 +79,7 @@ def is_placeable(point: OpRow) -> bool:
 
 
 def compute_limits(plane: RooflinePlane) -> AxisLimits | None:
-    """Limits that hold the roofs' knees and every point that matters; None where there is nothing to draw."""
+    """Compute limits that contain the roofs' knees and every point that matters; None without any."""
     points = [point for point in plane.points if is_placeable(point)]
     weighty = [point for point in points if point.share >= _LEAST_SHARE] or points
     xs, ys = [get_coordinates(point)[0] for point in weighty], [get_coordinates(point)[1] for point in weighty]
@@ -94,12 +94,12 @@ def compute_limits(plane: RooflinePlane) -> AxisLimits | None:
 
 
 def _compute_low_limit(values: list[float], high: float) -> float:
-    """A little below the least value that lies within `_MOST_DECADES` of the upper limit."""
+    """A limit slightly below the least value within `_MOST_DECADES` of the upper limit."""
     return min(value for value in values if value >= high / 10**_MOST_DECADES) / 2.5
 
 
 def build_roofs(plane: RooflinePlane) -> list[Roof]:
-    """The roofs of every device of the plane; those that lie outside its limits are left out."""
+    """Build the roofs of every device of the plane, without those outside its limits."""
     frame = compute_limits(plane)
     if frame is None:
         return []

@@ -44,7 +44,7 @@ def build_chart(
     show: Callable[[float], str],
     most: float | None = None,
 ) -> Chart | None:
-    """`scale` is what one `unit` of the axis is, `most` where it ends. None where no line has two points."""
+    """Build the chart; `scale` is one `unit` of the axis, `most` its end. None where no line has two points."""
     drawn = [line for line in lines if len(line.points) > 1]
     if not drawn:
         return None

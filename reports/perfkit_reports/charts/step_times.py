@@ -24,7 +24,7 @@ _HEIGHT = 0.62  # of a row that is 1 high: the rest is for its name
 
 @dataclass(frozen=True)
 class StepTimesRow:
-    """A name with the seconds of its steps, a tuple a process, and how long each of the first's waited for data."""
+    """A name with the step times, one tuple per process, and the data waits of the first process."""
 
     name: str
     style: Style
@@ -33,7 +33,7 @@ class StepTimesRow:
 
 
 def build_chart(rows: Sequence[StepTimesRow]) -> Chart | None:
-    """None without any step."""
+    """Build the chart; None without any step."""
     rows = [row for row in rows if any(row.runs)]
     if not rows:
         return None

@@ -19,7 +19,7 @@ _ROOM = 0.1  # of the width, for a time
 
 
 def build_chart(block: Bars | Chart) -> Chart:
-    """A block of bars as a chart, as pages and files draw it; what is a chart stays as it is."""
+    """Convert a block of bars to a chart for pages and files; charts stay as they are."""
     if isinstance(block, Chart):
         return block
     return Chart(
@@ -73,7 +73,7 @@ def _build_figure(block: Bars) -> Figure:
 
 
 def _format_inner_text(share: TimeShare, longest: float) -> str:
-    """The label of a part where there is room: its time in bars to scale, where the `longest` fills the width."""
+    """The label of a part with room: its time in bars to scale, where the `longest` fills the width."""
     room = share.seconds / longest if longest else share.share
     if room < (_ROOM if longest else 0.06):
         return ""

@@ -1,4 +1,4 @@
-"""Which collective it is that ranks wait in, who did not enter it, and where shapes or order differ."""
+"""Reports on mismatched collectives: the one that ranks wait in, the absent ranks, and differing shapes or order."""
 
 from collections.abc import Iterator
 
@@ -87,7 +87,7 @@ def build_document(analysis: FlightAnalysis) -> Document:
 
 
 def build_headline(analysis: FlightAnalysis) -> str:
-    """The first finding, which the others often follow from."""
+    """The first finding, which often causes the others."""
     if not analysis.findings:
         return _MET
     return format_sentence(analysis.findings[0].title)

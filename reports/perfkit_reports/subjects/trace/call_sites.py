@@ -17,7 +17,7 @@ _FRAMES = 6  # the innermost ones
 
 
 def find_call_sites(trace: RankTrace) -> Mapping[str, Cell]:
-    """By the key of a name: the functions that launched most of it, and the stack of the first of these."""
+    """The functions that launched most of each name, by its key, and the stack of the first one."""
     taken: dict[str, dict[tuple[str, ...], float]] = defaultdict(lambda: defaultdict(float))
     for flame in (graph for graph in trace.flames if graph.by == BY_STACK):
         for path, seconds in zip(list_paths(flame), flame.values.get(TIME, ()), strict=True):

@@ -45,7 +45,7 @@ def list_caveats(analysis: TraceAnalysis) -> tuple[Note, ...]:
 
 
 def build_blocks(difference: TraceDifference, end: str = "") -> tuple[Block, ...]:
-    """Bars and tables of a difference; `end` tells the ids of several apart."""
+    """Build bars and tables of a difference; `end` makes their ids unique."""
     total_s = chart.compute_change(difference)
     ops = chart.build_chart(f"changes-chart{end}", "By op", chart.list_op_changes(difference), total_s, _LABEL)
     if ops is None:

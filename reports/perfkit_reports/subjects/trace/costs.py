@@ -1,4 +1,4 @@
-"""Kernels, ops, modules and phases by what could be saved of each: the columns of their tables, and the section."""
+"""Kernels, ops, modules and phases by potential savings: their table columns, and the section."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -106,7 +106,7 @@ KINDS: dict[str, tuple[Column[OpRow], tuple[Column[OpRow], ...], tuple[Column[Op
 
 
 def build_cost_columns(kind: str, device_name: str) -> tuple[Column[OpRow], ...]:
-    """Those of a table of `kernels`, `ops`, `modules` or `phases`, whose units are called as on that device."""
+    """Build the columns of a table of `kernels`, `ops`, `modules` or `phases`, with the unit names of that device."""
     name, shown, on_demand = KINDS[kind]
     return (
         name,
@@ -172,7 +172,7 @@ def get_row_limit(analysis: TraceAnalysis) -> int:
 def build_section(
     traces: Sequence[RankTrace], what: str, none: str, limit: int, weight: Weight, total: int = 0
 ) -> Section:
-    """Tables of `get_row_limit` rows of `traces`, each of them a `what`; `total` says how many there are."""
+    """Build tables of `get_row_limit` rows of `traces`, each of them a `what`; `total` is their number."""
     tables = [table for place, trace in enumerate(traces) for table in _build_tables(trace, place, limit, weight)]
     if not tables:
         return Section("savings", SAVINGS, (Text(id="no-costs", lines=(none,), style="empty"),))
@@ -192,7 +192,7 @@ def build_section(
 
 
 def get_shown_rows(trace: RankTrace, kind: str, limit: int | None = None) -> tuple[OpRow, ...]:
-    """Those of a table of `kernels`, `ops`, `modules` or `phases`; on a CPU an op is its own kernel."""
+    """The rows of a table of `kernels`, `ops`, `modules` or `phases`; on a CPU an op is its own kernel."""
     rows: tuple[OpRow, ...] = () if kind == "kernels" and trace.device == CPU else getattr(trace, kind)
     return rows[:limit]
 

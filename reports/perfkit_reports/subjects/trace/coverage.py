@@ -51,7 +51,7 @@ def _build_coverage(trace: RankTrace, end: str) -> Sequence[Block]:
 
 
 def build_method_section(analysis: TraceAnalysis) -> Section:
-    """The files, what was repaired or skipped in them, the ceilings."""
+    """The files, their repairs and omissions, and the ceilings."""
     traces = list_traces(analysis)
     notes = [
         replace(note, text=f"{trace.label}: {note}") if len(traces) > 1 else note

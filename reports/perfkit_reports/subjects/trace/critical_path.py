@@ -1,4 +1,4 @@
-"""The replay of a trace: what its length is made of, and what the changes that were asked for would gain."""
+"""Reports on the replay of a trace: its critical path, and the gains of requested changes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -96,7 +96,7 @@ _WHAT_IFS = tuple(replace(column, weight=Weight.BRIEF) for column in _COLUMNS)
 
 
 def build_replay_section(analysis: TraceAnalysis) -> Section | None:
-    """The critical path of each trace and its what-ifs; None where nothing was replayed."""
+    """Build the critical path of each trace and its what-ifs; None without a replay."""
     blocks = build_trace_blocks("replay", list_detailed_traces(analysis), _build_replay)
     return Section("replay", "Critical path", blocks) if blocks else None
 

@@ -1,4 +1,4 @@
-"""A report on traces as raw tables, every row of every trace; seconds, bytes and FLOPs as in the analysis."""
+"""Raw tables of a report on traces, every row of every trace; seconds, bytes and FLOPs as in the analysis."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -78,7 +78,7 @@ _TRACES: Schema = {
 
 
 def build_data(analysis: TraceAnalysis) -> tuple[RawTable, ...]:
-    """Every table, with no rows where there is nothing."""
+    """Build every table, empty ones included."""
     traces = list_traces(analysis)
     named = [([trace.label], trace) for trace in traces]
     fleet, difference = analysis.fleet, analysis.difference
@@ -99,7 +99,7 @@ def build_data(analysis: TraceAnalysis) -> tuple[RawTable, ...]:
 
 
 def build_cost_tables(traces: Sequence[RankTrace], owner: str) -> tuple[RawTable, ...]:
-    """Kernels, ops, modules, phases, the dots of the roofline, and products; `owner` is what a trace is of."""
+    """Build the tables of kernels, ops, modules, phases, roofline dots and GEMMs; `owner` names the trace column."""
     named = [([trace.label], trace) for trace in traces]
     return (
         *(build_owned_data(name, OpRow, {owner: str}, named, pick) for name, pick in _COSTS.items()),

@@ -21,13 +21,13 @@ _LEFT_OUT = "Blocks below {} of the total are omitted."
 
 
 def build_flame_section(analysis: TraceAnalysis) -> Section | None:
-    """Of the traces in detail; what is compared with another trace is coloured by the difference."""
+    """Build the flame graphs of the detailed traces, colored by difference where compared."""
     change = analysis.difference
     return build_section(list_detailed_traces(analysis), {change.after: change.before_trace} if change else {}, "trace")
 
 
 def build_section(traces: Sequence[RankTrace], before: Mapping[str, RankTrace], what: str) -> Section | None:
-    """Traces are a `what` each; `before` are those that some, by their labels, are compared with."""
+    """Build the section; traces are a `what` each; `before` are the comparison traces by label."""
     trees: dict[tuple[str, ...], FlameTree] = {}
     for by, title in BY.items():
         for trace in traces:

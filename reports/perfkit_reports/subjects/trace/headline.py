@@ -1,4 +1,4 @@
-"""The headline of traces: what limits the step, and what to do."""
+"""The headline of traces: the limit of the step, and the advice."""
 
 from collections.abc import Sequence
 

@@ -112,7 +112,7 @@ def sum_by_cause(rows: Iterable[GapRow]) -> dict[str, float]:
 
 
 def list_selected_idle(trace: RankTrace, owner: str) -> Iterator[SelectedItem]:
-    """Facts of each cause, with the place of the CPU during most of it."""
+    """The facts of each cause, with the main CPU activity."""
     whole = sum(row.seconds for row in trace.gaps)
     for cause, took in sum_by_cause(trace.gaps).items():
         rows = [row for row in trace.gaps if row.cause == cause]

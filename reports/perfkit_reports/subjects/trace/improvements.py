@@ -15,7 +15,7 @@ _SYNCHRONIZATIONS = tuple(kind.id for kind in (*SYNCHRONIZATIONS, ALLOCATION))
 
 
 class Improvement(NamedTuple):
-    """An instruction, what it saves of a step, and the ids of the findings about it.
+    """An instruction, its savings per step, and the ids of its findings.
 
     `bound` is the side of a sum on which the truth lies, empty for a `simulated` saving.
     """

@@ -1,4 +1,4 @@
-"""GEMMs and fused attention by shape: what each kernel reaches of its roof, and what it loses."""
+"""GEMMs and fused attention by shape: their share of the roof, and their losses."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -167,7 +167,7 @@ _INTRO_ON_DEVICE = "Time above the roof includes wave and tile quantization."
 
 
 def build_products_section(analysis: TraceAnalysis) -> Section | None:
-    """Those of the traces in detail; None without any."""
+    """Build the tables of the detailed traces; None without any."""
     return build_section(list_detailed_traces(analysis))
 
 

@@ -29,7 +29,7 @@ def build_ranks_section(analysis: TraceAnalysis) -> Section | None:
 
 
 def build_pipeline_section(analysis: TraceAnalysis) -> Section | None:
-    """The ranks of a pipeline beside each other, where their traces mark what stages do."""
+    """Build the pipeline, where traces mark the actions of stages."""
     actions = {
         trace.rank: trace.stage_actions
         for trace in analysis.traces

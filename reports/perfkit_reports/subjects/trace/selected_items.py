@@ -31,7 +31,7 @@ _EXACT = 0.02  # the formula is shown where it gives the time that the roofs all
 def list_selected_items(
     traces: Sequence[RankTrace], limit: int, findings: Sequence[Finding]
 ) -> tuple[SelectedItem, ...]:
-    """Of the first rows of each trace's tables, the dots of its roofline, and the ops that these and findings name."""
+    """The first rows of each trace's tables, its roofline dots, and the ops that these and findings name."""
     about = {name for finding in findings for name in finding.ops}
     return tuple(
         one
@@ -77,7 +77,7 @@ def _make_item(row: OpRow, owner: str, part: str, facts: Iterable[tuple[str, Cel
 
 
 def _list_rows(trace: RankTrace, limit: int, about: AbstractSet[str]) -> list[OpRow]:
-    """Those of the tables; of the ops that others name, and of the dots, those that are not among them."""
+    """The rows of the tables; of ops named by others, and of dots, those not among them."""
     rows = [row for kind in KINDS for row in get_shown_rows(trace, kind, limit)]
     keys = {make_row_key(row) for row in rows}
     named = about | {row.op for row in rows}
@@ -91,7 +91,7 @@ def _list_rows(trace: RankTrace, limit: int, about: AbstractSet[str]) -> list[Op
 
 
 def _group_by_name(trace: RankTrace, rows: Sequence[OpRow]) -> Iterable[list[OpRow]]:
-    """All rows of each name in `rows`, also those that are not in it."""
+    """All rows with a name in `rows`, also those not in it."""
     groups: dict[str, list[OpRow]] = {make_name_key(row): [] for row in rows}
     for kind in KINDS:
         for row in get_shown_rows(trace, kind):
@@ -116,7 +116,7 @@ def _list_summed_facts(rows: Sequence[OpRow], lines: Mapping[str, Cell]) -> Iter
 
 
 def _list_fact_columns(kind: str, trace: RankTrace, lines: Mapping[str, Cell]) -> list[Column[OpRow]]:
-    """The columns of the kind's table without the name, and what only one row has room for."""
+    """The columns of the kind's table without the name, and the details of a single row."""
     table = f"{kind}s" if f"{kind}s" in KINDS else "phases"
     rest = build_cost_columns(table, trace.device_name)[1:]
     best = next(place for place, column in enumerate(rest) if column.title == "Roofline time")

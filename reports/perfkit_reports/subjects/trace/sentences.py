@@ -27,7 +27,7 @@ def get_time_basis(trace: RankTrace) -> str:
 
 
 def describe_launches(trace: RankTrace) -> list[str]:
-    """How well the CPU feeds the device, or why that is unknown."""
+    """Describe the launches of the device, or why they are unknown."""
     launched = trace.launches
     if trace.unseen_device:
         return ["No device work was recorded: launch behavior unknown."]
@@ -76,7 +76,7 @@ def _describe_lateness(launched: Launches) -> str:
 
 
 def describe_overlap(trace: RankTrace) -> list[str]:
-    """Communication and copies, and how much of them compute overlaps."""
+    """Describe communication and copies, and their overlap with compute."""
     overlap, lines = trace.overlap, []
     for name, total, exposed, everywhere in (
         ("Communication", overlap.communication_s, overlap.exposed_communication_s, overlap.all_communication_s),

@@ -1,4 +1,4 @@
-"""Traces as what the figures draw: series on a roofline, bars of time. What is too much to look at is cut here."""
+"""Series of traces for figures: rooflines and time bars, limited to a readable number."""
 
 import msgspec
 
@@ -20,12 +20,12 @@ BARS = 16  # in a figure of bars
 
 
 def list_traces(analysis: TraceAnalysis) -> tuple[RankTrace, ...]:
-    """All traces of the analysis, the one that is compared with included."""
+    """All traces of the analysis, including the comparison trace."""
     return (*analysis.traces, *((analysis.difference.before_trace,) if analysis.difference else ()))
 
 
 def choose_focus_trace(analysis: TraceAnalysis) -> RankTrace | None:
-    """The trace to look at first: the slowest rank of a job, what is compared with something, or the first."""
+    """The trace to show first: the slowest rank of a job, the compared trace, or the first."""
     labels = [analysis.fleet.straggler] if analysis.fleet else []
     if analysis.difference:
         labels.insert(0, analysis.difference.after)
@@ -35,7 +35,7 @@ def choose_focus_trace(analysis: TraceAnalysis) -> RankTrace | None:
 
 
 def list_detailed_traces(analysis: TraceAnalysis) -> tuple[RankTrace, ...]:
-    """The traces that are shown in detail: the one to look at first, what it is compared with, then the others."""
+    """The traces shown in detail: the first to look at, its comparison trace, then the others."""
     first = choose_focus_trace(analysis)
     before = analysis.difference.before if analysis.difference else ""
     ordered = sorted(list_traces(analysis), key=lambda trace: (trace is not first, trace.label != before))
@@ -43,7 +43,7 @@ def list_detailed_traces(analysis: TraceAnalysis) -> tuple[RankTrace, ...]:
 
 
 def list_memory_holders(analysis: TraceAnalysis) -> list[Holder]:
-    """The memory of the traces in detail, and of the one that ran out of it or is fullest, whichever it is: first."""
+    """The memory of the detailed traces; the trace that ran out of memory or has the highest peak comes first."""
     holders = sorted(
         list_trace_holders(list_traces(analysis)), key=lambda holder: make_fullness_key(holder.account), reverse=True
     )
@@ -100,7 +100,7 @@ def build_trace_bars(analysis: TraceAnalysis) -> list[Bar]:
 
 
 def build_step_bars(trace: RankTrace) -> list[Bar]:
-    """The steps of a trace, in order; the slowest ones where there are many."""
+    """Build the bars of a trace's steps, in order; the slowest ones where there are many."""
     slowest = {id(step) for step in sorted(trace.steps, key=lambda step: -step.seconds)[:BARS]}
     return [
         Bar(f"step {step.number}, {units.format_seconds(step.seconds)}", step.time_split)

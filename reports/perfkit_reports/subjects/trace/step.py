@@ -62,7 +62,8 @@ def build_time_section(analysis: TraceAnalysis) -> Section:
 def build_split_section(
     traces: Sequence[RankTrace], bars: Sequence[Bar], what: str, none: str, caption: str = "", *, to_scale: bool = False
 ) -> Section:
-    """`bars` sum to a step each; below are those of the steps and streams of `traces`, each of which is a `what`."""
+    """Build the time split; `bars` sum to a step each, and below are the steps and streams of `traces`, each of which
+    is a `what`."""
     title = "Step time breakdown"
     if not bars:
         return Section("time", title, make_list("no-time", [none], style="empty"), nav="Time")
@@ -90,7 +91,7 @@ def _build_intro(bars: Sequence[Bar], *, to_scale: bool) -> tuple[str, ...]:
 
 
 def _build_closer_bars(traces: Sequence[RankTrace], whole: Sequence[Bar]) -> tuple[Block, ...]:
-    """Steps and streams, without those whose bars would only say again what the trace's bar says."""
+    """Build the bars of steps and streams, without those equal to the trace's bar."""
     options: dict[tuple[str, ...], Block] = {}
     for place, trace in enumerate(traces):
         streams = "Threads" if trace.device == "cpu" else "Streams"
@@ -131,7 +132,7 @@ def build_trace_roofline(analysis: TraceAnalysis) -> Section:
 def build_roofline_section(
     known: RooflinePlane, what: str, reason: str, arrow: str = "", weight: Weight = Weight.NORMAL
 ) -> Section:
-    """The roofline of series that are a `what` each; `reason` says why roofs or dots are missing.
+    """Build the roofline of series that are a `what` each; `reason` says why roofs or dots are missing.
 
     `arrow` says from what to what one leads.
     """

@@ -1,4 +1,4 @@
-"""Steps event by event: which of them a report holds, and what the lanes of the first say in words."""
+"""Timelines of steps: the selection of a report, and the first one's lanes in words."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -58,7 +58,7 @@ def build_section(traces: Sequence[RankTrace]) -> Section | None:
 
 
 def _select_steps(traces: Sequence[RankTrace]) -> Iterator[tuple[str, StepTimeline]]:
-    """By name: the first step of each trace, then further ones, as long as there is room."""
+    """Select steps by name: the first of each trace, then further ones while there is room."""
     room = ROOM
     firsts = [(trace, step) for trace in traces for step in trace.timelines[:1]]
     others = [(trace, step) for trace in traces for step in trace.timelines[1:]]
@@ -83,7 +83,7 @@ def _format_name(trace: RankTrace, step: StepTimeline, *, several: bool) -> str:
 
 
 def _list_looks(steps: Iterable[StepTimeline]) -> list[tuple[str, WorkStyle]]:
-    """Of every kind of slice, in the order of classes of ops, then as they come."""
+    """The look of every kind of slice, in the order of op classes, then of appearance."""
     kinds = dict.fromkeys(kind for step in steps for kind in list_label_texts(step, "kind"))
     classes = [kind for kind in OpClass if kind in kinds]
     return [(kind, get_slice_style(kind)) for kind in (*classes, *(kind for kind in kinds if kind not in classes))]

@@ -9,7 +9,7 @@ from perfkit_reports.document.blocks import Block, Details, Group
 def build_trace_blocks(
     name: str, traces: Sequence[RankTrace], build_blocks: Callable[[RankTrace, str], Sequence[Block]]
 ) -> tuple[Block, ...]:
-    """Blocks under the name of each trace where there are several: open for the first, folded for the others.
+    """Build the blocks of several traces under their names: open for the first, collapsed for the others.
 
     `build_blocks` is given a trace and an end for the ids of its blocks.
     """
