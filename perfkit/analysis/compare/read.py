@@ -8,5 +8,5 @@ from perfkit.store.summary import COMPARISON_FILE
 
 
 def read_comparison(folder: Path) -> Comparison:
-    """Read the comparison that `perfkit compare` wrote to a folder; a `RunFormatError` where it is damaged or too new."""
+    """Read the comparison that `perfkit compare` wrote to a folder; `RunFormatError` if damaged or too new."""
     return read_json(folder / COMPARISON_FILE, Comparison, remedy="compare again")

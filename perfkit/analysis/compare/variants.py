@@ -16,7 +16,7 @@ _Pick = Callable[[Variant], ComparedAmount]
 
 
 def compare_variants(sides: Sequence[LoadedSide]) -> tuple[ComparedVariant, ...]:
-    """Compare the variants that at least two suites have, in the order of the first suite; none unless two are suites."""
+    """Compare the variants that at least two suites have, in the order of the first; none unless two are suites."""
     names = dict.fromkeys(variant.name for side in sides for variant in side.variants)
     found = []
     for name in names:

@@ -180,7 +180,7 @@ def remove_launches(graph: DependencyGraph, result: ModifiedGraph, rows: Ints) -
 
 
 def _is_blocked_between(graph: DependencyGraph, calls: Ints) -> Flags:
-    """True if a blocking call, an event call, a step mark or a hand-off lies between each launch and the one before it."""
+    """True if a blocking call, an event call, a step mark or a hand-off lies between a launch and its predecessor."""
     trace, points = graph.ops.trace, graph.points
     events = trace.select_events(Category.LAUNCH)
     events = events[mark_named(trace, events, lambda name: "Event" in name)]

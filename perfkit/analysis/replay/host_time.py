@@ -10,7 +10,7 @@ from perfkit.trace.read import Ints
 
 
 class RemovedTime(NamedTuple):
-    """From each moment of `at_ns` (ascending) to the next, a `share` of the time is removed; nothing before and after."""
+    """From each moment of `at_ns` to the next, a `share` of the time is removed; nothing before and after."""
 
     at_ns: Ints
     share: Floats

@@ -38,7 +38,7 @@ class JobGraph:
     order: NodeOrder
 
     def simulate_ranks(self, changes: Sequence[ModifiedGraph]) -> list[tuple[Floats, Floats]]:
-        """The start and end of each node of each rank, from the rank's beginning, with a change of each rank's graph."""
+        """Start and end of each node of each rank, from the rank's beginning, with a change of each rank's graph."""
         own = np.concatenate([[0.0], *(change.duration_ns[1:] for change in changes)])
         # A collective takes all of its ranks the same: what shortens it on one of them does on all.
         least = np.full(int(self.number.max(initial=-1)) + 1, np.inf)

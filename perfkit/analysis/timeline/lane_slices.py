@@ -90,7 +90,7 @@ class TextTable:
         return self._numbers[text]
 
     def add_texts(self, column: Ints, text: Callable[[int], str]) -> Ints:
-        """Map a column of indices to the numbers of their texts, looking up each distinct index once; NONE stays NONE."""
+        """Map a column of indices to the numbers of their texts, looking up each index once; NONE stays NONE."""
         if not len(column):
             return np.empty(0, np.int64)
         alike = group_rows(column)
