@@ -4,6 +4,7 @@ They are read from `measured.json` of this package, which `benchmarks/technique_
 """
 
 import shlex
+from collections.abc import Sequence
 from importlib.resources import files
 
 import msgspec
@@ -82,21 +83,21 @@ def load_measured_suites() -> tuple[MeasuredSuite, ...]:
     return msgspec.json.decode((files("perfkit_cli") / FILE).read_bytes(), type=tuple[MeasuredSuite, ...])
 
 
-def build_example(suite: MeasuredSuite, technique: str) -> tuple[str, list[tuple[str, str, str, str]], str]:
-    """A technique's example: workload and machine, the rows of a table, and the command; no rows if there is none."""
+def build_example_table(suites: Sequence[MeasuredSuite], technique: str) -> list[tuple[str, ...]]:
+    """A technique's variants with their results in each suite, below a head; empty where no suite has one."""
+    known = [{each.name: each for each in suite.variants if technique in each.techniques} for suite in suites]
+    shown = [(suite, variants) for suite, variants in zip(suites, known, strict=True) if variants]
     rows = [
-        (
-            f"`{each.name}`",
-            _format_speed(each),
-            _format_memory(each),
-            {True: "yes", False: "no", None: "n/a"}[each.active],
-        )
-        for each in suite.variants
-        if technique in each.techniques
+        (f"`{name}`", *(_format_result(variants.get(name)) for _, variants in shown))
+        for name in dict.fromkeys(name for _, variants in shown for name in variants)
     ]
-    said = f"`{suite.workload}` on {suite.machine}, {suite.date}:"
+    return [("variant", *(f"`{suite.workload}`" for suite, _ in shown)), *rows] if rows else []
+
+
+def describe_suite(suite: MeasuredSuite) -> str:
+    """Workload, machine, day and command of a suite, and why it has no times."""
     times_left_out = f" Times omitted: {suite.disturbed}." if suite.disturbed else ""
-    return said, rows, f"Measured by `{suite.command}`.{times_left_out}"
+    return f"`{suite.workload}` on {suite.machine}, {suite.date}: `{suite.command}`.{times_left_out}"
 
 
 def _strip_out_folder(command: str) -> str:
@@ -115,16 +116,22 @@ def _compute_speed(variant: Variant) -> Speed | None:
     return Speed(factor=1 / it.ratio, low=1 / it.high, high=1 / it.low)
 
 
-def _format_speed(each: MeasuredVariant) -> str:
-    if each.speed is None:
-        return "n/a"
-    low, high = format_factor(each.speed.low), format_factor(each.speed.high)
-    return f"{format_factor(each.speed.factor)} ({low} to {high}){_format_unit(each)}"
+def _format_result(each: MeasuredVariant | None) -> str:
+    """Speed-up with its interval, change of the peak, and whether its claims failed."""
+    if each is None:
+        return ""
+    parts = [_format_speed(each.speed), _format_memory(each.memory_ratio)]
+    known = [part for part in parts if part]
+    inactive = ["not active"] if each.active is False else []
+    return ", ".join([*known, *inactive]) + (f", per {each.per}" if each.per and known else "") or "n/a"
 
 
-def _format_memory(each: MeasuredVariant) -> str:
-    return "n/a" if each.memory_ratio is None else f"{format_signed_percent(each.memory_ratio - 1)}{_format_unit(each)}"
+def _format_speed(speed: Speed | None) -> str:
+    if speed is None:
+        return ""
+    low, high = format_factor(speed.low), format_factor(speed.high)
+    return f"{format_factor(speed.factor)} ({low} to {high})"
 
 
-def _format_unit(each: MeasuredVariant) -> str:
-    return f" per {each.per}" if each.per else ""
+def _format_memory(ratio: float | None) -> str:
+    return "" if ratio is None else format_signed_percent(ratio - 1)

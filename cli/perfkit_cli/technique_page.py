@@ -1,5 +1,6 @@
 """A technique's page in Markdown, from the registry. `docs/techniques` holds these pages."""
 
+import shlex
 from collections.abc import Iterable, Sequence
 from inspect import getdoc
 
@@ -14,7 +15,7 @@ from perfkit.units import format_percent
 from perfkit.workloads.workload import make_model
 from perfkit.workloads.workload_table import load_workload
 from perfkit_cli.listing import list_parameters
-from perfkit_cli.technique_examples import build_example, load_measured_suites
+from perfkit_cli.technique_examples import build_example_table, describe_suite, load_measured_suites
 
 _WORKLOAD = WorkloadSpec(name="gpt", params={"size": "nano"})
 _RELATIONS = {Relation.AT_LEAST: "at least", Relation.AT_MOST: "at most", Relation.EQUAL: "exactly"}
@@ -34,9 +35,13 @@ def build_page(kind: type[Technique]) -> str:
 
 def build_index(kinds: Iterable[type[Technique]]) -> str:
     """All techniques, a line each."""
-    rows = [(f"[`{k.name}`]({k.name}.md)", k.summary, k.when, k.costs, describe_parity(k().parity())) for k in kinds]
-    table = _format_table(("technique", "effect", "use when", "cost", "losses"), rows)
-    return f"# All techniques\n\n{table}\n"
+    rows = [
+        (f"[`{k.name}`]({k.name}.md)", k.summary, _state_condition(k), _abbreviate_parity(k().parity())) for k in kinds
+    ]
+    table = _format_table(("technique", "effect", "use when", "losses"), rows)
+    suites = [f"- {describe_suite(suite)}" for suite in load_measured_suites()]
+    measured = ["## Measured", "\n".join(suites)] if suites else []
+    return "\n\n".join(["# All techniques", table, *measured]) + "\n"
 
 
 def describe_parity(rule: ParityRule) -> str:
@@ -46,10 +51,20 @@ def describe_parity(rule: ParityRule) -> str:
     return "lossless" if rule == LOSSLESS else f"within a relative {rule.relative:.2g} ({rule.basis})"
 
 
+def _abbreviate_parity(rule: ParityRule) -> str:
+    if rule.relative is None:
+        return "not comparable"
+    return "lossless" if rule == LOSSLESS else f"within {rule.relative:.2g}"
+
+
+def _state_condition(kind: type[Technique]) -> str:
+    return kind.when.removeprefix("when ")
+
+
 def _build_facts(kind: type[Technique]) -> list[str]:
     package = kind().package()
     known = {
-        "Use when": kind.when,
+        "Use when": _state_condition(kind),
         "Cost": kind.costs,
         "Losses": describe_parity(kind().parity()),
         "Needs": f"{kind.min_world_size} ranks" if kind.min_world_size > 1 else "",
@@ -88,10 +103,9 @@ def _build_claims(kind: type[Technique]) -> list[str]:
         claims = technique.claims(state)
     except (KeyError, AttributeError):  # of what `apply` finds out
         return ["## Checks", "The checks depend on the model."]
-    rows = [(claim.statement, _format_claim(claim)) for claim in claims]
     variant = (kind.examples or (kind.name,))[0]
-    said = f"`{variant}` on `{_WORKLOAD.label}` ([all facts](../facts.md)):"
-    return ["## Checks", said, _format_table(("claim", "fact"), rows)]
+    subject = f"`{variant}` on `{_WORKLOAD.label}` ([facts](../facts.md)):"
+    return ["## Checks", subject, "\n".join(f"- {claim.statement}: {_format_claim(claim)}" for claim in claims)]
 
 
 def _format_claim(claim: Claim) -> str:
@@ -102,18 +116,19 @@ def _format_claim(claim: Claim) -> str:
 
 
 def _build_examples(kind: type[Technique]) -> list[str]:
-    lines = [f"    perfkit bench --technique {text}" for text in kind.examples or (kind.name,)]
-    return ["## Try it", "\n".join(lines)]
+    variants = ",".join(kind.examples or (kind.name,))
+    return ["## Try it", f"    perfkit bench --technique {shlex.quote(variants)}"]
 
 
 def _build_measured(kind: type[Technique]) -> list[str]:
     """Its results in the stored suites; nothing where it is in none of them."""
-    parts = []
-    for suite in load_measured_suites():
-        said, rows, repeated = build_example(suite, kind.name)
-        if rows:
-            parts += [said, _format_table(("variant", "speed-up", "peak memory", "verified active"), rows), repeated]
-    return ["## Measured", *parts] if parts else []
+    suites = load_measured_suites()
+    table = build_example_table(suites, kind.name)
+    if not table:
+        return []
+    machines = " and ".join(dict.fromkeys(suite.machine for suite in suites))
+    subject = f"Speed-up and peak memory on {machines} ([commands](index.md#measured)):"
+    return ["## Measured", subject, _format_table(table[0], table[1:])]
 
 
 def _make_sentence(text: str) -> str:

@@ -14,7 +14,8 @@ from perfkit_cli.technique_examples import (
     MeasuredSuite,
     MeasuredVariant,
     Speed,
-    build_example,
+    build_example_table,
+    describe_suite,
     load_measured_suites,
     summarize_suite,
 )
@@ -70,24 +71,38 @@ def test_a_suite_gives_what_ran_against_its_baseline() -> None:
 def test_speeds_of_a_busy_machine_are_left_out_and_that_is_said() -> None:
     kept = summarize_suite(with_load(BUSY))
     assert {each.speed for each in kept.variants} == {None}
-    said = build_example(kept, kept.variants[0].techniques[0])[2]
-    assert re.search(r"\b1\.6 of 2 cores", said)
+    assert re.search(r"\b1\.6 of 2 cores", describe_suite(kept))
 
 
 def test_the_rows_are_those_of_the_technique() -> None:
-    said, rows, repeated = build_example(suite(), "ckpt")
-    assert all(part in said for part in ("`gpt:size=nano`", "a CPU, 2 threads", "2026-11-23"))
-    assert rows == [("`amp:dtype=fp16+ckpt`", "1.50× (1.25× to 2.00×)", "-25.0 %", "yes")]
-    assert "`perfkit bench --technique all`" in repeated
-    assert build_example(suite(), "batch")[1] == [("`batch:size=8`", "n/a", "n/a", "n/a")]
-    assert build_example(suite(), "zero1")[1] == []
+    failed = msgspec.structs.replace(suite().variants[0], active=False, memory_ratio=None, per="token")
+    suites = (suite(), suite(workload="resnet", variants=(failed,)))
+    assert build_example_table(suites, "ckpt") == [
+        ("variant", "`gpt:size=nano`", "`resnet`"),
+        (
+            "`amp:dtype=fp16+ckpt`",
+            "1.50× (1.25× to 2.00×), -25.0 %",
+            "1.50× (1.25× to 2.00×), not active, per token",
+        ),
+    ]
+    assert build_example_table(suites, "batch") == [("variant", "`gpt:size=nano`"), ("`batch:size=8`", "n/a")]
+    assert build_example_table(suites, "zero1") == []
+
+
+def test_a_suite_is_described_by_what_repeats_it() -> None:
+    text = describe_suite(suite())
+    for part in ("`gpt:size=nano`", "a CPU, 2 threads", "2026-11-23", "`perfkit bench --technique all`"):
+        assert part in text
 
 
 def test_a_page_shows_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(technique_page, "load_measured_suites", lambda: (suite(), suite(workload="resnet")))
     page = technique_page.build_page(Amp)
-    assert page.count("| `amp:dtype=fp16+ckpt` |") == 2
+    assert page.count("| `amp:dtype=fp16+ckpt` | 1.50×") == 1
     assert page.index("## Try it") < page.index("## Measured")
+    assert "](index.md#measured)" in page
+    index = technique_page.build_index([Amp])
+    assert index.count("`perfkit bench --technique all`") == 2
     monkeypatch.setattr(technique_page, "load_measured_suites", lambda: ())
     assert "## Measured" not in technique_page.build_page(Amp)
 

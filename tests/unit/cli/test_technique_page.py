@@ -52,7 +52,7 @@ def test_a_page_says_all_there_is_to_know() -> None:
         "`no_such_module` (pip install no-such-package)",
         "| `dtype` | bf16, fp16 | bf16 |",
         "Multiplies in no time.",
-        "| GEMMs take 16-bit operands | `matmul_flops_share:fp16` at least 0.9 |",
+        ": `matmul_flops_share:fp16` at least 0.9",
         "    perfkit bench --technique absent:dtype=fp16",
         "within a relative 0.062 (8 roundings of bf16)",
     ):
