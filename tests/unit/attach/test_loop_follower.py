@@ -109,7 +109,7 @@ def test_within_a_backward_pass_no_step_ends(monkeypatch: pytest.MonkeyPatch) ->
             told.step()
         told.loop.ended("backward", None)
         told.log.append("backward")
-    assert told.story() == "step step backward | step step backward"
+    assert told.log == ["step", "step", "backward", "|", "step", "step", "backward"]
 
 
 def test_accumulation_is_one_step() -> None:
@@ -136,7 +136,7 @@ def test_steps_told_by_hand_are_the_only_ones() -> None:
     told.step()
     told.fetch()
     told.loop.settle()
-    assert told.story() == "| step | step forward step fetch"
+    assert told.log == ["|", "step", "|", "step", "forward", "step", "fetch"]
     assert "step()" in told.loop.steps_by()
 
 

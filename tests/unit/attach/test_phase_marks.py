@@ -42,7 +42,7 @@ def test_each_phase_lasts_until_the_next_begins(marked: list[str]) -> None:
     loop.enter("optimizer")
     loop.leave("optimizer")
     loop.end()
-    assert " ".join(marked) == "+data -data +forward -forward +backward -backward +optimizer -optimizer"
+    assert marked == ["+data", "-data", "+forward", "-forward", "+backward", "-backward", "+optimizer", "-optimizer"]
 
 
 def test_what_is_left_but_not_open_stays_as_it_is(marked: list[str]) -> None:
@@ -82,7 +82,16 @@ def test_an_optimizer_that_runs_the_passes_goes_on_after_them(marked: list[str])
     loop.enter("backward")
     loop.leave("backward")
     loop.leave("optimizer")
-    assert " ".join(marked) == "+optimizer -optimizer +forward -forward +backward -backward +optimizer -optimizer"
+    assert marked == [
+        "+optimizer",
+        "-optimizer",
+        "+forward",
+        "-forward",
+        "+backward",
+        "-backward",
+        "+optimizer",
+        "-optimizer",
+    ]
 
 
 def test_what_the_program_marks_goes_before_what_hooks_see(marked: list[str]) -> None:

@@ -3,7 +3,6 @@
 import gc
 import logging
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -76,7 +75,7 @@ def test_nothing_is_done_at_a_boundary_within_a_graph_that_is_being_captured(
     found = record(tmp_path / "run")
     assert found.attached.optimizer_steps == (1,)
     assert len(found.samples.wall_s) == 1
-    assert [re.findall(r"CUDA graph|\b1\b", line) for line in found.warnings] == [["CUDA graph", "1"]]
+    assert [(note.id, note.figures) for note in found.warnings] == [("recording.graph_captures", {"steps": 1})]
 
 
 def test_a_whole_recording(tmp_path: Path) -> None:
@@ -157,7 +156,7 @@ def test_a_loop_that_is_too_short_keeps_what_was_recorded(steps: int, tmp_path: 
         train(steps)
     found = record(tmp_path / "run")
     assert found.status == RunStatus.OK
-    assert re.search(rf"\b{steps} steps?\b", found.warnings[-1])
+    assert (found.warnings[-1].id, found.warnings[-1].figures) == ("recording.loop_ended", {"steps": steps})
     assert found.attached.steps_seen == steps
     assert len(found.samples.wall_s) == min(2, max(0, steps - 2))
 
@@ -525,12 +524,12 @@ def test_a_recording_that_outgrows_its_memory_ends_in_the_middle_of_a_step(
     assert found.status == RunStatus.OK
     assert (prof.failure, torch._C._autograd._profiler_enabled()) == ("", False)
     assert found.attached is not None
-    cut = [line for line in found.warnings if "in the middle of a step" in line]
+    cut = [note for note in found.warnings if note.id == "recording.trace_cut"]
     assert ("trace" in found.attached.ended_early, bool(cut)) == (not room, not room)
     if not room:
         assert sum(on) == 1, "it ended before the second evaluation"
         assert found.attached.instrumented_s["trace"] == ()
-        assert any("memory" in line for line in found.warnings)
+        assert "recording.memory_budget" in [note.id for note in found.warnings]
 
 
 def test_a_whole_number_of_samples_is_one_however_it_is_written(tmp_path: Path) -> None:

@@ -69,8 +69,8 @@ def test_all_ranks_get_what_the_first_decides(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_where_the_first_fails_the_others_hear_of_it_at_once(tmp_path: Path) -> None:
     first, second = of_two(disagree, tmp_path)
-    assert first == "OSError: no space left"
-    assert second == "PerfkitError: rank 0 could not start recording; see its message"
+    assert first.startswith("OSError: ")
+    assert second.startswith("PerfkitError: rank 0 ")
 
 
 @pytest.mark.parametrize("local", ["", "three"])

@@ -122,10 +122,9 @@ def test_a_gpu_that_nobody_measured_is_as_efficient_as_the_most_alike_one_and_th
     efficiencies = load_efficiencies(_target("h100-sxm"), 1)
     interval = efficiencies.seconds(COPY)
     assert interval is not None
-    assert (
-        efficiencies.source
-        == f"not measured on this GPU: as on other devices, {resolve_entry('h200-sxm').names[0]} first"
-    )
+    assert efficiencies.source.startswith("not measured on this GPU")
+    assert f"{resolve_entry('h200-sxm').names[0]} first" in efficiencies.source
+    assert resolve_entry("mi300x").names[0] not in efficiencies.source
     # At the lower bandwidth the call is that much larger than the one that was measured, and takes that much longer.
     bandwidths = resolve_entry("h100-sxm").memory_gb_s[0], resolve_entry("h200-sxm").memory_gb_s[0]
     assert interval.value == pytest.approx(1e-6 * bandwidths[1] / bandwidths[0])

@@ -63,7 +63,7 @@ def test_a_trace_that_names_no_known_gpu_needs_the_users_word(tmp_path: Path) ->
 def test_a_cpus_trace_does_not_say_which_cpu_it_is_of(tmp_path: Path) -> None:
     trace = tmp_path / "cpu.json"
     trace.write_text(json.dumps({"traceEvents": [event("aten::mm", 0, 10, **PRODUCT)]}))
-    with pytest.raises(UnavailableError, match="does not name its CPU"):
+    with pytest.raises(UnavailableError, match=r"cpu\.json: .*\bCPU\b"):
         learn_efficiencies(str(trace))
 
 
@@ -131,7 +131,7 @@ def test_all_variants_of_a_suite_are_one_program_without_those_that_were_disturb
 
 
 def test_a_suite_that_was_disturbed_throughout_says_so(tmp_path: Path) -> None:
-    with pytest.raises(UnavailableError, match=r"each traced step with 2 threads took more than 1\.25 times"):
+    with pytest.raises(UnavailableError, match=r"\b2 threads .*\b1\.25 times"):
         learn_efficiencies(str(_suite(tmp_path, {"baseline": 0.05, "amp": 0.06})))
 
 

@@ -53,7 +53,7 @@ def test_without_a_peak_a_product_has_a_place_and_no_roof() -> None:
     _, product = rows(HALF)
     assert (product.intensity, product.achieved) == (1000, pytest.approx(5e11))
     assert (product.attainable_s, product.efficiency, product.bound) == (None, None, "unknown")
-    assert product.no_share == "no roofline for fp8"
+    assert product.no_share.endswith("fp8")
 
 
 def test_an_op_without_a_roof_takes_at_best_what_it_takes() -> None:

@@ -56,8 +56,8 @@ def test_a_gpus_allocator_tells_its_peak_itself(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_how_a_trial_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    lacking, _ = trial(monkeypatch, RunResult(status=RunStatus.OUT_OF_MEMORY, reason="at step 0"), [])
-    assert (lacking.fits, lacking.reason, lacking.measured_bytes) == (False, "out of memory: at step 0", None)
+    lacking, _ = trial(monkeypatch, RunResult(status=RunStatus.OUT_OF_MEMORY, reason="here"), [])
+    assert (lacking.fits, lacking.reason, lacking.measured_bytes) == (False, "out of memory: here", None)
     failed, _ = trial(monkeypatch, RunResult(status=RunStatus.FAILED, reason="ValueError"), [])
     assert (failed.fits, failed.reason) == (None, "failed: ValueError")
     silent, _ = trial(monkeypatch, RunResult(status=RunStatus.OK), [None])

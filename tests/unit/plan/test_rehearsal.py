@@ -141,7 +141,7 @@ def test_a_step_that_needs_values_is_refused_with_the_op(tmp_path: Path) -> None
         "        make_batch=lambda generator: {'x': torch.rand(4, 4, generator=generator)},\n"
         "        loss=lambda model, batch: model(batch['x'][batch['x'][:, 0] > 0.5]).sum())\n"
     )
-    with pytest.raises(UnavailableError, match=r"aten\.nonzero\S* in sparse\.py:\d+ .*perfkit bench"):
+    with pytest.raises(UnavailableError, match=r"aten\.nonzero\S* in sparse\.py:\d+ "):
         rehearse_step(spec(workload=WorkloadSpec(name=f"{program}:build")))
 
 

@@ -192,7 +192,7 @@ def test_a_step_ends_when_its_copies_do() -> None:
 def test_copies_over_an_unknown_link_are_not_known() -> None:
     found = predict_step_time([copy(1, 0, out=True)], "cuda", OneFlopASecond(), LINKS)
     assert isinstance(found, Unknown)
-    assert "link between this GPU and its host" in found.reason
+    assert "link" in found.reason
 
 
 def test_the_source_names_the_links_where_anything_is_exchanged() -> None:

@@ -36,7 +36,7 @@ def test_a_run_on_a_gpu_is_planned_for_that_gpu_and_its_memory(tmp_path: Path) -
     found = make_run_subject(folder)
     assert (found.device, found.place.device) == (H100, "cuda")
     assert found.target == parse_target("h100-sxm", None)
-    assert found.notes == ("time is planned, not simulated: the run was not traced",)
+    assert [note.id for note in found.notes] == ["advice.time_planned"]
     half = make_run_subject(folder, "50%").target
     assert half is not None
     assert half.limit_bytes == 40 * GIB
@@ -67,7 +67,7 @@ def test_times_that_are_planned_for_another_cpu_than_it_ran_on_are_told(
 ) -> None:
     monkeypatch.setattr(subject, "read_cpu_model", lambda: "this CPU")
     found = make_run_subject(suite(tmp_path / "there", "cpu", "that CPU", memory_total_bytes=512 * GIB), "0.5")
-    assert found.notes[1:] == ("times are planned for this machine's CPU, this CPU",)
+    assert [note.id for note in found.notes] == ["advice.time_planned", "advice.this_cpu"]
     assert found.target is not None
     assert found.target.limit_bytes == 256 * GIB
     assert len(make_run_subject(suite(tmp_path / "here", "cpu", "this CPU")).notes) == 1

@@ -87,5 +87,5 @@ def test_a_loader_in_other_processes_saves_what_the_program_without_the_wait_too
 
 def test_a_trace_without_steps_is_refused_with_what_to_do(tmp_path: Path) -> None:
     events = [op("aten::add", 0, 20, [(8, 8)]), op("aten::mul", 40, 20, [(8, 8)])]
-    with pytest.raises(UsageError, match=r"no steps are marked.*profiler\.step"):
+    with pytest.raises(UsageError, match=r"trace\.json\.gz.*profiler\.step"):
         load_trace_step(write_trace(tmp_path / "trace.json.gz", events))

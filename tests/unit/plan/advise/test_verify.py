@@ -37,7 +37,7 @@ def test_the_best_combination_is_run_beside_the_first() -> None:
     assert run(advice("lora", "amp", best="amp"), 1) == ["lora", "amp"]
     assert run(advice("amp", "lora", best="amp"), 1) == ["amp"]
     assert run(advice("amp"), 3) == ["amp"]
-    with pytest.raises(UsageError, match="every technique was rejected"):
+    with pytest.raises(UsageError, match=r"^--verify "):
         run(advice(), 1)
 
 
