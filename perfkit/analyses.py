@@ -1,4 +1,4 @@
-"""Analyzes whatever is named, told by its content, and compares runs. Nothing is run or unpickled unsafely."""
+"""Analyzes inputs, recognized by content, and compares runs. Nothing is run or unpickled unsafely."""
 
 import inspect
 import math
@@ -37,20 +37,20 @@ from perfkit.urls import is_url
 
 ACCEPTED = (
     "a trace (.json, .json.gz, .json.zst), a folder, pattern or URL of traces, a folder of perfkit bench, run or "
-    "attach (FOLDER@VARIANT for one variant), a CUDA memory snapshot, a memory timeline, memory.parquet, dumps of "
-    "torch's flight recorder, or the folder of a report"
+    "attach (FOLDER@VARIANT for one variant), a CUDA memory snapshot, a memory timeline, memory.parquet, flight "
+    "recorder dumps of torch, or the folder of a report"
 )
 KINDS = ("trace", "memory", "flight", "suite")
 
 _AT = "@"
-_SHOWN = 5  # files of a folder that is not recognized
+_SHOWN = 5  # files listed of an unrecognized folder
 _HEAD = 1 << 12
 
 
 def analyze(source: Named, *, kind: str | None = None, **options: Any) -> Any:
     """Analyze a trace, a folder of ranks, a suite, a run, a recording of memory or a flight-recorder dump.
 
-    The kind is told by content. What comes back is that kind's result:
+    The kind is recognized by content, and determines the result:
 
     - `Analysis`: a folder of `perfkit bench`, of `perfkit run` or of an attached loop. The folder of one of its
       variants or runs, and `FOLDER@VARIANT`, give that variant and its baseline alone.
@@ -61,20 +61,20 @@ def analyze(source: Named, *, kind: str | None = None, **options: Any) -> Any:
 
     Args:
         source: what to analyze.
-        kind: `trace`, `memory`, `flight` or `suite` in place of what the content tells: `memory` analyzes the memory
-            events of a trace.
+        kind: `trace`, `memory`, `flight` or `suite` overrides the recognized kind: `memory` analyzes the memory events
+            of a trace.
         options: of traces: `against`, `device`, `counters`, `capture`, `what_if`, `engine`, `jobs`, `max_bytes`,
             `time_limit_s`, `progress`, as `perfkit analyze` takes them. Other kinds take none.
 
     Raises:
-        UsageError: nothing is known of such an input, or of such an option; the message says what is accepted.
+        UsageError: an unknown kind of input, or an unknown option; the message says what is accepted.
         RunFormatError: a file is damaged, or of a newer perfkit.
     """
-    named = [str(source)] if isinstance(source, str | Path) else [str(each) for each in source]
+    named = [str(source)] if isinstance(source, str | Path) else [str(item) for item in source]
     if kind is not None and kind not in KINDS:
         raise make_unknown_name_error("kind", kind, KINDS)
-    found, function, target = _recognize(named, kind)
-    return _call(function, found, target, options)
+    input_kind, function, target = _recognize(named, kind)
+    return _call(function, input_kind, target, options)
 
 
 def compare(*runs: str | Path, anyway: bool = False) -> Comparison:
@@ -83,7 +83,7 @@ def compare(*runs: str | Path, anyway: bool = False) -> Comparison:
     Args:
         runs: folders of suites (`FOLDER@VARIANT` for one variant), of loops, of reports on traces or memory; traces;
             recordings of memory.
-        anyway: compare runs on devices of different kinds, too.
+        anyway: compare even if the devices are of different kinds.
 
     Raises:
         UsageError: something is not a run, or cannot be compared with the first.
@@ -92,13 +92,13 @@ def compare(*runs: str | Path, anyway: bool = False) -> Comparison:
 
 
 def _recognize(named: Sequence[str], kind: str | None) -> tuple[str, Callable[..., Any], Any]:
-    """What kind of input it is, in words, and the function that analyzes it, with its argument."""
+    """The kind of input in words, the function that analyzes it, and its argument."""
     if kind == "trace":
         return "traces", _analyze_traces, tuple(named)
     if kind == "flight":
         return "flight-recorder dumps", _analyze_flight, select_dumps(named) or tuple(named)
     if kind == "memory":
-        return "a recording of memory", _analyze_memory, _require_one(named, "recordings of memory")
+        return "a memory recording", _analyze_memory, _require_one(named, "memory recordings")
     if kind == "suite":
         return "a suite", _analyze_suite, (Path(_require_one(named, "suites")), "")
     if len(named) == 1:
@@ -122,7 +122,7 @@ def _recognize_one(name: str) -> tuple[str, Callable[..., Any], Any]:
         memory = name.partition("?")[0].endswith((".pickle", ".pkl", ".parquet", ".json.gz", ".json")) and (
             is_memory_recording(name)
         )
-        return ("a recording of memory", _analyze_memory, name) if memory else ("traces", _analyze_traces, (name,))
+        return ("a memory recording", _analyze_memory, name) if memory else ("traces", _analyze_traces, (name,))
     path = Path(name).expanduser()
     if path.is_dir():
         return _recognize_folder(path)
@@ -154,13 +154,13 @@ def _recognize_folder(path: Path) -> tuple[str, Callable[..., Any], Any]:
 
 
 def _recognize_other_folder(path: Path) -> tuple[str, Callable[..., Any], Any]:
-    """A folder without traces: the one recording of memory in it."""
+    """The only memory recording of a folder without traces."""
     files = sorted(file for file in path.iterdir() if file.is_file())
     recordings = [file for file in files if is_memory_recording(file)]
     if len(recordings) == 1:
-        return "a recording of memory", _analyze_memory, str(recordings[0])
+        return "a memory recording", _analyze_memory, str(recordings[0])
     if recordings:
-        raise UsageError(f"{path}: {len(recordings)} recordings of memory; name one, such as {recordings[0]}")
+        raise UsageError(f"{path}: {len(recordings)} memory recordings; name one, such as {recordings[0]}")
     inside = sorted(file.name for file in path.iterdir())
     shown = ", ".join(inside[:_SHOWN]) + (", ..." if len(inside) > _SHOWN else "") if inside else "nothing"
     raise UsageError(f"{path}: a folder that holds {shown}; perfkit.analyze takes {ACCEPTED}")
@@ -179,7 +179,7 @@ def _recognize_file(path: Path) -> tuple[str, Callable[..., Any], Any]:
     if dumps := select_dumps([str(path)]):
         return "flight-recorder dumps", _analyze_flight, dumps
     if is_memory_recording(path):
-        return "a recording of memory", _analyze_memory, str(path)
+        return "a memory recording", _analyze_memory, str(path)
     if is_trace_file(path):
         return "a trace", _analyze_traces, (str(path),)
     head = _read_head(path)
@@ -188,7 +188,7 @@ def _recognize_file(path: Path) -> tuple[str, Callable[..., Any], Any]:
 
 
 def _has_schema(path: Path) -> bool:
-    """Whether it is a file of perfkit: a trace may bear any name."""
+    """True for a file of perfkit: a trace may have any name."""
     return b'"schema_version"' in _read_head(path)
 
 
@@ -209,7 +209,7 @@ def _find_variant(path: Path) -> tuple[Path, str] | None:
     return None
 
 
-def _call(function: Callable[..., Any], found: str, target: Any, options: dict[str, Any]) -> Any:
+def _call(function: Callable[..., Any], input_kind: str, target: Any, options: dict[str, Any]) -> Any:
     known = [
         name
         for name, parameter in inspect.signature(function).parameters.items()
@@ -218,8 +218,8 @@ def _call(function: Callable[..., Any], found: str, target: Any, options: dict[s
     for name in options:
         if name not in known:
             if known:
-                raise make_unknown_name_error(f"option for {found}", name, known)
-            raise UsageError(f"perfkit.analyze takes no options for {found}: omit {', '.join(options)}")
+                raise make_unknown_name_error(f"option for {input_kind}", name, known)
+            raise UsageError(f"perfkit.analyze takes no options for {input_kind}; omit {', '.join(options)}")
     return function(target, **options)
 
 

@@ -9,8 +9,8 @@ from typing import NoReturn
 class PerfkitError(Exception):
     """Anything perfkit reports to its user; the message says what was given, what was expected, what to do.
 
-    `id` names the kind of error and is stable, unlike the message: `subject.what`. Each class has one; where one class
-    has several causes, a finer one is given where it is raised.
+    `id` names the kind of error and is stable, unlike the message: `subject.what`. Each class has one; a class with
+    several causes takes a finer one where it is raised.
     """
 
     id: str = "error.failed"
@@ -28,7 +28,7 @@ class UsageError(PerfkitError):
 
 
 class UnknownParameterError(UsageError):
-    """A parameter that what it is given to does not have."""
+    """An unknown parameter of a technique or workload."""
 
     id = "usage.unknown_parameter"
 
@@ -62,25 +62,31 @@ class UnavailableError(PerfkitError):
 
 
 class TerminatedError(KeyboardInterrupt):
-    """SIGTERM, in the main thread: what ends in order at Ctrl-C ends so for it too, and says what it was."""
+    """SIGTERM in the main thread: it ends a command in order, as Ctrl-C does, with its own exit code."""
 
 
 def raise_terminated(_signal: int, _frame: FrameType | None) -> NoReturn:
-    """A signal handler."""
+    """Raise `TerminatedError`: a handler of SIGTERM."""
     raise TerminatedError
 
 
-def make_unknown_name_error(kind: str, given: str, known: Iterable[str]) -> UsageError:
-    """A `UsageError` for a name that is not known, naming the nearest valid ones."""
+def make_unknown_name_error(kind: str, name: str, known: Iterable[str]) -> UsageError:
+    """Make a `UsageError` for an unknown name that proposes the nearest valid ones."""
     names = sorted(known)
-    longer = [name for name in names if given and name.startswith(given)]  # `h100` is no typo of `mi100`
-    near = longer or difflib.get_close_matches(given, names, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(repr(name) for name in near)}?" if near else f"choose from: {', '.join(names)}"
-    return UsageError(f"unknown {kind} {given!r}: {hint}", id=f"usage.unknown_{kind.split()[0].lower()}")
+    longer = [other for other in names if name and other.startswith(name)]  # `h100` is not a typo of `mi100`
+    near = longer or difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    hint = f"did you mean {_join_alternatives(near)}?" if near else f"expected one of {', '.join(names)}"
+    return UsageError(f"unknown {kind} {name!r}: {hint}", id=f"usage.unknown_{kind.split()[0].lower()}")
+
+
+def _join_alternatives(names: list[str]) -> str:
+    """`'a', 'b' or 'c'`."""
+    *first, last = map(repr, names)
+    return f"{', '.join(first)} or {last}" if first else last
 
 
 def walk_exception_chain(error: BaseException) -> Iterator[BaseException]:
-    """An exception and what is behind it: causes, contexts and the members of groups, each once."""
+    """Yield an exception, its causes, its contexts and the members of groups, each once."""
     seen: set[int] = set()
     waiting: list[BaseException | None] = [error]
     while waiting:

@@ -26,7 +26,7 @@ RECORDED_BY_SUBJECT = {
         "weights_in_4_bits": "weights of the layers that a technique quantized to 4 bits",
         "fake_quantized_layers": "linear layers that fake-quantize their weight and input",
         "sparse_layers": "linear layers with 2:4 sparse weights",
-        "float8_layers": "linear layers that multiply fp8 operands",
+        "float8_layers": "linear layers with fp8 matmuls",
         "emulated": "1 if the device emulates a technique's numerics by slower means, or ranks share a GPU: such a "
         "variant is not compared with the baseline",
         "zero_weight_share": "share of the weights of linear and convolution layers that are zero in forward",
@@ -65,13 +65,13 @@ RECORDED_BY_SUBJECT = {
         "stage_parameter_bytes": "bytes of the parameters that this rank's pipeline stages use, by formula; a "
         "parameter used on several ranks counts on each",
         "stage_gradient_bytes": "bytes of the stage parameters that take gradients, by formula",
-        "stage_message_bytes": "bytes that this rank's stages send in a step, by formula; they receive as many",
+        "stage_message_bytes": "bytes that this rank's stages send in a step, by formula; they receive the same number",
         "pipeline_stages": "pipeline stages of each rank",
         "pipeline_microbatches": "microbatches in a pipelined step",
         "microbatches_in_flight": "maximum number of forward passes of a rank's stages that await their backward pass",
         "scheduled_microbatches_in_flight": "the same maximum according to the schedule",
         "expected_bubble_share": "theoretical bubble: idle share of a rank, for equal stages and free messages",
-        "stage_busy_s": "seconds of a timed step in which this rank's stages compute; on a GPU, launch",
+        "stage_busy_s": "seconds of a timed step in which this rank's stages compute (on a GPU: launch)",
         "pipeline_s": "seconds of a timed step from the first microbatch until all gradients are complete",
     },
     "Saved activations and recomputation": {
@@ -115,18 +115,18 @@ RECORDED_BY_SUBJECT = {
         "convolutions": "calls of 2-d convolutions in one forward pass; absent for compiled code",
         "channels_last_convolutions": "2-d convolutions with a channels-last output; absent for compiled code",
         "engine_updates": "updates in a step that the engine (`engine`) reports to its callbacks",
-        "engine_batches": "batches in a step that the engine's loop takes",
-        "skipped_updates": "updates that a gradient scaler skipped until the last timed step",
-        "skipped_updates_compared": "updates that a gradient scaler skipped between the compared losses",
+        "engine_batches": "batches that the engine's loop takes in a step",
+        "skipped_updates": "updates skipped by a gradient scaler up to the last timed step",
+        "skipped_updates_compared": "updates skipped by a gradient scaler between the compared losses",
     },
     "Data loading": {
         "data_wait_share": "share of the timed steps spent in `next()` of the DataLoader; absent without one, "
         "like all facts here",
         "loader_workers": "DataLoader workers running when the last epoch began",
-        "loader_processes": "all worker processes of the DataLoader so far; absent before the second epoch",
+        "loader_processes": "worker processes of the DataLoader started so far; absent before the second epoch",
         "loader_prefetched": "maximum number of batches requested ahead from the workers",
         "loader_pinned": "1 if batches come in pinned memory, else 0",
-        "nonblocking_copies": "1 if batches are pinned and copied without blocking the host, else 0",
+        "nonblocking_copies": "1 if batches are pinned and copied without blocking the CPU, else 0",
         "batch_calls:<package>": "calls of webdataset or albumentations functions to make one batch without workers",
     },
     "torch.compile": {

@@ -57,12 +57,12 @@ def decode_json(name: Path | str, data: bytes, kind: type[T], *, remedy: str = M
     try:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError) as error:
-        what = "the file is truncated: it ends in the middle of its JSON" if _is_truncated(data) else error
+        what = "truncated JSON" if _is_truncated(data) else error
         raise RunFormatError(f"{name}: not a valid {kind.__name__}: {what}") from None
 
 
 def _is_truncated(data: bytes) -> bool:
-    """Whether the JSON is right up to its end, which comes too early; within a number msgspec calls that malformed."""
+    """True if valid JSON ends too early; within a number, msgspec calls that malformed."""
     try:
         msgspec.json.decode(data, type=msgspec.Raw)
     except msgspec.DecodeError as error:

@@ -22,7 +22,7 @@ class GitMissingError(UsageError):
 
 @dataclass(frozen=True)
 class GitAnswer:
-    """What git ended with: its exit code (None where it took too long), output and complaints."""
+    """The result of git: its exit code (None after a timeout), output and complaints."""
 
     code: int | None
     output: bytes
@@ -38,15 +38,15 @@ class GitAnswer:
         return self.output.decode(errors="replace").strip()
 
     @property
-    def said(self) -> str:
-        """What it complained about, in one line."""
+    def message(self) -> str:
+        """The complaint in one line."""
         return " ".join(self.complaint.split()) or f"git ended with exit code {self.code}"
 
 
 def run_git(folder: Path, *arguments: str, within_s: float | None = ANSWER_S) -> GitAnswer:
-    """Run git in `folder`. Messages are in English; nothing is asked for, paged or watched.
+    """Run git in `folder`. Messages are in English; git neither prompts nor pages.
 
-    Raises `GitMissingError` where git is not installed. A failure, also one to answer in time, is an `GitAnswer`.
+    Raises `GitMissingError` where git is not installed. A failure or timeout is a `GitAnswer`.
     """
     environment = {key: value for key, value in os.environ.items() if key not in _LOCAL}
     command = ["git", "-c", "core.fsmonitor=false", "-C", str(folder), "--no-pager", *arguments]
@@ -56,22 +56,22 @@ def run_git(folder: Path, *arguments: str, within_s: float | None = ANSWER_S) ->
             env={**environment, "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"},
         )  # fmt: skip
     except FileNotFoundError:
-        raise GitMissingError("git is needed to look at another revision, and is not installed here") from None
+        raise GitMissingError("git is not installed, and reading another revision needs it") from None
     except subprocess.TimeoutExpired:
-        return GitAnswer(None, b"", f"git {arguments[0]} did not answer within {within_s:g} s in {folder}")
+        return GitAnswer(None, b"", f"git {arguments[0]} timed out after {within_s:g} s in {folder}")
     return GitAnswer(done.returncode, done.stdout, done.stderr.decode(errors="replace"))
 
 
 def find_repository(folder: Path) -> Path:
-    """The top of the working tree that a folder lies in. A `UsageError` says why there is none."""
+    """Find the top of the working tree around a folder; raise a `UsageError` if there is none."""
     answer = run_git(folder, "rev-parse", "--show-toplevel")
     if not answer.ok:
-        raise UsageError(f"{folder.resolve()}: git finds no repository: {answer.said}")
+        raise UsageError(f"{folder.resolve()}: not in a git repository ({answer.message})")
     return Path(answer.text)
 
 
 def find_optional_repository(folder: Path) -> Path | None:
-    """The same where code need not lie in a repository: None outside of one, and where git is not installed."""
+    """Find the top of the working tree; None outside of one, or without git."""
     try:
         return find_repository(folder)
     except UsageError:
@@ -79,7 +79,7 @@ def find_optional_repository(folder: Path) -> Path | None:
 
 
 def read_revision(folder: Path) -> str | None:
-    """The short hash of the commit that is checked out, with `-dirty` for uncommitted changes; None outside of git."""
+    """Read the short hash of the checked-out commit, with `-dirty` for uncommitted changes; None outside of git."""
     try:
         answer = run_git(folder, "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*", within_s=_REVISION_S)
     except GitMissingError:

@@ -8,7 +8,7 @@ from perfkit.errors import UsageError
 
 _DECIMAL = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 
-# By the quantity's unit the suffixes that an amount may have, and what they stand for.
+# The suffixes of amounts, by the quantity's unit.
 SUFFIXES: dict[str, dict[str, float]] = {
     "bytes": {
         "B": 1.0,
@@ -24,41 +24,41 @@ SUFFIXES: dict[str, dict[str, float]] = {
     "": {"": 1.0},
 }
 
-# An amount of each unit as one would write it.
+# An example of each unit.
 EXAMPLES = {"bytes": "64MiB", "s": "5ms", "J": "5J", "FLOP": "1.5G", "1/s": "100", "1": "0.02", "": "2"}
 
-# A share below this is a rounding error of arithmetic, which nobody thinks of in per cent.
+# A share below this is a rounding error.
 _TINY = 1e-5
 
 _NUMBER = re.compile(r"(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(?P<suffix>[A-Za-z%/]*)")
 
 
 def parse_amount(text: str, unit: str) -> float:
-    """`64MiB` in bytes, `5ms` in seconds, `1.5G` FLOPs: an amount that is not negative, in the quantity's unit.
+    """Parse a non-negative amount in the quantity's unit: `64MiB` in bytes, `5ms` in seconds, `1.5G` FLOPs.
 
-    An amount of a unit that is written in several ways must say which, unless it is 0. Raises `UsageError` for anything
-    else, with how an amount of this unit is written.
+    Where a unit has several suffixes, one is required unless the amount is 0. Raises `UsageError` with an example for
+    anything else.
     """
     match = _NUMBER.fullmatch(text.strip())
     suffixes = SUFFIXES[unit]
     if match is None:
-        raise UsageError(f"{text.strip()!r} is no amount: expected a number such as {EXAMPLES[unit]}")
+        raise UsageError(f"{text.strip()!r} is not an amount: expected a number such as {EXAMPLES[unit]}")
     number, suffix = float(match["number"]), match["suffix"]
     if number < 0 or not math.isfinite(number * suffixes.get(suffix, 1.0)):
-        raise UsageError(f"{text.strip()!r} is no amount: expected a number that is not negative and finite")
+        raise UsageError(f"{text.strip()!r} is not an amount: expected a finite, non-negative number")
     if suffix in suffixes:
         return number * suffixes[suffix]
     if not suffix and number == 0:
         return 0.0
     known = ", ".join(spelling for spelling in suffixes if spelling)
     if suffix and not known:
-        raise UsageError(f"{text.strip()!r} has the unit {suffix!r}, but counts have none: expected such as 2")
+        raise UsageError(f"{text.strip()!r} is a count, which has no unit: expected a number such as 2")
     what = f"has the unit {suffix!r}" if suffix else "has no unit"
     raise UsageError(f"{text.strip()!r} {what}: expected one of {known}, such as {EXAMPLES[unit]}")
 
 
 def format_amount(value: float, unit: str) -> str:
-    """A value in words: 12.3 MiB, 5.00 ms, 1.50 GFLOP; a share in per cent, if it is not tiny; counts in full."""
+    """Format a value: 12.3 MiB, 5.00 ms, 1.50 GFLOP; a share in percent unless tiny; counts in full."""
     match unit:
         case "bytes":
             return units.format_bytes(value)
@@ -77,7 +77,7 @@ def format_amount(value: float, unit: str) -> str:
 
 
 def format_precise_amount(value: float, unit: str) -> str:
-    """The same to the last digit, for two values that would read alike."""
+    """Format a value to the last digit, for two values that would look equal."""
     if unit in ("bytes", "FLOP"):
         return f"{value:,.0f} {'B' if unit == 'bytes' else unit}"
     return f"{value:.9g}{f' {unit}' if unit not in ('1', '') else ''}"

@@ -29,7 +29,7 @@ from perfkit.store.request import BenchRequest, make_rank_fields
 from perfkit.workloads.source_digests import find_changed_sources
 from perfkit.workloads.workload_table import load_workload
 
-# What all variants of a suite have in common, beside the machine and the workload's own files.
+# The conditions that all variants of a suite share, besides the machine and the workload's files.
 _CONDITIONS: dict[str, Callable[[BenchRequest], object]] = {
     "workload": lambda request: request.workload.label,
     "device": lambda request: request.device,
@@ -38,14 +38,14 @@ _CONDITIONS: dict[str, Callable[[BenchRequest], object]] = {
     "dtype": lambda request: request.dtype,
     "seed": lambda request: request.seed,
     "accumulate": lambda request: request.accumulation,
-    "world-size": lambda request: "given" if request.sizes else "as many as are needed",
+    "world-size": lambda request: "given" if request.sizes else "automatic",
     "scaling": lambda request: request.scaling,
     "threads": lambda request: request.threads or "cores / ranks",
     "launcher": lambda request: request.launcher,
     "nnodes": lambda request: request.nodes,
     "memory-limit": lambda request: request.memory_limit_bytes or "none",
     "warmup": lambda request: request.schedule.warmup,
-    "steps": lambda request: request.turns or "as many as pay",
+    "steps": lambda request: request.turns or "automatic",
     "energy": lambda request: "yes" if request.schedule.energy_s else "no",
 }
 
@@ -54,8 +54,11 @@ Ask = Callable[[LaunchSpec], Environment]
 
 @dataclass(frozen=True)
 class OpenedSuite:
-    """A suite that may go on: `request` is that of the session to come or, where it is not `new`, of its last one;
-    `gone` are the paths of the runs that are made anew, `left_out` the variants that were asked for and have failed."""
+    """A suite to continue.
+
+    `request` is that of the next session or, unless `new`, of the last one. `gone` are the paths of runs to repeat,
+    `left_out` the requested variants that have failed.
+    """
 
     stored: StoredSuite
     request: BenchRequest
@@ -65,28 +68,30 @@ class OpenedSuite:
 
     @property
     def whole(self) -> BenchRequest:
-        """With the variants of all sessions."""
+        """The request with the variants of all sessions."""
         return _merge_all_variants(self.stored.suite, self.request)
 
 
 def read_first_request(folder: Path) -> BenchRequest:
-    """What a suite was asked for first, on the numbers of ranks of all sessions. Raises `UsageError` where it does not
-    tell, `RunFormatError` for no suite."""
+    """Read a suite's first request, with the numbers of ranks of all sessions.
+
+    Raises `UsageError` where none is recorded, `RunFormatError` if the folder is not a suite.
+    """
     suite = read_suite_file(folder)
     return _merge_world_sizes(suite, _get_session_request(folder, suite, 0))
 
 
 def read_whole_request(folder: Path) -> BenchRequest:
-    """The same with the variants of all sessions."""
+    """Read a suite's first request, with the variants of all sessions."""
     suite = read_suite_file(folder)
     return _merge_all_variants(suite, _get_session_request(folder, suite, 0))
 
 
 def open_to_resume(folder: Path, *, ask: Ask = probe_environment) -> OpenedSuite:
-    """A suite that was interrupted: what has not ended is made anew, and its last session goes on.
+    """Open an interrupted suite: unfinished runs are repeated, and its last session continues.
 
     Raises:
-        UsageError: this machine or the workload is another by now, with every key; nothing was touched.
+        UsageError: the machine or the workload has changed; the message names every key, and nothing was touched.
         RunFormatError: `folder` cannot be read.
     """
     stored = read_suite(folder)
@@ -97,13 +102,12 @@ def open_to_resume(folder: Path, *, ask: Ask = probe_environment) -> OpenedSuite
 def open_to_extend(
     folder: Path, request: BenchRequest, *, failed: bool = False, ask: Ask = probe_environment
 ) -> OpenedSuite:
-    """A suite that more is asked of: the variants of `request`, those that never came to an end, and those that
-    `failed` where these are asked for.
+    """Open a suite to add the variants of `request`, and to repeat unfinished and, with `failed`, failed runs.
 
-    `request` may differ from `read_first_request` in how long is measured, and name more numbers of ranks: its variants
-    are then measured beside each other on all of the suite's, since another day's machine may be another one. Else it
-    may differ in nothing. One of its variants that was skipped is tried again; one that has failed is left out unless
-    `failed` is asked for. Raises what `open_to_resume` does, and a `UsageError` where nothing is left to do.
+    `request` may differ from `read_first_request` only in measuring time and in more numbers of ranks: its variants are
+    then measured together on all of the suite's, since timings of different days are not comparable. A skipped variant
+    is tried again; a failed one is left out without `failed`. Raises what `open_to_resume` does, and a `UsageError` if
+    there is nothing to do.
     """
     check_limits(request.timeout_s, request.memory_limit_bytes)
     check_sampling(request.rounds, request.precision, request.budget_s)
@@ -117,12 +121,12 @@ def open_to_extend(
         kept = tuple(techniques for name, techniques in named.items() if name not in left_out)
         if not kept:
             names = ", ".join(left_out)
-            raise UsageError(f"{folder}: {names} failed there: add --retry failed to repeat what failed")
+            raise UsageError(f"{folder}: {names} failed in this suite; add --retry failed to repeat failed runs")
         request = msgspec.structs.replace(request, variants=kept)
     gone = (*_list_unfinished_runs(stored), *broken, *_list_skipped_runs(stored, named))
     wanted = _deduplicate_variants([*request.variants, *_find_repeated_variants(stored, gone, broken)])
     if not wanted:
-        raise UsageError(f"{folder}: no run of it has failed, and nothing else was asked for: name a --technique")
+        raise UsageError(f"{folder}: no failed runs to repeat; name a --technique")
     _refuse_other_conditions(stored, bind_request_to_machine(request), ask)
     return OpenedSuite(stored, msgspec.structs.replace(request, variants=wanted), gone, new=True, left_out=left_out)
 
@@ -137,7 +141,7 @@ def measure_remaining(
     price: Price | None = None,
     find: Find = require_given_params,
 ) -> Suite:
-    """Measure what is left. Interrupted, it keeps what was measured, as `perfkit.measure.bench.run_bench` does."""
+    """Measure the remaining runs. An interruption keeps results, as in `perfkit.measure.bench.run_bench`."""
     stored = opened.stored
     ended = {run.variant for run in stored.runs if run.path not in opened.gone and run.run.status != RunStatus.OK}
     making = SuiteWriter(stored.folder, stored.suite, ended)
@@ -154,32 +158,34 @@ def measure_remaining(
 
 
 def _list_measured_ceilings(ceilings: DeviceCeilings | None) -> set[tuple[CeilingLevel, str | None, int | None]]:
-    """What has been measured: a machine whose cache is empty knows less than the suite does."""
+    """The measured ceilings: a machine with an empty cache knows fewer than the suite."""
     known = ceilings.ceilings if ceilings is not None else ()
-    return {(each.level, each.dtype, each.threads) for each in known if each.kind == CeilingKind.MEASURED}
+    return {
+        (ceiling.level, ceiling.dtype, ceiling.threads) for ceiling in known if ceiling.kind == CeilingKind.MEASURED
+    }
 
 
 def _get_session_request(folder: Path, suite: Suite, session: int) -> BenchRequest:
     request = suite.sessions[session].request if suite.sessions else None
     if request is None:
         raise UsageError(
-            f"{folder} does not tell what it was asked for: an older perfkit, a check or a watched loop wrote it; "
-            "measure a suite of its own with --out, and hold both against each other with `perfkit compare`"
+            f"{folder} does not record its request (an older perfkit, a check or an attached loop wrote it); measure a "
+            "new suite with --out, and compare both with `perfkit compare`"
         )
     return request
 
 
 def _merge_all_variants(suite: Suite, request: BenchRequest) -> BenchRequest:
-    """With the variants of all sessions of a suite before its own."""
+    """The request with the variants of all sessions of a suite before its own."""
     asked = [session.request for session in suite.sessions if session.request is not None]
-    variants = [variant for each in (*asked, request) for variant in each.variants]
+    variants = [variant for session in (*asked, request) for variant in session.variants]
     return _merge_world_sizes(suite, msgspec.structs.replace(request, variants=_deduplicate_variants(variants)))
 
 
 def _merge_world_sizes(suite: Suite, request: BenchRequest) -> BenchRequest:
-    """On the numbers of ranks of all sessions of a suite and its own."""
+    """The request with the numbers of ranks of all sessions of a suite and its own."""
     asked = [session.request for session in suite.sessions if session.request is not None]
-    sizes = sorted({size for each in (*asked, request) for size in each.sizes})
+    sizes = sorted({size for session in (*asked, request) for size in session.sizes})
     return msgspec.structs.replace(request, **make_rank_fields(sizes))
 
 
@@ -188,26 +194,26 @@ def _refuse_other_conditions(stored: StoredSuite, now: BenchRequest, ask: Ask) -
     if differing:
         keys = "".join(f"\n  {line}" for line in differing)
         raise UsageError(
-            f"{stored.folder} was measured under other conditions, and what is measured now could not be compared with "
-            f"it:{keys}\nMeasure a suite of its own with --out, and hold both against each other: perfkit compare"
+            f"{stored.folder} was measured under different conditions, so new results would not be comparable:{keys}\n"
+            "Measure a new suite with --out, and compare both with `perfkit compare`"
         )
 
 
 def _list_differing_conditions(stored: StoredSuite, now: BenchRequest, ask: Ask) -> Iterator[str]:
-    """Each key of the conditions in which a suite and what is asked for now differ, with both values."""
+    """Yield each condition in which a suite and the request differ, with both values."""
     before = _get_session_request(stored.folder, stored.suite, 0)
     if stored.suite.perfkit != perfkit.__version__:
         yield f"perfkit: {stored.suite.perfkit} -> {perfkit.__version__}"
-    for key, of in _CONDITIONS.items():
-        if of(before) != of(now):
-            yield f"{key}: {of(before)} -> {of(now)}"
+    for key, read in _CONDITIONS.items():
+        if read(before) != read(now):
+            yield f"{key}: {read(before)} -> {read(now)}"
     load_workload(before.workload, device=before.device)
     for name, (old, new) in find_changed_sources(before.workload.name, stored.suite.sources).items():
         yield f"contents of {name}: {old} -> {new}"
-    # A process of a round is kept to some of the cores, and says so.
+    # Not from rounds: their processes are pinned to some of the cores.
     instrumented = (run for run in stored.runs if run.spec.passes)
-    told = ((run.spec.launch, rank.record.environment) for run in instrumented for rank in run.ranks[:1])
-    launch, environment = next(((each, where) for each, where in told if where is not None), (None, None))
+    recorded = ((run.spec.launch, rank.record.environment) for run in instrumented for rank in run.ranks[:1])
+    launch, environment = next(((launch, where) for launch, where in recorded if where is not None), (None, None))
     if launch is not None and environment is not None:
         yield from (
             str(entry)
@@ -217,7 +223,7 @@ def _list_differing_conditions(stored: StoredSuite, now: BenchRequest, ask: Ask)
 
 
 def _list_unfinished_runs(stored: StoredSuite) -> tuple[str, ...]:
-    """The runs that were begun and did not end; the last may have left nothing."""
+    """The runs that started and did not end; the last may have left no files."""
     ended = {run.path for run in stored.runs if run.run.status != RunStatus.INTERRUPTED}
     return tuple(run.path for run in stored.suite.runs if run.path not in ended)
 
@@ -228,7 +234,7 @@ def _list_failed_runs(stored: StoredSuite) -> tuple[str, ...]:
 
 
 def _map_named_variants(request: BenchRequest) -> dict[str, Techniques]:
-    """The variants that are asked for by name, without their baselines."""
+    """The requested variants by name, without their baselines."""
     runs = build_schedule(request, compute_needed_ranks, find_refusal).runs if request.variants else ()
     return {run.spec.variant: run.spec.techniques for run in runs if run.spec.techniques in request.variants}
 
@@ -239,16 +245,16 @@ def _list_failed_variants(stored: StoredSuite, named: Collection[str], broken: I
 
 
 def _list_skipped_runs(stored: StoredSuite, named: Collection[str]) -> tuple[str, ...]:
-    """Those that are asked for again: what was missing may be there by now."""
+    """Skipped runs that are requested again: the missing package or device may now be available."""
     return tuple(run.path for run in stored.runs if run.run.status == RunStatus.SKIPPED and run.variant in named)
 
 
 def _find_repeated_variants(stored: StoredSuite, gone: Iterable[str], broken: Iterable[str]) -> Iterator[Techniques]:
-    """The techniques of variants that have no first run without those that are `gone`, or whose run was `broken`, and
-    of those that are compared with one of them."""
+    """The techniques of variants without a first run (ignoring those that are `gone`), of variants whose run is
+    `broken`, and of variants that are compared with one of these."""
     suite, without, bad = stored.suite, set(gone), set(broken)
     begun = {run.variant for run in suite.runs if run.path not in without}
-    # Not `suite.variants`: until a batch size has been found, its session has not entered its variants there.
+    # Not `suite.variants`: a session adds its variants there only once its batch size is found.
     known = {
         run.spec.variant: run.spec.techniques
         for place in range(len(suite.sessions))
@@ -259,15 +265,15 @@ def _find_repeated_variants(stored: StoredSuite, gone: Iterable[str], broken: It
     names = {name for name in known if name not in begun}
     names |= {run.variant for run in suite.runs if run.path in bad}
     names |= {name for name in known if suite.baselines.get(name) in names}
-    found = [techniques for name, techniques in known.items() if name in names]
-    yield from filter(None, found)  # with their baselines
-    if not any(found):
-        yield from found
+    repeated = [techniques for name, techniques in known.items() if name in names]
+    yield from filter(None, repeated)  # with their baselines
+    if not any(repeated):
+        yield from repeated
 
 
 def _deduplicate_variants(variants: Iterable[Techniques]) -> tuple[Techniques, ...]:
     seen: list[Techniques] = []
-    for variant in variants:  # their parameters are no keys of a dict
+    for variant in variants:  # not hashable
         if variant not in seen:
             seen.append(variant)
     return tuple(seen)

@@ -28,7 +28,7 @@ def open_file_system(url: str) -> tuple[Any, str]:
 
 @contextmanager
 def translate_read_errors(url: str) -> Iterator[None]:
-    """What fsspec and the file systems behind it raise in this block is told as `url` that cannot be read.
+    """Translate errors of fsspec and its file systems in this block into errors that name `url`.
 
     Raises:
         RunFormatError: there is no such file, or it cannot be read.
@@ -39,12 +39,12 @@ def translate_read_errors(url: str) -> Iterator[None]:
 
 
 @contextmanager
-def _handle_errors(tell: Callable[[Exception], NoReturn]) -> Iterator[None]:
-    """A block in which other packages work. Only what they do belongs into it."""
+def _handle_errors(translate: Callable[[Exception], NoReturn]) -> Iterator[None]:
+    """Translate any error of other packages in this block; the block must contain only their calls."""
     try:
         yield
-    except Exception as error:  # noqa: BLE001 - each has errors of its own: botocore's are plain Exceptions
-        tell(error)
+    except Exception as error:  # noqa: BLE001 - each package has its own errors: botocore's are plain Exceptions
+        translate(error)
 
 
 def _format_error(error: Exception) -> str:
@@ -54,40 +54,38 @@ def _format_error(error: Exception) -> str:
 def _raise_unreadable(url: str, error: Exception) -> NoReturn:
     if isinstance(error, ImportError):
         raise PerfkitError(f"{url}: this kind of URL needs another package: {error}") from None
-    # Libraries wrap what went wrong: a refused connection comes out of HTTP's as a file that is not there.
-    behind = next((each for each in walk_exception_chain(error) if isinstance(each, OSError) and each.errno), None)
-    if isinstance(error, FileNotFoundError) and (behind is None or behind.errno == errno.ENOENT):
+    # Libraries wrap the cause: HTTP's reports a refused connection as a missing file.
+    causes = (raised for raised in walk_exception_chain(error) if isinstance(raised, OSError) and raised.errno)
+    cause = next(causes, None)
+    if isinstance(error, FileNotFoundError) and (cause is None or cause.errno == errno.ENOENT):
         raise RunFormatError(f"{url}: no such file") from None
-    raise RunFormatError(f"{url}: cannot be read ({_format_error(behind or error)})") from None
+    raise RunFormatError(f"{url}: cannot be read ({_format_error(cause or error)})") from None
 
 
 def has_file(url: str, name: str) -> bool:
-    """Whether there is a file `name` in the folder at `url`. Raises what `translate_read_errors` does where that cannot
-    be told.
-    """
+    """True if the folder at `url` has a file `name`. Raises what `translate_read_errors` does if unknown."""
     with translate_read_errors(url):
         system, path = open_file_system(url)
-        found = system.isfile(f"{path.rstrip('/')}/{name}")
-    return bool(found)
+        return bool(system.isfile(f"{path.rstrip('/')}/{name}"))
 
 
 def list_files(url: str) -> tuple[str, ...]:
-    """The files in the folder at `url` and in those below, by their names from there; none where there is no folder."""
+    """List the files below `url` by relative name; none if there is no such folder."""
     with translate_read_errors(url):
         system, path = open_file_system(url)
-        found = [str(name) for name in system.find(path)] if system.exists(path) else []
+        names = [str(name) for name in system.find(path)] if system.exists(path) else []
     root = path.strip("/")
-    inside = [PurePosixPath(name.strip("/")) for name in found]
+    inside = [PurePosixPath(name.strip("/")) for name in names]
     return tuple(sorted(str(name.relative_to(root)) for name in inside if name != PurePosixPath(root)))
 
 
 def fetch_folder(url: str, folder: Path) -> Contents:
-    """Copy the folder at `url`, and say what `folder` holds then."""
+    """Copy the folder at `url` into `folder`, and return the contents of `folder`."""
     names = list_files(url)
     if not names:
         raise RunFormatError(f"{url}: no such folder, or an empty one")
     if any(".." in PurePosixPath(name).parts for name in names):
-        raise RunFormatError(f"{url}: a name in it leads out of it")
+        raise RunFormatError(f"{url}: contains a name that points outside it")
     with translate_read_errors(url):
         system, path = open_file_system(url)
         for name in names:
@@ -98,22 +96,21 @@ def fetch_folder(url: str, folder: Path) -> Contents:
 
 
 def send_folder(folder: Path, url: str, before: Contents, last: str) -> int:
-    """Write to `url` what is new or other in `folder` than it was `before`, and remove there what has gone.
+    """Write the files of `folder` that changed since `before` to `url`, and delete removed ones there.
 
-    The file called `last`, by which others know what the folder is, follows all else. Returns how many files were
-    written.
+    The file called `last`, which identifies the folder, is written last. Returns the number of files written.
 
     Raises:
-        PerfkitError: it cannot be written; what is in `folder` is all that there is.
+        PerfkitError: it cannot be written; `folder` has everything.
     """
     now = list_contents(folder)
     changed = sorted(name for name, what in now.items() if before.get(name) != what)
     changed.sort(key=lambda name: name == last)
 
-    def tell(error: Exception) -> NoReturn:
-        raise PerfkitError(f"{url}: cannot be written ({_format_error(error)}); all of it is in {folder}") from None
+    def translate(error: Exception) -> NoReturn:
+        raise PerfkitError(f"{url}: cannot be written ({_format_error(error)}); everything is in {folder}") from None
 
-    with _handle_errors(tell):
+    with _handle_errors(translate):
         system, path = open_file_system(url)
         root = path.rstrip("/")
         for name in changed:
@@ -126,7 +123,7 @@ def send_folder(folder: Path, url: str, before: Contents, last: str) -> int:
 
 
 def list_contents(folder: Path) -> Contents:
-    """What a folder holds, but for hidden files, such as locks; nothing where it is not there."""
+    """List the contents of a folder, without hidden files such as locks; empty if there is no folder."""
     files = (path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
     stats = {path.relative_to(folder).as_posix(): path.stat() for path in files}
     return {name: (stat.st_size, stat.st_mtime_ns) for name, stat in stats.items()}

@@ -80,7 +80,7 @@ def _choose_mode(given: CheckArguments) -> tuple[str, Mode]:
     if len(named) > 1 and set(named) != {"--update", "--baseline"}:
         raise UsageError(f"{' and '.join(named)} are different checks; give one of them")
     if given.run is not None and named != ["--baseline"]:
-        raise UsageError(f"{given.run}: an existing run is compared with another one; name it with --baseline")
+        raise UsageError(f"{given.run}: an existing run needs another one to compare with; name it with --baseline")
     if not named:
         return "check", _check_against_baseline
     kind = {"--update": "baseline", "--calibrate": "calibration", "--history": "history"}

@@ -27,7 +27,7 @@ def refuse_foreign(folder: Path, marker: str, command: str) -> None:
     if not folder.exists() or (folder / marker).is_file():
         return
     if not folder.is_dir() or any(folder.iterdir()):
-        raise UsageError(f"{folder} exists and is not a report of `{command}`; name another folder with --out")
+        raise UsageError(f"{folder} is not a report of `{command}`; name another folder with --out")
 
 
 def choose_folder(sources: Sequence[str], out: Path | None, default: Path, marker: str, command: str) -> Path:

@@ -55,7 +55,7 @@ def _run_ranks(orders: "NodeCoordinator", node_rank: int, *, quiet: bool) -> Non
 
     while (folder := orders.wait_for_run()) is not None:
         if not (folder / SPEC_FILE).is_file():
-            raise PerfkitError(f"{folder} does not exist on this machine; write to a folder that all machines share")
+            raise PerfkitError(f"{folder} does not exist on this machine; use a folder that all machines share")
         if not quiet:
             click.echo(f"{folder}", err=True)
         run_node_ranks(folder, node_rank, orders)

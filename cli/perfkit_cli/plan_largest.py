@@ -44,8 +44,8 @@ def find_largest_batches(
 def format_largest(found: Sequence[LargestBatch], target: Target) -> Iterator[str]:
     """A line for each variant, and what was asked for."""
     limit, margin = found[0].limit_bytes, found[0].margin
-    alone = "" if target.kind != "cpu" else "; torch's allocator alone, a process needs more"
-    yield f"of {format_bytes(limit)}, {format_percent(margin, 0)} kept free{alone}:"
+    alone = "" if target.kind != "cpu" else "; torch's allocator only, a process needs more"
+    yield f"limit {format_bytes(limit)}, {format_percent(margin, 0)} kept free{alone}:"
     yield from align_columns([("variant", "largest batch", "needs", "sizes planned"), *map(_build_row, found)])
 
 

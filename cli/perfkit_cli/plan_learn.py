@@ -36,7 +36,7 @@ def learn_and_show(paths: Sequence[str], gpu: str | None, console: Console) -> N
                 continue
             kept |= {each.device: store_learned(each) for each in learned}
     if not kept:
-        raise UsageError("none of these could be learned from; the reasons are above")
+        raise UsageError("nothing could be learned; the reasons are above")
     rows = [_build_row(each) for known in kept.values() for each in make_measured_devices(known)]
     head = ("device", "programs", "ops", "classes", "fit", "other kernels")
     for line in align_columns([head, *rows]):

@@ -68,7 +68,7 @@ def _format_error(figure: "PredictedFigure | None") -> str:
 def format_summary(found: "PlanScore") -> Iterator[str]:
     """`peak: median 0.0 %, 90 % below 0.4 %, worst 3.5 % (12 variants)`, of categories and steps likewise."""
     if not found.variants:
-        yield "no suite has a plan; store one with perfkit bench --plan, or add one with perfkit plan --into FOLDER"
+        yield "no suite has a plan; add one with perfkit bench --plan or perfkit plan --into FOLDER"
     for what, errors in (("peak", found.peak), ("worst category", found.category), ("step time", found.step)):
         if errors is not None:
             yield f"{what}: {_format_errors(errors)}"
@@ -89,13 +89,13 @@ def format_summary(found: "PlanScore") -> Iterator[str]:
 def _list_uncounted(variants: "Sequence[ScoredVariant]") -> Iterator[str]:
     """A line for each suite and reason; variants are named where others of the suite count."""
     left_out: dict[tuple[str, str], list[str]] = {}
-    for each in variants:
-        if each.not_counted:
-            left_out.setdefault((each.suite, each.not_counted), []).append(each.variant)
-    counted = {each.suite for each in variants if each.step is not None}
+    for variant in variants:
+        if variant.not_counted:
+            left_out.setdefault((variant.suite, variant.not_counted), []).append(variant.variant)
+    counted = {variant.suite for variant in variants if variant.step is not None}
     for (suite, reason), names in left_out.items():
-        of = f"{', '.join(names)} in {suite}" if suite in counted else suite
-        yield f"step times of {of} do not count: {reason}"
+        subject = f"{', '.join(names)} in {suite}" if suite in counted else suite
+        yield f"step times of {subject} are excluded: {reason}"
 
 
 def _format_errors(errors: "ErrorSummary") -> str:

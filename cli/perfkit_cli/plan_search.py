@@ -35,7 +35,7 @@ def run_search(request: BenchRequest, target: Target, console: Console) -> PlanS
 
 def format_search(found: PlanSearch) -> Iterator[str]:
     """A line for each combination that fits, and the reasons for those left out."""
-    yield f"{found.planned} of {found.combinations} combinations planned; the others follow from them"
+    yield f"{found.planned} of {found.combinations} combinations planned; the others follow"
     if not found.fitting:
         yield "none fits"
     else:

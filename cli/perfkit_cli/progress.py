@@ -58,7 +58,7 @@ class ProgressText:
         """Estimates the same time for each first run as the average so far: all of them have the same passes."""
         if not self._first_s:
             return ""
-        return f", about {format_seconds((event.total - event.index) * fmean(self._first_s))} left of the first runs"
+        return f", about {format_seconds((event.total - event.index) * fmean(self._first_s))} left for the first runs"
 
 
 @contextmanager

@@ -5,8 +5,9 @@
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from inspect import cleandoc
+from itertools import groupby, zip_longest
 from pathlib import Path
 from textwrap import dedent
 
@@ -20,13 +21,14 @@ from perfkit_cli.main import commands
 CLI_PAGE = "cli.md"
 FACTS_PAGE = "facts.md"
 _WRITTEN = "<!-- Written by `make docs-reference`. -->"
+EXAMPLES = "Examples:"
 _CLI_INTRO = f"""\
 # Command reference
 
 {_WRITTEN}
 
 `perfkit --debug COMMAND ...` or `PERFKIT_DEBUG=1` shows the traceback of an error. Progress goes to standard error,
-results to standard output.
+results to standard output. `perfkit COMMAND --help` also shows examples.
 
 The first line of an error ends in its stable id: `Error: unknown command 'benhc' [usage.unknown_command]`. With
 `--json`, standard output is then `{{"error": {{"id": ..., "message": ...}}}}`, with the same exit code.
@@ -93,7 +95,9 @@ def _format_command(command: click.Command, context: click.Context) -> Iterator[
     records = [
         record
         for parameter in command.get_params(context)
-        if isinstance(parameter, click.Option) and (record := parameter.get_help_record(context)) is not None
+        if isinstance(parameter, click.Option)
+        and "--help" not in parameter.opts
+        and (record := parameter.get_help_record(context)) is not None
     ]
     yield from ("| option | meaning |", "|---|---|")
     for names, meaning in records:
@@ -103,13 +107,22 @@ def _format_command(command: click.Command, context: click.Context) -> Iterator[
 
 
 def _format_text(text: str) -> Iterator[str]:
-    """Paragraphs of a help text; indented lines below a heading are code."""
+    """Paragraphs of a help text; indented lines below a heading are code, and examples are left to `--help`."""
     for paragraph in re.split(r"\n\s*\n", cleandoc(text.replace("\b\n", ""))):
-        heading, _, lines = paragraph.strip().partition("\n")
-        if lines and all(line.startswith("  ") for line in lines.splitlines()):
-            yield from (heading, "", "```sh", dedent(lines), "```", "")
-        elif heading:
-            yield from (paragraph.strip(), "")
+        for is_code, group in groupby(_pair_with_heading(paragraph.strip().splitlines()), key=lambda line: line[0]):
+            lines = [line for _, heading, line in group if heading != EXAMPLES]
+            if lines:
+                yield from ("```sh", dedent("\n".join(lines)), "```", "") if is_code else ("\n".join(lines), "")
+
+
+def _pair_with_heading(lines: Sequence[str]) -> Iterator[tuple[bool, str, str]]:
+    """Each line with whether it is code, and the heading that it is or stands below; "" for text."""
+    heading = ""
+    for line, following in zip_longest(lines, lines[1:], fillvalue=""):
+        is_code = bool(heading) and line.startswith("  ")
+        if not is_code:
+            heading = line if following.startswith("  ") else ""
+        yield is_code, heading, line
 
 
 def _escape(text: str) -> str:

@@ -28,7 +28,7 @@ def parse_slurm_options(_ctx: click.Context, param: click.Parameter, values: Ite
         name, equals, said = value.partition("=")
         if not name.replace("-", "").replace("_", "").isalnum() or "\n" in said:
             raise UsageError(
-                f"{param.opts[-1]}: {value!r} is not an option of sbatch; expected one such as partition=gpu"
+                f"{param.opts[-1]}: {value!r} is not an option of sbatch; expected an option such as partition=gpu"
             )
         found[name.removeprefix("--").replace("_", "-")] = said if equals else True
     return found
@@ -73,7 +73,7 @@ def run_as_job(ctx: click.Context, folder: Path) -> int:
     except KeyboardInterrupt as error:
         word, interrupted = describe_interrupt(error)
         job.cancel()
-        click.echo(f"{word}: job {job.number} cancelled", err=True)
+        click.echo(f"{word}: job {job.number} canceled", err=True)
         ended = job.follow(out, err, tell)
     if interrupted is not None:
         return interrupted

@@ -47,7 +47,7 @@ class FolderOrUrl(_Type):
             click.echo(f"copied {url} to {here}", err=True)
             return held
         if list_files(url):
-            raise UsageError(f"{url} exists and is not overwritten; name another URL, or add to the suite with --into")
+            raise UsageError(f"{url} already exists; name another URL, or add to the suite with --into")
         return {}
 
 

@@ -113,7 +113,7 @@ def _measure_cuda(device: "CalibratedGpu", *, short: bool, progress: Progress) -
     from perfkit.devices import cuda_kernels as cuda
 
     timer = cuda.make_event_timer(device)
-    progress(f"trying all products on {device.name}")
+    progress(f"testing matmuls on {device.name}")
     kernels, canary, notes = cuda.choose_kernels(device, timer, short=short)
     cuda.warm_up(device, canary, short=short, progress=progress)
     return run_kernels(

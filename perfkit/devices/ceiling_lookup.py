@@ -92,9 +92,9 @@ def resolve_ceilings(
     entry = find_entry(device_name) if device != "cpu" else None
     sheet = () if entry is None else build_datasheet_ceilings(entry)
     if device == "cpu":
-        notes.append("no datasheet ceilings: the catalogue lists GPUs only")
+        notes.append("no datasheet ceilings: the catalog lists GPUs only")
     elif not sheet:
-        notes.append(f"no datasheet ceilings: {device_name!r} is not in the catalogue")
+        notes.append(f"no datasheet ceilings: {device_name!r} is not in the catalog")
     return DeviceCeilings(
         device=device,
         device_name=device_name,

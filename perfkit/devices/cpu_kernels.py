@@ -39,7 +39,7 @@ MAX_CALL_S = 0.03  # a sweep ends with the first product that takes longer
 NEAR_BEST = 0.9
 TOO_SLOW = 0.125  # a dtype below this share of the fp32 rate has no kernels of its own: a fallback is no ceiling
 CANARY_SIZE = 512
-_TOO_BUSY = "another figure of the same threads must be wrong"
+_TOO_BUSY = "another figure of these threads must be wrong"
 BUSY = 0.1  # share of time in which some task waited for a CPU
 
 
@@ -71,8 +71,8 @@ def derive_vector_ceilings(measured: Sequence[Ceiling]) -> tuple[list[Ceiling], 
     matrix unit for these dtypes, and is the code that uses those units best.
     """
     if sys.platform == "darwin":
-        return [], ["no vector ceiling: Apple's library may run fp32 products on a matrix coprocessor"]
-    source = "the matrix product of the same dtype, which runs on the vector FMA units; "
+        return [], ["no vector ceiling: Apple's library may run fp32 matmuls on a matrix coprocessor"]
+    source = "the matmul of the same dtype, which runs on the vector FMA units; "
     return [
         Ceiling(
             level=CeilingLevel.VECTOR,
@@ -146,7 +146,7 @@ def select_native_dtypes(dtypes: Sequence[str], rate: Callable[[str], float]) ->
     for name in dtypes:
         share = rate(name) / fp32 if name in ("bf16", "fp16") else 1.0
         if share < TOO_SLOW:
-            notes.append(f"{name} products run at {share:.1%} of the fp32 rate (a fallback); left out")
+            notes.append(f"{name} matmuls run at {share:.1%} of the fp32 rate (a fallback); left out")
         else:
             kept.append(name)
     return kept, notes

@@ -100,7 +100,7 @@ def choose_kernels(
     sizes = SHORT_SIZES if short else FULL_SIZES
     chosen = cuda_products.choose_kernels(products, find_entry(device.name, device.units), sizes, limits, timer)
     if chosen.canary is None:
-        raise UnavailableError("no matrix product works on this device: " + "; ".join(chosen.notes))
+        raise UnavailableError("no matmul works on this device: " + "; ".join(chosen.notes))
     release_memory()
     bandwidths, how_read = cuda_bandwidths.build_kernels(device.free_bytes, device.l2_bytes)
     return [*chosen.kernels, *bandwidths], chosen.canary, [*_list_use_notes(device.use), *chosen.notes, *how_read]

@@ -93,13 +93,13 @@ def choose_kernels(
     for product in candidates:
         outcome = product.why_not or probe_product(product, timer)
         if isinstance(outcome, str):
-            notes.append(f"{product.dtype} products not measured: {outcome}")
+            notes.append(f"{product.dtype} matmuls not measured: {outcome}")
             continue
         rate = _get_datasheet_peak(product, entry) or outcome
         allowed = filter_sizes(sizes, rate, limits)
         if allowed != list(sizes):
             notes.append(
-                f"{product.dtype} products measured up to n={allowed[-1]}: larger ones take more than "
+                f"{product.dtype} matmuls measured up to n={allowed[-1]}: larger ones take more than "
                 f"{format_seconds(limits.window_s)} or too much memory"
             )
         chosen += [_build_kernel(product, size) for size in allowed]
@@ -130,7 +130,7 @@ def _build_kernel(product: DtypeProduct, size: int) -> CalibrationKernel:
         level=product.level,
         dtype=product.dtype,
         threads=None,
-        label=f"{product.dtype} product n={size}",
+        label=f"{product.dtype} matmul n={size}",
         unit="FLOP/s",
         prepare=lambda: TimingWindow(product.make(size), 2.0 * size**3),
     )

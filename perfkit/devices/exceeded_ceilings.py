@@ -12,17 +12,17 @@ _THEN = "; "  # between what was found and what to do
 
 
 def explain_exceeded(ceiling: Ceiling, what: str = "this", *, ranks: int | None = None) -> str:
-    """Why work that came out faster than a ceiling has no share of it, and what to do.
+    """Explain why work faster than a ceiling has no share of it, and what to do.
 
     `ranks` are those of a ceiling of links.
     """
     is_rate = ceiling.unit == "FLOP/s"
     rate = format_flop_rate(ceiling.value) if is_rate else format_bandwidth(ceiling.value)
     if ceiling.kind == CeilingKind.DATASHEET:
-        amount = "FLOPs are" if is_rate else "bytes are"
+        amount = "FLOPs" if is_rate else "bytes"
         return (
-            f"{what} ran faster than the datasheet's {rate}, which is impossible: its {amount} counted too "
-            "high, or the clock or the device's name is wrong"
+            f"{what} ran faster than the datasheet's {rate}, which is impossible: its {amount} are overcounted, or the "
+            "clock or the device's name is wrong"
         )
     threads = "" if ceiling.threads is None else f" --device cpu --threads {ceiling.threads}"
     if ceiling.level == CeilingLevel.INTERCONNECT:
@@ -31,7 +31,7 @@ def explain_exceeded(ceiling: Ceiling, what: str = "this", *, ranks: int | None 
             f"--world-size {ranks or 'N'} --force`"
         )
     again = f"measure it again with `perfkit calibrate{threads} --force`"
-    # Modelled bytes are what must move; where from is not known.
+    # Modeled bytes are the minimum traffic; which memory serves it is unknown.
     cached = "" if is_rate else ", unless its operands were in a faster cache"
     return f"{what} ran faster than the measured ceiling of {rate}{_THEN}{again}{cached}"
 

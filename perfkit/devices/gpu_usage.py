@@ -68,7 +68,7 @@ def judge_processes(listed: frozenset[int], own: frozenset[int], *, contained: b
             busy=f"{_format_processes(len(others))} on it ({', '.join(str(pid) for pid in sorted(others)[:8])})"
         )
     if contained:
-        return GpuUse(unknown="in a container NVML lists only that container's processes, and there is no other one")
+        return GpuUse(unknown="NVML lists only this container's processes, and there is no other")
     return GpuUse()
 
 

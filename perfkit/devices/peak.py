@@ -55,5 +55,5 @@ def get_utilization_kind(device: str) -> CeilingKind:
 
 def derive_three_tf32(tf32: Ceiling) -> Ceiling:
     """The ceiling of fp32 products that are three in TF32 each."""
-    source = f"a third of the TF32 peak, three TF32 products for each; {tf32.source}"
+    source = f"a third of the TF32 peak: three TF32 matmuls each; {tf32.source}"
     return replace(tf32, dtype=THREE_TF32, value=tf32.value / 3, source=source)

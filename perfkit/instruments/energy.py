@@ -73,11 +73,12 @@ class EnergyWindow:
             return make_unknown_energy(f"window {seconds:.1f} s < {LEAST_S:.0f} s: {remedy}")
         first, second = self._wait_for_tick(), self._wait_for_tick()
         if first is None or second is None:
-            return make_unknown_energy(f"NVML's energy counter did not move within {_PATIENCE_S:.0f} s")
+            return make_unknown_energy(f"NVML's energy counter did not change within {_PATIENCE_S:.0f} s")
         joules, tick_s = first.joules - self._before, second.time_s - first.time_s
+        uncertainty = format_percent(self._uncertain_ticks * tick_s / seconds)
         source = (
-            f"NVML energy counter over {steps:,} step{'' if steps == 1 else 's'}, {seconds:.1f} s; it moves every "
-            f"{tick_s * 1e3:.0f} ms: ± {format_percent(self._uncertain_ticks * tick_s / seconds)}"
+            f"NVML energy counter over {steps:,} step{'' if steps == 1 else 's'}, {seconds:.1f} s; updated every "
+            f"{tick_s * 1e3:.0f} ms: ± {uncertainty}"
         )
         return StepEnergy(
             make_measurement(joules / steps, "J", source), make_measurement(joules / seconds, "W", source)
@@ -102,5 +103,5 @@ def make_unknown_energy(reason: str) -> StepEnergy:
 def explain_missing_counter(device: torch.device, sensors: Sensors | None) -> str:
     """Why the device's energy is not measured; "" where its counter can be asked."""
     if device.type != "cuda":
-        return f"perfkit reads no energy counter on a {device.type.upper()}"
+        return f"no energy counter is supported on a {device.type.upper()}"
     return "" if sensors else "NVML is not available, and no other energy counter is supported"

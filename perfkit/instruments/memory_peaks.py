@@ -13,7 +13,7 @@ from perfkit.record import MemoryPeaks, Unknown, make_measurement
 
 def read_memory_peaks(device: torch.device, sensors: Sensors | None, over: str) -> MemoryPeaks:
     """The peaks so far of the device's allocator and of the process; `over` says since when the allocator counts."""
-    rss = make_measurement(read_peak_rss_bytes(), "bytes", "the process's largest resident set (getrusage)")
+    rss = make_measurement(read_peak_rss_bytes(), "bytes", "peak resident set (getrusage)")
     if device.type != "cuda":
         no_statistics = Unknown(reason="the CPU allocator keeps no statistics; the memory pass counts its events")
         return MemoryPeaks(

@@ -22,7 +22,7 @@ class OpenRangeError(PerfkitError):
     def __init__(self, names: Sequence[str]) -> None:
         super().__init__(
             f"the program's range {names[0]!r} spans several steps, and no other profiler may start within it; "
-            "mark at most a step, or record nothing but memory (--trace 0)"
+            "mark at most one step, or record only memory (--trace 0)"
         )
 
 

@@ -123,7 +123,7 @@ def _read_peak(proc: Path) -> Quantity:
     size = _read_status(proc).get(_PEAK)
     if size is None:
         return _make_unknown(proc)
-    return make_measurement(size, "bytes", "largest resident set over the memory pass (the kernel's high-water mark)")
+    return make_measurement(size, "bytes", "peak resident set over the memory pass (the kernel's high-water mark)")
 
 
 def _reset_peak(proc: Path) -> Unknown | None:
@@ -131,10 +131,10 @@ def _reset_peak(proc: Path) -> Unknown | None:
     try:
         (proc / "clear_refs").write_text(_RESET_PEAK)
     except OSError as error:
-        return Unknown(reason=f"the peak of the resident set cannot be reset here ({error.strerror})")
+        return Unknown(reason=f"the resident set's peak cannot be reset here ({error.strerror})")
     status = _read_status(proc)
     if status.get(_PEAK, 0) > status.get(_RESIDENT, 0) + _LAG_BYTES:
-        return Unknown(reason="the system did not reset the peak of the resident set")
+        return Unknown(reason="the system did not reset the resident set's peak")
     return None
 
 

@@ -51,6 +51,5 @@ def check_same_thread(began: int) -> None:
     """
     if threading.get_ident() != began:
         raise PerfkitError(
-            "a recording must end in the loop's thread: let that thread end first, or enter and leave "
-            "perfkit.profile in it"
+            "a recording must end in the loop's thread; end that thread first, or enter and leave perfkit.profile in it"
         )

@@ -91,10 +91,10 @@ class Sensors:
             return Unknown(reason=f"NVML does not list processes ({error})")
         mine = [entry.usedGpuMemory for entry in running if entry.pid == process]
         if not mine:
-            return Unknown(reason="NVML does not list this process: in a container it may see other process ids")
+            return Unknown(reason="NVML does not list this process; in a container its process ids differ")
         used = [size for size in mine if size is not None]
         if len(used) < len(mine):
-            return Unknown(reason="NVML does not tell this process's memory here")
+            return Unknown(reason="NVML does not report this process's memory here")
         return make_measurement(sum(used), "bytes", "NVML, this process")
 
     def _read_power_instant_w(self) -> float | None:

@@ -17,7 +17,7 @@ _OWN = ("TORCH_NCCL_DUMP_ON_TIMEOUT",)
 # Which perfkit sets for each rank where ranks share a GPU.
 _OF_SHARING = ("NCCL_HOSTID", "NCCL_SOCKET_IFNAME")
 
-NOT_RECORDED = "(set; not recorded, since it looks like a secret)"
+NOT_RECORDED = "(set; not recorded because it looks like a secret)"
 # NCCL_IB_PKEY is the index of a partition.
 _SECRET_NAME = re.compile(r"(?<!P)KEY|TOKEN|SECRET|PASS(WORD|WD|PHRASE)|CREDENTIAL|AUTH")
 _SECRET_VALUE = re.compile(

@@ -33,7 +33,7 @@ class Attachment:
 
         One that has not ended was left by an exception that the framework told nobody of, and is finished first.
         """
-        self.end(RuntimeError("training ended early, and began again"))
+        self.end(RuntimeError("training restarted after it ended early"))
         # A guard acts only in the process that made it, and a framework may have started this one since.
         Guard(self._drop_profile)(self._start_profile, known, by_hand)
 

@@ -34,7 +34,7 @@ class PrometheusTextLogger:
 
     def __init__(self, path: str | Path, *, name: str = "", rank: int | None = None, host: str = "") -> None:
         if Path(path).suffix != SUFFIX:
-            raise UsageError(f"{path}: the node exporter collects files whose names end in {SUFFIX}: name it so")
+            raise UsageError(f"{path}: the node exporter reads only *{SUFFIX} files; rename it")
         self._path = Path(path).absolute()
         self._client = import_library("prometheus_client", package="prometheus_client", extra="prometheus")
         self._core = import_library("prometheus_client.core", package="prometheus_client", extra="prometheus")
@@ -48,7 +48,7 @@ class PrometheusTextLogger:
         """Replace the file. A `UsageError` names a figure that is not in `perfkit.attach.live.scalars`."""
         unknown = sorted(values.keys() - _BY_NAME.keys())
         if unknown:
-            raise UsageError(f"no name for Prometheus is known for {', '.join(unknown)}; known: {', '.join(_BY_NAME)}")
+            raise UsageError(f"no Prometheus metric for {', '.join(unknown)}; expected one of {', '.join(_BY_NAME)}")
         self._step, self._values = step, dict(values)
         registry = self._client.CollectorRegistry(auto_describe=False)
         registry.register(self)
@@ -59,9 +59,7 @@ class PrometheusTextLogger:
         """What prometheus_client asks a collector for."""
         rank = get_world().rank if self._rank is None else self._rank
         labels = (self._name, str(rank), self._host)
-        yield _build_metric(
-            self._core.CounterMetricFamily, "perfkit_steps", "Steps done when this was written", labels, self._step
-        )
+        yield _build_metric(self._core.CounterMetricFamily, "perfkit_steps", "Steps done so far", labels, self._step)
         for name, value in self._values.items():
             scalar = _BY_NAME[name]
             yield _build_metric(self._core.GaugeMetricFamily, scalar.prometheus, scalar.help, labels, value)

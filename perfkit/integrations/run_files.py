@@ -10,7 +10,7 @@ def find_report(folder: Path) -> Path:
     """The report as an absolute path. A `PerfkitError` where there is none."""
     path = (folder / REPORT_FILE).absolute()
     if not path.is_file():
-        raise PerfkitError(f"{path}: there is no report to log; `perfkit report {folder}` draws it")
+        raise PerfkitError(f"{path}: no report to log; `perfkit report {folder}` writes it")
     return path
 
 

@@ -72,5 +72,5 @@ def _format_link(report: Path, log_dir: str) -> str:
 def create_logger(argument: str, _: str) -> Logger:
     """`tensorboard:DIR`."""
     if not argument:
-        raise UsageError("tensorboard needs the folder to write to: tensorboard:DIR")
+        raise UsageError("tensorboard needs a folder to write to: tensorboard:FOLDER")
     return TensorBoardLogger(argument)

@@ -24,9 +24,8 @@ def check_imports() -> None:
         more = f" (and {len(foreign) - 1} more)" if len(foreign) > 1 else ""
         raise PerfkitError(
             f"module {name!r}{more} was imported from the other side, {file}, so both sides would run the same "
-            "code; most often the package is installed in editable mode. Name the folder of this side's code, "
-            f'relative to {own}: python_path = ["src"] (or ["."]) in [tool.perfkit.check], and set no '
-            "absolute PYTHONPATH"
+            "code; usually the package is installed in editable mode. Set python_path in [tool.perfkit.check] to this "
+            f'side\'s folder, relative to {own}, such as ["src"] or ["."], and use no absolute PYTHONPATH'
         )
 
 

@@ -120,7 +120,7 @@ class _SizeSearch:
                 return None
             if (expected := self._predict_peak(size)) > self._usable:
                 return self._record_trial(
-                    BatchTrial(size=size, fits=False, reason=f"not run: {format_bytes(expected)} expected")
+                    BatchTrial(size=size, fits=False, reason=f"not run: expected {format_bytes(expected)}")
                 )
         run, records = self.launch(spec, len(self.trials))
         return self._record_trial(self._judge_trial(size, run, records))
@@ -155,7 +155,7 @@ class _SizeSearch:
         peaks = [each.reserved if on_device else each.rss for each in memory]
         found = [peak.value for peak in peaks if isinstance(peak, Measurement)]
         if not found or self.limit_bytes is None:
-            return BatchTrial(size=size, fits=None, seconds=seconds, reason="its memory is unknown")
+            return BatchTrial(size=size, fits=None, seconds=seconds, reason="memory unknown")
         peak = max(found)
         reason = (
             ""

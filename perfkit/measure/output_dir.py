@@ -21,12 +21,12 @@ _PLAN_FOLDERS = {TABLES_FOLDER: (".parquet",), FIGURES_FOLDER: (".png", ".svg")}
 
 
 def refuse_occupied(folder: Path) -> None:
-    """A `UsageError` for a file, or a folder that holds anything but its lock, the Slurm job that writes it, and a plan
-    with its report."""
+    """Raise a `UsageError` unless the folder is new or empty, except for its lock, its Slurm job, and a plan with its
+    report."""
     if folder.exists() and not (folder.is_dir() and _is_free(folder)):
         raise UsageError(
-            f"{folder} exists and is not overwritten; name another folder with --out, add to the suite with "
-            "perfkit bench --into, or remove it"
+            f"{folder} already exists; name another folder with --out, add to the suite with perfkit bench --into, or "
+            "delete it"
         )
 
 

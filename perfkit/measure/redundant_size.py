@@ -28,7 +28,7 @@ def explain_redundant_size(request: BenchRequest, techniques: Techniques) -> str
         same = own.units_per_batch == given.units_per_batch and _collect_sizes(own) == _collect_sizes(given)
     except PerfkitError:
         return ""  # told where the variant is built
-    return f"{own.name} already has this size, so nothing would change" if same else ""
+    return f"{own.name} already has this size" if same else ""
 
 
 def read_batch_size(workload: WorkloadSpec, device: str) -> int | None:

@@ -29,7 +29,7 @@ def resolve_request(request: BenchRequest, kind: str = "") -> BenchRequest:
 
 def _set_whole_batch(request: BenchRequest, device: str) -> BenchRequest:
     if not request.sizes:
-        raise UsageError("--scaling strong divides a batch among ranks; give their numbers, such as --world-size 1,2,4")
+        raise UsageError("--scaling strong divides a batch among ranks; name their numbers, such as --world-size 1,2,4")
     whole = read_batch_size(request.workload, device)
     if whole is None:
         raise UsageError(f"--scaling strong: the batch size of {request.workload.label} is unknown")

@@ -159,7 +159,7 @@ def _create_loaded_batches(spec: RunSpec, workload: Workload, world: World, load
 def _measure_batch_bytes(data: BatchSource) -> Quantity:
     """What all batches take in main memory."""
     loading = isinstance(data, LoadedBatches)
-    kept = "steps load them" if loading else "the batches of all steps, made before the first"
+    kept = "loaded in every step" if loading else "batches of all steps, made before the first"
     return make_measurement(data.nbytes, "bytes", kept)
 
 
@@ -245,7 +245,7 @@ def _subtract_flops(flops: Flops | None, left_out: float) -> Flops | None:
     model = msgspec.structs.replace(
         flops.model,
         value=flops.model.value - left_out,
-        source=f"{flops.model.source}, without those that its techniques leave out",
+        source=f"{flops.model.source}, without FLOPs that techniques leave out",
     )
     return msgspec.structs.replace(flops, model=model)
 
@@ -259,7 +259,7 @@ def _limit_memory(state: TrainState) -> AbstractContextManager[None]:
 
 def _compute_closed_form(spec: RunSpec, workload: Workload) -> Quantity:
     if workload.model_flops_per_unit is None:
-        return Unknown(reason="the unmodified model does not fit in memory, and the workload states no closed form")
+        return Unknown(reason="the unmodified model does not fit in memory, and the workload has no closed form")
     return Measurement(
         value=workload.model_flops_per_unit * workload.units_per_batch * spec.accumulation,
         unit="FLOP",

@@ -22,7 +22,7 @@ def read_baseline_at(revision: str, path: Path) -> Baseline:
 
 
 def read_file_at(revision: str, path: Path) -> bytes:
-    """What `path` (relative to the current folder, or absolute) held at a revision."""
+    """Read the contents of `path` (absolute, or relative to the current folder) at a revision."""
     if not revision or revision.startswith("-") or ":" in revision:
         raise NoRevisionError(
             f"{revision!r} is not a git revision: expected a branch, tag or commit, such as origin/main"
@@ -45,7 +45,7 @@ def read_file_at(revision: str, path: Path) -> bytes:
 
 
 def _find_existing_folder(path: Path) -> tuple[Path, Path]:
-    """The nearest folder around a file that is there now, and the file as seen from it."""
+    """The nearest existing folder around a file, and the file's path from it."""
     folder = next(parent for parent in path.parents if parent.is_dir())
     return folder, path.relative_to(folder)
 
@@ -54,8 +54,8 @@ def _require_repository(folder: Path) -> None:
     answer = run_git(folder, "rev-parse", "--is-inside-work-tree")
     if answer.text == "true":
         return
-    # Any other reason than the plain one, such as a folder of somebody else's, is git's to tell.
-    said = "" if answer.ok or "not a git repository" in answer.said else f" ({answer.said})"
+    # Git's own message for any other reason, such as another user's folder.
+    detail = "" if answer.ok or "not a git repository" in answer.message else f" ({answer.message})"
     raise NoRevisionError(
-        f"{folder} is not in a git working tree{said}: a baseline of a revision needs one; expected a file or a run"
+        f"{folder} is not in a git working tree{detail}, which a baseline of a revision needs; give a file or a run"
     )

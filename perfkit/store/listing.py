@@ -155,7 +155,7 @@ def _list_report(path: Path, relative: str, kind: str, changed_s: float) -> List
     """A report on traces, memory or a comparison, whose own file may be large and is not read."""
     summary = _read_summary(path)
     if summary is None:
-        reason = "no summary.json: an older perfkit wrote this report; `perfkit report` rewrites it"
+        reason = "no summary.json: an older perfkit wrote this report; `perfkit report` updates it"
         summary = ReportSummary(kind=kind, name=path.name, created_at="", figures=make_unknown_figures(reason))
     return ListedRun(
         path=relative,
@@ -192,7 +192,7 @@ def _list_suite(path: Path, relative: str, changed_s: float, now: float) -> List
         logs = [read_log_end(path / rank / LIVE_FILE) for rank in live if not (path / rank / ".." / RUN_FILE).is_file()]
         state, reason = find_suite_state(path, outcomes, unfinished, logs, now)
         name, device = _identify_suite(path, suite, logs)
-        figures = _read_live_figures(logs, "no summary of all its runs yet: `perfkit report` writes one")
+        figures = _read_live_figures(logs, "no summary of all runs yet; `perfkit report` writes one")
         reported = False
     return ListedRun(
         path=relative,

@@ -64,7 +64,7 @@ def read_allocations(path: Path) -> Allocations:
     try:
         table = pq.read_table(path, columns=list(COLUMNS))
     except (OSError, pa.ArrowException) as error:
-        raise RunFormatError(f"{path}: not a file of allocation events: {str(error).splitlines()[0]}") from None
+        raise RunFormatError(f"{path}: not an allocation event file: {str(error).splitlines()[0]}") from None
     rest = _read_metadata(path, (table.schema.metadata or {}).get(_KEY))
     _check_numbers(path, rest)
     held = np.array(rest.reserved, np.int64).reshape(-1, 3)
@@ -74,7 +74,7 @@ def read_allocations(path: Path) -> Allocations:
             for name in COLUMNS
         }
     except (KeyError, TypeError) as error:
-        raise RunFormatError(f"{path}: not a file of allocation events: {error}") from None
+        raise RunFormatError(f"{path}: not an allocation event file: {error}") from None
     for name in TEXTS:
         if len(table) and not 0 <= columns[name].min() <= columns[name].max() < len(rest.names):
             raise RunFormatError(f"{path}: column {name} refers to a missing text")
@@ -98,12 +98,12 @@ def read_allocations(path: Path) -> Allocations:
 
 def _read_metadata(path: Path, text: bytes | None) -> _FileMetadata:
     if text is None:
-        raise RunFormatError(f"{path}: a Parquet file, but not of perfkit's allocation events")
+        raise RunFormatError(f"{path}: a Parquet file, but not perfkit's allocation events")
     try:
         refuse_other_format(path, msgspec.json.decode(text, type=_FileVersion).schema_version, MEMORY_FILE_VERSION)
         return msgspec.json.decode(text, type=_FileMetadata)
     except (msgspec.ValidationError, msgspec.DecodeError) as error:
-        raise RunFormatError(f"{path}: not a file of allocation events: {error}") from None
+        raise RunFormatError(f"{path}: not an allocation event file: {error}") from None
 
 
 def _check_numbers(path: Path, rest: _FileMetadata) -> None:

@@ -87,8 +87,8 @@ def read_suite_file(folder: Path) -> Suite:
     """`suite.json` alone. Raises `RunFormatError` as `read_suite` does."""
     path = folder / SUITE_FILE
     if not path.is_file():
-        what = "the folder has no such file" if folder.is_dir() else "no such folder"
-        raise RunFormatError(f"{path}: {what}; expected a suite's folder written by `perfkit bench --out`")
+        problem = f"no {SUITE_FILE} in this folder" if folder.is_dir() else "no such folder"
+        raise RunFormatError(f"{folder}: {problem}; expected a suite's folder, written by `perfkit bench --out`")
     return read_json(path, Suite)
 
 

@@ -54,7 +54,7 @@ def find_suite_state(
         quiet_s = now - find_last_write(path, unfinished)
         limit_s = max(SILENT_S, _read_limit_s(path / unfinished.path / SPEC_FILE))
         if quiet_s < limit_s:
-            return SuiteState.RUNNING, f"its last file is {quiet_s:.0f} s old; a run may take {limit_s:.0f} s"
+            return SuiteState.RUNNING, f"last written {quiet_s:.0f} s ago; a run may take {limit_s:.0f} s"
     return get_ended_state(outcomes)
 
 
@@ -70,7 +70,7 @@ def get_ended_state(outcomes: Sequence[VariantOutcome]) -> tuple[SuiteState, str
     if by_status.keys() - fine - {RunStatus.INTERRUPTED}:
         return SuiteState.FAILED, told
     if by_status[RunStatus.INTERRUPTED] or not outcomes:
-        return SuiteState.INTERRUPTED, told or "it ended before its first run"
+        return SuiteState.INTERRUPTED, told or "ended before its first run"
     return SuiteState.OK, told
 
 

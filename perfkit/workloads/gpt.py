@@ -72,7 +72,7 @@ class Gpt(Parameters):
     size: Annotated[str, msgspec.Meta(title="|".join(SIZES))] = "nano"
     batch_size: Annotated[Count | None, msgspec.Meta(title="integer", description="sequences, by size")] = None
     seq_len: Annotated[Count | None, msgspec.Meta(title="integer", description="tokens per sequence, by size")] = None
-    vocab: Annotated[Count | None, msgspec.Meta(title="integer", description="distinct tokens, by size")] = None
+    vocab: Annotated[Count | None, msgspec.Meta(title="integer", description="vocabulary size, by size")] = None
     teacher: Annotated[
         str | None, msgspec.Meta(title="|".join(SIZES), description="size of the teacher model for distill:teacher=own")
     ] = None

@@ -44,7 +44,7 @@ class HuggingFace(Parameters):
     seq_len: Annotated[
         Count | None,
         msgspec.Meta(
-            title="integer", description=f"tokens per sequence, {DEFAULT_SEQ_LEN} if there are as many positions"
+            title="integer", description=f"tokens per sequence, {DEFAULT_SEQ_LEN} if the model has that many positions"
         ),
     ] = None
     overrides: dict[str, ParamValue] = {}

@@ -43,7 +43,7 @@ def load_config(argument: str, overrides: Mapping[str, ParamValue]) -> Any:
         cls = _find_class_of_type(values, file)
     elif "/" in argument:
         raise UsageError(
-            f"hf: no such file or folder {argument!r}; nothing is downloaded: save the model's config.json and "
+            f"hf: no such file or folder {argument!r}; nothing is downloaded; save the model's config.json and "
             "give its path"
         )
     else:
@@ -72,7 +72,7 @@ def _find_class_of_type(values: Mapping[str, Any], file: Path) -> Any:
     if model_type not in CONFIG_MAPPING:
         raise UsageError(
             f"hf: {str(file)!r}: model_type {model_type!r} is unknown to the installed transformers (nearest: "
-            f"{_format_nearest(model_type, CONFIG_MAPPING.keys())}); code that comes with a checkpoint is not run"
+            f"{_format_nearest(model_type, CONFIG_MAPPING.keys())}); a checkpoint's own code is not run"
         )
     return CONFIG_MAPPING[model_type]
 

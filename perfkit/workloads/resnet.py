@@ -125,7 +125,7 @@ class ResNet(Parameters):
             raise UsageError(f"resnet: image_size must be at least 32, got {self.image_size}")
         if self.batch_size == 1 and self.image_size == 32:
             raise UsageError(
-                "resnet: one image of 32 pixels ends as one value per channel, which batch norm cannot take; "
+                "resnet: one 32-pixel image leaves one value per channel, which batch norm cannot normalize; "
                 "use a larger image or batch"
             )
         if self.classes < 2:

@@ -107,7 +107,7 @@ class Workload:
 
     def __post_init__(self) -> None:
         if self.loss is not None and self.step is not None:
-            raise UsageError(f"the workload {self.name} has both a loss and a step of its own; omit one of them")
+            raise UsageError(f"the workload {self.name} has both loss and step; omit one of them")
         if (self.make_batch is None) == (self.make_loader is None):
             raise UsageError(f"the workload {self.name} must have either make_batch or make_loader")
         for name, function, given in (("make_batch", self.make_batch, "generator"), ("blocks", self.blocks, "model")):
@@ -188,8 +188,8 @@ def make_model(workload: Workload) -> nn.Module:
         )
     if workload.step is None:
         raise UsageError(
-            f"build_model of {workload.name} returned {len(made)} models; training several takes a step of the "
-            "workload's own: give it step=, or put them into one nn.Module"
+            f"build_model of {workload.name} returned {len(made)} models; to train several, give the workload "
+            "step=, or put them into one nn.Module"
         )
     return Models(made)
 

@@ -91,7 +91,7 @@ def check_microbatches(workload: Workload, microbatches: int) -> None:
     """Raise `UsageError` for several microbatches of a step that takes one."""
     if workload.step is not None and microbatches != 1:
         raise UsageError(
-            f"the workload {workload.name} has a step of its own, which takes one batch, not {microbatches}; "
+            f"the workload {workload.name} defines its own step, which takes one batch, not {microbatches}; "
             "omit --accumulate, or accumulate within the step"
         )
 

@@ -42,7 +42,7 @@ def test_outside_of_git_there_is_nothing(tmp_path: Path) -> None:
     assert read_revision(tmp_path) is None
     answer = run_git(tmp_path, "rev-parse", "--show-toplevel")
     assert not answer.ok
-    assert "not a git repository" in answer.said
+    assert "not a git repository" in answer.message
 
 
 def test_without_git_it_is_said_or_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,5 +60,5 @@ def test_an_answer_that_does_not_come_is_a_failure(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("PATH", str(tmp_path))
     answer = run_git(tmp_path, "status", within_s=0.2)
     assert not answer.ok
-    assert "git status" in answer.said
-    assert "0.2 s" in answer.said
+    assert "git status" in answer.message
+    assert "0.2 s" in answer.message

@@ -184,7 +184,7 @@ def test_how_ranks_share_the_work_is_a_condition_of_a_suite_and_their_number_is_
     with pytest.raises(UsageError, match="scaling: weak -> strong"):
         grown(suite, "flash", scaling="strong")
     other = started(tmp_path / "t")
-    with pytest.raises(UsageError, match="world-size: as many as are needed -> given"):
+    with pytest.raises(UsageError, match="world-size: .* -> given"):
         grown(other, "flash", world_size=2)
 
 
@@ -364,7 +364,7 @@ def test_one_that_has_failed_is_not_measured_further_unless_it_is_repeated(machi
     machine.ends = {"ckpt": RunStatus.TIMEOUT}
     suite = started(tmp_path / "s")
     before = (suite / SUITE_FILE).read_bytes()
-    with pytest.raises(UsageError, match="ckpt failed there: add --retry failed"):
+    with pytest.raises(UsageError, match="ckpt failed .*--retry failed"):
         grown(suite, "ckpt")
     assert (suite / SUITE_FILE).read_bytes() == before
     machine.log.clear()
@@ -434,4 +434,4 @@ def test_why_there_are_no_counters_is_told_once(
     for _ in range(2):
         opened = open_to_resume(suite, ask=lambda _: HERE)
         resume.measure_remaining(opened, command="", ceilings=None, progress=lambda _: None, ncu=Path("ncu"))
-    assert [line.endswith("no right to") for line in read_suite(suite).suite.warnings] == [True]
+    assert [note.id for note in read_suite(suite).suite.warnings] == ["run.no_counters"]

@@ -97,13 +97,13 @@ class ProgramWatcher:
         if self._profile.failure:
             if folder.is_dir():
                 what = describe_run_contents(folder)
-                drawn = f"; draw the report with: perfkit report {_format_path(folder)}" if what else " to draw"
+                drawn = f"; write the report with: perfkit report {_format_path(folder)}" if what else " to draw"
                 self._print_line(f"kept in {_format_path(folder)}: {what or 'nothing'}{drawn}")
         elif (self._profile.recorded or self._spawned) and (folder / "report.html").is_file():
             self._print_line(f"report: {_format_path(folder / 'report.html')}")
         elif (self._profile.recorded or self._spawned) and (folder / SUITE_FILE).is_file():
             self._print_line(
-                f"recorded in {_format_path(folder)}; draw the report with: perfkit report {_format_path(folder)}"
+                f"recorded in {_format_path(folder)}; write the report with: perfkit report {_format_path(folder)}"
             )
         elif self._options.out is None and folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()  # a name that perfkit chose, and nothing came of it

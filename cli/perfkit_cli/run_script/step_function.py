@@ -84,8 +84,8 @@ class StepFunction:
             return ""
         if self.found:
             return (
-                f"no step was recorded: --step-function {self.function} was never called; name a function that "
-                "runs once a step and is not compiled as a whole"
+                f"no step was recorded: --step-function {self.function} was never called; name a function that runs "
+                "once per step and is not compiled as a whole"
             )
         module = sys.modules.get(self.module) if self.module else main
         if module is None:

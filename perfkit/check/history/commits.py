@@ -31,7 +31,7 @@ def read_commit_range(repository: Path | None, before: str, after: str) -> Commi
         )
     listed = run_git(repository, "log", "--format=%h%x00%s", "--abbrev=12", f"{before}..{after}")
     if not listed.ok:
-        return _make_unknown_range(between, listed.said)
+        return _make_unknown_range(between, listed.message)
     lines = [line.partition("\0") for line in listed.text.splitlines()]
     commits = tuple(Commit(revision=revision, title=title) for revision, _, title in lines[:_SHOWN])
     return CommitRange(before=before, after=after, commits=commits, count=len(lines))

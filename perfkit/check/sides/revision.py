@@ -103,7 +103,7 @@ def _check_out(top: Path, tree: Path, commit: str) -> None:
     )
     if not added.ok:
         lfs = "; Git LFS files must be present: `git lfs fetch`" if "lfs" in added.complaint.lower() else ""
-        raise PerfkitError(f"cannot check out revision {commit[:7]}: {added.said}{lfs}")
+        raise PerfkitError(f"cannot check out revision {commit[:7]}: {added.message}{lfs}")
 
 
 def _remove_worktree(top: Path, tree: Path) -> None:

@@ -29,7 +29,7 @@ def explain_taken_history() -> str | None:
     """
     is_on = getattr(torch._C, "_cuda_isHistoryEnabled", None)
     if is_on is None:
-        return "this torch version cannot tell whether the program records its own"
+        return "this torch version does not report whether the program records its own"
     return "the program records its own, which is left unchanged" if is_on() else None
 
 

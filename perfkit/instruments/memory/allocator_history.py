@@ -75,8 +75,8 @@ def _write_and_stop(memory: Any, path: Path) -> None:
 
 def _explain_missing_history(reason: str) -> str:
     return (
-        "memory was recorded without the allocator's history, from torch.profiler's events only (no segments, "
-        f"so no fragmentation): {reason}"
+        "memory was recorded from torch.profiler's events only, without the allocator's history (no segments, no "
+        f"fragmentation): {reason}"
     )
 
 

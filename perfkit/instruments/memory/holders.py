@@ -49,7 +49,7 @@ def _list_optimizer_tensors(optimizer: Optimizer) -> Iterator[Held]:
     for group in optimizer.__dict__.get("param_groups", ()):
         for parameter in group["params"]:
             if isinstance(parameter, torch.Tensor):
-                yield PARAMETER, f"a parameter of {kind}, of no module", parameter
+                yield PARAMETER, f"a parameter of {kind}, outside any module", parameter
     for state in optimizer.__dict__.get("state", {}).values():
         for tensor in _find_inside(state, 0):
             yield OPTIMIZER_STATE, f"held by {kind}", tensor

@@ -66,5 +66,5 @@ def _build_stacks(every: SpyResult, held: SpyResult, *, thread: int, hz: int) ->
         seconds=every.seconds,
         cost_s=every.cost_s + held.cost_s,
         failed=every.failed + held.failed,
-        reason="" if threads else "py-spy sampled nothing of the loop",
+        reason="" if threads else "py-spy took no samples of the loop",
     )

@@ -162,7 +162,7 @@ def explain_failure(pid: int, said: str, *, scope: Callable[[], str] = lambda: _
     if "no such process" in told or "no such file" in told or "check that the process is running" in told:
         return PerfkitError(f"process {pid} ended before it could be sampled")
     lines = [line.removeprefix("Error: ") for line in said.splitlines() if line.strip()]
-    return PerfkitError(f"py-spy sampled nothing of process {pid}: {lines[0] if lines else 'no reason given'}")
+    return PerfkitError(f"py-spy took no samples of process {pid}: {lines[0] if lines else 'no reason given'}")
 
 
 def _explain_scope() -> str:

@@ -103,7 +103,7 @@ class Team:
         order = tuple(number for number, rank in enumerate(self.ranks) if rank is first)
         run = determine_outcome(self.spec, self.folder, ended, ExitCodes(self.exit_codes, order))
         if run.status == RunStatus.OK:
-            run = RunResult(status=RunStatus.CRASHED, reason="it ended too early", exit_codes=run.exit_codes)
+            run = RunResult(status=RunStatus.CRASHED, reason="ended too early", exit_codes=run.exit_codes)
         return TeamFailedError(self, run)
 
     def _wait_for_end(self, most_s: float) -> None:
@@ -159,7 +159,7 @@ def check_ready(team: Team, answers: list[str]) -> None:
     """A `PerfkitError` where a team's own perfkit speaks another language, as when perfkit itself is compared."""
     if any(answer != protocol.format_ready() for answer in answers):
         raise PerfkitError(
-            f"{team.label}: its perfkit says {answers[0]!r} in lock step, this one "
+            f"{team.label}: its perfkit speaks protocol {answers[0]!r}, this one "
             f"{protocol.format_ready()!r}; these two revisions of perfkit cannot be measured together"
         )
 

@@ -38,8 +38,8 @@ def wait_for_first_node(endpoint: str, within_s: float = JOINED_WITHIN_S) -> Non
             socket.create_connection(where, timeout=_CONNECT_S).close()
         except OSError as error:  # there is no such name yet, nobody listens yet
             if time.monotonic() > limit:
-                said = error.strerror or error
-                raise PerfkitError(f"{endpoint}: the first machine cannot be reached ({said})") from None
+                reason = error.strerror or error
+                raise PerfkitError(f"{endpoint}: the first machine cannot be reached ({reason})") from None
             time.sleep(_POLL_S)
         else:
             return
@@ -54,8 +54,8 @@ class NodeCoordinator:
         try:
             self._store = TCPStore(host, port, is_master=first, wait_for_workers=False, timeout=timeout)
         except RuntimeError as error:
-            said = str(error).strip().splitlines()[0]
-            raise PerfkitError(f"{endpoint}: no rendezvous of the machines is possible there ({said})") from None
+            reason = str(error).strip().splitlines()[0]
+            raise PerfkitError(f"{endpoint}: the machines cannot rendezvous there ({reason})") from None
         self._endpoint = endpoint
         self._runs = 0
         self._node = 0
@@ -78,7 +78,7 @@ class NodeCoordinator:
         left = [node for node in range(1, nodes) if self._store.check([f"left {node}"])]
         if left:
             raise PerfkitError(
-                f"machine {', '.join(map(str, left))} of {nodes} has left: its `perfkit join` has ended; "
+                f"machine {', '.join(map(str, left))} of {nodes} has left: its `perfkit join` ended; "
                 "continue with `perfkit bench --resume FOLDER` here and `perfkit join` there"
             )
 

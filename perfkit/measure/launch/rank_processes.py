@@ -197,7 +197,7 @@ def build_rank_variables(launch: LaunchSpec, rank: int, folder: Path | None = No
 def count_ranks_per_node(launch: LaunchSpec) -> int:
     """How many ranks each machine has. A `UsageError` where not all have as many."""
     if launch.world_size % launch.nodes:
-        raise UsageError(f"--nnodes {launch.nodes} needs --world-size, the total number of ranks, a multiple of it")
+        raise UsageError(f"--nnodes {launch.nodes} needs --world-size, the total number of ranks, as a multiple of it")
     return launch.world_size // launch.nodes
 
 

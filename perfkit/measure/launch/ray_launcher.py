@@ -139,7 +139,7 @@ class _RayNodes:
         there = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
         has = "; ".join(" and ".join(f"{one.get(what, 0):g} {what}s" for what in needs) for one in there)
         return (
-            f"no {nodes} nodes of the Ray cluster had {each} free within {_PLACED_WITHIN_S / 60:.0f} minutes; "
+            f"fewer than {nodes} nodes of the Ray cluster had {each} free within {_PLACED_WITHIN_S / 60:.0f} minutes; "
             f"its nodes have: {has}. Check --threads, --world-size and --nnodes"
         )
 

@@ -81,7 +81,7 @@ def _determine_status(
     if ended == RunStatus.TIMEOUT:
         limit = format_seconds(spec.launch.timeout_s)
         return RunResult(
-            status=ended, reason=f"not done after {limit} (--timeout)", output_tail=tail, exit_codes=exit_codes
+            status=ended, reason=f"timed out after {limit} (--timeout)", output_tail=tail, exit_codes=exit_codes
         )
     if ended == RunStatus.INTERRUPTED:
         reason = "terminated (SIGTERM)" if terminated else "interrupted by Ctrl-C"
@@ -119,10 +119,10 @@ def _describe_crash(rank: int, code: int | None, untold: str = "") -> tuple[RunS
     if code is None:
         return RunStatus.CRASHED, untold
     if code == -signal.SIGKILL:
-        return RunStatus.CRASHED, f"rank {rank} was killed (SIGKILL), most often by the system for lack of memory"
+        return RunStatus.CRASHED, f"rank {rank} was killed (SIGKILL), usually by the kernel when memory runs out"
     if code < 0:
-        return RunStatus.CRASHED, f"rank {rank} was ended by {signal.Signals(-code).name}"
-    return RunStatus.CRASHED, f"rank {rank} ended with exit code {code} without giving a reason; see its {OUTPUT_FILE}"
+        return RunStatus.CRASHED, f"rank {rank} was terminated by {signal.Signals(-code).name}"
+    return RunStatus.CRASHED, f"rank {rank} ended with exit code {code} and gave no reason; see its {OUTPUT_FILE}"
 
 
 def is_killed_by_system(run: RunResult) -> bool:

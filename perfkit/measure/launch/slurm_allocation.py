@@ -27,7 +27,7 @@ def read_allocation() -> SlurmAllocation:
     if not is_in_slurm_job():
         raise UsageError(
             "--launcher slurm starts job steps, and this is not a Slurm job; run `perfkit bench --launcher "
-            "slurm`, which submits one, or put the program into a job's script"
+            "slurm`, which submits one, or run the program in a job script"
         )
     job, cpus = os.environ["SLURM_JOB_ID"], min(_parse_cpus(os.environ["SLURM_JOB_CPUS_PER_NODE"]))
     if "SLURMD_NODENAME" not in os.environ:

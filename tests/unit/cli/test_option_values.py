@@ -16,7 +16,7 @@ def test_an_amount_of_memory_is_what_a_threshold_would_be(text: str, number: int
 
 @pytest.mark.parametrize("text", ["", "lots", "-1GB", "5QB", "GiB", "512M", "1048576"])
 def test_what_is_no_amount_is_refused_with_the_option_and_how_to_write_it(text: str) -> None:
-    with pytest.raises(UsageError, match=r"^--memory-limit: .*(expected|no amount)"):
+    with pytest.raises(UsageError, match=r"^--memory-limit: .*(expected|not an amount)"):
         parse_memory_option(CONTEXT, OPTION, text)
 
 
@@ -27,7 +27,7 @@ def test_no_amount_given() -> None:
 
 def test_a_time() -> None:
     assert parse_duration_option(CONTEXT, OPTION, "2min") == 120.0
-    with pytest.raises(UsageError, match=r"^--memory-limit: .*no amount"):
+    with pytest.raises(UsageError, match=r"^--memory-limit: .*not an amount"):
         parse_duration_option(CONTEXT, OPTION, "soon")
 
 

@@ -89,7 +89,7 @@ def test_a_profile_that_nobody_ended_is_finished_as_failed_when_training_begins_
     attached.begin()
     (name, error) = started[0].calls[-1]
     assert name == "stop"
-    assert "began again" in str(error)
+    assert "restarted" in str(error)
     assert started[1].calls == ["start"]
     assert attached.profile is started[1]
 

@@ -19,7 +19,7 @@ def test_an_unknown_tracker_is_told_with_the_nearest() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"), [("tensorboard", "tensorboard:DIR"), ("prometheus", "prometheus:FILE.prom")]
+    ("text", "expected"), [("tensorboard", "tensorboard:FOLDER"), ("prometheus", "prometheus:FILE.prom")]
 )
 def test_a_place_that_is_needed_is_asked_for(text: str, expected: str) -> None:
     with pytest.raises(UsageError, match=expected):

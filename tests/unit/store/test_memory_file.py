@@ -129,7 +129,7 @@ def test_truncated_files(tmp_path: Path, kept: int) -> None:
     path = tmp_path / "memory.parquet"
     write_allocations(path, small())
     path.write_bytes(path.read_bytes()[:kept])
-    refused(path, "not a file of allocation events")
+    refused(path, "not an allocation event file")
 
 
 def test_a_damaged_byte_is_refused_or_harmless(tmp_path: Path) -> None:
@@ -145,12 +145,12 @@ def test_a_damaged_byte_is_refused_or_harmless(tmp_path: Path) -> None:
 def test_files_of_others(tmp_path: Path) -> None:
     path = tmp_path / "memory.parquet"
     path.write_text("no Parquet at all, but long enough to have a footer")
-    refused(path, "not a file of allocation events")
+    refused(path, "not an allocation event file")
     pq.write_table(pa.table({"a": [1, 2]}), path)
     refused(path, "not .*of.*allocation events")
     pq.write_table(pa.table({name: [1] for name in COLUMNS}), path)
     refused(path, "a Parquet file, but not of perfkit's")
-    refused(tmp_path / "none.parquet", "not a file of allocation events")
+    refused(tmp_path / "none.parquet", "not an allocation event file")
 
 
 def test_columns_of_other_types_or_missing(tmp_path: Path) -> None:
@@ -160,9 +160,9 @@ def test_columns_of_other_types_or_missing(tmp_path: Path) -> None:
     number = table.column_names.index("size")
     for column in (["8", "-8"], [8.5, -8.5], [8, None], [[8], [-8]]):
         pq.write_table(table.set_column(number, "size", pa.array(column)), path)
-        refused(path, "not a file of allocation events")
+        refused(path, "not an allocation event file")
     pq.write_table(table.drop_columns(["size"]), path)
-    refused(path, "not a file of allocation events")
+    refused(path, "not an allocation event file")
     # Narrower ones hold the same numbers; wider ones might not fit, unless they are ours.
     pq.write_table(table.set_column(number, "size", pa.array([8, -8], pa.int16())), path)
     assert read_allocations(path).size.tolist() == [8, -8]

@@ -47,7 +47,7 @@ def test_a_rank_without_a_record_leaves_the_run_incomplete(tmp_path: Path) -> No
 
 
 def test_no_suite_names_the_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(RunFormatError, match=r"suite\.json: "):
+    with pytest.raises(RunFormatError, match=r"suite\.json"):
         read_suite(tmp_path)
     with pytest.raises(RunFormatError, match="folder"):
         read_suite(tmp_path / "nowhere")

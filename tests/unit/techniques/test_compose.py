@@ -51,7 +51,7 @@ def test_every_technique_describes_itself(name):
         ("ckpt:mode=budget:fit=8GiB+compile", r"every, skip, blocks and fit "),
         ("ckpt:fit=8GiB:blocks=2", r"omit every, skip and blocks"),
         ("ckpt:fit=8", r"fit=8.0: .8.0. has no unit: expected one of B, kB"),
-        ("ckpt:fit=lots", r"fit=lots: .lots. is no amount: expected a number such as 64MiB"),
+        ("ckpt:fit=lots", r"fit=lots: .lots. is not an amount: .*64MiB"),
         ("ckpt:blocks=0", r"technique .ckpt.: blocks=0: .*>= 1"),
         (
             "ckpt:fit=8GiB+batch:auto",
