@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 TRACE = ROOT / "examples" / "h100_qwen1.5_forward.json.gz"
 IMAGES = ROOT / "docs" / "images"
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
-COLOURS = 256  # of a saved picture: pages are flat, and files a third of the size
+COLORS = 256  # of a saved picture: pages are flat, and files a third of the size
 
 
 def main() -> None:
@@ -105,10 +105,10 @@ def opened(browser: Browser, folder: Path, width: int, height: int) -> Page:
 
 
 def save_small(picture: Path, height: int | None = None) -> None:
-    """Keep the first pixels, and fewer colours."""
+    """Keep the first pixels, and fewer colors."""
     with Image.open(picture) as image:
         cut = image.convert("RGB").crop((0, 0, image.width, min(height or image.height, image.height)))
-    cut.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(picture, optimize=True)
+    cut.quantize(COLORS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(picture, optimize=True)
 
 
 if __name__ == "__main__":

@@ -66,7 +66,7 @@ class Jpegs(NamedTuple):
                     writer.write({"__key__": f"{index:06}", "jpg": files[index].read_bytes()})
 
     def _draw_images(self) -> Iterator[bytes]:
-        """Each image as a JPEG: its class's colour and plane wave, and grain."""
+        """Each image as a JPEG: its class's color and plane wave, and grain."""
         for index in range(self.images):
             label = self.label(index)
             generator = np.random.default_rng((_VERSION, index))

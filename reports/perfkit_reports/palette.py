@@ -1,4 +1,4 @@
-"""Colours that colour-blind readers tell apart (Okabe and Ito, 2008), each doubled by a marker or a pattern."""
+"""Color-blind safe colors (Okabe and Ito, 2008), each combined with a marker or a pattern."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,10 +18,10 @@ BLUE, ORANGE, GREEN, PINK, SKY, VERMILLION, YELLOW = (
     "#D55E00",
     "#F0E442",
 )
-MORE, LESS = VERMILLION, BLUE  # than before a change
-_VARIANT_COLOURS = (BLUE, ORANGE, GREEN, PINK, VERMILLION, SKY, YELLOW)
-# Eight markers against seven colours: a pair comes back only after 56 variants.
-# No "x": legends tell markers from patterns of fill by their names.
+MORE, LESS = VERMILLION, BLUE  # compared with before a change
+_VARIANT_COLORS = (BLUE, ORANGE, GREEN, PINK, VERMILLION, SKY, YELLOW)
+# Eight markers and seven colors: pairs repeat after 56 variants.
+# No "x": legends distinguish markers from fill patterns by name.
 _MARKERS = ("square", "diamond", "triangle-up", "cross", "triangle-down", "pentagon", "star", "hexagon")
 _CIRCLE = "circle"
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
@@ -29,18 +29,18 @@ _DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 
 @dataclass(frozen=True)
 class Style:
-    """How a variant, a rank or a trace looks in every figure."""
+    """Look of a variant, rank or trace in all figures."""
 
-    colour: str
+    color: str
     symbol: str
     dash: str
 
 
 @dataclass(frozen=True)
 class Fill:
-    """How a category looks: `pattern` is plotly's and matplotlib's common hatch character."""
+    """Look of a category; `pattern` is a hatch character of both plotly and matplotlib."""
 
-    colour: str
+    color: str
     pattern: str = ""
 
 
@@ -92,7 +92,7 @@ _FILLS = {
     "data": Fill("#c9ced6"),
     "forward": Fill("#a9b4c2"),
     "backward": Fill("#77849a"),
-    # memory: what stays through a step lies at the bottom of a stack; a family shares a colour and differs in pattern
+    # memory: categories that persist through a step are at the bottom; families share a color and differ in pattern
     allocations.PARAMETER: Fill(BLUE),
     allocations.OPTIMIZER_STATE: Fill(GREEN),
     allocations.BUFFER: Fill(YELLOW, "."),
@@ -116,15 +116,15 @@ _FILLS = {
 
 @dataclass(frozen=True)
 class WorkStyle:
-    """How a kind of work looks in rooflines, flame graphs and timelines: a family shares a colour."""
+    """Look of a kind of work in rooflines, flame graphs and timelines: families share a color."""
 
     name: str
-    colour: str
+    color: str
     symbol: str = _CIRCLE
     pattern: str = ""
 
 
-_PALE = "#b4b9c1"  # NEUTRAL is green to those who see no green
+_PALE = "#b4b9c1"  # NEUTRAL looks green to readers with deuteranopia
 WORK = {
     OpClass.MATMUL: WorkStyle("GEMM", BLUE),
     OpClass.CONVOLUTION: WorkStyle("convolution", BLUE, "square", "|"),
@@ -141,68 +141,68 @@ WORK = {
     OpClass.COPY: WorkStyle("copy", _PALE, "diamond", "\\"),
     OpClass.OTHER: WorkStyle("other", _PALE, "circle", "x"),
 }
-_WORK_FILLS = {work.name: Fill(work.colour, work.pattern) for work in WORK.values()}
+_WORK_FILLS = {work.name: Fill(work.color, work.pattern) for work in WORK.values()}
 _BY_BOUND = {"communication": OpClass.COMMUNICATION, "copy": OpClass.COPY}
 
 
 def find_work_style(row: OpRow) -> WorkStyle | None:
-    """Of a row of ops or kernels; None of rows that hold many kinds."""
+    """Style of a row of ops or kernels; None for rows of mixed kinds."""
     if row.kind not in ("op", "kernel", "level"):
         return None
     return WORK[_BY_BOUND.get(row.bound) or classify_work(row.op, row.name)]
 
 
 def get_slice_style(kind: str) -> WorkStyle:
-    """Of a kind of slice on a timeline: a class of ops, or one of the categories above."""
+    """Style of a kind of timeline slice: an op class, or a category above."""
     if kind in {*OpClass}:
         return WORK[OpClass(kind)]
     fill = _FILLS.get(kind, _OTHER)
-    return WorkStyle(kind, fill.colour, pattern=fill.pattern)
+    return WorkStyle(kind, fill.color, pattern=fill.pattern)
 
 
 _OTHER = Fill(_PALE)
-_SPARE = tuple(Fill(colour, pattern) for pattern in ("+", "|", "-") for colour in _VARIANT_COLOURS)
+_SPARE = tuple(Fill(color, pattern) for pattern in ("+", "|", "-") for color in _VARIANT_COLORS)
 
 
 def assign_styles(names: Iterable[tuple[str, bool]]) -> dict[str, Style]:
-    """A style for each (name, is the baseline): baselines are neutral circles, so that colour means a change.
+    """A style per (name, is_baseline): baselines are neutral circles, so color means a change.
 
-    Without a baseline the first of the others has the circles.
+    Without a baseline, the first variant has circles.
     """
-    given: dict[str, Style] = {}
+    styles: dict[str, Style] = {}
     every = list(names)
     markers = _MARKERS if any(is_baseline for _, is_baseline in every) else (_CIRCLE, *_MARKERS)
     position = 0
     for name, is_baseline in every:
         if is_baseline:
-            given[name] = Style(NEUTRAL, _CIRCLE, "solid")
+            styles[name] = Style(NEUTRAL, _CIRCLE, "solid")
             continue
-        colour = _VARIANT_COLOURS[position % len(_VARIANT_COLOURS)]
-        given[name] = Style(colour, markers[position % len(markers)], _DASHES[position % len(_DASHES)])
+        color = _VARIANT_COLORS[position % len(_VARIANT_COLORS)]
+        styles[name] = Style(color, markers[position % len(markers)], _DASHES[position % len(_DASHES)])
         position += 1
-    return given
+    return styles
 
 
 def assign_fills(categories: list[str]) -> dict[str, Fill]:
-    """Each category's fill, the same in every figure for the known ones."""
+    """Each category's fill; known categories have the same fill in all figures."""
     spare = iter(_SPARE * (1 + len(categories) // len(_SPARE)))
     return {category: _FILLS.get(category) or _WORK_FILLS.get(category) or next(spare) for category in categories}
 
 
 def build_legend(groups: list[list[str]]) -> list[tuple[str, Fill]]:
-    """(category, fill) of everything in a figure of categories, in the order in which it is stacked."""
+    """(category, fill) of all categories in a figure, in stacking order."""
     categories = order_categories(groups)
     fills = assign_fills(categories)
     return [(category, fills[category]) for category in categories]
 
 
 def build_bar_pattern(fill: Fill) -> dict[str, str | float]:
-    """plotly's pattern of a bar: hatched over the colour, in whichever of black and white contrasts with it."""
+    """plotly's bar pattern: hatched in black or white, by contrast with the color."""
     return {"shape": fill.pattern, "solidity": 0.18, "size": 7, "fillmode": "overlay", "fgopacity": 0.28}
 
 
 def order_categories(groups: list[list[str]]) -> list[str]:
-    """All categories of several variants: known ones in the palette's order, then the others as they come."""
-    seen = list(dict.fromkeys(category for group in groups for category in group))
+    """All categories of several variants: known ones in the palette's order, then others in order of appearance."""
+    categories = list(dict.fromkeys(category for group in groups for category in group))
     rank = {category: place for place, category in enumerate(_FILLS)}
-    return sorted(seen, key=lambda category: rank.get(category, len(rank)))
+    return sorted(categories, key=lambda category: rank.get(category, len(rank)))

@@ -71,10 +71,10 @@ def test_the_numbers_can_be_saved(shared_report: Any) -> None:
 
 def test_both_themes_and_print_show_the_bars(open_report: Any) -> None:
     page = open_report(sample.every_verdict()).page
-    colour = "getComputedStyle(document.querySelector('.forest .interval')).stroke"
-    light = page.evaluate(colour)
+    color = "getComputedStyle(document.querySelector('.forest .interval')).stroke"
+    light = page.evaluate(color)
     page.locator("[data-theme-toggle]").click()
-    assert page.evaluate(colour) != light
+    assert page.evaluate(color) != light
     page.emulate_media(media="print")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     page.locator("#pairs .main-svg").first.wait_for(state="attached")

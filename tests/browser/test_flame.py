@@ -98,7 +98,7 @@ def test_from_a_row_to_its_block_and_the_link_shows_it(open_report: Any, width: 
     assert page.locator(".block.chosen").count() == 1
 
 
-def test_a_change_is_coloured_by_its_direction(open_report: Any) -> None:
+def test_a_change_is_colored_by_its_direction(open_report: Any) -> None:
     analysis = sample.realistic()
     change = analysis.difference
     assert change is not None
@@ -129,7 +129,7 @@ def test_what_is_gone_is_hatched_as_wide_as_it_was_and_not_there_by_kind_of_work
     assert "gone; before 5.00 ms" in str(gone.get_attribute("title"))
     assert blocks(page)["Other_1"] == round(5 / 15, 3)
     assert blocks(page)["Attention_1"] == round(6 / 15, 3)
-    page.get_by_label("Colour").select_option("work")
+    page.get_by_label("Color").select_option("work")
     assert "Other_1" not in blocks(page)
     assert blocks(page)["Attention_1"] == 0.6
     assert report.complaints == []

@@ -72,7 +72,7 @@ def test_series_without_a_change_are_folded_and_drawn_when_opened(opened: Opened
     chart.locator(".main-svg").first.wait_for(state="attached")
 
 
-def test_colours_follow_the_theme(opened: Opened) -> None:
+def test_colors_follow_the_theme(opened: Opened) -> None:
     before = opened.page.evaluate("getComputedStyle(document.body).backgroundColor")
     opened.page.get_by_role("button", name="Switch between light and dark").click()
     assert opened.page.evaluate("getComputedStyle(document.body).backgroundColor") != before

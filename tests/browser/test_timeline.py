@@ -101,14 +101,14 @@ def test_an_op_that_is_chosen_elsewhere_stands_out_and_the_drawer_leads_to_it(pa
     dark = "[...document.querySelector('.timeline canvas').getContext('2d').getImageData(%d, %d, 1, 1).data]"
     box = page.locator(".timeline canvas").bounding_box()
 
-    def colour(lane: str, number: int) -> list[int]:
+    def color(lane: str, number: int) -> list[int]:
         x, y = at(page, lane, number)
         found: list[int] = page.evaluate(dark % (x - box["x"], y - box["y"] - 6))
         return found
 
     page.locator("[data-all]").click()
     box = page.locator(".timeline canvas").bounding_box()
-    product, added = colour("stream 7", 0), colour("stream 7", 1)
+    product, added = color("stream 7", 0), color("stream 7", 1)
     assert product[3] == 255
     assert added[3] < 180
 
@@ -299,18 +299,18 @@ def test_paper_has_the_titles_of_columns_and_lanes(page: Any) -> None:
 
 
 def test_paper_is_light_whatever_the_screen_is(page: Any) -> None:
-    colour = "getComputedStyle(document.querySelector('.timeline figcaption')).color"
+    color = "getComputedStyle(document.querySelector('.timeline figcaption')).color"
     ink = "getComputedStyle(document.body).color"
-    light = page.evaluate(f"[{ink}, {colour}]")
+    light = page.evaluate(f"[{ink}, {color}]")
     page.locator("[data-theme-toggle]").click()
-    dark = page.evaluate(f"[{ink}, {colour}]")
+    dark = page.evaluate(f"[{ink}, {color}]")
     assert dark != light
     page.emulate_media(media="print")
     assert page.evaluate(ink) == light[0]
     page.emulate_media(media="screen")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    assert page.evaluate(f"[{ink}, plotTheme.colour('--ink')]") == [light[0]] * 2
+    assert page.evaluate(f"[{ink}, plotTheme.color('--ink')]") == [light[0]] * 2
     page.evaluate("dispatchEvent(new Event('afterprint'))")
-    assert page.evaluate(f"[{ink}, plotTheme.colour('--ink')]") == [dark[0]] * 2
+    assert page.evaluate(f"[{ink}, plotTheme.color('--ink')]") == [dark[0]] * 2
     page.locator("[data-theme-toggle]").click()
-    assert page.evaluate(f"[{ink}, {colour}]") == light
+    assert page.evaluate(f"[{ink}, {color}]") == light

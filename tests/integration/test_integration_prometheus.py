@@ -72,8 +72,8 @@ def test_a_name_that_the_collector_would_not_read_is_refused(tmp_path: Path) -> 
 
 
 def test_a_figure_without_a_name_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"perfkit/colour; .*perfkit/step_s"):
-        PrometheusTextLogger(tmp_path / "train.prom").scalars(1, {"perfkit/colour": 3.0})
+    with pytest.raises(UsageError, match=r"perfkit/color; .*perfkit/step_s"):
+        PrometheusTextLogger(tmp_path / "train.prom").scalars(1, {"perfkit/color": 3.0})
 
 
 def test_a_place_that_cannot_be_written_is_an_error_of_its_own(tmp_path: Path) -> None:

@@ -78,14 +78,14 @@ def build_step_time_chart(watched: Sequence[WatchedCurve]) -> Chart | None:
                 for step, seconds in curve.points
             ],
             name=escape_text(curve.name, 28),
-            line={"color": curve.style.colour, "dash": curve.style.dash, "width": 1.6},
+            line={"color": curve.style.color, "dash": curve.style.dash, "width": 1.6},
         )
         for curve in watched
     ]
     drawn = build_figure(
         traces, xaxis=build_axis("step", tickformat="d"), yaxis=build_axis(f"step time ({unit})", rangemode="tozero")
     )
-    legend = [(curve.name, curve.style.colour, curve.style.symbol) for curve in watched]
+    legend = [(curve.name, curve.style.color, curve.style.symbol) for curve in watched]
     label = "Step times of the attached loops"
     return Chart(id="watched", figure=drawn, height=380, legend=legend, title="Step times while attached", label=label)
 
@@ -132,9 +132,9 @@ def _build_line(curve: StepCurve, run: Sequence[float | None], describe: _Descri
         [None if value is None else round(value, 6) for value in run],
         [format_hover(curve.name, describe(step, value)) for step, value in enumerate(run, 1)],
         name=escape_text(curve.name, 28),
-        line={"color": style.colour, "dash": style.dash, "width": 6 if curve.reference else 1.6},
+        line={"color": style.color, "dash": style.dash, "width": 6 if curve.reference else 1.6},
         opacity=0.45 if curve.reference else 1,
-        marker={"color": style.colour, "symbol": style.symbol, "size": 6},
+        marker={"color": style.color, "symbol": style.symbol, "size": 6},
     )
 
 
@@ -151,7 +151,7 @@ def _build_chart(
 
 
 def _build_legend(curves: Sequence[StepCurve]) -> list[tuple[str, str, str]]:
-    return [(curve.name, curve.style.colour, curve.style.symbol) for curve in curves]
+    return [(curve.name, curve.style.color, curve.style.symbol) for curve in curves]
 
 
 def _compute_ticks(low: float, high: float) -> list[float]:

@@ -62,7 +62,7 @@ def build_flame(
         label="Flame graph; the table below lists the largest blocks",
         whole=whole,
         caption=caption,
-        looks=[(work.name, work.colour) for work in WORK.values() if work.name in used],
+        looks=[(work.name, work.color) for work in WORK.values() if work.name in used],
         words=build_words_table(f"{name}-words", next(iter(trees.values())), MEASURES[0]),
     )
 

@@ -1,6 +1,6 @@
 """The parts that all interactive figures share: plain dicts in plotly's own JSON schema.
 
-They hold no colours of text or background: the page lays its light or dark theme over them. Building dicts
+They hold no colors of text or background: the page lays its light or dark theme over them. Building dicts
 instead of `plotly.graph_objects` keeps a report's rendering under its budget; the tests validate every
 figure against graph_objects.
 """
@@ -58,7 +58,7 @@ def build_axis(title: str, **style: Any) -> dict[str, Any]:
 
 def build_bars(fill: Fill, xs: Iterable[object], ys: Iterable[object], hover: Iterable[str], **style: Any) -> Trace:
     """A trace of bars that look alike, with the hover text of each."""
-    marker = {"color": fill.colour, "pattern": build_bar_pattern(fill)}
+    marker = {"color": fill.color, "pattern": build_bar_pattern(fill)}
     hovered = {"hovertext": list(hover), "hoverinfo": "text"}
     return {"type": "bar", "x": list(xs), "y": list(ys), "marker": marker, **hovered, **style}
 
@@ -100,7 +100,7 @@ def build_horizontal_line(y: float, line: dict[str, object], **style: Any) -> di
     return {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": y, "y1": y, "line": line, **style}
 
 
-# A white point with a dark edge, to be seen on any colour.
+# A white point with a dark edge, to be seen on any color.
 POINT: dict[str, Any] = {"color": "#ffffff", "line": {"width": 2, "color": "#16181d"}}
 
 ROWS_AXIS: dict[str, Any] = {

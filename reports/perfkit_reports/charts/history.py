@@ -131,11 +131,11 @@ def _build_levels(series: QuantitySeries, scale: float) -> list[Trace]:
 
 def _build_shapes(change: ChangePoint) -> list[dict[str, Any]]:
     """A line where the level changed, and all places where it may have."""
-    colour = _choose_color(change)
+    color = _choose_color(change)
     upright = {"yref": "paper", "y0": 0, "y1": 1}
     at, first, last = change.at - 0.5, change.earliest - 0.5, change.latest - 0.5
-    line = {"type": "line", "x0": at, "x1": at, "line": {"color": colour, "width": 1.5, "dash": "dash"}, **upright}
-    look = {"fillcolor": colour, "opacity": 0.12, "line": {"width": 0}, "layer": "below"}
+    line = {"type": "line", "x0": at, "x1": at, "line": {"color": color, "width": 1.5, "dash": "dash"}, **upright}
+    look = {"fillcolor": color, "opacity": 0.12, "line": {"width": 0}, "layer": "below"}
     place = {"type": "rect", "x0": first, "x1": last, **look, **upright}
     return [line] if first == last else [place, line]
 

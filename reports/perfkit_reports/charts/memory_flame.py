@@ -29,7 +29,7 @@ def build_flame(holders: Sequence[Holder], what: str) -> Flame | None:
         label="Flame graph of the memory at the peak; the table below lists the largest blocks",
         whole="of the peak",
         caption=f"Blocks below {format_percent(_LEAST)} of the peak are omitted.",
-        looks=[(name, fill.colour) for name, fill in list_peak_categories(shown)],
+        looks=[(name, fill.color) for name, fill in list_peak_categories(shown)],
         words=build_words_table("memory-flame-words", next(iter(trees.values())), _BYTES),
     )
 

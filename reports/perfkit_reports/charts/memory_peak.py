@@ -20,7 +20,7 @@ def build_chart(holders: Sequence[Holder], what: str, weight: Weight, words: Blo
         ),
         label=f"Memory at the peak by category and {what}; the balance below has the same figures",
         title="At the peak",
-        legend=[(name, fill.colour, fill.pattern) for name, fill in list_peak_categories(holders)],
+        legend=[(name, fill.color, fill.pattern) for name, fill in list_peak_categories(holders)],
         words=words,
     )
 

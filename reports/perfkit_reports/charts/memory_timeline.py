@@ -34,7 +34,7 @@ def build_chart(holder: Holder, place: int) -> Chart | None:
         figure=_build_figure(account),
         label=f"Allocated memory of {holder.name} by category over time, with phases and modules above",
         title="Over time" if account.peak_step is None else "Over one step",
-        legend=[(name, fill.colour, fill.pattern) for name, fill in list_timeline_categories(account)],
+        legend=[(name, fill.color, fill.pattern) for name, fill in list_timeline_categories(account)],
     )
 
 
@@ -92,9 +92,9 @@ def _build_area(
         [round(amount / scale, 4) for amount in account.timeline_categories[category]],
         stackgroup="all",
         name=escape_text(category),
-        line={"width": 0.6, "color": fill.colour, "shape": "hv"},
-        fillcolor=fill.colour,
-        fillpattern={"shape": fill.pattern, "fgcolor": "#ffffff", "bgcolor": fill.colour, "solidity": 0.2},
+        line={"width": 0.6, "color": fill.color, "shape": "hv"},
+        fillcolor=fill.color,
+        fillpattern={"shape": fill.pattern, "fgcolor": "#ffffff", "bgcolor": fill.color, "solidity": 0.2},
         hoverinfo="all",
         hovertemplate=f"%{{y:.4~g}} {unit}<extra>{escape_text(category)}</extra>",
     )

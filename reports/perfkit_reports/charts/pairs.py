@@ -29,7 +29,7 @@ class ClockStyle:
 
     quantity: str
     name: str
-    colour: str
+    color: str
     symbol: str
     dash: str
 
@@ -48,7 +48,7 @@ def build_pairs_chart(variant: CheckedVariant, name: str) -> Chart | None:
         figure=_build_figure(variant, clocks),
         label="Change of step time and CPU time per pair of processes, with the running mean",
         height=_HEIGHT,
-        legend=[(clock.name, clock.colour, clock.symbol) for clock in clocks],
+        legend=[(clock.name, clock.color, clock.symbol) for clock in clocks],
     )
 
 
@@ -86,14 +86,14 @@ def _build_traces(variant: CheckedVariant, clock: ClockStyle) -> list[Trace]:
             numbers,
             [round(value, 4) for value in percents],
             [_format_hover(f"pair {number}", clock, value) for number, value in zip(numbers, percents, strict=True)],
-            marker={"color": clock.colour, "symbol": clock.symbol, "size": 8, "opacity": 0.75},
+            marker={"color": clock.color, "symbol": clock.symbol, "size": 8, "opacity": 0.75},
         ),
         build_scatter(
             "lines",
             numbers,
             [round(value, 4) for value in running],
             [_format_hover(f"mean of {number} pairs", clock, value) for number, value in enumerate(running, 1)],
-            line={"color": clock.colour, "dash": clock.dash, "width": 2},
+            line={"color": clock.color, "dash": clock.dash, "width": 2},
         ),
     ]
 
@@ -107,4 +107,4 @@ def _build_threshold_lines(variant: CheckedVariant, clock: ClockStyle) -> list[d
     if judged is None or judged.threshold is None or judged.threshold.relative is None:
         return []
     at = 100 * judged.threshold.relative
-    return [build_horizontal_line(at, {"color": clock.colour, "width": 1.2, "dash": "dot"}, layer="below")]
+    return [build_horizontal_line(at, {"color": clock.color, "width": 1.2, "dash": "dot"}, layer="below")]

@@ -80,7 +80,7 @@ def _select_named(points: Sequence[ParetoPoint]) -> list[ParetoPoint]:
 
 
 def _build_dot(point: ParetoPoint, scale: float, *, named: bool) -> Trace:
-    style = {"color": point.style.colour, "symbol": point.style.symbol}
+    style = {"color": point.style.color, "symbol": point.style.symbol}
     return build_scatter(
         "markers+text",
         [point.bytes / scale],

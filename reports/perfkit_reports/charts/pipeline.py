@@ -27,8 +27,8 @@ def build_chart(pipeline: Pipeline, name: str, title: str = "", words: Block | N
         label="Schedule of the stages in one step; the table has their waits",
         caption="Each box is a numbered microbatch; gray: the rank computes nothing of the stage.",
         height=56 * len(_group_actions(pipeline)) + 72,
-        legend=[(_LOOKS[kind][2], _LOOKS[kind][0].colour, _LOOKS[kind][0].pattern) for kind in kinds]
-        + [("waiting", _IDLE.colour, "")],
+        legend=[(_LOOKS[kind][2], _LOOKS[kind][0].color, _LOOKS[kind][0].pattern) for kind in kinds]
+        + [("waiting", _IDLE.color, "")],
         words=words,
     )
 

@@ -29,7 +29,7 @@ _STEP = "step"
 COMPUTING, IDLE, OTHER, LATE = "computing", "idle", "other", "late at collectives"
 CATEGORIES = (COMPUTING, time_split.COMMUNICATION, IDLE, OTHER)
 _LABELLED = 16  # more names than this do not fit below the bars
-_LEAST = 0.05  # of the median step: where the colours of a map end at the least, so that noise shows none
+_LEAST = 0.05  # of the median step: where the colors of a map end at the least, so that noise shows none
 _Known = Mapping[str, Sequence[float | None]]
 
 
@@ -44,7 +44,7 @@ def build_chart(rows: Sequence[RankRow], splits: Mapping[str, Sequence[TimeShare
             label="Step time by rank; the table below has the same figures",
             caption="◇ straggler delay: time that others wait for the rank at collectives.",
             height=340,
-            legend=[(name, fill.colour, fill.pattern) for name, fill in build_legend([_list_used_categories(rows)])],
+            legend=[(name, fill.color, fill.pattern) for name, fill in build_legend([_list_used_categories(rows)])],
         )
     known = _collect_figures(rows, splits)
     away = _compute_deviations(known)

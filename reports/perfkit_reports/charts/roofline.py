@@ -1,6 +1,6 @@
 """The roofline: roofs, dots sized by time, and an arrow from one series' step to another's.
 
-Dots of a series that is alone are coloured by work type; of several, each has its own colour.
+Dots of a series that is alone are colored by work type; of several, each has its own color.
 """
 
 import json
@@ -54,13 +54,13 @@ def build_chart(plane: RooflinePlane, owners: str, name: str = "roofline") -> Ch
     series = [one for one in plane.series if one.points]
     have, on = {point.kind for point in plane.points}, _get_shown_kinds(plane)
     layers = [
-        Layer("series", one.name, one.name, one.shown, owners, one.style.colour, one.style.symbol)
+        Layer("series", one.name, one.name, one.shown, owners, one.style.color, one.style.symbol)
         for one in series
         if len(series) > 1
     ]
     marks = {"step": (NEUTRAL, _SYMBOLS["step"])}
     works = _list_works(series)
-    layers += [Layer("work", work.name, work.name, True, "Work type", work.colour, work.symbol) for work in works]
+    layers += [Layer("work", work.name, work.name, True, "Work type", work.color, work.symbol) for work in works]
     layers += [
         Layer("kind", kind, _LAYERS[kind], kind in on, "Show", *marks.get(kind, ())) for kind in KINDS if kind in have
     ]
@@ -131,7 +131,7 @@ def _build_roof(roof: Roof) -> Trace:
     ys = [roof.y0 * (roof.y1 / roof.y0) ** (step / steps) for step in range(steps + 1)]
     measured = {"width": 2, "dash": "solid"} if roof.measured else {"width": 1.3, "dash": "dash"}
     text = format_hover(roof.label, roof.source)
-    return build_scatter("lines", xs, ys, line={"color": roof.colour, **measured}, hovertext=text, hoverinfo="text")
+    return build_scatter("lines", xs, ys, line={"color": roof.color, **measured}, hovertext=text, hoverinfo="text")
 
 
 def _build_dots(
@@ -147,11 +147,11 @@ def _build_dots(
 
     They look as their kind of `work` does, without one as their series.
     """
-    style = work or (replace(series.style, colour=NEUTRAL) if alone else series.style)
+    style = work or (replace(series.style, color=NEUTRAL) if alone else series.style)
     named = kind == "phase" or (kind == "step" and not alone)
     points = sorted(points, key=lambda point: -point.seconds)  # small dots last, on top of large ones
     filled = kind in FILLED
-    edges = [VERMILLION if point.above_roof else "#ffffff" if filled else style.colour for point in points]
+    edges = [VERMILLION if point.above_roof else "#ffffff" if filled else style.color for point in points]
     return build_scatter(
         "markers+text" if named else "markers",
         [get_coordinates(point)[0] for point in points],
@@ -164,7 +164,7 @@ def _build_dots(
         textposition="top center" if above else "bottom center",
         cliponaxis=True,
         marker={
-            "color": style.colour,
+            "color": style.color,
             "symbol": _SYMBOLS.get(kind, style.symbol),
             "size": [_compute_size(point, scale) for point in points],
             "opacity": 0.72 if filled else 1.0,
@@ -247,7 +247,7 @@ def _build_arrows(plane: RooflinePlane) -> list[Note]:
         (ax, ay), (x, y) = ([math.log10(value) for value in get_coordinates(step)] for step in (origin, target))
         place = {"x": x, "y": y, "ax": ax, "ay": ay, "axref": "x", "ayref": "y"}
         name = json.dumps({"series": series.name, "kind": "step"})
-        arrows.append({"name": name, "visible": series.shown, "arrowcolor": series.style.colour, **place, **shape})
+        arrows.append({"name": name, "visible": series.shown, "arrowcolor": series.style.color, **place, **shape})
     return arrows
 
 

@@ -25,7 +25,7 @@ _MOST_DECADES = 6
 class Roof:
     """A segment from (`x0`, `y0`) to (`x1`, `y1`) in FLOP/byte and FLOP/s.
 
-    Where several devices are drawn `device` names its own and `colour` is that of its first series. Its label lies
+    Where several devices are drawn `device` names its own and `color` is that of its first series. Its label lies
     `below` the line where another line lies close above.
     """
 
@@ -37,7 +37,7 @@ class Roof:
     y1: float
     ceiling: Ceiling
     device: str = ""
-    colour: str = NEUTRAL
+    color: str = NEUTRAL
     below: bool = False
 
     @property
@@ -116,7 +116,7 @@ def _is_lower(roof: Roof, roofs: list[Roof]) -> bool:
 def _build_device_roofs(device: RooflineDevice, frame: AxisLimits) -> list[Roof]:
     """A slope per bandwidth and a flat per peak, the measured and the datasheet ones meeting among themselves."""
     roofs = []
-    look = (device.name, device.series[0].style.colour if device.name else NEUTRAL)
+    look = (device.name, device.series[0].style.color if device.name else NEUTRAL)
     for kind in CeilingKind:
         peaks, bandwidths = (
             tuple(ceiling for ceiling in some if ceiling.kind == kind) for some in _select_ceilings(device)

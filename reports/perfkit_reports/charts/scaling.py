@@ -58,7 +58,7 @@ def build_chart(
             name=escape_text(_format_name(line)),
             error_y=_build_error_bars(line, scale),
             line=_build_stroke(line),
-            marker={"color": line.style.colour, "symbol": _get_symbol(line), "size": 8},
+            marker={"color": line.style.color, "symbol": _get_symbol(line), "size": 8},
         )
         for line in drawn
     ]
@@ -73,7 +73,7 @@ def build_chart(
         ),
         height=_HEIGHT,
         label=f"{title} over the number of ranks; the table below has the same figures",
-        legend=list(dict.fromkeys((line.name, line.style.colour, line.style.symbol) for line in drawn)),
+        legend=list(dict.fromkeys((line.name, line.style.color, line.style.symbol) for line in drawn)),
     )
 
 
@@ -87,7 +87,7 @@ def _get_symbol(line: ScalingLine) -> str:
 
 def _build_stroke(line: ScalingLine) -> dict[str, object]:
     width, dash = (1.2, "dot") if line.predicted else (1.8, line.style.dash)
-    return {"color": line.style.colour, "width": width, "dash": dash}
+    return {"color": line.style.color, "width": width, "dash": dash}
 
 
 def _format_hovers(line: ScalingLine, show: Callable[[float], str]) -> Iterator[str]:

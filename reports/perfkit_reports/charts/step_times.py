@@ -68,7 +68,7 @@ def _build_row(row: StepTimesRow, place: int, scale: float) -> list[Trace]:
                 format_hover(row.name, f"process {lane + 1}, step {step + 1}: {units.format_seconds(seconds)}")
                 for lane, step, seconds in steps
             ],
-            {"color": row.style.colour, "size": 5, "opacity": 0.55},
+            {"color": row.style.color, "size": 5, "opacity": 0.55},
         )
     ]
     if row.waits:
@@ -80,11 +80,11 @@ def _build_row(row: StepTimesRow, place: int, scale: float) -> list[Trace]:
                     format_hover(row.name, f"step {step}: waited {units.format_seconds(wait)} for data")
                     for step, wait in enumerate(row.waits, 1)
                 ],
-                {"color": row.style.colour, "symbol": "circle-open", "size": 5, "opacity": 0.8},
+                {"color": row.style.color, "symbol": "circle-open", "size": 5, "opacity": 0.8},
             )
         )
     medians = [median(run) for run in runs]
-    line = {"width": 3, "color": row.style.colour}
+    line = {"width": 3, "color": row.style.color}
     traces.append(
         _build_dots(
             [middle / scale for middle in medians],
@@ -93,7 +93,7 @@ def _build_row(row: StepTimesRow, place: int, scale: float) -> list[Trace]:
                 format_hover(row.name, f"process {lane}: median {units.format_seconds(middle)}")
                 for lane, middle in enumerate(medians, 1)
             ],
-            {"color": row.style.colour, "symbol": "line-ns", "size": 14, "line": line},
+            {"color": row.style.color, "symbol": "line-ns", "size": 14, "line": line},
         )
     )
     return traces

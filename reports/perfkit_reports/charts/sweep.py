@@ -52,7 +52,7 @@ def _build_chart(
     value: Callable[[SweepPoint], float | None],
     unit: str,
     describe: Callable[[SweepPoint], str],
-    colour: str,
+    color: str,
 ) -> Chart:
     sizes = [point.value for point in sweep.points]
     curve = build_scatter(
@@ -60,8 +60,8 @@ def _build_chart(
         sizes,
         [value(point) for point in sweep.points],
         [format_hover(point.variant, describe(point)) for point in sweep.points],
-        line={"color": colour, "width": 1.8},
-        marker={"color": colour, "size": 8},
+        line={"color": color, "width": 1.8},
+        marker={"color": color, "size": 8},
     )
     line = {"color": NEUTRAL, "width": 1.2, "dash": "dot"}
     at = {"type": "line", "xref": "x", "yref": "paper", "y0": 0, "y1": 1, "line": line}

@@ -30,7 +30,7 @@ def build_chart(block: Bars | Chart) -> Chart:
         title=block.title,
         caption=block.caption,
         legend=[
-            (name, fill.colour, fill.pattern) for name, fill in build_legend([bar.categories for bar in block.bars])
+            (name, fill.color, fill.pattern) for name, fill in build_legend([bar.categories for bar in block.bars])
         ],
     )
 

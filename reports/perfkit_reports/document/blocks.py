@@ -1,4 +1,4 @@
-"""The blocks that a report is made of. They hold what is said and in what order, and nothing of how it is drawn."""
+"""The blocks of a report: content and order, without presentation."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,12 +13,12 @@ from perfkit_reports.document.tables import Column
 from perfkit_reports.document.weight import Weight
 
 Figure = dict[str, Any]  # in plotly's JSON schema
-Tags = Mapping[str, str]  # by which a `Narrow` chooses
+Tags = Mapping[str, str]  # what a `Narrow` filters by
 
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """`id` is unique in its document, of letters, digits and dashes: pages, saved files and tests name it."""
+    """`id` is unique in its document, of letters, digits and dashes: used by pages, saved files and tests."""
 
     id: str
     weight: Weight = Weight.NORMAL
@@ -26,20 +26,22 @@ class Block:
 
 @dataclass(frozen=True, kw_only=True)
 class Text(Block):
-    """Sentences, `title` above them where there is one.
+    """Sentences with an optional `title`.
 
-    `paragraph` and `caption` run on, `list` has a line each, `callout` is what has to be known before relying on
-    figures, `alarm` what went wrong, `empty` stands where there is nothing to show, `code` is kept as it is.
+    `paragraph` and `caption` are running text, `list` has one line each, `callout` is a caveat, `alarm` an error,
+    `empty` replaces missing content, `code` is verbatim.
+    `note_ids` are those of lines that are notes, "" for the others; empty where none is.
     """
 
     lines: tuple[str, ...]
+    note_ids: tuple[str, ...] = ()
     style: Literal["paragraph", "list", "caption", "callout", "alarm", "empty", "code"] = "paragraph"
     title: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Facts(Block):
-    """Names and values: an environment, a device's properties."""
+    """Name-value pairs: an environment, a device's properties."""
 
     items: tuple[tuple[str, Cell], ...]
     title: str = ""
@@ -47,7 +49,7 @@ class Facts(Block):
 
 @dataclass(frozen=True, kw_only=True)
 class Findings(Block):
-    """What to do next, the weightiest first; `owner` is what each is about (`Trace`, `Variant`), empty for only one."""
+    """Findings by weight; `owner` labels their subjects (`Trace`, `Variant`), empty for a single one."""
 
     items: tuple[Finding, ...]
     owner: str = ""
@@ -55,7 +57,7 @@ class Findings(Block):
 
     @property
     def anchored(self) -> tuple[tuple[str, Finding], ...]:
-        """Each finding with the anchor that a link names: `finding-fusion-elementwise`, `...-2` for the next."""
+        """Each finding with its anchor: `finding-fusion-elementwise`, `...-2` for the next."""
         counts: Counter[str] = Counter()
         pairs = []
         for finding in self.items:
@@ -67,16 +69,13 @@ class Findings(Block):
 
 @dataclass(frozen=True, kw_only=True)
 class Table(Block):
-    """Rows of anything, named by their first column. Each format shows as many as it has room for and says how many
-    it leaves out.
+    """Rows named by their first column. Each format shows as many as fit and counts the rest.
 
-    `what` names one row (`kernel`), `whats` several where that is not `kernels`, `data` the raw table in which all are.
-    `limit` is the most rows a page shows, and says that the rows are ranked, so that a format with less room shows the
-    first ones only; without it all are shown. `sorted` is the title of the column that the rows are sorted by.
-    `details` are the blocks that a row unfolds to.
-    `emphasis` marks rows that the others are compared with, `tags` say by what a `Narrow` chooses a row, `key`
-    is what a page chooses a row by (`perfkit_reports.selection`); of rows that are about what others are the rows of,
-    `about` is the key of these.
+    `what` names one row (`kernel`), `whats` several if not `kernels`, `data` the raw table with all rows. `limit` is
+    the maximum number of rows on a page; it implies ranked rows, of which smaller formats show the first. Without it all
+    are shown. `sorted` is the title of the sort column, `details` are the blocks a row unfolds to. `emphasis` marks
+    reference rows, `tags` are what a `Narrow` filters by, `key` selects a row on a page (`perfkit_reports.selection`),
+    `about` selects the item that a row is about.
     """
 
     title: str
@@ -98,11 +97,11 @@ class Table(Block):
 
 @dataclass(frozen=True, kw_only=True)
 class Chart(Block):
-    """A figure: interactive on a page, still in files and notebooks.
+    """A figure: interactive on pages, static in files and notebooks.
 
-    `words` tells the same where nothing can be drawn: in Markdown and on a terminal. A notebook shows `BRIEF` ones.
-    `legend` are (name, colour, pattern of fill or marker); `layers` are switches by which parts are shown and hidden
-    (only a roofline has them). `label` tells those who cannot see it what it shows.
+    `words` is the equivalent in Markdown and on terminals. Notebooks show `BRIEF` charts. `legend` are (name, color,
+    fill pattern or marker); `layers` are switches that show and hide parts (rooflines only). `label` is the text
+    alternative for screen readers.
     """
 
     figure: Figure
@@ -118,8 +117,9 @@ class Chart(Block):
 
 @dataclass(frozen=True)
 class Layer:
-    """A switch of a chart: everything in it whose `meta` has this `value` under `key`. Those of one `group` stand
-    together; a part is shown if all of its keys are on.
+    """A switch for all parts of a chart whose `meta` has this `value` under `key`.
+
+    Switches of one `group` are shown together; a part is visible if all its keys are on.
     """
 
     key: str
@@ -127,26 +127,26 @@ class Layer:
     label: str
     on: bool
     group: str
-    colour: str = ""
+    color: str = ""
     symbol: str = ""
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A name, unique among the bars of a block, and parts whose shares sum to 1."""
+    """A name, unique in its block, and parts whose shares sum to 1."""
 
     name: str
     shares: tuple[TimeShare, ...]
 
     @property
     def categories(self) -> list[str]:
-        """Those that took any time."""
+        """Categories with nonzero time."""
         return [share.category for share in self.shares if share.seconds > 0]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bars(Block):
-    """Bars of time, each stacked to 100 %; `whole` says of what. With `to_scale` they are as long as what they take."""
+    """Bars of time, each stacked to 100 % of `whole`. With `to_scale`, lengths are proportional to time."""
 
     title: str
     bars: tuple[Bar, ...]
@@ -158,9 +158,10 @@ class Bars(Block):
 
 @dataclass(frozen=True)
 class FlameTree:
-    """Nodes as columns, parents first (-1 above those at the top). `label` indexes `labels`: the name that is shown,
-    the key by which it is chosen and which of the looks it has; both may be empty. `values` and those `before` a change
-    are by measure. The last nodes, as many as are `gone`, were there before only, and have no values.
+    """Nodes as columns, parents first (top nodes have parent -1).
+
+    `label` indexes `labels`: shown name, selection key and look; the latter two may be empty. `values` and `before` (a
+    change) are by measure. The last `gone` nodes existed only before, and have no values.
     """
 
     labels: tuple[tuple[str, str, str], ...]
@@ -171,26 +172,26 @@ class FlameTree:
     gone: int = 0
 
     def is_gone(self, node: int) -> bool:
-        """Whether it was there before only."""
+        """True if the node existed only before."""
         return node >= len(self.parent) - self.gone
 
     def sum_gone(self, measure: str) -> list[float]:
-        """What was there before of each node that is gone, and in each other of the gone ones beneath it."""
-        kept = len(self.parent) - self.gone
-        sums = [0.0] * kept + list(self.before.get(measure, [0.0] * len(self.parent))[kept:])
+        """Previous values of each removed node, and for other nodes of the removed nodes beneath."""
+        first_gone = len(self.parent) - self.gone
+        sums = [0.0] * first_gone + list(self.before.get(measure, [0.0] * len(self.parent))[first_gone:])
         for node in reversed(range(len(sums))):
-            if 0 <= self.parent[node] < kept:
+            if 0 <= self.parent[node] < first_gone:
                 sums[self.parent[node]] += sums[node]
         return sums
 
 
 @dataclass(frozen=True, kw_only=True)
 class Flame(Block):
-    """Trees whose blocks are as wide as what they take, with all beneath them; one is shown at a time.
+    """Flame graphs, one shown at a time; block widths include children.
 
-    `keys` are the titles of what is chosen (`By`, `Trace`), `trees` those by their values for each key. `measures` are
-    (name, title, unit) of the widths: `s`, `FLOP` or `B`. `looks` are (name, colour), of which several may have
-    one colour. `words` tell the largest blocks where nothing can be drawn.
+    `keys` are the titles of the choices (`By`, `Trace`), `trees` the trees by the values of the keys. `measures` are
+    (name, title, unit) of the widths: `s`, `FLOP` or `B`. `looks` are (name, color); several may share a color. `words`
+    lists the largest blocks in formats without drawings.
     """
 
     keys: tuple[str, ...]
@@ -206,10 +207,9 @@ class Flame(Block):
 
 @dataclass(frozen=True, kw_only=True)
 class Timeline(Block):
-    """Steps event by event, by name, the first at first: to move in on a page, as a still in files.
+    """Named steps, event by event; the first is shown first: interactive on pages, static in files.
 
-    `words` tells the first where nothing can be drawn, and to those who cannot see it. `looks` are
-    the name, colour and pattern of fill of each kind of slice.
+    `words` is the text alternative of the first step. `looks` are name, color and fill pattern of each kind of slice.
     """
 
     steps: Mapping[str, StepTimeline]
@@ -222,7 +222,7 @@ class Timeline(Block):
 
 @dataclass(frozen=True, kw_only=True)
 class Details(Block):
-    """Blocks under a title that unfold; a format without folding shows them under a heading, if it has the room."""
+    """Foldable blocks under a title; formats without folding show them under a heading, if there is room."""
 
     title: str
     blocks: tuple[Block, ...]
@@ -231,10 +231,10 @@ class Details(Block):
 
 @dataclass(frozen=True, kw_only=True)
 class Choice(Block):
-    """One block of several is shown at a time: tables by kind and trace, bars by steps or streams.
+    """One of several blocks is shown: tables by kind and trace, bars by steps or streams.
 
-    `keys` are the titles of what is chosen (`Table`, `Trace`), `options` the blocks by their values for each key.
-    With `filter`, the rows of the table that is shown can be searched; it says by what.
+    `keys` are the titles of the choices (`Table`, `Trace`), `options` the blocks by the values of the keys. `filter`
+    makes the shown table searchable, and names the searched columns.
     """
 
     title: str = ""
@@ -245,7 +245,7 @@ class Choice(Block):
 
 @dataclass(frozen=True, kw_only=True)
 class Narrow(Block):
-    """Choices that leave, of the rows and charts of a document, those that have these `tags`: names with all values.
+    """Choices that filter a document's rows and charts by `tags`: names with all values.
 
     Only a page has it; other formats show everything.
     """
@@ -255,7 +255,7 @@ class Narrow(Block):
 
 @dataclass(frozen=True, kw_only=True)
 class Group(Block):
-    """Blocks under a heading, if there is a title; `beside` each other where there is room, as many as fit."""
+    """Blocks under an optional heading; `beside` places them side by side if there is room."""
 
     blocks: tuple[Block, ...]
     title: str = ""
@@ -263,7 +263,7 @@ class Group(Block):
 
 
 def walk_blocks(blocks: Iterable[Block], most: Weight = Weight.DETAIL, *, every: bool = True) -> Iterator[Block]:
-    """Blocks up to a weight and those in them; of what can be chosen `every` option, or the first only."""
+    """Blocks up to a weight, with nested ones; of choices `every` option, or only the first."""
     for block in blocks:
         if block.weight <= most:
             yield block
@@ -275,7 +275,7 @@ def walk_blocks(blocks: Iterable[Block], most: Weight = Weight.DETAIL, *, every:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a document with an entry in its navigation; `nav` is its short title there."""
+    """A part of a document with a navigation entry; `nav` is its short title there."""
 
     id: str
     title: str

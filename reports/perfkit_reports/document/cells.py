@@ -1,4 +1,4 @@
-"""One figure as text, and the raw value behind it."""
+"""A figure as text with its raw value."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,9 +8,9 @@ NOT_KNOWN = "n/a"
 
 @dataclass(frozen=True)
 class Mark:
-    """Where a change lies between none (0) and what is allowed (1); worse is more, and it may be infinite.
+    """Position of a change between none (0) and the threshold (1); larger is worse, and may be infinite.
 
-    `low` and `high` bound it where it was estimated. The `shape` tells verdicts apart without colour.
+    `low` and `high` bound estimates. The `shape` distinguishes verdicts without color.
     """
 
     at: float
@@ -21,12 +21,12 @@ class Mark:
 
 @dataclass(frozen=True)
 class Cell:
-    """`text`, a second line of `detail`, the `reason` where the text is n/a, and a `value` to sort by.
+    """`text`, a second line of `detail`, the `reason` for n/a, and a `value` to sort by.
 
-    `whole` is the name that `text` is the short form of, `mark` draws the figure where a format can, `swatch` is the
-    (colour, marker) that what it names has in charts.
+    `whole` is the full name if `text` is shortened, `mark` a drawing of the figure, `swatch` the (color, marker) in
+    charts.
 
-    `tone` is `good`, `bad`, `unsure` or empty; it only repeats what the text says.
+    `tone` is `good`, `bad`, `unsure` or empty; it only repeats the text.
     """
 
     text: str
@@ -40,10 +40,10 @@ class Cell:
 
     @property
     def known(self) -> bool:
-        """Whether there is a figure; `reason` says why there is none."""
+        """True if there is a figure; else `reason` says why not."""
         return not (self.reason and self.text == NOT_KNOWN)
 
 
 def make_unknown_cell(reason: str) -> Cell:
-    """A figure that is not known, and why."""
+    """An unknown figure with its reason."""
     return Cell(NOT_KNOWN, reason=reason or "no reason was recorded")

@@ -1,4 +1,4 @@
-"""The facts that a page shows of something chosen in one of its tables or figures."""
+"""The facts that a page shows about an item selected in a table or figure."""
 
 from dataclasses import dataclass
 
@@ -7,12 +7,13 @@ from perfkit_reports.document.cells import Cell
 
 @dataclass(frozen=True)
 class SelectedItem:
-    """One `part` of what `key` names wherever it stands (`perfkit_reports.selection`); without a part what is known of
-    all together. `owner` says whose it is where there are several traces.
+    """One `part` of the item that `key` names (`perfkit_reports.selection`); without a part, the whole item.
 
-    `name` is whole, and as it was `recorded` where that differs; `work` the kind of work with its colour. `of` are
-    names and keys of what it belongs to: a kernel's op, an op's module. All of a `kind` have the same facts, in the
-    same order.
+    `owner` names its trace, if there are several.
+
+    `name` is not shortened, `recorded` the recorded name if different, `work` the kind of work with its color. `of` are
+    names and keys of its owners: a kernel's op, an op's module. All items of a `kind` have the same facts in the same
+    order.
     """
 
     key: str

@@ -1,6 +1,6 @@
-"""Figures in print: matplotlib draws what plotly draws on a page, of its schema as much as charts use.
+"""Draws static figures: matplotlib draws the subset of plotly's schema that the charts use.
 
-A kind of trace, of axis, of marker or of dashes that no table here has is a `KeyError`.
+Unsupported kinds of traces, axes, markers or dashes are a `KeyError`.
 """
 
 import math
@@ -28,10 +28,10 @@ from perfkit_reports.render.matplotlib_traces import (
 )
 from perfkit_reports.render.page import PATTERNS
 
-_WIDTH = 800  # pixels of a page, of which 100 are an inch of paper
+_WIDTH = 800  # page pixels, 100 per inch
 _TITLE, _LEGEND_ROW = 13, 22  # pixels
 _LEGEND_COLUMNS = 4
-_EDGE = 6  # dots of paper that stay white
+_EDGE = 6  # dots of white margin
 
 _SCALES = {"linear": "linear", "log": "log", "category": "linear"}
 _NUMBERS: dict[str, Callable[[float], str]] = {
@@ -44,10 +44,10 @@ _LAYERS = {"below": 1.0, "above": 4.5}
 
 
 def draw_chart(chart: Chart) -> Figure:
-    """A chart as it is at first: without the layers that are off, with its legend and without its captions."""
+    """A chart as on load: without disabled layers, with legend, without captions."""
     data, layout = chart.figure["data"], chart.figure["layout"]
-    shown = [trace for trace in data if trace.get("visible", True)]
-    layers = [(layer.label, layer.colour, layer.symbol) for layer in chart.layers if layer.on and layer.symbol]
+    visible = [trace for trace in data if trace.get("visible", True)]
+    layers = [(layer.label, layer.color, layer.symbol) for layer in chart.layers if layer.on and layer.symbol]
     marks = [_make_legend_mark(*mark) for mark in (*chart.legend, *layers)]
     legend = 14 + _LEGEND_ROW * math.ceil(len(marks) / _LEGEND_COLUMNS) if marks else 0
     height, margin = layout.get("height", chart.height) + legend, layout["margin"]
@@ -55,8 +55,8 @@ def draw_chart(chart: Chart) -> Figure:
     sides = {"left": margin["l"] / _WIDTH, "right": 1 - margin["r"] / _WIDTH}
     figure.subplots_adjust(**sides, bottom=margin["b"] / height, top=1 - (margin["t"] + legend) / height)
     panes = {name: _make_pane(figure, name, chart.figure) for name in ("y", "y2") if f"yaxis{name[1:]}" in layout}
-    for place, trace in enumerate(shown):
-        TRACES[trace["type"]](panes[trace.get("yaxis", "y")], trace, layout, place / len(shown))
+    for place, trace in enumerate(visible):
+        TRACES[trace["type"]](panes[trace.get("yaxis", "y")], trace, layout, place / len(visible))
     for pane in panes.values():
         _extend_to_zero(pane)
     main = panes["y"]
@@ -66,7 +66,7 @@ def draw_chart(chart: Chart) -> Figure:
     for note in layout.get("annotations", ()):
         if note.get("visible", True):
             (_draw_arrow if note["showarrow"] else _draw_note)(main, note)
-    for trace in shown:
+    for trace in visible:
         if "text" in trace.get("mode", ""):
             write_names(main, trace)
     look = {"fontsize": TEXT * POINT, "frameon": False, "ncols": _LEGEND_COLUMNS, "borderaxespad": 0.7}
@@ -74,10 +74,10 @@ def draw_chart(chart: Chart) -> Figure:
     return figure
 
 
-def _make_legend_mark(name: str, colour: str, mark: str) -> Patch | Line2D:
+def _make_legend_mark(name: str, color: str, mark: str) -> Patch | Line2D:
     if mark in PATTERNS:
-        return Patch(facecolor=colour, hatch=mark * 3, edgecolor="white", linewidth=0, label=strip_markup(name))
-    return Line2D([], [], color=colour, marker=MARKERS[mark], linestyle="", label=strip_markup(name))
+        return Patch(facecolor=color, hatch=mark * 3, edgecolor="white", linewidth=0, label=strip_markup(name))
+    return Line2D([], [], color=color, marker=MARKERS[mark], linestyle="", label=strip_markup(name))
 
 
 def _make_pane(figure: Figure, name: str, drawn: dict[str, Any]) -> Pane:
@@ -94,14 +94,14 @@ def _make_pane(figure: Figure, name: str, drawn: dict[str, Any]) -> Pane:
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines["left"].set_visible(y.get("showticklabels", True))
-    if name != "y":  # a strip above the plot, which has the axis of both
+    if name != "y":  # a strip above the plot that shares its axis
         axes.spines["bottom"].set_visible(False)
         axes.set(xticks=[], xlabel="")
     return pane
 
 
 def _place_categories(axis: dict[str, Any], places: list[Any]) -> dict[Any, float]:
-    """Places by name, in the order of the traces where the axis has none; nothing on an axis of numbers."""
+    """Positions by name, in the axis's order or that of the traces; empty for numeric axes."""
     if axis.get("type") != "category":
         return {}
     return {name: place for place, name in enumerate(axis.get("categoryarray") or dict.fromkeys(places))}
@@ -110,24 +110,24 @@ def _place_categories(axis: dict[str, Any], places: list[Any]) -> dict[Any, floa
 def _set_axis(pane: Pane, letter: str, axis: dict[str, Any], places: dict[Any, float]) -> None:
     scale, title = _SCALES[axis.get("type", "linear")], strip_markup(axis.get("title", {}).get("text", ""), 80)
     pane.axes.set(**{f"{letter}scale": scale, f"{letter}label": title})
-    shown = getattr(pane.axes, f"{letter}axis")
-    shown.label.set_fontsize(_TITLE * POINT)
-    shown.set_tick_params(labelsize=TEXT * POINT)
-    shown.set_minor_locator(ticker.NullLocator())
+    plot_axis = getattr(pane.axes, f"{letter}axis")
+    plot_axis.label.set_fontsize(_TITLE * POINT)
+    plot_axis.set_tick_params(labelsize=TEXT * POINT)
+    plot_axis.set_minor_locator(ticker.NullLocator())
     if axis.get("showgrid", True):
-        shown.grid(alpha=0.25, linewidth=0.6)
+        plot_axis.grid(alpha=0.25, linewidth=0.6)
     number, suffix = _NUMBERS[axis.get("tickformat", "")], axis.get("ticksuffix", "")
-    shown.set_major_formatter(lambda value, _: f"{number(value)}{suffix}")
+    plot_axis.set_major_formatter(lambda value, _: f"{number(value)}{suffix}")
     if "tickvals" in axis:
         labels = [strip_markup(str(text)) for text in axis.get("ticktext", axis["tickvals"])]
-        shown.set_ticks([places.get(value, value) for value in axis["tickvals"]], labels)
+        plot_axis.set_ticks([places.get(value, value) for value in axis["tickvals"]], labels)
     elif not axis.get("showticklabels", True):
-        shown.set_ticks([])
+        plot_axis.set_ticks([])
     elif "dtick" in axis and scale == "linear":
-        shown.set_major_locator(ticker.MultipleLocator(axis["dtick"], offset=axis.get("tick0", 0)))
+        plot_axis.set_major_locator(ticker.MultipleLocator(axis["dtick"], offset=axis.get("tick0", 0)))
     elif "nticks" in axis or axis.get("tickformat") == "d":
-        shown.set_major_locator(ticker.MaxNLocator(axis.get("nticks", 10), integer=axis.get("tickformat") == "d"))
-    # After the ticks, which would widen it.
+        plot_axis.set_major_locator(ticker.MaxNLocator(axis.get("nticks", 10), integer=axis.get("tickformat") == "d"))
+    # After the ticks, which would widen the range.
     if ends := axis.get("range", (-0.5, len(places) - 0.5) if places else None):
         low, high = (10**end for end in ends) if scale == "log" else ends
         pane.axes.set(**{f"{letter}lim": (low, high)})
@@ -140,19 +140,19 @@ def _extend_to_zero(pane: Pane) -> None:
     for letter, axis in (("x", pane.x), ("y", pane.y)):
         if axis.get("rangemode") == "tozero":
             low, high = getattr(pane.axes.dataLim, f"interval{letter}")
-            shown = getattr(pane.axes, f"get_{letter}lim")()
-            pane.axes.set(**{f"{letter}lim": (0 if low >= 0 else shown[0], 0 if high <= 0 else shown[1])})
+            limits = getattr(pane.axes, f"get_{letter}lim")()
+            pane.axes.set(**{f"{letter}lim": (0 if low >= 0 else limits[0], 0 if high <= 0 else limits[1])})
 
 
 def _make_room(figure: Figure, pane: Pane) -> None:
-    """More of a left margin where the labels of the y axis are wider than it."""
+    """Widen the left margin if the y axis labels need it."""
     box = pane.axes.yaxis.get_tightbbox()
     if box is None or box.x0 >= _EDGE:
         return
     for axes in figure.axes:
         place = axes.get_position()
-        left = place.x0 + (_EDGE - box.x0) / figure.bbox.width
-        axes.set_position((left, place.y0, place.x1 - left, place.height))
+        margin = place.x0 + (_EDGE - box.x0) / figure.bbox.width
+        axes.set_position((margin, place.y0, place.x1 - margin, place.height))
 
 
 def _draw_line(pane: Pane, shape: dict[str, Any]) -> None:
@@ -172,14 +172,14 @@ _SHAPES = {"line": _draw_line, "rect": _draw_rectangle}
 
 
 def _get_transform(pane: Pane, item: dict[str, Any]) -> Any:
-    """Of what lies on the paper in one direction and among the data in the other."""
+    """Transform for paper coordinates in one direction and data coordinates in the other."""
     if item.get("xref") == "paper":
         return pane.axes.get_yaxis_transform()
     return pane.axes.get_xaxis_transform() if item.get("yref") == "paper" else pane.axes.transData
 
 
 def _get_coordinates(pane: Pane, x: Any, y: Any) -> tuple[float, float]:
-    """Notes on logarithmic axes say the logarithm."""
+    """Coordinates of a note; on logarithmic axes plotly's are logarithms."""
     (across,), (up,) = pane.place_xs([x]), pane.place_ys([y])
     return 10**across if pane.x.get("type") == "log" else across, 10**up if pane.y.get("type") == "log" else up
 
@@ -193,9 +193,9 @@ def _draw_arrow(pane: Pane, note: dict[str, Any]) -> None:
 
 def _draw_note(pane: Pane, note: dict[str, Any]) -> None:
     shift, angle = (note.get("xshift", 0), note.get("yshift", 0)), 0.0
-    if note.get("name", "").startswith("slope"):  # laid along its line, as on the page
-        angle, away = _compute_slope(pane), -9 if "below" in note["name"] else 9
-        shift, note = (-away * math.sin(angle), away * math.cos(angle)), {**note, "yanchor": "middle"}
+    if note.get("name", "").startswith("slope"):  # rotated along its line, as on the page
+        angle, offset = _compute_slope(pane), -9 if "below" in note["name"] else 9
+        shift, note = (-offset * math.sin(angle), offset * math.cos(angle)), {**note, "yanchor": "middle"}
     write_text(
         pane.axes,
         strip_markup(note["text"], 80),

@@ -1,4 +1,4 @@
-"""A timeline in print: the whole of its first step, a strip a lane."""
+"""Draws a static timeline: the whole first step, one strip per lane."""
 
 import numpy as np
 from matplotlib.collections import PolyCollection
@@ -11,28 +11,28 @@ from perfkit_reports.document.blocks import Timeline
 from perfkit_reports.palette import NEUTRAL
 from perfkit_reports.render.matplotlib_traces import DPI, POINT, TEXT, strip_markup
 
-_WIDTH, _ROW, _THIN, _GAP, _EDGES = 800, 16, 3, 8, 96  # pixels of a page
-_MOST_ROWS = 6  # deeper lanes have thin ones
+_WIDTH, _ROW, _THIN, _GAP, _EDGES = 800, 16, 3, 8, 96  # page pixels
+_MOST_ROWS = 6  # deeper lanes have thin strips
 _LEGEND_COLUMNS = 4
 
 
 def draw_timeline(block: Timeline) -> Figure:
-    """The step as a page shows it at first."""
+    """The step as a page shows it on load."""
     step = next(iter(block.steps.values()))
     lanes = [(lane.name, unpack_lane(lane)) for lane in step.lanes]
     rows = [_ROW if _compute_depth(lane) <= _MOST_ROWS else _THIN for _, lane in lanes]
     heights = [_compute_depth(lane) * row + _GAP for (_, lane), row in zip(lanes, rows, strict=True)]
     looks = dict.fromkeys(block.looks.values())
     marks = [
-        Patch(facecolor=colour, hatch=pattern * 3, edgecolor="white", linewidth=0, label=strip_markup(name, 28))
-        for name, colour, pattern in looks
+        Patch(facecolor=color, hatch=pattern * 3, edgecolor="white", linewidth=0, label=strip_markup(name, 28))
+        for name, color, pattern in looks
     ]
     legend = 20 * -(-len(marks) // _LEGEND_COLUMNS)
     height = sum(heights) + _EDGES + legend
     figure = Figure(figsize=(_WIDTH / 100, height / 100), dpi=DPI)
     axes = figure.add_axes((0.2, 48 / height, 0.78, sum(heights) / height))
-    colours = {kind: colour for kind, (_, colour, _) in block.looks.items()}
-    fills = np.asarray([colours.get(kind, NEUTRAL) for kind in list_label_texts(step, "kind")])
+    colors = {kind: color for kind, (_, color, _) in block.looks.items()}
+    fills = np.asarray([colors.get(kind, NEUTRAL) for kind in list_label_texts(step, "kind")])
     top, ticks = 0.0, []
     for (name, lane), row, high in zip(lanes, rows, heights, strict=True):
         boxes = _build_boxes(lane, step.length_ns, top, row)
@@ -55,11 +55,11 @@ def _compute_depth(lane: LaneColumns) -> int:
 
 
 def _build_boxes(lane: LaneColumns, length_ns: int, top: float, row: int) -> NDArray[np.float64]:
-    """The four corners of each slice, in milliseconds and pixels from the top; what is less than a dot has one."""
+    """The four corners of each slice, in milliseconds and pixels from the top; at least one dot wide."""
     dot = length_ns / (_WIDTH * 2)
     begin = np.maximum(lane.start_ns, 0)
-    left, right = begin / 1e6, np.maximum(np.minimum(lane.end_ns, length_ns), begin + dot) / 1e6
+    starts, right = begin / 1e6, np.maximum(np.minimum(lane.end_ns, length_ns), begin + dot) / 1e6
     upper = top + lane.depth * row
     lower = upper + row - 1
-    corners = ((left, upper), (right, upper), (right, lower), (left, lower))
+    corners = ((starts, upper), (right, upper), (right, lower), (starts, lower))
     return np.stack([np.column_stack(corner) for corner in corners], axis=1)

@@ -1,4 +1,4 @@
-"""Bars, lines, areas, dots and their texts in print, each from a trace in plotly's schema."""
+"""Draws static bars, lines, areas, dots and their texts from traces in plotly's schema."""
 
 import html
 import math
@@ -16,10 +16,10 @@ from matplotlib.text import Annotation
 
 from perfkit_reports.charts.frame import Trace
 
-POINT = 0.72  # of a pixel, of which 100 are an inch
+POINT = 0.72  # points per pixel at 100 pixels per inch
 TEXT = 12  # pixels
 DPI = 120
-_LETTER = 0.6  # of a font's size, as wide as letters are at the most on an average
+_LETTER = 0.6  # upper bound of the mean letter width, relative to the font size
 _INK = "#33373d"
 
 MARKERS = {
@@ -41,7 +41,7 @@ _STEPS: dict[str, Any] = {"linear": None, "hv": "post"}
 
 @dataclass(frozen=True)
 class Pane:
-    """The axes of traces that share a y axis. Names of categories stand at 0, 1, 2 ...; `ends` are those of stacks."""
+    """Axes of traces that share a y axis. Categories are at 0, 1, 2 ...; `ends` are the ends of stacks."""
 
     axes: Axes
     x: dict[str, Any]
@@ -57,7 +57,7 @@ class Pane:
         return [math.nan if value is None else self.rows.get(value, value) for value in values]
 
     def stack_amounts(self, places: Sequence[float], amounts: Sequence[float]) -> list[float]:
-        """Where amounts begin that are put on the stacks at `places`."""
+        """Bases of amounts that are added to the stacks at `places`."""
         starts = [self.ends[place] for place in places]
         self.ends.update((place, at + amount) for place, at, amount in zip(places, starts, amounts, strict=True))
         return starts
@@ -85,7 +85,7 @@ def _draw_bars(pane: Pane, trace: Trace, layout: dict[str, Any], order: float) -
             hatch=marker.get("pattern", {}).get("shape", "") * 3,
             edgecolors=edge.get("color", "none"),
             linewidths=edge["width"] * POINT,
-            antialiaseds=edge["width"] > 0,  # cells of a map meet without seams
+            antialiaseds=edge["width"] > 0,  # no seams between the cells of a map
             zorder=2 + order,
         )
     )
@@ -98,10 +98,10 @@ def _draw_bars(pane: Pane, trace: Trace, layout: dict[str, Any], order: float) -
 def _write_inside(
     axes: Axes, text: str, fill: str, font: dict[str, Any], place: float, start: float, end: float
 ) -> None:
-    """In the middle of a bar that has room for it, in whichever of black and white contrasts with it."""
+    """Centered in a bar if there is room, in black or white by contrast."""
     size = font.get("size", TEXT) * POINT
-    (left, _), (right, _) = axes.transData.transform(((start, place), (end, place)))
-    if (right - left) * 72 < _LETTER * size * len(text) * DPI:
+    (x, _), (right, _) = axes.transData.transform(((start, place), (end, place)))
+    if (right - x) * 72 < _LETTER * size * len(text) * DPI:
         return
     red, green, blue = to_rgb(fill)
     ink = "black" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.45 else "white"
@@ -129,7 +129,7 @@ def _draw_scatter(pane: Pane, trace: Trace, _: dict[str, Any], order: float) -> 
     if "fill" in trace:
         _FILLS[trace["fill"]](pane.axes, xs, ys, trace["fillcolor"])
     common = {"zorder": 3 + order, "clip_on": trace.get("cliponaxis", True), "alpha": trace.get("opacity")}
-    for part in trace["mode"].removesuffix("+text").split("+"):  # names come last, where there is room
+    for part in trace["mode"].removesuffix("+text").split("+"):  # names are placed last, where there is room
         _MODES[part](pane, trace, xs, ys, common)
     for letter in "xy":
         error = trace.get(f"error_{letter}", {"visible": False})
@@ -139,19 +139,19 @@ def _draw_scatter(pane: Pane, trace: Trace, _: dict[str, Any], order: float) -> 
             pane.axes.errorbar(xs, ys, elinewidth=width, capsize=error["width"] * POINT, zorder=3 + order, **drawn)
 
 
-def _fill_area(axes: Axes, xs: list[float], ys: list[float], colour: str) -> None:
-    axes.fill(xs, ys, facecolor=colour, linewidth=0, zorder=2)
+def _fill_area(axes: Axes, xs: list[float], ys: list[float], color: str) -> None:
+    axes.fill(xs, ys, facecolor=color, linewidth=0, zorder=2)
 
 
 def _draw_lines(pane: Pane, trace: Trace, xs: list[float], ys: list[float], common: dict[str, Any]) -> None:
     line = trace["line"]
-    if width := line.get("width", 2) * POINT:  # those without are there for their hover texts
+    if width := line.get("width", 2) * POINT:  # traces without markers exist for their hover texts
         dash = DASHES[line.get("dash", "solid")]
         pane.axes.plot(xs, ys, color=line["color"], linewidth=width, linestyle=dash, **common)
 
 
 def _draw_markers(pane: Pane, trace: Trace, xs: list[float], ys: list[float], common: dict[str, Any]) -> None:
-    """plotly's sizes are diameters in pixels, matplotlib's areas in square points; a collection has one marker only."""
+    """Convert diameters in pixels (plotly) to areas in square points (matplotlib), one collection per marker."""
     marker = trace["marker"]
     edge = marker.get("line", {"width": 0})
     looks = (marker.get("symbol", "circle"), marker["size"], edge["width"], edge.get("color", marker["color"]))
@@ -165,14 +165,14 @@ def _draw_markers(pane: Pane, trace: Trace, xs: list[float], ys: list[float], co
             s=[(size * POINT) ** 2 for *_, size, _, _ in some],
             marker=MARKERS[shape],
             facecolors="none" if is_open else marker["color"],
-            edgecolors=None if shape == "line-ns" else [colour for *_, colour in some],
+            edgecolors=None if shape == "line-ns" else [color for *_, color in some],
             linewidths=[max(width, is_open) * POINT for *_, width, _ in some],
             **(common | {"alpha": marker.get("opacity", common["alpha"])}),
         )
 
 
 def _repeat_value(value: Any, count: int) -> list[Any]:
-    """What plotly takes as one value for all or as a list."""
+    """A value that plotly accepts as a scalar or a list, as a list."""
     return value if isinstance(value, list) else [value] * count
 
 
@@ -182,28 +182,28 @@ _MODES = {"lines": _draw_lines, "markers": _draw_markers}
 TRACES = {
     "bar": _draw_bars,
     "scatter": _draw_scatter,
-}  # (pane, trace, layout, the trace's place in the order of drawing)
+}  # (pane, trace, layout, drawing order)
 _BESIDE = {1: "bottom", -1: "top"}
 
 
 def write_names(pane: Pane, trace: Trace) -> None:
-    """The texts of dots, above or below them, on the other side where another text is in the way."""
+    """Texts of dots, above or below them; on the other side if another text overlaps."""
     side = {"top center": 1, "bottom center": -1}[trace["textposition"]]
     sizes = _repeat_value(trace["marker"]["size"], len(trace["x"]))
     for x, y, text, size in zip(
         pane.place_xs(trace["x"]), pane.place_ys(trace["y"]), trace["text"], sizes, strict=True
     ):
-        taken = [other.get_window_extent() for other in pane.axes.texts]
-        away = size / 2 + 2
-        name = write_text(pane.axes, strip_markup(text), (x, y), (0, side * away), va=_BESIDE[side], ha="center")
-        if any(name.get_window_extent().overlaps(box) for box in taken):
-            name.set(va=_BESIDE[-side], position=(0, -side * away * POINT))
+        occupied = [other.get_window_extent() for other in pane.axes.texts]
+        offset = size / 2 + 2
+        label = write_text(pane.axes, strip_markup(text), (x, y), (0, side * offset), va=_BESIDE[side], ha="center")
+        if any(label.get_window_extent().overlaps(box) for box in occupied):
+            label.set(va=_BESIDE[-side], position=(0, -side * offset * POINT))
 
 
 def write_text(
     axes: Axes, text: str, at: tuple[float, float], shift: tuple[float, float], size: float = TEXT, **look: Any
 ) -> Annotation:
-    """Text so many pixels from a place, readable over what it lies on."""
+    """Text at an offset in pixels, readable on any background."""
     away = (shift[0] * POINT, shift[1] * POINT)
     halo = [withStroke(linewidth=2, foreground="#ffffffc0")]
     common: dict[str, Any] = {"textcoords": "offset points", "color": _INK, "path_effects": halo, "zorder": 5}
@@ -211,7 +211,7 @@ def write_text(
 
 
 def strip_markup(text: str, limit: int = 36) -> str:
-    """Text without plotly's tags and entities, its lines short, no dollar signs left to be read as mathematics."""
+    """Text without plotly's tags and entities, in short lines, with escaped dollar signs."""
     lines = [html.unescape(re.sub(r"<[^<>]*>", "", line)).strip() for line in text.split("<br>")]
     short = (line if len(line) <= limit else line[: limit - 1] + "…" for line in lines)
     return "\n".join(short).replace("$", r"\$")

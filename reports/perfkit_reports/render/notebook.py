@@ -1,4 +1,4 @@
-"""A document for a notebook: a fragment of HTML without scripts and without colours of text of its own."""
+"""Renders a document for a notebook: an HTML fragment without scripts and text colors."""
 
 import base64
 from collections.abc import Iterator, Sequence
@@ -14,17 +14,17 @@ from perfkit_reports.render.page import get_templates
 from perfkit_reports.render.truncation import truncate_rows
 
 _FINDINGS = 5
-_ROWS = 10  # of a ranked table
+_ROWS = 10  # rows of a ranked table
 
 
 def render(document: Document, report: Path | None = None) -> str:
     """Headline, key figures, brief tables, findings, and brief charts as images; `report` is the whole report.
 
-    It is meant for any notebook: those that show HTML strip scripts or put them in a frame, and may be dark. So the
-    text takes the notebook's colour, and figures stand on white.
+    Notebooks strip or frame scripts and may be dark, so text takes the notebook's color, and figures have a white
+    background.
     """
     brief = list(walk_blocks(document.blocks, Weight.BRIEF, every=False))
-    found = [finding for block in brief if isinstance(block, Findings) for finding in block.items]
+    all_findings = [finding for block in brief if isinstance(block, Findings) for finding in block.items]
     return (
         get_templates()
         .get_template("notebook.html.j2")
@@ -32,8 +32,8 @@ def render(document: Document, report: Path | None = None) -> str:
             document=document,
             tables=[_ShortTable(block) for block in brief if isinstance(block, Table) and block.rows],
             findings=findings,
-            found=found[:_FINDINGS],
-            left_out=max(0, len(found) - _FINDINGS),
+            found=all_findings[:_FINDINGS],
+            left_out=max(0, len(all_findings) - _FINDINGS),
             figures=list(_render_figures(brief)),
             report=str(report) if report else "",
         )
@@ -41,7 +41,7 @@ def render(document: Document, report: Path | None = None) -> str:
 
 
 class _ShortTable:
-    """The first rows of a table and its telling columns."""
+    """The first rows of a table and its main columns."""
 
     def __init__(self, table: Table) -> None:
         self.title = table.title

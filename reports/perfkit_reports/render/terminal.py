@@ -1,4 +1,4 @@
-"""A document on a terminal: headline, key figures, the weightiest findings and the brief blocks; more on demand."""
+"""Renders a document on a terminal: headline, key figures, top findings and brief blocks; more on demand."""
 
 from collections.abc import Callable, Sequence
 from itertools import cycle
@@ -35,8 +35,8 @@ from perfkit_reports.render.terminal_tables import TONES, fit_table, format_row
 from perfkit_reports.render.truncation import describe_other_options, truncate_rows
 from perfkit_reports.wording import format_bounded, format_plural
 
-_ROWS = {Weight.BRIEF: 10, Weight.NORMAL: 30}  # of a ranked table
-_FINDINGS = 3  # at first; what went wrong is never among those left out
+_ROWS = {Weight.BRIEF: 10, Weight.NORMAL: 30}  # rows of a ranked table
+_FINDINGS = 3  # shown at first; errors are never left out
 _SEVERITIES = {"gain": "green", "warning": "yellow"}
 _ORDER = {"warning": 0, "gain": 1, "note": 2}
 _BAR = 60  # characters
@@ -44,7 +44,7 @@ _BLOCKS = "█▓▒░▞▚▤▦"
 
 
 def render(document: Document, console: Console, *, report: Path | None = None, verbose: bool = False) -> None:
-    """Print the document; `report` is where its page was written. Nothing given is read as rich's markup."""
+    """Print the document; `report` is the path of its page. No text is read as rich markup."""
     screen = _Screen(console, Weight.NORMAL if verbose else Weight.BRIEF)
     console.print()
     verdict = document.verdict
@@ -62,13 +62,13 @@ def render(document: Document, console: Console, *, report: Path | None = None, 
                 console.print(SafeText(line))
         screen.print_blocks(section.blocks)
     for warning in document.warnings:
-        console.print(SafeText.assemble(("! ", "yellow"), warning))
+        console.print(SafeText.assemble(("! ", "yellow"), warning.text))
     if report is not None:
         console.print(SafeText.assemble("\nreport: ", (str(report), "bold")), soft_wrap=True)
 
 
 class _Screen:
-    """A console, and up to which weight blocks are shown on it."""
+    """A console and the maximum weight of its blocks."""
 
     def __init__(self, console: Console, most: Weight) -> None:
         self.console = console
@@ -102,7 +102,7 @@ class _Screen:
             line.append(value.text, style=TONES.get(value.tone, "bold"))
             line.append(f" ({value.detail})" if value.detail else "", style="dim")
         else:
-            line.append(f"not known: {value.reason}", style="dim")
+            line.append(f"n/a: {value.reason}", style="dim")
         self.console.print(line)
 
     def _print_title(self, title: str) -> None:
@@ -111,23 +111,23 @@ class _Screen:
 
     def _print_text(self, text: Text) -> None:
         if text.style in ("callout", "alarm"):
-            first, *rest = text.lines
+            first, *hidden = text.lines
             title = f"{text.title}: " if text.title else ""
             self.console.print(SafeText.assemble(("! ", "yellow"), (title, "yellow"), first))
-            for line in rest:
+            for line in hidden:
                 self.console.print(SafeText(f"  {line}"))
             return
         self._print_title(text.title)
         if text.style == "code":
             self.console.print(SafeText("\n".join(text.lines)), soft_wrap=True)
             return
-        shown = text.lines[: _ROWS[self.most]]
-        for line in shown:
+        lines = text.lines[: _ROWS[self.most]]
+        for line in lines:
             self.console.print(
                 SafeText(f"- {line}" if text.style == "list" else line, style="dim" if text.style == "caption" else "")
             )
-        if len(shown) < len(text.lines):
-            self.console.print(SafeText(f"{len(text.lines) - len(shown):,} more in the report", style="dim"))
+        if len(lines) < len(text.lines):
+            self.console.print(SafeText(f"{len(text.lines) - len(lines):,} more in the report", style="dim"))
 
     def _print_facts(self, facts: Facts) -> None:
         self._print_title(facts.title if facts.items else "")
@@ -135,19 +135,19 @@ class _Screen:
             self.print_fact(name, value)
 
     def _print_findings(self, block: Findings) -> None:
-        """Warnings first, then gains; how many are left out is told."""
+        """Warnings first, then gains, then the number left out."""
         ordered = sorted(block.items, key=lambda finding: _ORDER.get(finding.severity, len(_ORDER)))
         warnings = sum(finding.severity == "warning" for finding in ordered)
-        shown = ordered if self.most > Weight.BRIEF else ordered[: max(_FINDINGS, warnings)]
-        for finding in shown:
+        items = ordered if self.most > Weight.BRIEF else ordered[: max(_FINDINGS, warnings)]
+        for finding in items:
             self._print_finding(finding, owner=bool(block.owner))
-        if rest := len(ordered) - len(shown):
-            self.console.print(SafeText(f"{format_plural(rest, 'more finding')} in the report", style="dim"))
+        if hidden := len(ordered) - len(items):
+            self.console.print(SafeText(f"{format_plural(hidden, 'more finding')} in the report", style="dim"))
         if not ordered and self.most > Weight.BRIEF:
             self.console.print(SafeText(block.nothing, style="dim"))
 
     def _print_finding(self, finding: Finding, *, owner: bool) -> None:
-        """With a line of evidence and what to do; a note in a line."""
+        """Evidence and action, one line each; notes in one line."""
         worth = findings.format_gain_with_sum(finding)
         self.console.print(
             SafeText.assemble(
@@ -171,7 +171,7 @@ class _Screen:
             self.console.print(SafeText.assemble("  ", line), no_wrap=True)
 
     def _print_table(self, block: Table) -> None:
-        rows, rest = truncate_rows(block, _ROWS[self.most])
+        rows, hidden = truncate_rows(block, _ROWS[self.most])
         if not rows:
             return
         self._print_title(block.title if block.show_title else "")
@@ -179,15 +179,17 @@ class _Screen:
             self.console.print(fitting)
         for row in rows if fitting is None else ():
             self.console.print(SafeText(f"- {format_row(block, row)}"))
-        if rest:
-            self.console.print(SafeText(f"{rest} in the report", style="dim"))
+        if hidden:
+            self.console.print(SafeText(f"{hidden} in the report", style="dim"))
         for row in rows if block.details else ():
             assert block.details is not None
-            for told in block.details(row):
-                if told.weight <= self.most:
+            for detail_block in block.details(row):
+                if detail_block.weight <= self.most:
                     name = block.columns[0].cell(row).text
-                    self._print_title("" if isinstance(told, Text) and told.style == "callout" else name)
-                    self.print_blocks([told])
+                    self._print_title(
+                        "" if isinstance(detail_block, Text) and detail_block.style == "callout" else name
+                    )
+                    self.print_blocks([detail_block])
 
     def _print_chart(self, chart: Chart | Flame) -> None:
         if chart.words is not None:
@@ -197,32 +199,32 @@ class _Screen:
         self._print_block(timeline.words)
 
     def _skip_block(self, narrow: Narrow) -> None:
-        """Everything is shown here."""
+        """Nothing to do: everything is shown."""
 
     def _print_bars(self, block: Bars) -> None:
-        """Bars of characters over one key; parts under half a percent have no room in them."""
+        """Bars of characters with one legend; parts below half a percent are omitted."""
         categories = build_legend(
             [[share.category for share in bar.shares if share.share >= 0.005] for bar in block.bars]
         )
         if not categories:
             return
         self._print_title(block.title if self.most > Weight.BRIEF else "")
-        alone = len(block.bars) == 1
-        room = 0 if alone else min(24, max(len(bar.name) for bar in block.bars))
-        marks = [(name, fill.colour, mark) for (name, fill), mark in zip(categories, cycle(_BLOCKS), strict=False)]
+        single = len(block.bars) == 1
+        room = 0 if single else min(24, max(len(bar.name) for bar in block.bars))
+        marks = [(name, fill.color, mark) for (name, fill), mark in zip(categories, cycle(_BLOCKS), strict=False)]
         for bar in block.bars[: _ROWS[self.most]]:
-            line = SafeText("" if alone else f"{shorten_middle(bar.name, room):<{room}}  ")
+            line = SafeText("" if single else f"{shorten_middle(bar.name, room):<{room}}  ")
             shares = {share.category: share for share in bar.shares}
-            for name, colour, mark in marks:
-                line.append(mark * round(shares[name].share * _BAR) if name in shares else "", style=colour)
+            for name, color, mark in marks:
+                line.append(mark * round(shares[name].share * _BAR) if name in shares else "", style=color)
             self.console.print(line, no_wrap=True)
         if len(block.bars) > _ROWS[self.most]:
             self.console.print(SafeText(f"{len(block.bars) - _ROWS[self.most]:,} more in the report", style="dim"))
         key = SafeText()
-        shares = {share.category: share for share in block.bars[0].shares} if alone else {}
-        for name, colour, mark in marks:
+        shares = {share.category: share for share in block.bars[0].shares} if single else {}
+        for name, color, mark in marks:
             share = shares.get(name)
-            key.append(f"{mark} ", style=colour)
+            key.append(f"{mark} ", style=color)
             key.append(
                 f"{name} {format_bounded(units.format_percent(share.share, 0), share.bound)}  "
                 if share
@@ -240,5 +242,5 @@ class _Screen:
         if first is None or first.weight > self.most:
             return
         self.print_blocks([first])
-        if rest := describe_other_options(choice):
-            self.console.print(SafeText(rest, style="dim"))
+        if others := describe_other_options(choice):
+            self.console.print(SafeText(others, style="dim"))

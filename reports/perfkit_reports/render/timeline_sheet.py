@@ -1,4 +1,4 @@
-"""A timeline for the script of a page: its columns as they are, compressed, short forms of long names, and colours."""
+"""Encodes a timeline for a page's script: compressed columns, short names, and colors."""
 
 import re
 from collections.abc import Iterator
@@ -17,17 +17,17 @@ SCRIPTS = ("timeline/data.js", "timeline/drawing.js", "timeline/timeline.js")
 
 _OF_KERNELS = (STREAM, COLLECTIVES)
 _FRAME = re.compile(r"(?P<file>[^()]*)\((?P<line>\d+)\): (?P<function>.+)")
-_SHORT = 48  # characters; no slice has room for more
+_SHORT = 48  # maximum characters in a slice
 
 
 def build_timeline_sheet(block: Timeline) -> dict[str, Any]:
-    """Plain data for `templates/timeline/`; whole names stay for the search and what is chosen."""
+    """Plain data for `templates/timeline/`; full names are kept for search and selection."""
     return {
         "steps": [compress_data(msgspec.json.encode(step)) for step in block.steps.values()],
         "keys": {
             text: make_key("", text)[1:] for step in block.steps.values() for text in step.texts if is_shortened(text)
         },
-        "kinds": [(kind, colour, pattern) for kind, (_, colour, pattern) in block.looks.items()],
+        "kinds": [(kind, color, pattern) for kind, (_, color, pattern) in block.looks.items()],
         "short": {
             name: short for step in block.steps.values() for name, short in _shorten_names(step) if short != name
         },
@@ -35,12 +35,12 @@ def build_timeline_sheet(block: Timeline) -> dict[str, Any]:
 
 
 def _shorten_names(step: StepTimeline) -> Iterator[tuple[str, str]]:
-    """Names as slices have room for them: of kernels without their types, of Python's functions the function first."""
+    """Names for slices: kernels without types, Python frames with the function first."""
     name, kind = unpack_column(step.labels.name).tolist(), unpack_column(step.labels.kind).tolist()
     kernels = {label for lane in step.lanes if lane.kind in _OF_KERNELS for label in unpack_column(lane.label).tolist()}
-    for label, (named, of) in enumerate(zip(name, kind, strict=True)):
+    for label, (named, count) in enumerate(zip(name, kind, strict=True)):
         text = step.texts[named]
-        if step.texts[of] == PYTHON:
+        if step.texts[count] == PYTHON:
             frame = _FRAME.fullmatch(text)
             yield text, text if frame is None else f"{frame['function']} {frame['file']}:{frame['line']}"
         elif label in kernels:

@@ -37,8 +37,8 @@
       const has = (name) => tree.values[name];
       for (const option of field("measure")?.options ?? []) option.disabled = !has(option.value);
       if (!has(measure())) field("measure").value = data.measures.find(({ name }) => has(name)).name;
-      const colours = field("colours");
-      if (colours) colours.closest("label").hidden = !tree.before;
+      const colors = field("colors");
+      if (colors) colors.closest("label").hidden = !tree.before;
     }
     const label = (node) => (node < 0 ? "everything" : data.labels[tree.label[node]][0]);
     const key = (node) => (node < 0 ? "" : data.labels[tree.label[node]][1]);
@@ -50,7 +50,7 @@
     const path = (node) => (node < 0 ? [-1] : [...path(tree.parent[node]), node]);
     const then = (node) => (node < 0 ? (tree.below[-1] ?? []).reduce((sum, top) => sum + before()[top], 0) : before()[node]);
     const before = () => tree.before[measure()] ?? values().map(() => 0);
-    const byChange = () => Boolean(tree.before) && field("colours").value === "change";
+    const byChange = () => Boolean(tree.before) && field("colors").value === "change";
 
     // What was there before of a node that is gone, or of the gone ones beneath another.
     function goneWithin(node) {
@@ -80,8 +80,8 @@
       return found;
     }
 
-    function colour(node) {
-      if (!byChange()) return node < 0 ? "" : (data.colours[data.labels[tree.label[node]][2]] ?? "");
+    function color(node) {
+      if (!byChange()) return node < 0 ? "" : (data.colors[data.labels[tree.label[node]][2]] ?? "");
       const [now, was] = [of(node), then(node)];
       const change = (now - was) / Math.max(now, was, 1e-30);
       return Math.abs(change) < 0.01 ? "" : data.change[change > 0 ? 0 : 1];
@@ -106,8 +106,8 @@
         ...places.map(({ node, x, width, depth, around }) => {
           const block = document.createElement("div");
           const chosen = perfkitSelection.has(key(node));
-          const fill = colour(node);
-          block.className = ["block", around && "around", hit(node) && "hit", chosen && "chosen", node >= 0 && isGone(node) && "gone", fill && "coloured"].filter(Boolean).join(" ");
+          const fill = color(node);
+          block.className = ["block", around && "around", hit(node) && "hit", chosen && "chosen", node >= 0 && isGone(node) && "gone", fill && "colored"].filter(Boolean).join(" ");
           block.dataset.node = node;
           block.setAttribute("role", "treeitem");
           block.setAttribute("aria-level", depth + 1);
@@ -180,7 +180,7 @@
         choose(number());
         draw();
       });
-    for (const select of [field("measure"), field("colours")]) select?.addEventListener("change", draw);
+    for (const select of [field("measure"), field("colors")]) select?.addEventListener("change", draw);
 
     // The drawer leads to the largest block of what is chosen, in the tree that is shown if it has one.
     function find(wanted) {

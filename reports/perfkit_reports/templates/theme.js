@@ -1,11 +1,11 @@
 "use strict";
 const plotTheme = (() => {
-  // The page's own colours, as the browser resolves them, for plotly.
+  // The page's own colors, as the browser resolves them, for plotly.
   const probe = document.body.appendChild(Object.assign(document.createElement("i"), { hidden: true }));
   const root = document.documentElement;
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const known = new Map();
-  function colour(name) {
+  function color(name) {
     const key = `${root.dataset.theme} ${dark.matches} ${name}`;
     if (!known.has(key)) {
       probe.style.color = `var(${name})`;
@@ -25,7 +25,7 @@ const plotTheme = (() => {
     theme = null;
   });
   function template() {
-    const [ink, muted, line, panel] = ["--ink", "--muted", "--line", "--panel"].map(colour);
+    const [ink, muted, line, panel] = ["--ink", "--muted", "--line", "--panel"].map(color);
     const axis = { gridcolor: line, zerolinecolor: line, linecolor: line, automargin: true, title: { font: { size: 13 }, standoff: 10 }, ticklabelstandoff: 4 };
     return {
       layout: {
@@ -49,5 +49,5 @@ const plotTheme = (() => {
     plotlyServerURL: "",
     modeBarButtons: [["toImage"], ["zoom2d", "pan2d"], ["zoomIn2d", "zoomOut2d", "resetScale2d"]],
   };
-  return { colour, template, config };
+  return { color, template, config };
 })();

@@ -1,4 +1,4 @@
-"""Kinds of work are told apart without colour, and by those who see fewer colours."""
+"""Kinds of work are told apart without color, and by those who see fewer colors."""
 
 from itertools import combinations
 
@@ -16,25 +16,25 @@ _SEEN = {
 _LEAST = 0.1  # of the linear range in some channel
 
 
-def linear(colour: str) -> list[float]:
-    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+def linear(color: str) -> list[float]:
+    parts = [int(color[place : place + 2], 16) / 255 for place in (1, 3, 5)]
     return [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
 
 
-def test_every_kind_has_a_look_of_its_own_without_colour_in_its_family() -> None:
+def test_every_kind_has_a_look_of_its_own_without_color_in_its_family() -> None:
     assert set(WORK) == set(OpClass)
-    assert len({(look.colour, look.symbol) for look in WORK.values()}) == len(WORK)
-    assert len({(look.colour, look.pattern) for look in WORK.values()}) == len(WORK)
+    assert len({(look.color, look.symbol) for look in WORK.values()}) == len(WORK)
+    assert len({(look.color, look.pattern) for look in WORK.values()}) == len(WORK)
     assert {look.symbol for look in WORK.values()} <= set(SYMBOLS)
     assert {look.pattern for look in WORK.values()} <= set(PATTERNS)
 
 
-def test_different_colours_stay_apart_for_those_who_see_fewer() -> None:
+def test_different_colors_stay_apart_for_those_who_see_fewer() -> None:
     for name, matrix in _SEEN.items():
-        for one, other in combinations(sorted({look.colour for look in WORK.values()}), 2):
+        for one, other in combinations(sorted({look.color for look in WORK.values()}), 2):
             seen = [
-                [sum(f * c for f, c in zip(row, linear(colour), strict=True)) for row in matrix]
-                for colour in (one, other)
+                [sum(f * c for f, c in zip(row, linear(color), strict=True)) for row in matrix]
+                for color in (one, other)
             ]
             assert max(abs(a - b) for a, b in zip(*seen, strict=True)) > _LEAST, (name, one, other)
 

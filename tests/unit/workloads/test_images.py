@@ -38,8 +38,8 @@ def test_jpegs_are_made_once_and_always_the_same(cache: Path, monkeypatch: pytes
     assert first.size == (40, 40)
     assert made[0] != made[3]  # of one class, and yet others
     assert [FEW.label(index) for index in range(4)] == [0, 1, 2, 0]
-    colours = [np.asarray(image, np.float32).mean((0, 1)) for image in (first, fourth)]
-    np.testing.assert_allclose(*colours, atol=25)
+    colors = [np.asarray(image, np.float32).mean((0, 1)) for image in (first, fourth)]
+    np.testing.assert_allclose(*colors, atol=25)
 
 
 def test_a_process_that_comes_second_takes_what_the_first_made(cache: Path) -> None:

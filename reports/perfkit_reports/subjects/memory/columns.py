@@ -134,7 +134,7 @@ def build_balance_columns(what: str) -> list[Column[Holder]]:
 
 
 def _make_holder_cell(holder: Holder) -> Cell:
-    return Cell(holder.name, swatch=(holder.style.colour, holder.style.symbol) if holder.style else None)
+    return Cell(holder.name, swatch=(holder.style.color, holder.style.symbol) if holder.style else None)
 
 
 def build_reserved_columns(total: int) -> list[Column[tuple[str, str, int]]]:

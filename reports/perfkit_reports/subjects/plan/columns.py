@@ -35,7 +35,7 @@ def build_variant_columns(plan: Plan, styles: dict[str, Style]) -> list[Column[P
 
 
 def _make_name_cell(variant: PlannedVariant, style: Style) -> Cell:
-    return Cell(variant.name, value=variant.name, swatch=(style.colour, style.symbol))
+    return Cell(variant.name, value=variant.name, swatch=(style.color, style.symbol))
 
 
 def _describe_place(variant: PlannedVariant, row: NonTensorMemory) -> str:

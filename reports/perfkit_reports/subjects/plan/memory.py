@@ -60,5 +60,5 @@ def build_needed_chart(stacks: list[MemoryStack], limit_bytes: int | None) -> Ch
         figure=build_memory_figure(stacks, "needed per rank", "of the total", limit_bytes),
         label="Memory needed by each variant, by category; totals are in the variants table",
         caption="" if in_sight else f"Memory limit {units.format_bytes(limit_bytes or 0)}, far above these bars.",
-        legend=[(name, fill.colour, fill.pattern) for name, fill in list_fills(stacks)],
+        legend=[(name, fill.color, fill.pattern) for name, fill in list_fills(stacks)],
     )

@@ -56,7 +56,7 @@ def _build_name_column(analysis: Analysis, what: str) -> Column[Variant]:
     def cell(variant: Variant) -> Cell:
         style = look[variant.name]
         ended = "" if variant.status == RunStatus.OK else variant.status.value
-        return Cell(variant.name, detail=ended, value=variant.name, swatch=(style.colour, style.symbol))
+        return Cell(variant.name, detail=ended, value=variant.name, swatch=(style.color, style.symbol))
 
     return Column(what, cell, numeric=False, weight=Weight.BRIEF)
 

@@ -86,7 +86,7 @@ def _build_table(trained: list[_TrainedVariant]) -> Table:
 
 
 def _make_name_cell(entry: _TrainedVariant) -> Cell:
-    return Cell(entry.variant.name, value=entry.variant.name, swatch=(entry.style.colour, entry.style.symbol))
+    return Cell(entry.variant.name, value=entry.variant.name, swatch=(entry.style.color, entry.style.symbol))
 
 
 def _make_loss_cell(entry: _TrainedVariant, step: int) -> Cell:

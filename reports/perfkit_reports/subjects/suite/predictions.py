@@ -58,7 +58,7 @@ def _build_blocks(rows: Sequence[PredictionRow]) -> Iterator[Block]:
             figure=build_memory_figure(stacks, "allocated at the peak", "of the peak"),
             label="Peak memory by category, predicted and measured; errors are in the table above",
             caption=_MEMORY,
-            legend=[(name, fill.colour, fill.pattern) for name, fill in list_fills(stacks)],
+            legend=[(name, fill.color, fill.pattern) for name, fill in list_fills(stacks)],
         )
     bars = tuple(bar for row in rows if row[1].parts for bar in _build_bars(*row))
     if bars:

@@ -71,7 +71,7 @@ def _make_item(row: OpRow, owner: str, part: str, facts: Iterable[tuple[str, Cel
         recorded="" if name == recorded else recorded,
         facts=tuple(facts),
         owner=owner,
-        work=None if work is None else (work.name, work.colour),
+        work=None if work is None else (work.name, work.color),
         of=tuple(_list_parents(row)) if part else (),
     )
 

@@ -50,7 +50,7 @@ def build_section(traces: Sequence[RankTrace]) -> Section | None:
         id="timeline",
         label=f"Timeline of {name}: {format_plural(first.slices, 'slice')} in {len(first.lanes)} lanes",
         steps=steps,
-        looks={kind: (look.name, look.colour, look.pattern) for kind, look in _list_looks(steps.values())},
+        looks={kind: (look.name, look.color, look.pattern) for kind, look in _list_looks(steps.values())},
         caption=_describe_left_out(first),
         words=Group(id="timeline-words", blocks=(*_build_lanes_table(name, first), *_build_idle_table(name, first))),
     )

@@ -34,11 +34,11 @@ const timelineDrawing = (() => {
   }
 
   // As a pixel's bytes lie in memory, without its opacity.
-  const rgb = (colour) => [1, 3, 5].reduce((all, place, byte) => all | (parseInt(colour.slice(place, place + 2), 16) << (8 * byte)), 0);
+  const rgb = (color) => [1, 3, 5].reduce((all, place, byte) => all | (parseInt(color.slice(place, place + 2), 16) << (8 * byte)), 0);
 
   // Dark ink on light fills, light ink on dark ones.
-  function ink(colour) {
-    const [r, g, b] = [1, 3, 5].map((place) => parseInt(colour.slice(place, place + 2), 16));
+  function ink(color) {
+    const [r, g, b] = [1, 3, 5].map((place) => parseInt(color.slice(place, place + 2), 16));
     return 0.299 * r + 0.587 * g + 0.114 * b > 120 ? "#16181d" : "#ffffff";
   }
 
@@ -110,17 +110,17 @@ const timelineDrawing = (() => {
     const scale = wide / (view.right - view.left);
     const kinds = step.labels.kind;
     const room = 14 * look.ratio;
-    const found = []; // wide enough for more than their colour
+    const found = []; // wide enough for more than their color
     const fill = (line, row, label, alpha, told) =>
       sweep(row, view.left, view.right, scale, (x, across, slice, share) => {
         if (told && across > room) found.push([x / look.ratio, across / look.ratio, label[slice], lines[line]]);
-        const colour = (look.fills[kinds[label[slice]]].rgb | (alpha << 24)) >>> 0;
+        const color = (look.fills[kinds[label[slice]]].rgb | (alpha << 24)) >>> 0;
         const from = Math.max(Math.round(x), 0);
         const until = Math.min(Math.max(Math.round(x + across) - (across > 3 ? 1 : 0), from + 1), wide);
         for (let level = share < 1 ? LINES - Math.max(Math.round(share * LINES), 1) : 0; level < LINES; level += 1) {
           const start = (line * LINES + level) * wide;
-          if (until - from < 8) for (let pixel = from; pixel < until; pixel += 1) pixels[start + pixel] = colour;
-          else pixels.fill(colour, start + from, start + until);
+          if (until - from < 8) for (let pixel = from; pixel < until; pixel += 1) pixels[start + pixel] = color;
+          else pixels.fill(color, start + from, start + until);
         }
       });
     lines.forEach(({ one, row, marked }, line) => {
@@ -200,9 +200,9 @@ const timelineDrawing = (() => {
       context.lineTo(right, y);
       last = right;
     }
-    for (const [width, colour] of [[4, look.paper], [1.75, look.ink]]) {
+    for (const [width, color] of [[4, look.paper], [1.75, look.ink]]) {
       context.lineWidth = width;
-      context.strokeStyle = colour;
+      context.strokeStyle = color;
       context.stroke();
     }
   }

@@ -81,22 +81,22 @@
       const box = canvas.getBoundingClientRect();
       const [top, bottom] = printing ? [0, placed.height] : [-box.top - 400, innerHeight - box.top + 400]; // a little more than is on the screen
       fills ??= patterns();
-      const { colour } = plotTheme;
+      const { color } = plotTheme;
       draw(context, step, view, placed, {
         width, ratio, top, bottom, marked, path: find("path").checked,
         fills: step.texts.map((text) => fills.get(text)),
         chosen: chosen && { slice: chosen, linked: linked(chosen) },
-        ink: colour("--ink"), paper: colour("--panel"), muted: colour("--muted"), line: colour("--line"), accent: colour("--accent"), memory: colour("--bar"),
+        ink: color("--ink"), paper: color("--panel"), muted: color("--muted"), line: color("--line"), accent: color("--accent"), memory: color("--bar"),
       });
     }
     function patterns() {
-      const made = held.kinds.map(([kind, colour, pattern]) => [kind, { rgb: rgb(colour), ink: ink(colour), pattern: pattern && hatch(pattern, ink(colour)) }]);
+      const made = held.kinds.map(([kind, color, pattern]) => [kind, { rgb: rgb(color), ink: ink(color), pattern: pattern && hatch(pattern, ink(color)) }]);
       return new Map(made);
     }
-    function hatch(pattern, colour) {
+    function hatch(pattern, color) {
       const tile = Object.assign(document.createElement("canvas"), { width: 8, height: 8 });
       const pen = tile.getContext("2d");
-      pen.strokeStyle = pen.fillStyle = colour;
+      pen.strokeStyle = pen.fillStyle = color;
       pen.globalAlpha = 0.22;
       const lines = { "/": [[0, 8, 8, 0]], "\\": [[0, 0, 8, 8]], x: [[0, 8, 8, 0], [0, 0, 8, 8]], "-": [[0, 4, 8, 4]], "|": [[4, 0, 4, 8]], "+": [[0, 4, 8, 4], [4, 0, 4, 8]] }[pattern] ?? [];
       for (const [x0, y0, x1, y1] of lines) {
@@ -210,14 +210,14 @@
       const one = addressed(key);
       if (!one) return null;
       const own = partsOf(one.label);
-      const [, colour] = held.kinds.find(([kind]) => kind === one.kind) ?? [];
+      const [, color] = held.kinds.find(([kind]) => kind === one.kind) ?? [];
       const from = one.link < 0 ? null : slice(step, one.link);
       const facts = [
         ["Duration", duration(one.end - one.start)], ["Starts at", `${duration(Math.max(one.start, 0))} into the step`], ["Lane", one.lane.name],
         [one.lane.kind === "idle" ? "CPU ran" : "Shapes", one.shapes], ["Op", one.op], ["Module", one.module === one.name ? "" : one.module],
       ];
       const of = [...own, ...(from ? [[from.name, address(from)]] : [])];
-      described = [key, { name: one.name, kind: "slice", work: colour && [one.kind, colour], facts, of, members: own.slice(0, 1).map(([, key]) => key) }];
+      described = [key, { name: one.name, kind: "slice", work: color && [one.kind, color], facts, of, members: own.slice(0, 1).map(([, key]) => key) }];
       return described[1];
     });
     // What somebody chose elsewhere: a slice is gone to, of all else the slices stand out.

@@ -15,11 +15,11 @@
     { key: "power", title: "Power", unit: "W", series: [["power_w", "power", "mean"]] },
   ];
   // As everywhere in perfkit: Okabe and Ito, each doubled by a dash.
-  const COLOURS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9"];
+  const COLORS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9"];
   const DASHES = ["solid", "dash", "dot", "dashdot"];
   const EVENTS = {
-    outlier: { colour: "--unsure", symbol: "triangle-down", tone: "unsure" }, drift: { colour: "--bad", symbol: "diamond", tone: "bad" },
-    trace: { colour: "--accent", symbol: "circle", tone: "live" }, end: { colour: "--muted", symbol: "square", tone: "" },
+    outlier: { color: "--unsure", symbol: "triangle-down", tone: "unsure" }, drift: { color: "--bad", symbol: "diamond", tone: "bad" },
+    trace: { color: "--accent", symbol: "circle", tone: "live" }, end: { color: "--muted", symbol: "square", tone: "" },
   };
   const styleOf = (event) => EVENTS[event.kind] ?? EVENTS.end;
   const MARKED = 200; // events that are marked in the charts
@@ -114,7 +114,7 @@
         if (chart.unit === "bytes") y = y.map((value) => (value === null ? null : value / GIB));
         const index = shown.length > 1 ? which : number;
         const label = shown.length > 1 ? log.label : name;
-        const line = { color: COLOURS[index % COLOURS.length], dash: DASHES[index % DASHES.length], width: 1.8 };
+        const line = { color: COLORS[index % COLORS.length], dash: DASHES[index % DASHES.length], width: 1.8 };
         found.push({ type: "scatter", mode: y.length < 3 ? "lines+markers" : "lines", x, y, line, name: label, text: label, hovertemplate: `%{text}: ${HOVER[chart.unit]}<extra></extra>` });
       }),
     );
@@ -122,7 +122,7 @@
   }
   const escaped = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
   const place = (event, axis) => (axis === "time_s" ? new Date(event.time_s * 1000) : event.step);
-  const paint = (event) => plotTheme.colour(styleOf(event).colour);
+  const paint = (event) => plotTheme.color(styleOf(event).color);
 
   function figure(chart, shown, axis) {
     const data = traces(chart, shown, axis);

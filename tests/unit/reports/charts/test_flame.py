@@ -104,7 +104,7 @@ def test_formats_without_pictures_tell_the_words() -> None:
         assert "· · aten::mm" in text
 
 
-def test_looks_of_one_colour_are_one_entry_of_the_legend() -> None:
+def test_looks_of_one_color_are_one_entry_of_the_legend() -> None:
     looks = (("norm", "#123456"), ("GEMM", "#abcdef"), ("reduction", "#123456"))
     assert build_flame_legend(dataclasses.replace(block(), looks=looks)) == [
         ("norm, reduction", "#123456"),
@@ -123,7 +123,7 @@ def test_labels_stand_once_for_all_trees() -> None:
     assert sheet["order"] == [("modules", "rank 0"), ("phases", "rank 0")]
 
 
-def test_a_change_colours_the_trace_that_is_compared() -> None:
+def test_a_change_colors_the_trace_that_is_compared() -> None:
     analysis = sample.realistic()
     change = analysis.difference
     assert change is not None

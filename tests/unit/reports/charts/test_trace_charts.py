@@ -135,17 +135,17 @@ def rank(place: int, **changes: object) -> RankRow:
     return RankRow(label=f"rank {place}", rank=place, **{**known, **rest, **changes})  # type: ignore[arg-type]
 
 
-def test_many_ranks_are_a_map_in_which_even_ranks_have_no_colour() -> None:
+def test_many_ranks_are_a_map_in_which_even_ranks_have_no_color() -> None:
     figure = drawn(sample.many_ranks())["ranks-chart"]
     split = sample.many_ranks().traces[0].time_split
     rows = {trace["name"]: trace["marker"]["color"] for trace in figure["data"]}
     assert set(rows) == {"step", *(share.category for share in split), "late at collectives"}
-    assert all(len(colours) == 64 for colours in rows.values())
+    assert all(len(colors) == 64 for colors in rows.values())
     fast, slow = (bytes.fromhex(rows["step"][place][1:]) for place in (0, -1))
     assert fast[0] < fast[2]  # blue
     assert slow[0] > slow[2]  # orange
     even = ranks.build_chart([rank(place) for place in range(20)], {}).figure["data"]
-    assert all(colour == "#7d848f40" for trace in even for colour in trace["marker"]["color"])
+    assert all(color == "#7d848f40" for trace in even for color in trace["marker"]["color"])
     assert "late at collectives" not in {trace["name"] for trace in even}
 
 
@@ -155,17 +155,17 @@ def test_a_rank_that_differs_stands_out_of_a_map() -> None:
     assert step["marker"]["color"] == ["#d55e00ff" if place == 7 else "#7d848f40" for place in range(20)]
 
 
-def test_dots_of_a_trace_alone_are_coloured_by_kind_of_work_with_switches() -> None:
+def test_dots_of_a_trace_alone_are_colored_by_kind_of_work_with_switches() -> None:
     chart = blocks(build_document(sample.alone()))["roofline"]
     assert isinstance(chart, Chart)
-    switches = {layer.value: layer.colour for layer in chart.layers if layer.key == "work"}
+    switches = {layer.value: layer.color for layer in chart.layers if layer.key == "work"}
     assert len(switches) > 2
     shown = {dots["meta"]["work"]: dots["marker"]["color"] for dots in dots_of(chart.figure, "kernel")}
     assert shown.items() <= switches.items()
     assert all(len(dots["customdata"]) == len(dots["x"]) for dots in dots_of(chart.figure, "kernel"))
 
 
-def test_dots_of_several_traces_have_the_colours_of_these_and_that_is_said() -> None:
+def test_dots_of_several_traces_have_the_colors_of_these_and_that_is_said() -> None:
     chart = blocks(build_document(sample.realistic()))["roofline"]
     assert isinstance(chart, Chart)
     assert not [layer for layer in chart.layers if layer.key == "work"]
@@ -194,7 +194,7 @@ def test_a_map_of_ranks_and_steps_shows_who_is_slow() -> None:
     assert "2 ranks" in chart.caption
     assert rows[96]["hovertext"][0] == "16.0 ms, rank 193"
     assert rows[96]["hovertemplate"].startswith("<b>rank 192 and the next 1, 10 steps from %{x}</b>")
-    hottest = max((colour, place) for place, row in enumerate(rows) for colour in row["marker"]["color"][20:22])
+    hottest = max((color, place) for place, row in enumerate(rows) for color in row["marker"]["color"][20:22])
     assert [place for place, row in enumerate(rows) if hottest[0] in row["marker"]["color"]] == [96]
 
 

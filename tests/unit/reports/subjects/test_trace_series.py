@@ -28,7 +28,7 @@ def test_the_one_before_a_change_comes_second_in_neutral_with_an_arrow_from_it()
     assert [trace.label for trace in list_detailed_traces(sample.realistic())] == ["rank 0", "main rank 0", "rank 1"]
     first, second, third = build_plane(sample.realistic()).series
     assert (first.origin, second.origin, third.origin) == ("main rank 0", "", "")
-    assert second.style.colour == NEUTRAL
+    assert second.style.color == NEUTRAL
     assert [series.shown for series in (first, second, third)] == [True, True, False]
 
 
@@ -67,7 +67,7 @@ def test_series_of_different_devices_are_held_against_their_own_roofs() -> None:
     high, low = memory["NVIDIA H100 80GB HBM3"], memory["half a GPU"]
     assert high.ceiling.value == 2 * low.ceiling.value
     assert (high.below, low.below) == (False, True)
-    assert high.colour != low.colour
+    assert high.color != low.color
     assert low.label.startswith("half a GPU: memory ")
 
 

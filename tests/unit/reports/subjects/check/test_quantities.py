@@ -102,7 +102,7 @@ def test_counts_from_zero_and_distances_have_no_relative_change() -> None:
     assert mark(Threshold(text="<=0.001", limit=0.001), before=None, after=0.001, change=None) == Mark(1.0)
 
 
-def test_shapes_tell_verdicts_apart_without_colour() -> None:
+def test_shapes_tell_verdicts_apart_without_color() -> None:
     shapes = [mark(verdict=verdict).shape for verdict in Verdict if verdict is not Verdict.NOT_COMPARED]
     assert len(set(shapes)) == len(shapes)
 
