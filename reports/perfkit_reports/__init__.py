@@ -1,1 +1,1 @@
-"""Renderers: an Analysis as HTML, Markdown, terminal text, JSON, Parquet and static figures."""
+"""Renders analyses as HTML, Markdown, terminal text, JSON, Parquet and static figures."""

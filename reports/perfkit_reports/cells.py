@@ -1,4 +1,4 @@
-"""Figures as cells and words, alike in every report."""
+"""Formats figures as cells and words, consistently in all reports."""
 
 from collections.abc import Callable
 
@@ -9,29 +9,29 @@ from perfkit_reports.document.tables import NOTHING
 from perfkit_reports.names import shorten_kernel, shorten_middle
 from perfkit_reports.wording import format_bounded
 
-LONGEST = 900  # shapes of a fused optimizer's lists fill pages; tables/*.parquet have them whole
+LONGEST = 900  # a fused optimizer's shapes fill pages; tables/*.parquet have them in full
 
 
 def make_text_cell(value: str) -> Cell:
-    """Words; a dash where there are none."""
+    """Text, or a dash."""
     return Cell(value or NOTHING, value=value)
 
 
 def make_short_cell(value: str, limit: int = 64) -> Cell:
-    """Shortened in the middle, whole on hover."""
+    """Text shortened in the middle, in full on hover."""
     return _make_named_cell(shorten_middle(value, limit), value)
 
 
 def make_code_cell(value: str, limit: int = 60) -> Cell:
-    """The name of a kernel or op in a readable form, whole on hover."""
+    """A readable kernel or op name, in full on hover."""
     return _make_named_cell(shorten_kernel(value, limit), value)
 
 
-def _make_named_cell(shown: str, whole: str) -> Cell:
-    """A name that is sorted and saved as it was recorded, unless it would fill the page."""
-    if shown == whole:
-        return make_text_cell(whole)
-    return Cell(shown or NOTHING, whole=shorten_middle(whole, LONGEST))
+def _make_named_cell(short: str, full: str) -> Cell:
+    """A name that is sorted and saved as recorded, unless it would fill the page."""
+    if short == full:
+        return make_text_cell(full)
+    return Cell(short or NOTHING, whole=shorten_middle(full, LONGEST))
 
 
 def make_seconds_cell(value: float) -> Cell:
@@ -55,12 +55,12 @@ def make_share_cell(value: float) -> Cell:
 
 
 def make_growth_cell(change: float, show: Callable[[float], str]) -> Cell:
-    """A change of what is better the less there is of it."""
+    """A change of a quantity for which less is better."""
     return Cell(show(change), value=change, tone="bad" if change > 0 else "good" if change < 0 else "")
 
 
 def make_optional_cell(value: float | None, show: Callable[[float], str], reason: str) -> Cell:
-    """A number; where it is not known, n/a and why."""
+    """A number, or n/a with its reason."""
     return make_unknown_cell(reason) if value is None else Cell(show(value), value=value)
 
 
@@ -76,12 +76,12 @@ def make_quantity_cell(item: Quantity) -> Cell:
         "B/s": units.format_bandwidth,
         "1": units.format_percent,
     }.get(item.unit)
-    shown = format_bounded(show(item.value) if show else units.format_si(item.value, item.unit), item.bound)
-    return Cell(shown, detail=f"{item.how.value}: {item.source}" if item.source else item.how.value, value=item.value)
+    text = format_bounded(show(item.value) if show else units.format_si(item.value, item.unit), item.bound)
+    return Cell(text, detail=f"{item.how.value}: {item.source}" if item.source else item.how.value, value=item.value)
 
 
 def format_count(value: float) -> str:
-    """A number of calls per step: whole where it is, else three digits."""
+    """Calls per step: an integer if whole, else three digits."""
     return f"{value:,.0f}" if value == round(value) else units.format_significant(value)
 
 
@@ -90,24 +90,24 @@ def format_factor(factor: float) -> str:
 
 
 def format_range(low: str, high: str, unit: str) -> str:
-    """`122 ms`, `126 ms` -> `122–126 ms`; the unit is repeated only where the two differ."""
+    """`122 ms`, `126 ms` -> `122–126 ms`; the unit is repeated only if the two differ."""
     return f"{low.removesuffix(unit)}–{high}" if low.endswith(unit) else f"{low} – {high}"
 
 
 def format_relative(value: float) -> str:
-    """A relative difference that may be tiny: 0 or one significant digit and the power of ten."""
+    """A possibly tiny relative difference: 0, or with a power of ten."""
     return "0" if value == 0 else f"{value:.1e}"
 
 
 def format_change(value: float) -> str:
-    """A relative change: `+7.8 %`; one that would read as 0 with as many digits as it takes."""
+    """A relative change: `+7.8 %`; with more digits if it would round to 0."""
     if value == 0 or abs(value) >= 0.0005:
         return units.format_signed_percent(value)
     return f"{'+' if value > 0 else ''}{format_relative(value * 100)} %"
 
 
 def format_error(error: float) -> str:
-    """A relative error: `+7.8 %`, `0.0 %` where it rounds to nothing."""
+    """A relative error: `+7.8 %`, `0.0 %` if it rounds to 0."""
     return units.format_signed_percent(error) if abs(error) >= 0.0005 else units.format_percent(0)
 
 

@@ -1,6 +1,6 @@
-"""C++ names as compilers write them into binaries, read back: `_ZN2at4NodeIfE3runEv` -> `at::Node<float>::run`.
+"""Demangles C++ names: `_ZN2at4NodeIfE3runEv` -> `at::Node<float>::run`.
 
-Itanium C++ ABI, section 5.1 (names); parameters are left out. What is not understood stays as it is.
+Itanium C++ ABI, section 5.1 (names), without parameters. Unsupported names are unchanged.
 """
 
 _BUILTIN = {
@@ -31,11 +31,11 @@ _TWO_LETTERS = {"Dh": "half", "Di": "char32_t", "Ds": "char16_t", "Dn": "std::nu
 _STANDARD = {"Sa": "std::allocator", "Sb": "std::basic_string", "Ss": "std::string"}
 _AROUND = {"P": "*", "R": "&", "O": "&&", "K": " const", "V": " volatile", "r": ""}
 _ANONYMOUS = "_GLOBAL__N_1"
-_LONGEST = 10_000  # characters of a part: references to parts double what they refer to, again and again
+_LONGEST = 10_000  # maximum characters of a part: nested back-references grow exponentially
 
 
 def demangle_name(name: str) -> str:
-    """The name without its parameters, or `name` itself where it is none or is of a kind that is not known."""
+    """The name without parameters, or `name` itself if it is not mangled or unsupported."""
     if not name.startswith("_Z"):
         return name
     try:
@@ -45,7 +45,7 @@ def demangle_name(name: str) -> str:
 
 
 class _NameReader:
-    """A place in a mangled name, and what later parts of it refer back to."""
+    """A position in a mangled name, and the substitution candidates."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -84,26 +84,26 @@ class _NameReader:
     def _read_nested(self) -> str:
         while self._peek_next() in ("r", "V", "K"):
             self.at += 1
-        whole = ""
+        name = ""
         while not self._take_prefix("E"):
             if self._peek_next() == "I":
-                whole += self._read_template_arguments()
+                name += self._read_template_arguments()
             elif self._take_prefix("St"):
-                whole = f"std::{self._read_source_name()}"
+                name = f"std::{self._read_source_name()}"
             elif self._peek_next() == "S":
-                whole = self._read_substitution()
-                continue  # is among those seen already
+                name = self._read_substitution()
+                continue  # already a candidate
             elif self._peek_next() == "T":
-                whole = self._read_parameter()
+                name = self._read_parameter()
             else:
                 part = self._read_source_name()
-                whole = f"{whole}::{part}" if whole else part
+                name = f"{name}::{part}" if name else part
             if self._peek_next() != "E":
-                self._keep_part(whole)
-        return whole
+                self._keep_part(name)
+        return name
 
     def _read_source_name(self) -> str:
-        self._take_prefix("L")  # of internal linkage
+        self._take_prefix("L")  # internal linkage
         digits = ""
         while self._peek_next().isdigit():
             digits += self._peek_next()
@@ -119,10 +119,10 @@ class _NameReader:
         return "(anonymous namespace)" if part == _ANONYMOUS else part
 
     def _read_substitution(self) -> str:
-        """What was seen before: `S_` the first, `S0_` the second, in base 36."""
-        for short, whole in _STANDARD.items():
+        """A back-reference: `S_` the first, `S0_` the second, in base 36."""
+        for short, name in _STANDARD.items():
             if self._take_prefix(short):
-                return whole
+                return name
         end = self.text.index("_", self.at)
         digits, self.at = self.text[self.at + 1 : end], end + 1
         place = int(digits, 36) + 1 if digits else 0
@@ -131,7 +131,7 @@ class _NameReader:
         return self.seen[place]
 
     def _read_parameter(self) -> str:
-        """A template's parameter by its place: `T_` the first, `T0_` the second."""
+        """A template parameter by position: `T_` the first, `T0_` the second."""
         end = self.text.index("_", self.at)
         digits, self.at = self.text[self.at + 1 : end], end + 1
         place = int(digits) + 1 if digits else 0
@@ -141,19 +141,19 @@ class _NameReader:
 
     def _read_template_arguments(self) -> str:
         self._take_prefix("I")
-        found: list[str] = []
+        arguments: list[str] = []
         while not self._take_prefix("E"):
-            found += self._read_argument()
-        self.arguments = found
-        return f"<{', '.join(found)}>"
+            arguments += self._read_argument()
+        self.arguments = arguments
+        return f"<{', '.join(arguments)}>"
 
     def _read_argument(self) -> list[str]:
-        """One, or those of a pack."""
+        """One argument, or those of a pack."""
         if self._take_prefix("J"):
-            found: list[str] = []
+            arguments: list[str] = []
             while not self._take_prefix("E"):
-                found += self._read_argument()
-            return found
+                arguments += self._read_argument()
+            return arguments
         if self._take_prefix("L"):
             return [self._read_literal()]
         if self._peek_next() == "X":
@@ -188,11 +188,11 @@ class _NameReader:
             self._keep_part(around)
             return around
         if letter == "S" and not self.text.startswith("St", self.at):
-            known = self._read_substitution()
+            builtin = self._read_substitution()
             if self._peek_next() == "I":
-                known += self._read_template_arguments()
-                self._keep_part(known)
-            return known
+                builtin += self._read_template_arguments()
+                self._keep_part(builtin)
+            return builtin
         if letter == "T":
             parameter = self._read_parameter()
             self._keep_part(parameter)

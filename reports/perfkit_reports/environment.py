@@ -1,4 +1,4 @@
-"""The machine and its ceilings as rows of text."""
+"""Formats the machine and its ceilings as rows."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +16,7 @@ _UNREAD = "could not be read on this machine"
 
 
 def list_environment_items(environment: Environment) -> list[tuple[str, Cell]]:
-    """(name, value) of everything that can change the numbers. What only a GPU has is left out on a CPU."""
+    """(name, value) of everything that can change figures, without GPU properties on a CPU."""
     on_gpu = environment.device != "cpu"
     items: list[tuple[str, Cell]] = [
         ("Host", Cell(environment.hostname)),
@@ -61,7 +61,7 @@ def format_packages(environment: Environment) -> str:
 
 
 def build_ceiling_columns(device_name: str) -> list[Column[Ceiling]]:
-    """Those of a table of the ceilings of a device, whose units are called as its vendor does."""
+    """Columns of a device's ceilings, with the vendor's names of its units."""
 
     def name(ceiling: Ceiling) -> Cell:
         return Cell(" ".join(filter(None, (ceiling.dtype, get_unit_name(ceiling.level, device_name)))))
@@ -86,7 +86,7 @@ def build_ceiling_columns(device_name: str) -> list[Column[Ceiling]]:
 
 
 def format_machine(analysis: Analysis) -> str:
-    """The device in a few words; empty where it is not known."""
+    """The device in a few words; empty if unknown."""
     environment = analysis.environment
     if environment is None:
         return ""
@@ -103,7 +103,7 @@ def _format_rate(ceiling: Ceiling) -> str:
 
 
 def _make_optional_cell(value: float | str | None, show: Callable[[Any], str], absent: str = NOTHING) -> Cell:
-    """What may be missing and is then not unknown, but absent."""
+    """A value that may be absent rather than unknown."""
     return Cell(absent if value is None else show(value), value=None if isinstance(value, str) else value)
 
 

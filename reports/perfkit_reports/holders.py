@@ -1,4 +1,4 @@
-"""The holders of the memory that a report shows: variants of a bench, devices of a file, traces."""
+"""Holders of memory accounts in reports: a suite's variants, a file's devices, traces."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from perfkit_reports.palette import Fill, Style, build_legend
 
 @dataclass(frozen=True)
 class Holder:
-    """A name, unique among the holders of a report, and its account."""
+    """A name, unique in its report, and its account."""
 
     name: str
     account: MemoryAccount
@@ -18,7 +18,7 @@ class Holder:
 
 
 def list_device_holders(accounts: Sequence[MemoryAccount]) -> list[Holder]:
-    """One a device; devices of the same name are numbered."""
+    """One per device; devices of the same name are numbered."""
     names = [account.device or "memory" for account in accounts]
     return [
         Holder(name if names.count(name) == 1 else f"{name} ({names[:place].count(name) + 1})", account)
@@ -27,15 +27,15 @@ def list_device_holders(accounts: Sequence[MemoryAccount]) -> list[Holder]:
 
 
 def list_trace_holders(traces: Sequence[RankTrace]) -> list[Holder]:
-    """The traces that recorded memory; their labels tell them apart."""
+    """Traces with recorded memory, named by their labels."""
     return [Holder(trace.label, trace.memory) for trace in traces if trace.memory is not None]
 
 
 def list_peak_categories(holders: Sequence[Holder]) -> list[tuple[str, Fill]]:
-    """(category, fill) of all at their peaks, in the order in which they are stacked."""
+    """(category, fill) of all peaks, in stacking order."""
     return build_legend([[part.category for part in holder.account.categories] for holder in holders])
 
 
 def list_timeline_categories(account: MemoryAccount) -> list[tuple[str, Fill]]:
-    """The same of a timeline, without those that never have a byte."""
+    """(category, fill) of a timeline, without empty categories."""
     return build_legend([[name for name, amounts in account.timeline_categories.items() if any(amounts)]])

@@ -1,4 +1,4 @@
-"""Readable forms of kernel names: C++ kernels carry a thousand characters of namespaces, types and lambdas."""
+"""Shortens kernel names: C++ kernels have a thousand characters of namespaces, types and lambdas."""
 
 import re
 from functools import lru_cache
@@ -6,15 +6,15 @@ from functools import lru_cache
 from perfkit_reports.demangle import demangle_name
 
 _SIGNATURE = re.compile(r"<|[\w)]\(")  # not `Memcpy HtoD (Pageable -> Device)`, not `aten::mm`
-_LONGEST_READ = 4000  # the rest of a longer name would be cut anyway
+_LONGEST_READ = 4000  # longer names would be cut anyway
 _QUALIFIER = re.compile(r"(?:\(anonymous namespace\)|[A-Za-z_]\w*)::")
 _RETURNS = re.compile(r"^(?:static |__global__ )*(?:void|bool|int|float|double)\s+")
-# Template arguments that tell nothing about what a kernel does: how it is indexed, loaded and stored.
+# Template arguments for indexing, loading and storing, which do not identify a kernel.
 _NOISE = re.compile(
     r"(std::)?[Aa]rray\b|(Trivial)?OffsetCalculator|Load(With|er)|Store(With|r)|(Tensor(Iterator|List|Info|Accessor))"
     r"|\w*Params$|\w*Metadata$|unsigned int$|int$|long$|\{lambda|lambda|char\b|operator"
 )
-_WRAPPERS = ("gpu_kernel_impl", "gpu_kernel_impl_nocast")  # say nothing: what they wrap is the kernel
+_WRAPPERS = ("gpu_kernel_impl", "gpu_kernel_impl_nocast")  # wrappers: the wrapped functor is the kernel
 _ELEMENT = re.compile(
     r"(float|double|half|__half|Half|BFloat16|Float8\w*|c10::\w+|unsigned char|bool|short|true|false)$"
 )
@@ -23,7 +23,7 @@ _DEPTH = 3
 _OPENING, _CLOSING = "<({[", ">)}]"
 
 
-@lru_cache(maxsize=4096)  # a report names the same kernels in every table
+@lru_cache(maxsize=4096)  # all tables of a report name the same kernels
 def shorten_kernel(name: str, limit: int = 72) -> str:
     """`void at::native::vectorized_elementwise_kernel<4, at::native::GeluCUDA..., ...>(int, ...)` ->
     `vectorized_elementwise_kernel<4, GeluCUDAKernelImpl…>`: no return type, namespaces and parameters, few template
@@ -36,7 +36,7 @@ def shorten_kernel(name: str, limit: int = 72) -> str:
 
 
 def shorten_middle(text: str, limit: int) -> str:
-    """At most `limit` characters: the beginning and the end tell names apart, the middle seldom does."""
+    """At most `limit` characters: the beginning and the end, which distinguish names."""
     if len(text) <= limit:
         return text
     tail = limit // 3
@@ -44,45 +44,45 @@ def shorten_middle(text: str, limit: int) -> str:
 
 
 def shorten_modules(name: str) -> str:
-    """`aten::mm in …/Block_3/Linear_5`: of modules as torch.profiler has them, from the outermost on, the last two."""
+    """`aten::mm in …/Block_3/Linear_5`: the last two of torch.profiler's module names, outermost first."""
     return re.sub(r"(?:[^/\s]+/)+(?=[^/\s]+/[^/\s]+)", "…/", name)
 
 
 def _simplify_name(text: str, depth: int) -> str:
-    """A name without qualifiers and parameters, with the telling ones of its template arguments."""
+    """A name without qualifiers and parameters, with its distinctive template arguments."""
     bare = _QUALIFIER.sub("", text)
     end = next((place for place, letter in enumerate(bare) if letter in _OPENING), len(bare))
-    head, rest = bare[:end].strip(), bare[end:]
-    if not rest.startswith("<"):
-        return head + ("…" if head and rest and depth < _DEPTH else "")
+    head, tail = bare[:end].strip(), bare[end:]
+    if not tail.startswith("<"):
+        return head + ("…" if head and tail and depth < _DEPTH else "")
     if depth == 0:
         return f"{head}<…>"
-    arguments = _split_arguments(rest)
+    arguments = _split_arguments(tail)
     if head in _WRAPPERS and arguments:
         return _simplify_name(arguments[0], depth)
     telling = [argument for argument in arguments if not _NOISE.match(_QUALIFIER.sub("", argument))]
-    if depth < _DEPTH:  # BinaryFunctor<float, float, float, MulFunctor<float>>: the functor says what it does
+    if depth < _DEPTH:  # BinaryFunctor<float, float, float, MulFunctor<float>>: the inner functor is the operation
         telling = [argument for argument in telling if not _ELEMENT.match(argument)] or telling
-    shown = [_simplify_name(argument, depth - 1) for argument in telling[:_ARGUMENTS]]
-    if len(shown) < len(arguments):
-        shown.append("…")
-    return f"{head}<{', '.join(part for part in shown if part)}>"
+    parts = [_simplify_name(argument, depth - 1) for argument in telling[:_ARGUMENTS]]
+    if len(parts) < len(arguments):
+        parts.append("…")
+    return f"{head}<{', '.join(part for part in parts if part)}>"
 
 
 def _split_arguments(text: str) -> list[str]:
-    """The arguments of the bracket that `text` begins with, brackets within them kept whole."""
-    found, depth, start = [], 0, 1
+    """The arguments of the bracket at the start of `text`; nested brackets stay whole."""
+    arguments, depth, start = [], 0, 1
     for place, letter in enumerate(text):
         if letter in _OPENING:
             depth += 1
         elif letter in _CLOSING and text[place - 1] != "-":  # `->` closes nothing
             depth -= 1
             if depth == 0:
-                found.append(text[start:place])
+                arguments.append(text[start:place])
                 break
         elif letter == "," and depth == 1:
-            found.append(text[start:place])
+            arguments.append(text[start:place])
             start = place + 1
     else:
-        found.append(text[start:])  # of a name that was cut
-    return [part.strip() for part in found if part.strip()]
+        arguments.append(text[start:])  # of a name that was cut
+    return [part.strip() for part in arguments if part.strip()]

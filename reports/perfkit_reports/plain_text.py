@@ -1,8 +1,8 @@
-"""Names and reasons as one line of harmless characters, for outputs that machines read line by line."""
+"""Flattens text to one line of harmless characters, for line-based machine-readable output."""
 
 from perfkit.sanitize import escape_control_chars
 
 
 def flatten_text(text: str) -> str:
-    """`text` with white space and line ends as single spaces, and what is not for reading made visible."""
+    """`text` with white space collapsed to single spaces and unprintable characters escaped."""
     return escape_control_chars(" ".join(text.split()))

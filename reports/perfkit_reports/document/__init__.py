@@ -1,1 +1,1 @@
-"""The content of a report, whatever it is about and whatever shows it: `document` > `blocks` > `tables` > `cells`."""
+"""The content of reports, independent of subject and format: `document` > `blocks` > `tables` > `cells`."""

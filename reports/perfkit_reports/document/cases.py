@@ -1,4 +1,4 @@
-"""Verdicts, as test reports and pull requests have them."""
+"""Verdicts for test reports and pull requests."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,10 +9,10 @@ Outcome = Literal["pass", "better", "worse", "fail", "unsure", "skipped"]
 
 @dataclass(frozen=True, kw_only=True)
 class VerdictCase:
-    """The verdict on one figure: `word` names it (`inconclusive`), `reason` says what it rests on, `to_decide` what
-    would settle it. The outcome `worse` is no failure, but has to be said. `figures` are the change and what is allowed
-    (`+1.0 % (-4.9 to +7.2 %), allowed 3%`), `sides` what was compared (`13.3 ms → 13.5 ms`); both are empty where
-    nothing could be.
+    """The verdict on one figure: its `word` (`inconclusive`), its `reason`, and what is missing `to_decide`.
+
+    The outcome `worse` is no failure but is reported. `figures` are the change and the threshold (`+1.0 % (-4.9 to
+    +7.2 %), allowed 3%`), `sides` the compared figures (`13.3 ms → 13.5 ms`); both are empty without a comparison.
     """
 
     name: str
@@ -27,11 +27,10 @@ class VerdictCase:
 
 @dataclass(frozen=True, kw_only=True)
 class VerdictSuite:
-    """The cases of one thing that is checked, each under a name of its own.
+    """The uniquely named cases of one checked variant.
 
-    `remark` is what to know before any of them, `suspects` may be behind those that fail or are worse, `reason` says
-    why there are no cases. `properties` are figures to the last digit, `host` is where it ran and `seconds` for how
-    long.
+    `remark` applies to all cases, `suspects` are likely causes of failed and worse cases, `reason` explains missing
+    cases. `properties` are figures with all digits, `host` and `seconds` the place and duration of the run.
     """
 
     name: str
@@ -45,12 +44,13 @@ class VerdictSuite:
 
 
 def list_reasons(cases: Sequence[VerdictCase]) -> list[str]:
-    """Why they have their outcomes and what would decide: `CPU time, step time: the interval contains 0`. Equal words
-    stand once, with the names of all that have them.
+    """Reasons and what would decide: `CPU time, step time: the interval contains 0`.
+
+    Equal reasons share a line with all their names.
     """
     alike: dict[tuple[str, str, str], list[str]] = {}
     for case in cases:
-        word = "" if case.figures else f"{case.word}: "  # figures tell the others' outcome
+        word = "" if case.figures else f"{case.word}: "  # the others' figures show the outcome
         alike.setdefault((word, case.reason or "no reason was recorded", case.to_decide), []).append(case.name)
     lines = []
     for (word, reason, to_decide), names in alike.items():

@@ -1,4 +1,4 @@
-"""A report before it has a format."""
+"""A report, independent of its format."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,12 +14,12 @@ from perfkit_reports.document.tables import RawTable
 
 @dataclass(frozen=True)
 class Document:
-    """What an analysis says: `sections` in the order of reading, `data` with every raw row behind them.
+    """The content of a report: `sections` in reading order, `data` with all raw rows.
 
-    `kind` is what it is about (`trace`), `eyebrow` the small line above the headline, `lead` the sentences below it,
-    `verdict` the word that it comes to, `warnings` what to know before relying on it. `raw` are the structs
-    whose JSON is written beside it, by file; a page holds the one that it `saves`. `suites` are verdicts of a check.
-    `chosen` tells of everything in its tables and figures that has a key; only a page calls it.
+    `kind` is the kind of subject (`trace`), `eyebrow` the small line above the headline, `lead` the sentences below
+    it, `verdict` the result in a word, `warnings` the caveats. `raw` are structs written as JSON files; a page embeds
+    the one named `saves`. `suites` are verdicts of a check. `chosen` returns the facts of everything selectable; only
+    pages call it.
     """
 
     kind: str
@@ -42,5 +42,5 @@ class Document:
 
     @property
     def blocks(self) -> tuple[Block, ...]:
-        """Those of the summary and of all sections, in the order of reading."""
+        """Blocks of the summary and of all sections, in reading order."""
         return (*self.summary, *(block for section in self.sections for block in section.blocks))

@@ -1,4 +1,4 @@
-"""Files that hold an analysis itself."""
+"""Raw files of an analysis."""
 
 from collections.abc import Iterator
 
@@ -13,5 +13,5 @@ def encode_json(analysis: msgspec.Struct) -> bytes:
 
 
 def list_raw_files(document: Document) -> Iterator[tuple[str, bytes]]:
-    """(name, content) of the files that hold what a document is about."""
-    return ((name, encode_json(held)) for name, held in document.raw.items())
+    """(name, content) of the raw files of a document's subject."""
+    return ((name, encode_json(struct)) for name, struct in document.raw.items())

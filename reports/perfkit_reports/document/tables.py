@@ -1,4 +1,4 @@
-"""Tables of anything: columns are functions from a row to a cell, so that every format cuts and sorts the same rows."""
+"""Tables: columns are functions from a row to a cell, so all formats truncate and sort the same rows."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,11 +18,10 @@ Owner = TypeVar("Owner")
 
 @dataclass(frozen=True)
 class Column(Generic[Row]):
-    """`code` sets names in a fixed width, `wrap` breaks long text, `pill` sets a verdict apart in its tone.
+    """`code` sets names in a fixed width, `wrap` breaks long text, `pill` highlights a verdict in its tone.
 
-    `meter` draws a bar behind the number, in proportion to the largest of the table, or to `most`, which several
-    columns can share. `weight` is how much room a format must have to show it: a terminal shows what is `BRIEF`, a page
-    hides what is `DETAIL` until it is asked for.
+    `meter` draws a bar behind the number, relative to the table's largest or to `most`, which columns can share.
+    `weight` is the room a format needs to show it: terminals show `BRIEF` columns, pages hide `DETAIL` on load.
     """
 
     title: str
@@ -37,7 +36,7 @@ class Column(Generic[Row]):
     most: float | None = None
 
     def find_largest(self, rows: Sequence[Row]) -> float:
-        """Where its meter ends: `most`, else the largest known number of the column, 1 where there is none."""
+        """End of the meter: `most`, else the column's largest number, else 1."""
         if self.most is not None:
             return self.most
         values = [value for row in rows if isinstance(value := self.cell(row).value, int | float)]
@@ -45,7 +44,7 @@ class Column(Generic[Row]):
 
 
 def drop_empty_columns(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> list[Column[Row]]:
-    """The columns that say anything in some row: module names and shapes are often not recorded."""
+    """Columns with content in any row: module names and shapes are often not recorded."""
     return [column for column in columns if any(column.cell(row).text not in (NOTHING, "") for row in rows)]
 
 
@@ -54,9 +53,9 @@ Schema = Mapping[str, type | GenericAlias]  # `str`, `float`, `int`, `bool` or `
 
 @dataclass(frozen=True)
 class RawTable:
-    """Raw rows under a name of their own, in SI base units, None where something is not known: Parquet and pandas.
+    """Named raw rows in SI base units, None for unknowns: for Parquet and pandas.
 
-    `rows` is called when a format needs them: a report that is only looked at builds none.
+    `rows` is called on demand: displaying a report builds none.
     """
 
     name: str
@@ -65,7 +64,7 @@ class RawTable:
 
 
 def build_schema(struct: type[msgspec.Struct], **first: type | GenericAlias) -> Schema:
-    """A column per field of `struct` that holds a number, a flag or a word, after those of `first`."""
+    """Columns of `first`, then one per field of `struct` that holds a number, flag or word."""
     columns = dict(first)
     for field in msgspec.structs.fields(struct):
         kinds = [kind for kind in getattr(field.type, "__args__", (field.type,)) if kind is not type(None)]
@@ -77,12 +76,12 @@ def build_schema(struct: type[msgspec.Struct], **first: type | GenericAlias) -> 
 
 
 def extract_fields(schema: Schema, item: object, **first: Any) -> dict[str, Any]:
-    """The fields of `item` that `schema` has columns for, after those of `first`; enumerations are str already."""
+    """Values of `first`, then the fields of `item` with columns in `schema`; enumerations are str already."""
     return {name: first[name] if name in first else getattr(item, name) for name in schema}
 
 
 def build_plain_data(name: str, struct: type[msgspec.Struct], items: Sequence[object]) -> RawTable:
-    """A row for each struct."""
+    """One row per struct."""
     return build_owned_data(name, struct, {}, [((), items)], lambda each: each)
 
 
@@ -93,7 +92,7 @@ def build_owned_data(
     owners: Iterable[tuple[Sequence[Any], Owner]],
     pick: Callable[[Owner], Iterable[object]],
 ) -> RawTable:
-    """A row for each struct that `pick` finds in an owner, after the owner's values of the columns `first`."""
+    """One row per struct that `pick` returns for an owner, after the owner's values of the columns `first`."""
     schema = build_schema(struct, **first)
     owned_by = [(dict(zip(first, values, strict=True)), owner) for values, owner in owners]
     return RawTable(

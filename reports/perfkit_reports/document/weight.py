@@ -1,10 +1,10 @@
-"""How much room a format must have to show something."""
+"""The room that a format needs to show an element."""
 
 from enum import IntEnum
 
 
 class Weight(IntEnum):
-    """`BRIEF` stands on a terminal's first screen, `NORMAL` in Markdown and on a page, `DETAIL` folded or on demand."""
+    """`BRIEF` is on a terminal's first screen, `NORMAL` in Markdown and on pages, `DETAIL` folded or on demand."""
 
     BRIEF = 0
     NORMAL = 1

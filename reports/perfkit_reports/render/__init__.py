@@ -1,1 +1,1 @@
-"""Formats of a report: a plain function from a `Document` each, which knows no subject."""
+"""Formats of a report: one plain function from a `Document` each, independent of the subject."""

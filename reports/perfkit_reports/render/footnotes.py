@@ -1,8 +1,8 @@
-"""Reasons why something is not known, gathered into footnotes so that they survive print and touch."""
+"""Collects reasons for unknown figures as footnotes, which work in print and on touch screens."""
 
 
 class Footnotes:
-    """Hands out a number for each distinct reason."""
+    """Numbers each distinct reason."""
 
     def __init__(self) -> None:
         self.reasons: list[str] = []

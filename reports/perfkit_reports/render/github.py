@@ -1,6 +1,6 @@
-"""A document in a GitHub workflow: annotations, which are commands that a step prints, and a comment.
+"""Renders a document for GitHub workflows: annotations (commands that a step prints) and a comment.
 
-The escaping of commands is that of actions/toolkit (packages/core/src/command.ts), which the runner undoes.
+Commands are escaped as in actions/toolkit (packages/core/src/command.ts).
 """
 
 from collections.abc import Sequence
@@ -14,16 +14,16 @@ from perfkit_reports.render.markdown_text import escape_markdown, format_link
 from perfkit_reports.wording import format_plural
 
 # "GitHub Actions are limited to 10 warning annotations and 10 error annotations per step" (REST API, check runs);
-# the same is kept to for notices.
+# the same limit is used for notices.
 SHOWN = 10
 _TITLE, _LINE = 200, 600
 
-# What GitHub takes. A comment is refused at 65,536 characters; counted here as bytes, of which there are no fewer.
+# GitHub refuses comments above 65,536 characters; bytes are an upper bound.
 COMMENT_FILE = "comment.md"
 COMMENT_BYTES = 65_536
-SUMMARY_BYTES = 2**20  # a step's summary that is larger is not shown at all
-_ROWS = (1000, 500, 250, 120, 80, 60, 50, 40, 25, 15, 8)  # of a table or a list, as many as have room
-_ROOM = 200  # bytes for what is said of what was left out
+SUMMARY_BYTES = 2**20  # GitHub does not show larger step summaries
+_ROWS = (1000, 500, 250, 120, 80, 60, 50, 40, 25, 15, 8)  # rows of a table or list: the largest number that fits
+_ROOM = 200  # bytes reserved for the note on omitted parts
 
 _LEVELS: tuple[tuple[str, tuple[Outcome, ...]], ...] = (
     ("error", ("fail",)),
@@ -42,20 +42,22 @@ class WorkflowAnnotation:
 
     @property
     def command(self) -> str:
-        """The line that makes the runner show it."""
+        """The command line for the runner."""
         return f"::{self.level} title={_escape_property(self.title)}::{_escape_message(self.message)}"
 
 
 def format_annotations(document: Document) -> str:
-    """A command a line, nothing where all passes: an error for each suite of which something fails, a warning where
-    something is worse or not known, a notice where something is better. Where there are more than GitHub shows, the
-    last says how many more.
+    """One command per line, none if all pass: an error per failing suite, a warning per worse or undecided suite, a
+    notice per improved suite. Beyond GitHub's limit, the last one counts the rest.
     """
     lines = []
     for level, outcomes in _LEVELS:
-        known = [_build_annotation(document, level, outcomes, suite) for suite in document.suites]
+        annotations = [_build_annotation(document, level, outcomes, suite) for suite in document.suites]
         lines += [
-            each.command for each in _limit_annotations(document, level, [each for each in known if each is not None])
+            annotation.command
+            for annotation in _limit_annotations(
+                document, level, [annotation for annotation in annotations if annotation is not None]
+            )
         ]
     return "".join(f"{line}\n" for line in lines)
 
@@ -75,12 +77,14 @@ def _build_annotation(
     return WorkflowAnnotation(level, title, "\n".join(shorten_middle(line, _LINE) for line in lines))
 
 
-def _limit_annotations(document: Document, level: str, known: Sequence[WorkflowAnnotation]) -> list[WorkflowAnnotation]:
-    if len(known) <= SHOWN:
-        return list(known)
-    rest = len(known) - SHOWN + 1
-    message = f"{format_plural(rest, 'more variant')} with an annotation of this kind: see the report"
-    return [*known[: SHOWN - 1], WorkflowAnnotation(level, f"perfkit {document.kind}", message)]
+def _limit_annotations(
+    document: Document, level: str, annotations: Sequence[WorkflowAnnotation]
+) -> list[WorkflowAnnotation]:
+    if len(annotations) <= SHOWN:
+        return list(annotations)
+    excess = len(annotations) - SHOWN + 1
+    message = f"{format_plural(excess, 'more variant')} of this kind: see the report"
+    return [*annotations[: SHOWN - 1], WorkflowAnnotation(level, f"perfkit {document.kind}", message)]
 
 
 def _escape_message(text: str) -> str:
@@ -92,10 +96,10 @@ def _escape_property(text: str) -> str:
 
 
 def format_comment(document: Document, *, report: str = "", limit: int = COMMENT_BYTES) -> str:
-    """The document as Markdown of at most `limit` bytes, as a comment on a pull request and for a step's summary.
+    """The document as Markdown of at most `limit` bytes, for a pull request comment or a step summary.
 
-    `report` is the address of the page, or its file's name. It begins with a mark by which the next run finds the
-    comment to write anew. Tables have as many rows as there is room for; then the longest sections lose their ends.
+    `report` is the page's address or file name. A leading marker lets the next run find and replace the comment. Tables
+    are truncated to fit, then the longest sections.
     """
     word = markdown.format_verdict(document)
     first = [f"<!-- perfkit {document.kind} -->", f"## {word}{escape_markdown(document.headline)}"]
@@ -111,10 +115,10 @@ def format_comment(document: Document, *, report: str = "", limit: int = COMMENT
         left_out += 1
         parts = [part for part in parts if part]
     if left_out:
-        last.insert(0, f"Left out, for there is a limit to the size of this text: {format_plural(left_out, 'part')}.")
+        last.insert(0, f"{format_plural(left_out, 'part')} omitted to fit the size limit.")
     return "\n\n".join(text for part in (first, *parts, last) for text in part) + "\n"
 
 
 def _count_bytes(parts: Sequence[Sequence[str]]) -> int:
-    """Bytes, with the line ends between them."""
+    """Bytes including line ends."""
     return sum(len(text.encode()) + 2 for part in parts for text in part)

@@ -1,4 +1,4 @@
-"""A document as one self-contained page: text from the templates, charts drawn by the plotly.js inside it."""
+"""Renders a document as one self-contained page with embedded plotly.js."""
 
 import json
 from collections.abc import Sequence
@@ -30,14 +30,14 @@ from perfkit_reports.render.page import (
 from perfkit_reports.render.selection_sheet import build_selection_sheet
 from perfkit_reports.render.timeline_sheet import SCRIPTS, build_timeline_sheet
 
-# What shows a selection lies between.
+# Scripts of the selection drawer are inserted between these.
 _FIRST, _LAST = ("unfold.js", "theme.js", "selection.js", "report.js"), ("drawer.js",)
 _BY_BLOCK: dict[type[Block], tuple[str, ...]] = {Flame: ("flame.js",), Timeline: SCRIPTS}
-_TABS = 40  # characters in which all values of a choice stand side by side; longer ones are a list to choose from
+_TABS = 40  # maximum characters of a choice with buttons; longer ones are drop-down lists
 
 
 def render(document: Document) -> str:
-    """The whole page. Everything from the document is escaped; nothing is fetched when it is opened."""
+    """The whole page. All content is escaped; opening it fetches nothing."""
     sheet = _Sheet()
     return (
         get_templates()
@@ -61,13 +61,13 @@ def render(document: Document) -> str:
 
 
 def _list_scripts(document: Document) -> tuple[str, ...]:
-    """In the order in which they build on each other; those for a kind of block only where the page has one."""
+    """Scripts in dependency order, only those for the page's kinds of blocks."""
     kinds = set(map(type, walk_blocks(document.blocks)))
     return (*_FIRST, *(script for kind, scripts in _BY_BLOCK.items() if kind in kinds for script in scripts), *_LAST)
 
 
 class _Sheet:
-    """What is gathered from the blocks while the page is written, and what the templates ask of them."""
+    """Data collected from blocks during rendering, and functions for the templates."""
 
     def __init__(self) -> None:
         self._figures: dict[str, Figure] = {}
@@ -79,12 +79,12 @@ class _Sheet:
         return embed_json(_encode_json(self._figures))
 
     def add_timeline(self, block: Timeline) -> Timeline:
-        """The block; its steps come into the page."""
+        """Embed the timeline's steps, and return the block."""
         self._timelines[block.id] = build_timeline_sheet(block)
         return block
 
     def encode_timelines(self) -> Markup:
-        """Empty without any."""
+        """Encoded timelines; empty without any."""
         return embed_json(_encode_json(self._timelines)) if self._timelines else Markup("")
 
     @staticmethod
@@ -92,13 +92,13 @@ class _Sheet:
         return embed_json(_encode_json(build_selection_sheet(document.chosen())))
 
     def add_chart(self, block: Chart | Bars) -> Chart:
-        """A block of bars as a chart; the figure of either comes into the page."""
+        """Embed the figure of a chart or of bars, and return it as a chart."""
         chart = time_bars.build_chart(block)
         self._figures[chart.id] = chart.figure
         return chart
 
     def add_flame(self, block: Flame) -> list[tuple[str, list[str]]]:
-        """(key, its values in order) of the trees, which come into the page."""
+        """Embed the trees, and return (key, values) of the choices."""
         self._flames[block.id] = build_flame_sheet(block)
         every = zip(block.keys, zip(*block.trees, strict=True), strict=True)
         return [(key, list(dict.fromkeys(values))) for key, values in every]
@@ -120,27 +120,30 @@ class _Sheet:
 
     @staticmethod
     def list_tables(choice: Choice) -> list[Table]:
-        """The options, where all of them are tables."""
-        found = [option for option in choice.options.values() if isinstance(option, Table)]
-        return found if len(found) == len(choice.options) else []
+        """The options, if all are tables."""
+        tables = [option for option in choice.options.values() if isinstance(option, Table)]
+        return tables if len(tables) == len(choice.options) else []
 
     def has_hidden_columns(self, tables: Sequence[Table]) -> bool:
-        """Whether any of them has columns that are shown only when asked for."""
+        """True if any table has columns hidden on load."""
         return any(column.weight == Weight.DETAIL for table in tables for column in self.list_columns(table))
 
     @staticmethod
     def list_choosers(choice: Choice) -> list[tuple[str, list[str], bool]]:
-        """(key, its values in order, whether they stand side by side) of what is chosen."""
+        """(key, values, shown as buttons) of the choices."""
         every = zip(choice.keys, _list_values(choice), strict=True)
         return [(key, values, sum(map(len, values)) <= _TABS) for key, values in every]
 
     @staticmethod
     def list_panels(choice: Choice) -> list[tuple[str, Block]]:
-        """(id, block) of the options: the places of their values among those of each key."""
+        """(id, block) of the options; the id has the indexes of the key values."""
         every = _list_values(choice)
         return [
-            ("-".join([choice.id, *(str(values.index(value)) for values, value in zip(every, of, strict=True))]), block)
-            for of, block in choice.options.items()
+            (
+                "-".join([choice.id, *(str(values.index(value)) for values, value in zip(every, option, strict=True))]),
+                block,
+            )
+            for option, block in choice.options.items()
         ]
 
 
@@ -149,5 +152,5 @@ def _encode_json(value: Any) -> str:
 
 
 def _list_values(choice: Choice) -> list[list[str]]:
-    """Those of each key, in order."""
-    return [list(dict.fromkeys(of[place] for of in choice.options)) for place in range(len(choice.keys))]
+    """Values of each key, in order."""
+    return [list(dict.fromkeys(values[place] for values in choice.options)) for place in range(len(choice.keys))]

@@ -1,4 +1,4 @@
-"""The charts, bars, flame graphs and timelines of a document as PNG and SVG, named by their ids."""
+"""Renders charts, bars, flame graphs and timelines as PNG and SVG files named by their ids."""
 
 import io
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ _FORMATS = ("png", "svg")
 
 
 def render_images(document: Document, most: Weight = Weight.DETAIL) -> Iterator[tuple[str, bytes]]:
-    """(`roofline.png`, content) and so on, for every chart of a weight up to `most`, those that are folded too."""
+    """(`roofline.png`, content) for every chart up to the weight `most`, folded ones included."""
     for block in walk_blocks(document.blocks):
         if isinstance(block, _Picture) and block.weight <= most:
             yield from ((f"{block.id}.{kind}", content) for kind, content in _save_picture(block, _FORMATS))
@@ -36,8 +36,8 @@ def _draw_picture(block: _Picture) -> Figure:
 
 
 def _save_picture(block: _Picture, kinds: tuple[str, ...]) -> Iterator[tuple[str, bytes]]:
-    drawn = _draw_picture(block)
+    figure = _draw_picture(block)
     for kind in kinds:
         buffer = io.BytesIO()
-        drawn.savefig(buffer, format=kind)
+        figure.savefig(buffer, format=kind)
         yield kind, buffer.getvalue()

@@ -1,8 +1,8 @@
-"""Verdicts as JUnit XML, as CI systems read it: a test suite for each suite, a test case for each case.
+"""Renders verdicts as JUnit XML for CI systems: one test suite per suite, one test case per case.
 
-The common ground of the readers: Jenkins' schema (junit-10.xsd of its xUnit plugin) has no properties of a test case
-and no total of what was skipped; GitLab shows the text of `failure` and `skipped` and not their messages, calls a case
-by its class and name, and drops all but the first of those called alike.
+Restricted to what all readers support: Jenkins' schema (junit-10.xsd of its xUnit plugin) has no test case properties
+and no total of skipped cases; GitLab shows the text of `failure` and `skipped` but not their messages, identifies a
+case by class and name, and drops duplicates.
 """
 
 from typing import Literal
@@ -19,9 +19,9 @@ JUNIT_FILE = "junit.xml"
 
 
 def render(document: Document, *, unsure: Outcome = "skipped") -> str:
-    """The document. What fails is a failure, what was skipped is skipped, and `unsure` says what is neither.
+    """The document. Failures and skips are recorded as such; `unsure` is the outcome of undecided verdicts.
 
-    What is worse passed, with a note in its output.
+    Worse cases pass, with a note in their output.
     """
     outcomes: dict[cases.Outcome, Outcome] = {"fail": "failure", "unsure": unsure, "skipped": "skipped"}
     seconds = sum(suite.seconds for suite in document.suites)
@@ -57,7 +57,7 @@ def _build_suite(suite: VerdictSuite, outcomes: dict[cases.Outcome, Outcome], cr
 
 
 def _add_outcome(tested: Element, outcome: Outcome, case: VerdictCase, suite: VerdictSuite) -> None:
-    """The message, and the text, which says all, since some readers show no message."""
+    """Message and full text, since some readers show no message."""
     element = SubElement(tested, outcome, message=_format_message(case))
     element.text = "\n".join(_list_lines(case, suite))
     if outcome == "failure":
@@ -69,9 +69,9 @@ def _format_message(case: VerdictCase) -> str:
 
 
 def _list_lines(case: VerdictCase, suite: VerdictSuite) -> list[str]:
-    """All that there is to say of a case that is no plain pass."""
+    """Full text of a case that is not a plain pass."""
     lines = [_format_message(case)]
-    if suite.remark and case.seconds:  # what was counted does not depend on it
+    if suite.remark and case.seconds:  # counts do not depend on it
         lines.append(suite.remark)
     if case.figures:
         lines += [case.sides, case.reason]

@@ -1,4 +1,4 @@
-"""A document as Markdown, for pull requests and chat: no charts, the first rows of ranked tables."""
+"""Renders a document as Markdown for pull requests and chat: no charts, the first rows of ranked tables."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -40,11 +40,11 @@ from perfkit_reports.render.markdown_text import (
 from perfkit_reports.render.truncation import describe_other_options, truncate_rows
 from perfkit_reports.wording import format_bounded
 
-_ROWS = 15  # of a ranked table
+_ROWS = 15  # rows of a ranked table
 
 
 def render(document: Document) -> str:
-    """The whole document. Text from the analysis is escaped, so that it can form no markup."""
+    """The whole document. Text from the analysis is escaped and forms no markup."""
     first = [
         f"# {escape_markdown(document.title)}: perfkit report",
         f"**{format_verdict(document)}{escape_markdown(document.headline)}**",
@@ -53,8 +53,7 @@ def render(document: Document) -> str:
 
 
 def render_parts(document: Document, rows: int = _ROWS, lines: int | None = None) -> list[list[str]]:
-    """What follows the headline: the beginning, each section, the footnotes; so many rows of ranked tables and `lines`
-    of lists."""
+    """All parts after the headline: beginning, sections, footnotes; tables and lists are truncated."""
     page = _Page(rows, lines)
     beginning = [escape_markdown(line) for line in document.lead]
     if document.tiles:
@@ -70,7 +69,7 @@ def render_parts(document: Document, rows: int = _ROWS, lines: int | None = None
 
 
 class _Page:
-    """The footnotes of a page while it is written."""
+    """The footnotes of a page."""
 
     def __init__(self, rows: int = _ROWS, lines: int | None = None) -> None:
         self.notes = Footnotes()
@@ -78,7 +77,7 @@ class _Page:
         self._lines = lines
 
     def render_section(self, section: Section) -> list[str]:
-        """Nothing where none of its blocks is shown here."""
+        """Empty if none of the section's blocks is shown."""
         parts = self.render_blocks(section.blocks, 3)
         intro = [escape_markdown(" ".join(section.intro))] if section.intro else []
         return [format_heading(2, section.title), *intro, *parts] if parts else []
@@ -113,8 +112,8 @@ class _Page:
         if text.style != "list":
             return [*_format_title(text.title, level), escape_markdown(" ".join(text.lines))]
         shown = text.lines[: self._lines]
-        rest = [f"and {len(text.lines) - len(shown):,} more"] if len(shown) < len(text.lines) else []
-        return [*_format_title(text.title, level), _format_list([*shown, *rest])]
+        hidden = [f"and {len(text.lines) - len(shown):,} more"] if len(shown) < len(text.lines) else []
+        return [*_format_title(text.title, level), _format_list([*shown, *hidden])]
 
     def _render_facts(self, facts: Facts, level: int) -> list[str]:
         lines = "\n".join(f"- {escape_markdown(name)}: {_format_cell(value)}" for name, value in facts.items)
@@ -125,7 +124,7 @@ class _Page:
         return ["\n".join(lines) if lines else escape_markdown(block.nothing)]
 
     def _render_table(self, block: Table, level: int) -> list[str]:
-        rows, rest = truncate_rows(block, self._rows)
+        rows, hidden = truncate_rows(block, self._rows)
         columns = [column for column in drop_empty_columns(block.columns, rows) if column.weight <= Weight.NORMAL]
         if not rows or not columns:
             return []
@@ -135,7 +134,9 @@ class _Page:
                 line[0] = f"**{line[0]}**" if block.emphasis(row) else line[0]
         parts = [format_table([escape_markdown(column.title) for column in columns], lines)]
         parts += (
-            [escape_markdown(f"{rest}{f', all in tables/{block.data}.parquet' if block.data else ''}")] if rest else []
+            [escape_markdown(f"{hidden}{f', all in tables/{block.data}.parquet' if block.data else ''}")]
+            if hidden
+            else []
         )
         parts += [escape_markdown(block.caption)] if block.caption else []
         for row in rows if block.details else ():
@@ -169,8 +170,12 @@ class _Page:
                 ]
             )
         left_out = len(block.bars) - len(lines)
-        rest = [f"{left_out:,} more, all in tables/time.parquet"] if left_out else []
-        return [*_format_title(block.title, level), format_table(["", *map(escape_markdown, categories)], lines), *rest]
+        hidden = [f"{left_out:,} more, all in tables/time.parquet"] if left_out else []
+        return [
+            *_format_title(block.title, level),
+            format_table(["", *map(escape_markdown, categories)], lines),
+            *hidden,
+        ]
 
     def _render_group(self, group: Details | Group, level: int) -> list[str]:
         parts = self.render_blocks(group.blocks, level + 1 if group.title else level)
@@ -179,11 +184,15 @@ class _Page:
     def _render_choice(self, choice: Choice, level: int) -> list[str]:
         first = next(iter(choice.options.values()), None)
         parts = self.render_blocks([first], level) if first else []
-        return [*parts, *([escape_markdown(rest)] if (rest := describe_other_options(choice)) else [])] if parts else []
+        return (
+            [*parts, *([escape_markdown(others)] if (others := describe_other_options(choice)) else [])]
+            if parts
+            else []
+        )
 
 
 def format_finding(finding: Finding, owner: str = "") -> str:
-    """A finding in a line, to be put into an issue or a chat; `owner` says what it is about."""
+    """A finding in one line, for issues and chat; `owner` labels its subject."""
     parts = [f"**{findings.get_severity_word(finding)}: {escape_markdown(finding.title)}**."]
     if finding.variant and owner:
         parts.append(f"{escape_markdown(owner)}: {escape_markdown(finding.variant)}.")
@@ -208,4 +217,4 @@ def _format_list(lines: Sequence[str]) -> str:
 
 
 def _format_cell(value: Cell) -> str:
-    return format_cell(value) if value.known else escape_markdown(f"not known: {value.reason}")
+    return format_cell(value) if value.known else escape_markdown(f"n/a: {value.reason}")

@@ -1,4 +1,4 @@
-"""Pieces of Markdown: headings, tables, folded blocks, and text that can form no markup."""
+"""Pieces of Markdown: headings, tables, folded blocks, escaped text."""
 
 import re
 from collections.abc import Sequence
@@ -10,23 +10,22 @@ from perfkit_reports.names import shorten_middle
 from perfkit_reports.plain_text import flatten_text
 from perfkit_reports.render.footnotes import Footnotes
 
-LONGEST = 600  # characters of a sentence or a cell, of which more would hide the rest
+LONGEST = 600  # maximum characters of a sentence or cell
 _NOTHING = "<!-- -->"
-# What hosts make something of after the markup is read: mentions and bare addresses.
+# Mentions and bare addresses, which hosts link after parsing the markup.
 _ALIVE = re.compile(r"(?<!\w)@(?=\w)|(?<=:)//|(?<=www)\.", re.IGNORECASE)
 
 
 def escape_markdown(text: str, limit: int = LONGEST) -> str:
-    """One line of at most `limit` characters that reads as `text` and in which nothing is markup: no tags, links,
-    emphasis, code, cells; it calls nobody.
+    """One line of at most `limit` characters that renders as `text`: no tags, links, emphasis, code, cells, mentions.
 
-    An empty HTML comment parts what a host would make a mention or a link; a dollar sign in a tag of its own begins no
-    formula (GitHub's documentation, "Writing mathematical expressions").
+    An empty HTML comment breaks mentions and links; a dollar sign in its own tag starts no formula (GitHub's
+    documentation, "Writing mathematical expressions").
     """
     escaped = shorten_middle(flatten_text(text), limit).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     escaped = re.sub(r"([\\`*_\[\]|~#])", r"\\\1", escaped)
-    parted = _ALIVE.sub(lambda found: f"@{_NOTHING}" if found[0] == "@" else f"{_NOTHING}{found[0]}", escaped)
-    return parted.replace("$", "<span>$</span>")
+    unlinked = _ALIVE.sub(lambda match: f"@{_NOTHING}" if match[0] == "@" else f"{_NOTHING}{match[0]}", escaped)
+    return unlinked.replace("$", "<span>$</span>")
 
 
 def format_heading(level: int, title: str) -> str:
@@ -34,7 +33,7 @@ def format_heading(level: int, title: str) -> str:
 
 
 def format_cell(item: Cell, notes: Footnotes | None = None) -> str:
-    """A cell's text and detail; where it is not known, the number of the footnote that says why."""
+    """A cell's text and detail; for unknowns, the number of the footnote with the reason."""
     if not item.known:
         return item.text if notes is None else f"{item.text} ({notes.number(item.reason)})"
     return escape_markdown(f"{item.text} ({item.detail})" if item.detail else item.text)
@@ -46,18 +45,18 @@ def format_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def format_code_block(text: str) -> str:
-    """A block of code, whose fence is longer than any run of backticks within."""
+    """A code block whose fence is longer than any run of backticks inside."""
     fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
     return f"{fence}\n{escape_control_chars(text.rstrip())}\n{fence}"
 
 
 def format_folded_block(title: str, text: str) -> str:
-    """A block of code that GitHub folds."""
+    """A code block that GitHub folds."""
     return f"<details><summary>{escape_markdown(title)}</summary>\n\n{format_code_block(text)}\n\n</details>"
 
 
 def format_link(words: str, address: str) -> str:
-    """A link where `address` is one of the web, else the address itself, for a file that lies beside."""
+    """A link for web addresses, else the address itself, for a local file."""
     if _URL.fullmatch(address):
         return f"[{escape_markdown(words)}](<{quote(address, safe=_OF_ADDRESSES)}>)"
     return f"{escape_markdown(words)}: {escape_markdown(address)}"

@@ -1,4 +1,4 @@
-"""The raw rows of a document as Arrow tables and Parquet files, null where something is not known."""
+"""Encodes a document's raw rows as Arrow tables and Parquet files, with null for unknowns."""
 
 import io
 from types import GenericAlias
@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from perfkit_reports.document.tables import RawTable
 
 _TYPES = {str: pa.string(), float: pa.float64(), int: pa.int64(), bool: pa.bool_()}
-# What the names of columns end with.
+# Unit suffixes of column names.
 _UNITS = {
     "s": "s",
     "seconds": "s",
@@ -28,11 +28,11 @@ _UNITS = {
 
 
 def build_arrow_table(data: RawTable) -> pa.Table:
-    """The rows, with no row where there is nothing; each column's unit, where it has one, in its metadata."""
+    """The rows as a table; columns' units are in their metadata."""
     schema = pa.schema(
         [pa.field(name, _get_arrow_type(kind), metadata=_build_metadata(name)) for name, kind in data.schema.items()]
     )
-    # As JSON: of every Python list Arrow asks whether it is one of pandas, which it imports for that, in 0.2 s.
+    # Via JSON: for Python lists, Arrow would import pandas, which takes 0.2 s.
     text = b"\n".join(map(msgspec.json.encode, data.rows()))
     if not text:
         return pa.Table.from_batches([], schema)
@@ -49,7 +49,7 @@ def encode_parquet(data: RawTable) -> bytes:
 
 
 def infer_unit(column: str) -> str:
-    """The unit of a column by its name: `step_low_s` is in s; empty where it has none."""
+    """The unit of a column by its name: `step_low_s` is in s; empty without a unit."""
     return next((symbol for ending, symbol in _UNITS.items() if f"_{column}".endswith(f"_{ending}")), "")
 
 

@@ -1,4 +1,4 @@
-"""Writes a document into a folder in every form."""
+"""Writes a document to a folder in every format."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -21,9 +21,8 @@ def write_document(
 ) -> list[Path]:
     """Write `report.html`, the raw files, `report.md`, `tables/*.parquet`, and charts up to a weight as `figures/*`.
 
-    Of verdicts there are `comment.md`, in which `report` is the address of the page, and `junit.xml`, in which `unsure`
-    says what is neither a pass nor a fail, in place of `report.md`. Each file is written whole or not at all, the ones
-    people open first. Returns their paths.
+    Documents with verdicts have `comment.md`, which links `report`, and `junit.xml`, which records undecided verdicts
+    as `unsure`, instead of `report.md`. Files are written atomically, those that people open first. Returns the paths.
     """
     return write_files(_render_files(document, figures, unsure, report), folder)
 
@@ -31,12 +30,12 @@ def write_document(
 def write_report(document: Document, folder: Path, *, static: bool = False) -> list[Path]:
     """Write the report as commands do: main figures of a suite, all figures with `static`. Returns the paths."""
     figures = Weight.DETAIL if static else Weight.BRIEF if document.kind == "suite" else None
-    # A check that is drawn again is as strict as can be with what is inconclusive.
+    # A check that is rendered again is strict with inconclusive verdicts.
     return write_document(document, folder, figures=figures, unsure="failure")
 
 
 def write_files(files: Iterable[tuple[str, bytes]], folder: Path) -> list[Path]:
-    """Write each (path in `folder`, content), whole or not at all. Returns their paths."""
+    """Write each (path in `folder`, content) atomically. Returns the paths."""
     paths = []
     for name, content in files:
         write_bytes(folder / name, content)
@@ -47,7 +46,7 @@ def write_files(files: Iterable[tuple[str, bytes]], folder: Path) -> list[Path]:
 def _render_files(
     document: Document, figures: Weight | None, unsure: Outcome, report: str
 ) -> Iterator[tuple[str, bytes]]:
-    """(path in the folder, content). Imports are here because matplotlib and pyarrow take most of a second."""
+    """(path in the folder, content). Local imports, since matplotlib and pyarrow take most of a second."""
     from perfkit_reports.render import github, html, junit, markdown
 
     yield REPORT_FILE, html.render(document).encode()

@@ -1,4 +1,4 @@
-"""A document as the repr of its result: at most ten lines, each of limited length."""
+"""Renders a document as the repr of its result: at most ten lines of limited length."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -11,18 +11,18 @@ from perfkit_reports.plain_text import flatten_text
 from perfkit_reports.wording import format_plural
 
 MOST_TILES = 5
-_MOST_TABLES = 6  # that are named
+_MOST_TABLES = 6  # names shown
 _LINE = 160  # characters
 _SEVERITIES = ("warning", "gain", "note")
 
 
 def render(document: Document, kind: str, findings: Sequence[Finding] | None) -> str:
-    """The kind and title, the headline, key figures, how many findings and tables there are, and where to look.
+    """Kind and title, headline, key figures, number of findings, tables, and where to find more.
 
-    `findings` None: results of this kind have none.
+    `findings` is None if results of this kind have none.
     """
-    first, *others = (shorten_middle(flatten_text(line), _LINE) for line in _list_lines(document, kind, findings))
-    return "\n  ".join((first, *others))
+    first, *following = (shorten_middle(flatten_text(line), _LINE) for line in _list_lines(document, kind, findings))
+    return "\n  ".join((first, *following))
 
 
 def _list_lines(document: Document, kind: str, findings: Sequence[Finding] | None) -> Iterator[str]:
@@ -38,9 +38,9 @@ def _list_lines(document: Document, kind: str, findings: Sequence[Finding] | Non
     if names:
         more = ", ..." if len(names) > _MOST_TABLES else ""
         yield f"Tables: {', '.join(names[:_MOST_TABLES])}{more}"
-    shown = [".findings"] if findings is not None else []
-    shown += [f".frame({names[0]!r})"] if names else []
-    yield f"See {', '.join((*shown, '.to_html(path)', '.save(folder)'))}"
+    cells = [".findings"] if findings is not None else []
+    cells += [f".frame({names[0]!r})"] if names else []
+    yield f"See {', '.join((*cells, '.to_html(path)', '.save(folder)'))}"
 
 
 def _format_figure(tile: Tile) -> str:

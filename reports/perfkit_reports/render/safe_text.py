@@ -1,4 +1,4 @@
-"""Text for a terminal."""
+"""Text that is safe on a terminal."""
 
 from typing import Any, Self
 
@@ -8,12 +8,12 @@ from perfkit.sanitize import escape_control_chars
 
 
 class SafeText(Text):
-    """rich's text, in which no character of a name, a path or an error acts on the terminal."""
+    """rich's Text without control characters from names, paths and errors."""
 
     def __init__(self, text: str = "", style: Any = "", **options: Any) -> None:
         super().__init__(escape_control_chars(text), style, **options)
 
     def append(self, text: Text | str, style: Any = None) -> Self:
-        """Add text, with a style of its own if it is a string."""
+        """Append text, with a style if it is a string."""
         super().append(escape_control_chars(text) if isinstance(text, str) else text, style)
         return self

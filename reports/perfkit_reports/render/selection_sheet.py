@@ -1,4 +1,4 @@
-"""The facts of everything on a page that can be chosen, as one sheet of JSON in which each text stands once."""
+"""Encodes the facts of all selectable items of a page as one JSON sheet with deduplicated texts."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,10 +8,10 @@ from perfkit_reports.document.selected_item import SelectedItem
 
 
 def build_selection_sheet(chosen: Sequence[SelectedItem]) -> dict[str, Any]:
-    """`items` by the key of a name, each with a row for every part of it: part, owner, cells, and what it is of.
+    """`items` by key, each with one row per part: part, owner, cells, owners' keys.
 
-    Numbers are places among the `texts`. A cell is a text, or a text and its second line. `kinds` are the titles of
-    the facts of each kind, those of a whole name under `all`: these are an item's `totals`.
+    Numbers index `texts`. A cell is a text, or a text and its second line. `kinds` are the titles of the facts of each
+    kind; those of whole items are under `all`, with values in an item's `totals`.
     """
     texts = _TextTable()
     kinds: dict[str, list[int]] = {}
@@ -23,14 +23,14 @@ def build_selection_sheet(chosen: Sequence[SelectedItem]) -> dict[str, Any]:
             made["work"] = [*map(texts.place, one.work)]
         if one.recorded:
             made["recorded"] = texts.place(one.recorded)
-        of = [[texts.place(said), texts.place(key)] for said, key in one.of]
-        row = [one.part, texts.place(one.owner), [texts.place_cell(cell) for _, cell in one.facts], of]
+        owners = [[texts.place(cells), texts.place(key)] for cells, key in one.of]
+        row = [one.part, texts.place(one.owner), [texts.place_cell(cell) for _, cell in one.facts], owners]
         items.setdefault(one.key, made)["rows" if one.part else "totals"].append(row)
     return {"kinds": kinds, "items": items, "texts": texts.every}
 
 
 class _TextTable:
-    """Texts by the places in which they first stood."""
+    """Deduplicated texts by index."""
 
     def __init__(self) -> None:
         self._places: dict[str, int] = {}
@@ -43,5 +43,5 @@ class _TextTable:
         return self._places.setdefault(text, len(self._places))
 
     def place_cell(self, cell: Cell) -> int | list[int]:
-        shown, more = cell.whole or cell.text, cell.detail if cell.known else cell.reason
-        return [self.place(shown), self.place(more)] if more else self.place(shown)
+        cell_text, more = cell.whole or cell.text, cell.detail if cell.known else cell.reason
+        return [self.place(cell_text), self.place(more)] if more else self.place(cell_text)

@@ -1,4 +1,4 @@
-"""Tables on a terminal: as many columns and as much of the names as there is room for."""
+"""Fits tables to a terminal: selects columns and shortens names."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -17,55 +17,54 @@ from perfkit_reports.names import shorten_middle
 from perfkit_reports.render.safe_text import SafeText
 
 TONES = {"good": "green", "bad": "red", "unsure": "yellow"}
-_GAP = 3  # characters between columns, the line between them included
-_LEAST = 12  # characters that a name is cut to at the least
-_NAME = 24  # characters of what names a row, before the details of other columns are told
-_METER = 12  # characters of the longest bar of a column
+_GAP = 3  # characters between columns, including the line
+_LEAST = 12  # minimum characters of a shortened name
+_NAME = 24  # characters of a row's name, allocated before other columns' details
+_METER = 12  # maximum characters of a column's bar
 
 
 def fit_table(table: Table, rows: Sequence[Any], width: int) -> Drawn | None:
-    """`rows` in at most `width` characters: the first column and the brief ones, then others that fit.
+    """`rows` in at most `width` characters: the first and the brief columns, then others that fit.
 
-    Names are whole where there is room and cut in the middle where there is not; numbers are never cut: None where
-    they do not fit.
+    Names are shortened in the middle if necessary, numbers never: None if they do not fit.
     """
-    told = drop_empty_columns(table.columns, rows)
-    columns = _select_brief(told)
-    for column in told[1:]:
+    filled = drop_empty_columns(table.columns, rows)
+    columns = _select_brief(filled)
+    for column in filled[1:]:
         if column.weight == Weight.NORMAL and _compute_needed_width([*columns, column], rows) <= width:
             columns.append(column)
-    columns = _drop_details([column for column in told if column in columns], rows, width)
+    columns = _drop_details([column for column in filled if column in columns], rows, width)
     widths = _choose_widths(columns, rows, width)
     spare = width - sum(widths) - _GAP * len(widths)
     if spare < 0:
         return None
-    shown = Drawn(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    grid = Drawn(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
     for column, room in zip(columns, widths, strict=True):
         bar = _METER + 1 if column.meter and spare > _METER else 0
         spare -= bar
-        shown.add_column(
+        grid.add_column(
             SafeText(column.title), justify="right" if column.numeric else "left", width=room + bar, overflow="fold"
         )
     for row in rows:
         emphasis = table.emphasis is not None and table.emphasis(row)
         lines = [
             _format_line(column, column.cell(row), room, rows, drawn_width.width or room)
-            for column, room, drawn_width in zip(columns, widths, shown.columns, strict=True)
+            for column, room, drawn_width in zip(columns, widths, grid.columns, strict=True)
         ]
-        shown.add_row(*lines, style="bold" if emphasis else None)
-    return shown
+        grid.add_row(*lines, style="bold" if emphasis else None)
+    return grid
 
 
 def format_row(table: Table, row: Any) -> str:
-    """A row where a table has no room: `matmul, Time 8.00 ms (mean)`."""
+    """A row as text, if its table does not fit: `matmul, Time 8.00 ms (mean)`."""
     first, *others = _select_brief(drop_empty_columns(table.columns, [row]))
     cells = [("", first.cell(row)), *((f"{column.title} ", column.cell(row)) for column in others)]
     return ", ".join(f"{title}{_format_with_detail(cell)}" for title, cell in cells)
 
 
-def _select_brief(told: Sequence[Column[Any]]) -> list[Column[Any]]:
-    """The first column, which names a row, and the brief ones."""
-    return [*told[:1], *(column for column in told[1:] if column.weight == Weight.BRIEF)]
+def _select_brief(columns: Sequence[Column[Any]]) -> list[Column[Any]]:
+    """The first column, which names rows, and the brief ones."""
+    return [*columns[:1], *(column for column in columns[1:] if column.weight == Weight.BRIEF)]
 
 
 def _format_with_detail(cell: Cell) -> str:
@@ -73,7 +72,7 @@ def _format_with_detail(cell: Cell) -> str:
 
 
 def _compute_needed_width(columns: Sequence[Column[Any]], rows: Sequence[Any]) -> int:
-    """Characters of a table in which no text is cut."""
+    """Width of the table without shortened text."""
     return sum(_measure_longest(column, [column.cell(row).text for row in rows], rows) + _GAP for column in columns)
 
 
@@ -84,31 +83,31 @@ def _measure_longest(column: Column[Any], texts: Sequence[str], rows: Sequence[A
 
 
 def _compute_least_width(column: Column[Any], rows: Sequence[Any], words: int = _LEAST) -> int:
-    """Characters with its title broken at spaces, and words at any place."""
+    """Minimum width: titles break at spaces, words anywhere."""
     title = max(column.title.split(), key=cell_len, default="")
     needed = _measure_longest(column, [column.cell(row).text for row in rows], rows, title)
     return needed if column.numeric else min(needed, max(words, cell_len(title)))
 
 
 def _compute_least_widths(columns: Sequence[Column[Any]], rows: Sequence[Any]) -> list[int]:
-    """Of each column; the first, which names a row, is given more."""
+    """Minimum width of each column; the first, which names rows, has more."""
     return [_compute_least_width(column, rows, _LEAST if place else _NAME) for place, column in enumerate(columns)]
 
 
 def _drop_details(columns: Sequence[Column[Any]], rows: Sequence[Any], width: int) -> list[Column[Any]]:
-    """Without as many second lines, the longest first, as take the room that the first ones need."""
-    kept = list(columns)
-    while sum(_compute_least_widths(kept, rows)) + _GAP * len(kept) > width:
-        bare = [replace(column, cell=_make_bare_cell(column)) for column in kept]
+    """Drop second lines, the longest first, until the first lines fit."""
+    cells = list(columns)
+    while sum(_compute_least_widths(cells, rows)) + _GAP * len(cells) > width:
+        bare = [replace(column, cell=_make_bare_cell(column)) for column in cells]
         won = [
             now - then
-            for now, then in zip(_compute_least_widths(kept, rows), _compute_least_widths(bare, rows), strict=True)
+            for now, then in zip(_compute_least_widths(cells, rows), _compute_least_widths(bare, rows), strict=True)
         ]
         if not any(won):
             break
         place = won.index(max(won))
-        kept[place] = bare[place]
-    return kept
+        cells[place] = bare[place]
+    return cells
 
 
 def _make_bare_cell(column: Column[Any]) -> Callable[[Any], Cell]:
@@ -116,27 +115,27 @@ def _make_bare_cell(column: Column[Any]) -> Callable[[Any], Cell]:
 
 
 def _choose_widths(columns: Sequence[Column[Any]], rows: Sequence[Any], width: int) -> list[int]:
-    """Of each column: what its texts need, less where that is too much, more for words where whole names fit."""
+    """Width of each column: its texts' width, less if there is no room, more for words if full names fit."""
     widths = [_measure_longest(column, [column.cell(row).text for row in rows], rows) for column in columns]
     least = _compute_least_widths(columns, rows)
     words = [place for place, column in enumerate(columns) if not column.numeric]
     for narrowed in (range(len(columns)), words):
         while sum(widths) + _GAP * len(widths) > width:
-            over = [place for place in narrowed if widths[place] > least[place]]
-            if not over:
+            shrinkable = [place for place in narrowed if widths[place] > least[place]]
+            if not shrinkable:
                 break
-            widths[max(over, key=lambda place: widths[place] - least[place])] -= 1
+            widths[max(shrinkable, key=lambda place: widths[place] - least[place])] -= 1
         least = [min(room, _LEAST) for room in widths]
     for place in words:
         cells = [columns[place].cell(row) for row in rows]
-        whole = _measure_longest(columns[place], [cell.whole or cell.text for cell in cells], rows)
-        if whole > widths[place] and sum(widths) - widths[place] + whole + _GAP * len(widths) <= width:
-            widths[place] = whole
+        full_width = _measure_longest(columns[place], [cell.whole or cell.text for cell in cells], rows)
+        if full_width > widths[place] and sum(widths) - widths[place] + full_width + _GAP * len(widths) <= width:
+            widths[place] = full_width
     return widths
 
 
 def _fold_name(text: str, room: int) -> str:
-    """A variant's name in lines that end where a parameter, its value or another technique begins."""
+    """A variant's name broken before parameters, values and techniques."""
     if cell_len(text) <= room or " " in text:
         return text
     lines = [""]
@@ -148,7 +147,7 @@ def _fold_name(text: str, room: int) -> str:
 
 
 def _format_line(column: Column[Any], cell: Cell, room: int, rows: Sequence[Any], drawn_width: int) -> SafeText:
-    """A cell with its detail on a second line, behind it a bar where there is room for one."""
+    """A cell with its detail on a second line, and a bar if there is room."""
     text = cell.whole if cell.whole and cell_len(cell.whole) <= room else cell.text
     line = SafeText()
     shown = shorten_middle(text, room) if column.code else _fold_name(text, room)

@@ -1,10 +1,9 @@
-"""The addresses of the dashboard and the answer to each. Only what the folder's runs hold is read, and only a
-request to trace is written.
+"""The dashboard's addresses and responses. Only runs in the folder are read; only trace requests are written.
 
 /                             the list of runs
-/live/RUN                     the live logs of a run, drawn
-/report/RUN                   its report, drawn now where there is none
-/compare?run=RUN&run=RUN...   runs held against the first of them, drawn now; RUN@VARIANT for one of several variants
+/live/RUN                     the live charts of a run
+/report/RUN                   its report, rendered now if missing
+/compare?run=RUN&run=RUN...   runs compared with the first, rendered now; RUN@VARIANT for one of several variants
 /files/RUN/FILE               a file of a run
 /api/runs                     the list as JSON
 /api/live/RUN/.../rank0       a live log as JSON, `?since=BYTE` for what came after
@@ -34,13 +33,13 @@ from perfkit_reports.view.rendering import Renderer
 
 _HTML = "text/html; charset=utf-8"
 _JSON = "application/json"
-_KEPT_S = 1.0  # a list is used again for so long: several open pages cost what one does
+_KEPT_S = 1.0  # seconds a listing is reused, so several open pages cost no more than one
 _FOREVER = "max-age=31536000, immutable"
 
 
 @dataclass(frozen=True)
 class HttpAnswer:
-    """A status, its content (bytes or a file), and what else the header says."""
+    """Status, content (bytes or a file) and extra headers."""
 
     status: HTTPStatus
     media: str
@@ -51,7 +50,7 @@ class HttpAnswer:
 
 
 class RunListing:
-    """A folder of runs as listed a moment ago. Requests come from several threads."""
+    """A recently listed folder of runs; thread-safe."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -87,18 +86,18 @@ class Site:
         }
 
     def serve_get(self, target: str) -> HttpAnswer:
-        """What a GET of `target` (path and query, as sent) yields."""
+        """The response to a GET of `target` (path and query, as sent)."""
         path, _, query = target.partition("?")
         steps = split_path(path)
         if steps is None:
             return make_refusal(HTTPStatus.BAD_REQUEST, "No page at this address.")
         if not steps:
             return self._serve_index()
-        found = self._pages.get(steps[0])
-        return found(steps[1:], query) if found is not None else _make_not_found()
+        answer = self._pages.get(steps[0])
+        return answer(steps[1:], query) if answer is not None else _make_not_found()
 
     def trace(self, target: str) -> HttpAnswer:
-        """What a POST of `target` yields: the running job is asked as by `touch FOLDER/trace-now`."""
+        """The response to a POST of `target`: requests a trace like `touch FOLDER/trace-now`."""
         steps = split_path(target)
         if steps is None or steps[:2] != ("api", "trace"):
             return _make_problem(HTTPStatus.METHOD_NOT_ALLOWED, "only api/trace/RUN accepts POST")
@@ -134,7 +133,7 @@ class Site:
         if not since.isdecimal() or len(since) > 18:
             return _make_problem(HTTPStatus.BAD_REQUEST, f"since={since[:40]!r}: expected a number of bytes")
         folder = resolve_inside(self._runs.folder, steps[1:])
-        # Resolved again with the file's own name: the log may itself be a link.
+        # Resolved again with the file name: the log itself may be a link.
         if folder is None or find_run_file(self._runs.folder, (*steps[1:], LIVE_FILE)) is None:
             return _make_problem(HTTPStatus.NOT_FOUND, "no live log")
         try:
@@ -146,9 +145,12 @@ class Site:
         item = self._runs.find(steps)
         if item is None or not item.live:
             return _make_not_found()
-        alone = len({path.rpartition("/")[0] for path in item.live}) == 1
+        is_single = len({path.rpartition("/")[0] for path in item.live}) == 1
         logs = [
-            {"label": _format_log_label(path, alone), "api": _build_address("api", "live", *steps, *path.split("/"))}
+            {
+                "label": _format_log_label(path, is_single),
+                "api": _build_address("api", "live", *steps, *path.split("/")),
+            }
             for path in item.live
         ]
         report, trace = _build_address("report", *steps), _build_address("api", "trace", *steps)
@@ -167,45 +169,52 @@ class Site:
         folder = resolve_inside(self._runs.folder, steps)
         if folder is None:
             return _make_not_found()
-        made = self._renderer.report(folder, (item.changed_s, item.state, item.outcomes))
-        if made.page is not None:
-            return HttpAnswer(HTTPStatus.OK, _HTML, made.page, policy=FILE_POLICY)
-        status = HTTPStatus.INTERNAL_SERVER_ERROR if made.error else HTTPStatus.ACCEPTED
+        rendering = self._renderer.report(folder, (item.changed_s, item.state, item.outcomes))
+        if rendering.page is not None:
+            return HttpAnswer(HTTPStatus.OK, _HTML, rendering.page, policy=FILE_POLICY)
+        status = HTTPStatus.INTERNAL_SERVER_ERROR if rendering.error else HTTPStatus.ACCEPTED
         return _make_page(
-            "making.html.j2", status, title=f"the report of {item.name}", path=item.path, error=made.error, anyway=""
+            "making.html.j2",
+            status,
+            title=f"the report of {item.name}",
+            path=item.path,
+            error=rendering.error,
+            anyway="",
         )
 
     def _serve_comparison(self, steps: tuple[str, ...], query: str) -> HttpAnswer:
-        asked = parse_qs(query)
-        named = asked.get("run", [])
+        requested = parse_qs(query)
+        named = requested.get("run", [])
         if steps or not 2 <= len(named) <= MOST_COMPARED:
             return make_refusal(HTTPStatus.BAD_REQUEST, f"Select 2 to {MOST_COMPARED} runs to compare.")
         runs, versions = [], []
-        for each in named:
-            item, run = self._resolve_run(each)
+        for run_name in named:
+            item, run = self._resolve_run(run_name)
             if item is None or run is None:
-                return make_refusal(HTTPStatus.NOT_FOUND, f"No run {each} here. It may have been moved or removed.")
+                return make_refusal(HTTPStatus.NOT_FOUND, f"No run {run_name}. It may have been moved or removed.")
             if item.state == SuiteState.DAMAGED:
-                return make_refusal(HTTPStatus.UNPROCESSABLE_ENTITY, f"{each}: {item.reason}")
+                return make_refusal(HTTPStatus.UNPROCESSABLE_ENTITY, f"{run_name}: {item.reason}")
             runs.append(run)
             versions.append((item.changed_s, item.state, item.outcomes))
-        made = self._renderer.request_comparison(runs, tuple(versions), anyway="anyway" in asked)
-        if made.page is not None:
-            return HttpAnswer(HTTPStatus.OK, _HTML, made.page, policy=FILE_POLICY)
-        status = HTTPStatus.INTERNAL_SERVER_ERROR if made.error else HTTPStatus.ACCEPTED
-        anyway = f"/compare?{urlencode({'run': named, 'anyway': 1}, doseq=True)}" if "--anyway" in made.error else ""
+        rendering = self._renderer.request_comparison(runs, tuple(versions), anyway="anyway" in requested)
+        if rendering.page is not None:
+            return HttpAnswer(HTTPStatus.OK, _HTML, rendering.page, policy=FILE_POLICY)
+        status = HTTPStatus.INTERNAL_SERVER_ERROR if rendering.error else HTTPStatus.ACCEPTED
+        anyway = (
+            f"/compare?{urlencode({'run': named, 'anyway': 1}, doseq=True)}" if "--anyway" in rendering.error else ""
+        )
         what = f"the comparison of {', '.join(named)}"
-        return _make_page("making.html.j2", status, title=what, path="", error=made.error, anyway=anyway)
+        return _make_page("making.html.j2", status, title=what, path="", error=rendering.error, anyway=anyway)
 
     def _resolve_run(self, name: str) -> tuple[ListedRun | None, str | None]:
-        """A run of the list, or a variant of one, and how `perfkit compare` takes it; None outside of the folder."""
+        """A listed run or one of its variants, with its name for `perfkit compare`; None outside the folder."""
         path, at, variant = name, "", ""
         item = self._find_item(path)
         if item is None:
             path, at, variant = name.rpartition("@")
             item = self._find_item(path) if at else None
-            known = () if item is None else item.outcomes
-            if all(outcome.variant != variant for outcome in known):
+            listed = () if item is None else item.outcomes
+            if all(outcome.variant != variant for outcome in listed):
                 return None, None
         folder = (
             None if item is None else resolve_inside(self._runs.folder, () if path == "." else tuple(path.split("/")))
@@ -217,11 +226,11 @@ class Site:
         return None if steps is None else self._runs.find(steps)
 
     def _serve_file(self, steps: tuple[str, ...], query: str) -> HttpAnswer:
-        found = find_run_file(self._runs.folder, steps)
-        if found is None:
+        resolved = find_run_file(self._runs.folder, steps)
+        if resolved is None:
             return _make_not_found()
-        file, media, shown = found
-        how = {} if shown else {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(file.name, safe='')}"}
+        file, media, is_shown = resolved
+        how = {} if is_shown else {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(file.name, safe='')}"}
         return HttpAnswer(HTTPStatus.OK, media, file, policy=FILE_POLICY, headers=how)
 
     def _serve_asset(self, steps: tuple[str, ...], query: str) -> HttpAnswer:
@@ -232,14 +241,12 @@ class Site:
 
 
 def make_refusal(status: HTTPStatus, text: str) -> HttpAnswer:
-    """A page that says why there is no other."""
+    """A page that explains the refusal."""
     return _make_page("refused.html.j2", status, title=status.phrase, text=text)
 
 
 def _make_not_found() -> HttpAnswer:
-    return make_refusal(
-        HTTPStatus.NOT_FOUND, "Nothing here. It may have been moved or removed since the list was made."
-    )
+    return make_refusal(HTTPStatus.NOT_FOUND, "Not found. It may have been moved or removed since the list was loaded.")
 
 
 def _make_problem(status: HTTPStatus, text: str) -> HttpAnswer:
@@ -254,8 +261,8 @@ def _build_address(*steps: str) -> str:
     return "/" + "/".join(quote(step, safe="@+:") for step in steps)
 
 
-def _format_log_label(path: str, alone: bool) -> str:
-    """`training/0/rank1` as `rank 1` where all logs are of one run, else as `training, rank 1`."""
+def _format_log_label(path: str, is_single: bool) -> str:
+    """`training/0/rank1` as `rank 1` if all logs are from one run, else as `training, rank 1`."""
     run, _, rank = path.rpartition("/")
-    shown = rank.replace("rank", "rank ")
-    return shown if alone else f"{run.removesuffix('/0')}, {shown}"
+    label = rank.replace("rank", "rank ")
+    return label if is_single else f"{run.removesuffix('/0')}, {label}"

@@ -1,4 +1,4 @@
-"""The pages and what they load: rendered once from the templates, addressed by a digest so that browsers keep them."""
+"""Pages and their assets: rendered once from templates, addressed by digest for browser caching."""
 
 import hashlib
 import json
@@ -21,7 +21,7 @@ _SOURCES = {
 
 @dataclass(frozen=True)
 class Asset:
-    """What a page loads: `address` changes with the content."""
+    """A file that pages load; its `address` changes with the content."""
 
     address: str
     media: str
@@ -30,17 +30,17 @@ class Asset:
 
 @cache
 def load_assets() -> Mapping[str, Asset]:
-    """By name."""
-    found = {name.rpartition("/")[2]: (media, read_template(name).encode()) for name, media in _SOURCES.items()}
-    found["plotly.min.js"] = ("text/javascript; charset=utf-8", read_plotly().encode())
+    """Assets by name."""
+    assets = {name.rpartition("/")[2]: (media, read_template(name).encode()) for name, media in _SOURCES.items()}
+    assets["plotly.min.js"] = ("text/javascript; charset=utf-8", read_plotly().encode())
     return {
         name: Asset(f"/assets/{hashlib.sha256(data).hexdigest()[:16]}/{name}", media, data)
-        for name, (media, data) in found.items()
+        for name, (media, data) in assets.items()
     }
 
 
 def render_page(template: str, **content: object) -> bytes:
-    """A page; everything in `content` that is not Markup is escaped."""
+    """A page; all `content` that is not Markup is escaped."""
     made = get_templates().get_template(f"view/{template}")
     return made.render(assets=load_assets(), version=perfkit.__version__, **content).encode()
 

@@ -1,15 +1,14 @@
-"""The headers that every answer carries, so that a page shown here can reach nothing else, and no other page can
-reach this one."""
+"""Headers of every response: pages can reach nothing else, and other pages cannot reach them."""
 
 from perfkit_reports.render.page import POLICY
 
-# Everything is ours and comes from here. plotly.js writes styles, and no script but the files we serve can run.
+# All content is served here. plotly.js writes inline styles; only served scripts can run.
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 
-# A report may come from somebody else: in a sandbox it has no origin, and so cannot ask for other runs.
+# Reports may be untrusted: in a sandbox they have no origin and cannot request other runs.
 FILE_POLICY = f"sandbox allow-scripts allow-downloads allow-modals; {POLICY}; frame-ancestors 'none'"
 
 COMMON = {
@@ -23,22 +22,22 @@ _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address to bind to is reached from this machine alone."""
+    """True if an address to bind to is reachable only from this machine."""
     return host in _LOOPBACK or host.startswith("127.")
 
 
 def is_own_host(host_header: str | None) -> bool:
-    """Whether a request's `Host` is this machine itself, on any port (a tunnel may have another one).
+    """True if a request's `Host` is this machine, on any port (tunnels may use another one).
 
-    A page of another site can have its own name point to 127.0.0.1 (DNS rebinding); its requests still carry that name.
+    Other sites can resolve their name to 127.0.0.1 (DNS rebinding), but their requests carry that name.
     """
     if not host_header:
         return False
-    host, bracket, rest = host_header.strip().lower().removeprefix("[").partition("]")
+    host, bracket, port = host_header.strip().lower().removeprefix("[").partition("]")
     if not bracket:
-        host, _, rest = host.partition(":")
-        rest = f":{rest}" if rest else ""
-    return is_loopback_name(host) and (not rest or (rest[0] == ":" and rest[1:].isdecimal()))
+        host, _, port = host.partition(":")
+        port = f":{port}" if port else ""
+    return is_loopback_name(host) and (not port or (port[0] == ":" and port[1:].isdecimal()))
 
 
 def is_loopback_name(host: str) -> bool:

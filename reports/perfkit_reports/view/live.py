@@ -1,4 +1,4 @@
-"""A live log as the JSON that its page and other programs read: lines since a place in it, and how its job stands."""
+"""Encodes a live log as JSON: new lines and the job's state."""
 
 import time
 from collections.abc import Callable
@@ -15,10 +15,10 @@ Tile = dict[str, str]
 
 
 def read_log(rank_folder: Path, since: int) -> dict[str, Any]:
-    """What a live log says from byte `since` on, and how its job stands.
+    """Lines of a live log from byte `since`, and the job's state.
 
-    `from` is where the lines begin: 0 where the log is not the one that `since` was told of. The next request asks
-    since `next`, at once where there is `more`.
+    `from` is the offset of the lines: 0 if the log was replaced. The next request uses `next`, immediately if there is
+    `more`.
     """
     path = rank_folder / LIVE_FILE
     chunk = read_since(path, since)
@@ -34,36 +34,36 @@ def read_log(rank_folder: Path, since: int) -> dict[str, Any]:
     }
 
 
-def describe_state(end: LogEnd, now: float) -> dict[str, Any]:
-    """`running` (whether to ask again), `tone`, and a sentence."""
-    silent_s = max(0.0, now - end.changed_s)
+def describe_state(end: LogEnd, now_s: float) -> dict[str, Any]:
+    """`running` (ask again), `tone`, and a sentence."""
+    silent_s = max(0.0, now_s - end.changed_s)
     if end.end is not None:
-        said = f": {end.end.text}" if end.end.text else ""
-        text = f"ended at step {end.end.step:,}, {_format_whole(silent_s)} ago{said}"
+        reason = f": {end.end.text}" if end.end.text else ""
+        text = f"ended at step {end.end.step:,}, {_format_whole(silent_s)} ago{reason}"
         return {"running": False, "tone": "good", "state": "ended", "text": text}
     if silent_s < SILENT_S:
         return {"running": True, "tone": "live", "state": "running", "text": f"last line {_format_whole(silent_s)} ago"}
-    alive = end.is_running(now)
-    text = f"no output for {_format_whole(silent_s)}, and the log has no end: "
+    alive = end.is_running(now_s)
+    text = f"no output for {_format_whole(silent_s)}, and no end in the log: "
     text += "the process is alive" if alive else "the process is not alive on this host"
     return {"running": True, "tone": "unsure", "state": "silent", "text": text}
 
 
 def _format_whole(seconds: float) -> str:
-    """A time that is known to the second at best."""
+    """A time with a resolution of a second."""
     return f"{seconds:.0f} s" if seconds < 120 else units.format_seconds(seconds)
 
 
-# What NVML's power usage is, which depends on the chip (`perfkit.record.DeviceSample`).
+# NVML's power reading depends on the chip (`perfkit.record.DeviceSample`).
 POWER_READING = "one reading: a one-second mean; instantaneous on A100 and pre-Ampere GPUs"
 
 
 def build_tiles(end: LogEnd) -> list[Tile]:
-    """The figures of the latest window: title, text, detail. What the log does not tell is `n/a` with the reason."""
+    """Title, text and detail of the latest window's figures; missing ones are `n/a` with the reason."""
     window, start = end.window, end.start
     if window is None:
         return []
-    why = explain_absent(start, window.step_s)
+    reasons = explain_absent(start, window.step_s)
     unit = (start.unit if start is not None else "") or "units"
     spread = f"median of {window.steps:,} steps, longest {units.format_seconds(window.step_max_s)}"
     waited = window.data_wait_s
@@ -71,21 +71,25 @@ def build_tiles(end: LogEnd) -> list[Tile]:
     on_device = window.allocated_bytes is not None
     return [
         {"title": "Step time", "text": units.format_seconds(window.step_s), "detail": spread},
-        _build_tile("Throughput", window.units_per_s, units.format_significant, why["throughput"], f"{unit}/s"),
-        _build_tile("Data wait", waited, units.format_seconds, why["data"], wait_share),
-        _build_tile("Peak memory", window.allocated_bytes, units.format_bytes, why["memory"], "of the allocator")
+        _build_tile("Throughput", window.units_per_s, units.format_significant, reasons["throughput"], f"{unit}/s"),
+        _build_tile("Data wait", waited, units.format_seconds, reasons["data"], wait_share),
+        _build_tile("Peak memory", window.allocated_bytes, units.format_bytes, reasons["memory"], "allocator")
         if on_device
-        else _build_tile("Resident memory", window.rss_bytes, units.format_bytes, why["memory"], "of the process"),
-        _build_tile("MFU", window.mfu, units.format_percent, why["mfu"]),
+        else _build_tile("Resident memory", window.rss_bytes, units.format_bytes, reasons["memory"], "process"),
+        _build_tile("MFU", window.mfu, units.format_percent, reasons["mfu"]),
         _build_tile(
-            "Power", window.power_w, lambda power: f"{units.format_significant(power)} W", why["power"], POWER_READING
+            "Power",
+            window.power_w,
+            lambda power: f"{units.format_significant(power)} W",
+            reasons["power"],
+            POWER_READING,
         ),
     ]
 
 
-def _build_tile(title: str, value: float | None, text: Callable[[float], str], why: str, detail: str = "") -> Tile:
+def _build_tile(title: str, value: float | None, text: Callable[[float], str], reason: str, detail: str = "") -> Tile:
     if value is None:
-        return {"title": title, "text": "n/a", "detail": why}
+        return {"title": title, "text": "n/a", "detail": reason}
     return {"title": title, "text": text(value), "detail": detail}
 
 
@@ -93,7 +97,7 @@ def _explain_no_utilization(start: LiveStart | None, step_s: float | None) -> st
     if start is None or start.flops_per_step is None:
         return "FLOPs per step unknown"
     if start.peak_flops is None:
-        return "peak of the device unknown"
+        return "device peak unknown"
     if step_s is None:
         return "no completed step yet"
     rate, peak = units.format_flop_rate(start.flops_per_step / step_s), units.format_flop_rate(start.peak_flops)
@@ -101,11 +105,11 @@ def _explain_no_utilization(start: LiveStart | None, step_s: float | None) -> st
 
 
 def explain_absent(start: LiveStart | None, step_s: float | None) -> dict[str, str]:
-    """Why a figure may not be in the log, by the name of its chart; `step_s` is that of its latest steps, if any."""
+    """Reasons for missing figures by chart name; `step_s` is the time of the latest steps, if any."""
     return {
         "step": "no completed step yet",
         "throughput": "samples or tokens per step unknown",
-        "data": "no torch DataLoader seen",
+        "data": "no torch DataLoader was active",
         "memory": "could not be read",
         "mfu": _explain_no_utilization(start, step_s),
         "power": "not reported by the device",

@@ -1,4 +1,4 @@
-"""From the path of a request to a file that may be read: inside the folder, part of a run, of a known kind."""
+"""Resolves request paths to readable files: inside the folder, part of a run, of a known kind."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ from perfkit.store.summary import REPORT_FILE
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\\]")
 
-# (end of a file's name, media type, whether a browser shows it; else it is saved).
+# (file name suffix, media type, shown by browsers; else downloaded)
 FILES = (
     (".json", "application/json", True),
     (".png", "image/png", True),
@@ -24,10 +24,10 @@ FILES = (
 
 
 def split_path(path: str) -> tuple[str, ...] | None:
-    """The steps of a request's path, decoded once; None for one that no page of ours links to.
+    """The segments of a request path, decoded once; None for paths that no page links to.
 
-    Refused are what is not valid UTF-8, control characters, backslashes, empty steps, `.`, `..` and hidden names,
-    before and after decoding; what is still encoded after that is part of a name.
+    Refuses invalid UTF-8, control characters, backslashes, empty segments, `.`, `..` and hidden names, before and after
+    decoding; remaining encoding is part of a name.
     """
     if not path.startswith("/"):
         return None
@@ -42,31 +42,31 @@ def split_path(path: str) -> tuple[str, ...] | None:
 
 
 def resolve_inside(folder: Path, steps: tuple[str, ...]) -> Path | None:
-    """The file or folder that `steps` lead to, with links resolved; None where it is outside or not there."""
+    """The file or folder at `steps`, with links resolved; None if it is outside or missing."""
     root = folder.resolve()
     try:
-        found = root.joinpath(*steps).resolve(strict=True)
-    except (OSError, RuntimeError):  # not there, a name that is too long, links in a circle
+        path = root.joinpath(*steps).resolve(strict=True)
+    except (OSError, RuntimeError):  # missing, name too long, circular links
         return None
-    return found if found == root or root in found.parents else None
+    return path if path == root or root in path.parents else None
 
 
 def find_run_file(folder: Path, steps: tuple[str, ...]) -> tuple[Path, str, bool] | None:
-    """(file, media type, shown) of a file of a run that may be served, else None.
+    """(file, media type, shown) of a servable file of a run, else None.
 
-    A folder may hold more than runs: only what lies in a suite's or a report's own folder is served.
+    Only files in a suite's or a report's own folder are served.
     """
-    found = resolve_inside(folder, steps)
-    if found is None or not found.is_file():
+    file = resolve_inside(folder, steps)
+    if file is None or not file.is_file():
         return None
-    if found.name == REPORT_FILE:
+    if file.name == REPORT_FILE:
         kind: tuple[str, bool] | None = ("text/html; charset=utf-8", True)
     else:
-        kind = next(((media, shown) for end, media, shown in FILES if found.name.endswith(end)), None)
+        kind = next(((media, is_shown) for end, media, is_shown in FILES if file.name.endswith(end)), None)
     if kind is None:
         return None
     root = folder.resolve()
-    above = [parent for parent in found.parents if parent == root or root in parent.parents]
+    above = [parent for parent in file.parents if parent == root or root in parent.parents]
     if not any((parent / marker).is_file() for parent in above for marker in KINDS):
         return None
-    return found, *kind
+    return file, *kind

@@ -1,4 +1,4 @@
-"""Reports that are missing, drawn in processes of their own into a folder of our own: the runs are only read."""
+"""Renders missing reports in subprocesses, into a scratch folder: runs are only read."""
 
 import subprocess
 import sys
@@ -7,22 +7,22 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-AT_ONCE = 2  # analysing takes memory
+AT_ONCE = 2  # analysis takes memory
 
 
-_Key = tuple[tuple[str, ...], Hashable]  # the command, and the state of what it reads
+_Key = tuple[tuple[str, ...], Hashable]  # the command and the version of its input
 
 
 @dataclass(frozen=True)
 class Rendering:
-    """How a report stands: `page` once it is there, `error` where it could not be drawn, neither while it is made."""
+    """State of a report: `page` if done, `error` if it failed, neither while in progress."""
 
     page: Path | None = None
     error: str = ""
 
 
 class Renderer:
-    """Draws each report once, into a folder below `scratch`. `version` tells one state of a run from a later one."""
+    """Renders each report once, into a folder below `scratch`. `version` identifies a state of a run."""
 
     def __init__(self, scratch: Path) -> None:
         self._scratch = scratch
@@ -33,11 +33,11 @@ class Renderer:
         self._closed = False
 
     def report(self, run: Path, version: Hashable) -> Rendering:
-        """How the report of the run's folder stands; asking for the first time starts it."""
+        """State of a run's report; the first request starts rendering."""
         return self._request_page(("report", str(run)), version)
 
     def request_comparison(self, runs: Sequence[str], version: Hashable, *, anyway: bool) -> Rendering:
-        """The same of runs that are compared, each as `perfkit compare` takes it."""
+        """State of a comparison of runs, named as for `perfkit compare`."""
         return self._request_page(("compare", *runs, *(["--anyway"] if anyway else [])), version)
 
     def _request_page(self, command: tuple[str, ...], version: Hashable) -> Rendering:
@@ -45,12 +45,12 @@ class Renderer:
         with self._lock:
             if key not in self._done:
                 self._done[key] = Rendering()
-                out = self._scratch / str(len(self._done))
-                threading.Thread(target=self._draw_page, args=(key, out), daemon=True).start()
+                folder = self._scratch / str(len(self._done))
+                threading.Thread(target=self._draw_page, args=(key, folder), daemon=True).start()
             return self._done[key]
 
     def close(self) -> None:
-        """End what is still being drawn."""
+        """Stop all rendering."""
         with self._lock:
             self._closed = True
             for process in self._processes:
@@ -58,19 +58,19 @@ class Renderer:
         for process in list(self._processes):
             process.wait()
 
-    def _draw_page(self, key: _Key, out: Path) -> None:
-        command = [sys.executable, "-m", "perfkit_cli", *key[0], "--out", str(out), "--quiet"]
+    def _draw_page(self, key: _Key, folder: Path) -> None:
+        command = [sys.executable, "-m", "perfkit_cli", *key[0], "--out", str(folder), "--quiet"]
         with self._slots:
             result = self._run_command(command)
-        page = out / "report.html"
+        page = folder / "report.html"
         with self._lock:
             self._done[key] = Rendering(page=page) if page.is_file() else Rendering(error=result)
 
     def _run_command(self, command: Sequence[str]) -> str:
-        """Run to the end; the last lines of what it complained of."""
+        """Run the command; return the last lines of its error output."""
         if self._closed:
             return "perfkit view has ended"
-        # Without the lock: starting a process can take seconds on a busy machine, and pages wait for it.
+        # Outside the lock: starting a process can take seconds, and pages wait for the lock.
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
         )
@@ -81,4 +81,4 @@ class Renderer:
         _, complaint = process.communicate()
         with self._lock:
             self._processes.discard(process)
-        return complaint.strip()[-2000:] or f"it ended with exit code {process.returncode} and wrote no report"
+        return complaint.strip()[-2000:] or f"exit code {process.returncode}, no report written"

@@ -1,4 +1,4 @@
-"""The list of runs as the JSON that the page and other programs read."""
+"""Encodes the list of runs as JSON."""
 
 from typing import Any
 
@@ -16,12 +16,12 @@ TONES = {
     SuiteState.FAILED: "bad",
     SuiteState.DAMAGED: "bad",
 }
-# By the verdict of a check, which goes before the state of its folder.
+# Tones of check verdicts, which take precedence over the folder's state.
 VERDICT_TONES = {"pass": "good", "improved": "good", "fail": "bad"}
 
 
 def build_row(item: ListedRun) -> dict[str, Any]:
-    """One run: as listed, with each figure also as text; `status` is the verdict of a check, else the state."""
+    """A listed run with figures also as text; `status` is a check's verdict, else the state."""
     figures = item.figures
     return {
         **msgspec.to_builtins(item),
@@ -39,14 +39,14 @@ def build_row(item: ListedRun) -> dict[str, Any]:
 
 
 def _check_share(share: Quantity) -> Quantity:
-    """The share of a peak that a report tells: older ones have some of peaks that the steps were faster than."""
+    """The share of a peak; unknown if above 1, which older reports contain."""
     if isinstance(share, Unknown) or share.value <= 1:
         return share
     return Unknown(reason="the assumed peak is too low: see `perfkit report`")
 
 
 def _build_figure(quantity: Quantity) -> dict[str, Any]:
-    """A quantity with its text: `value` is null and `reason` says why where it is not known."""
+    """A quantity with its text; for unknowns `value` is null and `reason` is set."""
     if isinstance(quantity, Unknown):
         return {"value": None, "text": "n/a", "reason": quantity.reason}
     text = {"s": units.format_seconds, "bytes": units.format_bytes, "1": units.format_percent}.get(quantity.unit)

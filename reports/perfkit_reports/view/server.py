@@ -1,4 +1,4 @@
-"""The server of the dashboard: GET and HEAD, and POST for who has its token; each request in a thread of its own."""
+"""The dashboard's server: GET, HEAD, and POST with a token; one thread per request."""
 
 import hmac
 import os
@@ -23,14 +23,14 @@ from perfkit_reports.view.rendering import Renderer
 PORT = 8787
 TOKEN_HEADER = "X-Perfkit-Token"
 _CHUNK_BYTES = 1 << 20
-_TIMEOUT_S = 30.0  # of a connection on which nothing comes
+_TIMEOUT_S = 30.0  # seconds before an idle connection is closed
 
 
 @contextmanager
 def open_server(folder: Path, host: str, port: int | None) -> Iterator["Server"]:
-    """A server bound and ready for `serve_forever`. Without a port it is 8787, or a free one where that is taken.
+    """A bound server, ready for `serve_forever`. The default port is 8787, or a free one if that is in use.
 
-    A `UsageError` says why it cannot be bound.
+    Raises `UsageError` if it cannot be bound.
     """
     with tempfile.TemporaryDirectory(prefix="perfkit-view-") as scratch:
         renderer = Renderer(Path(scratch))
@@ -43,21 +43,21 @@ def open_server(folder: Path, host: str, port: int | None) -> Iterator["Server"]
 
 
 def _bind_server(host: str, port: int | None, site: Site) -> "Server":
-    wanted = (PORT, 0) if port is None else (port,)
-    for number in wanted:
+    ports = (PORT, 0) if port is None else (port,)
+    for number in ports:
         try:
             return Server(host, number, site)
         except OSError as error:
             refusal = error
-    why = refusal.strerror or refusal
-    raise UsageError(f"cannot serve on {host} port {wanted[0]} ({why}): choose another with --host or --port")
+    reason = refusal.strerror or refusal
+    raise UsageError(f"cannot serve on {host} port {ports[0]} ({reason}): choose another with --host or --port")
 
 
 class Server(ThreadingHTTPServer):
-    """Serves one site. `url` is where; what a POST asks for is done for who knows `token`."""
+    """Serves one site at `url`. POST requests need `token`."""
 
     daemon_threads = True
-    block_on_close = False  # a browser that keeps its connection open does not hold up the end
+    block_on_close = False  # open browser connections do not delay shutdown
 
     def __init__(self, host: str, port: int, site: Site) -> None:
         self.site = site
@@ -69,14 +69,14 @@ class Server(ThreadingHTTPServer):
         self.url = f"http://{shown}:{self.server_address[1]}/"
 
     def server_bind(self) -> None:
-        """Bind without the base class's look-up of our own name, which can take seconds and is used for nothing."""
+        """Bind without the base class's host name lookup, which can take seconds and is unused."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that leaves before it has its answer is no error."""
+        """A browser that disconnects early is no error."""
         if not isinstance(sys.exception(), ConnectionError | TimeoutError):
             super().handle_error(request, client_address)
 
@@ -98,8 +98,8 @@ class _Handler(BaseHTTPRequestHandler):
         checked = self._check_request()
         if checked is None:
             own = f"http://{self.headers['Host']}" if self.headers["Host"] else ""
-            given = self.headers.get(TOKEN_HEADER, "")
-            if self.headers.get("Origin") != own or not hmac.compare_digest(given.encode(), self.server.token.encode()):
+            token = self.headers.get(TOKEN_HEADER, "")
+            if self.headers.get("Origin") != own or not hmac.compare_digest(token.encode(), self.server.token.encode()):
                 checked = make_refusal(
                     HTTPStatus.FORBIDDEN,
                     "Only pages opened at the address that `perfkit view` printed may request this.",
@@ -111,7 +111,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _check_request(self) -> HttpAnswer | None:
         if self.headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in self.headers:
-            self.close_connection = True  # a body that nobody reads
+            self.close_connection = True  # an unread body
         hosts = self.headers.get_all("Host", [])
         if self.server.loopback and not (len(hosts) == 1 and is_own_host(hosts[0])):
             return make_refusal(
@@ -145,25 +145,25 @@ class _Handler(BaseHTTPRequestHandler):
             self._send_answer(make_refusal(HTTPStatus.NOT_FOUND, f"{path.name} cannot be read."), with_body=with_body)
             return
         with file:
-            found = os.fstat(file.fileno())
-            tag = transfer.compute_file_tag(found)
+            status = os.fstat(file.fileno())
+            tag = transfer.compute_file_tag(status)
             if self._has_already(answer, tag):
                 return
-            left = found.st_size
-            if transfer.is_text(answer.media) and left <= transfer.MOST_BYTES:
-                self._send_bytes(answer, file.read(left), tag, with_body=with_body)
+            remaining = status.st_size
+            if transfer.is_text(answer.media) and remaining <= transfer.MOST_BYTES:
+                self._send_bytes(answer, file.read(remaining), tag, with_body=with_body)
                 return
-            self._send_headers(answer, answer.status, left, tag)
-            while with_body and left:  # no more than was promised of a file that grows
-                data = file.read(min(left, _CHUNK_BYTES))
+            self._send_headers(answer, answer.status, remaining, tag)
+            while with_body and remaining:  # at most the announced length, if the file grows
+                data = file.read(min(remaining, _CHUNK_BYTES))
                 self.wfile.write(data)
-                left -= len(data)
-                if not data:  # it has become shorter: what was promised cannot be kept
+                remaining -= len(data)
+                if not data:  # shorter than announced
                     self.close_connection = True
                     return
 
     def _has_already(self, answer: HttpAnswer, tag: str) -> bool:
-        """Whether the browser's copy is the one that would be sent; then it is told so."""
+        """Send 304 if the browser's copy is current."""
         if not transfer.is_cached(self.headers.get("If-None-Match"), tag, answer.status):
             return False
         self._send_headers(answer, HTTPStatus.NOT_MODIFIED, None, tag)
@@ -189,9 +189,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """The base class's word for a request that is no HTTP, or of a method that it does not know."""
-        self.close_connection = True  # what else the request holds is not read
-        self.request_version = self.protocol_version  # else an answer to a garbled request would have no header
+        """Called by the base class for malformed requests and unknown methods."""
+        self.close_connection = True  # the rest of the request is not read
+        self.request_version = self.protocol_version  # else the response to a malformed request would have no header
         unknown_method = code == HTTPStatus.NOT_IMPLEMENTED
         status = HTTPStatus.METHOD_NOT_ALLOWED if unknown_method else HTTPStatus(code)
         text = b"only GET, HEAD and POST\n" if unknown_method else f"{message or status.phrase}\n".encode()
@@ -201,4 +201,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(text)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: the terminal is the user's."""
+        """No log: the terminal belongs to the user."""
