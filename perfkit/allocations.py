@@ -71,7 +71,7 @@ _DEFAULT_STREAM = 0
 
 
 def is_graph_pool(pool: PoolId, streams: Iterable[int | None]) -> bool:
-    """Whether a private pool of a CUDA caching allocator is a CUDA graph's, by its id and the streams that it serves.
+    """True if a private pool of a CUDA caching allocator belongs to a CUDA graph, by its id and its streams.
 
     The id of a graph's own pool is (n, 0). A handle that the program asks for (`torch.cuda.graph_pool_handle`, as
     torch.compile does) and a `torch.cuda.MemPool` (registered with NCCL, say) are (0, n) alike (`MemPool::MemPool`,
@@ -87,7 +87,7 @@ def round_cuda_size(requested: int) -> int:
 
 
 def can_cuda_serve(block: int, requested: int) -> bool:
-    """Whether CUDA's caching allocator may have given a block of `block` bytes for a request.
+    """True if CUDA's caching allocator may have served a request with a block of `block` bytes.
 
     With `expandable_segments` blocks are always split; with `max_split_size_mb` larger rests than these are kept, of
     which nothing is known here.
@@ -120,7 +120,7 @@ class FailedRequest(Struct):
 
 @dataclass(frozen=True, kw_only=True)
 class ReservedSegments:
-    """What the allocator obtained from the device (positive `size`) and gave back (negative), in the order of time.
+    """Segments that the allocator reserved from the device (positive `size`) and released (negative), ordered by time.
 
     `at_event` is the number of allocation events before it. `expandable` is True for a piece of an expandable segment:
     where such pieces touch, one request may span them, which it cannot across segments obtained one by one. It is empty

@@ -35,7 +35,7 @@ class CuptiVersion(NamedTuple):
 
     @property
     def loses_records(self) -> bool:
-        """Whether it may lose records of kernels; where the build is not known, whether one of its builds may."""
+        """True if this version may lose kernel records; with an unknown build, if any of its builds may."""
         # Packages: 12.6.68 is CUDA 12.6 update 1, 12.6.80 update 2.
         return (12, 6) <= (self.major, self.minor) < (13, 1) and not (
             (self.major, self.minor) == (12, 6) and self.build is not None and self.build < 80
@@ -43,7 +43,8 @@ class CuptiVersion(NamedTuple):
 
     @property
     def mixes_up_graphs(self) -> bool:
-        """Whether correlation ids of CUDA graphs are wrong after a process's first session; or may be, by its build."""
+        """True if correlation ids of CUDA graphs are wrong after a process's first session; with an unknown build, if
+        they may be."""
         # Packages: 13.1.75 is CUDA 13.1, 13.1.115 update 1.
         return (self.major, self.minor) < (13, 1) or (
             (self.major, self.minor) == (13, 1) and (self.build is None or self.build < 115)

@@ -40,12 +40,12 @@ def is_kernel_launch(name: str) -> bool:
 
 
 def is_graph_launch(name: str) -> bool:
-    """Whether the call starts a graph, which runs kernels without a call for each."""
+    """True if the call launches a graph, whose kernels have no calls of their own."""
     return _GRAPH.fullmatch(name) is not None
 
 
 def is_cuda_graph_launch(name: str) -> bool:
-    """Whether the call starts a CUDA graph, whose kernels all have its correlation id.
+    """True if the call launches a CUDA graph, whose kernels all have its correlation id.
 
     What roctracer records of a HIP graph's kernels differs from version to version.
     """

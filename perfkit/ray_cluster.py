@@ -39,7 +39,7 @@ def connect_ray() -> tuple[Any, bool]:
 
 @contextmanager
 def keep_signal_errors() -> Iterator[None]:
-    """What a handler of SIGTERM raises while Ray waits comes out of this as it was raised.
+    """Re-raise errors of a SIGTERM handler unchanged, also while Ray waits.
 
     Ray itself raises a plain KeyboardInterrupt in its place, whatever the signal.
     """
@@ -68,7 +68,7 @@ def keep_signal_errors() -> Iterator[None]:
 
 
 def get_last_line(error: Exception) -> str:
-    """What an error of Ray says in the end, after tracebacks of its own."""
+    """The last line of a Ray error, without its tracebacks."""
     lines = str(error).strip().splitlines()
     return lines[-1].strip() if lines else type(error).__name__
 

@@ -18,7 +18,7 @@ PHASES = ("data", "forward", "backward", "optimizer")
 
 
 class QuantityOrigin(StrEnum):
-    """How a number was obtained."""
+    """Origin of a number."""
 
     MEASURED = "measured"  # a clock, an allocator, a sensor
     COUNTED = "counted"  # counted exactly while the program ran
@@ -27,7 +27,7 @@ class QuantityOrigin(StrEnum):
 
 
 class RunStatus(StrEnum):
-    """How a run ended. Every one of them is a result."""
+    """Status of a run. Every one of them is a result."""
 
     OK = "ok"
     SKIPPED = "skipped"
@@ -85,7 +85,7 @@ class Claim(Struct):
 
 
 class ParityRule(Struct):
-    """How far losses may be from the baseline's: `relative` tolerance and where it comes from.
+    """Allowed difference of losses from the baseline's: `relative` tolerance and its basis.
 
     `relative` is None where losses cannot be compared, since another function is trained or on another trajectory;
     `basis` then says why.
@@ -157,7 +157,7 @@ class DeviceMemoryState(Struct):
 
 
 class ProcessMemory(Struct):
-    """What a process holds beside the allocated bytes, read at moments at which it can be told apart.
+    """Memory of a process besides the allocated bytes, read at moments that tell its parts apart.
 
     In main memory: the resident set before the model was built (`before_model`, interpreter and libraries), of it
     pages of files and shared memory (`mapped_before_model`), the largest resident set over the memory pass alone
@@ -214,7 +214,7 @@ class DeviceSample(Struct):
 
 
 class Environment(Struct):
-    """Where a rank ran: everything that can change its numbers. Values are None where they cannot be read.
+    """Environment of a rank: everything that can change its numbers. Values are None where they cannot be read.
 
     `matmul_precision` is what torch multiplies fp32 matrices in on this device, in the words of
     `torch.set_float32_matmul_precision` (`highest`, `high`, `medium`); `conv_precision` and `rnn_precision` are what it
@@ -251,7 +251,7 @@ class Environment(Struct):
 
 
 class MachineLoad(Struct):
-    """How busy the machine was while something was measured; a value is None where the system does not tell it.
+    """Other load of the machine during a measurement; a value is None where the system does not report it.
 
     Over `seconds`, and over the `cores` that the measured processes may run on: how many of these, in the mean, were
     taken by them and all that they started (`own`), by other processes and the system (`others`), and by the hypervisor
@@ -270,7 +270,7 @@ class MachineLoad(Struct):
 
 
 class WorkloadFacts(Struct):
-    """What was trained, counted on the unmodified model. `unit` is `tokens` or `samples`."""
+    """The trained model, counted before any modification. `unit` is `tokens` or `samples`."""
 
     unit: str
     units_per_batch: int
@@ -280,7 +280,7 @@ class WorkloadFacts(Struct):
 
 
 class AttachedLoop(Struct):
-    """How a loop that is not perfkit's own was watched, and what was counted in its timed steps, one entry a step.
+    """How a user's loop was watched, and the counts of its timed steps, one entry per step.
 
     `steps_by` says in words what a step was told by, `units_source` where the units of a step come from. `first_timed`
     is the number of the first timed step, counted from where the watching began; `steps_seen` how many were seen in
@@ -313,7 +313,7 @@ class AttachedLoop(Struct):
 
 
 class ExpertLoad(Struct):
-    """What a layer's router made of the tokens of a batch.
+    """Routing of a batch's tokens by one layer's router.
 
     `sent` counts by expert the tokens that are to go there, `taken` those of them that found a slot, `dropped` the
     tokens that no expert takes. `auxiliary_loss` is the one that evens the load out, before its weight; None where the
@@ -375,7 +375,7 @@ class RankRecord(Struct):
 
 
 class RankWait(Struct):
-    """Where a rank was when its run failed, as torch's flight recorder tells: the collective that it waited in.
+    """Position of a rank when its run failed, from torch's flight recorder: the collective that it waited in.
 
     `finished` is whether it had ended: then it is the last one that the rank entered, of Gloo with or without an error.
     `sequence` is its number within its process group. `tensors` are shapes and dtypes (`[4, 1024] fp32`), `bytes` None
@@ -394,7 +394,7 @@ class RankWait(Struct):
 
 
 class RunResult(Struct):
-    """What the parent knows of one launch: `run.json`, beside the ranks' records.
+    """The parent's record of one launch: `run.json`, next to the ranks' records.
 
     `turns` names the variants whose runs were resident at the same time, its own included, and stepped by turns: the
     n-th sample of each is of the same turn. Empty where it had the machine to itself. `load` is what else the machine
@@ -417,7 +417,7 @@ class RunResult(Struct):
 
 
 def format_rank_reason(record: RankRecord) -> str:
-    """Why a rank ended as it did, as a run of several ranks says it: with the rank, unless it concerns them all."""
+    """Format why a rank failed, with the rank's number unless the reason concerns all ranks."""
     if record.world_size == 1 or not record.reason or record.status == RunStatus.SKIPPED:
         return record.reason
     return f"rank {record.rank}: {record.reason}"

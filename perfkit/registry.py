@@ -16,7 +16,7 @@ R = TypeVar("R")
 
 
 class BrokenPluginError(UsageError):
-    """What another package adds by an entry point cannot be used; the message says which, of whom, and why."""
+    """Another package's entry point is unusable; the message names it, its package and the reason."""
 
     id = "usage.broken_plugin"
 
@@ -52,7 +52,7 @@ class Registry(Generic[T]):
         return self.ask_object(name, lambda it: it)
 
     def ask_object(self, name: str, question: Callable[[T], R]) -> R:
-        """What `question` finds of the object called `name`; another package's that raises is a `BrokenPluginError`."""
+        """Apply `question` to the object called `name`; raise `BrokenPluginError` if another package's object fails."""
         if name in self._table:
             return question(cast(T, _import_target(self._table[name])))
         target = self._collect_targets().get(name)

@@ -61,20 +61,19 @@ def compute_difference_interval(
 
 
 def compute_half_width(logs: Sequence[float]) -> float | None:
-    """How far the interval of sampling until narrow reaches on either side of the ratio, relative; None for fewer than
-    two."""
+    """Compute the relative half-width of the interval of sampling until narrow; None for fewer than two."""
     interval = compute_log_interval(logs, until_narrow=True)
     return None if interval is None else math.expm1((interval[1] - interval[0]) / 2)
 
 
 def is_narrow(logs: Sequence[float], precision: float) -> bool:
-    """Whether so many rounds are enough: the interval reaches no further than `precision` (relative)."""
+    """True if these rounds are enough: the interval reaches no further than `precision` (relative)."""
     width = compute_half_width(logs)
     return len(logs) >= LEAST_ROUNDS and width is not None and width <= precision
 
 
 def predict_round_count(logs: Sequence[float], precision: float) -> int | None:
-    """How many rounds are enough if the next ones vary as those so far; None where two have not been measured.
+    """Predict the number of rounds needed if the next ones vary as those so far; None before two are measured.
 
     Never fewer than `LEAST_ROUNDS`, and at most a thousand.
     """
@@ -130,5 +129,5 @@ def _scale_half_width(spread: float, count: int, *, until_narrow: bool) -> float
 
 
 def _get_tail_error(*, until_narrow: bool) -> float:
-    """What is left to either side of the interval."""
+    """The error probability of each tail of the interval."""
     return (1 - LEVEL) / (4 if until_narrow else 2)

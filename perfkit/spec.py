@@ -83,7 +83,7 @@ class TechniqueSpec(Struct):
 
 
 class Schedule(Struct):
-    """How many steps of each pass a worker runs.
+    """Number of steps of each pass of a worker.
 
     Warm-up lasts at least `warmup` steps and at most `max_warmup`, until step times are steady. `timed` is
     the number of steps measured with no instrument but the clock. `energy_s` is for how many seconds steps are
@@ -107,7 +107,7 @@ class Schedule(Struct):
 
 
 class LaunchSpec(Struct):
-    """Where and how workers are started. `threads` is per rank; None leaves torch's own choice.
+    """How workers are started, and where. `threads` is per rank; None leaves torch's own choice.
 
     `launcher` is a name of `perfkit.measure.launch.launcher_table`. Ranks may be on several machines, `nodes`, as many
     on each. Those of torchrun meet at `endpoint`: `HOST:PORT` of the first.

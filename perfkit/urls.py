@@ -14,7 +14,7 @@ Contents = Mapping[str, tuple[int, int]]
 
 
 def is_url(name: str) -> bool:
-    """Whether fsspec is to open it."""
+    """True if fsspec is to open it."""
     return "://" in name
 
 

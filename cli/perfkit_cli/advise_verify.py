@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Verification(NamedTuple):
-    """What is run but for the variants, how many of the `first` options, and where that is kept."""
+    """The request of a verification without its variants, the number of options to run, and the folder."""
 
     request: "BenchRequest"
     first: int

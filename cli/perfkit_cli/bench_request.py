@@ -107,7 +107,7 @@ def require_ncu(device: str) -> Path:
 def resolve_ceilings(
     request: BenchRequest, device_name: str, *, calibrate: bool, console: "Console"
 ) -> "DeviceCeilings":
-    """What the device can at most do, with every number of threads that the runs will use."""
+    """Resolve the device's ceilings for every number of threads that the runs will use."""
     from perfkit.measure.bench import resolve_request_ceilings
     from perfkit_cli.live_lines import show_lines
 

@@ -30,7 +30,7 @@ EXIT_FAILED = 1
 
 @dataclass(frozen=True, kw_only=True)
 class CheckArguments:
-    """What was given; None where it was not."""
+    """The command's arguments; None where not given."""
 
     run: Path | None
     against_ref: str | None
@@ -68,7 +68,7 @@ def run_check(given: CheckArguments) -> int:
 
 
 def _choose_mode(given: CheckArguments) -> tuple[str, Mode]:
-    """What was asked for, and what its folder is called; a `UsageError` where it is two things."""
+    """Choose the kind of check and its folder's name; raise a `UsageError` if two are requested."""
     asked: dict[str, tuple[bool, Mode]] = {
         "--update": (given.update, _update_baseline),
         "--calibrate": (given.calibrate, _calibrate_check),
@@ -248,7 +248,7 @@ def _parse_threshold(text: str) -> tuple[str, str]:
 
 @contextmanager
 def _prepare_order(given: CheckArguments, config: "CheckConfig") -> "Iterator[CheckOptions]":
-    """How to measure on this machine, with the progress drawn while the body runs."""
+    """Yield how to measure on this machine; progress is shown while the body runs."""
     from rich.console import Console
 
     from perfkit.check.check_change import make_check_options

@@ -25,7 +25,7 @@ class ErrorMessage(click.ClickException):
     def __init__(self, message: str, id: str, exit_code: int) -> None:
         super().__init__(message)
         self.id = id
-        self.exit_code = exit_code
+        self.exit_code = exit_code  # type: ignore[misc]  # click has it on the class
 
     def format_message(self) -> str:
         return append_id(self.message, self.id)
@@ -38,7 +38,7 @@ def append_id(message: str, id: str) -> str:
 
 
 def make_message(error: PerfkitError | OSError) -> ErrorMessage:
-    """What a command ends with for an error."""
+    """Make the message that ends a command for an error."""
     if isinstance(error, PerfkitError):
         code = EXIT_USAGE if isinstance(error, UsageError | RunFormatError) else EXIT_FAILED
         return ErrorMessage(str(error), error.id, code)
@@ -54,6 +54,6 @@ def is_json_wanted(command: click.Command | None, arguments: Sequence[str]) -> b
 
 def print_error_json(error: click.ClickException) -> None:
     """`{"error": {"id": ..., "message": ...}}` on stdout."""
-    own = isinstance(error, ErrorMessage)
-    told = {"id": error.id if own else OPTION_ERROR, "message": error.message}
+    id = error.id if isinstance(error, ErrorMessage) else OPTION_ERROR
+    told = {"id": id, "message": error.message}
     click.echo(json.dumps({"error": told}, indent=2))

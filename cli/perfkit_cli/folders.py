@@ -54,7 +54,7 @@ def _is_free(folder: Path, marker: str, sources: Sequence[str]) -> bool:
 
 
 def _find_other_report(folder: Path, marker: str, sources: Sequence[str]) -> str | None:
-    """What the report in a folder is on, if on other files than `sources`; None where there is none, or on the same."""
+    """Find the subject of a report on other files than `sources`; None if there is none."""
     from perfkit.files import read_json
     from perfkit.store.summary import SUMMARY_FILE, ReportSummary, compute_digest
     from perfkit.trace.reading.trace_sources import STANDARD_INPUT

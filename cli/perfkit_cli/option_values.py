@@ -26,7 +26,7 @@ def parse_duration_option(ctx: click.Context, param: click.Parameter, value: str
 
 
 def parse_price_option(ctx: click.Context, param: click.Parameter, value: str | None) -> Price | None:  # noqa: ARG001
-    """What an hour costs: `2.49/h`, `$2.49/h`."""
+    """Parse an hourly price: `2.49/h`, `$2.49/h`."""
     if value is None:
         return None
     try:

@@ -63,7 +63,7 @@ def show_tracebacks(analysis: Analysis) -> None:
 
 
 def show_paths(paths: list[Path]) -> None:
-    """Where the report is: the HTML report, or everything written where there is none."""
+    """Print the path of the HTML report, or of all written files if there is none."""
     pages = [path for path in paths if path.suffix == ".html"]
     for path in pages or paths:
         click.echo(f"report: {path}")

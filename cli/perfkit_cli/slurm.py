@@ -35,7 +35,7 @@ def parse_slurm_options(_ctx: click.Context, param: click.Parameter, values: Ite
 
 
 def is_submitted(ctx: click.Context) -> bool:
-    """Whether this command must become a job. A `UsageError` for job options where it must not."""
+    """True if this command must be submitted as a job. A `UsageError` for job options where it must not."""
     from perfkit.measure.launch.slurm_allocation import is_in_slurm_job
 
     by_slurm = _get_launcher(ctx) == "slurm"

@@ -21,7 +21,7 @@ FILE = "measured.json"
 
 
 class Speed(Struct):
-    """How many times as fast as the baseline, with the ends of the interval."""
+    """Speed-up over the baseline, with the ends of its interval."""
 
     factor: float
     low: float

@@ -14,7 +14,7 @@ from perfkit.techniques.technique import LOSSLESS, PlanMode, Technique, build_fi
 from perfkit.units import format_percent
 from perfkit.workloads.workload import make_model
 from perfkit.workloads.workload_table import load_workload
-from perfkit_cli.listing import list_parameters
+from perfkit_cli.listing import ParameterInfo, list_parameters
 from perfkit_cli.technique_examples import build_example_table, describe_suite, load_measured_suites
 
 _WORKLOAD = WorkloadSpec(name="gpt", params={"size": "nano"})
@@ -45,7 +45,7 @@ def build_index(kinds: Iterable[type[Technique]]) -> str:
 
 
 def describe_parity(rule: ParityRule) -> str:
-    """How far a technique's losses may be from the baseline's, in words."""
+    """Describe a technique's allowed loss difference from the baseline."""
     if rule.relative is None:
         return f"not comparable: {rule.basis}"
     return "lossless" if rule == LOSSLESS else f"within a relative {rule.relative:.2g} ({rule.basis})"
@@ -76,14 +76,21 @@ def _build_facts(kind: type[Technique]) -> list[str]:
 
 
 def _describe_planning(kind: type[Technique]) -> str:
-    """How `perfkit plan` plans it, where that differs from a run."""
+    """Describe how `perfkit plan` plans the technique, if that differs from a run."""
     plannable = kind().plannable()
     return plannable.reason if plannable.how is PlanMode.APPLIED else f"{plannable.how}: {plannable.reason}"
 
 
 def _build_parameters(kind: type[Technique]) -> list[str]:
-    rows = [(f"`{it.name}`", it.values.replace("|", ", "), it.default, it.meaning) for it in list_parameters(kind)]
-    return ["## Parameters", _format_table(("parameter", "values", "default", "meaning"), rows)] if rows else []
+    lines = [_format_parameter(it) for it in list_parameters(kind)]
+    return ["## Parameters", "\n".join(lines)] if lines else []
+
+
+def _format_parameter(it: ParameterInfo) -> str:
+    """`- `every` (integer, sqrt; default 1): blocks per segment`."""
+    values = it.values.replace("|", ", ")
+    default = f"; default {it.default}" if it.default and it.default != "none" else ""
+    return f"- `{it.name}` ({values}{default}){f': {it.meaning}' if it.meaning else ''}"
 
 
 def _build_explanation(kind: type[Technique]) -> list[str]:

@@ -58,7 +58,7 @@ def get_url(ctx: click.Context, option: str) -> str | None:
 
 
 def make_local_copy(ctx: click.Context, named: str) -> str:
-    """What `named` stands for on this machine until the command ends: for a URL of a suite or report a copy of it.
+    """Make a local copy of a suite or report at a URL, until the command ends; other names are returned as they are.
 
     `URL@VARIANT` is a copy, too. Anything else is returned as it is.
     """

@@ -39,7 +39,7 @@ class CalibrationRepeats(Struct):
 
 
 def get_repeats_path(out: Path) -> Path:
-    """Where the repeats lie beside the ceilings."""
+    """The path of the repeats, next to the ceilings."""
     return out.with_suffix(".repeats.json")
 
 

@@ -28,7 +28,7 @@ _CAPABILITIES: tuple[tuple[str, Capability], ...] = (
 
 
 def get_capability(gpu: CatalogEntry) -> Capability:
-    """What `torch.cuda.get_device_capability` tells of a GPU of the catalogue."""
+    """The value of `torch.cuda.get_device_capability` for a GPU of the catalog."""
     return next(version for pattern, version in _CAPABILITIES if re.match(pattern, gpu.id))
 
 

@@ -21,7 +21,7 @@ Sourced = tuple[float, str]  # a value, and a key of `Catalogue.sources`
 
 
 class Derivation(Struct):
-    """What the 16-bit matrix peak follows from: units x FMA per clock and unit x 2 x clock.
+    """The factors of the 16-bit matrix peak: units x FMA per clock and unit x 2 x clock.
 
     `units` are SMs (NVIDIA) or compute units (AMD).
     """
@@ -183,7 +183,7 @@ def build_datasheet_ceilings(entry: CatalogEntry) -> tuple[Ceiling, ...]:
 
 
 def build_caches(entry: CatalogEntry) -> tuple[CacheCapacity, ...]:
-    """How much the caches of a catalogue entry hold."""
+    """The cache capacities of a catalog entry."""
     figures = {CeilingLevel.L2: entry.l2_mib, CeilingLevel.L3: entry.l3_mib}
     return tuple(
         CacheCapacity(level=level, capacity_bytes=figure[0] * 2**20, source=load_catalog().sources[figure[1]])

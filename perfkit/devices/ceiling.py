@@ -8,7 +8,7 @@ CEILINGS_VERSION = 3
 
 
 class CeilingLevel(StrEnum):
-    """What a ceiling bounds. Compute levels carry a dtype, memory and link levels a bandwidth in B/s."""
+    """The resource that a ceiling bounds. Compute levels carry a dtype, memory and link levels a bandwidth in B/s."""
 
     MATRIX = "matrix"  # tensor cores, AMX, or the CPU's FMA units through a matrix product
     VECTOR = "vector"  # general arithmetic units
@@ -54,14 +54,14 @@ class Ceiling(Struct):
 
     @property
     def doubt(self) -> str:
-        """Why it may be too low, in words to follow its kind; empty where nothing says so."""
+        """Reason why it may be too low, worded to follow its kind; empty if there is none."""
         if self.disturbed:
             return ", while the machine was busy"
         return ", low confidence" if self.confidence == Confidence.LOW else ""
 
 
 class CacheCapacity(Struct):
-    """How much a cache of the device holds, all of its parts together. Its bandwidth, where known, is a ceiling."""
+    """Capacity of one cache level of the device, over all its parts. Its bandwidth, where known, is a ceiling."""
 
     level: CeilingLevel
     capacity_bytes: float
@@ -69,8 +69,8 @@ class CacheCapacity(Struct):
 
 
 class LinkRate(Struct):
-    """What a collective (`all-reduce`, as `perfkit.cost.collective.CollectiveType` calls it) takes at best among ranks
-    of one machine, of a message of so many bytes as nccl-tests counts them.
+    """Minimum time of a collective (`all-reduce`, as `perfkit.cost.collective.CollectiveType` calls it) among ranks of
+    one machine, for a message size counted as by nccl-tests.
 
     `spread` is the relative difference between the best of two halves of the repeats, `repeats_s` are those themselves;
     `disturbed` says what kept them from telling what the links can do. `short` is of a calibration with fewer repeats.

@@ -108,7 +108,7 @@ def resolve_ceilings(
 
 
 def _list_doubts(measured: DeviceCeilings) -> list[str]:
-    """What is to be known of ceilings that may be too low."""
+    """List notes on ceilings that may be too low."""
     disturbed = [ceiling for ceiling in measured.ceilings if ceiling.disturbed]
     if disturbed:
         names = ", ".join(dict.fromkeys(f"{c.dtype or ''} {c.level}".strip() for c in disturbed))

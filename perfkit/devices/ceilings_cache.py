@@ -39,7 +39,7 @@ class MachineCalibration(Struct):
 
 
 class CachedCeilings(Struct):
-    """What is known of one machine: its calibrations, the oldest first, at least one.
+    """The calibrations of one machine, oldest first, at least one.
 
     `refuted` are the numbers of threads with a ceiling that work has been faster than since they were calibrated.
     """
@@ -136,7 +136,10 @@ def get_ceilings_path(fingerprint: str) -> Path:
 
 
 def load_ceilings(fingerprint: str) -> CachedCeilings | None:
-    """What was measured on this machine, or None. A file that cannot be read is a `RunFormatError`."""
+    """Load the ceilings measured on this machine; None if there are none.
+
+    A file that cannot be read is a `RunFormatError`.
+    """
     file = get_ceilings_path(fingerprint)
     if not file.exists():
         return None

@@ -120,7 +120,7 @@ def _mark_disturbed(ceiling: Ceiling, why: str) -> Ceiling:
 
 
 def _find_contradiction(ceiling: Ceiling, measured: Sequence[Ceiling]) -> str | None:
-    """What a ceiling is slower than though it cannot be; differences within the tolerance do not count."""
+    """Find a lower bound that a ceiling contradicts; differences within the tolerance do not count."""
     limit = (1 - SPREAD_TOLERANCE) * max(
         (c.value for c in measured if c.level == CeilingLevel.MEMORY and c.threads == ceiling.threads), default=0.0
     )

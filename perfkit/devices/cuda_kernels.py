@@ -107,7 +107,7 @@ def choose_kernels(
 
 
 def choose_effort(*, short: bool) -> CalibrationEffort:
-    """How much a short or a full calibration measures."""
+    """Choose the effort of a short or a full calibration."""
     return SHORT if short else FULL
 
 

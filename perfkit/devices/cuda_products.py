@@ -34,7 +34,7 @@ class DtypeProduct:
 
 
 class ProductLimits(NamedTuple):
-    """What one product may take: seconds of a window, bytes of memory."""
+    """Limits of one matmul: seconds per window, bytes of memory."""
 
     window_s: float
     free_bytes: int

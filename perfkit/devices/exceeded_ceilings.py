@@ -37,7 +37,7 @@ def explain_exceeded(ceiling: Ceiling, what: str = "this", *, ranks: int | None 
 
 
 def split_explanation(refuted: str) -> tuple[str, str]:
-    """What `explain_exceeded` found, and what to do; the second is empty where it advises nothing."""
+    """Split the text of `explain_exceeded` into the observation and the advice; the advice may be empty."""
     found, _, advice = refuted.partition(_THEN)
     return found, advice
 

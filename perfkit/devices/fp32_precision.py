@@ -16,7 +16,7 @@ _BACKENDS: Any = torch.backends  # its modules have attributes that only they kn
 
 
 def read_fp32_settings(device: torch.device) -> Fp32Settings:
-    """What holds now for fp32 work on `device`. On a GPU without units for TF32 everything is `ieee`."""
+    """Read the current fp32 precision settings of `device`. On a GPU without units for TF32 everything is `ieee`."""
     if device.type != "cuda":
         cpu = _BACKENDS.mkldnn
         return Fp32Settings(_read_precision(cpu.matmul), _read_precision(cpu.conv), _read_precision(cpu.rnn))

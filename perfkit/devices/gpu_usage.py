@@ -1,4 +1,4 @@
-"""Who else uses a GPU, as far as NVML tells.
+"""Other users of a GPU, as far as NVML reports them.
 
 Processes are told apart by their ids. NVML gives those of the caller's pid namespace and leaves out processes that it
 cannot name there (open-gpu-kernel-modules, `_gpuConvertPid`); older drivers give the ids of the host
@@ -31,7 +31,7 @@ class GpuUse(NamedTuple):
 
 
 def find_gpu_use(uuid: str) -> GpuUse:
-    """What uses the device with this UUID (as torch gives it) besides this process, which must have a context on it."""
+    """Find other users of the device with this UUID (as torch reports it); this process must have a context on it."""
     try:
         with open_nvml():
             return _query_use(uuid)
@@ -51,7 +51,7 @@ def _query_use(uuid: str) -> GpuUse:
 
 
 def judge_processes(listed: frozenset[int], own: frozenset[int], *, contained: bool) -> GpuUse:
-    """What the process ids on a device say, given those by which this process may be listed.
+    """Judge the process ids on a device, given the ids that may be this process.
 
     `contained` tells that this process lives in a pid namespace other than the host's.
     """
@@ -82,7 +82,7 @@ def read_own_pids(status: Path = Path("/proc/self/status")) -> frozenset[int]:
 
 
 def is_in_container(namespace: Path = Path("/proc/self/ns/pid")) -> bool:
-    """Whether this process lives in a pid namespace other than the host's; False where the system has none."""
+    """True if this process has another pid namespace than the host; False if the system has none."""
     try:
         return str(namespace.readlink()) != HOST_NAMESPACE
     except OSError:

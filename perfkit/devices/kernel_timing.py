@@ -19,7 +19,7 @@ FAILURES = (RuntimeError, ValueError)
 
 
 class TimingWindow(NamedTuple):
-    """What one timing window runs, and how many FLOPs or bytes that is."""
+    """The work of one timing window, with its FLOPs or bytes."""
 
     call: Call
     amount: float
@@ -39,7 +39,7 @@ class CalibrationKernel:
 
 @dataclass(frozen=True)
 class CalibrationEffort:
-    """How much to measure: `repeats` of each kernel, each of up to `windows` windows within `budget_s` seconds.
+    """Effort of a calibration: `repeats` of each kernel, each of up to `windows` windows within `budget_s` seconds.
 
     `quantile` of the windows' rates stands for a repeat.
     """

@@ -112,7 +112,7 @@ def get_memory_bytes(root: Path = CGROUP) -> int:
 
 
 def count_available_cores() -> int:
-    """How many CPUs' worth of work this process can do at once: those it may run on, within the container's limit.
+    """Count the CPUs that this process can use at once: its affinity, within the container's limit.
 
     In a Slurm job those of the job, which not every cluster keeps its processes to.
     """

@@ -41,7 +41,7 @@ def list_visible_instances() -> tuple[MigInstance, ...]:
 
 
 def build_instance_variables(local_rank: int) -> dict[str, str]:
-    """What gives a rank an instance of its own; empty without MIG, and where the launcher has chosen one already.
+    """Variables that give a rank its own MIG instance; empty without MIG, or if the launcher has chosen one.
 
     With fewer instances than ranks they are given in turn: ranks compare them once they have begun.
     """

@@ -89,7 +89,7 @@ def _find_visible_instance(gpu_uuid: str) -> Any:
 
 
 def _is_partitioned(handle: Any) -> bool:
-    """Whether a GPU is in MIG mode; most have none."""
+    """True if a GPU is in MIG mode."""
     try:
         current, _ = pynvml.nvmlDeviceGetMigMode(handle)
     except pynvml.NVMLError:

@@ -12,7 +12,7 @@ THREE_TF32 = "3xtf32"
 
 
 class Fp32Settings(NamedTuple):
-    """What each kind of op multiplies fp32 operands in, in torch's words: `ieee`, `tf32`, on a CPU also `bf16`.
+    """The precision of fp32 operands per kind of op, in torch's words: `ieee`, `tf32`, on a CPU also `bf16`.
 
     On a GPU `conv` and `rnn` are cuDNN's, which takes TF32 unless it is told otherwise. `has_tf32` tells that the
     device has units for it.

@@ -57,7 +57,7 @@ class RepeatSummary(NamedTuple):
 
     @property
     def disturbed(self) -> str:
-        """Why the value says little of the hardware, empty where it does say."""
+        """Reason why the value may not reflect the hardware; empty if there is none."""
         return "" if self.kept >= MIN_USABLE else f"{self.kept} of {self.total} repeats undisturbed"
 
 

@@ -13,7 +13,7 @@ _LOOPBACK = "lo"
 
 
 def is_sharing_allowed() -> bool:
-    """Whether the user lets ranks share GPUs."""
+    """True if the user allows ranks to share GPUs."""
     return os.environ.get(SHARED_GPU) == "1"
 
 

@@ -26,7 +26,7 @@ _NEAR = 0.1  # a driver keeps some of the nominal memory for itself and counts i
 
 
 class TraceDevice(NamedTuple):
-    """What a trace says of its device: `kind` is the word for it (`cuda`, `rocm`, `cpu` ...), `name` as reported.
+    """The device as a trace records it: `kind` is the word for it (`cuda`, `rocm`, `cpu` ...), `name` as reported.
 
     `units` are its SMs or compute units and `memory_bytes` its memory, None where the trace does not tell.
     """
@@ -110,7 +110,7 @@ def _normalize_kind(device: TraceDevice) -> str:
 
 
 def _explain_missing(device: TraceDevice) -> str:
-    """Why no ceilings are known, and what to do."""
+    """Explain why no ceilings are known, and what to do."""
     if device.kind == "cpu":
         return (
             "a trace does not name its CPU; if it was recorded on this machine, run `perfkit calibrate` and "

@@ -39,7 +39,7 @@ def list_visible_gpus() -> tuple[str, ...]:
 
 
 def explain_missing_gpus(ranks: int, visible: int, *, least: bool = False) -> str:
-    """Why a run of so many ranks cannot be; empty where every rank finds a GPU of its own."""
+    """Explain why this number of ranks cannot run; empty if every rank has its own GPU."""
     return f"needs {'at least ' if least else ''}{ranks} GPUs, {visible} visible" if ranks > visible else ""
 
 
@@ -94,7 +94,7 @@ def _select_by_uuid(uuids: list[str]) -> list[int]:
 
 
 def _has_cuda_driver() -> bool:
-    """Whether there is a driver at all: loading its library initialises nothing."""
+    """True if a CUDA driver is installed; loading its library initializes nothing."""
     try:
         ctypes.CDLL("libcuda.so.1")
     except OSError:

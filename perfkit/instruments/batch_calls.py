@@ -1,4 +1,4 @@
-"""Which packages a DataLoader's dataset calls while it makes a batch."""
+"""Records the packages that a DataLoader's dataset calls while it makes a batch."""
 
 import sys
 from collections import Counter

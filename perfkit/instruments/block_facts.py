@@ -90,7 +90,7 @@ def measure_block_saved_bytes(forward: Forward, blocks: Iterable[nn.Module], dev
 
 @dataclass
 class Recomputation:
-    """What of some blocks ran in forward, and again within backward.
+    """The forward work of some blocks, in forward and again within backward.
 
     `blocks` are the places of those that a backward pass called, or a module of which; `forward_flops` and
     `again_flops` are matrix FLOPs within the blocks' forward passes.
@@ -102,7 +102,7 @@ class Recomputation:
 
 
 def measure_recomputation(run: Callable[[], object], blocks: Iterable[nn.Module]) -> Recomputation:
-    """Which blocks run their forward again in a backward pass of `run`. Blocks must not be compiled."""
+    """Find the blocks that rerun their forward in a backward pass of `run`. Blocks must not be compiled."""
     found = Recomputation()
     counter = FlopCounter()
     entered: list[float] = []  # FLOPs so far at the entry of each module that has not been left
@@ -131,7 +131,7 @@ def measure_recomputation(run: Callable[[], object], blocks: Iterable[nn.Module]
 
 
 def _is_in_backward() -> bool:
-    """Whether autograd runs a backward pass on this thread: of a loss, or of a gradient penalty within the forward."""
+    """True if autograd runs a backward pass on this thread: of a loss, or of a gradient penalty within the forward."""
     return torch._C._current_graph_task_id() != -1
 
 

@@ -44,8 +44,10 @@ def call_uncompiled(function: Callable[..., Any], *args: Any) -> None:
 
 
 def has_compiled_modules(model: nn.Module) -> bool:
-    """Whether any of its modules was compiled, in place or as `torch.compile(module)`. Not while marks stand around its
-    calls, which torch keeps where it keeps compiled calls."""
+    """True if a module of the model was compiled, in place or as `torch.compile(module)`.
+
+    Not while marks stand around its calls, which torch keeps where it keeps compiled calls.
+    """
     from torch._dynamo import OptimizedModule  # not sooner: it takes time
 
     return any(isinstance(module, OptimizedModule) or is_compiled_in_place(module) for module in model.modules())

@@ -1,4 +1,4 @@
-"""How the outputs of 2-d convolutions lie in memory."""
+"""Memory layout of the outputs of 2-d convolutions."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -28,7 +28,7 @@ _PATIENCE_S = 1.0
 
 
 class StepEnergy(NamedTuple):
-    """What the steps of a window took: joules a step, and the mean power over the window in watts."""
+    """Energy of the steps of a window: joules per step, and mean power in watts."""
 
     step: Quantity
     power: Quantity
@@ -101,7 +101,7 @@ def make_unknown_energy(reason: str) -> StepEnergy:
 
 
 def explain_missing_counter(device: torch.device, sensors: Sensors | None) -> str:
-    """Why the device's energy is not measured; "" where its counter can be asked."""
+    """Explain why the device's energy is not measured; "" if it has a counter."""
     if device.type != "cuda":
         return f"no energy counter is supported on a {device.type.upper()}"
     return "" if sensors else "NVML is not available, and no other energy counter is supported"

@@ -1,4 +1,4 @@
-"""Where a rank runs: device, driver, torch, threads, limits, revision."""
+"""The environment of a rank: device, driver, torch, threads, limits, revision."""
 
 import os
 import platform

@@ -39,7 +39,7 @@ class ExchangedBytes(TorchDispatchMode):
         self._carried: Counter[CollectiveType] = Counter(dict.fromkeys(_ALWAYS, 0))
 
     def collect_facts(self, steps: int = 1) -> dict[str, float]:
-        """What was exchanged in a step, of each kind of collective.
+        """Collect the bytes exchanged in a step, per kind of collective.
 
         The facts are `collective_bytes:<kind>`, also by dimension (`collective_bytes:<kind>:<dimension>`), and
         `collective_volume:<kind>`.

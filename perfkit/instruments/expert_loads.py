@@ -1,4 +1,4 @@
-"""How evenly routers deal tokens to experts, and how many no expert takes."""
+"""Measures how evenly routers distribute tokens to experts, and how many tokens are dropped."""
 
 from contextlib import ExitStack
 from functools import partial
@@ -15,7 +15,7 @@ from perfkit.workloads.workload import Batch
 
 
 def measure_expert_loads(state: TrainState, batch: Batch) -> tuple[ExpertLoad, ...]:
-    """What each router makes of the tokens of a batch, in the order in which they are called.
+    """Measure the routing of a batch's tokens by each router, in call order.
 
     Told by modules that return a `Routing`, and by those of experts that are called with the experts of each token.
     Nothing of a workload that names no experts, or whose step is its own, and of a stage of a pipeline, which has a
@@ -47,7 +47,7 @@ def measure_expert_loads(state: TrainState, batch: Batch) -> tuple[ExpertLoad, .
 
 
 def _count_experts(state: TrainState, name: str) -> int:
-    """How many experts a layer has on all ranks."""
+    """Count the experts of a layer on all ranks."""
     module = state.model.get_submodule(name)
     parameter, _ = next(module.named_parameters())
     return count_experts(module) * state.dealt.get(f"{name}.{parameter}", 1)

@@ -1,10 +1,10 @@
-"""Whether a CUDA graph is being captured: what is recorded or asked then becomes part of the graph, or voids it."""
+"""Detects the capture of a CUDA graph: work recorded or queried then becomes part of the graph, or invalidates it."""
 
 import torch
 
 
 def is_capturing(device: torch.device) -> bool:
-    """Whether this thread's current stream, that of `device` or of the current device, is being captured.
+    """True if this thread's current stream on `device` (default: the current device) is being captured.
 
     torch asks the current device only, which need not be the model's. It answers without making a context where the
     device has none (`at::cuda::currentStreamCaptureStatus`), and `torch.cuda.device` restores the device before without

@@ -1,4 +1,4 @@
-"""How many kernels of the steps that were just traced the profiler lost, and what to say of it."""
+"""Counts the kernels that the profiler lost in the steps just traced, and words remarks on them."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ from perfkit.units import format_percent
 
 
 class KinetoEvent(Protocol):
-    """What is asked of torch's `_KinetoEvent`: on a device of its work, on the host of calls and of ranges."""
+    """The part of torch's `_KinetoEvent` that is used: device work, and calls and ranges on the CPU."""
 
     def name(self) -> str: ...
     def start_ns(self) -> int: ...
@@ -38,7 +38,7 @@ class KernelCount(NamedTuple):
 
     @property
     def too_many(self) -> bool:
-        """Whether figures change by what is lost."""
+        """True if the loss changes figures."""
         return self.share > TOLERATED
 
 
@@ -94,7 +94,7 @@ def find_cupti() -> cupti.CuptiVersion | None:
 
 
 def list_remarks(count: KernelCount | None, session: int) -> list[Note]:
-    """What has to be known of a trace that was the process's `session`-th on a GPU; empty where all is well."""
+    """List remarks on a trace that was the process's `session`-th on a GPU; empty if there are none."""
     if count is None:
         return []
     said, version = [], find_cupti()

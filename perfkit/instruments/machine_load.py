@@ -1,4 +1,4 @@
-"""How busy the machine is with something else while something is measured.
+"""Measures the machine's other load during a measurement.
 
 Two readings of what the kernel counts anyway, when measuring begins and when it ends: nothing runs between them.
 Sources: proc(5) for `stat` of the machine and of a process, Documentation/accounting/psi.rst for `pressure`,
@@ -29,7 +29,7 @@ _PARENT, _TIMES = 1, slice(11, 15)
 
 
 class LoadReading(NamedTuple):
-    """What was counted until now, in seconds; None where the system does not tell it.
+    """Cumulative counters, in seconds; None where the system does not report them.
 
     `cores` are those that this process may use, `worked_s` and `stolen_s` are summed over them; `counted_s` with their
     idle time. `own_s` is the CPU time of this process and its descendants, those that have ended included.

@@ -36,7 +36,7 @@ def read_memory_peaks(device: torch.device, sensors: Sensors | None, over: str) 
 
 
 def sum_unused_graph_pools(device: torch.device) -> int:
-    """What private pools of CUDA graphs hold and have given to nobody, as the allocator counts it.
+    """Sum the unused bytes of CUDA graphs' private pools, as the allocator counts them.
 
     They are in use whenever a graph is replayed (`torch.compile(mode="reduce-overhead")`), of which the allocator is
     not told. Of pools that the program made (`torch.cuda.MemPool`) it is told everything.

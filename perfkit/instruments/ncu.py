@@ -55,7 +55,7 @@ def find_ncu(environment: Mapping[str, str] | None = None) -> Path:
 
 
 def list_chip_metrics(ncu: Path) -> tuple[str, ...]:
-    """What the GPUs here have of the metrics that only some chips have, empty where ncu does not tell."""
+    """List the chip-specific metrics that the GPUs here have; empty if ncu does not report them."""
     told = subprocess.run([ncu, "--query-metrics"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     return tuple(f"{name}.sum" for name in dict.fromkeys(_OF_SOME_CHIPS.findall(told.stdout)))
 
@@ -98,7 +98,7 @@ _REFUSALS = (
 
 
 def explain_refusal(export: Path) -> str:
-    """Why an export holds no counters and what to do, in words; empty where it holds some."""
+    """Explain why an export holds no counters, and what to do; empty if it holds some."""
     if not export.is_file():
         return "ncu ended before it wrote anything"
     text = export.read_text(errors="replace")

@@ -29,7 +29,7 @@ _LAG_BYTES = 16 * 2**20
 
 @dataclass
 class ResidentPeak:
-    """What `measure_peak_rss` yields: known when its body has ended.
+    """Result of `measure_peak_rss`, set when its body has ended.
 
     Attributes:
         peak: the largest resident set during the body.
@@ -41,7 +41,8 @@ class ResidentPeak:
 
 
 def read_before_model(device: torch.device, sensors: Sensors | None, world: World) -> ProcessMemory:
-    """What the process holds when interpreter, libraries, and on a GPU context and process group, are all there is."""
+    """Read the process's memory before the model is built: interpreter, libraries, and on a GPU context and process
+    group."""
     on_gpu = device.type == "cuda"
     at_context = read_device_moment(device, sensors) if on_gpu else None
     at_group = _run_first_collective(device, sensors) if on_gpu and world.size > 1 else None
@@ -152,7 +153,7 @@ def _make_unknown(proc: Path) -> Unknown:
 
 
 def give_back_free_pages() -> None:
-    """What was freed and is still held by the C library's allocator goes back to the system."""
+    """Return memory that was freed but is still held by the C library's allocator to the system."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc alone has it
     if trim is not None:
         trim(0)

@@ -1,4 +1,4 @@
-"""How many recordings of a GPU this process has had, perfkit's and the program's own: CUPTI's faults depend on it."""
+"""Counts the GPU recordings of this process, perfkit's and the program's own: CUPTI's faults depend on it."""
 
 _begun = 0
 

@@ -1,4 +1,4 @@
-"""Whether a part of training draws random numbers."""
+"""Detects whether a part of training draws random numbers."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -13,7 +13,7 @@ def read_generator_states(device: torch.device) -> list[torch.Tensor]:
 
 
 def has_drawn_numbers(before: list[torch.Tensor], device: torch.device) -> bool:
-    """Whether numbers were drawn since."""
+    """True if random numbers were drawn since."""
     return any(not torch.equal(*pair) for pair in zip(before, read_generator_states(device), strict=True))
 
 

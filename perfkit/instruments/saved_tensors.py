@@ -1,4 +1,4 @@
-"""How many bytes a forward pass keeps for the backward pass."""
+"""Measures the bytes that a forward pass keeps for backward."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager

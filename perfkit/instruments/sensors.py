@@ -98,7 +98,7 @@ class Sensors:
         return make_measurement(sum(used), "bytes", "NVML, this process")
 
     def _read_power_instant_w(self) -> float | None:
-        """What the device draws at this moment, where the driver (R525 and later) tells it beside the mean."""
+        """Read the device's current power, if the driver (R525 and later) reports it besides the mean."""
         values = _query_sensor(pynvml.nvmlDeviceGetFieldValues, self._handle, [pynvml.NVML_FI_DEV_POWER_INSTANT])
         if values is None or values[0].nvmlReturn != pynvml.NVML_SUCCESS:
             return None

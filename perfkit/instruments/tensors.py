@@ -1,4 +1,4 @@
-"""Which storages what is trained holds, counted once however many views share them."""
+"""Storages that trained objects hold, counted once however many views share them."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -91,7 +91,7 @@ def add_block(blocks: dict[int, InitialBlock], tensor: torch.Tensor, category: s
 
 
 def get_address(storage: torch.UntypedStorage) -> int:
-    """Where a storage begins; that of a fake tensor, which begins nowhere, by its own object."""
+    """The address of a storage; for a fake tensor, which has none, the id of its object."""
     return int(storage._cdata) if storage.device.type == "meta" else storage.data_ptr()
 
 
@@ -140,7 +140,7 @@ def list_plain_parts(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
 
 
 def has_storage(tensor: torch.Tensor) -> bool:
-    """Whether a tensor can be asked for its storage.
+    """True if a tensor has a storage.
 
     Not where its memory is a library's (oneDNN's layout), nor where it stands for another while code is transformed:
     functional tensors, which compiling leaves behind, and those within `torch.func` (vmap, grad).
@@ -159,7 +159,7 @@ def shorten_dtype(dtype: torch.dtype) -> str:
 
 
 def get_compute_dtype(dtype: str, device: torch.device) -> str:
-    """What matrix products of operands of `dtype` are computed in: fp32 ones in TF32 where torch lets a GPU do so."""
+    """The precision of matmuls with operands of `dtype`: TF32 for fp32 if torch allows it on the GPU."""
     return resolve_compute_dtype(MATMUL, dtype, read_product_settings(device))
 
 

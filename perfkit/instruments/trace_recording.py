@@ -33,7 +33,7 @@ Write = Callable[[Path], None]
 
 
 class RecordedTrace(NamedTuple):
-    """What a recording tells beside its trace.
+    """Result of a recording besides its trace.
 
     Attributes:
         open_ranges: the program's ranges that may be open for longer than another step (`open_ranges`).
@@ -47,7 +47,7 @@ class RecordedTrace(NamedTuple):
 
 
 def count_lead_steps(device: torch.device, world_size: int = 1) -> int:
-    """How many steps to record before those that count.
+    """Count the steps to record before those that count.
 
     With several ranks one: starting the profiler takes each a time of its own, and in its first step the others wait
     for the last. On a GPU always one: CUPTI from CUDA 12.6 update 2 until before 13.1 loses records at the head of a

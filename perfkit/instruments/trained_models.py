@@ -46,7 +46,7 @@ class TrainedModels:
 
 
 def get_trained_models(state: TrainState) -> TrainedModels:
-    """What a worker trains, and the teacher that it trains with."""
+    """The models that a worker trains, and its teacher."""
     models = {"": state.model} if state.teacher is None else {"": state.model, "teacher": state.teacher}
     return TrainedModels(state.device, models, tuple(state.optimizers.values()))
 

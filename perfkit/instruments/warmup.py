@@ -12,7 +12,7 @@ BY_TURNS_WINDOW = 3
 
 
 def is_steady(times: Sequence[float], window: int = WINDOW, agreement: float = AGREEMENT) -> bool:
-    """Whether the medians of the last two windows of `window` steps agree within `agreement`."""
+    """True if the medians of the last two windows of `window` steps agree within `agreement`."""
     if len(times) < 2 * window:
         return False
     before, after = median(times[-2 * window : -window]), median(times[-window:])

@@ -1,4 +1,4 @@
-"""How many weights are zero, as the forward pass sees them."""
+"""Counts the zero weights in the forward pass."""
 
 import torch
 from torch import nn

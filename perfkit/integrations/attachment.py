@@ -60,7 +60,7 @@ class Attachment:
 
 
 class ProfileContext:
-    """What the callbacks share: how training's end is told where the framework does not tell it.
+    """Base of the callbacks: ends the profile where the framework does not report training's end.
 
     A callback is a context manager: `with PerfkitCallback("runs/x") as callback:` around the training finishes the
     profile in any case, and records an exception that ends it. Without it, a profile that no hook has ended is finished

@@ -56,7 +56,7 @@ class PrometheusTextLogger:
         self._client.write_to_textfile(str(self._path), registry)
 
     def collect(self) -> "Iterator[Metric]":
-        """What prometheus_client asks a collector for."""
+        """Yield the metrics, as prometheus_client expects of a collector."""
         rank = get_world().rank if self._rank is None else self._rank
         labels = (self._name, str(rank), self._host)
         yield _build_metric(self._core.CounterMetricFamily, "perfkit_steps", "Steps done so far", labels, self._step)

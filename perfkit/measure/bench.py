@@ -116,7 +116,7 @@ def open_compile_caches() -> Iterator[Path | None]:
 
 
 def _is_cache_named() -> bool:
-    """Whether the user has named a folder other than torch's. Importing bitsandbytes enters that."""
+    """True if the user has named a cache folder other than torch's. Importing bitsandbytes enters that."""
     named = os.environ.get(COMPILE_CACHE)
     if named is None:
         return False
@@ -198,7 +198,7 @@ def _collect_counters(making: SuiteWriter, specs: list[RunSpec], ncu: Path, prog
 
 
 def _locate_counters(making: SuiteWriter, spec: RunSpec) -> Path:
-    """Where the counts of a variant go: beside its first run's trace."""
+    """The folder for a variant's counters, next to its first run's trace."""
     first = making.first_repeat(spec.variant)
     assert first is not None, "a variant with runs left has already run"
     return get_rank_folder(making.folder / get_run_path(spec.variant, first), 0) / COUNTERS_FILE
@@ -210,7 +210,7 @@ def _collect_variant_counters(
     counting: Callable[[Path], tuple[str, ...]],
     progress: Callable[[Event], None],
 ) -> tuple[RunResult, str]:
-    """How the launch ended, and why it left no counts; empty where it did."""
+    """Collect a variant's counters; return the launch's status, and the reason if there are none."""
     if spec.launch.world_size > 1:
         reason = "ncu runs each kernel several times, and a collective would wait for ranks that run theirs once"
         return RunResult(status=RunStatus.SKIPPED, reason=reason, perfkit=perfkit.__version__), reason
@@ -236,7 +236,7 @@ def compute_needed_ranks(techniques: Techniques) -> RankRequirement:
 
 
 def find_refusal(techniques: Techniques, device: str, dtype: str) -> str:
-    """Why a combination of techniques cannot act, as far as is known before a process is started; empty if it may.
+    """Explain why a combination of techniques cannot run, as far as known before a process starts; empty if it may.
 
     On a GPU a process of their own is asked what the device lacks: this one must not take memory there.
     """
@@ -249,7 +249,7 @@ def find_refusal(techniques: Techniques, device: str, dtype: str) -> str:
 
 
 def find_dtype_refusal(techniques: Techniques, device: str, dtype: str) -> str:
-    """Why a combination of techniques does not run in a dtype on a kind of device; empty if it does."""
+    """Explain why a combination of techniques does not run in a dtype on a kind of device; empty if it does."""
     composed = compose_techniques(techniques)
     try:
         return dtypes.explain_dtype_refusal(composed, device, dtype)
@@ -266,7 +266,7 @@ def name_default_folder(workload: str) -> Path:
 def resolve_request_ceilings(
     request: BenchRequest, device_name: str, *, calibrate: bool, progress: Callable[[str], None] = lambda _: None
 ) -> DeviceCeilings:
-    """What the device can at most do, with every number of threads that the runs of `request` will use."""
+    """Resolve the device's ceilings for every number of threads that the runs of `request` will use."""
     runs = build_schedule(request, compute_needed_ranks, find_refusal).runs
     threads = sorted({run.spec.launch.threads for run in runs if run.spec.launch.threads is not None and not run.skip})
     launches = [run.spec.launch for run in runs if not run.skip]
@@ -281,7 +281,7 @@ def resolve_request_ceilings(
 
 
 def find_technique_refusal(request: BenchRequest, technique: Technique) -> str:
-    """Why a technique cannot act here, whatever goes with it; empty if it can, as far as is known before it is run."""
+    """Explain why a technique cannot run here in any combination; empty if it may, as far as known before it runs."""
     _, lacking = choose_world_size(request, rank_sharing.count_needed_ranks((technique,)))
     try:
         return lacking or explain_inability(technique, torch.device(request.device)) or ""

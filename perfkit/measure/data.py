@@ -23,7 +23,7 @@ class StepBatches(Protocol):
 
 
 class BatchSource(StepBatches, Protocol):
-    """Where batches come from: made before the first step (`BatchPool`) or in every one (`LoadedBatches`)."""
+    """Source of batches: made before the first step (`BatchPool`) or in every step (`LoadedBatches`)."""
 
     @property
     def nbytes(self) -> int:
@@ -31,7 +31,7 @@ class BatchSource(StepBatches, Protocol):
         ...
 
     def addresses(self) -> frozenset[int]:
-        """Where the storages of all that are kept begin."""
+        """Addresses of the storages of all batches that are kept."""
         ...
 
     def suspend(self) -> None:
@@ -98,7 +98,7 @@ class BatchPool:
         return sum(tensor.nbytes for batch in self._batches for tensor in batch.values())
 
     def addresses(self) -> frozenset[int]:
-        """Where the storages of all batches begin."""
+        """Addresses of the storages of all batches."""
         return frozenset(get_address(tensor.untyped_storage()) for batch in self._batches for tensor in batch.values())
 
     def step(self, index: int, microbatches: int) -> list[Batch]:

@@ -27,7 +27,10 @@ def bind_request_to_machine(request: BenchRequest) -> BenchRequest:
 
 
 def probe_environment(launch: LaunchSpec) -> Environment:
-    """What rank 0 of such a launch would record of where it ran. A `PerfkitError` where that cannot be found out."""
+    """Probe the environment that rank 0 of such a launch would record.
+
+    A `PerfkitError` where that cannot be found out.
+    """
     command = [sys.executable, "-m", "perfkit.measure.device_probe", launch.device, str(launch.threads or "")]
     variables = {**os.environ, **build_rank_variables(launch, 0)}
     answer = subprocess.run(command, capture_output=True, env=variables, check=False)

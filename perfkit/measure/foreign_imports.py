@@ -1,4 +1,4 @@
-"""Where this process has its code from, when two trees of the same code are measured beside each other."""
+"""Checks where modules were imported from, when two trees of the same code are measured together."""
 
 import os
 import sys

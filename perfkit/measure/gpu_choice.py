@@ -45,7 +45,7 @@ def exchange_identities(store: Store, world: World, identity: str) -> list[str]:
 
 
 def find_gpu_conflict(identities: Sequence[str], local_ranks: int, visible: int, *, shared: bool = False) -> str:
-    """Why ranks with these GPUs cannot run, the same on every rank; empty if each has a GPU of its own.
+    """Explain why ranks with these GPUs cannot run, the same on every rank; empty if each has its own GPU.
 
     `visible` is how many GPUs this rank sees, of a machine with `local_ranks` ranks.
     """

@@ -45,7 +45,7 @@ def find_largest_fitting(fits: Callable[[int], bool | None], first: int, most: i
 
 
 def compute_resolution(size: int) -> int:
-    """How far sizes of about this one may be apart that are not told apart."""
+    """The resolution of the search for sizes around this one."""
     return max(1, int(size * _RESOLUTION))
 
 
@@ -106,7 +106,7 @@ class _SizeSearch:
     trials: list[BatchTrial] = field(default_factory=list)
 
     def try_size(self, size: int) -> bool | None:
-        """Whether a few steps of this size leave the margin free; None where they end for another reason."""
+        """True if a few steps of this size leave the margin free; None if they fail for another reason."""
         item = self.scheduled(set_batch_size(self.techniques, size))
         if item.skip:
             return self._record_trial(BatchTrial(size=size, fits=None, reason=item.skip))
@@ -169,7 +169,7 @@ class _SizeSearch:
         return sorted((trial.size, trial.peak_bytes) for trial in self.trials if trial.peak_bytes is not None)
 
     def _predict_peak(self, size: int) -> float:
-        """What a batch of this size will take by the line through the two largest trials; in proportion to one."""
+        """Predict the peak of a batch size by the line through the two largest trials; in proportion to one."""
         known = self._list_known_peaks()
         if not known:
             return 0.0

@@ -58,14 +58,14 @@ class LoadedBatches:
         return (self._load_next() for _ in range(microbatches))
 
     def collect_facts(self, non_blocking: bool) -> dict[str, float]:
-        """What the DataLoader was seen to do since its beginning, see `perfkit.FACTS`; `non_blocking`: how its batches
+        """Collect facts about the DataLoader since its beginning, see `perfkit.FACTS`; `non_blocking`: how its batches
         were copied."""
         copies = {"nonblocking_copies": self._seen["loader_pinned"] if non_blocking else 0.0}
         lived_on = {"loader_processes": float(len(self._processes))} if self._epoch else {}
         return self._seen | copies | lived_on
 
     def count_batch_calls(self) -> dict[str, float]:
-        """What `count_batch_calls` finds; nothing where the DataLoader is of a class of somebody's own."""
+        """Result of `count_batch_calls`; empty if the DataLoader is of a custom class."""
         try:
             return count_batch_calls(rebuild_loader(self._make_loader(), {"num_workers": 0}))
         except UnavailableError:

@@ -1,4 +1,4 @@
-"""Which folders a new suite may be written to: none that holds anything, but for the plan that was made of it."""
+"""Output folders for a new suite: new or empty, except for the suite's plan."""
 
 from pathlib import Path
 
@@ -39,7 +39,7 @@ def _is_free(folder: Path) -> bool:
 
 
 def _is_plan_output(path: Path) -> bool:
-    """Whether this is what a plan writes, whose place the suite's report takes."""
+    """True if a plan wrote this; the suite's report replaces it."""
     endings = _PLAN_FOLDERS.get(path.name)
     if endings is None:
         return path.name in _PLAN_FILES and path.is_file()

@@ -209,7 +209,7 @@ def run_evidence_pass(session: TrainingSession) -> None:
 
 
 def _is_model_compiled(session: TrainingSession) -> bool:
-    """Whether there are graphs and they are the model's: of modules, or of what the workload's own code compiles.
+    """True if there are graphs and they are the model's: of modules, or of code that the workload compiles itself.
 
     Those of a technique that compiles something else, as an optimizer's update, hide none of its modules.
     """

@@ -1,4 +1,4 @@
-"""Where a rank works: its device, which it makes the current one, and the process group it joins then."""
+"""The device of a rank, which becomes the current one, and its process group."""
 
 import os
 from collections.abc import MutableMapping

@@ -13,7 +13,7 @@ from perfkit.workloads.workload_table import load_workload
 
 
 def explain_redundant_size(request: BenchRequest, techniques: Techniques) -> str:
-    """Why techniques that give the workload sizes change nothing of it; empty where they do, or give none.
+    """Explain why techniques that set the workload's size change nothing; empty if they do, or set none.
 
     Batches are drawn only where as many units are in them.
     """

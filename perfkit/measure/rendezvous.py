@@ -1,4 +1,4 @@
-"""Where ranks on several machines meet: rank 0 listens at a port that is free, and says in the run's folder where.
+"""Rendezvous of ranks on several machines: rank 0 listens on a free port, and writes its address into the run's folder.
 
 That folder is on all machines anyway, so that no port has to be chosen before somebody listens at it. What one machine
 uses, a file that all write to (torch's FileStore), needs locks that network file systems often do not have.

@@ -140,7 +140,7 @@ class _RoundMeasurement:
         ]
 
     def _find_end_reason(self, spent_s: float) -> str:
-        """Why there is no round to come; "" where there is one."""
+        """The reason to stop; "" if another round follows."""
         done, rounds = self._done, self.request.rounds
         if not any(not {name, reference} & self.making.ended for name, reference in self.references.items()):
             return "nothing left to compare"
@@ -153,7 +153,7 @@ class _RoundMeasurement:
         return "" if self._choose_next(spent_s) else f"the time limit of {format_seconds(self._budget_s)} is reached"
 
     def _choose_next(self, spent_s: float) -> list[str]:
-        """Who is in the next round: what is not precise yet, and as far as it fits into the budget."""
+        """Choose the variants of the next round: those that are not precise yet, as far as they fit into the budget."""
         least = _LEAST_ROUNDS if self.request.budget_s is None else 1
         if self.request.rounds is not None or self._done < least:
             return self._list_open_comparisons()
@@ -164,7 +164,7 @@ class _RoundMeasurement:
         ]
 
     def _estimate_left_s(self, spent_s: float) -> float | None:
-        """How long the rounds to come will take, as far as those so far tell."""
+        """Estimate the time of the remaining rounds, from those so far."""
         if not self.round_s:
             return None
         each = median(self.round_s)
@@ -200,7 +200,8 @@ class _RoundMeasurement:
         self.progress(RoundFinished(number, self.round_s[-1], widths))
 
     def _split_groups(self, reference: str, members: Sequence[str]) -> list[tuple[list[str], bool]]:
-        """Who is measured beside whom, each with the reference, and whether they are resident together."""
+        """Split variants into groups measured together, each with its reference, and say whether a group is resident
+        together."""
         others = [name for name in members if name != reference]
         if not self.request.by_turns:
             return [([reference, *others], False)]
@@ -253,7 +254,7 @@ class _RoundMeasurement:
                 self._learn_round([name], repeat, together=reference in self.making.turns(name, repeat))
 
     def _learn_round(self, names: Sequence[str], repeat: int, *, together: bool) -> None:
-        """What the runs of a round came to, where all went well."""
+        """Add the results of a round whose runs all ended well."""
         for name in names:
             reference = self.references[name]
             if {name, reference} & self.making.ended:

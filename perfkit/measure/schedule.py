@@ -80,7 +80,7 @@ def build_schedule(request: BenchRequest, needed: RanksNeeded, refusal: Refusal 
 
 
 def explain_unbuildable(request: BenchRequest, techniques: Techniques, ranks: int) -> str:
-    """Why the workload cannot have the sizes that techniques and so many ranks give it; empty if it can."""
+    """Explain why the workload cannot have the sizes of these techniques on so many ranks; empty if it can."""
     workload = build_rank_workload(request, techniques, ranks)
     if workload == request.workload:
         return ""
@@ -107,7 +107,7 @@ def choose_world_size(request: BenchRequest, needed: RankRequirement) -> tuple[i
 
 
 def _explain_missing_gpus(request: BenchRequest, ranks: int, *, least: bool = False) -> str:
-    """Why this machine has too few GPUs for so many ranks, as far as it can be known before they are started.
+    """Explain why this machine has too few GPUs for the ranks, as far as known before they start.
 
     What this process sees tells nothing of ranks on other machines or in tasks of their own: they say so themselves.
     """
@@ -141,7 +141,7 @@ def check_launcher(request: BenchRequest) -> None:
 
 
 def build_launch_spec(request: BenchRequest, size: int) -> LaunchSpec:
-    """Where and how `size` ranks of a suite are started. On CPUs those of one machine share its cores."""
+    """Build the launch of `size` ranks of a suite. On CPUs those of one machine share its cores."""
     threads = request.threads
     if threads is None and request.device == "cpu":
         threads = max(1, request.cores * request.nodes // size)

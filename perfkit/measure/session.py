@@ -20,7 +20,7 @@ from perfkit.techniques.technique import Technique
 
 @dataclass
 class TrainingSession:
-    """What the passes share.
+    """State that the passes share.
 
     `reference_saved` are the bytes that each block of the unmodified model saves for backward, by name; empty where it
     was not measured. `next_step` counts optimizer steps since the start, over all passes.
@@ -58,7 +58,7 @@ class TrainingSession:
             self.losses = [torch.cat([loss.float().reshape(-1) for loss in self.losses])]
 
     def agree(self, answer: bool) -> bool:
-        """Whether all ranks say yes."""
+        """True if all ranks agree."""
         if self.state.world.size == 1:
             return answer
         votes = torch.tensor(int(answer), device=self.state.device)

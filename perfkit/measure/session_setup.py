@@ -157,7 +157,7 @@ def _create_loaded_batches(spec: RunSpec, workload: Workload, world: World, load
 
 
 def _measure_batch_bytes(data: BatchSource) -> Quantity:
-    """What all batches take in main memory."""
+    """Measure the main memory of all batches."""
     loading = isinstance(data, LoadedBatches)
     kept = "loaded in every step" if loading else "batches of all steps, made before the first"
     return make_measurement(data.nbytes, "bytes", kept)

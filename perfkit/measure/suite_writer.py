@@ -61,7 +61,7 @@ class SuiteWriter:
 
     @property
     def request(self) -> BenchRequest:
-        """What the session that is on was asked for."""
+        """The request of the current session."""
         request = self.suite.sessions[-1].request
         assert request is not None, "only a suite with a recorded request can continue"
         return request
@@ -170,7 +170,7 @@ class SuiteWriter:
         return merge_slowest_ranks([record.samples for record in records]) if records else StepSamples()
 
     def resident_bytes(self, spec: RunSpec) -> float | None:
-        """What all ranks of a variant's first run held in main memory at most; None where one did not record it."""
+        """Peak main memory of all ranks of a variant's first run; None if one did not record it."""
         first = self.first_repeat(spec.variant)
         records = [] if first is None else self._read_records(spec, first)
         peaks = [record.memory.rss for record in records if record.memory is not None]

@@ -50,7 +50,7 @@ def _has_lost_kernels(trace: RecordedTrace) -> bool:
 
 
 def _get_lost_share(count: KernelCount | None) -> float:
-    """Where nothing tells, nothing is known to be lost."""
+    """The share of lost kernels; 0 where unknown."""
     return 0.0 if count is None else count.share
 
 

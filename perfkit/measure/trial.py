@@ -27,7 +27,7 @@ def shorten_run(spec: RunSpec, passes: tuple[str, ...] = ()) -> RunSpec:
 def run_trial(
     spec: RunSpec, number: int, progress: Callable[[Event], None], read: Callable[[Path], T]
 ) -> tuple[RunResult, list[T]]:
-    """How the `number`-th trial of a search ended, and what `read` finds in the folder of each of its ranks."""
+    """Run the `number`-th trial of a search; return its result and what `read` finds in each rank's folder."""
     label = f"{spec.variant} (trial)"
     progress(RunStarted(number, number + 1, label, 0))
     # Several machines share the folder that the command is given in, and not that of temporary files.
@@ -41,5 +41,5 @@ def run_trial(
 
 
 def is_out_of_memory(run: RunResult) -> bool:
-    """Whether memory is what ended a run."""
+    """True if a run ended because memory ran out."""
     return run.status == RunStatus.OUT_OF_MEMORY or is_killed_by_system(run)

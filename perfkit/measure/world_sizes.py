@@ -55,7 +55,7 @@ def divide_batch(workload: WorkloadSpec, ranks: int) -> WorkloadSpec:
 
 
 def explain_own_batch(request: BenchRequest, techniques: tuple[TechniqueSpec, ...]) -> str:
-    """Why techniques with a batch of their own are not measured where that of all ranks stays; empty for others."""
+    """Explain why techniques with their own batch are not measured with strong scaling; empty for others."""
     bare = WorkloadSpec(name=request.workload.name)
     if request.scaling == "weak" or PARAMETER not in resize_workload(bare, techniques).params:
         return ""

@@ -56,7 +56,7 @@ class SuiteRun(Struct):
 
 
 class SuiteSampling(Struct):
-    """How long a suite went on after each variant's first run.
+    """How a suite was sampled after each variant's first run.
 
     Rounds of processes, one of each variant, followed until the 95 % interval of every comparison reached no further
     than `precision` (relative) to either side, or for `budget_s` seconds; both None where as many `rounds` as there are
@@ -198,7 +198,7 @@ def get_rank_folder(run: Path, rank: int) -> Path:
 
 
 def find_flight_file(run: Path, rank: int) -> Path | None:
-    """What is left of a rank's flight recorder: what the rank wrote itself, else NCCL's watchdog; None without."""
+    """Find a rank's flight record: its own, else that of NCCL's watchdog; None if there is none."""
     files = (get_rank_folder(run, rank) / FLIGHT_FILE, run / f"{WATCHDOG_DUMP}{rank}")
     return next((file for file in files if file.is_file()), None)
 

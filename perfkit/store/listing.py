@@ -211,7 +211,7 @@ def _list_suite(path: Path, relative: str, changed_s: float, now: float) -> List
 
 
 def _is_complete(path: Path, summary: ReportSummary, suite: Suite) -> bool:
-    """Whether the report that a summary is of holds everything: each run, or what was ever written of the last."""
+    """True if a summary's report covers everything: each run, or everything written by the last."""
     if summary.created_at != suite.created_at:
         return False
     if all(outcome.status != RunStatus.INTERRUPTED for outcome in summary.outcomes):

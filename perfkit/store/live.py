@@ -33,7 +33,7 @@ class LiveStart(Struct, tag="start"):
 
 
 class LiveWindow(Struct, tag="window"):
-    """What was measured since the line before, over `steps` steps that end with step `last`.
+    """Measurements since the previous line, over `steps` steps that end with step `last`.
 
     Times are in seconds: the median and the largest of the steps' times, and the mean of the time spent waiting for
     data, which comes in bursts. `allocated_bytes` and `reserved_bytes` are the allocator's peaks so far; `power_w` is

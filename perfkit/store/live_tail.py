@@ -50,8 +50,8 @@ def _decode_lines(path: Path, offset: int, data: bytes) -> tuple[LiveLine, ...]:
 
 @dataclass(frozen=True)
 class LogEnd:
-    """How a log stands: its latest start, the latest window, the `end` event if it is the last line, and when it last
-    grew (seconds since 1970)."""
+    """The end of a log: its latest start, the latest window, the `end` event if it is the last line, and the time it
+    last grew (seconds since 1970)."""
 
     start: LiveStart | None
     window: LiveWindow | None
@@ -59,7 +59,7 @@ class LogEnd:
     changed_s: float
 
     def is_running(self, now: float | None = None) -> bool:
-        """Whether its process still runs: there is no end, and it grew just now or the process is alive here."""
+        """True if its process still runs: the log has no end, and grew recently or the process is alive here."""
         if self.end is not None:
             return False
         now = time.time() if now is None else now
@@ -90,7 +90,7 @@ def read_log_end(path: Path) -> LogEnd:
 
 
 def _is_alive(start: LiveStart) -> bool:
-    """Whether the process that wrote `start` lives on this host. One that began later has only its number."""
+    """True if the process that wrote `start` lives on this host. One that began later has only its number."""
     if start.hostname != socket.gethostname():
         return False
     try:

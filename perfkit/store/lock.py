@@ -36,7 +36,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
 
 
 def is_abandoned(folder: Path) -> bool:
-    """Whether the process that wrote the folder last was one of this machine and is gone; False where none is told."""
+    """True if the process that last wrote the folder ran on this machine and is gone; False if unknown."""
     try:
         note = _NOTE.fullmatch((folder / LOCK_FILE).read_text(errors="replace"))
     except OSError:

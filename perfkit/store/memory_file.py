@@ -18,7 +18,7 @@ _KEY = b"perfkit"
 
 
 class _FileMetadata(Struct):
-    """What the columns do not hold, as JSON in the file's metadata.
+    """Fields without a column, as JSON in the file's metadata.
 
     `reserved` is (at_event, address, size), `expandable` which of these are, as in `ReservedSegments`.
     """

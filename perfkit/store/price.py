@@ -18,7 +18,7 @@ _OTHERS = 1e3
 
 
 class Price(Struct):
-    """What an hour costs of all that a run uses. `currency` is a sign (`$`), a code (`EUR`), or empty."""
+    """Hourly price of everything that a run uses. `currency` is a sign (`$`), a code (`EUR`), or empty."""
 
     per_hour: float
     currency: str = ""
@@ -42,7 +42,7 @@ class Price(Struct):
 
 
 def format_cost_unit(unit: str) -> str:
-    """How many of a unit a cost is of: `1M tokens`, `1k samples`."""
+    """Format the unit of a cost: `1M tokens`, `1k samples`."""
     return _UNITS.get(unit, (0.0, f"1k {unit}"))[1]
 
 

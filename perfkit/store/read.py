@@ -32,8 +32,8 @@ from perfkit.store.stacks import STACKS_FILE
 
 @dataclass(frozen=True, kw_only=True)
 class StoredRank:
-    """What one rank left: its record, and the paths of what else was written: its trace, memory events, counters,
-    the history of its CUDA allocator, the log of a loop that is watched all the time, and sampled Python stacks."""
+    """Files of one rank: its record, and the paths of its trace, memory events, counters, the history of its CUDA
+    allocator, the log of an always-on loop, and sampled Python stacks."""
 
     record: RankRecord
     trace: Path | None

@@ -14,7 +14,7 @@ def make_rank_fields(sizes: Sequence[int]) -> dict[str, Any]:
 
 
 class BenchRequest(Struct):
-    """What `perfkit bench` was asked for.
+    """Request of `perfkit bench`.
 
     `world_size` None lets techniques that need several ranks run with as many as they need, and all others
     with one. In its place `world_sizes` are several numbers of ranks, on each of which every variant runs that can: the
@@ -57,7 +57,8 @@ class BenchRequest(Struct):
 
     @property
     def by_turns(self) -> bool:
-        """Whether the processes of a round are resident together: where they do not share a GPU's memory and clocks.
+        """True if the processes of a round are resident together, which they are unless they share a GPU's memory and
+        clocks.
 
         Nor where another launcher starts them, which talks to none of them.
         """

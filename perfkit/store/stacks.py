@@ -78,7 +78,7 @@ class SampledThread(Struct):
 
 
 class SampledStacks(Struct):
-    """What `stacks.json` holds: of one rank the thread that trains, and its loaders' workers.
+    """Contents of `stacks.json`: the training thread of one rank, and its loaders' workers.
 
     Sampling them took `cost_s` of CPU time in `seconds`, beside the program; `failed` samples could not be taken.
     `others` is the part of the time that steps unlike the timed ones took, such as some that compile or evaluate.
@@ -95,5 +95,5 @@ class SampledStacks(Struct):
 
 
 def read_stacks(path: Path) -> SampledStacks:
-    """What `write_json` wrote of `SampledStacks`. A `RunFormatError` names a file that is not it."""
+    """Read `SampledStacks` as `write_json` wrote them. A `RunFormatError` names a file that is not it."""
     return read_json(path, SampledStacks)

@@ -15,7 +15,7 @@ from perfkit.store.summary import VariantOutcome
 
 
 class SuiteState(StrEnum):
-    """How what is listed stands."""
+    """State of a listed item."""
 
     OK = "ok"
     FAILED = "failed"
@@ -25,7 +25,7 @@ class SuiteState(StrEnum):
 
 
 def read_variant_outcomes(path: Path, suite: Suite) -> tuple[tuple[VariantOutcome, ...], SuiteRun | None]:
-    """How each variant ended, the worst of its repeats, and the last run that has not ended."""
+    """Read how each variant ended, as the worst of its repeats, and the last unfinished run."""
     statuses: dict[str, list[RunStatus]] = {variant: [] for variant in suite.variants}
     unfinished = None
     for entry in suite.runs:
@@ -75,12 +75,12 @@ def get_ended_state(outcomes: Sequence[VariantOutcome]) -> tuple[SuiteState, str
 
 
 def find_last_write(path: Path, run: SuiteRun) -> float:
-    """When the suite or a file of one of its runs was last written, in seconds since 1970."""
+    """Find the time of the last write to the suite or one of its runs, in seconds since 1970."""
     return max(map(get_write_time, (path / SUITE_FILE, *(path / run.path).glob("**/*"))))
 
 
 def get_write_time(file: Path) -> float:
-    """When a file was last written; of one that is gone by now, long ago."""
+    """The time of a file's last write; far in the past if the file is gone."""
     try:
         return file.stat().st_mtime
     except OSError:

@@ -39,7 +39,7 @@ class RowFigures(Struct):
 
 
 class VariantOutcome(Struct):
-    """How one variant ended."""
+    """Outcome of one variant."""
 
     variant: str
     status: RunStatus
@@ -68,7 +68,7 @@ class ReportSummary(Struct):
 
 
 def compute_digest(files: Iterable[str]) -> str:
-    """What tells a report's files from those of any other: a digest of their absolute paths and URLs."""
+    """Digest of the absolute paths and URLs of a report's files, to tell reports apart."""
     names = sorted(name if "://" in name else os.path.abspath(name) for name in files)  # noqa: PTH100 - no Path of a URL
     return hashlib.sha256("\0".join(names).encode("utf-8", "surrogateescape")).hexdigest()[:32]
 

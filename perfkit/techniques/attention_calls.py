@@ -30,12 +30,12 @@ class AttentionCall(NamedTuple):
     enable_gqa: bool = False
 
     def run_with(self, attention: Attention) -> torch.Tensor:
-        """What a function with these parameters makes of it."""
+        """Call `function` with these arguments."""
         return attention(*self[:6], scale=self.scale, enable_gqa=self.enable_gqa)
 
     @property
     def description(self) -> str:
-        """What a backend may not know of it, in words: `with dropout 0.1 and a mask`."""
+        """The features that a backend may lack, in words: `with dropout 0.1 and a mask`."""
         parts = [f"dropout {self.dropout_p:g}"] if self.dropout_p else []
         parts += ["a mask"] if self.attn_mask is not None else []
         return f"with {' and '.join(parts)}" if parts else f"for queries of {tuple(self.query.shape)}"
@@ -123,7 +123,7 @@ def make_flex_attention(window: int, *, compiled: bool) -> Attend:
 
 
 class AttentionExtent:
-    """How far back attention goes, and the FLOPs that a model with a window does not have.
+    """Reach of attention, and the FLOPs that a window removes from the model.
 
     Attributes:
         reach: keys from the farthest that the last query meets to its own, the most of all calls.

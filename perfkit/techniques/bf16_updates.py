@@ -13,7 +13,7 @@ from perfkit.techniques.technique import Package
 
 
 class Bf16Update(NamedTuple):
-    """How small updates are kept.
+    """A method that keeps small updates.
 
     Attributes:
         optimizer: in place of a workload's own, of the same method and hyperparameters; raises `UnavailableError` for

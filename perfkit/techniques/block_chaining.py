@@ -1,4 +1,4 @@
-"""Whether blocks are called one after the other, each with what the one before it returned."""
+"""Checks that blocks are called one after the other, each with the result of the one before it."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,7 +21,7 @@ class _BlockCall(NamedTuple):
 
 
 def find_unchained_blocks(state: TrainState, segments: Sequence[Sequence[str]]) -> str:
-    """Which blocks of a segment cannot run as one, as a forward pass calls them; empty where all can.
+    """Find the blocks of a segment that cannot run as one, from a forward pass; empty if all can.
 
     Each must be called right after the one before it, with what that returned in place of what it was given.
     """

@@ -40,6 +40,6 @@ def wrap_calls(module: nn.Module, wrapped: Callable[[Call], Call]) -> Callable[[
 
 
 def is_compiled_in_place(module: nn.Module) -> bool:
-    """Whether a module was compiled (`module.compile()`), as far as nothing was put around its calls since."""
+    """True if a module was compiled (`module.compile()`), unless its calls were wrapped since."""
     call = module._compiled_call_impl
     return call is not None and not isinstance(call, _CallWrapper)

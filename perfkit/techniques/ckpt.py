@@ -107,7 +107,7 @@ class Ckpt(Technique):
 
     @property
     def limit_bytes(self) -> float:
-        """What the peak of torch's allocator is to be within."""
+        """The limit on the peak of torch's allocator."""
         try:
             return math.inf if self.fit is None else parse_amount(str(self.fit), "bytes")
         except UsageError as error:
@@ -220,7 +220,7 @@ class Ckpt(Technique):
 
 
 def _count_backward_segments(state: TrainState, segments: Sequence[tuple[str, ...]]) -> int:
-    """How many segments have a backward pass: not those before the first that trains something (late adapters)."""
+    """Count the segments with a backward pass: not those before the first trained one (late adapters)."""
     for before, names in enumerate(segments):
         modules = map(state.model.get_submodule, names)
         if any(parameter.requires_grad for module in modules for parameter in module.parameters()):

@@ -1,4 +1,4 @@
-"""Which techniques do not go together, and why: a table to be read, and checked before anything runs.
+"""Techniques that cannot be combined, with reasons: a table that is checked before anything runs.
 
 A pattern is a technique's name with parameters that must have these values (`offload:what=parameters`). What is
 listed crashes, fails, averages gradients twice, or could not be told from doing nothing; `docs/techniques.md` says
@@ -222,7 +222,7 @@ def check_compatibility(techniques: Sequence[Technique]) -> None:
 
 
 def is_match(technique: Technique, pattern: str) -> bool:
-    """Whether a technique is meant by a pattern such as `offload:what=parameters`."""
+    """True if a technique matches a pattern such as `offload:what=parameters`."""
     name, *conditions = pattern.split(":")
     values = (condition.split("=", 1) for condition in conditions)
     return technique.name == name and all(str(getattr(technique, key)) == value for key, value in values)

@@ -35,8 +35,8 @@ def collect_compile_facts(*, asked: bool = False) -> dict[str, float]:
 
 
 def collect_compile_notes() -> dict[str, str]:
-    """Why there is no graph, why graphs broke, why code was compiled again and why no CUDA graph was made, by fact;
-    empty where none was."""
+    """Collect the reasons for missing graphs, graph breaks, recompilations and missing CUDA graphs, by fact; empty if
+    there are none."""
     counters = torch._dynamo.utils.counters
     breaks = counters["graph_break"]
     metrics = torch._dynamo.utils.get_compilation_metrics()
@@ -52,7 +52,7 @@ def collect_compile_notes() -> dict[str, str]:
 
 
 def _explain_missing_graph() -> str:
-    """Why dynamo compiled nothing of what it was given."""
+    """Explain why Dynamo compiled nothing."""
     reasons = "; ".join(_get_first_line(reason) for reason in torch._dynamo.utils.counters["unimplemented"])
     return reasons or "torch.compile leaves torch's own modules (nn.LSTM, nn.GRU) unchanged"
 

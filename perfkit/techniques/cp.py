@@ -152,7 +152,7 @@ def _check_batch(name: str, batch: Batch, dimensions: Mapping[str, int], ranks: 
 
 
 def _count_attention_calls(state: TrainState) -> int:
-    """How often the model calls attention in a forward pass; `UnavailableError` where a call has a mask."""
+    """Count the model's attention calls in a forward pass; raise `UnavailableError` if one has a mask."""
     calls = 0
 
     def counted(call: AttentionCall, attention: Attention) -> torch.Tensor:

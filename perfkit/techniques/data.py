@@ -169,7 +169,7 @@ def _count_batches_ahead(loader: DataLoader[Any]) -> float:
 
 
 def _has_drop_last(loader: DataLoader[Any]) -> bool:
-    """Whether a worker gives only what fills a batch of its own part of the data."""
+    """True if a worker yields only batches that its own part of the data fills."""
     return isinstance(loader.dataset, IterableDataset) and bool(loader.drop_last)
 
 

@@ -233,7 +233,7 @@ def _run_and_release(backward: Callable[[torch.Tensor], None], held: Held, loss:
 
 
 class _SentBytesCounter:
-    """What was sent for each model the last time; their sum is the fact."""
+    """Bytes sent for each model in the last exchange; their sum is the fact."""
 
     def __init__(self, facts: dict[str, float]) -> None:
         self._facts = facts

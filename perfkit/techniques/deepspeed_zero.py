@@ -34,7 +34,7 @@ def get_package(engine: Engine) -> Package | None:
 
 
 def make_sharding_claims(technique: str, stage: int, state: TrainState) -> tuple[Claim, ...]:
-    """What a rank holds of what this stage of ZeRO shards."""
+    """Make claims on a rank's share of the tensors that this ZeRO stage shards."""
     ranks = state.mesh.size("dp")
     gradients = 1 / ranks
     if stage == 2:

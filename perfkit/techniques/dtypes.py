@@ -9,7 +9,8 @@ _16_BITS = ("bf16", "fp16")
 
 
 def explain_dtype_refusal(techniques: Sequence[Technique], device: str, dtype: str) -> str:
-    """Why techniques (in the order of `compose`) do not run in a dtype, with what to type instead; empty if they do.
+    """Explain why techniques (in the order of `compose`) do not run in a dtype, with the options to use instead; empty
+    if they do.
 
     Args:
         device: the kind of device, `cpu` or `cuda`.

@@ -99,7 +99,7 @@ def _set_up_fabric(state: TrainState) -> None:
 
 
 def get_lightning_options(device: torch.device) -> dict[str, Any]:
-    """Where Lightning trains: in this process on this device, whatever cluster the environment speaks of."""
+    """Options that make Lightning train in this process on this device, whatever cluster the environment names."""
     from lightning.fabric.plugins.environments.lightning import LightningEnvironment
 
     devices = 1 if device.type == "cpu" else [device.index or 0]

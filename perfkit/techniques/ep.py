@@ -117,5 +117,5 @@ class Ep(Technique):
         return tuple(claims)
 
     def _count_expert_ranks(self, state: TrainState) -> int:
-        """How many ranks the experts of a layer are dealt over."""
+        """Count the ranks that share the experts of a layer."""
         return self.size or state.mesh.size("dp")

@@ -45,7 +45,7 @@ def _estimate_efforts(kind: type[Technique]) -> dict[str, tuple[int, bool]]:
 
 
 def _estimate_effort(variant: str) -> tuple[int, bool]:
-    """What it takes to start: processes, then compiling."""
+    """Estimate the effort to start: processes, then compilation."""
     (specs,) = parse_variants(variant)
     techniques = compose_techniques(specs)
     return count_needed_ranks(techniques).least, any(each.compiles() for each in techniques)

@@ -20,7 +20,7 @@ _TO_BE = (
 
 
 class ExpertExchange(NamedTuple):
-    """What layers of experts exchange with the ranks in a step of one batch: calls of all-to-all, and their bytes.
+    """Exchange of expert layers with other ranks in a step of one batch: number of all-to-alls and their bytes.
 
     `backward` are those of the calls in backward. `slots`: as many tokens are sent whatever the router says.
     """
@@ -54,13 +54,13 @@ def check_experts(model: nn.Module, names: tuple[str, ...], ranks: int) -> None:
 
 
 def count_experts(module: nn.Module) -> int:
-    """How many experts a module has on this rank: by its `num_experts`, as Transformers' have it, or its parameters."""
+    """Count a module's experts on this rank: its `num_experts`, as in Transformers, else the size of its parameters."""
     number = getattr(module, "num_experts", None)
     return number if isinstance(number, int) else next(module.parameters()).shape[0]
 
 
 def measure_exchange(model: nn.Module, names: tuple[str, ...], forward: Callable[[], object]) -> ExpertExchange:
-    """What layers of experts exchange in `forward` of a model that is not dealt out yet, and again in backward.
+    """Measure the exchange of expert layers in `forward` of a model that is not yet distributed, and in backward.
 
     `UnavailableError` where a layer is called in another way than tokens can be sent.
     """

@@ -139,7 +139,7 @@ class Flash(Technique):
         return state
 
     def _make_attention_context(self, device: torch.device) -> AbstractContextManager[object]:
-        """What runs the model's calls of attention otherwise than torch would."""
+        """Make a context that runs the model's attention calls differently from torch's default; None if not needed."""
         if self.backend == "flex":
             return replace_attention(make_flex_attention(self.window, compiled=device.type == "cuda"))
         return replace_attention(make_windowed_attention(self.window)) if self.window else nullcontext()

@@ -119,7 +119,7 @@ class FusedCe(Technique):
 
 
 def _measure_tokens_and_width(linear_loss: WithLinearLoss, state: TrainState) -> tuple[int, int]:
-    """How many features a microbatch has and how wide they are, by one forward pass."""
+    """Measure the number and the width of a microbatch's features, by one forward pass."""
     shapes: list[torch.Size] = []
 
     def seen(features: torch.Tensor, _weight: torch.Tensor, _targets: torch.Tensor) -> torch.Tensor:

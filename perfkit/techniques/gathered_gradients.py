@@ -82,7 +82,7 @@ def release_received(held: Held) -> None:
 
 
 def count_sent_numbers(gradient: torch.Tensor, share: float) -> int:
-    """How many numbers of a gradient are this share of it; at least one."""
+    """Count the elements in this share of a gradient; at least one."""
     return max(1, math.ceil(share * gradient.numel()))
 
 
@@ -132,7 +132,7 @@ def _average_over_ranks(
 
 
 def _gather_from_ranks(tensor: torch.Tensor, model: DistributedDataParallel) -> tuple[torch.Tensor, dist.Work]:
-    """What every rank gives, a row each, once the work is done."""
+    """Gather one row per rank, once the work is done."""
     rows = tensor.new_empty(model.process_group.size(), tensor.numel())
     work = dist.all_gather_into_tensor(rows.view(-1), tensor, group=model.process_group, async_op=True)
     assert work is not None

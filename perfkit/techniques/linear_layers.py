@@ -39,5 +39,5 @@ def find_divisible_layers(state: TrainState, *, inputs: int = 1, outputs: int = 
 
 
 def describe_scope(state: TrainState) -> str:
-    """Where layers were looked for, as words of a sentence."""
+    """Describe where layers were searched, to complete a sentence."""
     return " in its blocks" if state.block_names else ""

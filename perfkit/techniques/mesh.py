@@ -22,7 +22,7 @@ DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
 
 @dataclass(frozen=True)
 class RankMesh:
-    """How many ranks lie along each dimension, and where among them this one is.
+    """Ranks along each dimension, and this rank's place among them.
 
     Process groups are made when one is first asked for, which all ranks have to do.
 
@@ -42,7 +42,7 @@ class RankMesh:
         return math.prod(self.sizes.values())
 
     def size(self, dimension: Dimension) -> int:
-        """How many ranks lie along a dimension."""
+        """The number of ranks along a dimension."""
         return self.sizes.get(dimension, 1)
 
     def place(self, dimension: Dimension) -> int:
@@ -50,7 +50,7 @@ class RankMesh:
         return self.rank // self._get_stride(dimension) % self.size(dimension)
 
     def is_whole(self, dimension: Dimension) -> bool:
-        """Whether all ranks of the run lie along this dimension."""
+        """True if all ranks of the run lie along this dimension."""
         return self.size(dimension) == self.world_size
 
     @property

@@ -1,4 +1,4 @@
-"""Whether training on a batch in microbatches is training on the batch."""
+"""Checks that training in microbatches is equivalent to training on the whole batch."""
 
 import math
 
@@ -15,7 +15,7 @@ _ROUNDINGS = 8  # as `amp`
 
 
 def find_loss_mismatch(state: TrainState, size: int) -> ParityRule | None:
-    """Why losses of microbatches of `size` samples are not comparable with the batch's; None where they are.
+    """Explain why losses of microbatches of `size` samples are not comparable with the batch's; None if they are.
 
     It is asked of the whole model.
     """
@@ -32,7 +32,7 @@ def find_loss_mismatch(state: TrainState, size: int) -> ParityRule | None:
 
 
 def _is_mean(state: TrainState, size: int) -> bool:
-    """Whether the loss of two microbatches of this size is the mean of their losses, up to rounding."""
+    """True if the loss of two microbatches of this size is the mean of their losses, up to rounding."""
     eps = max(torch.finfo(p.dtype).eps for p in state.model.parameters() if p.is_floating_point())
     with draw_trial_samples(state, 2 * size) as two, discard_saved_tensors():
         whole, *parts = (state.loss(each).item() for each in (two, *split_batch(two, 2)))

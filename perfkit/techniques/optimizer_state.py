@@ -1,4 +1,4 @@
-"""How many bytes of state an optimizer keeps of one parameter, as its paper has it: what `optim` claims.
+"""Bytes of optimizer state per parameter, from the optimizer's paper: the claims of `optim`.
 
 Each takes the parameter and the parameter group that it is in. A moment has the parameter's dtype.
 """

@@ -1,4 +1,4 @@
-"""Where offloaded bytes go: a file on disk, or pinned host memory.
+"""Stores for offloaded bytes: a file on disk, or pinned host memory.
 
 Both kinds of store move whole storages as flat bytes and count what they move. A page is what a store hands out
 for stored bytes; when the last reference to it is gone, so is what it holds.

@@ -39,7 +39,7 @@ def split_blocks(blocks: int, stages: int) -> tuple[BlockRange, ...]:
 
 @dataclass
 class ObservedForward:
-    """What a forward pass of the whole model told.
+    """Record of one forward pass of the whole model.
 
     Attributes:
         blocks: their names, in the order in which they are called.
@@ -69,7 +69,7 @@ class ObservedForward:
 
 
 def observe_forward(model: nn.Module, names: Sequence[str], forward: Forward) -> ObservedForward:
-    """What one forward pass tells of a model.
+    """Observe one forward pass of a model.
 
     Raises `UnavailableError` where its blocks are not called once each and one after the other, or exchange more than
     one tensor.
@@ -158,7 +158,8 @@ class CutModel:
         return taken.close
 
     def run(self, stage: int, received: torch.Tensor | None, forward: Forward) -> torch.Tensor:
-        """What a stage sends on, of the last one what `forward` returns, which calls the model."""
+        """Run a stage and return the tensor to send; the last stage returns the result of `forward`, which calls the
+        model."""
         self._running, self._received = self._parts[stage], received
         try:
             return forward()

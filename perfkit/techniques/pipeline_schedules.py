@@ -114,7 +114,7 @@ def list_rank_stages(kind: ScheduleKind, rank: int, ranks: int, stages: int) -> 
 
 
 def explain_schedule_refusal(name: str, ranks: int, microbatches: int) -> str:
-    """Why a schedule does not run with so many microbatches a step; empty where it does."""
+    """Explain why a schedule does not run with this number of microbatches per step; empty if it does."""
     if name == "1f1b" and microbatches < ranks:
         return f"schedule=1f1b needs at least as many microbatches as stages; there are {microbatches} and {ranks}"
     rounds = max(1, microbatches // ranks)

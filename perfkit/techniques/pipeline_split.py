@@ -1,4 +1,4 @@
-"""Which parameters and buffers of a model each stage of a pipeline uses, and which rank each stage is on."""
+"""Assigns parameters and buffers of a model to pipeline stages, and stages to ranks."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -45,7 +45,7 @@ class PipelineSplit:
         return get_stage_rank(self._kind, stage, self._ranks)
 
     def is_kept(self, tensor: torch.Tensor) -> bool:
-        """Whether a stage of this rank uses a parameter or buffer."""
+        """True if a stage of this rank uses a parameter or buffer."""
         return not self._stages[tensor].isdisjoint(self.own)
 
     def parameters(self, stages: Iterable[int], trained: bool = False) -> Iterator[nn.Parameter]:

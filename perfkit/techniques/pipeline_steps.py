@@ -37,7 +37,7 @@ class SharedParameters(NamedTuple):
 
 
 class PipelineSteps:
-    """What `TrainState.engine` is with pipeline parallelism: all microbatches of a step go through one schedule.
+    """`TrainState.engine` with pipeline parallelism: all microbatches of a step go through one schedule.
 
     torch's schedule is made with the first step of so many. Every rank returns the loss that the last stage
     has.
@@ -97,7 +97,7 @@ class PipelineSteps:
         return loss
 
     def forward(self, batch: Batch) -> torch.Tensor:
-        """What this rank computes of the first microbatch of a batch, given activations of zero, as one number.
+        """Compute this rank's part of a batch's first microbatch, given zero activations, as one number.
 
         Its value means nothing; from it a backward pass goes through all that the rank computes.
         """
@@ -151,7 +151,7 @@ class PipelineSteps:
 
 
 class _StageModule(nn.Module):
-    """What torch takes for the module of a stage: a call is that of the model, which is cut to the stage."""
+    """The module that torch sees as a stage: a call is that of the model, which is cut to the stage."""
 
     def __init__(self, steps: PipelineSteps, stage: int) -> None:
         super().__init__()

@@ -259,7 +259,7 @@ class Pp(ModelParallel):
             state.facts[BUBBLE] = bubble
 
     def _record_exchanges(self, state: TrainState, seen: ObservedForward, split: PipelineSplit) -> None:
-        """What layers that are split by tensor parallelism exchange in the stages of this rank."""
+        """Record the exchanges of tensor-parallel layers in this rank's stages."""
         if state.exchanges:
             own = {place for stage in split.own for place in range(*split.parts[stage])}
             called = [each for each in state.exchanges if not seen.called[each.layer].isdisjoint(own)]
@@ -274,7 +274,7 @@ def _copy_from_first_rank(model: nn.Module) -> None:
 
 
 def _find_shared_parameters(mesh: RankMesh, split: PipelineSplit) -> list[SharedParameters]:
-    """What this rank shares with others of its pipeline."""
+    """Find the parameters that this rank shares with others of its pipeline."""
     line = mesh.lines["pp"]
     found = []
     for places, parameters in sorted(split.find_shared().items()):

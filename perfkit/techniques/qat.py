@@ -60,7 +60,7 @@ class Qat(Technique):
 
 
 def _build_rounding_configs(weights: str) -> tuple[Any, Any]:
-    """What torchao rounds inputs and weights to."""
+    """Build torchao's rounding configurations of inputs and weights."""
     from torchao.quantization.qat import IntxFakeQuantizeConfig
 
     inputs = IntxFakeQuantizeConfig(torch.int8, "per_token", is_symmetric=False)

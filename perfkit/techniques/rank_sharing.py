@@ -1,4 +1,4 @@
-"""How techniques share the ranks of a run: what a combination needs, and the mesh that comes of it."""
+"""Shares the ranks of a run among techniques: the needs of a combination, and the resulting mesh."""
 
 import math
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ class ModelParallel(Technique):
 
 
 def count_needed_ranks(techniques: Sequence[Technique]) -> RankRequirement:
-    """What a combination needs of a run: along its dimensions what each technique needs there."""
+    """Count the ranks that a combination needs, along each dimension."""
     along = [_combine_needs([each.ranks() for each in techniques if each.dimension == name]) for name in DIMENSIONS]
     return RankRequirement(math.prod(each.least for each in along), math.prod(each.multiple for each in along))
 
@@ -50,14 +50,14 @@ def check_shares(techniques: Sequence[Technique]) -> None:
 
 
 def _combine_needs(asked: Sequence[RankRequirement]) -> RankRequirement:
-    """What all need that share a dimension."""
+    """Combine the needs of techniques that share a dimension."""
     multiple = math.lcm(*(each.multiple for each in asked))
     least = max((each.least for each in asked), default=1)
     return RankRequirement(math.ceil(least / multiple) * multiple, multiple)
 
 
 def explain_lacking_ranks(needed: RankRequirement, size: int, others: str = "run with --world-size {}") -> str:
-    """Why so many ranks do not serve, and in the words of `others` how many would; empty where they do."""
+    """Explain why this number of ranks does not fit, with fitting ones worded by `others`; empty if it fits."""
     least, multiple = needed
     if size < least:
         return f"needs at least {least} ranks; {others.format(least)}"
@@ -69,7 +69,7 @@ def explain_lacking_ranks(needed: RankRequirement, size: int, others: str = "run
 
 
 def split_ranks(techniques: Sequence[Technique], size: int) -> dict[Dimension, int]:
-    """How many of `size` ranks each dimension has, `dp` what the others leave.
+    """Split `size` ranks among the dimensions; `dp` gets the remaining ones.
 
     Raises `UnavailableError` where the ranks do not serve.
     """

@@ -39,7 +39,7 @@ def _replace_params(
 
 
 def _build_params(given: dict[str, ParamValue], mode: str, count: int, blocks: int) -> dict[str, ParamValue]:
-    """What is the default is left out, so that the variant has the name that it would be asked for by."""
+    """Build parameters without defaults, so that the variant has its usual name."""
     params = {"mode": mode, **given}
     if mode == Ckpt().mode:
         del params["mode"]

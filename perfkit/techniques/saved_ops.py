@@ -1,4 +1,4 @@
-"""Which ops' outputs selective checkpointing keeps: by default those of products, convolutions and attention."""
+"""Ops whose outputs selective checkpointing keeps: by default matmuls, convolutions and attention."""
 
 from collections.abc import Callable, Mapping
 

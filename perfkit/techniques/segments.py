@@ -21,7 +21,7 @@ class BlockSegment(nn.Module):
         return x
 
     def __getattr__(self, name: str) -> Any:
-        """What models ask of a block is answered by the first."""
+        """Delegate attributes that models read from a block to the first block."""
         try:
             return super().__getattr__(name)
         except AttributeError:

@@ -150,7 +150,7 @@ class TrainState:
 
     @property
     def called(self) -> dict[str, nn.Module]:
-        """What is called for each of them."""
+        """The object to call for each model."""
         return self.models | self.wrapped
 
     @property

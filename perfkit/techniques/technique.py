@@ -45,7 +45,7 @@ class RankRequirement(NamedTuple):
 
 
 class PlanMode(StrEnum):
-    """How a technique stands in a step on fake tensors."""
+    """How a technique is planned with fake tensors."""
 
     APPLIED = "applied"
     LEFT_OUT = "left out"  # it changes nothing of what is planned
@@ -53,7 +53,7 @@ class PlanMode(StrEnum):
 
 
 class PlanSupport(NamedTuple):
-    """How `perfkit plan` plans a technique, and a line on what differs from a run; empty where nothing does."""
+    """A technique's plan mode, and a line on differences from a run; empty if there are none."""
 
     how: PlanMode = PlanMode.APPLIED
     reason: str = ""
@@ -99,22 +99,23 @@ class Technique(Struct):
         return None
 
     def unavailable(self, device: torch.device) -> str | None:
-        """Why the technique cannot act on this kind of device, or None where it can."""
+        """The reason why the technique cannot run on this kind of device; None if it can."""
         return None
 
     def emulated(self, device: torch.device) -> str:
-        """Why this kind of device only computes the technique's numbers, by slower means; empty where it does not.
+        """The reason why this kind of device only emulates the technique's numerics, by slower means; empty if it does
+        not.
 
         Its time and memory are then not credited to it.
         """
         return ""
 
     def compiles(self) -> bool:
-        """Whether code is compiled before its first step, which takes long."""
+        """True if code is compiled before its first step, which takes long."""
         return False
 
     def ranks(self) -> RankRequirement:
-        """How many ranks it needs along its dimension, as its parameters are."""
+        """The number of ranks it needs along its dimension, with its current parameters."""
         return RankRequirement(self.min_world_size)
 
     def plannable(self) -> PlanSupport:
@@ -122,7 +123,7 @@ class Technique(Struct):
         return PlanSupport(reason=_EAGERLY if self.compiles() else "")
 
     def needs_16_bits(self, device: str) -> bool:
-        """Whether it acts in bf16 and fp16 only on this kind of device."""
+        """True if it runs only in bf16 and fp16 on this kind of device."""
         return False
 
     def computes_in(self, dtype: str) -> str:
@@ -130,7 +131,7 @@ class Technique(Struct):
         return dtype
 
     def describe_open_params(self) -> str:
-        """What is to be found before it is applied, in words; empty where all is given."""
+        """Describe the parameters to be found before it is applied; empty if all are given."""
         return ""
 
     def resize_workload(self, workload: WorkloadSpec) -> WorkloadSpec:
@@ -150,7 +151,7 @@ class Technique(Struct):
         raise NotImplementedError
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
-        """What must be true of a run in which this technique acted (called after the optimizer exists)."""
+        """The checks that must hold in a run in which this technique acted (called once the optimizer exists)."""
         raise NotImplementedError
 
     def _make_claim(
@@ -175,12 +176,12 @@ class Technique(Struct):
         )
 
     def parity(self) -> ParityRule:
-        """How far from the baseline the losses may be."""
+        """The allowed difference of losses from the baseline."""
         return LOSSLESS
 
 
 def explain_inability(technique: Technique, device: torch.device) -> str | None:
-    """Why a technique cannot act on this kind of device: its package is missing, or its own reason; None if it can."""
+    """Explain why a technique cannot run on this kind of device: no package, or its own reason; None if it can."""
     package = _find_missing_package(technique)
     return technique.unavailable(device) if package is None else str(make_missing_package_error(*package))
 
@@ -196,7 +197,7 @@ def _find_missing_package(technique: Technique) -> Package | None:
 
 
 def explain_refusal(error: BaseException, techniques: Iterable[Technique]) -> str:
-    """Which technique cannot act on what the step does, and why; empty where `error` is another."""
+    """Explain which technique does not support the step, and why; empty if `error` has another cause."""
     said = str(error)
     for technique in techniques:
         for words, reason in technique.refusals.items():
@@ -206,7 +207,7 @@ def explain_refusal(error: BaseException, techniques: Iterable[Technique]) -> st
 
 
 def explain_misfit(name: str, found: object) -> str:
-    """Why what a package registers as `name` is no technique of this name; empty if it is one."""
+    """Explain why a package's object is not a technique called `name`; empty if it is."""
     if not isinstance(found, type) or not issubclass(found, Technique):
         return "it is not a subclass of perfkit.Technique"
     lacking = [attribute for attribute in ("name", "summary", "stage") if not hasattr(found, attribute)]

@@ -34,7 +34,7 @@ class LayerExchange(NamedTuple):
 
 
 class SplitLayers(NamedTuple):
-    """What a plan splits: layers by their outputs (columns) and by their inputs (rows), and what parameters it leaves.
+    """A plan's split: layers by their outputs (columns) and by their inputs (rows), and the remaining parameters.
 
     `parameter_bytes` are those of a rank with the largest part.
     """
@@ -45,7 +45,7 @@ class SplitLayers(NamedTuple):
 
 
 def measure_split(model: nn.Module, plan: Plan, ranks: int) -> SplitLayers:
-    """What a plan makes of a model, which is as it was built; `UnavailableError` for a name that it does not have."""
+    """Measure how a plan splits an unmodified model; raise `UnavailableError` for an unknown name."""
     columns = rows = 0
     dimensions: dict[nn.Parameter, int] = {}
     for pattern, style in plan.items():
@@ -74,7 +74,7 @@ def _find_modules(model: nn.Module, pattern: str) -> list[nn.Module]:
 
 
 def is_pattern_match(name: str, pattern: str) -> bool:
-    """Whether a pattern of a plan means a module: each part of its name by itself, as `parallelize_module` has it."""
+    """True if a pattern of a plan matches a module: each part of its name separately, as in `parallelize_module`."""
     parts, patterns = name.split("."), pattern.split(".")
     return len(parts) == len(patterns) and all(map(fnmatchcase, parts, patterns))
 
@@ -134,7 +134,7 @@ def parallelize_model(model: nn.Module, mesh: DeviceMesh, plan: Plan) -> None:
 
 
 def find_exchanges(model: nn.Module, plan: Plan, forward: Callable[[], object]) -> list[LayerExchange]:
-    """What layers exchange in `forward` of a model that is not split yet, and again in backward."""
+    """Find the exchanges of layers in `forward` of a model that is not yet split, and in backward."""
     found: list[LayerExchange] = []
 
     def went_in(module: nn.Module, inputs: tuple[torch.Tensor, ...], _output: torch.Tensor) -> None:
@@ -157,7 +157,7 @@ def find_exchanges(model: nn.Module, plan: Plan, forward: Callable[[], object]) 
 
 
 def make_exchange_facts(exchanges: Iterable[LayerExchange], batches: int) -> dict[str, float]:
-    """What layers exchange in the forward passes of so many batches, and how many they are."""
+    """Make facts of the layers' exchanges in the forward passes of these batches."""
     counted = list(exchanges)
     columns = sum(each.column for each in counted)
     return {

@@ -37,7 +37,7 @@ _HELD = "split_parameter_bytes"
 
 
 class _SplitCollective(NamedTuple):
-    """What split layers call: its op, what becomes of activations, and the fact of who calls it in backward."""
+    """Collective of split layers: its op, its effect on activations, and the fact of its callers in backward."""
 
     kind: CollectiveType
     op: str

@@ -21,7 +21,7 @@ from perfkit.workloads.workload import Batch, move_to_device
 
 
 class TrainerSteps:
-    """What `TrainState.engine` is with the Lightning Trainer.
+    """`TrainState.engine` with the Lightning Trainer.
 
     The fit begins with the first step, and ends in `close` or with a step that fails. Where the optimizers, which it
     takes at its beginning, are built anew, a new one begins. Every step has as many microbatches as the first.

@@ -84,7 +84,7 @@ class FullyShard(Technique):
         return state.mesh.get_submesh("dp")
 
     def _count_slices(self, state: TrainState) -> int:
-        """How many ranks share parameters."""
+        """Count the ranks that share parameters."""
         return state.mesh.size("dp")
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
@@ -109,7 +109,7 @@ class FullyShard(Technique):
         return tuple(claims)
 
     def _make_call_claims(self, state: TrainState) -> Iterator[Claim]:
-        """What is called, block by block."""
+        """Make claims on calls, block by block."""
         units = float(len(state.block_names) or len(state.models))
         least, gathers = partial(self._make_claim, relation=Relation.AT_LEAST), f"backward_op_calls:{_GATHERS}"
         yield least("gradients are reduced into shards", "op_calls:c10d::*reduce_scatter*", value=1.0)
@@ -120,7 +120,7 @@ class FullyShard(Technique):
             yield self._make_claim("parameters are kept from forward to backward", gathers, Relation.EQUAL, 0.0)
 
     def _make_traffic_claims(self, state: TrainState, ranks: int) -> Iterator[Claim]:
-        """What is sent, of each microbatch: split layers call the same ops, over other ranks."""
+        """Make claims on the bytes sent per microbatch; split layers call the same ops over other ranks."""
         parameters = list(state.model.parameters())
         trained = [parameter for parameter in parameters if parameter.requires_grad]
         times = state.accumulation * state.microbatches * (2 if self._reshard else 1)

@@ -20,7 +20,7 @@ Sample = dict[str, torch.Tensor | int]
 
 
 class _JpegSamples:
-    """What both datasets share: from the bytes of a JPEG to a sample."""
+    """Common part of both datasets: decodes a JPEG into a sample."""
 
     def __init__(self, jpegs: Jpegs, augment: Augment, seed: int) -> None:
         self.jpegs = jpegs
@@ -30,7 +30,7 @@ class _JpegSamples:
         self.epoch = torch.zeros((), dtype=torch.int64).share_memory_()
 
     def set_epoch(self, epoch: int) -> None:
-        """Which time the data are gone through, from 0."""
+        """Set the number of the pass over the data, from 0."""
         self.epoch.fill_(epoch)
 
     def sample(self, index: int, jpeg: bytes) -> Sample:

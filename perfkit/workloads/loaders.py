@@ -34,8 +34,8 @@ _WITHOUT_WORKERS: Mapping[str, Any] = {
 
 @dataclass
 class LoaderChanges:
-    """What is changed of a workload's DataLoader: `arguments` are given to its `make_loader` beside the generator,
-    `options` to torch in place of the DataLoader's own."""
+    """Changes of a workload's DataLoader: `arguments` go to its `make_loader` besides the generator, `options` replace
+    the DataLoader's own."""
 
     arguments: dict[str, Any] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
@@ -92,7 +92,7 @@ def _get_sampling(loader: DataLoader[Any]) -> dict[str, Any]:
 
 
 def is_random(loader: DataLoader[Any]) -> bool:
-    """Whether the same samples come out differently when they are asked for again.
+    """True if the same samples differ when requested again.
 
     Then they depend on random numbers of the process that makes them, and in another process are others.
     """
@@ -102,7 +102,7 @@ def is_random(loader: DataLoader[Any]) -> bool:
 
 
 def has_equal_first_batch(loader: DataLoader[Any], other: DataLoader[Any]) -> bool:
-    """Whether the first batches of both are equal, if torch draws the same random numbers for both."""
+    """True if the first batches of both are equal, given the same random numbers of torch."""
     batches = []
     for each in (loader, other):
         with torch.random.fork_rng(devices=[]):

@@ -37,7 +37,7 @@ def compute_loss(workload: Workload, model: nn.Module, batch: Batch) -> torch.Te
 
 
 def call_loss(workload: Workload, model: nn.Module, batch: Batch) -> object:
-    """What the workload's loss, or where it has none the model, returns for a microbatch."""
+    """Call the workload's loss, or its model if it has none, on a microbatch."""
     return model(**batch) if workload.loss is None else workload.loss(model, batch)
 
 

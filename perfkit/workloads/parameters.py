@@ -36,7 +36,7 @@ class Parameters(Struct):
 
     @classmethod
     def unavailable(cls) -> str | None:
-        """Why the workload cannot be built on this machine, or None where it can."""
+        """The reason why the workload cannot be built on this machine; None if it can."""
         return None
 
     def build(self) -> Workload:
@@ -45,7 +45,7 @@ class Parameters(Struct):
 
 
 def explain_misfit(_name: str, found: object) -> str:
-    """Why what a package registers as a workload is none; empty if it is one."""
+    """Explain why a package's object is not a workload; empty if it is."""
     if not isinstance(found, type) or not issubclass(found, Parameters):
         return "it is not a subclass of perfkit.workloads.parameters.Parameters"
     lacking = [attribute for attribute in ("usage", "summary") if not hasattr(found, attribute)]

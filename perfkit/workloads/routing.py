@@ -12,7 +12,7 @@ import torch
 
 
 class Routing(NamedTuple):
-    """What a router made of some tokens.
+    """Routing of some tokens by a router.
 
     Attributes:
         total: how many tokens there are.
@@ -31,12 +31,12 @@ class Routing(NamedTuple):
 
     @property
     def taken(self) -> torch.Tensor:
-        """How many tokens each expert takes, (experts,)."""
+        """Tokens per expert, (experts,)."""
         return self.sent.clamp(max=self.tokens.shape[1])
 
     @property
     def dropped(self) -> torch.Tensor:
-        """How many tokens no expert takes."""
+        """Number of tokens without an expert."""
         found = torch.zeros(self.total + 1, dtype=torch.bool, device=self.tokens.device)
         found[self.tokens.flatten()] = True
         return (~found[: self.total]).sum()

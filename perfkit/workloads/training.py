@@ -25,7 +25,7 @@ class StepOptimizer(Protocol):
 
 
 class Training(Protocol):
-    """What a step calls in place of its own model, `loss.backward()` and `optimizer.step()`."""
+    """Interface that a step calls instead of its own model, `loss.backward()` and `optimizer.step()`."""
 
     @property
     def model(self) -> nn.Module:

@@ -14,7 +14,7 @@ _PLAIN = (bool, int, float, str, type(None))
 
 
 def can_take_one(function: Callable[..., object]) -> bool:
-    """Whether a function can be called with one positional argument; so, too, where its signature is not known."""
+    """True if a function takes one positional argument, or its signature is unknown."""
     try:
         signature = inspect.signature(function)
     except ValueError:  # of some that are written in C
@@ -78,7 +78,7 @@ def _get_hints(function: Callable[..., object]) -> dict[str, Any]:
 
 
 def _infer_kind(default: object) -> Any:
-    """What a parameter without an annotation takes: a switch or a number where its default is one; else None."""
+    """Infer the type of a parameter without an annotation: bool or a number by its default; else None."""
     if isinstance(default, bool):
         return bool
     return int | float if isinstance(default, int | float) else None

@@ -121,7 +121,7 @@ def _load_module(source: str, name: str) -> ModuleType:
 
 
 def _make_importable(folder: Path) -> None:
-    """What `python file.py` does: modules beside the file can be imported."""
+    """Make modules next to the file importable, as `python file.py` does."""
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 

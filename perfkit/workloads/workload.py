@@ -25,7 +25,7 @@ WithLinearLoss = Callable[[nn.Module, Batch, LinearLoss], torch.Tensor]
 
 
 class TensorParallelSplit(NamedTuple):
-    """How tensor parallelism splits a model over so many ranks.
+    """Split of a model by tensor parallelism over some number of ranks.
 
     `sequence`: what lies between the layers that are split is split along the sequence (sequence parallelism). `loss`:
     logits stay split, each rank with a part of the classes (loss parallelism).
@@ -141,12 +141,12 @@ def draw_batches(workload: Workload, generator: torch.Generator) -> Iterator[Bat
 
 
 def make_no_batch_error(workload: Workload) -> UsageError:
-    """What is said of a DataLoader that ends before its first batch."""
+    """Make the error for a DataLoader that ends before its first batch."""
     return UsageError(f"make_loader of {workload.name}: its DataLoader yields no batch")
 
 
 def count_samples(batch: Batch) -> int | None:
-    """How many samples a batch has: the first dimension of all its tensors; None where they do not share one."""
+    """Count a batch's samples: the first dimension of all its tensors; None if they differ."""
     sizes = {tensor.shape[0] if tensor.dim() else None for tensor in batch.values()}
     return sizes.pop() if len(sizes) == 1 else None
 

@@ -17,7 +17,7 @@ Compile = Callable[[bytes | str, str], CodeType]
 
 
 class UserProgram:
-    """What `python PATH` or `python -m NAME` runs: first it is loaded, then it runs in a module `__main__` of its own.
+    """The program of `python PATH` or `python -m NAME`: loaded first, then run in its own module `__main__`.
 
     Attributes:
         name: what a run of it is called.
@@ -103,7 +103,7 @@ def make_module_program(name: str, first: list[str]) -> UserProgram:
 
 
 def _find_module_spec(name: str) -> ModuleSpec:
-    """Where the module is; a package's is its `__main__`.
+    """Find a module's spec; for a package, that of its `__main__`.
 
     Raises:
         UsageError: there is no such module, or it cannot be run.

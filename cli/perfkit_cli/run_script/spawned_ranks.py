@@ -13,7 +13,7 @@ from perfkit_cli.run_script.run_profile import make_run_profile
 
 @dataclass(frozen=True)
 class SpawnedRank:
-    """What a spawned process runs, watched in it. It goes there pickled, as `function` does."""
+    """The function of a spawned process, watched there. It goes there pickled, as `function` does."""
 
     function: Callable[..., Any]
     options: RunOptions

@@ -79,7 +79,7 @@ class StepFunction:
         return tree
 
     def describe_problem(self, main: ModuleType | None) -> str:
-        """What the user should know about the function at the end; "" where there is nothing. `main` is the script."""
+        """Describe a problem with the function for the user; "" if there is none. `main` is the script."""
         if self.calls:
             return ""
         if self.found:

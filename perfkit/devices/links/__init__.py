@@ -1,1 +1,1 @@
-"""How fast ranks of one machine exchange messages: measured, kept per machine, looked up by collective and size."""
+"""Speed of messages between ranks of one machine: measured, stored per machine, looked up by collective and size."""

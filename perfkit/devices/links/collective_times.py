@@ -6,7 +6,7 @@ BACKENDS = {"cpu": "gloo", "cuda": "nccl"}
 
 
 class CollectiveTimes(Struct):
-    """What a message of so many bytes took at best, in each repeat."""
+    """Minimum time of a collective for one message size, per repeat."""
 
     collective: str
     bytes: int

@@ -33,7 +33,7 @@ Progress = Callable[[str], None]
 
 
 class MachineLinks(Struct):
-    """What is known of a machine: the fastest of each collective, number of ranks and size."""
+    """Link rates of a machine: the fastest per collective, number of ranks and size."""
 
     schema_version: int = LINKS_VERSION
     fingerprint: str
@@ -41,8 +41,8 @@ class MachineLinks(Struct):
 
 
 def load_link_rates(device: str, device_name: str) -> tuple[LinkRate, ...]:
-    """What was measured on this machine so far; none where its file is damaged, and one that a newer perfkit wrote is a
-    `RunFormatError`."""
+    """Load the link rates measured on this machine; none if the file is damaged, a `RunFormatError` if a newer perfkit
+    wrote it."""
     file = _get_links_path(device, device_name)
     try:
         return read_json(file, MachineLinks).rates if file.exists() else ()
@@ -63,8 +63,8 @@ def find_groups(device: str, ranks: int) -> tuple[GpuGroup, ...]:
 
 
 def is_measurement_missing(rates: Sequence[LinkRate], ranks: int, *, short: bool, links: Sequence[str] = ("",)) -> bool:
-    """Whether nothing was measured among so many ranks over one of these kinds of `links`, or nothing that was left
-    alone; with `short` False a short calibration does not count."""
+    """True if no undisturbed measurement exists for this number of ranks over one of these `links`; unless `short`,
+    short calibrations do not count."""
     of_these = [rate for rate in rates if rate.ranks == ranks and rate.link in links]
     unmeasured = set(links) - {rate.link for rate in of_these}
     return bool(unmeasured) or any(rate.disturbed or (rate.short and not short) for rate in of_these)

@@ -43,15 +43,14 @@ def select_link_rates(rates: Iterable[LinkRate], ranks: int, link: str) -> tuple
 
 
 def has_several_links(rates: Iterable[LinkRate], ranks: int) -> bool:
-    """Whether among so many ranks more than one kind of link was measured, so that none of them is known to hold."""
+    """True if several kinds of links were measured for this number of ranks, so that none is known to apply."""
     return len({rate.link for rate in rates if rate.ranks == ranks}) > 1
 
 
 def interpolate_rate(rates: Sequence[LinkRate], collective: str, ranks: int, nbytes: float) -> LinkRate | None:
-    """What a message of this size takes at best: between two measured sizes in proportion, a smaller one as long as the
-    smallest, a larger one at the rate of the largest. None where the collective was not measured among so many ranks,
-    and where it was over several kinds of links: a rate bounds only messages over its own.
-    """
+    """Interpolate the minimum time of a message: linearly between two measured sizes, constant below the smallest, at
+    the largest one's rate above. None where the collective was not measured among so many ranks, and where it was over
+    several kinds of links: a rate bounds only messages over its own."""
     known = sorted((rate for rate in rates if (rate.collective, rate.ranks) == (collective, ranks)), key=_get_size)
     if not known or nbytes <= 0 or has_several_links(known, ranks):
         return None

@@ -28,7 +28,7 @@ _GPUS = "--gpus="
 
 
 class LinkEffort(NamedTuple):
-    """How often each is measured, seconds and windows for it at most, and the sizes in bytes of the message."""
+    """Effort of a link measurement: repeats, limits on seconds and windows, and message sizes in bytes."""
 
     repeats: int
     budget_s: float

@@ -74,7 +74,7 @@ def _read_kind(one: Any, other: Any) -> str:
 
 
 def _count_nvlinks(one: Any, other: Any) -> int:
-    """How many NVLinks of a GPU lead to another one; to a switch all of them do."""
+    """Count the NVLinks from one GPU to another; all of them if connected by a switch."""
     if pynvml.nvmlDeviceGetP2PStatus(one, other, pynvml.NVML_P2P_CAPS_INDEX_NVLINK) != pynvml.NVML_P2P_STATUS_OK:
         return 0
     bus = nvml.decode_text(pynvml.nvmlDeviceGetPciInfo(other).busId).lower()

@@ -1,4 +1,4 @@
-"""Where allocations happened: step, phase and module, by the ranges that were marked."""
+"""Places of allocations: step, phase and module, from the marked ranges."""
 
 from bisect import bisect_right
 from collections import defaultdict

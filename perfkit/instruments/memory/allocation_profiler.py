@@ -88,7 +88,7 @@ class AllocationProfiler:
 
 
 class _EventContext(NamedTuple):
-    """What is known of the ops and frames around an event."""
+    """The ops and frames around an event."""
 
     op: str = ""
     node: str = ""
@@ -141,7 +141,7 @@ def _build_allocation(event: _ProfilerEvent, fields: Any, around: _EventContext)
 
 
 def _enter_op(event: _ProfilerEvent, fields: Any, around: _EventContext, recorded: RecordedEvents) -> _EventContext:
-    """What is around the events inside of an op or a marked range."""
+    """Make the context of events inside an op or a marked range."""
     name: str = fields.name
     if fields.scope == RecordScope.USER_SCOPE:
         recorded.ranges.append(MarkedRange(name, event.start_tid, event.start_time_ns, event.end_time_ns))

@@ -14,7 +14,7 @@ _NATIVE = "native"
 
 
 def explain_unreported(device: torch.device) -> str | None:
-    """Why no recorder can see what is allocated on `device`; None where one can."""
+    """Explain why no recorder sees allocations on `device`; None if one does."""
     if device.type != "cuda":
         return None
     backend = torch.cuda.get_allocator_backend()
@@ -22,7 +22,7 @@ def explain_unreported(device: torch.device) -> str | None:
 
 
 def explain_taken_history() -> str | None:
-    """Why the native allocator's history must be left alone; None where nobody uses it.
+    """Explain why the native allocator's history must not be touched; None if nobody uses it.
 
     The process has one, of all devices: whoever starts or stops it clears what another had recorded, and changes its
     options (`DeviceCachingAllocator::recordHistory`). CUDA must be initialised.
@@ -35,7 +35,7 @@ def explain_taken_history() -> str | None:
 
 @contextmanager
 def watch_history_requests(memory: Any) -> Iterator[list[str]]:
-    """What the program asks of the allocator's history while entered: the list grows by a line for each call.
+    """Watch the program's requests to the allocator's history: each call appends a line to the list.
 
     Args:
         memory: `torch.cuda.memory`, through which programs ask.

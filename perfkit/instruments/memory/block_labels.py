@@ -32,7 +32,7 @@ _PAGERS = ("techniques/paging.py", "techniques/paged_tensors.py", "techniques/pa
 
 
 class BlockLabel(NamedTuple):
-    """What is known of a block; texts are "" where it is not.
+    """Label of a block; texts are "" where unknown.
 
     `keeper` is the op that it was freed in. `bytes` are those of the tensor of `shape` and `dtype`, which may be fewer
     than the block's; 0 where that is not known.
@@ -49,7 +49,7 @@ class BlockLabel(NamedTuple):
 
 
 class TensorOwner(NamedTuple):
-    """What a tensor of the training state is."""
+    """Owner of a tensor of the training state."""
 
     category: str
     name: str

@@ -95,7 +95,8 @@ def _set_allocated_size(block: InitialBlock, device: torch.device, sizes: Mappin
 
 
 def _compute_unexplained_bytes(device: torch.device, recorded: Sequence[Event], explained: int) -> int:
-    """What CUDA's allocator had handed out before the first event beside `explained` (a CPU's keeps no such count)."""
+    """Compute the bytes that CUDA's allocator had allocated before the first event, besides `explained` (a CPU's keeps
+    no such count)."""
     if device.type == "cpu" or not recorded:
         return 0
     first = recorded[0][0]

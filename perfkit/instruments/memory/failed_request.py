@@ -19,7 +19,7 @@ _RECORDERS = {Path(__file__).parents[1], Path(__file__).parents[2] / "measure"}
 
 
 def parse_failed_request(error: BaseException, *, phase: str = "", step: int | None = None) -> FailedRequest:
-    """What was asked for when `error` was raised, as far as its message and its traceback say.
+    """Parse the failed request from an error's message and traceback.
 
     CUDA's allocator rounds the size that it names to two decimals of its unit. `std::bad_alloc`, oneDNN, cuBLAS and
     others name none: `bytes` is then None. `line` is the innermost outside of torch, which for a failure in backward

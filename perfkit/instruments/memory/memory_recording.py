@@ -164,7 +164,7 @@ def _find_places(events: Sequence[ProfiledAllocation], places: PlaceIndex) -> li
 
 
 def _find_call_places(recorded: RecordedEvents, places: PlaceIndex) -> Mapping[int, AllocationPlace]:
-    """Where the forward ops were, by sequence number."""
+    """Find the places of the forward ops, by sequence number."""
     calls = sorted(recorded.forwards.items(), key=lambda item: item[1].time_ns)
     forward_places = places.at([call.time_ns for _, call in calls], [call.thread for _, call in calls])
     return {number: place for (number, _), place in zip(calls, forward_places, strict=True)}

@@ -64,7 +64,7 @@ class LastOp(NamedTuple):
 
 
 class RecordedEvents(NamedTuple):
-    """What a profiler saw, each list in the order of time. `forwards` are the ops by their sequence number.
+    """Events of a profiler, each list ordered by time. `forwards` are the ops by their sequence number.
 
     Without ops `uses` and `forwards` are empty and `last` is None.
     """

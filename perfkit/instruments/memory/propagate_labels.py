@@ -87,7 +87,7 @@ def _pair_allocations(
 
 
 def _is_same_request(event: ProfiledAllocation, model: ProfiledAllocation) -> bool:
-    """Whether an allocator may have served the same request by either block."""
+    """True if an allocator may have served the same request with either block."""
     if event.size == model.size or event.device.type == "cpu":
         return event.size == model.size
     smaller = min(event.size, model.size)

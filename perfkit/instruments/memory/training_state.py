@@ -21,7 +21,7 @@ from perfkit.techniques.paged_optimizer import get_local_optimizer
 
 
 def find_owners(trained: TrainedModels) -> dict[int, TensorOwner]:
-    """What the tensors of the training state are, by their `_cdata`."""
+    """Find the owners of the training state's tensors, by `_cdata`."""
     tensors = (
         (PARAMETER, trained.named_parameters()),
         (BUFFER, trained.named_buffers()),

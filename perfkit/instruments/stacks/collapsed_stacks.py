@@ -74,7 +74,7 @@ def read_loop(
 
 
 def parse_stacks(text: str, pid: int) -> dict[ThreadId, Seen]:
-    """What was seen of each thread; of process `pid` where none is named."""
+    """Parse the stacks of each thread; threads without a process id belong to process `pid`."""
     threads: dict[ThreadId, Seen] = {}
     for line in text.splitlines():
         stack, _, count = line.rpartition(" ")

@@ -25,8 +25,8 @@ WITH_CHILDREN = ("--subprocesses",)
 
 
 class SpyResult(NamedTuple):
-    """What was seen: `text` is read by `read_collapsed`; `failed` samples could not be taken; `cost_s` is the CPU time
-    of py-spy until it was told to end; `interrupted` says that a Ctrl-C ended it."""
+    """Result of py-spy: `text` is read by `read_collapsed`; `failed` samples could not be taken; `cost_s` is its CPU
+    time until it was told to end; `interrupted` is set if Ctrl-C ended it."""
 
     text: str
     seconds: float
@@ -80,7 +80,7 @@ class StackSpy:
         self._process.send_signal(signal.SIGINT)
 
     def collect_result(self, within_s: float) -> SpyResult:
-        """What it saw, for which it is waited. Where it is not `apart`, a Ctrl-C only ends it.
+        """Wait for py-spy and return its result. Where it is not `apart`, a Ctrl-C only ends it.
 
         Raises `PerfkitError`, with what to do, where it failed.
         """
@@ -146,7 +146,7 @@ def _find_spy() -> str:
 
 
 def explain_failure(pid: int, said: str, *, scope: Callable[[], str] = lambda: _explain_scope()) -> PerfkitError:
-    """What kept py-spy from seeing process `pid`, and what to do, in a line, by what it `said`."""
+    """Explain in one line, from py-spy's `said` output, why it did not see process `pid`, and what to do."""
     told = said.lower()
     if "permission denied" in told or "operation not permitted" in told:
         return UnavailableError(f"process {pid} cannot be inspected; {scope()}")
@@ -166,7 +166,7 @@ def explain_failure(pid: int, said: str, *, scope: Callable[[], str] = lambda: _
 
 
 def _explain_scope() -> str:
-    """What forbids it here."""
+    """Explain why ptrace is forbidden here."""
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         return "in a container, start it with --cap-add SYS_PTRACE (Kubernetes: capabilities.add SYS_PTRACE)"
     if SCOPE.is_file() and SCOPE.read_text().strip() != "0":

@@ -16,7 +16,7 @@ from perfkit.devices.machine import find_numa_node
 
 @dataclass(frozen=True)
 class RankCores:
-    """Where one rank may run: `near` while it sets up, on all cores that share memory with `own`, then on `own`."""
+    """Cores of one rank: `near` during set-up, all cores that share memory with `own`, then `own`."""
 
     own: frozenset[int]
     near: frozenset[int]

@@ -84,7 +84,7 @@ def warm_up(steppers: Sequence[Stepper], least: int, most: int) -> tuple[StepSam
 
 
 def choose_turn_steps(warm: Sequence[StepSamples]) -> int:
-    """How many steps make a turn of `TURN_S`, from the last steps of each warm-up; the same for all."""
+    """Choose the number of steps in a turn of `TURN_S`, from the last warm-up steps; the same for all."""
     last = [median(team.wall_s[-BY_TURNS_WINDOW:]) for team in warm if team.wall_s]
     return max(1, math.ceil(TURN_S / min(last))) if last else 1
 

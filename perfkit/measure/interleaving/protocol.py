@@ -32,6 +32,6 @@ def parse_steps(text: str) -> StepSamples:
 
 
 def summarize_turn(steps: StepSamples) -> StepSamples:
-    """What one of these steps took: the median on each clock."""
+    """Summarize a turn's steps: the median on each clock."""
     clocks = {"wall_s": steps.wall_s, "cpu_s": steps.cpu_s, "device_s": steps.device_s}
     return StepSamples(**{name: (median(taken),) if taken else () for name, taken in clocks.items()})

@@ -96,7 +96,7 @@ class Team:
         end_ranks([rank.process for rank in self.ranks])
 
     def build_failure(self, ended: RunStatus | None, first: "_TeamRank | None" = None) -> TeamFailedError:
-        """How this team ended, from what its ranks left behind; `first` is the rank that ended before all others."""
+        """Build the failure of this team from its ranks' files; `first` is the rank that ended first."""
         if ended is None:
             self._wait_for_end(GRACE_S)  # the other ranks learn in their next collective that one has failed
         self.end()

@@ -25,7 +25,7 @@ class VolumeClaim:
 
 @dataclass(frozen=True, kw_only=True)
 class Pods:
-    """What the pods of a bench need, and the command that all of them run.
+    """Needs of a bench's pods, and their common command.
 
     `name` is that of the Job and its Service. `gpus` and `cpus` are those of each pod; None: as many CPUs as it finds.
     """

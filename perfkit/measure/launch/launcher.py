@@ -36,7 +36,7 @@ class StartedRanks(Protocol):
         """End what still runs, gently first: nothing of the run is left on any machine when this returns."""
 
     def exits(self) -> ExitCodes:
-        """How they ended, once `end` has returned."""
+        """How the ranks ended, once `end` has returned."""
 
 
 class Launcher(Protocol):

@@ -23,7 +23,7 @@ def find_local_address(host: str) -> str:
 
 
 def build_gloo_variables(host: str) -> dict[str, str]:
-    """What has Gloo take the network on which `host` is, unless the user has named one, or it cannot be told."""
+    """Variables that bind Gloo to the network of `host`, unless the user has named one or it is unknown."""
     address = find_local_address(host)
     names = (name for name, known in psutil.net_if_addrs().items() if address in (each.address for each in known))
     name = next(names, "")

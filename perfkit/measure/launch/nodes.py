@@ -46,7 +46,7 @@ def wait_for_first_node(endpoint: str, within_s: float = JOINED_WITHIN_S) -> Non
 
 
 class NodeCoordinator:
-    """What the first machine says to the others. Runs are numbered from 1."""
+    """Messages from the first machine to the others. Runs are numbered from 1."""
 
     def __init__(self, endpoint: str, *, first: bool) -> None:
         host, port = parse_endpoint(endpoint)
@@ -130,7 +130,7 @@ class NodeCoordinator:
             return None
 
     def is_run_over(self) -> bool:
-        """Whether the run has ended on the first machine, or that has gone."""
+        """True if the run has ended on the first machine, or that machine has gone."""
         try:
             return self._store.check([f"over {self._runs}"])
         except RuntimeError:

@@ -24,7 +24,7 @@ from perfkit.store.layout import OUTPUT_FILE, WATCHDOG_DUMP, get_rank_folder
 
 @dataclass(frozen=True, kw_only=True)
 class RankPlace:
-    """Where ranks run: their working folder (None: this process's own), and variables added to its environment."""
+    """Place of a run's ranks: the working folder (None: this process's own), and added environment variables."""
 
     folder: Path | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -166,7 +166,7 @@ def _find_strays(marks: Container[str]) -> Iterator[psutil.Process]:
 
 
 def build_launch_variables(launch: LaunchSpec, folder: Path | None = None) -> dict[str, str]:
-    """What every rank of a launch has in its environment beside what this process has; `folder` is the run's."""
+    """The variables that a launch adds to every rank's environment; `folder` is the run's."""
     variables = {}
     here = launch.nodes == 1 and launch.world_size > 1
     if here and sys.platform == "linux" and GLOO_INTERFACES not in os.environ:
@@ -195,7 +195,7 @@ def build_rank_variables(launch: LaunchSpec, rank: int, folder: Path | None = No
 
 
 def count_ranks_per_node(launch: LaunchSpec) -> int:
-    """How many ranks each machine has. A `UsageError` where not all have as many."""
+    """Count the ranks per machine. A `UsageError` where not all have as many."""
     if launch.world_size % launch.nodes:
         raise UsageError(f"--nnodes {launch.nodes} needs --world-size, the total number of ranks, as a multiple of it")
     return launch.world_size // launch.nodes

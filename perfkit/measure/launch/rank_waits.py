@@ -1,4 +1,4 @@
-"""Where the ranks of a run that failed were: the collective that each was in, and at which they did not meet."""
+"""Waits of a failed run's ranks: the collective that each was in, and the first that they did not all reach."""
 
 import contextlib
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from perfkit.store.layout import find_flight_file
 
 
 def read_flight_records(folder: Path, ranks: Iterable[int]) -> dict[int, FlightRecord]:
-    """What is left of ranks' flight recorders, by rank; without those of a torch whose format is not known."""
+    """Read the ranks' flight records, by rank; records in an unknown format of torch are left out."""
     from perfkit.trace.flight_dumps import read_dump  # a run that ends well needs no reader of files of others
 
     records = {}

@@ -63,7 +63,7 @@ RAY = _RayLauncher()
 
 
 def _compute_needs(launch: LaunchSpec) -> tuple[int, dict[str, float]]:
-    """How many nodes, and what each of them needs."""
+    """Compute the number of nodes and the resources of each."""
     ranks = count_ranks_per_node(launch)
     needs = {"CPU": float(ranks * (launch.threads or 1))}
     return launch.nodes, needs | ({"GPU": float(ranks)} if launch.device == "cuda" else {})
@@ -114,7 +114,7 @@ class _RayNodes:
         remove_placement_group(self._group)  # which ends the actors
 
     def meeting(self) -> dict[str, str]:
-        """Where ranks on several nodes meet."""
+        """The rendezvous of ranks on several nodes."""
         if len(self.nodes) == 1:
             return {}
         try:

@@ -34,7 +34,7 @@ _NOT_RETURNED = (SPEC_FILE, "rendezvous")
 
 @dataclass(frozen=True, kw_only=True)
 class NodeShare:
-    """What one node does of a run, the `number`-th that it takes part in: the ranks from `first` on.
+    """One node's share of the `number`-th run: the ranks from `first` on.
 
     `folder` is where the command was given: ranks work there where the node has it, else where Ray has put the job's
     files. `environment` is added to that of the node.
@@ -75,7 +75,7 @@ class RayNode:
         self._store: TCPStore | None = None  # which goes with the last reference
 
     def meeting(self) -> dict[str, str]:
-        """Where ranks on several nodes meet if this has the first of them: a store of this process, for one run.
+        """The rendezvous of ranks on several nodes if this node has the first: a store of this process, for one run.
 
         It takes a port by itself and listens at once, so that no other program can take it before a rank has begun.
         """
@@ -136,7 +136,7 @@ def _start_node_rank(share: NodeShare, rank: int, folder: Path) -> RankProcess:
 
 
 def _read_file_parts(folder: Path) -> Iterator[FilePart]:
-    """What ranks left, in parts."""
+    """Read the ranks' files in parts."""
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         name = path.relative_to(folder).as_posix()
         if name in _NOT_RETURNED:

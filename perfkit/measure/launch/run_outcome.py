@@ -1,4 +1,4 @@
-"""How a run ended, from what its ranks left behind."""
+"""The outcome of a run, from its ranks' files."""
 
 import re
 import signal
@@ -29,7 +29,7 @@ _BY_PERFKIT = (-signal.SIGTERM, -signal.SIGKILL)
 
 
 class _EndRole(IntEnum):
-    """How much a rank's end explains, the most first."""
+    """Explanatory power of a rank's end, strongest first."""
 
     CAUSE = 0
     LOST_ANOTHER = 1  # in a collective or connection, since the rank at its other end has gone
@@ -39,7 +39,7 @@ class _EndRole(IntEnum):
 
 
 class _RankEnd(NamedTuple):
-    """How a rank ended; the smallest explains the run: by its role, then by who ended first."""
+    """The end of a rank; the smallest explains the run: by role, then by who ended first."""
 
     role: _EndRole
     place: int
@@ -126,7 +126,7 @@ def _describe_crash(rank: int, code: int | None, untold: str = "") -> tuple[RunS
 
 
 def is_killed_by_system(run: RunResult) -> bool:
-    """Whether a rank was killed (SIGKILL) and not by perfkit: most often by the system when memory runs out."""
+    """True if the system killed a rank (SIGKILL), usually because memory ran out."""
     killed = (rank for rank, code in enumerate(run.exit_codes) if code == -signal.SIGKILL)
     return any((run.status, run.reason) == _describe_crash(rank, -signal.SIGKILL) for rank in killed)
 

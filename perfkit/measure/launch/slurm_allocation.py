@@ -18,7 +18,7 @@ class SlurmAllocation(NamedTuple):
 
 
 def is_in_slurm_job() -> bool:
-    """Whether there is a job already: in its script, in a step of it, or in the shell of salloc."""
+    """True in a Slurm job: in its script, in a step, or in the shell of salloc."""
     return "SLURM_JOB_ID" in os.environ
 
 

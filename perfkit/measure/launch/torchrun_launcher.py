@@ -107,7 +107,7 @@ def _get_coordinator(endpoint: str, nodes: int) -> NodeCoordinator:
 
 
 def read_exits(folder: Path, launch: LaunchSpec, agent_code: int | None) -> ExitCodes:
-    """How ranks ended; those that ended by themselves with the first one of each machine first.
+    """Read how ranks ended; of each machine, the one that failed first comes first.
 
     None for all where the agent itself failed, or was ended, before it could tell.
     """

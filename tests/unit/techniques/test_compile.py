@@ -161,7 +161,7 @@ def test_modes_that_cannot_act_on_a_cpu_say_why(mode, reason):
 
 def test_what_a_cpu_may_choose_is_said():
     notes = applied("compile:mode=max-autotune", new_state(workload(Mlp))).state.fact_notes
-    assert "batched products" in notes["autotuned"]
+    assert "matmuls" in notes["autotuned"]
     assert "autotuned" not in applied("compile", new_state(workload(Mlp))).state.fact_notes
 
 

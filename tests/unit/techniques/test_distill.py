@@ -168,7 +168,7 @@ def test_what_has_no_logits_is_skipped_with_the_reason() -> None:
     with pytest.raises(UnavailableError, match=r"^tiny .*torch\.nn\.functional\.cross_entropy.*distill"):
         applied("distill")
     own_step = replace(CLASSES, loss=None, step=lambda training, batch: torch.zeros(()))
-    with pytest.raises(UnavailableError, match="tiny has a step of its own"):
+    with pytest.raises(UnavailableError, match="tiny .* its own step"):
         applied("distill", new_state(own_step))
 
 

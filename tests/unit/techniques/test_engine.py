@@ -85,7 +85,7 @@ def test_phases_lie_side_by_side(engine: str) -> None:
 
 def test_what_it_cannot_drive_is_refused_with_the_reason() -> None:
     own = replace(WORKLOAD, loss=None, step=lambda training, batch: 0.0)
-    with pytest.raises(UnavailableError, match="has a step of its own, which no engine can drive"):
+    with pytest.raises(UnavailableError, match="its own step, which no engine can drive"):
         applied("engine", new_state(own))
     with pytest.raises(UnavailableError, match="an engine starts its ranks itself"):
         applied("engine", new_state(world=World(size=2)))

@@ -32,5 +32,5 @@ def test_a_dimension_is_divided_beside_the_others() -> None:
         divided = mesh.divide_dimension("dp", 2, ("replicate", "shard"))
         assert divided.mesh.tolist() == [[0, 2], [4, 6]]
         assert mesh.lines == {"dp": (0, 2, 4, 6), "tp": (0, 1), "replicate": (0, 4), "shard": (0, 2)}
-        with pytest.raises(UnavailableError, match="4 ranks do not divide into groups of 3"):
+        with pytest.raises(UnavailableError, match="4 ranks .* groups of 3"):
             mesh.divide_dimension("dp", 3, ("a", "b"))

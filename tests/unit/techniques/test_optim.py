@@ -248,7 +248,7 @@ def test_what_has_nothing_to_do_is_refused() -> None:
     vectors = replace(
         WORKLOAD, build_model=lambda: nn.LayerNorm(16), blocks=lambda model: (), loss=lambda m, b: m(b["x"]).mean()
     )
-    for use, reason in (("galore", "more rows and columns"), ("muon", "and there are none")):
+    for use, reason in (("galore", "more than 32 rows"), ("muon", "and there are none")):
         with pytest.raises(UnavailableError, match=reason):
             applied(variant(use), new_state(vectors))
     with pytest.raises(UnavailableError, match="LBFGS has no option fused"):

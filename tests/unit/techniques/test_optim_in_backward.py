@@ -173,7 +173,7 @@ def test_training_again_from_the_beginning_updates_once_a_step() -> None:
 
 
 def test_what_has_to_wait_for_all_gradients_is_refused() -> None:
-    with pytest.raises(UnavailableError, match="has a step of its own, which may use gradients after backward"):
+    with pytest.raises(UnavailableError, match="its own step, which may use gradients after backward"):
         applied("optim_in_backward", new_state(gan.build()))
     state = new_state()
     state.accumulation = 2

@@ -149,13 +149,13 @@ def test_backward_passes_are_counted_where_they_are_made():
 
 
 def test_what_cannot_be_accumulated_says_why():
-    with pytest.raises(UnavailableError, match=rf"a batch of {BATCH} does not divide into 3 .* --batch-size 6"):
+    with pytest.raises(UnavailableError, match=rf"a batch of {BATCH} .* into 3 .* --batch-size 6"):
         applied("accum:steps=3")
     uneven = {"make_batch": lambda _: {"x": torch.zeros(4, 2), "scale": torch.ones(())}}
-    with pytest.raises(UnavailableError, match="do not share their first dimension"):
+    with pytest.raises(UnavailableError, match="first dimension"):
         applied("accum", new_state(Workload(**{**vars(WORKLOAD), **uneven})))
     own = Workload(**{**vars(WORKLOAD), "loss": None, "step": lambda training, batch: torch.zeros(())})
-    with pytest.raises(UnavailableError, match="a step of its own"):
+    with pytest.raises(UnavailableError, match="its own step"):
         applied("accum", new_state(own))
 
 
@@ -196,7 +196,7 @@ def test_a_loss_that_is_no_mean_over_samples_is_told(loss):
     )
     rule = applied("accum", new_state(plain)).parity
     assert rule.relative is None
-    assert "no plain mean over samples" in rule.basis
+    assert "plain mean" in rule.basis
 
 
 def test_asking_for_losses_leaves_no_trace():

@@ -57,7 +57,7 @@ def test_an_update_that_evaluates_the_loss_is_refused():
 
 @pytest.mark.parametrize("technique", [Ssp(), LocalSgd()])
 def test_a_step_of_its_own_is_refused(technique):
-    with pytest.raises(UnavailableError, match="a step of its own"):
+    with pytest.raises(UnavailableError, match="its own step"):
         technique.apply(new_state(gan.build(), world=World(size=2)))
 
 
@@ -82,8 +82,8 @@ def test_ranks_that_others_take_are_refused(technique):
         ("ssp:staleness=0", "staleness"),
         ("ssp+local_sgd", "choose one"),
         ("ssp+zero1", "choose one"),
-        ("ssp+amp:dtype=fp16", "the scaler may have another scale"),
-        ("local_sgd+offload:what=parameters", "no memory"),
+        ("ssp+amp:dtype=fp16", "scale may have changed"),
+        ("local_sgd+offload:what=parameters", "parameters are offloaded"),
     ],
 )
 def test_what_does_not_go_is_refused(variant, reason):

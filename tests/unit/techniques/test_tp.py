@@ -128,9 +128,7 @@ def test_what_does_not_divide_is_refused(ranks: int, options: dict[str, int], re
         applied("tp", new_state(Gpt(**options).build(), world=World(size=ranks)))
 
 
-@pytest.mark.parametrize(
-    ("workload", "reason"), [(WORKLOAD, "tensor_parallel_plan"), (gan.build(), "a step of its own")]
-)
+@pytest.mark.parametrize(("workload", "reason"), [(WORKLOAD, "tensor_parallel_plan"), (gan.build(), "its own step")])
 def test_a_workload_that_cannot_be_split_is_refused(workload: Workload, reason: str) -> None:
     with pytest.raises(UnavailableError, match=reason):
         applied("tp", new_state(workload, world=World(size=2)))
