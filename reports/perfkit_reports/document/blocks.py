@@ -72,8 +72,8 @@ class Table(Block):
     """Rows named by their first column. Each format shows as many as fit and counts the rest.
 
     `what` names one row (`kernel`), `whats` several if not `kernels`, `data` the raw table with all rows. `limit` is
-    the maximum number of rows on a page; it implies ranked rows, of which smaller formats show the first. Without it all
-    are shown. `sorted` is the title of the sort column, `details` are the blocks a row unfolds to. `emphasis` marks
+    the maximum number of rows on a page; it implies ranked rows, of which smaller formats show the first. Without it
+    all are shown. `sorted` is the title of the sort column, `details` are the blocks a row unfolds to. `emphasis` marks
     reference rows, `tags` are what a `Narrow` filters by, `key` selects a row on a page (`perfkit_reports.selection`),
     `about` selects the item that a row is about.
     """

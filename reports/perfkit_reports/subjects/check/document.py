@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
+
 from perfkit import units
 from perfkit.check.result import Check, CheckedSide, CheckedVariant, JudgedQuantity, Verdict
 from perfkit.store.pairs import ALTERNATING, LOCK_STEP

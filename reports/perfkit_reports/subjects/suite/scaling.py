@@ -12,7 +12,7 @@ from perfkit_reports import palette
 from perfkit_reports.cells import format_range, make_integer_cell, make_optional_cell
 from perfkit_reports.charts.frame import choose_time_scale
 from perfkit_reports.charts.scaling import MEANING, ScalingLine, Span, build_chart
-from perfkit_reports.document.blocks import Block, Group, Section, Table, Text
+from perfkit_reports.document.blocks import Block, Group, Section, Table
 from perfkit_reports.document.cells import Cell, make_unknown_cell
 from perfkit_reports.document.tables import Column
 from perfkit_reports.document.weight import Weight

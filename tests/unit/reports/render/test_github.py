@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from perfkit.check.result import Check, Verdict
+from perfkit.note import make_note
 from perfkit_reports.render import github
 from perfkit_reports.render.github import SHOWN, WorkflowAnnotation
 from perfkit_reports.subjects.check.document import build_document
@@ -118,7 +119,7 @@ def test_the_comment_begins_with_its_mark_and_the_verdict(every_verdict: Check) 
 
 def test_a_comment_has_the_worst_first_and_how_to_reproduce_it(every_verdict: Check) -> None:
     page = rendered(github.format_comment(build_document(every_verdict), report="https://ci.example/7/report.html"))
-    order = ("Likely causes", "to decide: about 68 more pairs", "✗ fail", "▲ improved", "✓ pass", "To reproduce")
+    order = ("Likely causes", "to decide: about 68 more pairs", "✗ fail", "▲ improved", "✓ pass", "Reproduce")
     places = [page.text.index(words, len("✗ fail: ")) for words in order]
     assert places == sorted(places)
     assert page.loaded() == [("a", "https://ci.example/7/report.html")]
@@ -151,8 +152,8 @@ def test_what_has_no_room_is_counted_and_how_to_reproduce_it_is_kept() -> None:
     assert len(text.encode()) <= github.COMMENT_BYTES
     assert re.search(r"\n[\d,]+ more quantities, all in tables/judged.parquet\n", text)
     assert text.count("✗ fail") > 50
-    assert "To reproduce" in text
-    assert "Left out" in github.format_comment(build_document(sample_checks.every_verdict()), limit=3000)
+    assert "Reproduce" in text
+    assert "13 parts" in github.format_comment(build_document(sample_checks.every_verdict()), limit=3000)
 
 
 def test_longer_texts_than_any_one_needs_leave_room_for_the_rest(every_verdict: Check) -> None:
@@ -160,7 +161,12 @@ def test_longer_texts_than_any_one_needs_leave_room_for_the_rest(every_verdict: 
     side = msgspec.structs.replace(every_verdict.before, label=long, revision=long)
     variant = msgspec.structs.replace(every_verdict.variants[0], variant=long)
     check = msgspec.structs.replace(
-        every_verdict, command=long, before=side, after=side, notes=(long,), variants=(variant,)
+        every_verdict,
+        command=long,
+        before=side,
+        after=side,
+        notes=(make_note("check.pairs", long),),
+        variants=(variant,),
     )
     text = github.format_comment(build_document(check))
     assert len(text.encode()) <= github.COMMENT_BYTES

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfkit.check.result import Check, Verdict
+from perfkit.note import make_note
 from perfkit_reports.render import junit
 from perfkit_reports.subjects.check import sentences
 from perfkit_reports.subjects.check.document import build_document
@@ -131,7 +132,9 @@ def test_the_time_of_the_cases_is_that_of_the_pairs(every_verdict: Check) -> Non
 
 def test_a_variant_without_thresholds_is_skipped_with_the_reason() -> None:
     check = sample_checks.passing()
-    variant = msgspec.structs.replace(check.variants[0], judged=(), notes=("it was not run",))
+    variant = msgspec.structs.replace(
+        check.variants[0], judged=(), notes=(make_note("why.run_ended", "it was not run"),)
+    )
     (case,) = cases(msgspec.structs.replace(check, variants=(variant,))).values()
     assert [(child.tag, child.text) for child in case] == [("skipped", "it was not run")]
 

@@ -64,7 +64,7 @@ def test_frames_are_typed_and_know_their_units() -> None:
 
 
 def test_a_frame_that_is_not_there_names_those_that_are() -> None:
-    with pytest.raises(KeyError, match=r"no table 'ops'; there are kernels, empty"):
+    with pytest.raises(KeyError, match=r"'ops'.*kernels, empty"):
         frames.build_frame(sample.document(), "ops")
 
 

@@ -10,6 +10,7 @@ from perfkit.check.result import CheckCalibration
 from perfkit_reports.render import markdown, terminal
 from perfkit_reports.subjects import calibration
 from tests.fixtures import sample_calibration
+from tests.fixtures.figures import list_figures
 
 
 @pytest.fixture(scope="module")
@@ -51,9 +52,7 @@ def test_every_budget_is_told_with_what_it_finds(steady: CheckCalibration, width
 def test_the_headline_is_of_the_default_budget(steady: CheckCalibration) -> None:
     (row,) = (row for row in steady.rows if row.budget_s == 180.0)
     cpu, wall = (units.format_percent(value or 0.0) for value in row.detectable.values())
-    assert calibration.build_headline(steady) == (
-        f"In 3 min 0 s, this machine detects a worsening of: CPU time per step {cpu}, step time {wall}"
-    )
+    assert list_figures(calibration.build_headline(steady)) == ["3 min", "0 s", cpu, wall]
 
 
 def test_budgets_that_are_too_small_say_so(biased: CheckCalibration) -> None:
@@ -67,13 +66,13 @@ def test_budgets_that_are_too_small_say_so(biased: CheckCalibration) -> None:
 def test_a_side_that_measuring_favours_is_told(steady: CheckCalibration, biased: CheckCalibration) -> None:
     assert calibration.build_document(steady).warnings == ()
     first, second, note = calibration.build_document(biased).warnings
-    assert first.startswith("CPU time per step: identical sides differ by +1.9 %")
-    assert second.startswith("step time: identical sides differ by")
-    assert note == "2 pairs were left out: a worker ended early"
+    assert [each.id for each in (first, second, note)] == ["check.biased", "check.biased", "check.pairs"]
+    assert [each.figures["quantity"] for each in (first, second)] == ["cpu_time", "step_time"]
+    assert first.figures["change"] == pytest.approx(0.019, abs=0.001)
     assert f"! {first}" in flat(printed(biased))
     assert f"- {first}" in markdown.render(calibration.build_document(biased))
 
 
 def test_false_alarms_are_counted_of_all_comparisons(steady: CheckCalibration) -> None:
     assert f"{steady.noise[0].false_alarms:,} of 1,000" in printed(steady)
-    assert "24 pairs of processes (lock-step)" in flat(printed(steady))
+    assert f"{steady.pairs} process pairs" in flat(printed(steady))

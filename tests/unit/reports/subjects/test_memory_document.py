@@ -87,7 +87,7 @@ def test_running_out_of_memory_is_an_alarm() -> None:
 
     assert isinstance(failed, Text)
     assert failed.title == "Out of memory"
-    assert failed.lines[0].startswith("An allocation of 64.0 MiB failed: by aten::mm, in h.1.mlp.up")
+    assert all(part in failed.lines[0] for part in ("64.0 MiB", "aten::mm", "h.1.mlp.up"))
 
 
 def test_what_was_not_recorded_is_said_and_never_zero() -> None:
@@ -125,7 +125,7 @@ def test_the_terminal_tells_peak_parts_growth_and_what_to_do() -> None:
     for part in (
         "Peak 1.37 GiB in backward of step 3 on cuda:0",
         "700 MiB 50.0 %",
-        "Grows by: 12.0 MiB (per step)",
+        "Growth: 12.0 MiB",
         "Recompute the activations of the blocks [cuda:0], up to 420 MiB",
     ):
         assert part in text, part

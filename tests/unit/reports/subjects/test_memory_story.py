@@ -52,9 +52,8 @@ def test_running_out_of_memory_tells_the_request_and_what_was_alive() -> None:
         "95 %",
     ]
     request, alive, missing, message = memory_story.describe_failure(account)
-    assert request == (
-        "An allocation of 64.0 MiB failed: by aten::mm, in h.1.mlp.up, at model.py:57 forward, backward of step 3."
-    )
+    assert list_figures(request)[:1] == ["64.0 MiB"]
+    assert all(part in request for part in ("aten::mm", "h.1.mlp.up", "model.py:57", "backward"))
     assert list_figures(alive)[:2] == ["1.88 GiB", "95 %"]
     assert list_figures(missing) == ["118 MiB", "40.0 MiB"]
     assert list_figures(message)[:1] == ["64.00 MiB"]

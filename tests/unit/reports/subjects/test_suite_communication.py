@@ -62,7 +62,7 @@ def test_what_ranks_exchange_stands_beside_theory() -> None:
     table = blocks(build_document(two_ranks()))["volumes-0"]
     assert isinstance(table, Table)
     told = _cells(table, 0)
-    assert (told["Requested"], told["Theoretical"], told["Carried"], told["Ran as"], told["Hidden"]) == (
+    assert (told["Requested"], told["Theoretical"], told["Carried"], told["Executed as"], told["Hidden"]) == (
         "1.00 KiB", "512 B", "1.00 KiB", "all-reduce", "75 %",
     )  # fmt: skip
 

@@ -94,7 +94,7 @@ def test_the_document_tells_the_story() -> None:
     assert list_figures(intro)[-1] == "-6.28 ms"
     assert "Straggler: rank 1" in lines(analysis, "fleet")
     assert "120 of 330 kernels" in lines(analysis, "launched-0")
-    assert all(note in lines(analysis, "notes") for note in analysis.traces[0].reading.notes)
+    assert all(note.text in lines(analysis, "notes") for note in analysis.traces[0].reading.notes)
     assert column(blocks(told)["uncovered-0"], "Reason") == [
         row.reason for row in analysis.traces[0].coverage.uncovered
     ]
@@ -111,7 +111,7 @@ def test_a_terminal_has_what_bounds_the_step_and_what_could_be_saved() -> None:
     text = " ".join(shown(sample.realistic()).split())
     for part in (
         "MFU: 15.8 %",
-        "Attention is not fused [rank 0], up to 6.30 ms a step",
+        "Attention is not fused [rank 0], up to 6.30 ms",
         "Straggler: rank 1",
         "4.29 ms",
         "-1.12 ms",
@@ -203,7 +203,7 @@ def test_memory_that_was_recorded_has_a_section() -> None:
     assert "memory" in sections(analysis)
     assert "memory-balance" in blocks(build_document(analysis))
     failed = shown(sample.alone(memory=sample_accounts.out_of_memory()), verbose=True)
-    assert "An allocation of" in failed
+    assert "failed" in failed
 
 
 def test_of_many_ranks_the_fullest_comes_first_whichever_it_is() -> None:

@@ -18,7 +18,7 @@ def start(flops: float | None, peak: float | None) -> LiveStart:
     ("flops", "peak", "reason"),
     [
         (None, 1e12, "FLOPs per step unknown"),
-        (4e9, None, "peak of the device unknown"),
+        (4e9, None, "device peak unknown"),
         (
             4e9,
             1e12,

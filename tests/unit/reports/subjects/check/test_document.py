@@ -15,6 +15,7 @@ from rich.console import Console
 from perfkit.check.judge.read import read_check
 from perfkit.check.result import Check
 from perfkit.errors import PerfkitError
+from perfkit.note import make_note
 from perfkit_reports.charts.pairs import build_pairs_chart
 from perfkit_reports.document.blocks import Block, Details, Table, Text
 from perfkit_reports.document.document import Document
@@ -61,7 +62,7 @@ def test_the_verdict_is_told_with_what_was_compared(every_verdict: Check) -> Non
     assert (said.verdict.text, said.verdict.tone) == ("✗ fail", "bad")
     assert list_figures(said.headline) == ["4", "19", "1", "4"]
     assert list_figures(said.lead[0]) == ["4", "57", "2 min", "53 s", "3 min", "0 s"]
-    assert [list_figures(line) for line in said.warnings] == [["2", "26"]]
+    assert [(note.id, list_figures(note.text)) for note in said.warnings] == [("check.pairs", ["2", "26"])]
     assert [tile.cell.text for tile in said.tiles] == ["origin/main", "working tree"]
     assert said.tiles[1].cell.detail == "revision 9c1e77a; AMD EPYC 9354, torch 2.13.0+cpu"
 
@@ -80,7 +81,7 @@ def test_gated_quantities_are_one_table_the_worst_first(every_verdict: Check) ->
         "After": "330 MiB",
         "Change": "+5.8 %",
         "Threshold": "0.5%",
-        "Why this verdict": "peak allocated grew from 312 MiB to 330 MiB (+5.8 %), allowed 0.5%",
+        "Reason": every_verdict.variants[0].judged[0].reason,
     }
 
 
@@ -138,7 +139,7 @@ def test_why_has_the_tables_that_differ(every_verdict: Check) -> None:
     }
     ends = {column.find_largest(categories.rows) for column in categories.columns if column.meter}
     assert ends == {259 * 2**20}  # both sides on one scale
-    assert rows(found["memory-0"])[0]["Made by"] == "aten::_softmax"
+    assert rows(found["memory-0"])[0]["Allocated by"] == "aten::_softmax"
     assert "why-1" not in found
 
 
@@ -167,16 +168,19 @@ def test_what_differs_between_the_machines_is_marked() -> None:
     cells = [table.columns[0].cell(row) for row in table.rows]
     assert [cell.text for cell in cells if cell.detail == "differs"] == ["Device", "CPU"]
     (warning,) = said.warnings
-    assert warning.endswith("cpu_model: AMD EPYC 9354 -> AMD EPYC 7763")
+    assert warning.id == "check.environments_differ"
+    assert warning.text.endswith("cpu_model: AMD EPYC 9354 -> AMD EPYC 7763")
 
 
 def test_a_variant_without_thresholds_says_so() -> None:
     check = sample.passing()
-    variant = msgspec.structs.replace(check.variants[0], judged=(), notes=("it was not run",))
+    variant = msgspec.structs.replace(
+        check.variants[0], judged=(), notes=(make_note("why.run_ended", "it was not run"),)
+    )
     found = blocks(build_document(msgspec.structs.replace(check, variants=(variant,))))
     (ungated,) = found["ungated"].lines
     assert ungated.startswith("gpt baseline: ")
-    assert found["notes"].lines == ("it was not run",)
+    assert (found["notes"].lines, found["notes"].note_ids) == (("it was not run",), ("why.run_ended",))
 
 
 def test_a_reason_is_not_repeated_as_a_note() -> None:
@@ -236,9 +240,9 @@ def test_what_is_not_gated_is_printed_only_when_asked_for() -> None:
 @given(st.text(max_size=60), st.sampled_from([40, 80]))
 @settings(max_examples=40, deadline=None)
 def test_no_text_of_a_check_reaches_the_terminal_as_a_command(text: str, width: int) -> None:
-    check = sample.every_verdict()
-    variant = msgspec.structs.replace(check.variants[0], variant=text, pairs=(), notes=(text,))
-    shown = printed(msgspec.structs.replace(check, variants=(variant,), notes=(text,)), width)
+    check, note = sample.every_verdict(), make_note("check.pairs", text)
+    variant = msgspec.structs.replace(check.variants[0], variant=text, pairs=(), notes=(note,))
+    shown = printed(msgspec.structs.replace(check, variants=(variant,), notes=(note,)), width)
     assert not [letter for letter in shown if letter != "\n" and not letter.isprintable() and ord(letter) < 0xA0]
 
 

@@ -86,8 +86,8 @@ def test_columns_compare_only_where_there_is_something_to_compare_with() -> None
 
 def test_facts_of_the_watching_are_told_in_words() -> None:
     facts = dict(loop_facts.list_facts(sample_loops.LOOP))
-    assert facts["Steps"].text == "60 timed, from step 11 on; 71 watched"
-    assert "not counted" in facts["Steps"].detail
+    assert list_figures(facts["Steps"].text) == ["60", "11", "71"]
+    assert facts["Steps"].detail
     assert list_figures(facts["Per step"].text) == ["4", "4", "1"]
     assert list_figures(facts["Per step"].detail) == ["4"]
     assert facts["Data wait share"].text == "31.2 %"
@@ -120,9 +120,8 @@ def test_counts_that_vary_are_a_span_and_a_gan_accumulates_nothing() -> None:
     facts = dict(loop_facts.list_facts(varying))
     assert list_figures(facts["Per step"].text) == ["2", "4", "1"]
     assert facts["Per step"].detail == ""
-    assert loop_facts.describe_slowdown(Slowdown(instrument="trace", seconds=0.1, ratio=2.0, steps=1)).endswith(
-        "100 ms"
-    )
+    cheap = Slowdown(instrument="trace", seconds=0.1, ratio=2.0, steps=1)
+    assert list_figures(loop_facts.describe_slowdown(cheap)) == ["2.00×", "100 ms"]
     costly = Slowdown(instrument="trace", seconds=0.1, ratio=2.0, steps=1, pause_s=4.6, peak_bytes=3 * 2**20)
     assert "4.60 s" in loop_facts.describe_slowdown(costly)
     assert "3.00 MiB" in loop_facts.describe_slowdown(costly)
@@ -134,7 +133,7 @@ def test_it_has_a_section_on_the_watching_and_none_on_trade_offs() -> None:
         "findings", "roofline", "time", "memory", "savings", "samples", "watched", "environment",
     ]  # fmt: skip
     text = Page(html.render(told)).text
-    for part in ("Step boundary", "the steps of AdamW", "gradients of 4 microbatches", "31.2 %"):
+    for part in ("Step boundary", "the steps of AdamW", "4 microbatches", "31.2 %"):
         assert part in text
     for part in ("baseline", "Speed-up", "Applied", "Verdict"):
         assert part not in text
@@ -211,7 +210,7 @@ def test_a_loop_that_ended_well_before_a_step_was_timed_says_what_to_do_once() -
 def test_a_loop_that_got_slower_while_it_was_watched_says_so_first() -> None:
     seen = LiveSummary(steps=2000, first_s=0.0234, last_s=0.0702)
     slower = first_with(loop=msgspec.structs.replace(sample_loops.LOOP, watched=seen))
-    assert any("beginning" in line and list_figures(line) == ["70.2 ms"] for line in build_document(slower).lead)
+    assert ["70.2 ms"] in [list_figures(line) for line in build_document(slower).lead]
     steady = msgspec.structs.replace(seen, last_s=0.0235)
     same = first_with(loop=msgspec.structs.replace(sample_loops.LOOP, watched=steady))
     assert not any("beginning" in line for line in list(build_document(same).lead))

@@ -120,9 +120,10 @@ def test_a_row_unfolds_to_what_lies_behind_it(every_status: Analysis) -> None:
     assert facts["Executed FLOPs"].text == "26.7 GFLOP"
     assert facts["Loss tolerance"].detail == "bf16 rounding, 10 steps"
     cost = {name: (cell.text, cell.detail) for name, cell in compiled.items}
-    assert cost["Time, first process"] == ("14.2 s", "cache cold")
-    assert [list_figures(line) for line in cost["Time, warm caches"]] == [["2.10 s"], ["2"]]
-    assert cost["Break-even, warm caches"][0].startswith("after 67 steps")
+    assert cost["First process"][0] == "14.2 s"
+    assert "cold" in cost["First process"][1]
+    assert [list_figures(line) for line in cost["Warm caches"]] == [["2.10 s"], ["2"]]
+    assert "67" in list_figures(cost["Break-even, warm caches"][0])
     assert list_figures(dict(compiled.items)["Graph breaks"].detail) == ["41"]
     caveats = found["variant-4-caveats"]
     assert isinstance(caveats, Text)
