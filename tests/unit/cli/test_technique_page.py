@@ -50,7 +50,7 @@ def test_a_page_says_all_there_is_to_know() -> None:
         "an umbrella",
         "Nobody, Nothing, 2026",
         "`no_such_module` (pip install no-such-package)",
-        "| `dtype` | bf16, fp16 | bf16 |",
+        "- `dtype` (bf16, fp16; default bf16)",
         "Multiplies in no time.",
         ": `matmul_flops_share:fp16` at least 0.9",
         "    perfkit bench --technique absent:dtype=fp16",
