@@ -40,7 +40,7 @@ def test_a_recording_that_is_not_explained_gets_no_gain(tmp_path: Path) -> None:
     replayed = replayed_file(_trace(tmp_path / "late.json", every_us=20, kernel_us=10, last_late_us=400))
     assert replayed is not None
     assert replayed.result.error < -0.10
-    assert "10%" in replayed.result.refused
+    assert "10 %" in replayed.result.refused
     asked = simulate_what_if(replayed, "kernels=0.5")
     assert (asked.gain_s, asked.share, asked.refused) == (None, None, replayed.result.refused)
     assert asked.summed_s == pytest.approx(100 * 5e-6)

@@ -144,7 +144,7 @@ def test_a_file_that_is_cut_off_is_told_beside_the_headline() -> None:
     reading = msgspec.structs.replace(whole.traces[0].reading, cut=True)
     cut_off = msgspec.structs.replace(whole.traces[0], reading=reading)
     host = msgspec.structs.replace(cut_off, device="cpu", device_name="")
-    for trace, on in ((cut_off, "NVIDIA H100"), (host, "the CPU, as far as the file goes: ")):
+    for trace, on in ((cut_off, "NVIDIA H100"), (host, "the CPU, ")):
         text = build_headline(msgspec.structs.replace(whole, traces=(trace,)))
         assert text.startswith("Truncated trace: step ")
         assert on in text

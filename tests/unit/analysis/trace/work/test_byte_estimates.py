@@ -197,5 +197,5 @@ def test_attention_of_unknown_cost_leaves_utilisation_unknown(tmp_path: Path) ->
         kernel("kernel_unified_attention_2d", 1, 40, 90),
     )
     assert isinstance(found.mfu, Unknown)
-    assert "10%" in found.mfu.reason
+    assert "10 %" in found.mfu.reason
     assert found.coverage.uncovered[0].reason == "lengths of its sequences and its cache are not among its arguments"
