@@ -1,6 +1,5 @@
 """What findings gain as the replay has it: where the host is the limit, where the device is, where it is not known."""
 
-import re
 from pathlib import Path
 
 import pytest
