@@ -103,7 +103,7 @@ def _describe_beginning(document: Document) -> Iterator[str]:
     yield f"headline: {_format_cell(document.verdict) + ': ' if document.verdict else ''}{document.headline}"
     yield from _prefix("lead", document.lead)
     yield from (f"tile: {tile.title}: {_format_cell(tile.cell)}" for tile in document.tiles)
-    yield from _prefix("warning", document.warnings)
+    yield from _prefix("warning", [note.text for note in document.warnings])
 
 
 def _describe_section(section: Section) -> Iterator[str]:

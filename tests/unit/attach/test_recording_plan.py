@@ -236,7 +236,7 @@ def test_memory_is_recorded_once_the_loop_has_lasted_long_enough(
     passing(driven, monkeypatch, step_s=10.0)
     log = driven.run()
     assert 40 <= log.index("memory") <= 42  # 20 s are 5 % of 400 s
-    assert (driven.recording.warnings, driven.recording.waiting) == ([], "")
+    assert (driven.recording.warnings, driven.recording.waiting) == ([], None)
 
 
 def test_a_loop_that_ends_while_memory_waits_for_time_says_when_it_would_have_fit(
@@ -249,8 +249,11 @@ def test_a_loop_that_ends_while_memory_waits_for_time_says_when_it_would_have_fi
         next(running)
         driven.session.steps += 1
     running.close()
-    assert "--overhead" in driven.recording.waiting
-    assert "later" in driven.recording.waiting
+    waiting = driven.recording.waiting
+    assert waiting is not None
+    assert waiting.id == "recording.memory_budget"
+    assert "--overhead" in waiting.text
+    assert "later" in waiting.text
 
 
 def test_several_ranks_do_not_wait_each_for_itself_and_name_themselves(

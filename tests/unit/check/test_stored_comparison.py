@@ -95,9 +95,10 @@ def test_times_from_another_machine(tmp_path: Path) -> None:
 def test_what_only_one_side_has_is_a_note(tmp_path: Path) -> None:
     check = compared(run(tmp_path / "old", amp=[record()]), run(tmp_path / "new", ckpt=[record()]))
     assert [each.variant for each in check.variants] == ["baseline"]
-    told = " ".join(check.notes)
-    assert "gpt ckpt" in told
-    assert "gpt amp" in told
+    assert [(note.id, note.figures["variant"]) for note in check.notes] == [
+        ("check.only_after", "ckpt"),
+        ("check.only_before", "amp"),
+    ]
 
 
 def test_nothing_in_common(tmp_path: Path) -> None:

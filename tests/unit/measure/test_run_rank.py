@@ -74,7 +74,8 @@ def test_an_instrumented_pass_that_raises_costs_its_own_figures(tmp_path, monkey
     assert not any(passes.gradients)  # none is left of the step in which it ended
     assert record.samples.wall_s == (0.1, 0.1)
     (warning,) = record.warnings
-    assert warning.startswith(f"the {name} pass failed: {type(error).__name__}: {error}; its figures are missing")
+    assert (warning.id, warning.figures) == ("run.pass_failed", {"pass_name": name})
+    assert f"{type(error).__name__}: {error}" in warning.text
     assert record.flops is not None
     hardware = record.flops.hardware
     assert isinstance(hardware, Unknown)
@@ -114,7 +115,8 @@ def test_the_flight_record_is_left_once_the_frames_of_what_failed_are_gone(tmp_p
     _, record = record_of(tmp_path)
     assert record.status == RunStatus.OUT_OF_MEMORY
     (warning,) = record.warnings
-    assert warning.endswith("MemoryError: gone: True")
+    assert warning.id == "run.no_flight_record"
+    assert warning.text.endswith("MemoryError: gone: True")
 
 
 def test_a_step_that_a_technique_cannot_go_with_is_skipped_with_the_reason(tmp_path, monkeypatch) -> None:

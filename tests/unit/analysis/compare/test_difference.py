@@ -54,8 +54,8 @@ def test_other_shapes_and_renamed_modules_match_after_those_that_are_equal() -> 
     mm, add = found.changes
     assert (mm.shapes, mm.before_s, mm.after_s) == ("fp32[8,8] -> fp32[16,8]", 0.1, 0.4)
     assert (add.module, add.before_s, add.after_s) == ("Model/Linear -> Optimized/Model/Linear", 0.2, 0.2)
-    # 0.4 of 0.6 s
-    assert [list_figures(line) for line in found.notes] == [["66.7 %"]]
+    assert [note.id for note in found.notes] == ["difference.shapes"]
+    assert found.notes[0].figures["share"] == pytest.approx(0.4 / 0.6)
 
 
 def test_rows_and_rests_sum_to_the_time_of_all_ops(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,14 +81,14 @@ def test_a_cost_that_is_not_known_of_all_calls_is_not_known() -> None:
 
 def test_what_makes_two_traces_hard_to_compare_is_told() -> None:
     found = of([], [row("aten::mm", 0.1)], device_name="AMD Example", world_size=8, rank=3, steps=())
-    assert found.notes == (
-        "different devices: AMD Example vs NVIDIA Example before",
-        "different numbers of ranks: 8 vs 1 before",
-        "different ranks: 3 vs 0 before",
-        "different numbers of traced steps: unknown vs 1 before",
-        "only one trace has steps; figures of the other cover its whole length",
-        "one trace has no ops to compare",
-    )
+    assert [(note.id, *note.figures.values()) for note in found.notes] == [
+        ("difference.devices", "NVIDIA Example", "AMD Example"),
+        ("difference.world_sizes", "1", "8"),
+        ("difference.ranks", "0", "3"),
+        ("difference.steps", "1", "unknown"),
+        ("difference.one_has_steps",),
+        ("difference.no_ops",),
+    ]
 
 
 def test_what_was_inferred_is_the_same_as_what_was_linked() -> None:
@@ -106,7 +106,8 @@ def test_traces_that_are_linked_differently_are_hard_to_compare() -> None:
     linked, unlinked = [row("aten::mm", 0.3)], [row("aten::mm", 0.2), row("(no op recorded)", 0.1)]
     assert of(linked, linked).notes == of(unlinked, unlinked).notes == ()
     (note,) = of(linked, unlinked).notes
-    assert list_figures(note)[:2] == ["33.3 %", "0.0 %"]
+    assert note.id == "difference.unlinked"
+    assert note.figures == {"before": 0.0, "after": pytest.approx(0.1 / 0.3)}
 
 
 def test_a_product_into_a_given_result_is_the_same_product() -> None:
@@ -115,7 +116,7 @@ def test_a_product_into_a_given_result_is_the_same_product() -> None:
     assert [change.shapes for change in found.changes] == ["fp32[8,4] fp32[4,2]"]
     assert found.notes == ()
     other = of([eager], [row("aten::mm", 0.2, shapes="fp32[8,4] fp32[4,3] fp32[8,3]")])
-    assert "changed shapes" in other.notes[0]
+    assert other.notes[0].id == "difference.shapes"
 
 
 def test_what_is_recorded_on_one_side_and_in_part_inferred_on_the_other_is_one_op() -> None:
@@ -135,15 +136,15 @@ def test_matrix_products_in_another_dtype_are_told() -> None:
     ops = (row("aten::mm", 0.4),)
     before = rank_trace(label="B", ops=ops, computed_in=computed(("fp32", 1e12)))
     after = rank_trace(label="A", ops=ops, computed_in=computed(("bf16", 9e11), ("fp32", 1e11)))
-    assert [list_figures(line) for line in compare_traces(after, before).notes] == [["90 %", "10 %", "100 %"]]
+    (note,) = compare_traces(after, before).notes
+    assert (note.id, list_figures(note.text)) == ("difference.dtypes", ["90 %", "10 %", "100 %"])
     little = rank_trace(label="A", ops=ops, computed_in=computed(("bf16", 1e10), ("fp32", 99e10)))
     assert compare_traces(little, before).notes == ()
 
 
 def test_other_dtypes_are_no_other_shapes() -> None:
     before = [row("aten::add", 0.2, shapes="fp32[8,4] fp32[8,4]")]
-    assert [list_figures(line) for line in of(before, [row("aten::add", 0.2, shapes="bf16[8,4] bf16[8,4]")]).notes] == [
-        ["100.0 %"]
-    ]
+    (note,) = of(before, [row("aten::add", 0.2, shapes="bf16[8,4] bf16[8,4]")]).notes
+    assert (note.id, note.figures) == ("difference.op_dtypes", {"share": 1.0})
     both = of(before, [row("aten::add", 0.2, shapes="bf16[8,5] bf16[8,5]")]).notes
-    assert [list_figures(line) for line in both] == [["100.0 %"]]
+    assert [(note.id, note.figures) for note in both] == [("difference.shapes", {"share": 1.0})]

@@ -70,9 +70,9 @@ def test_other_kinds_of_devices_are_refused_with_the_key(tmp_path: Path) -> None
     runs = [bench(tmp_path / "cpu", 0.1), bench(tmp_path / "gpu", 0.1, device="cuda")]
     with pytest.raises(UsageError, match=r"gpu ran on a different kind of device \(device: cpu -> cuda\)"):
         compare_runs(runs)
-    assert "device: cpu -> cuda" in compare_runs(runs, anyway=True).warnings[0]
+    assert "device: cpu -> cuda" in compare_runs(runs, anyway=True).warnings[0].text
     rocm = [bench(tmp_path / "amd", 0.1, device="rocm"), runs[1]]
-    assert "device: rocm -> cuda" in compare_runs(rocm).warnings[0], "GPUs of two makers can be compared"
+    assert "device: rocm -> cuda" in compare_runs(rocm).warnings[0].text, "GPUs of two makers can be compared"
 
 
 def test_other_libraries_and_workloads_are_told_by_their_keys(tmp_path: Path) -> None:
@@ -86,8 +86,9 @@ def test_other_libraries_and_workloads_are_told_by_their_keys(tmp_path: Path) ->
         ("platform", "Linux", "Other", False),
     ]
     (warning,) = found.warnings
-    assert "workload: gpt -> gpt:size=small; torch: 2.13.0 -> 2.14.0" in warning
-    assert "platform" not in warning
+    assert warning.id == "comparison.conditions"
+    assert "workload: gpt -> gpt:size=small; torch: 2.13.0 -> 2.14.0" in warning.text
+    assert "platform" not in warning.text
 
 
 def test_what_is_no_run_is_refused(tmp_path: Path) -> None:

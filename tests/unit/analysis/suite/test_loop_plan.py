@@ -138,5 +138,5 @@ def test_a_run_is_held_against_a_plan_of_the_same(tmp_path: Path) -> None:
 def test_a_run_of_something_else_is_not_and_says_by_what(tmp_path: Path) -> None:
     analysis = suite(tmp_path, plan(variant(optimizers=("SGD",))))
     assert analysis.variants[0].prediction is None
-    (said,) = (warning for warning in analysis.warnings if "plan.json" in warning)
+    (said,) = (warning.text for warning in analysis.warnings if warning.id == "plan.other_loop")
     assert said.endswith("optimizer: SGD planned, AdamW in the loop")

@@ -101,13 +101,14 @@ def test_other_batches_are_not_held_against_the_baseline(tmp_path: Path) -> None
 
 def test_cores_that_are_fewer_than_the_threads_are_told(tmp_path: Path) -> None:
     assert found(tmp_path / "enough", cores=4).notes == ()
-    assert [list_figures(line) for line in found(tmp_path / "few", cores=2).notes] == [["4", "1", "2"]]
+    (note,) = found(tmp_path / "few", cores=2).notes
+    assert (note.id, list_figures(note.text)) == ("scaling.few_cores", ["4", "1", "2"])
 
 
 def test_each_of_several_machines_has_cores_of_its_own(tmp_path: Path) -> None:
     assert found(tmp_path / "enough", cores=2, nodes=2).notes == ()
     (told,) = found(tmp_path / "few", cores=1, nodes=2).notes
-    assert list_figures(told)[:3] == ["2", "1", "1"]
+    assert (told.id, told.figures, list_figures(told.text)[:2]) == ("scaling.few_cores", {"cores": 1}, ["2", "1"])
 
 
 def test_a_suite_of_one_size_has_none(tmp_path: Path) -> None:

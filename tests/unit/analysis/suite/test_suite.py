@@ -263,4 +263,5 @@ def test_processes_are_counted_from_1_in_warnings_too(tmp_path: Path) -> None:
     ]
     write_suite_file(tmp_path, [pair.variant], entries)
     (only,) = analyze_suite(tmp_path).variants
-    assert {"2", "1"} <= {*list_figures(" ".join(only.warnings))}
+    (warning,) = (note for note in only.warnings if note.id == "run.missing_ranks")
+    assert (warning.figures, {"2", "1"} <= {*list_figures(warning.text)}) == ({"missing": 1}, True)

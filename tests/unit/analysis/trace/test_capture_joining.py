@@ -96,7 +96,7 @@ def test_captures_beside_a_trace_are_found_by_the_names_that_servers_give_them(t
     for named in (str(tmp_path), path):
         trace = only(named)
         assert trace.coverage.joined_kernels == 3 * NODES
-        assert any(str(tmp_path / layout) in note for note in trace.notes)
+        assert [note.id for note in trace.notes if str(tmp_path / layout) in note.text] == ["capture.found"]
 
 
 def test_a_capture_beside_a_trace_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_capture_beside_a_trace_that_cannot_be_read_is_left_out(tmp_path: Path
     (tmp_path / "capture_traces" / "bs_4_rank0.json.gz").write_bytes(b"\x1f\x8b nothing")
     trace = only(path)
     assert trace.coverage.joined_kernels == 3 * NODES
-    assert any("bs_4_rank0.json.gz" in note for note in trace.notes)
+    assert [note.id for note in trace.notes if "bs_4_rank0.json.gz" in note.text][-1] == "capture.skipped"
     with pytest.raises(RunFormatError):
         only(path, capture=str(tmp_path / "capture_traces"))
 
@@ -154,7 +154,7 @@ def test_a_trace_that_replays_nothing_says_that_there_is_nothing_to_join(tmp_pat
     eager = write_events(tmp_path / "eager.json.gz", captures([("", decoder(8))], warm_up=True))
     trace = only(eager, capture=write_captures(tmp_path / "captured"))
     assert trace.graphs == ()
-    assert any("captured" in note for note in trace.notes)
+    assert "capture.not_used" in [note.id for note in trace.notes]
 
 
 def test_some_graphs_without_a_capture_are_told_with_the_reason(tmp_path: Path) -> None:

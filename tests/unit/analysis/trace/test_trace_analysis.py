@@ -1,7 +1,6 @@
 """Several files to one analysis: what is kept, what is told, and what happens when some cannot be read."""
 
 import json
-import re
 from pathlib import Path
 
 import msgspec
@@ -53,7 +52,7 @@ def test_a_file_that_cannot_be_read_is_left_out_with_a_warning(tmp_path: Path) -
     seen: list[TraceProgress] = []
     found = analyze_traces([*paths, str(broken)], jobs=1, progress=seen.append)
     assert len(found.traces) == 2
-    assert any(str(broken) in warning for warning in found.warnings)
+    assert [warning.id for warning in found.warnings if str(broken) in warning.text] == ["trace.skipped"]
     assert [bool(read.error) for read in seen] == [False, False, True]
 
 
@@ -82,7 +81,7 @@ def test_launches_without_kernels_are_not_taken_for_a_cpus_work_in_silence(tmp_p
     found = analyze_traces([str(path)], device="h100-sxm")
     (trace,) = found.traces
     assert "kernels" in trace.unseen_device
-    assert any(trace.unseen_device in note for note in trace.notes)
+    assert "trace.unseen_device" in [note.id for note in trace.notes]
     assert found.findings[0].severity == "warning"
     assert found.findings[0].id == "limit.missing_kernels"
     # Times of the host are held against no roof of a device, and nothing is said to be won.
@@ -135,7 +134,7 @@ def test_a_file_that_breaks_off_before_its_kernels_is_no_cpus_work(tmp_path: Pat
     path.write_text(head + events + "}")
     (trace,) = analyze_traces([str(path)]).traces
     assert not trace.unseen_device
-    assert any("NVIDIA A100-SXM4-80GB" in note for note in trace.notes)
+    assert [note.id for note in trace.notes if "NVIDIA A100-SXM4-80GB" in note.text] == ["trace.unused_device"]
 
 
 def test_two_files_of_one_rank_can_be_told_apart(tmp_path: Path) -> None:
@@ -147,7 +146,7 @@ def test_traces_of_different_devices_are_held_against_their_own(tmp_path: Path) 
     one = training_file(tmp_path / "a.json", rank=0)
     two = training_file(tmp_path / "b.json", rank=1, device="NVIDIA A100-SXM4-80GB", units=108)
     found = analyze_traces([str(one), str(two)], jobs=1)
-    assert any("different devices" in warning for warning in found.warnings)
+    assert "trace.different_devices" in [warning.id for warning in found.warnings]
     products = [next(row for row in trace.kernels if "gemm" in row.name) for trace in found.traces]
     attainable = [row.attainable_s for row in products]
     assert attainable == [pytest.approx(2 * N**3 / 989.4e12), pytest.approx(2 * N**3 / 312e12)]
@@ -159,7 +158,7 @@ def test_of_many_ranks_only_the_first_keep_all_their_rows(tmp_path: Path, monkey
     found = analyze_traces(ranks(tmp_path, 2), jobs=1)
     assert [len(trace.kernels) for trace in found.traces] == [3, 1]
     assert found.traces[1].time_split == found.traces[0].time_split
-    assert any("of 2 traces" in warning for warning in found.warnings)
+    assert ("trace.shortened_ranks", {"traces": 2, "whole": 1}) in [(one.id, one.figures) for one in found.warnings]
 
 
 def test_the_same_rank_is_compared(tmp_path: Path) -> None:
@@ -173,7 +172,8 @@ def test_the_same_rank_is_compared(tmp_path: Path) -> None:
     assert found.warnings == ()
     other = analyze_traces([str(after)], against=before[:1])
     assert other.difference is not None
-    assert any(re.search(r"ranks: 1 \w+ 0\b", note) for note in other.difference.notes)
+    noted = {note.id: note.figures for note in other.difference.notes}
+    assert noted["difference.ranks"] == {"before": "0", "after": "1"}
 
 
 def test_a_comparison_of_devices_is_told_as_one(tmp_path: Path) -> None:
@@ -181,7 +181,8 @@ def test_a_comparison_of_devices_is_told_as_one(tmp_path: Path) -> None:
     before = training_file(tmp_path / "before.json", device="NVIDIA A100-SXM4-80GB", units=108)
     found = analyze_traces([str(after)], against=[str(before)])
     assert found.difference is not None
-    assert found.difference.notes[0].startswith("different devices: NVIDIA H100")
+    assert found.difference.notes[0].id == "difference.devices"
+    assert str(found.difference.notes[0].figures["after"]).startswith("NVIDIA H100")
 
 
 @pytest.mark.parametrize("device", ["h100-pcie", "NVIDIA H100 PCIe"])
@@ -189,7 +190,9 @@ def test_the_users_device_goes_before_the_traces(tmp_path: Path, device: str) ->
     found = analyze_traces([str(training_file(tmp_path / "a.json"))], device=device)
     assert found.traces[0].device_name == "NVIDIA H100 PCIe"
     assert found.traces[0].device_basis == "given with --device"
-    assert any("114" in warning and "132" in warning for warning in found.warnings)
+    assert ("ceilings.other_device", {"given": 114, "recorded": 132}) in [
+        (one.id, one.figures) for one in found.warnings
+    ]
 
 
 def test_a_wrong_request_is_known_before_anything_is_read(tmp_path: Path) -> None:

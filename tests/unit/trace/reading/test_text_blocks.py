@@ -36,7 +36,8 @@ def test_after_so_much_time_the_rest_is_left_out(tmp_path: Path, monkeypatch: py
     cut = read_trace(path, limits=ReadLimits(seconds=4))
     assert 1_000 < len(cut) < 5_000
     assert cut.cut
-    assert "4.00 s (--time-limit)" in cut.notes[0]
+    assert cut.notes[0].id == "reading.time_limit"
+    assert "4.00 s" in cut.notes[0].text
 
 
 def test_names_beyond_the_limit_are_counted_together(tmp_path: Path) -> None:
@@ -45,7 +46,7 @@ def test_names_beyond_the_limit_are_counted_together(tmp_path: Path) -> None:
     trace = read_trace(path, limits=ReadLimits(names=4))
     assert trace.names == ["0", "1", "2", "3", "(names beyond the limit)"]
     assert trace.name.tolist() == [0, 1, 2, 3, 4, 4, 4, 4, 4]
-    assert "5 events" in trace.notes[0]
+    assert (trace.notes[0].id, trace.notes[0].figures) == ("reading.names", {"count": 5})
 
 
 def test_several_gzip_members_and_padding(tmp_path: Path) -> None:
@@ -64,4 +65,4 @@ def test_a_small_file_with_a_wrong_checksum_is_read_all_the_same(tmp_path: Path)
     path.write_bytes(packed)
     trace = read_trace(path)
     assert len(trace) == 1000
-    assert "gzip" in trace.notes[0]
+    assert trace.notes[0].id == "reading.damaged"

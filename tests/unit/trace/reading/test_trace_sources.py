@@ -51,7 +51,7 @@ def test_a_folder_of_folders(tmp_path: Path) -> None:
     assert expand_sources([str(tmp_path / "rank*")]) == found
     trace = read_trace(found[-1])
     assert trace.rank == 10
-    assert "file name" in trace.notes[0]
+    assert [note.id for note in trace.notes] == ["reading.rank_from_name"]
 
 
 def test_patterns_and_repeats(folder: Path) -> None:
