@@ -35,6 +35,7 @@ from perfkit_reports.render.markdown_text import (
     format_code_block,
     format_folded_block,
     format_heading,
+    format_id,
     format_table,
 )
 from perfkit_reports.render.truncation import describe_other_options, truncate_rows
@@ -193,7 +194,7 @@ class _Page:
 
 def format_finding(finding: Finding, owner: str = "") -> str:
     """A finding in one line, for issues and chat; `owner` labels its subject."""
-    parts = [f"**{findings.get_severity_word(finding)}: {escape_markdown(finding.title)}**."]
+    parts = [f"**{findings.get_severity_word(finding)}: {escape_markdown(finding.title)}** ({format_id(finding.id)})."]
     if finding.variant and owner:
         parts.append(f"{escape_markdown(owner)}: {escape_markdown(finding.variant)}.")
     if worth := findings.format_gain_with_sum(finding):

@@ -12,6 +12,7 @@ from perfkit_reports.render.footnotes import Footnotes
 
 LONGEST = 600  # maximum characters of a sentence or cell
 _NOTHING = "<!-- -->"
+_ID = re.compile(r"[a-z0-9_.]+")
 # Mentions and bare addresses, which hosts link after parsing the markup.
 _ALIVE = re.compile(r"(?<!\w)@(?=\w)|(?<=:)//|(?<=www)\.", re.IGNORECASE)
 
@@ -26,6 +27,11 @@ def escape_markdown(text: str, limit: int = LONGEST) -> str:
     escaped = re.sub(r"([\\`*_\[\]|~#])", r"\\\1", escaped)
     unlinked = _ALIVE.sub(lambda match: f"@{_NOTHING}" if match[0] == "@" else f"{_NOTHING}{match[0]}", escaped)
     return unlinked.replace("$", "<span>$</span>")
+
+
+def format_id(id: str) -> str:
+    """A stable id as code; escaped where it is none."""
+    return f"`{id}`" if _ID.fullmatch(id) else escape_markdown(id)
 
 
 def format_heading(level: int, title: str) -> str:

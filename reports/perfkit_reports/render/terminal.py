@@ -158,6 +158,7 @@ class _Screen:
                 (finding.title, "bold"),
                 f" [{finding.variant}]" if finding.variant and owner else "",
                 f", {worth}" if worth else "",
+                (f" [{finding.id}]", "dim"),
             )
         )
         if finding.severity == "note" and self.most == Weight.BRIEF:

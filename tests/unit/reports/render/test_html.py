@@ -50,6 +50,11 @@ def test_the_summary_tells_the_verdict_the_figures_and_the_caveats(page: Page) -
         assert words in page.text
 
 
+def test_notes_and_findings_carry_their_ids(page: Page) -> None:
+    assert attributes(page, "data-note") == ["ranks.missing"]
+    assert page.text.count("fusion.elementwise") == 5
+
+
 def test_every_block_of_the_document_is_there(page: Page) -> None:
     told = {*attributes(page, "data-block"), *attributes(page, "data-figure")}
     assert told >= {"findings", "kernels", "why", "time-split", "peak", "machine", "callout", "list", "code", "alarm"}

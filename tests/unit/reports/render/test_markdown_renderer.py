@@ -30,7 +30,7 @@ def test_every_block_is_said_once() -> None:
     assert "**fail: A step takes 8 ms.**\n\nIt is bound by memory." in text
     assert "- Step: 8 ms (mean of 5)\n- MFU: n/a: no peak is known" in text
     (gain,) = (line for line in text.splitlines() if line.startswith("- **Gain: Gain 0**"))
-    for part in ("Trace: amp.", "1.00 ms", "Seen.", "**Fix:** Fuse it."):
+    for part in ("(`fusion.elementwise`)", "Trace: amp.", "1.00 ms", "Seen.", "**Fix:** Fuse it."):
         assert part in gain
     assert "| **short** | 8 ms (mean) | 7 |" in text
     assert "| step | 75.0 % | at least 25.0 % |" in text

@@ -32,7 +32,7 @@ def test_at_first_the_headline_three_findings_and_the_brief_blocks() -> None:
     assert "A step takes 8 ms.\nIt is bound by memory.\nStep: 8 ms (mean of 5)\nMFU: n/a: no peak is known" in text
     assert text.index("Warning: [bold]a|b</b>") < text.index("Gain 0")
     assert "▲ Gain: Gain 1 [amp], up to 1.00 ms" in text
-    assert "\n  Seen.\n  → Fuse it.\n" in text
+    assert " [fusion.elementwise]\n  Seen.\n  → Fuse it.\n" in text
     assert "Gain 2" not in text
     assert "3 more findings in the report" in text
     assert "23 more kernels in the report" in text
