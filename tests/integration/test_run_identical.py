@@ -98,8 +98,8 @@ def test_a_loop_that_ends_before_all_is_recorded(tmp_path: Path) -> None:
     loop = compared(tmp_path, "short.py")
     assert loop.steps_seen == 7
     # On a busy machine so few steps are not steady either.
-    (warning,) = [said for said in the_variant(tmp_path / "run").warnings if "not steady" not in said]
-    assert "before all was recorded" in warning
+    ids = [note.id for note in the_variant(tmp_path / "run").warnings if note.id != "run.unsteady"]
+    assert ids == ["recording.loop_ended"]
 
 
 def test_a_loop_in_one_thread_beside_the_main_one(tmp_path: Path) -> None:
@@ -133,9 +133,9 @@ def test_recordings_that_do_not_fit_their_budget_end_within_a_step_and_the_repor
     assert variant.status == RunStatus.OK
     assert (variant.time_split, variant.memory) == ((), None)
     trace, memory, *_ = variant.warnings
-    assert "--max-memory 1.00 KiB" in trace
-    assert re.search(r"about [\d.]+ [KMG]?i?B", trace)
-    assert memory != trace
+    assert [trace.id, memory.id] == ["recording.trace_budget", "recording.memory_budget"]
+    assert "--max-memory 1.00 KiB" in trace.text
+    assert re.search(r"about [\d.]+ [KMG]?i?B", trace.text)
     report = build_document(perfkit.analyze(tmp_path / "run"))
     assert "--max-memory 1.00 KiB" in markdown.render(report).replace("\\", "").replace("\u00a0", " ")
 
