@@ -4,15 +4,15 @@ from collections.abc import Iterator, Sequence
 from textwrap import wrap
 
 from perfkit.analysis.findings import SUBJECTS, Subject
-from perfkit.analysis.findings.rule import NO_GAIN, FindingKind
+from perfkit.analysis.findings.rule import FindingKind
 
 _WIDTH = 120
 
 INTRO = (
     "One table of rules (`perfkit/analysis/findings/tables/`) is applied to traces, suites, loops and memory "
     "accounts. A finding has a stable id, evidence in figures, an action that names the API, and its saving. "
-    "`perfkit findings ID` prints one row. JSON holds the `id` and `figures`; a report links to it as "
-    "`report.html#finding-fusion-elementwise`.",
+    "`perfkit findings ID` prints one, with how its gain is computed. JSON holds the `id` and `figures`; a "
+    "report links to it as `report.html#finding-fusion-elementwise`.",
     "**Gains of time are simulated**: the trace is [replayed](replay.md) with the finding's change "
     "(`simulated_s`). The summed gain (`gain_s`), by which the work itself gets shorter, is the upper bound; "
     "where simulation is not possible it stands alone, with the reason (`not_simulated`). The combined gain of "
@@ -39,15 +39,14 @@ def _wrap(paragraphs: Sequence[str]) -> Iterator[str]:
 def _format(subject: Subject) -> Iterator[str]:
     yield from (f"## {subject.title}", "")
     yield from _wrap((subject.intro,))
-    yield "| id | trigger | advice | gain |"
+    yield "| id | severity | trigger | advice |"
     yield "|---|---|---|---|"
     yield from map(_format_row, subject.kinds)
     yield ""
 
 
 def _format_row(kind: FindingKind) -> str:
-    gain = kind.severity if kind.gain == NO_GAIN else kind.gain
-    return f"| `{kind.id}` | {kind.trigger} | {kind.advice} | {gain} |"
+    return f"| `{kind.id}` | {kind.severity} | {kind.trigger} | {kind.advice} |"
 
 
 def format_kind(kind: FindingKind) -> str:

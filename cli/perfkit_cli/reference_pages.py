@@ -22,6 +22,7 @@ CLI_PAGE = "cli.md"
 FACTS_PAGE = "facts.md"
 _WRITTEN = "<!-- Written by `make docs-reference`. -->"
 EXAMPLES = "Examples:"
+EXIT_CODES = re.compile(r"^Exit codes: (?:.+\n?)+", re.MULTILINE)
 _CLI_INTRO = f"""\
 # Command reference
 
@@ -35,7 +36,7 @@ The first line of an error ends in its stable id: `Error: unknown command 'benhc
 
 | exit code | meaning |
 |---|---|
-| 0 | Success. Skipped techniques are no failure. |
+| 0 | Success. Skipped techniques are no failure. `perfkit run` ends with the script's own code. |
 | 1 | A run failed, crashed, ran out of memory or time, or had a non-finite loss; or a check found a regression. |
 | 2 | The request is invalid, or a file cannot be read. |
 | 3 | `perfkit check`: inconclusive. |
@@ -107,8 +108,11 @@ def _format_command(command: click.Command, context: click.Context) -> Iterator[
 
 
 def _format_text(text: str) -> Iterator[str]:
-    """Paragraphs of a help text; indented lines below a heading are code, and examples are left to `--help`."""
-    for paragraph in re.split(r"\n\s*\n", cleandoc(text.replace("\b\n", ""))):
+    """Paragraphs of a help text; indented lines below a heading are code.
+
+    Examples are left to `--help`, and exit codes to the introduction.
+    """
+    for paragraph in re.split(r"\n\s*\n", EXIT_CODES.sub("", cleandoc(text.replace("\b\n", "")))):
         for is_code, group in groupby(_pair_with_heading(paragraph.strip().splitlines()), key=lambda line: line[0]):
             lines = [line for _, heading, line in group if heading != EXAMPLES]
             if lines:

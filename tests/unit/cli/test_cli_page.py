@@ -33,7 +33,9 @@ def test_indented_lines_below_a_heading_are_code_and_examples_are_left_out() -> 
     @click.group(epilog="")
     def group() -> None: ...
 
-    @group.command(epilog="\b\nExamples:\n  a b   does it\nFiles:\n  c d\nAnd so on.\n\nMore <words>.")
+    @group.command(
+        epilog="\b\nExamples:\n  a b   does it\nFiles:\n  c d\nAnd so on.\nExit codes: 0 done,\n1 not.\n\nMore <words>."
+    )
     @click.option("--how", type=click.Choice(["x", "y"]), help="What  way.")
     def one(how: str) -> None:
         """Does one."""
@@ -41,4 +43,5 @@ def test_indented_lines_below_a_heading_are_code_and_examples_are_left_out() -> 
     page = format_cli_page(group)
     assert page.endswith("\n\nFiles:\n\n```sh\nc d\n```\n\nAnd so on.\n\nMore <words>.\n")
     assert "does it" not in page
+    assert "1 not" not in page
     assert "| `--how [x\\|y]` | What way. |" in page
