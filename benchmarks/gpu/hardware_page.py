@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchmarks.gpu.hardware_findings import list_findings
 from benchmarks.gpu.hardware_paths import PATHS, CodePath
-from benchmarks.gpu.hardware_results import DeviceResults, escape_cell, format_found, matches, read_devices
+from benchmarks.gpu.hardware_results import DeviceResults, escape_cell, matches, read_devices
 from benchmarks.gpu.packages import ROOT
 from benchmarks.gpu.parts import PARTS
 
@@ -101,18 +101,14 @@ def _format_findings(devices: Sequence[DeviceResults]) -> Iterator[str]:
 
 
 def _format_rows(devices: Sequence[DeviceResults]) -> Iterator[str]:
-    for number, device in enumerate(devices):
-        if number:
-            yield ""
-        machine = device.machine
+    """Each device's rows by how they ended, with the folder of their figures."""
+    for device in devices:
         folder = f"[benchmarks/results/{device.folder}](../benchmarks/results/{device.folder})"
-        yield f"{device.name}, torch {machine['torch']}, CUDA {machine['cuda']}: {folder}."
-        yield ""
-        yield "| row | status | s | found |"
-        yield "|---|---|---|---|"
+        names: dict[str, list[str]] = {}
         for row in device.rows:
-            cells = (f"`{row.name}`", row.entry["status"], f"{row.entry['seconds']:.0f}", format_found(row))
-            yield f"| {' | '.join(cells)} |"
+            names.setdefault(row.entry["status"], []).append(f"`{row.name}`")
+        ended = "; ".join(f"{status}: {', '.join(rows)}" for status, rows in names.items())
+        yield f"- {device.name}, torch {device.machine['torch']} ({folder}): {ended}"
 
 
 def _format_unmeasured(devices: Sequence[DeviceResults], known: Sequence[str]) -> Iterator[str]:

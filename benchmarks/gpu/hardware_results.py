@@ -1,4 +1,4 @@
-"""Results of all devices, read for `docs/hardware.md`, and how figures of a row are printed."""
+"""Results of all devices, read for `docs/hardware.md`."""
 
 import json
 from collections.abc import Mapping
@@ -11,10 +11,6 @@ from benchmarks.gpu.packages import ROOT
 
 RESULTS = ROOT / "benchmarks" / "results"
 VARIANTS = "variants.json"
-MOST_FIGURES = 6  # of a row without lines
-MOST_LINES = 8
-UNSHOWN = ("platform", "warnings")
-UNITS = (("_s", "s"), ("_bytes", "bytes"), ("_share", "share"), ("mfu", "share"), ("hfu", "share"))
 
 
 @dataclass(frozen=True)
@@ -67,17 +63,6 @@ def read_devices(results: Path = RESULTS) -> tuple[DeviceResults, ...]:
     return tuple(device for device in devices if device is not None and device.machine["device"] != "cpu")
 
 
-def format_found(measured: Measured) -> str:
-    """What a row found: its reason and lines, or its first figures where it has saved no lines."""
-    reason = measured.entry["reason"]
-    lines = list(measured.entry.get("lines") or ())[:MOST_LINES]
-    if not lines:
-        figures = measured.entry["figures"].items()
-        texts = [_format_figure(name, value) for name, value in figures if name not in UNSHOWN]
-        lines = [", ".join([text for text in texts if text][:MOST_FIGURES])]
-    return "<br>".join(escape_cell(line) for line in (reason, *lines) if line)
-
-
 def escape_cell(text: str) -> str:
     """A text as a cell of a Markdown table."""
     return text.replace("|", "\\|").replace("<", "&lt;").strip()
@@ -101,24 +86,3 @@ def _read_device(folder: Path) -> DeviceResults | None:
     return DeviceResults(
         folder.name, machine, tuple(rows), tuple(json.loads(variants.read_text())) if variants.exists() else ()
     )
-
-
-def _format_figure(name: str, value: object) -> str:
-    """`name value` of a number, a text or a truth value, the length of a list or table; nothing of anything else."""
-    if isinstance(value, list | tuple | Mapping) and value:
-        return f"{len(value)} {name.replace('_', ' ')}"
-    unit = next((unit for ending, unit in UNITS if name.endswith(ending)), "")
-    label = name.removesuffix("_s").removesuffix("_bytes").replace("_", " ")
-    if isinstance(value, bool):
-        return f"{label}: {'yes' if value else 'no'}"
-    if isinstance(value, str) and value:
-        return f"{label} {value}"
-    if not isinstance(value, int | float):
-        return ""
-    if unit == "s" and value == 0:
-        return f"{label} 0 s"
-    if unit == "s":
-        return f"{label} {value * 1e3:.2f} ms" if value < 1 else f"{label} {value:.2f} s"
-    if unit == "bytes":
-        return f"{label} {format_bytes(value)}"
-    return f"{label} {value:.1%}" if unit == "share" else f"{label} {value:.4g}"

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.gpu.hardware_findings import list_findings
 from benchmarks.gpu.hardware_page import PAGE, SCRIPTS, TEMPLATE, describe_status, list_known_rows, write_page
 from benchmarks.gpu.hardware_paths import PATHS, CodePath
-from benchmarks.gpu.hardware_results import DeviceResults, Measured, format_found, matches, read_devices
+from benchmarks.gpu.hardware_results import DeviceResults, Measured, matches, read_devices
 from benchmarks.gpu.packages import ROOT
 
 MACHINE = {"device": "NVIDIA H100", "gpus": 1, "torch": "2.11.0+cu130", "cuda": "13.0"}
@@ -103,13 +103,9 @@ def test_a_template_without_a_mark_is_refused() -> None:
         write_page([], MARKS.replace("<!-- rows -->", ""), KNOWN)
 
 
-def test_a_row_shows_its_lines_or_its_first_figures() -> None:
-    found = entry(step_s=0.0644, peak_bytes=3 * 2**30, modelled_share=1.0, sessions=[1], kernels=815.0, ok=True)
-    assert format_found(Measured("attach", "a", found)) == (
-        "step 64.40 ms, peak 3.00 GiB, modelled share 100.0%, 1 sessions, kernels 815, ok: yes"
-    )
-    lines = {**entry("wrong", "too slow"), "lines": ["a | b", "c"]}
-    assert format_found(Measured("attach", "a", lines)) == "too slow<br>a \\| b<br>c"
+def test_rows_are_listed_by_how_they_ended() -> None:
+    page = write_page([device({"stands nvml": entry(), "attach a": entry("wrong"), "attach b": entry()})], MARKS, KNOWN)
+    assert page.count(": ok: `stands nvml`, `attach b`; wrong: `attach a`") == 1
 
 
 def test_findings_are_computed_from_rows() -> None:
