@@ -6,9 +6,9 @@ import torch
 
 from perfkit.instruments.live_objects import find_instances
 
-# So many backward passes without an optimizer's step are waited for one, before they are looked into.
+# Backward passes to wait for an optimizer step, before inspecting them.
 _PATIENCE = 10
-# So often in a row gradients must be found cleared: where they are accumulated they are not twice.
+# Times in a row that gradients must be cleared: accumulated ones are not cleared twice.
 _SURE = 2
 
 

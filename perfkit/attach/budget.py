@@ -17,15 +17,15 @@ OVERHEAD = 0.05
 FLOOR_S = 10.0
 # Without a limit recordings may take this part of the memory that is available when they begin.
 _PART = 0.25
-# With less than this part of the host's memory available, and at most so much, none begins and one under way ends.
+# With less available memory than this share, up to a maximum, no recording begins and the current one ends.
 _RESERVE = 0.05
 _MOST_RESERVED = 2 * 2**30
 # What torch holds when it closes a recording, in bytes that the process grew by while it went on. Measured: 167 MB
 # became 837 MB.
 _CLOSING = 5.0
-# Within a step it is looked so often, at most: it takes some 50 us.
+# The most checks within a step: each takes some 50 us.
 _PERIOD_S = 0.02
-# And how long closing takes, in seconds a byte: 4.6 s.
+# And the time to close, in seconds per byte: 4.6 s.
 _CLOSING_S = 28.0 / 2**30
 # What recording memory takes, in times of closing a trace of one step: 7.6 s of the step that is taken apart and 0.55 s
 # of each other, where three traced steps of 20 evaluations took 4.6 s to close.

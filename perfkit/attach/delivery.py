@@ -9,7 +9,7 @@ from threading import Thread
 from perfkit.attach.guard import LOG, Guard
 from perfkit.attach.logger import Logger
 
-WAITING = 16  # figures that may wait: with one a second, how long a logger may stall before some are lost
+WAITING = 16  # queued figures: with one per second, the seconds that a logger may stall before some are lost
 
 
 class Delivery:

@@ -40,7 +40,7 @@ class Guard:
     def _handle_failure(self, error: Exception) -> None:
         self.failure = error
         self.reason = f"{self._name} switched itself off: {describe_error(error)}"
-        # What the system or perfkit itself says plainly needs no traceback: a full disk, a folder that cannot be.
+        # Clear system errors and perfkit's own need no traceback: a full disk, an impossible folder.
         plain = isinstance(error, OSError | PerfkitError)
         trace = None if plain else error
         LOG.warning("%s switched itself off, training continues: %s", self._name, describe_error(error), exc_info=trace)

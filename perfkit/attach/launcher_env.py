@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable
 from typing import NamedTuple
 
-# How often a second Python stacks are sampled, by default and at most: docs/attach.md says what it costs.
+# Stack samples per second, default and maximum: docs/attach.md gives the cost.
 STACKS_HZ, MOST_HZ = 100, 1000
 
 

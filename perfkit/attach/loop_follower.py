@@ -83,7 +83,7 @@ class LoopFollower:
         self._fetching = False
         self._stepping = False
         self._evaluated = False  # the largest model was called within the optimizer's step that is under way
-        self._inputs: list[tuple[weakref.ref[torch.Tensor], int]] = []  # what it was called with, in which version
+        self._inputs: list[tuple[weakref.ref[torch.Tensor], int]] = []  # its inputs, and their version
 
     @property
     def optimizers(self) -> tuple[Optimizer, ...]:
@@ -94,7 +94,7 @@ class LoopFollower:
         """Add an optimizer of the loop, without keeping it alive: a loop may make one for every step."""
         known = self._optimizers.get(id(optimizer))
         if known is None or known() is not optimizer:
-            self._optimizers.pop(id(optimizer), None)  # one that is gone, and had its place in memory
+            self._optimizers.pop(id(optimizer), None)  # one that was freed, and had the same address
             self._optimizers = {id(kept): weakref.ref(kept) for kept in (*self.optimizers, optimizer)}
 
     def take(self) -> StepCounts:

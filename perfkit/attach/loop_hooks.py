@@ -132,7 +132,7 @@ class LoopHooks:
         @functools.wraps(original)
         @exclude_from_compile
         def followed(*args: Any, **kwargs: Any) -> Any:
-            # Another thread's batches are fetched ahead of time: nobody waits for them.
+            # Another thread's batches are prefetched: nothing waits for them.
             outer = self._on and phase not in self._inside and self._thread in (None, threading.get_ident())
             if not outer:
                 return original(*args, **kwargs)
@@ -147,7 +147,7 @@ class LoopHooks:
             return result
 
         def put_back() -> None:
-            # Where somebody has replaced it after us it stays as it is, and calls through.
+            # A later replacement by others stays in place, and calls through.
             if getattr(owner, name) is followed:
                 setattr(owner, name, original)
 

@@ -14,7 +14,7 @@ from perfkit.store.stack_formats import encode_speedscope
 from perfkit.store.stacks import SPEEDSCOPE_FILE, STACKS_FILE, SampledStacks
 
 SAMPLED_S = 3.0  # at 100 a second a share of 10 % is then known to 2 %
-_UNLIKE = 5.0  # so many usual steps: one that compiles, evaluates, saves a checkpoint, or waits for loaders that start
+_UNLIKE = 5.0  # times the usual step: one that compiles, evaluates, saves a checkpoint, or waits for loaders
 _OF_OTHERS = 0.5  # of the time, which such steps may take
 _MOST_LOOKS = 5
 

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 
 from perfkit.instruments.range_marks import mark_phase
 
-# Those of the loop that is watched, which take in the phases that the program marks itself; None where none is.
+# The marks of the watched loop, which receive the program's own phases; None without a loop.
 _followed: "PhaseMarks | None" = None
 
 

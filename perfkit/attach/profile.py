@@ -90,7 +90,7 @@ class Profile:
             remove_own_frames(error)
         try:
             self._watcher.guard(partial(self._watcher.finish, error, elsewhere=elsewhere))
-        finally:  # also where somebody interrupts it
+        finally:  # also on an interrupt
             self._watcher.let_go()
             _watching = None
 

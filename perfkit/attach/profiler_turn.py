@@ -14,7 +14,7 @@ from perfkit.attach.guard import Guard
 from perfkit.instruments.compile_exclusion import call_uncompiled, exclude_from_compile
 from perfkit.instruments.profiler_sessions import count_session
 
-# What every profiler of torch's Python interface begins and ends with.
+# The first and last calls of every profiler of torch's Python interface.
 _BEGINNINGS = ("_prepare_profiler", "_enable_profiler")
 _END = "_disable_profiler"
 

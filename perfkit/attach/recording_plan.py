@@ -35,10 +35,10 @@ from perfkit.store.layout import HISTORY_FILE, MEMORY_FILE, TRACE_FILE
 from perfkit.store.memory_file import write_allocations
 from perfkit.units import format_percent, format_seconds
 
-# How deep the modules that a program calls may lie below the outermost (Lightning calls what is inside of its module).
+# The depth of modules that a program may call below the outermost (Lightning calls inside its module).
 _DEEPEST = 4
 
-# So long a recording waits for the loop to have lasted long enough: its hooks take some 0.1 ms a step meanwhile.
+# The longest wait before recording: meanwhile its hooks take some 0.1 ms per step.
 _LONGEST_WAIT_S = 900.0
 
 _BEGAN = "the program's own torch profiler started meanwhile"
@@ -252,7 +252,7 @@ def _trace_steps(session: LoopSession, recording: VariantRecording) -> Recording
             "recording.trace_ended",
             f"the trace has fewer steps than {count}: {recording.ended_early['trace']}",
         )
-    recording.warnings += list_remarks(trace.kernels, trace.session)  # only told: the loop is not ours to trace again
+    recording.warnings += list_remarks(trace.kernels, trace.session)  # report only: the loop cannot be traced again
     return trace.open_ranges
 
 

@@ -16,7 +16,7 @@ from perfkit.files import read_json
 from perfkit.record import RankRecord, RunStatus
 from perfkit.store.layout import RECORD_FILE, REPORT_JSON, get_rank_folder
 
-# How long rank 0 waits for what the others write, and for loggers that may wait for a network.
+# The time that rank 0 waits for the other ranks' records, and for loggers.
 PATIENCE_S = 20.0
 _POLL_S = 0.1
 

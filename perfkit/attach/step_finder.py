@@ -1,8 +1,8 @@
 """Finds the ends of a loop's steps from the steps of its optimizers."""
 
-# Of several optimizers each has stepped so often before they are held against each other.
+# Steps of each of several optimizers before they are compared.
 _ENOUGH = 2
-# For so many rounds of the others an optimizer may be silent: then it is rare, or gone.
+# Rounds of the others after which a silent optimizer counts as rare, or gone.
 _MOST_SILENT = 10
 
 
@@ -28,7 +28,7 @@ class StepFinder:
         self._new: dict[int, int] = {}  # in which step of the loop those that are not counted yet were seen
         self._steps = 0
         self._since: set[int] = set()  # who has stepped since a step of the loop ended
-        self._again = 0  # and how often one of them stepped again
+        self._again = 0  # and the times that one of them stepped again
         self._round = 1
 
     def is_step_end(self, optimizer: int) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-_LEVEL = "FLAGS_caffe2_log_level"  # of libc10, exported; what is below it is not written
+_LEVEL = "FLAGS_caffe2_log_level"  # of libc10, exported; lower levels are not written
 _ERROR = 2
 
 

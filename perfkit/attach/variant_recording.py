@@ -199,7 +199,7 @@ class VariantRecording:
         chosen = self.series.list_training_steps()
         counts = [self.series.counts[index] for index in chosen]
         walls = self.series.wall_s()
-        # Of several models (a critic, called several times for a batch) no one's calls tell the samples of a step.
+        # With several models (a critic, called several times per batch), no single one shows the samples of a step.
         given = [count.given for count in counts] if len(self._trained.models) == 1 else []
         fetched = [count.fetched for count in counts]
         units = count_units(

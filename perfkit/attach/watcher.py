@@ -75,7 +75,7 @@ class LoopWatcher:
         """Put the hooks. Fails where the folder cannot be made: now, when it can be seen."""
         if read_rank() == 0:
             self._order.wishes.folder.mkdir(parents=True, exist_ok=True)
-        # What Kineto says of each of its recordings is not the program's output.
+        # Kineto's log messages are not the program's output.
         os.environ.setdefault(_KINETO_LEVEL, _KINETO_SILENT)
         for optimizer in self._order.optimizers:
             self.session.loop.add_optimizer(optimizer)
@@ -134,7 +134,7 @@ class LoopWatcher:
     def _handle_boundary(self) -> None:
         session = self.session
         if session.is_capturing():
-            # What is captured does not run, so it is no step; an event, a wait or a profiler would void the capture.
+            # Captured work does not run, so it is not a step; an event, a wait or a profiler would void the capture.
             session.loop.counts.captures += 1
             return
         session.unmark_step()

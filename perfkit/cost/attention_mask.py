@@ -64,7 +64,7 @@ class PackedSequences(NamedTuple):
     prefix: bool = False
 
 
-_Lengths = tuple[tuple[int, int], tuple[int, int]]  # lengths that make up a total, and how many there are of each
+_Lengths = tuple[tuple[int, int], tuple[int, int]]  # lengths that make up a total, and the count of each
 
 
 def count_packed_pairs(of: PackedSequences, mask: AttentionMask) -> PairRange:
@@ -107,7 +107,7 @@ def _sum_pairs(lengths: _Lengths, mask: AttentionMask, keys: int | None = None) 
     return sum(number * count_pairs(length, length if keys is None else keys, mask) for length, number in lengths)
 
 
-# What a reader of an op's arguments finds: None where the trace lost them.
+# The recorded arguments of an op; None where the trace lost them.
 def read_causal_mask(args: Args, index: int, *, at_end: bool = False) -> AttentionMask | None:
     """The mask of an op with a boolean `is_causal`."""
     value = args[index] if index < len(args) else None

@@ -63,7 +63,7 @@ _COUNTS = {
     **dict.fromkeys(("_fused_rms_norm", "rms_norm"), 4),
     **dict.fromkeys(("native_dropout", "native_dropout_backward", "linalg_vector_norm"), 2),
     "mse_loss": 3,
-    # Data movement, views and what was turned into other kernels (a product whose bias or output is used here).
+    # Data movement, views, and ops in other kernels (a GEMM whose bias or output is used here).
     **dict.fromkeys(_MOVING.split(), 0),
 }
 # Full-size inputs that an op needs at least: the product that a bias is added to, a gradient and what it meets.

@@ -39,7 +39,7 @@ _DTYPES = (
     Dtype("complex128", 16, 10, "complex128", ("c10::complex<double>",), 3, "fp64"),
 )
 
-# What is only moved: kernels that copy are instantiated for the size of an element (`OpaqueType<2u>`).
+# Types of copy kernels, instantiated by element size (`OpaqueType<2u>`).
 OPAQUE = {size: Dtype(f"{size}-byte", size, -size, "", (), 1, "") for size in (1, 2, 4, 8, 16)}
 
 BY_NAME = {dtype.name: dtype for dtype in (*_DTYPES, *OPAQUE.values())}
@@ -47,7 +47,7 @@ BY_CODE = {dtype.code: dtype for dtype in _DTYPES}
 BY_TORCH_NAME = {dtype.torch_name: dtype for dtype in _DTYPES}
 BY_TRACE_NAME = {name: dtype for dtype in _DTYPES for name in dtype.trace_names}
 
-# A dtype that a trace does not tell: lists of tensors are recorded without one.
+# An unrecorded dtype: lists of tensors have none in traces.
 UNKNOWN = ""
 
 

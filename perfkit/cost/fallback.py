@@ -17,7 +17,7 @@ from perfkit.cost.op_call import ComputeUnit, OpCall, OpCost, TensorArg
 
 RECORDED_INPUTS = "estimate: recorded arguments once"  # the source of such a cost
 BY_DATA = "memory traffic depends on data or was not recorded"
-# vLLM hands these what changes from call to call; the rest they find by the name of their layer.
+# vLLM passes these only the changing arguments; they look up the rest by layer name.
 _EXPERTS = "expert weights and top_k are not among the arguments"
 _CACHE = "sequence lengths and cache are not among the arguments"
 _BY_LAYER = {

@@ -42,7 +42,7 @@ COLLECTIVES = (
     "nccl:",
 )
 
-# Compositions: what they do is recorded beneath them, op by op. The list only spares a question to torch.
+# Compositions: their work is recorded beneath them, op by op. The list only saves a query to torch.
 COMPOSITES = _add_aten_prefix(
     "linear matmul einsum conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d to contiguous"
     " reshape dropout dropout_ feature_dropout layer_norm group_norm batch_norm instance_norm rms_norm"

@@ -88,7 +88,7 @@ class CostingMode(TorchDispatchMode):
         if any(kind not in _PLAIN for kind in types):
             return NotImplemented
         if func.namespace == "prim" or (FakeTensor in types and not self._fakes_count):
-            return func(*args, **kwargs)  # what a tensor is, such as its device; or a question for shapes
+            return func(*args, **kwargs)  # a property of a tensor, such as its device; or a shape query
         if isinstance(func, HigherOrderOperator):
             result = func(*args, **kwargs)
             self.called(OpCall(f"{func.namespace}::{func.name()}", ()), None, result)
@@ -166,7 +166,7 @@ def _record_arguments(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 def _describe_argument(value: Any) -> Arg:
     if isinstance(value, torch.Tensor):
         if value.layout is not torch.strided:
-            return None  # sparse: its dimensions do not tell its size
+            return None  # sparse: its dimensions do not give its size
         return TensorArg(tuple(value.shape), tuple(value.stride()), _get_dtype_name(value.dtype))
     if isinstance(value, list | tuple):
         return tuple(_describe_argument(item) for item in value)

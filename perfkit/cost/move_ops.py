@@ -8,7 +8,7 @@ _INDEXING = (
     " kthvalue repeat_interleave embedding"
 )
 
-# Not those that may add into what they write, which an argument tells (index_put, scatter).
+# Without those that may accumulate, depending on an argument (index_put, scatter).
 MOVES = (
     frozenset(movement.FORMULAS) | frozenset(constructors.FORMULAS) | {f"aten::{name}" for name in _INDEXING.split()}
 )

@@ -24,7 +24,7 @@ _KERNEL = re.compile(
     r"multi_tensor_apply_kernel<.*?TensorList(ScalarList)?Metadata<([\w: ]+,\s*)?(?P<depth>[1-5])>\s*,\s*(?P<rest>.*)"
 )
 _FUNCTOR = re.compile(r"(?P<name>\w+Functor)\w*<(?P<dtype>[\w: ]+)(?P<more>[^<>]*)")
-# torch's element-wise functors: T, depth, how many lists are read, which one is written.
+# torch's elementwise functors: T, depth, number of lists read, index of the list written.
 _FOREACH = re.compile(r"(?P<kind>Unary|Binary|Pointwise|Ternary)Op\w*Functor")
 _READ = re.compile(r"\s*,\s*[1-5]\s*,\s*([1-5])\s*,\s*[0-4]\s*$")
 _FOREACH_FLOPS = {"Unary": 1, "Binary": 1, "Pointwise": 3, "Ternary": 3}

@@ -44,7 +44,7 @@ class BlockOutput(NamedTuple):
 
 Rule = Callable[[Args], tuple[OpOutput, ...]]
 
-# What damaged or foreign arguments raise.
+# Errors from damaged or foreign arguments.
 _MISFITS = (UnmodeledError, IndexError, ValueError, ZeroDivisionError)
 
 _WIDTHS = (1, 2, 4, 8, 16)  # bytes of an element

@@ -10,7 +10,7 @@ from perfkit.cost.args import count_output_bytes, count_read_bytes, infer_result
 from perfkit.cost.dtypes import BY_NAME, BY_TORCH_NAME
 from perfkit.cost.op_call import Arg, ComputeUnit, OpCall, OpCost, TensorArg
 
-# What a meta kernel raises for arguments it does not accept; recorded arguments may be incomplete.
+# Errors of a meta kernel for invalid arguments; recorded arguments may be incomplete.
 _REFUSALS = (RuntimeError, TypeError, ValueError, IndexError, AssertionError, NotImplementedError, AttributeError)
 
 

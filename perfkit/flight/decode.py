@@ -16,7 +16,7 @@ from perfkit.flight.model import FlightRecord, ProcessGroup, RecordedCollective,
 
 EXPECTED = "a dump of torch's flight recorder (pickle, or JSON of torch._C._distributed_c10d._dump_nccl_trace_json)"
 
-# Their entries have no events on a device: what is no longer waited for ("retired") has ended.
+# Their entries have no device events: a retired entry has ended.
 _WITHOUT_EVENTS = ("gloo", "c10d")
 _PEERS = re.compile(r"(?P<op>\w+) (?P<own>\d+)(?P<arrow>->|<-)(?P<other>\d+)$")
 _NUMBER = re.compile(r"\d+")

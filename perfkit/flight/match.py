@@ -11,7 +11,7 @@ from enum import StrEnum
 from perfkit.flight.model import FlightRecord, ProcessGroup, RecordedCollective, Records
 from perfkit.spec import Struct
 
-Calls = tuple[RecordedCollective, ...]  # of one rank: several where they were launched as one
+Calls = tuple[RecordedCollective, ...]  # of one rank: several where launched together
 
 
 class Mismatch(StrEnum):
@@ -121,7 +121,7 @@ def _group_by_number(record: FlightRecord, group: ProcessGroup) -> dict[int, Cal
             numbers[call.sequence].append(call)
     begin = next(iter(numbers), None)
     if begin is not None and record.dropped and any(call.op.endswith("coalesced") for call in numbers[begin]):
-        del numbers[begin]  # the ring may begin within what was launched as one
+        del numbers[begin]  # the ring may begin within a group launched together
     return {number: tuple(calls) for number, calls in numbers.items()}
 
 

@@ -15,7 +15,7 @@ Shape = tuple[int, ...]
 
 _MOST_SHOWN = 4  # tensors of a list
 
-# Where torch itself is, or what it generates; what calls it is the program, or a library above it.
+# Frames of torch itself or of generated code; their caller is the program, or a library above torch.
 _TORCH = re.compile(r"[/\\]torch[/\\](_|autograd|distributed|fx|func|nn|ops|optim|overrides|utils)|^<|^\?\?|^$")
 
 

@@ -13,7 +13,7 @@ from perfkit.files import write_bytes
 from perfkit.flight.decode import decode_dump
 from perfkit.flight.model import FlightRecord
 
-_KEPT = 500  # collectives: the last ones tell where a rank waits
+_KEPT = 500  # collectives: the last ones show where a rank waits
 
 
 def write_flight_record(path: Path, dump: dict[str, Any]) -> None:

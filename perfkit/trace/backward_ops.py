@@ -61,7 +61,7 @@ def _match_forward_ops(trace: Trace, event: Ints, parent: Ints, is_node: NDArray
         result[nodes] = np.where((row != NONE) & (starts[row] <= starts[nodes]), row, NONE)
     source, target = match_flows(trace, "backward", event, event, parent)
     if len(target):
-        # Threads count for themselves: where several have a number, and where there is none, arrows tell.
+        # Threads count separately: with several or no matching numbers, arrows decide.
         ambiguous = _find_ambiguous_keys(key[others], trace.thread[event[others]])
         wanted = is_node[target] & ~is_node[source]
         wanted &= (result[target] == NONE) | np.isin(key[target], ambiguous)

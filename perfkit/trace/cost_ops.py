@@ -29,7 +29,7 @@ _SPLIT_ON_SOME_DEVICES = frozenset({"aten::_fused_rms_norm"})
 _DEEPEST = 1000
 
 
-# Work on tensors whose shape does not tell what they hold.
+# Work on tensors whose shape does not show their contents.
 _OF_SPARSE = OpCost(flops=None, bytes=None, unit=ComputeUnit.MATRIX, dtype="", source="sparse operands")
 
 
@@ -146,7 +146,7 @@ def _cost_remaining_ops(
     launching = np.zeros(len(parent), np.bool_)
     launching[kernel_op[kernel_op != NONE]] = True
     telling, covered, working = call_of != NONE, np.zeros(len(parent), np.bool_), launching.copy()
-    for level in reversed(levels):  # from what lies innermost to what lies around it
+    for level in reversed(levels):  # from the innermost outward
         nested = level[parent[level] != NONE]
         for beneath in (telling, working):
             beneath[parent[nested[beneath[nested]]]] = True
@@ -166,7 +166,7 @@ def _cost_remaining_ops(
         owner[costed], call_of[costed] = costed, calls[calls != NONE]
         return costed
 
-    # An op within another tells more: of its outputs, and of what passes between it and its neighbours.
+    # A nested op shows more: its outputs, and the tensors between it and its neighbors.
     wanted = custom & ((working & ~telling) | itself) if len(kernel_op) else custom & ~telling
     told = np.zeros(len(parent), np.bool_)
     for level in reversed(levels):

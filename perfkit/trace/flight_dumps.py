@@ -23,7 +23,7 @@ _SNIFFED = 1 << 16
 _PICKLE = re.compile(rb"\x80[\x02-\x05]")
 _PICKLED = re.compile(rb"pg_config|collective_seq_id")
 _JSON = re.compile(rb'"(collective_seq_id|pg_status)"\s*:')
-# What lists within lists of a hostile pickle, each of which stands for many, may come to.
+# Limit on nested shared lists of a malicious pickle, which expand exponentially.
 _MOST_BYTES = 1 << 30
 _RANK = re.compile(r"rank[_-]?(\d+)", re.IGNORECASE)
 _LAST_NUMBER = re.compile(r"(\d+)\D*$")

@@ -176,7 +176,7 @@ _PEER_KERNEL = re.compile(
     r"|^userbuffers_fp16_sum_inplace|^kuserbuffers_(push|pull)(send|recv)",
     re.IGNORECASE,
 )
-# These compute, too, and are told by what they compute.
+# These compute, too, and are classified by their computation.
 _COMPUTES = re.compile(r"gemm|matmul|attention|attn|flash", re.IGNORECASE)
 
 
@@ -186,7 +186,7 @@ def is_collective_kernel(name: str) -> bool:
     if _COLLECTIVE_KERNEL.search(name) is not None:
         return True
     function = extract_function_name(name)
-    # What is compiled to run after a collective bears its name: triton_poi_fused_add_all_reduce_4.
+    # Code compiled to run after a collective has its name: triton_poi_fused_add_all_reduce_4.
     return _PEER_KERNEL.search(function) is not None and not (
         _COMPUTES.search(function.rpartition("::")[2]) or is_compiled_kernel(name)
     )

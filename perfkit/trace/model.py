@@ -21,7 +21,7 @@ class Category(IntEnum):
     """The category of an event."""
 
     OTHER = 0
-    OP = 1  # an op or an autograd node on the host
+    OP = 1  # an op or an autograd node on the CPU
     RANGE = 2  # a range marked by the program
     LAUNCH = 3  # a call of the device's runtime or driver
     KERNEL = 4
@@ -129,7 +129,7 @@ class SyncRecords:
         return len(self.kind)
 
 
-# The host waits for an event, a stream for an event, the host for a stream, the host for all of a device's context.
+# The CPU waits for an event, a stream for an event, the CPU for a stream, the CPU for a whole device context.
 SYNC_KINDS = ("Event Sync", "Stream Wait Event", "Stream Sync", "Context Sync")
 
 FLOW_KINDS = ("launch", "backward", "op")  # to a kernel from its launch or its op; to a node from its op

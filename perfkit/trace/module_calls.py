@@ -12,7 +12,7 @@ from perfkit.trace.read import NONE, Category, Ints, Trace
 
 _PYTHON = "nn.Module: "
 
-# No model nests deeper; of a recursion that does, what lies deeper belongs to the last level that is told apart.
+# No model nests deeper; deeper recursion belongs to the last level.
 _MOST_LEVELS = 64
 
 # Ranges that name a module: FSDP's hooks give the path within the model, wrappers their own class.

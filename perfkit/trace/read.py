@@ -115,7 +115,7 @@ def _read_blocks(blocks: TextBlocks, collection: TraceCollector, label: str, hel
             collection.add(part)
         return part is not None
 
-    add(b"")  # so that there are columns, if empty ones
+    add(b"")  # so that columns exist, even if empty
     splitter = EventSplitter(label, add, add_events, lambda: builder.decoders)
     with ExitStack() as stack:
         for block in blocks:

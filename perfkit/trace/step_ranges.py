@@ -13,7 +13,7 @@ _STEP_NAMES = re.compile(
     r"\W*((train(ing)?|global|val(idation)?|eval(uation)?|inference)?[\s_]*(step|iter(ation)?|batch)"
     r"|.*run_training_batch|.*_training_step_and_backward)\W*"
 )
-# What servers of language models write into the range around a step: the sizes of its batch, no number of the step.
+# Range names of language model servers around a step: batch sizes, no step number.
 _SERVING = (
     (re.compile(r"execute_(\d+_)?(context|new)_\d+\S*"), "execute_context"),  # vLLM
     (re.compile(r"step\[\w+ [^\]]*\]"), "step[]"),  # SGLang

@@ -17,7 +17,7 @@ from perfkit.trace.kernels import is_compiled_kernel, is_compiled_region
 
 _OP = re.compile(r"aten::(?:_foreach_)?(?P<base>\w+?)_?")
 _CPP = re.compile(r"(?:graph_\d+_)?(?:cpp|kernel_cpp)")
-_ANY = "*"  # ops that a name does not tell
+_ANY = "*"  # ops missing from a name
 _PRODUCT = "product"
 # The compiler takes a product for another (with its bias or without), and leaves it to a library or generates it.
 _PRODUCTS = frozenset({"mm", "addmm", "bmm", "baddbmm"})

@@ -61,7 +61,7 @@ EFFECTS = {
 # By which equal programs round otherwise.
 _PROCESSOR = ("device_name", "compute_capability", "cpu_model", "cpu_capability")
 
-# Of variables and packages, which are told by name.
+# For variables and packages, compared by name.
 _VARIABLES = {
     "CUDA_VISIBLE_DEVICES": ComparisonEffect.NOTED,  # which of several equal devices
     "GLOO_SOCKET_IFNAME": ComparisonEffect.TIMES,
@@ -75,10 +75,10 @@ _VARIABLES = {
 _OTHER_VARIABLES = ComparisonEffect.COUNTS
 _PACKAGES = ComparisonEffect.COUNTS
 
-# Which earlier records lack: there is no difference unless both sides tell.
+# Missing in earlier records: a difference needs both sides.
 _LATELY_RECORDED = ("nccl",)
 
-# Machines of one kind do not have the same main memory to the last byte: firmware takes a little of it.
+# Equal machines differ slightly in main memory: firmware reserves some.
 _SAME_MEMORY = 0.02
 
 

@@ -11,7 +11,7 @@ from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.op_class import OpClass, classify_kernel, classify_work
 from perfkit.analysis.trace.work.roofline_rows import NO_OP
 
-# How the changes of a step are summed up.
+# The groupings of a step's changes.
 TIME, KIND, PHASE, MODULE = "part of the step", "work type", "phase", "module"
 
 # Of ops whose pair holds code that torch.compile made.
@@ -94,7 +94,7 @@ def _classify_row(row: OpRow, trace: RankTrace, own: Collection[str]) -> Iterato
     if row.name == NO_OP and row.bound not in _BY_BOUND:
         kernels = [each for each in trace.kernels if not each.op and _is_kernel_of_row(each, row)]
         left = row.seconds - fsum(each.seconds for each in kernels)
-        if abs(left) <= 0.01 * row.seconds:  # tables that were cut do not tell of all
+        if abs(left) <= 0.01 * row.seconds:  # truncated tables are incomplete
             yield from ((classify_kernel(each.name).value, each.calls, each.seconds) for each in kernels)
             return
     if row.bound in _BY_BOUND:

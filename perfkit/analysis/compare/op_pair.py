@@ -9,7 +9,7 @@ from perfkit.analysis.model.step import OpRow
 COMPILED = -1  # the level of compiled code and the ops that it replaced
 
 
-# Compiled code has the library write products where it wants them: their `out` overloads record the result, too.
+# Compiled code passes output buffers to GEMMs: their `out` overloads record the result, too.
 _WITH_RESULT = {"aten::mm": 3, "aten::bmm": 3, "aten::addmm": 4, "aten::baddbmm": 4}
 
 

@@ -31,10 +31,10 @@ from perfkit.store.summary import (
 )
 from perfkit.urls import is_url
 
-# What stands between a suite's folder and one of its variants.
+# Separates a suite's folder from one of its variants.
 AT = "@"
 
-# A log is thinned to as many points: a curve shows no more.
+# Most points of a curve: a log is thinned to them.
 MOST_POINTS = 600
 
 _OTHERS = {

@@ -10,11 +10,11 @@ from perfkit.units import format_percent, format_seconds
 
 # From here on a time is a multiple of the other.
 _TWICE = 2.0
-# The least part of the change of a second cause that is named.
+# The least share of the change for naming a second cause.
 _NOTABLE = 0.25
-# Of the step: smaller changes are none.
+# Of the step: smaller changes are ignored.
 _EQUAL = 0.005
-# Times are whole nanoseconds: less is a rounding error of sums.
+# Times are whole nanoseconds: smaller sums are rounding errors.
 _NOTHING = 1e-9
 # The largest difference between the sum of kinds and the time in which any ran, of the larger of both: overlap.
 _OVERLAP = 0.05

@@ -5,7 +5,7 @@ from collections.abc import Collection
 # torch.optim: those that take fused=True.
 FUSED = frozenset({"Adam", "AdamW", "SGD", "Adagrad"})
 
-# What Adam reads and writes of a parameter in one pass.
+# Bytes that Adam reads and writes per parameter in one pass.
 ADAM_LIKE = frozenset({"Adam", "AdamW"})
 
 # Its state is a history of `history_size` directions, and its vectors are of all parameters at once.

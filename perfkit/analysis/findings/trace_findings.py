@@ -54,7 +54,7 @@ def collect_view_findings(
 
 def _run_rules_on_trace(view: TraceView) -> Iterator[tuple[Rule, Finding]]:
     """The findings of one trace, with overlaps named."""
-    # Where the work itself was not recorded, nothing shows what would make it faster.
+    # Without recorded work, nothing shows how to make it faster.
     results = [
         (rule, result) for rule, result in run_rules(view) if rule.about != About.STEP or not view.trace.unseen_device
     ]

@@ -192,5 +192,5 @@ def _place_segments(reserved: ReservedSegments, pairs: _EventPairs) -> ReservedS
     # `at_event` counts the events before it, so those with a smaller index.
     before = np.searchsorted(told, reserved.at_event, side="left") - 1
     after = np.concatenate((np.zeros(1, np.int64), recorded + 1))
-    # Two threads' events may be told in another order than they were recorded in: segments keep theirs.
+    # Two threads' events may be stored in a different order than recorded: segments keep theirs.
     return replace(reserved, at_event=np.maximum.accumulate(after[before + 1]))

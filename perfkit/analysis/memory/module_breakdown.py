@@ -10,7 +10,7 @@ from perfkit.allocations import CATEGORIES, GRADIENT, NONE, OPTIMIZER_STATE, PAR
 from perfkit.analysis.memory.allocation_lifetimes import AT_START, Lifetimes
 from perfkit.analysis.model.memory import MemoryRow
 
-_OF_MODULES = (PARAMETER, GRADIENT, OPTIMIZER_STATE)  # what is called by its parameter's name
+_OF_MODULES = (PARAMETER, GRADIENT, OPTIMIZER_STATE)  # labeled with a parameter's name
 _DOTTED = re.compile(r"(?P<module>\w+(\.\w+)*)\.\w+")
 
 

@@ -28,7 +28,7 @@ def _compile_rules(*rows: tuple[str, str | None]) -> Rules:
 # ops and ranges of collectives (torch/distributed).
 BY_OP = _compile_rules(
     (r"^FSDP::all_gather_copy_out", UNSHARDED_PARAMETER),
-    (r"^FSDP::(cast_forward_|inputs_to_device)", None),  # what the model is given and gives
+    (r"^FSDP::(cast_forward_|inputs_to_device)", None),  # the model's inputs and outputs
     (r"^(FSDP|fsdp)::", COMMUNICATION_BUFFER),
     (r"^FullyShardedDataParallel\._(root_)?pre_(forward|backward)", UNSHARDED_PARAMETER),
     (r"^FullyShardedDataParallel\._post_backward", COMMUNICATION_BUFFER),
@@ -70,7 +70,7 @@ REDUCTION = re.compile(r"^FSDP::post_backward|^FullyShardedDataParallel\._post_b
 
 COPY = re.compile(r"^aten::(clone|contiguous)$")
 
-# How a batch comes to the device, too.
+# Also moves a batch to the device.
 MOVE = re.compile(r"^aten::(clone|contiguous|_to_copy|copy_)$")
 
 # DDP builds its buckets in its own forward, by ops that do nothing else.

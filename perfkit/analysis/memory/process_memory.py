@@ -21,7 +21,7 @@ PROFILER = "profiler"
 REST_OF_DEVICE = "context, libraries and other processes"
 OTHERS = "other processes"
 RESERVED_BY_DRIVER = "reserved by the driver"
-# Of older drivers, which count what they reserve as used.
+# For older drivers, which count reserved memory as used.
 OTHERS_AND_DRIVER = "other processes and what the driver reserves"
 LIBRARIES = "interpreter and libraries"
 MAPPED = "code and files mapped since"

@@ -121,7 +121,7 @@ def _select_moments(window: _Window, time_ns: Ints, totals: Ints, peak: int, mos
 def _compute_series(lives: Lifetimes, categories: NDArray[np.int8], moments: Ints) -> Ints:
     """Bytes alive by category (rows, as `CATEGORIES`) at ascending moments (columns)."""
     changes = np.zeros((len(CATEGORIES), len(moments) + 1), np.int64)
-    # Event i changes what is alive at moment i + 1 and after.
+    # Event i changes the live memory from moment i + 1 on.
     np.add.at(changes, (categories, np.searchsorted(moments, lives.born + 1)), lives.size)
     np.subtract.at(changes, (categories, np.searchsorted(moments, lives.died + 1)), lives.size)
     return np.cumsum(changes[:, :-1], axis=1)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-# Not at the top: the results of traces are made of what stands above.
+# Not at the top: results of traces import the definitions above.
 from perfkit.analysis.model.step import AT_MOST
 from perfkit.spec import Struct
 

@@ -2,7 +2,7 @@
 
 from perfkit.spec import Struct
 
-# What trees are by, what their nodes are, and what is known of each node.
+# The keys of trees, the kinds of their nodes, and the values of each node.
 BY_MODULE, BY_LAYER, BY_STACK, BY_PHASE = "module", "layer", "stack", "phase"
 MODULE, FRAME, PHASE, OP, KERNEL = "module", "frame", "phase", "op", "kernel"
 TIME, CRITICAL, ABOVE, FLOPS, BYTES = "time", "critical", "above", "flops", "bytes"

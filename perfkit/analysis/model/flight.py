@@ -25,7 +25,7 @@ class DumpedRank(Struct):
     unfinished: int
     waits_in: RecordedCollective | None
     last: RecordedCollective | None
-    group: str  # of the one that it waits in, else of the last
+    group: str  # of the collective that it waits in, else of the last one
 
 
 class FlightAnalysis(DisplayMixin, Struct):

@@ -3,7 +3,7 @@
 from perfkit.allocations import FailedRequest
 from perfkit.spec import Struct
 
-# Not at the top: the results of traces are made of what stands above.
+# Not at the top: results of traces import the definitions above.
 
 
 class MemoryShare(Struct):

@@ -12,7 +12,7 @@ from perfkit.store.layout import RecomputationSearch
 
 PLAN_VERSION = 2
 
-GAPS = "between kernels"  # the part of a step in which a GPU has work queued and does none
+GAPS = "between kernels"  # the part of a step in which a GPU idles with work queued
 DISK = "disk"  # the part in which a CPU waits for files that tensors are offloaded to
 
 

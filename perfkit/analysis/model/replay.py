@@ -2,7 +2,7 @@
 
 from perfkit.spec import Struct
 
-# Types of segments of a critical path, beside communication and copies (`time_split`).
+# Types of critical-path segments, besides communication and copies (`time_split`).
 HOST, LAUNCH, GEMM, ATTENTION, OTHER_KERNELS = "host", "launch", "GEMM", "attention", "other kernels"
 WAITS, GAPS, BEFORE = "waits", "gaps between kernels", "before first recorded work"
 

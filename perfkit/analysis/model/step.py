@@ -2,11 +2,11 @@
 
 from typing import Final
 
-# Not at the top: the results of traces are made of what stands above.
+# Not at the top: results of traces import the definitions above.
 from perfkit.device_calls import TOLERATED
 from perfkit.spec import Struct
 
-# On which side of a figure the truth lies, where work was lost that it should count; "" where nothing was.
+# The direction of a figure's error where work was lost; "" where none was.
 AT_LEAST: Final = "at least"
 
 
@@ -15,7 +15,7 @@ AT_MOST: Final = "at most"
 
 ABOUT: Final = "about"
 
-# The phase of what ran outside of every step, and the kind of a row for what is too short for a row of its own.
+# The phase of work outside steps, and the kind of a row for work too short for its own row.
 OUTSIDE, REST = "outside steps", "rest"
 
 

@@ -15,7 +15,7 @@ from perfkit.analysis.model.scaling import SuiteScaling
 from perfkit.analysis.model.step import OUTSIDE, OpRow, TimeShare
 from perfkit.analysis.model.sweep import Sweep
 
-# Not at the top: the results of traces are made of what stands above.
+# Not at the top: results of traces import the definitions above.
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.note import Note

@@ -9,16 +9,16 @@ COPIES = "copies"
 LATENCY_BOUND = "latency-bound"  # the device ran calls too small to be bound by arithmetic or bytes
 DATA = "waiting for data"
 PYTHON = "Python and dispatch"  # on a CPU: no op worked, or too small ones; waiting is in here too
-UNRECORDED = "not recorded"  # a device may have worked or not: the trace does not hold what it did
+UNRECORDED = "not recorded"  # device activity unknown: not in the trace
 WAITING_FOR_CPU = "idle waiting for the CPU"  # a device, with nothing to do: the CPU had launched nothing
 IDLE_QUEUED = "idle with work queued"  # latency, dependencies between streams
-IDLE_UNKNOWN = "idle, cause unknown"  # the trace does not tell whether anything was queued
+IDLE_UNKNOWN = "idle, cause unknown"  # unknown whether anything was queued
 
 # Work whose bound is not known.
 UNPLACED = (NO_ESTIMATE, NO_CEILING)
 # Of a device only; a CPU is never idle: it dispatches or waits.
 IDLE = (WAITING_FOR_CPU, IDLE_QUEUED, IDLE_UNKNOWN)
 
-# In the order in which overlapping work is counted; what is left comes last.
+# In the order in which overlapping work is counted; the rest comes last.
 CPU_CATEGORIES = (COMPUTE_BOUND, MEMORY_BOUND, *UNPLACED, COMMUNICATION, COPIES, PYTHON)
 DEVICE_CATEGORIES = (COMPUTE_BOUND, MEMORY_BOUND, *UNPLACED, LATENCY_BOUND, COMMUNICATION, COPIES, UNRECORDED, *IDLE)

@@ -13,7 +13,7 @@ PATH, PHASES, MODULES, THREAD, STREAM, COLLECTIVES, IDLE = (
 )  # fmt: skip
 LANES = (PATH, PHASES, MODULES, THREAD, STREAM, IDLE, COLLECTIVES)
 
-# What slices are that do no work of a class (`OpClass`) of their own.
+# Kinds of slices without a work class (`OpClass`).
 PYTHON, RANGE, CALL, OP = "Python", "range", "runtime call", "op"
 
 

@@ -21,7 +21,7 @@ from perfkit.errors import PerfkitError
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# What one process may need for a large trace; fewer run at once where there is not so much.
+# The memory of one process for a large trace; fewer run at once with less.
 _PROCESS_BYTES = 2**30
 # Python keeps some of the memory that it has used: a process is replaced before that adds up.
 _ITEMS_PER_PROCESS = 32

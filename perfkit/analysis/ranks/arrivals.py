@@ -25,7 +25,7 @@ SYNCHRONISING = (
     CollectiveType.BARRIER,
 )
 
-# These backends' ranges on the host only enqueue; what they enqueued is timed on the device.
+# These backends' CPU ranges only enqueue; the device times the work.
 _ENQUEUE = ("nccl:", "xccl:")
 
 
@@ -122,7 +122,7 @@ def _number_kind(table: dict[CollectiveKind, int], ops: Ops, record: int, name: 
     about = None if record == NONE else ops.trace.collectives[record]
     text = ops.trace.names[name] if about is None else about.name
     kind = classify_collective(text)
-    # A kernel that sends and receives may be an all-to-all or a message to one rank: its name alone cannot tell.
+    # A send-receive kernel may be an all-to-all or a message to one rank: its name does not show which.
     if kind not in SYNCHRONISING or "sendrecv" in text.lower():
         return NONE
     if about is None:

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from perfkit.analysis.ranks.slots import CollectiveRows, Slots, Source, encode_position
 from perfkit.trace.read import NONE, Ints
 
-# How far the ends of one collective may lie apart once clocks are aligned: they drift by some 10 us in a second.
+# The largest distance between ends of one collective on aligned clocks: they drift by some 10 us per second.
 CLOCK_ERROR_NS = 1_000_000
 
-# How many records a trace may lack more than another before a true pair is not found.
+# The largest difference in missing records between traces at which true pairs are found.
 _MOST_SHIFTED = 32
 
 _UNSET = np.iinfo(np.int64).min

@@ -200,7 +200,7 @@ def _build_grid(members: Sequence[FleetMember], found: StepLateness) -> StepGrid
         figures[name] = np.full(times.shape, np.nan)
         figures[name][:, shared] = values[:, at]
     if len(members) > MOST_ROWS:
-        # Of several ranks the longest wait is shown, and who waits for nobody would not be seen.
+        # Merged ranks show the longest wait, which would hide a rank that never waits.
         del figures[WAIT]
     return build_step_grid([member.row.label for member in members], steps, figures)
 
@@ -236,7 +236,7 @@ def _build_skew_rows(
     for (kind, group), numbers in groups.items():
         mine = np.flatnonzero(matched.counted & np.isin(matched.kind, numbers))
         latest = matched.latest[mine]
-        # Not who is last most often: to come last by a hair costs nobody anything.
+        # Not the rank that is last most often: to be last by a hair costs nothing.
         awaited = int(np.bincount(latest, weights=matched.wait_ns[mine], minlength=len(labels)).argmax())
         rows.append(
             SkewRow(

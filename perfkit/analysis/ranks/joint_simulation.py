@@ -15,11 +15,11 @@ from perfkit.analysis.replay.rank_graph import GraphDelta, RankGraph
 from perfkit.analysis.replay.replay import MOST_UNEXPLAINED
 from perfkit.trace.read import NONE
 
-# Of more nodes a what-if would take seconds, of more ranks their graphs too much memory.
+# With more nodes, a what-if would take seconds; with more ranks, graphs too much memory.
 MOST_NODES = 1_000_000
 MOST_RANKS = 8
 
-# The names of what all findings change at once, and of all work at its roof.
+# The names of all findings at once, and of all work at its roof.
 ALL_FINDINGS, ROOFS = "all findings", "roofs"
 
 

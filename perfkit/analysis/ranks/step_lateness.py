@@ -24,7 +24,7 @@ class StepLateness(NamedTuple):
         """The share of its steps in which each rank was last; None without steps."""
         known = ~np.isnan(self.late_s)
         late = np.where(known, self.late_s, -1.0)
-        # Nobody is the last where all come at once, or two at the same moment.
+        # No rank is last where all arrive at once, or two at the same time.
         last = late == late.max(axis=0, initial=-1.0)
         times = (last & (last.sum(axis=0) == 1) & (late > 0)).sum(axis=1)
         steps = known.sum(axis=1)

@@ -17,9 +17,9 @@ from perfkit.trace.event_names import mark_named
 from perfkit.trace.ops import Ops
 from perfkit.trace.read import NONE, Category, Ints
 
-# What a call that waits takes by itself, at most.
+# The longest own time of a blocking call.
 _OWN_NS = 10_000
-# A call returns within this after what it waited for.
+# A call returns within this time after the work that it waited for.
 _RETURNS_NS = 20_000
 
 _OF_ALL = re.compile(
@@ -76,7 +76,7 @@ def find_blocking_calls(ops: Ops, device: DeviceActivities, threads: Ints) -> Bl
     begin, end = begin[outer], end[outer]
     until = np.where(at_begin, np.append(device.begun, 0)[waits_for], np.append(device.ended, 0)[waits_for])
     known = (waits_for != NONE) & (until <= end)
-    # A call that released memory and waited for nothing that is known is host work.
+    # A call that released memory without a known wait is CPU work.
     keep = (end > begin) & (known | (row != NONE) | mark_named(trace, event, is_synchronizing))
     waited = known & (until > begin)
     tails = (end - until)[waited & (end - until <= _RETURNS_NS)]
@@ -116,7 +116,7 @@ def _find_awaited_work(ops: Ops, device: DeviceActivities, calls: Ints) -> Ints:
     if not len(rows) or not len(calls):
         return result
     of_all = mark_named(trace, calls, lambda name: _OF_ALL.fullmatch(name) is not None)
-    # Everything that was launched before: what of it ended last.
+    # The last end of all work launched before.
     latest = _find_last_maxima(device.ended[rows])
     count = np.searchsorted(called[rows], begin)
     result[of_all] = np.where(count[of_all] > 0, rows[latest[np.maximum(count[of_all] - 1, 0)]], NONE)

@@ -62,7 +62,7 @@ def find_critical_path(graph: DependencyGraph, work: ReplayWork, change: Modifie
     nodes = np.append(table.source[edge], last)
     runs = np.append(table.carries[edge], last >= graph.first_kernel)
     ran = times[np.append(came, order.place[last])] + np.where(runs, change.duration_ns[nodes], 0.0)
-    # Kernels of a stream can overlap: each piece counts from where all before it had ended.
+    # Kernels of a stream can overlap: each piece counts from the end of all before it.
     taken = np.diff(np.maximum.accumulate(interleave_pieces(ran, times[path])), prepend=0.0)
     of_nodes, of_edges = taken[::2], taken[1::2]
     spent: dict[str, float] = {}

@@ -76,7 +76,7 @@ def build_graph(ops: Ops, windows: StepWindows) -> DependencyGraph:
     )
     at_ns = np.concatenate(([0], points.at_ns - origin, device.begun - origin))
     rank = np.concatenate(([-1], np.arange(len(points)), np.full(len(device), len(points))))
-    rank[first_kernel + full.waits_for] = -1  # what made room comes before what it made room for
+    rank[first_kernel + full.waits_for] = -1  # the kernel that made room precedes the launch
     duration = np.zeros(count, np.int64)
     duration[first_kernel:] = device.ended - device.begun
     order = order_nodes(at_ns, rank, table, count)

@@ -17,9 +17,9 @@ class EdgeKind(IntEnum):
     """The reason that one event follows another."""
 
     START = 0  # nothing before it was recorded: kept at its time
-    HOST = 1  # a thread goes on
+    HOST = 1  # a thread continues
     CALL = 2  # the own time of a call that blocks or is throttled
-    LAUNCH = 3  # from the call of the host to its kernel
+    LAUNCH = 3  # from the CPU call to its kernel
     STREAM = 4  # the kernel before it on the stream
     EVENT = 5  # a stream waits for an event of another
     INFERRED = 6  # begins when a kernel of another stream ends, without a recorded reason

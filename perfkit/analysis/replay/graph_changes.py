@@ -19,7 +19,7 @@ from perfkit.trace.read import NONE, Category, Ints
 
 # A graph's kernels follow each other more closely, and its launch takes about this.
 _GRAPH_GAP_NS, _GRAPH_LAUNCH_NS = 1_000, 10_000
-# Between launches further apart than this the host did something that no graph takes away.
+# Between launches further apart than this, the CPU did other work, which graphs do not remove.
 _NOT_DISPATCH_NS = 1_000_000
 
 

@@ -11,7 +11,7 @@ from perfkit.trace.read import Category, Ints
 
 # A thread that does nothing for less than this is in Python between two ops.
 _IDLE_NS = 20_000
-# What a thread that works does in Python between two ops.
+# The longest Python time of a working thread between two ops.
 _PYTHON_NS = 100_000
 
 

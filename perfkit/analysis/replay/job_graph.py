@@ -40,7 +40,7 @@ class JobGraph:
     def simulate_ranks(self, changes: Sequence[ModifiedGraph]) -> list[tuple[Floats, Floats]]:
         """Start and end of each node of each rank, from the rank's beginning, with a change of each rank's graph."""
         own = np.concatenate([[0.0], *(change.duration_ns[1:] for change in changes)])
-        # A collective takes all of its ranks the same: what shortens it on one of them does on all.
+        # A collective takes equally long on all ranks: a shorter one is shorter on all.
         least = np.full(int(self.number.max(initial=-1)) + 1, np.inf)
         np.minimum.at(least, self.number, own[self.kernel] / np.maximum(self.took_ns, 1.0))
         duration = np.concatenate([own, self.alone_ns * least[self.number]])
@@ -94,9 +94,9 @@ def build_job_graph(graphs: Sequence[RankGraph], meeting: Sequence[Ints], offset
     np.maximum.at(last, which, at_ns[kernel])
     meets = np.maximum(at_ns[kernel], np.minimum(last[which], at_ns[kernel] + took.astype(np.int64)))
     ends = np.arange(int(nodes[-1]) + 1 if len(nodes) else 1 + int(sizes.sum()))
-    ends[kernel] = nodes  # what waits for a kernel of a meeting to end waits for the meeting
+    ends[kernel] = nodes  # waiting for a collective's kernel means waiting for the collective
     tables = [_move_edges(graph.edges, at, ends) for graph, at in zip(graphs, first.tolist(), strict=True)]
-    # Of what happens at once the order of its rank holds; a meeting follows all who come.
+    # Simultaneous nodes keep their rank's order; a collective follows all arrivals.
     place = np.concatenate([[0], *(graph.place[1:] for graph in graphs)])
     after = np.zeros(len(alone), np.int64)
     np.maximum.at(after, which, place[kernel])

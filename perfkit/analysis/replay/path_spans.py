@@ -56,7 +56,7 @@ def build_path_spans(replayed: ReplayResult) -> PathSpans:
     nodes = np.append(source, path.last)
     runs = np.append(table.carries[path.edges], path.last >= first)
     ran = at[nodes] + np.where(runs, graph.duration_ns[nodes], 0)
-    kinds = np.zeros(len(nodes), np.int8)  # of the host's nodes, which take no time
+    kinds = np.zeros(len(nodes), np.int8)  # of CPU nodes, which take no time
     if replayed.work.on_device:
         kinds[runs] = [_NUMBER[name] for name in replayed.work.kinds[nodes[runs] - first].tolist()]
     # From where all before it had ended: some overlap by a rounded gap, by what a clock is off, or in truth.

@@ -12,7 +12,7 @@ from perfkit.trace.read import Ints
 _LEAST, _MOST = 900, 1100
 # Kernels that begin within this after a launch returned made room for it: times are rounded.
 _ROUNDED_NS = 10
-# As many launches at the limit are no chance.
+# This many launches at the limit are not a coincidence.
 _PLATEAU = 20
 
 

@@ -21,7 +21,7 @@ from perfkit.units import format_percent, format_signed_percent
 
 # With more of the span unexplained no figure is given.
 MOST_UNEXPLAINED = 0.10
-# A device that is this busy is not held up by the host.
+# A device this busy is not limited by the CPU.
 BUSY, MOSTLY = 0.90, 0.50
 
 

@@ -17,7 +17,7 @@ from perfkit.trace.kernels import is_collective_kernel
 from perfkit.trace.ops import Ops
 from perfkit.trace.read import NONE, Category, Ints
 
-# Words for several classes at once, and what people call one.
+# Words for several classes at once, and common names of one.
 WORDS: dict[str, tuple[OpClass, ...]] = {
     "gemm": (OpClass.MATMUL, OpClass.CONVOLUTION),
     "attention": (OpClass.ATTENTION,),

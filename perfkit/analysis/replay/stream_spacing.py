@@ -49,7 +49,7 @@ def estimate_spacing(device: DeviceActivities) -> StreamSpacing:
     latency = _estimate_latencies(device, latency_s, onto_idle)
     queued = (before != NONE) & (~launched | (point + latency <= previous_end) | ~device.leads)
     gap = _estimate_gaps(device, recorded_gap, queued & launched)
-    # Where the recording shows less, less is needed.
+    # The recording may show that less is needed.
     gap = np.where(queued, gap, np.minimum(gap, recorded_gap))
     overlaps = (before != NONE) & (recorded_gap < -MOST_OVERLAP_NS)
     kept = (before != NONE) & ~launched

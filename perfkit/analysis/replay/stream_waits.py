@@ -13,7 +13,7 @@ from perfkit.trace.read import Category, Ints
 
 # A kernel that begins this soon after one of another stream ended, for no reason that is known, waited for it.
 _SOON_NS = {"rocm": 30_000, "": 12_000}
-# Starts within this of what is known need no further reason.
+# Starts within this time of a known cause need no further one.
 _EXPLAINED_NS = 3_000
 
 _RECORDS = re.compile(r"(cuda|hip)EventRecord(WithFlags)?|cuEventRecord(WithFlags)?(_ptsz)?")

@@ -23,7 +23,7 @@ _NAMED = 3  # that a finding names
 # With fewer a share of 10 % is anything from nothing to a quarter.
 LEAST_SAMPLES = 30
 
-# Where a loader's worker waits to be asked for a batch.
+# Where a loader's worker waits for a request.
 _ASKED = ("Queue.get", "multiprocessing/queues.py")
 
 Line = tuple[str, str]  # function and place

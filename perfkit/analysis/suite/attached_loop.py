@@ -92,7 +92,7 @@ def _compute_median_step(record: RankRecord) -> float:
 
 def _summarize_rank(record: RankRecord, attached: AttachedLoop) -> LoopRank:
     wall, waits = record.samples.wall_s, attached.data_wait_s
-    # The mean counts: where workers fetch ahead, every so many steps one waits long and the others not at all.
+    # Use the mean: with prefetching workers, some steps wait long and the others not at all.
     mean = fmean(waits) if waits else None
     return LoopRank(
         rank=record.rank,

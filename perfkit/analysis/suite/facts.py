@@ -36,7 +36,7 @@ DERIVED = (
     GRAPH_LAUNCHES,
 )
 
-# Facts that stand for others of the same detail, where a trace cannot tell these.
+# Facts that replace others of the same detail, where a trace lacks them.
 STANDS_FOR = {MATMUL_FLOPS_SHARE: MATMUL_TIME_SHARE}
 
 
@@ -114,7 +114,7 @@ def _count_op_calls(ops: Ops, graphs: GraphReplays, globs: str, phase: str | Non
         high = math.inf
         notes.append(_describe_lost_replays(graphs))
     if low and not replayed.sure and is_part_of_model(patterns) and any(map(is_matrix_kernel, kernels)):
-        # The model's products are within graphs. A call outside of them says nothing of those within.
+        # The model's GEMMs are inside graphs: a call outside says nothing about them.
         low = 0.0
         notes.append("those recorded ran outside the graphs, which contain most of the model")
     return FactBounds(low, high, "; ".join(notes))

@@ -95,7 +95,7 @@ def _list_keys(plan: Plan, planned: PlannedVariant, record: RankRecord, device: 
     )
     length = planned.facts.get("sequence_length")
     if length is not None:
-        yield _ComparedKey("sequence length", f"{length:,.0f}", "")  # no loop tells it
+        yield _ComparedKey("sequence length", f"{length:,.0f}", "")  # unknown for loops
 
 
 def _format_parameter_bytes(facts: Mapping[str, float]) -> str:

@@ -17,7 +17,7 @@ OTHER_NUMBERS = "the forward pass uses random numbers (dropout); compiled code d
 OTHER_PARTS = "the forward pass uses random numbers (dropout); parts of a batch draw different ones"
 OTHER_UPDATES = "the forward pass uses random numbers (dropout); updates draw from the same generator"
 SEEDED = "retrained with the random numbers of eager code: compiled code draws different ones"
-PREDICTABLE = EQUAL / 10  # how far one rounding may have carried the baseline's own losses
+PREDICTABLE = EQUAL / 10  # the drift of the baseline's own losses from one rounding
 
 
 def check_parity(

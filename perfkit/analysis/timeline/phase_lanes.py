@@ -12,7 +12,7 @@ from perfkit.record import PHASES
 from perfkit.trace.ops import Ops
 from perfkit.trace.read import NONE, Ints
 
-# Rows of the lane of modules; what nests deeper is in the names of the ops below.
+# Rows of the module lane; deeper ones show in the names of the ops below.
 MOST_LEVELS = 8
 
 

@@ -13,7 +13,7 @@ _BACKWARD = re.compile(r"backward|bwd")
 FLASH_2, FLASH_3, CUDNN, EFFICIENT = "FlashAttention-2", "FlashAttention-3", "cuDNN", "memory-efficient"
 CK, TRITON, ON_CPU = "Composable Kernel", "Triton", "torch (CPU)"
 
-# By the kernel's name, and where it does not tell by the op's: the first that matches.
+# By the kernel's name, else by the op's: the first match.
 _OF_KERNELS = (
     (CUDNN, r"cudnn"),
     (FLASH_3, r"FlashAttn(?:Fwd|Bwd)|flash_(?:fwd|bwd)_sm90|Sm90.*Flash|flash.*Sm90"),

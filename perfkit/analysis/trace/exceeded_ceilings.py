@@ -13,7 +13,7 @@ from perfkit.analysis.trace.roofs import Roofs
 from perfkit.cost.op_call import ComputeUnit
 from perfkit.devices.ceiling import Ceiling, CeilingKind
 
-# Of the step: what a single short op shows may be the clock's error.
+# Of the step: a single short op may be a clock error.
 _WEIGHTY = 0.01
 
 

@@ -45,7 +45,7 @@ class TraceJob(NamedTuple):
     def __fspath__(self) -> str:
         return self.source
 
-    def __str__(self) -> str:  # how an engine names it in errors
+    def __str__(self) -> str:  # its name in an engine's errors
         return self.source
 
 

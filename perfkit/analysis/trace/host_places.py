@@ -92,7 +92,7 @@ class HostEvents:
         around = self._python.find_around_middle(where)
         frame = self._python.find_innermost(where, around, ~self._is_module & ~self._is_builtin)
         builtin = self._python.find_innermost(where, around, self._is_builtin)
-        # One that lies around the frame says less than this.
+        # An event around the frame says less than the frame.
         starts = np.append(self._python.starts, np.iinfo(np.int64).min)
         builtin = np.where(starts[builtin] >= starts[frame], builtin, NONE)
         module = self._module_calls.find_innermost(where)

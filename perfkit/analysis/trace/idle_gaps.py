@@ -15,10 +15,10 @@ from perfkit.analysis.trace.work.step_windows import StepWindows
 from perfkit.trace.ops import Ops
 from perfkit.trace.read import NONE, Ints
 
-# Of one cause the shorter ones beyond these are told in one row.
+# Most rows per cause; the shorter ones share a row.
 MOST_PLACES = 50
 
-# Of these it is told which op's kernel came next.
+# Causes whose rows name the next op.
 _BEFORE = (ELSEWHERE, LATE, PEERS, OTHER_STREAM, HELD_UP, IDLE_UNKNOWN)
 
 _FRAME = re.compile(r"(?:.*[/\\])?(?P<file>[^/\\]+)\((?P<line>\d+)\): (?P<function>.+)")

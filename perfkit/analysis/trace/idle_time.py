@@ -195,7 +195,7 @@ def _find_charged_spans(ops: Ops, spans: StepWindows, calls: Ints, launched: Int
     following = np.append(launched, NONE)[np.searchsorted(launched, end)]
     # After the last launch nothing has to wait any more.
     until = np.where(following == NONE, begin, np.where(following - end < LONG_NS, following, end))
-    # Only what lies within the step, which the split of its time is about.
+    # Only the part within the step, as in its time split.
     until = np.minimum(until, spans.spans[spans.find_windows(begin), 1])
     return begin, np.maximum(begin, np.minimum(until, np.append(begin[1:], _LATEST)))
 
@@ -254,7 +254,7 @@ def _select_lookups(
     trace = ops.trace
     looked = np.isin(cause, _IN_THE_WAY)
     pieces, event, following = pieces[looked], event[looked], following[looked]
-    # On the thread that launched what came next, or in the call itself.
+    # On the thread that launched the next work, or in the call itself.
     launch = np.append(ops.kernels.launch, NONE)[following]
     thread = np.where(launch == NONE, busiest, np.append(trace.thread, NONE)[launch])
     charged = event != NONE

@@ -62,7 +62,7 @@ def measure_matmul_time(ops: Ops, graphs: GraphReplays) -> MatmulTime:
     call = np.append(ops.call, NONE)[ops.kernel_owner[inside]]
     replayed = graphs.kernels[inside]
     durations = trace.end_ns[event] - trace.start_ns[event]
-    # A call with its own cost tells the dtype, a kernel without one goes by its name.
+    # The dtype comes from a call's own cost, else from the kernel's name.
     rows = np.stack([call.astype(np.int64), trace.name[event].astype(np.int64), replayed.astype(np.int64)], axis=1)
     distinct, which = np.unique(rows, axis=0, return_inverse=True)
     times = np.bincount(which.reshape(-1), durations, len(distinct)).astype(np.int64)

@@ -24,7 +24,7 @@ from perfkit.trace.graph_replays import find_graph_replays
 from perfkit.trace.read import NONE
 from perfkit.units import format_percent
 
-# Matrix kernels without FLOPs may take so much of the matrix kernels' time that a utilisation is still told.
+# The least share of matrix kernel time with known FLOPs for a utilization.
 _LEAST_COVERED = 0.98
 
 

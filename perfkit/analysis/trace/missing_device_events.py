@@ -15,7 +15,7 @@ from perfkit.trace.reading.remarks import CUT_OFF
 _STARTING = re.compile(r"(cu|cuda|hip|ze|ur)(?=[A-Z])\w*(Launch|Mem(ory)?(cpy|set|Copy|Fill|BufferCopy))\w*")
 # Ops that no CPU has.
 _OF_A_GPU = re.compile(r"aten::_?(cudnn|miopen)_(?!is_acceptable)")
-# Beside fewer launches than this share of its ops, a trace without kernels is of a CPU that also used a device.
+# With a smaller share of launches, a trace without kernels is a CPU trace with occasional device use.
 _FEW = 0.01
 
 

@@ -11,10 +11,10 @@ from perfkit.analysis.trace.work.roofline_rows import RooflineGroups
 from perfkit.record import PHASES
 from perfkit.trace.read import NONE
 
-# Modules beyond these are cut; what they do is in those that they lie in.
+# Most modules; further ones are part of their parents' rows.
 MOST_MODULES = 5000
 
-# What separates the levels of a module's path.
+# Separates the levels of a module's path.
 _LEVEL = "/"
 
 

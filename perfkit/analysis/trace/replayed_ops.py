@@ -47,11 +47,11 @@ FAMILIES = (
     ),
 )
 
-# These launch nothing themselves: the first calls the ops above, the other runs on the host.
+# These launch nothing themselves: the first calls the ops above, the other runs on the CPU.
 _LAUNCH_NOTHING = ("aten::scaled_dot_product_attention", f"{_SDPA}flash_attention_for_cpu")
 
 _ATTENTION = re.compile(r"attn|attention|fmha|sdpa|flash", re.IGNORECASE)
-# What follows a forward kernel: it tells of attention that another kernel is counted for.
+# Kernels after a forward kernel: part of attention that another kernel counts.
 _ATTENTION_REST = re.compile(r"bwd|backward|bprop|cutlassB|combine|dot_do_o|convert_dq", re.IGNORECASE)
 _OTHER = re.compile(
     r"at::native::|at_cuda_detail|\bcub::|thrust::|rocprim::|triton_[a-z]{2,3}_fused_|nccl|rccl|splitK|cublasLt::|"

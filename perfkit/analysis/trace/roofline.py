@@ -102,7 +102,7 @@ def combine_limits(least: RooflineLimits, most: RooflineLimits, seconds: Floats)
 
 
 def _compute_memory_s(moved: Floats, seconds: Floats, calls: Floats, roofs: Roofs) -> tuple[Floats, NDArray[np.int8]]:
-    # Nothing can be done in no time; but where no bandwidth is known nothing is held against one.
+    # All work takes time; without a known bandwidth, none is limited by one.
     known = any(roofs.find_bandwidth(name) is not None for name in LEVELS)
     time_s = np.where((moved == 0) & known, 0.0, np.nan)
     level = np.zeros(len(moved), np.int8)

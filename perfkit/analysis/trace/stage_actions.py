@@ -11,7 +11,7 @@ from perfkit.trace.ops import Ops
 from perfkit.trace.read import Category
 
 _ACTION = r"(\d{1,6})([FBIW])(\d{1,6})"
-# Our marks are around what a stage computes, those of torch's schedules also around its wait for what it is given.
+# perfkit's marks cover a stage's compute, those of torch's schedules also its wait for inputs.
 _OURS, _TORCH = re.compile(re.escape(MARK_PREFIX) + _ACTION), re.compile("PP:" + _ACTION)
 
 

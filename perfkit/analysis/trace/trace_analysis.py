@@ -187,7 +187,7 @@ class _ResultCollector:
         first = ordered[0][1].ceilings
         failed = [self._failed[index] for index in sorted(self._failed)]
         warnings = [make_note("trace.skipped", f"skipped: {error}", error_id=error.id) for error in failed]
-        # Where the first trace has no ceilings, a finding says so, with what to do.
+        # Where the first trace has no ceilings, a finding says so, with advice.
         known = "" if first.ceilings else f"no ceilings: {first.notes[0]}"
         told = [device.warning for _, device in ordered if device.warning is not None]
         warnings += [warning for warning in told if warning.text != known]

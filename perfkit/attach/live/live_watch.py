@@ -73,7 +73,7 @@ class LiveWatch:
         self._warmup = options.warmup
         self._walls = array("q")  # of the steps since the last line
         self._waits = array("q")
-        self._looked = 0  # how many of them have been looked at
+        self._looked = 0  # number already processed
         self._recent: list[int] = []
         self._window: list[int] = []
         self._trend = StepTrend(options)

@@ -90,7 +90,7 @@ class ResourceReader:
 
     def _read_allocator(self) -> tuple[int | None, int | None]:
         statistics = torch.cuda.memory_stats_as_nested_dict(self._device)
-        if not statistics:  # CUDA is not initialised, or another allocator is in use, which keeps none
+        if not statistics:  # CUDA is not initialized, or another allocator is in use, without statistics
             return None, None
         return statistics["allocated_bytes"]["all"]["peak"], statistics["reserved_bytes"]["all"]["peak"]
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from perfkit.attach.live.live_options import LiveOptions
 
-# Fewer steps than this say nothing about how much they vary.
+# Fewer steps do not show their variation.
 LEAST_STEPS = 50
 
 

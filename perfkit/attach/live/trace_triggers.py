@@ -69,7 +69,7 @@ class TraceTriggers:
         self._served_ns = 0
         self._automatic_ns: int | None = None
         if rank == 0:
-            self._remove_request()  # what was asked of an earlier run
+            self._remove_request()  # requests to an earlier run
         self._signal = SignalFlag() if "signal" in self._on else None
 
     def handle_event(self, event: StepEvent, now_ns: int) -> None:

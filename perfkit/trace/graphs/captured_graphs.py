@@ -25,7 +25,7 @@ from perfkit.trace.match_ids import map_processes
 from perfkit.trace.module_calls import find_modules
 from perfkit.trace.read import NONE, Category, Flows, Ints, MemoryEvents, Signature, Small, SyncRecords, Trace
 
-# What vLLM calls the range around a capture, and SGLang the file of one: with how many tokens or sequences it was.
+# The name of vLLM's range around a capture, and of SGLang's file of one, with its number of tokens or sequences.
 _RANGE = re.compile(r"(?:\w+_)?capture_(\d{1,9})_\w+")
 _FILE = re.compile(r"(?:^|_)bs_(\d{1,9})(?:_|\.|$)")
 # A name of a layer among the arguments makes no two calls different.

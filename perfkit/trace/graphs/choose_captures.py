@@ -19,7 +19,7 @@ from perfkit.trace.graphs.replayed_graphs import ReplayedLaunches
 from perfkit.trace.kernels import is_collective_kernel, is_compiled_kernel
 from perfkit.trace.model import NONE, Category
 
-# So many kernels on grids of a size tell it, and so many times as many as tell any other.
+# Kernels required on grids of a size to decide it, and their ratio to those of any other size.
 _LEAST_GRIDS = 3
 _CLEARLY = 3
 
@@ -54,7 +54,7 @@ def choose_captures(graphs: Sequence[ReplayedLaunches], captures: Sequence[Captu
     for captured in captures:
         alike.setdefault((captured.tokens, captured.content), []).append(captured)
     distinct = [tuple(group) for group in alike.values()]
-    # Steps of different batches replay one graph: what fits it is looked for once.
+    # Steps of different batches replay one graph: fits are searched once.
     fits: dict[tuple[object, ...], list[_CaptureFit]] = {}
     grids: dict[tuple[int, ...], int | None] = {}
     choices = []

@@ -22,7 +22,7 @@ from perfkit.trace.read import NONE, Category, Ints, Trace
 
 T = TypeVar("T")
 
-# Columns of a trace in which what a replay stands for has nothing.
+# Columns of a trace that replayed ops leave empty.
 _NOTHING = ("correlation", "external_id", "device", "stream", "geometry", "sequence", "moved_bytes", "stated", "node")
 
 

@@ -43,11 +43,11 @@ class TokenAgreement(IntEnum):
     SAME = 2  # the same kernel on the same grid
 
 
-# What ROCm copies and fills with inside of graphs.
+# ROCm's kernels for copies and fills inside graphs.
 _COPYING = re.compile(r"_*amd_rocclr_copyBuffer\w*|_*amd_rocclr_copyImage\w*")
 _FILLING = re.compile(r"_*amd_rocclr_fillBuffer\w*")
 
-_LEAST_WORD = 4  # letters of an op's name for its presence in a kernel's name to say something
+_LEAST_WORD = 4  # least letters of an op's name for a match in a kernel's name
 
 
 def compare_tokens(captured: NodeToken, replayed: NodeToken) -> TokenAgreement:

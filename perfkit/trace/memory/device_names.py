@@ -6,7 +6,7 @@ from perfkit.trace.model import NONE, Ints, MemoryEvents
 
 CPU = 0
 
-# c10::DeviceType. HIP (6) is what traces of ROCm say, where torch itself calls the devices `cuda`.
+# c10::DeviceType. ROCm traces use HIP (6), where torch itself names the devices `cuda`.
 _NAMES = {
     CPU: "cpu", 1: "cuda", 6: "cuda", 8: "maia", 9: "xla", 10: "vulkan", 11: "metal", 12: "xpu", 13: "mps", 14: "meta",
     15: "hpu", 16: "ve", 17: "lazy", 18: "ipu", 19: "mtia", 20: "privateuseone",

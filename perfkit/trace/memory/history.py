@@ -106,7 +106,7 @@ def build_history(entries: list[Entry], pools: Kinds = MappingProxyType({})) -> 
     action = column(map(_ActionCodes(_ACTIONS).__getitem__, map(itemgetter("action"), entries)), np.int8)
     timed = bool(count) and all(contains(entry, "time_us") for entry in entries)
     size = column(map(itemgetter("size"), entries))
-    # What a failed request asked for may be any number.
+    # A failed request may have any size.
     if ((size < 0) | (size > _MOST_BYTES))[action != OOM].any():
         raise ValueError("an entry larger than any memory")
     stack, stacks = _group_stacks(entries)

@@ -13,7 +13,7 @@ from perfkit.trace.memory.text_numbers import TraceTextNumbers
 from perfkit.trace.ops import Ops
 from perfkit.trace.read import NONE, Category, Ints
 
-# Ranges that count as ops: FSDP resizes storages outside of any op, but marks what it does; likewise collectives.
+# Ranges that count as ops: FSDP resizes storages outside any op, within its marks; likewise collectives.
 _WORKING = re.compile(
     r"FSDP::.*|FullyShardedDataParallel\._.*|torch::?\.?distributed.*|record_param_comms|"
     + "|".join(f"{prefix}.*" for prefix in COLLECTIVE_RANGES)

@@ -25,7 +25,7 @@ from perfkit.record import PHASES
 
 DATA, FORWARD, BACKWARD, OPTIMIZER = range(len(PHASES))
 
-# What the stack cannot tell by itself: the purpose of what ends with its phase, and of what outlives it.
+# Undecided by the stack alone: the purpose of blocks that end with their phase, and of those that outlive it.
 OF_THE_OPTIMIZER, OF_THE_REDUCTION = "of the optimizer", "of the reduction"
 BY_LIFE = {
     OF_THE_OPTIMIZER: (TEMPORARY, OPTIMIZER_STATE),
@@ -68,7 +68,7 @@ _PURPOSES = (
     (r"torch/utils/data/\S* (fetch|__next__)$|apply_func\.py move_data_to_device$", INPUT),
     (r"accelerate/utils/operations\.py send_to_device$", INPUT),
 )
-# Only where it is the innermost frame: what it calls may be for something else.
+# Only as the innermost frame: its callees may serve another purpose.
 _PURPOSES_INNERMOST = (
     (r"torch/nn/modules/\S* (__init__|reset_parameters)$", PARAMETER),
     (r"torch/nn/parallel/distributed\.py _pre_forward$", COMMUNICATION_BUFFER),  # buckets, in the order of gradients
@@ -92,14 +92,14 @@ _PHASES = (
 _TORCH = re.compile(r"(^|[/-]packages/|/pytorch/)(torch|torchgen|functorch)/")
 _COMPILED = re.compile(r"/torchinductor_[^/]*/")
 _NOT_USERS = re.compile(r"^<(?!ipython|stdin|string)|/lib/python3[.\d]*/(?!(site|dist)-packages/)")
-_HOOKS = re.compile(r"(^|/)perfkit/(attach|instruments|integrations)/")  # around what the program calls of torch
+_HOOKS = re.compile(r"(^|/)perfkit/(attach|instruments|integrations)/")  # around the program's calls to torch
 _PYTHON = re.compile(r"\.pyx?$|^<")
 _INSTALLED = re.compile(r".*/(?:site|dist)-packages/")
 _FUNCTION = re.compile(r"(^|/)torch/autograd/function\.py apply$|^autograd/function\.py apply$")
 _OPERATOR = "_ops"  # torch/_ops.py, through which generated code calls any op
 _ATEN = re.compile(r"^at::_ops::(\w+?)::(?:call|redispatch)")
 _NODE = re.compile(r"^torch::autograd::(?:generated::)?(\w+Backward\d*)::apply")
-# Methods whose names do not say what was computed; their files do: `linear.py forward`.
+# Methods whose names do not show the computation; their files do: `linear.py forward`.
 _METHODS = frozenset(("forward", "__call__", "wrapper", "inner", "decorate_context", "_fn", "__torch_function__"))
 
 

@@ -59,7 +59,7 @@ def _build_columns(ops: Ops) -> _MemoryColumns:
     phase = np.append(ops.phase, NONE)[held.op]
     for known in (ranges.locate_phases(memory.thread, memory.time_ns), spans.locate_phases(memory.time_ns)):
         phase = np.where(phase == NONE, known, phase)
-    # Times of steps on a device are no times of the host.
+    # Step times on a device are not CPU times.
     step = np.full(len(memory), NONE) if ops.steps.on_device else ops.steps.locate_times(memory.time_ns)
     blocks = infer_block_contents(ops, held.op, table)
     columns: dict[str, NDArray[np.generic]] = {

@@ -35,7 +35,7 @@ CATEGORIES = {
     "nvtx-kernel": Category.GPU_RANGE,
     _MTIA_TASKS: Category.KERNEL,
 }
-# These say no more than none: the thread tells.
+# These say nothing: the thread decides.
 _SAY_NOTHING = frozenset({"", "cuda", "op"})
 # cuda_runtime, xpu_driver, mtia_runtime, privateuse1_runtime, glow_runtime ...
 _LAUNCH = re.compile(r".*_(?:runtime|driver)$")
@@ -45,7 +45,7 @@ _RUNTIME_OF = re.compile(r"(mtia|xpu|hpu|npu|musa|privateuseone|privateuse1)_\w+
 _COPY_NAME = re.compile(r"memcpy|dma_|SDMA", re.IGNORECASE)
 _FILL_NAME = re.compile(r"memset", re.IGNORECASE)
 _LAUNCH_NAME = re.compile(r"(?:cu|cuda|hip|ze|musa|acl)[A-Z]\w+$")
-# What Ascend's streams wait for and record is no work.
+# Waits and records of Ascend's streams are not work.
 _WAIT_NAME = re.compile(
     r"(EVENT|NOTIFY|CAPTURE)_?(WAIT|RECORD)|PLACE_HOLDER|PROFILER_TRACE|WRITE_VALUE|FLIP_TASK", re.IGNORECASE
 )
@@ -122,7 +122,7 @@ def _classify_uncategorized(rows: Columns, names: list[str], where: ThreadInfo) 
     host = np.where(lane == ThreadLane.CALLS, np.int8(Category.LAUNCH), host)
     work = np.where(copies, Category.COPY, np.where(fills, Category.FILL, Category.KERNEL))
     waits = np.asarray([bool(_WAIT_NAME.match(name)) for name in names] or [False])[rows["name"]]
-    unplaced = where.device[rows["thread"]] == NONE  # what tells its own device and stream is work
+    unplaced = where.device[rows["thread"]] == NONE  # events with a device and stream are work
     device = np.where(((lane == ThreadLane.WORK) | unplaced) & ~waits, work, Category.GPU_RANGE)
     on_device = (where.device[rows["thread"]] != NONE) | ((rows["stream"] != NONE) & (rows["device"] != NONE))
     return np.where(on_device, device, host).astype(np.int8)
@@ -135,7 +135,7 @@ def _mark_summaries(rows: Columns, category: NDArray[np.int8], nests: NDArray[np
     order = np.lexsort((-end, start))
     chosen, start, end = chosen[order], start[order], end[order]
     parent = compute_parents(rows["thread"][chosen], start, end)
-    # Times are rounded: what begins a nanosecond before the end of another follows it.
+    # Times are rounded: an event that begins a nanosecond before another's end follows it.
     within = (parent != NONE) & (end <= end[parent]) & (start < end[parent] - 1)
     category[chosen[parent[within]]] = Category.GPU_RANGE
 

@@ -57,7 +57,7 @@ class EventSplitter:
         self._before: bytes | None = None  # the text before the events, once they have begun
         self._after: list[bytes] | None = None  # the text after them, once they have ended
         self._after_bytes = 0
-        self._searched = 0  # how much of the text was searched for the events
+        self._searched = 0  # length of the text already searched for events
         self._wait_for = 0  # bytes before it is worth while to look for a boundary again
         self._nested = False  # events hold lists of objects, so boundaries have to be looked for thoroughly
 

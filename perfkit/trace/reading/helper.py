@@ -33,7 +33,7 @@ class DecodingHelper:
     def close(self) -> None:
         """End the process, dropping pieces that it has not begun."""
         self._thread.shutdown(wait=True, cancel_futures=True)
-        with suppress(OSError):  # what a process that has ended did not read
+        with suppress(OSError):  # data that an ended process did not read
             self._process.communicate()
 
     def _exchange_piece(self, piece: bytes) -> PieceColumns | None:

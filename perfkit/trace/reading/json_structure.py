@@ -48,7 +48,7 @@ def analyze_structure(text: bytes, level: int = 0) -> JsonStructure:
     depth, in_string, begin = 0, False, 0
     while begin < len(text):
         end = min(begin + _SLICE_BYTES, len(text))
-        while end < len(text) and text[end - 1] == ord("\\"):  # what it escapes belongs to it
+        while end < len(text) and text[end - 1] == ord("\\"):  # the escaped character belongs to it
             end += 1
         data = np.frombuffer(text, np.uint8, end - begin, begin)
         folded = data | 0x20  # [ and { become one, ] and } another

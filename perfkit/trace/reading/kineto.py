@@ -97,7 +97,7 @@ class ExactEvent(msgspec.Struct, gc=False):
 
 AnyEvent = Event | ExactEvent
 
-# What the decoders raise for text that is not JSON, or not of these types.
+# Errors of the decoders for text that is not JSON, or not of these types.
 REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 

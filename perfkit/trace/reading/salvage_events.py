@@ -47,7 +47,7 @@ def salvage_events(text: bytes, decoders: EventDecoders, *, final: bool) -> Salv
     """The events of `text`, which begins with one. `final`: nothing comes after it, so its last event may be cut."""
     notes: Counter[str] = Counter()
     text = repair_text(text, notes)
-    # Line breaks and the like mean nothing outside of strings, so all of them can go without looking where they stand.
+    # Line breaks mean nothing outside strings, so all can be removed, wherever they are.
     blanked = text.translate(_BLANKED)
     close = analyze_structure(blanked).close
     for candidate in (text, blanked):

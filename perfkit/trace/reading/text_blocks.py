@@ -176,7 +176,7 @@ def _salvage_gzip(data: bytes) -> Iterator[bytes]:
     """The text before the damage in the first block of a gzip member, which isal drops."""
     member, size = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16), _SALVAGE_BYTES
     while size and data and not member.eof:
-        before = member.copy()  # an error takes with it what the call had decompressed
+        before = member.copy()  # an error loses the data that the call had decompressed
         try:
             yield member.decompress(data, size)
             data = member.unconsumed_tail

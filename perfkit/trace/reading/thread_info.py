@@ -16,12 +16,12 @@ from perfkit.trace.reading.kineto import REFUSALS
 class ThreadLane(IntEnum):
     """The kind of events without a category, by their thread."""
 
-    HOST = 0  # told by their names
+    HOST = 0  # by their names
     WORK = 1  # work of a device
     SUMMARY = 2  # of a device's work, which its writer shows a second time by module, step, name ...
-    OPS = 3  # ops on the host, whatever they are called
+    OPS = 3  # ops on the CPU, whatever their name
     CALLS = 4  # calls of a device's runtime
-    XLA_HOST = 5  # what XLA's profiler traced on the host: only what names an HLO op is one
+    XLA_HOST = 5  # CPU events of XLA's profiler: only those that name an HLO op are ops
 
 
 # XLA's and TensorFlow's profilers, labels of Kineto, converters of Nsight Systems. A longer number is none of a device,

@@ -10,7 +10,7 @@ from perfkit_reports.charts.frame import Trace, build_axis, build_figure, escape
 from perfkit_reports.document.blocks import Chart
 from perfkit_reports.palette import BLUE, VERMILLION
 
-_LEAST = 0.1  # of the mean: where the colors end at the least, so that small differences show none
+_LEAST = 0.1  # of the mean: least range of the color scale, so that small differences show none
 
 
 def compute_imbalance(load: ExpertLoad) -> float:

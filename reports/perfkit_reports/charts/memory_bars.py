@@ -20,9 +20,9 @@ from perfkit_reports.charts.frame import (
 )
 from perfkit_reports.palette import NEUTRAL, VERMILLION, Fill, build_legend
 
-_ROOM = 1.22  # of the longest bar, for its amount beside it
+_ROOM = 1.22  # of the longest bar, for its label
 _BEYOND = tuple(Fill(grey, pattern) for pattern in ("", "/", "\\", "x", ".") for grey in ("#8d96a1", "#b9c0c9"))
-_FAR = 4.0  # a limit so many times as far as the longest bar would leave nothing of the bars
+_FAR = 4.0  # a limit this many times the longest bar would hide the bars
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def build_memory_figure(
         shapes=[_build_limit_line(limit / scale) for limit in limits],
         xaxis=build_axis(f"{title} ({unit})", range=[0, _ROOM * longest / scale], fixedrange=True),
     )
-    # Beside the bar there would be no room on a narrow screen.
+    # Next to the bar there is no room on a narrow screen.
     for label, stack in zip(drawn["layout"]["annotations"], stacks, strict=False):
         if stack.bounded:
             label["text"] += f": {_format_bounds(stack)}"

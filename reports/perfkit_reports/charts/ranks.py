@@ -29,7 +29,7 @@ _STEP = "step"
 COMPUTING, IDLE, OTHER, LATE = "computing", "idle", "other", "late at collectives"
 CATEGORIES = (COMPUTING, time_split.COMMUNICATION, IDLE, OTHER)
 _LABELLED = 16  # more names than this do not fit below the bars
-_LEAST = 0.05  # of the median step: where the colors of a map end at the least, so that noise shows none
+_LEAST = 0.05  # of the median step: least range of the color scale, so that noise shows no color
 _Known = Mapping[str, Sequence[float | None]]
 
 

@@ -41,7 +41,7 @@ _LAYERS = {
     "phase": "phases □",
     "step": "whole step",
 }
-_CLOSE = 0.25  # of the logarithm of two bandwidths, whose names would lie on each other
+_CLOSE = 0.25  # least distance of two bandwidths' logarithms, below which their names overlap
 _COLORS = "Colors distinguish {}; a single one is colored by work type."
 _SYMBOLS = {"module": "triangle-up-open", "phase": "square-open", "step": "star"}
 
@@ -78,7 +78,7 @@ def _build_figure(plane: RooflinePlane, frame: AxisLimits, *, alone: bool) -> Fi
     """Traces carry `meta` with their series and kind, arrows the same as JSON in their `name`."""
     lines, on, scale = build_roofs(plane), _get_shown_kinds(plane), _compute_scale(plane)
     traces = [_build_roof(roof) for roof in lines]
-    for place, series in enumerate(plane.series):  # names of steps that lie close: one below, the next above
+    for place, series in enumerate(plane.series):  # alternate names of close steps: one below, the next above
         drawn = [point for point in series.points if is_placeable(point) and frame.includes_point(point)]
         for kind in KINDS:
             points = [point for point in drawn if point.kind == kind]

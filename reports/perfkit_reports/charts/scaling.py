@@ -10,7 +10,7 @@ from perfkit_reports.palette import Style
 
 _HEIGHT = 320
 
-# What stays as ranks are added, and what efficiency is then.
+# The fixed quantity of each scaling mode, and its efficiency.
 MEANING = {
     "weak": "Weak scaling: fixed batch per rank; efficiency is T(fewest) / T(N).",
     "strong": "Strong scaling: fixed global batch, split over the ranks; efficiency is "
@@ -18,7 +18,7 @@ MEANING = {
 }
 
 
-Span = tuple[float, float] | None  # the bounds of a value, where there are any
+Span = tuple[float, float] | None  # the bounds of a value, if any
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ _RELEASE = (
     "call torch.cuda.empty_cache() once after a phase that needed more (evaluation, compilation), keep shapes constant "
     "from step to step, or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True or garbage_collection_threshold:0.8"
 )
-# For devices other than CUDA, whose allocators take none of these settings.
+# For devices other than CUDA, whose allocators lack these settings.
 _EQUAL_SHAPES = "keep shapes constant from step to step, so that freed pieces fit the next requests"
 _KEPT_IN_MESSAGE = re.compile(r"([\d.]+) (bytes|[KMGT]iB) is reserved by PyTorch but unallocated")
 _UNITS = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}

@@ -108,7 +108,7 @@ def find_temporaries(view: AccountView) -> Iterator[Finding]:
     if view.account.peak_phase == "optimizer":
         remedies = (FUSED_UPDATE,) if FUSED.issuperset(view.optimizers) else (ONE_AT_A_TIME,)
         if view.optimizers == {LBFGS}:
-            return  # its vectors are of all parameters at once, whatever its settings
+            return  # its vectors cover all parameters at once, whatever its settings
     yield from _find_large("memory.temporaries", view, TEMPORARY, "Temporaries", remedies)
 
 

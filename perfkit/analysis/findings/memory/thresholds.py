@@ -21,7 +21,7 @@ IN_ONE_PIECE = 0.5
 # Bytes: smaller gaps and categories are not reported, whatever their share.
 SMALL_BYTES = 2**20
 
-# Bytes: smaller categories are not reported where the memory is the host's.
+# Bytes: smaller categories are not reported in CPU memory.
 SMALL_ON_HOST = 64 * 2**20
 
 # Bytes: the size of an allocator's requests to the device. Less than that may be free at any time.

@@ -8,7 +8,7 @@ from perfkit.analysis.model.products import ProductRow
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.model.trace import CollectiveRow, CopyRow
 
-# Removable parts, beside the named parts of the step (`trace_view`).
+# Removable parts, in addition to the named parts of the step (`trace_view`).
 RECOMPUTED = "recomputed ops"
 SHORT = "launches of short kernels"
 

@@ -20,7 +20,7 @@ _16_BITS = ("bf16", "fp16")
 _NAMED = 3  # rows
 _WEIGHTY = 0.2  # of the time above the roof: smaller causes get no advice
 
-# What tries other kernels for a product, by device.
+# Advice to try other GEMM kernels, by device.
 _OTHER_KERNELS = {
     "cuda": 'Let torch.compile(mode="max-autotune") try other kernels.',
     "rocm": "Set PYTORCH_TUNABLEOP_ENABLED=1 to try all kernels of hipBLASLt and rocBLAS.",

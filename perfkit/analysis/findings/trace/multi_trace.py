@@ -11,7 +11,7 @@ from perfkit.units import format_percent, format_seconds
 
 _IN_COMMUNICATION = "part of the exposed communication"
 _NOT_SIMULATED = "the traces do not show which work delays a rank"
-_NOTHING = 1e-9  # times are whole nanoseconds: less is a rounding error of sums
+_NOTHING = 1e-9  # times are whole nanoseconds: smaller sums are rounding errors
 
 
 def find_straggler(fleet: Fleet) -> Iterator[Finding]:

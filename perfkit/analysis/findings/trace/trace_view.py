@@ -38,7 +38,7 @@ BEYOND_ROOF = "upper bound: all time above the roof"
 COPY = "copy"  # the bound of a row that crosses a link
 
 
-# The rows of the tables that gains are of.
+# Table rows with gains.
 Work = OpRow | ProductRow
 
 

@@ -90,7 +90,7 @@ def collect_messages(pieces: WorkItems) -> CollectiveMessages:
     caller = _find_nearest(ops, row, np.where(called, np.arange(len(ops)), NONE))
     table, only = list(trace.collectives), _find_only_group(trace)
     rows_by_key: dict[tuple[int, int, int], int] = {}
-    # Collectives are few beside kernels, and most of them are alike.
+    # Collectives are few compared with kernels, and mostly equal.
     unknown = np.flatnonzero(exchanging & (which == NONE) & (caller != NONE))
     events = ops.event[caller[unknown]]
     keys = zip(
@@ -120,7 +120,7 @@ def _fill_from_ranges(pieces: WorkItems, which: Ints, table: list[CollectiveReco
         table.append(_infer_from_parts(trace.names[int(pieces.name[first])], tensors, only))
 
 
-# What the inputs of a backend's range are a part of; of others they are the whole.
+# Collectives whose range inputs are a part of the message; for others they are all of it.
 _OWN_PARTS = (CollectiveKind.ALL_GATHER, CollectiveKind.GATHER)
 
 
@@ -136,7 +136,7 @@ def _infer_from_parts(name: str, tensors: list[TensorArg], only: tuple[str, int]
     return CollectiveRecord(name, dtype, sent, NONE, described, described, size)
 
 
-# Ops of torch's process groups; what other ops exchange they do in one kernel of their own.
+# Ops of torch's process groups; other ops communicate in one kernel of their own.
 _OF_GROUPS = ("c10d::", "_c10d_functional::", "c10d_functional::", "_c10d_functional_autograd::", "nccl:")
 
 

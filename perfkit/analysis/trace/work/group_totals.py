@@ -89,7 +89,7 @@ def build_total_row(
     They are bound by what bounds most of their time, unless `bound` is given.
     """
     parts = count_parts(placed.pieces)
-    # Time of what is not modelled could be saved or not: it counts as attainable, so that no gain is claimed for it.
+    # Unmodeled time counts as attainable, so that no savings are claimed for it.
     rest = sums.seconds - sums.modelled_s
     attainable = None if sums.attainable_s is None else (sums.attainable_s + rest) / parts
     unit, dtype = ("", "") if sums.precision is None else (str(sums.precision[0]), sums.precision[1])

@@ -40,7 +40,7 @@ def group_rows(*keys: Compact) -> RowGroups:
         width = int(key.max(initial=0)) - low + 1
         if width == 1:
             continue
-        if size * width >= 2**62:  # renumber what there is so far, so that the code fits
+        if size * width >= 2**62:  # renumber so that the code fits
             distinct, code = np.unique(code, return_inverse=True)
             size = len(distinct)
         elif 1 < size <= few < size * width:

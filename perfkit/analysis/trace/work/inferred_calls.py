@@ -24,14 +24,14 @@ Floats = NDArray[np.float64]
 AS_ELSEWHERE = "inferred from the same kernel elsewhere in the trace"
 INFERRED = " (inferred)"
 
-# So many neighbours on each side must be equal: few at first, more where several calls launch such kernels.
+# Equal neighbors required on each side: few at first, more where several calls launch such kernels.
 _NEIGHBOURS = (2, 3, 5)
 # A call whose sizes are data (of jagged tensors) differs from one time to the next, so that one time tells nothing.
 _LEAST_SEEN = 2
 # Sizes that do not show in the geometry (the inner dimension of a product) show in the time.
 _ALIKE = 2.0
 
-# The same where no geometry was recorded: sizes show in nothing but the time and what runs around.
+# The same without recorded geometry: only time and context show sizes.
 _NEIGHBOURS_ALONE = (3, 5)
 _ALIKE_ALONE = 1.25
 

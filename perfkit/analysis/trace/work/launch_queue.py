@@ -31,7 +31,7 @@ _SYNCHRONISING = re.compile(
     r"|(cuda|hip)Memcpy(2D|3D)?|hipMemcpyWithStream|cuMemcpy(DtoH|HtoD)(_v2)?"
     r"|ze(CommandQueue|CommandList|Event|Fence)?HostSynchronize|zeCommandQueueSynchronize|ur(QueueFinish|EventWait)"
 )
-# Ops that need a result on the host. Where the runtime's own calls are recorded these contain one, and count once.
+# Ops that need a result on the CPU. Where runtime calls are recorded, these contain one, and count once.
 _SYNCHRONISING_OPS = ("aten::_local_scalar_dense", "aten::nonzero", "aten::_unique2")
 
 
@@ -173,7 +173,7 @@ def find_runtime_calls(trace: Trace, windows: StepWindows, fits: Callable[[str],
 def _sum_synchronization(ops: Ops, windows: StepWindows) -> tuple[int, int]:
     """The calls that made the CPU wait for the device, and their nanoseconds; nested ones count once."""
     trace = ops.trace
-    # On the host's own tensors these ops wait for nothing: they count where they started something on the device.
+    # On CPU tensors these ops do not wait: they count only where they started device work.
     rows = np.flatnonzero(np.bincount(ops.kernel_op[ops.kernel_op != NONE], minlength=1))
     waiting = ops.event[rows[mark_named(trace, ops.event[rows], _SYNCHRONISING_OPS.__contains__)]]
     waiting = waiting[windows.find_windows(trace.start_ns[waiting]) != NONE]

@@ -15,7 +15,7 @@ from perfkit.trace.read import Category, Ints, Trace
 HTOD, DTOH, DTOD, PTOP = "HtoD", "DtoH", "DtoD", "PtoP"
 UNTOLD = "copy"
 
-# As CUDA, ROCm, XPU and JAX name them. What they call M is the host's memory.
+# Names of CUDA, ROCm, XPU and JAX. M is CPU memory.
 _KINDS = (
     (re.compile(r"HtoD|H2D|HostToDevice|M2D", re.IGNORECASE), HTOD),
     (re.compile(r"DtoH|D2H|DeviceToHost|D2M", re.IGNORECASE), DTOH),

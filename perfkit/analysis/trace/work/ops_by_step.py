@@ -14,7 +14,7 @@ from perfkit.analysis.trace.work.work_analysis import WorkAnalysis
 from perfkit.trace.kernels import is_compiled_graph
 from perfkit.trace.read import NONE
 
-# What a graph of torch.compile is called: its own name is a hash of its code, which no other version of it shares.
+# The name of a torch.compile graph: its own is a hash of its code, which differs between versions.
 COMPILED = "compiled graph"
 
 OpKey = tuple[str, str, str, str]

@@ -11,10 +11,10 @@ from perfkit.trace.read import Category, Ints, Trace
 
 # A step that takes this many times a typical one is unlike it.
 UNLIKE = 3
-# More than this share of all steps is no exception but another kind of step (prefill beside decode).
+# A larger share of steps is not an exception but another kind of step (prefill and decode).
 _MOST = 1 / 3
 
-# What torch.compile marks while it compiles, and calls that load the code of kernels.
+# Marks of torch.compile while compiling, and calls that load kernel code.
 _COMPILING = re.compile(r".*\(dynamo_timed\)|(cu|cuda|hip)(Module|Library)Load\w*")
 
 

@@ -36,7 +36,7 @@ from perfkit.units import format_percent
 
 Floats = NDArray[np.float64]
 
-# The op of what no op is known to have launched.
+# The op of work without a known launching op.
 NO_OP = "(no op recorded)"
 
 
@@ -93,7 +93,7 @@ class RooflineGroups:
         pieces = self.pieces
         if not has_overlap(pieces.start_ns, pieces.end_ns):
             return None
-        # What an op's children took is none of its own time.
+        # An op's own time excludes its children's.
         return np.minimum(measure_group_wall_ns(self.groups, pieces.start_ns, pieces.end_ns) / 1e9, self.seconds)
 
     @cached_property

@@ -24,7 +24,7 @@ from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
 from perfkit.trace.event_nesting import sort_by_group
 from perfkit.trace.read import NONE
 
-# Devices have some ten streams. What a trace has beyond these is told in one row.
+# Devices have some ten streams. Further ones share a row.
 MOST_STREAMS = 200
 
 _OF_BOUND = {

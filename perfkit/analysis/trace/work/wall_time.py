@@ -28,7 +28,7 @@ def measure_group_wall_ns(groups: RowGroups, starts: Ints, ends: Ints) -> Floats
         return np.zeros(len(groups))
     order = np.argsort(groups.of, kind="stable")
     number = groups.of[order].astype(np.int64)
-    # Each group gets a stretch of time of its own, so that none begins before all of the one before it has ended.
+    # Shift each group to its own time range, so that none begins before the previous one has ended.
     first = int(starts.min())
     shift = number * (int(ends.max()) - first + 1) - first
     begin, end = starts[order] + shift, ends[order] + shift

@@ -121,7 +121,7 @@ def compute_item_costs(
     matrix_call = np.asarray([*(call.cost.unit == ComputeUnit.MATRIX for call in ops.calls), False])[pieces.call]
     estimated = np.asarray([*(call.cost.source == RECORDED_INPUTS for call in ops.calls), False])[pieces.call]
     estimated &= ~counted & ~np.isnan(moved)
-    # Also where the name tells no precision: a product without FLOPs is one all the same.
+    # Also where the name shows no precision: a GEMM without FLOPs is still a GEMM.
     unknown_call = uncosted | np.isnan(flops)
     is_matrix = matrix_call | (unknown_call & pieces.on_device & mark_named(ops.trace, pieces.event, is_matrix_kernel))
     more_flops, more_bytes, unmasked = (np.where(counted, 1.0, ratio) for ratio in _compute_ratios(pieces, own))

@@ -28,7 +28,7 @@ Flags = NDArray[np.bool_]
 class WorkKind(IntEnum):
     WORK = 0
     COMMUNICATION = 1
-    COPY = 2  # between host and device, or between devices
+    COPY = 2  # between CPU and device, or between devices
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def _collect_device_work(ops: Ops, windows: StepWindows) -> WorkItems:
         call=compact_ints(
             infer_calls(own, trace.geometry[event], lane, end - start, kind == WorkKind.WORK, owner, call)
         ),
-        # Kernels of one compiled graph share its range, which says less than their own names.
+        # Kernels of one compiled graph share its range, which is less specific than their names.
         label=compact_ints(np.where(linked & ~np.append(is_graph, False)[owner], op_name, own)),
         kind=kind,
         start_ns=start,

@@ -80,7 +80,7 @@ _SHAPES = Column[OpRow]("Shapes", lambda row: make_short_cell(row.shapes, 48), n
 _OP = Column[OpRow](
     "Op", lambda row: make_code_cell(row.op, 28), numeric=False, help="the op that launched it", wrap=True
 )
-# By kind: what names a row, what is shown beside its figures, and what only on demand.
+# By kind: the name columns, the columns shown with the figures, and the hidden ones.
 KINDS: dict[str, tuple[Column[OpRow], tuple[Column[OpRow], ...], tuple[Column[OpRow], ...]]] = {
     "kernels": (
         Column("Kernel", lambda row: make_code_cell(row.name), numeric=False, code=True, weight=Weight.BRIEF),

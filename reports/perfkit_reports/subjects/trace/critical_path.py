@@ -58,7 +58,7 @@ _SEGMENTS: tuple[Column[tuple[PathRow, float]], ...] = (
         weight=Weight.DETAIL,
     ),
 )
-_LEAST = 1e-4  # of the path, what is shown
+_LEAST = 1e-4  # of the path, the least share shown
 _NO_STEPS = "no steps marked on the CPU"
 _NO_SUM = "not a change of kernel durations"
 

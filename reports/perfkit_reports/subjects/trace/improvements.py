@@ -35,7 +35,7 @@ _OF_TIME = {
 }
 
 
-# Fixes that save launches beside kernel time, which no sum counts.
+# Fixes that save launches in addition to kernel time, which no sum counts.
 _OF_IDS = {
     "fusion.elementwise": "fuse memory-bound ops",
     "optimizer.unfused": "fuse the optimizer",

@@ -22,7 +22,7 @@ from perfkit_reports.subjects.trace.call_sites import find_call_sites
 from perfkit_reports.subjects.trace.costs import KINDS, SAVINGS, build_cost_columns, compute_gain_s, get_shown_rows
 from perfkit_reports.subjects.trace.idle import list_selected_idle
 
-_LONGEST = 2000  # characters of a kernel's name: those of templates are whole, damaged ones do not fill the page
+_LONGEST = 2000  # characters of a kernel's name: templates fit, damaged names do not fill the page
 _NO_PLACE = "not on the roofline: FLOPs, bytes or time unknown"
 CALLED_FROM = "Launched from"
 _EXACT = 0.02  # the formula is shown where it gives the time that the roofs allow

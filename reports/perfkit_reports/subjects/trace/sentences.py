@@ -9,7 +9,7 @@ from perfkit.record import Unknown
 from perfkit_reports.cells import format_count
 from perfkit_reports.wording import format_bounded, format_plural, format_sentence
 
-# Of communication or copies: the least part outside the steps that is reported.
+# Of communication or copies: the least share outside the steps to report.
 _OUTSIDE = 0.01
 
 
