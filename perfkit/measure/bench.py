@@ -29,8 +29,10 @@ from perfkit.measure.redundant_size import explain_redundant_size
 from perfkit.measure.resolve_request import resolve_request
 from perfkit.measure.rounds import measure_rounds
 from perfkit.measure.schedule import (
+    NOT_SKIPPED,
     BenchSchedule,
     ScheduledRun,
+    SkipReason,
     Techniques,
     build_schedule,
     check_launcher,
@@ -46,7 +48,7 @@ from perfkit.store.price import Price
 from perfkit.store.request import BenchRequest
 from perfkit.techniques import dtypes, rank_sharing
 from perfkit.techniques.compose import compose_techniques, find_open_technique
-from perfkit.techniques.technique import RankRequirement, Technique, explain_inability
+from perfkit.techniques.technique import RankRequirement, Technique, classify_inability, explain_inability
 from perfkit.workloads.source_digests import compute_source_digests
 
 _NO_REFUSALS: Mapping[str, str] = {}
@@ -128,12 +130,12 @@ def _is_cache_named() -> bool:
 def _run_remaining(making: SuiteWriter, progress: Callable[[Event], None], ncu: Path | None, find: Find) -> Suite:
     request, refusals = making.request, _NO_REFUSALS
     if any(map(find_open_technique, request.variants)):
-        found = find(request, progress)
+        resolved = find(request, progress)
         making.update(
-            searches=(*making.suite.searches, *found.batches),
-            recomputations=(*making.suite.recomputations, *found.recomputations),
+            searches=(*making.suite.searches, *resolved.batches),
+            recomputations=(*making.suite.recomputations, *resolved.recomputations),
         )
-        request, refusals = found.request, found.refusals
+        request, refusals = resolved.request, resolved.refusals
         making.update_session(request=request)
     schedule = _build_schedule(request, refusals)
     making.plan(schedule)
@@ -165,9 +167,12 @@ def _list_first_runs(making: SuiteWriter, schedule: BenchSchedule, request: Benc
 def _build_schedule(request: BenchRequest, refusals: Mapping[str, str] = _NO_REFUSALS) -> BenchSchedule:
     """The runs of a suite, in which sizes that the workload has anyway are skipped, and what `refusals` has by name."""
 
-    def refusal(techniques: Techniques, device: str, dtype: str) -> str:
-        known = refusals.get(format_variant_label(techniques))
-        return known or find_refusal(techniques, device, dtype) or explain_redundant_size(request, techniques)
+    def refusal(techniques: Techniques, device: str, dtype: str) -> SkipReason:
+        return (
+            SkipReason(refusals.get(format_variant_label(techniques), ""), "skip.no_size")
+            or find_refusal(techniques, device, dtype)
+            or SkipReason(explain_redundant_size(request, techniques), "skip.redundant_size")
+        )
 
     return build_schedule(request, compute_needed_ranks, refusal)
 
@@ -193,8 +198,8 @@ def _collect_counters(making: SuiteWriter, specs: list[RunSpec], ncu: Path, prog
         progress(RunFinished(index, len(wanted), label, 0, run.status, reason, run.seconds))
         if reason:
             text = f"{spec.variant}: no counters: {reason}"
-            told = (*making.suite.warnings, make_note("run.no_counters", text, variant=spec.variant))
-            making.update(warnings=tuple(dict.fromkeys(told)))  # it is tried again whenever the suite goes on
+            warnings = (*making.suite.warnings, make_note("run.no_counters", text, variant=spec.variant))
+            making.update(warnings=tuple(dict.fromkeys(warnings)))  # it is tried again whenever the suite goes on
 
 
 def _locate_counters(making: SuiteWriter, spec: RunSpec) -> Path:
@@ -235,26 +240,31 @@ def compute_needed_ranks(techniques: Techniques) -> RankRequirement:
     return rank_sharing.count_needed_ranks(compose_techniques(techniques))
 
 
-def find_refusal(techniques: Techniques, device: str, dtype: str) -> str:
-    """Explain why a combination of techniques cannot run, as far as known before a process starts; empty if it may.
+def find_refusal(techniques: Techniques, device: str, dtype: str) -> SkipReason:
+    """Explain why a combination of techniques cannot run, as far as known before a process starts.
 
     On a GPU a process of their own is asked what the device lacks: this one must not take memory there.
     """
     composed = compose_techniques(techniques)
     try:
-        lacking = [explain_inability(each, torch.device(device)) for each in composed if device == "cpu"]
+        lacking = [_find_inability(technique, device) for technique in composed if device == "cpu"]
     except Exception:  # noqa: BLE001 - as in `find_dtype_refusal`
-        return ""
-    return next(filter(None, lacking), "") or find_dtype_refusal(techniques, device, dtype)
+        return NOT_SKIPPED
+    return next(filter(None, lacking), NOT_SKIPPED) or find_dtype_refusal(techniques, device, dtype)
 
 
-def find_dtype_refusal(techniques: Techniques, device: str, dtype: str) -> str:
-    """Explain why a combination of techniques does not run in a dtype on a kind of device; empty if it does."""
+def _find_inability(technique: Technique, device: str) -> SkipReason:
+    reason = explain_inability(technique, torch.device(device))
+    return SkipReason(reason, classify_inability(technique)) if reason else NOT_SKIPPED
+
+
+def find_dtype_refusal(techniques: Techniques, device: str, dtype: str) -> SkipReason:
+    """Explain why a combination of techniques does not run in a dtype on a kind of device."""
     composed = compose_techniques(techniques)
     try:
-        return dtypes.explain_dtype_refusal(composed, device, dtype)
+        return SkipReason(dtypes.explain_dtype_refusal(composed, device, dtype), "skip.dtype")
     except Exception:  # noqa: BLE001 - another package's technique: raised anew in the run, it is this variant's alone
-        return ""
+        return NOT_SKIPPED
 
 
 def name_default_folder(workload: str) -> Path:
@@ -271,7 +281,7 @@ def resolve_request_ceilings(
     threads = sorted({run.spec.launch.threads for run in runs if run.spec.launch.threads is not None and not run.skip})
     launches = [run.spec.launch for run in runs if not run.skip]
     # What was measured between ranks of one machine says nothing of the network between several.
-    ranks = {each.world_size for each in launches if each.world_size > 1 and each.nodes == 1}
+    ranks = {launch.world_size for launch in launches if launch.world_size > 1 and launch.nodes == 1}
     if request.device != "cpu":  # links are measured with a GPU a rank, on GPUs that this process sees
         ranks = {size for size in ranks if size <= request.device_count}
         calibrate = calibrate and request.device_count > 0
@@ -284,6 +294,6 @@ def find_technique_refusal(request: BenchRequest, technique: Technique) -> str:
     """Explain why a technique cannot run here in any combination; empty if it may, as far as known before it runs."""
     _, lacking = choose_world_size(request, rank_sharing.count_needed_ranks((technique,)))
     try:
-        return lacking or explain_inability(technique, torch.device(request.device)) or ""
+        return lacking.text or explain_inability(technique, torch.device(request.device)) or ""
     except Exception:  # noqa: BLE001 - as in `find_refusal`
         return ""

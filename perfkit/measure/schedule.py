@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 
@@ -21,7 +22,20 @@ PASSES = ("trace", "memory", "evidence")
 BASELINE_PASSES = (*PASSES, "echo")
 VARIANT_PASSES = (*PASSES, "seeded")
 Techniques = tuple[TechniqueSpec, ...]
-Refusal = Callable[[Techniques, str, str], str]  # why they do not run on a kind of device in a dtype, empty if they do
+
+
+class SkipReason(NamedTuple):
+    """Why a variant cannot run, and the stable id of the reason; false if it can."""
+
+    text: str = ""
+    id: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.text)
+
+
+NOT_SKIPPED = SkipReason()
+Refusal = Callable[[Techniques, str, str], SkipReason]  # of techniques on a kind of device in a dtype
 
 
 @dataclass(frozen=True)
@@ -55,21 +69,22 @@ class BenchSchedule:
         return again if repeat % 2 == 0 else again[::-1]
 
 
-def build_schedule(request: BenchRequest, needed: RanksNeeded, refusal: Refusal = lambda *_: "") -> BenchSchedule:
+def build_schedule(
+    request: BenchRequest, needed: RanksNeeded, refusal: Refusal = lambda *_: NOT_SKIPPED
+) -> BenchSchedule:
     """Baselines first, one for every world size in use: sharded training is compared with plain data parallelism."""
     chosen: dict[str, ScheduledRun] = {}
     for sized in split_by_world_size(request, needed):
         for techniques in sized.variants:
             size, skip = choose_world_size(sized, needed(techniques))
-            skip_id = "skip.world_size" if skip else ""
-            if not skip:
-                skip = refusal(techniques, request.device, request.dtype)
-                skip_id = "skip.machine" if skip else ""
-            if not skip:
-                skip = explain_own_batch(sized, techniques) or explain_unbuildable(sized, techniques, size)
-                skip_id = "skip.workload" if skip else ""
+            skip = (
+                skip
+                or refusal(techniques, request.device, request.dtype)
+                or SkipReason(explain_own_batch(sized, techniques), "skip.own_batch")
+                or SkipReason(explain_unbuildable(sized, techniques, size), "skip.sizes")
+            )
             for item in (techniques,) if skip else ((), techniques):
-                run = ScheduledRun(_build_run_spec(sized, item, size), 0, skip, skip_id)
+                run = ScheduledRun(_build_run_spec(sized, item, size), 0, skip.text, skip.id if skip else "")
                 chosen.setdefault(run.spec.variant, run)
     if not chosen:
         raise UsageError("nothing to run; name at least one technique, such as --technique amp")
@@ -95,26 +110,27 @@ def explain_unbuildable(request: BenchRequest, techniques: Techniques, ranks: in
     return ""
 
 
-def choose_world_size(request: BenchRequest, needed: RankRequirement) -> tuple[int, str]:
+def choose_world_size(request: BenchRequest, needed: RankRequirement) -> tuple[int, SkipReason]:
     """The number of ranks, of several the most, for a variant that needs so many, and why it cannot run here, if so."""
     size, (least, multiple) = max(request.sizes, default=None), needed
     if size is not None:
-        return size, explain_lacking_ranks(needed, size) or _explain_missing_gpus(request, size // request.nodes)
+        lacking = SkipReason(explain_lacking_ranks(needed, size), "skip.world_size")
+        return size, lacking or _find_missing_gpus(request, size // request.nodes)
     if request.device == "cpu" or least == 1:
-        return least, ""
+        return least, NOT_SKIPPED
     most = request.device_count // multiple * multiple
-    return max(least, most), _explain_missing_gpus(request, least, least=True)
+    return max(least, most), _find_missing_gpus(request, least, least=True)
 
 
-def _explain_missing_gpus(request: BenchRequest, ranks: int, *, least: bool = False) -> str:
+def _find_missing_gpus(request: BenchRequest, ranks: int, *, least: bool = False) -> SkipReason:
     """Explain why this machine has too few GPUs for the ranks, as far as known before they start.
 
     What this process sees tells nothing of ranks on other machines or in tasks of their own: they say so themselves.
     """
     elsewhere = request.launcher not in STARTS_HERE
     if request.device == "cpu" or elsewhere or (request.device_count and is_sharing_allowed()):
-        return ""
-    return explain_missing_gpus(ranks, request.device_count, least=least)
+        return NOT_SKIPPED
+    return SkipReason(explain_missing_gpus(ranks, request.device_count, least=least), "skip.no_gpu")
 
 
 def _build_run_spec(request: BenchRequest, techniques: Techniques, size: int) -> RunSpec:

@@ -12,7 +12,14 @@ from perfkit.analysis.model.plan import PlannedPeak, PlannedVariant
 from perfkit.devices.machine import count_available_cores
 from perfkit.errors import UnavailableError
 from perfkit.measure.bench import compute_needed_ranks, find_refusal
-from perfkit.measure.schedule import BenchSchedule, ScheduledRun, Techniques, build_schedule, choose_world_size
+from perfkit.measure.schedule import (
+    BenchSchedule,
+    ScheduledRun,
+    SkipReason,
+    Techniques,
+    build_schedule,
+    choose_world_size,
+)
 from perfkit.plan.closed_forms import compute_closed_forms
 from perfkit.plan.device_memory import compute_device_memory
 from perfkit.plan.quiet_libraries import hide_library_remarks
@@ -45,8 +52,9 @@ def plan_schedule(
 ) -> BenchSchedule:
     """The runs that are planned. What a GPU lacks is found out when its step is gone through."""
 
-    def refusal(techniques: Techniques, _device: str, dtype: str) -> str:
-        return refusals.get(format_variant_label(techniques)) or find_refusal(techniques, target.kind, dtype)
+    def refusal(techniques: Techniques, _device: str, dtype: str) -> SkipReason:
+        unknown = SkipReason(refusals.get(format_variant_label(techniques), ""), "skip.no_size")
+        return unknown or find_refusal(techniques, target.kind, dtype)
 
     return build_schedule(replace(request, device="cpu", device_count=0), compute_needed_ranks, refusal)
 

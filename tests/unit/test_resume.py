@@ -17,7 +17,7 @@ from perfkit.measure import bench as bench_module
 from perfkit.measure import device_probe, suite_writer
 from perfkit.measure.auto_params import Find, FoundParams, require_given_params
 from perfkit.measure.bench import run_bench
-from perfkit.measure.schedule import Techniques
+from perfkit.measure.schedule import NOT_SKIPPED, SkipReason, Techniques
 from perfkit.record import Environment, RankRecord, RunResult, RunStatus, StepSamples, make_measurement
 from perfkit.resume import open_to_extend, open_to_resume
 from perfkit.spec import RunSpec, WorkloadSpec, parse_variants
@@ -380,8 +380,9 @@ def test_one_that_has_failed_is_not_measured_further_unless_it_is_repeated(machi
 def test_one_that_was_skipped_is_tried_again_where_it_is_named(
     machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refused(techniques: Techniques, *_: object) -> str:
-        return "its package is missing" if techniques and techniques[0].name == "amp" else ""
+    def refused(techniques: Techniques, *_: object) -> SkipReason:
+        is_refused = techniques and techniques[0].name == "amp"
+        return SkipReason("its package is missing", "skip.package") if is_refused else NOT_SKIPPED
 
     with monkeypatch.context() as patch:
         patch.setattr(bench_module, "find_refusal", refused)

@@ -91,7 +91,7 @@ def _explain_skip(found: Candidate, subject: AdviceSubject) -> str:
     place, request = subject.place, subject.request
     if request is not None and subject.target is not None and subject.step is None:
         return schedule_run(request, found.specs, subject.target).skip
-    refused = find_refusal(found.specs, place.device, place.dtype)
+    refused = find_refusal(found.specs, place.device, place.dtype).text
     return refused or ("" if request is None else explain_unbuildable(request, found.specs, place.world_size))
 
 

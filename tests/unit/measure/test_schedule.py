@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from perfkit.errors import UsageError
-from perfkit.measure.schedule import build_schedule
+from perfkit.measure.schedule import SkipReason, build_schedule
 from perfkit.spec import Schedule, TechniqueSpec, WorkloadSpec, parse_variants
 from perfkit.store.request import BenchRequest
 from perfkit.techniques.technique import RankRequirement
@@ -205,7 +205,7 @@ def test_a_workload_without_sequences_is_skipped_for_their_length_with_that_reas
     changes = {"workload": WorkloadSpec(name=workload)}
     result = build_schedule(msgspec.structs.replace(request("seq:len=64"), **changes), needed)
     (run,) = result.runs
-    assert run.skip_id == "skip.workload"
+    assert run.skip_id == "skip.own_batch"
     assert {workload, "seq_len"} <= set(run.skip.split())
 
 
@@ -226,6 +226,6 @@ def test_where_rounds_tell_the_time_the_first_runs_take_only_the_steps_whose_los
 
 
 def test_why_a_run_is_skipped_has_an_id_by_what_refuses_it():
-    refused = build_schedule(request("amp"), needed, lambda *_: "no such unit")
-    assert ("no such unit", "skip.machine") in {(run.skip, run.skip_id) for run in refused.runs}
+    refused = build_schedule(request("amp"), needed, lambda *_: SkipReason("no such unit", "skip.device"))
+    assert ("no such unit", "skip.device") in {(run.skip, run.skip_id) for run in refused.runs}
     assert {run.skip_id for run in build_schedule(request("amp"), needed).runs} == {""}

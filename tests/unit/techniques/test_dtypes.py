@@ -32,10 +32,11 @@ from tests.unit.techniques.tiny import new_state
 )
 def test_flash_on_a_gpu(technique, dtype, instead):
     (variant,) = parse_variants(technique)
-    refusal = find_dtype_refusal(variant, "cuda", dtype)
+    refusal, id = find_dtype_refusal(variant, "cuda", dtype)
     assert re.findall(r"--technique ([^ ,]+)", refusal) == ([instead] if instead else [])
     assert ("--dtype bf16" in refusal) == bool(refusal) == bool(instead)
-    assert find_dtype_refusal(variant, "cpu", dtype) == ""
+    assert id == "skip.dtype"
+    assert not find_dtype_refusal(variant, "cpu", dtype)
 
 
 def test_the_parent_of_a_bench_skips_it():

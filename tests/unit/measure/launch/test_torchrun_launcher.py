@@ -9,7 +9,7 @@ import pytest
 from perfkit.files import write_json
 from perfkit.measure.launch.run_outcome import determine_outcome
 from perfkit.measure.launch.torchrun_launcher import AgentExits, read_exits
-from perfkit.measure.schedule import build_schedule
+from perfkit.measure.schedule import NOT_SKIPPED, build_schedule
 from perfkit.record import RankRecord, RunStatus
 from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec
 from perfkit.store.request import BenchRequest
@@ -71,5 +71,5 @@ def test_every_run_of_a_suite_has_its_launcher_and_a_run_to_itself() -> None:
     assert request.by_turns
     torchrun = msgspec.structs.replace(request, launcher="torchrun")
     assert not torchrun.by_turns
-    schedule = build_schedule(torchrun, lambda _: RankRequirement(1, 1), lambda *_: "")
+    schedule = build_schedule(torchrun, lambda _: RankRequirement(1, 1), lambda *_: NOT_SKIPPED)
     assert {run.spec.launch.launcher for run in schedule.runs} == {"torchrun"}
