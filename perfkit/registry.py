@@ -59,10 +59,10 @@ class Registry(Generic[T]):
         if target is None:
             raise make_unknown_name_error(self.kind, name, self._collect_targets())
         try:
-            found = _import_target(target)
-            misfit = self._misfit(name, found)
+            target_object = _import_target(target)
+            misfit = self._misfit(name, target_object)
             if not misfit:
-                return question(cast(T, found))
+                return question(cast(T, target_object))
         except PerfkitError:
             raise  # it says itself what is wrong
         except (Exception, SystemExit) as error:

@@ -15,6 +15,6 @@ def escape_control_chars(text: str) -> str:
     return _HARMFUL.sub(_escape_match, text)
 
 
-def _escape_match(found: re.Match[str]) -> str:
-    number = ord(found[0])
+def _escape_match(match: re.Match[str]) -> str:
+    number = ord(match[0])
     return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"

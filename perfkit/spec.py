@@ -181,8 +181,8 @@ def parse_variants(text: str) -> list[tuple[TechniqueSpec, ...]]:
         part = part.strip()
         if not part:
             raise UsageError(f"empty technique in {text!r}: expected names separated by commas, such as amp,ckpt")
-        made = [()] if part == BASELINE else product(*(_expand_alternatives(item) for item in part.split("+")))
-        variants.extend(variant for variant in made if variant not in variants)
+        combinations = [()] if part == BASELINE else product(*(_expand_alternatives(item) for item in part.split("+")))
+        variants.extend(variant for variant in combinations if variant not in variants)
     return variants
 
 
@@ -242,9 +242,9 @@ def convert_params(cls: type[Any], kind: str, name: str, params: Mapping[str, Pa
     try:
         return msgspec.convert(dict(params), cls, strict=False)
     except msgspec.ValidationError as error:
-        said, _, key = str(error).partition(" - at `$.")
+        problem, _, key = str(error).partition(" - at `$.")
         if (key := key.rstrip("`")) in params:
-            raise UsageError(f"{kind} {name!r}: {key}={format_param_value(params[key])}: {said}") from None
+            raise UsageError(f"{kind} {name!r}: {key}={format_param_value(params[key])}: {problem}") from None
         raise UsageError(f"{kind} {name!r}: {error}") from None
 
 

@@ -29,11 +29,11 @@ def show_advice(advice: Advice, top: int) -> None:
     screen.print(_build_table(shown))
     if len(advice.options) > len(shown):
         screen.print(SafeText(f"{len(advice.options) - len(shown)} more: --top {len(advice.options)}", style="dim"))
-    told: set[tuple[str, ...]] = set()
+    explained: set[tuple[str, ...]] = set()
     for option in shown[:_EXPLAINED]:
-        if option.why not in told:
+        if option.why not in explained:
             _explain_option(screen, option, option.name)
-        told.add(option.why)
+        explained.add(option.why)
     if advice.best is not None and "+" in advice.best.name:
         screen.print(SafeText("best combination", style="bold"))
         screen.print(_build_table((advice.best,)))
@@ -119,25 +119,25 @@ _COLUMNS = (
 
 
 def _format_measured(option: AdviceOption) -> tuple[SafeText, SafeText, SafeText]:
-    found = option.measured
-    assert found is not None
-    time = "unknown" if found.time_ratio is None else format_signed_percent(found.time_ratio - 1, 0)
-    if found.low is not None and found.high is not None:
-        time += f" ({found.low * 100 - 100:+.0f} to {found.high * 100 - 100:+.0f})"
-    peak = "unknown" if found.peak_bytes is None else format_bytes(found.peak_bytes)
-    acted = {True: "", False: "not active", None: "not verified"}[found.engaged]
-    return SafeText(time), SafeText(peak), SafeText(found.reason or acted)
+    measured = option.measured
+    assert measured is not None
+    time = "unknown" if measured.time_ratio is None else format_signed_percent(measured.time_ratio - 1, 0)
+    if measured.low is not None and measured.high is not None:
+        time += f" ({measured.low * 100 - 100:+.0f} to {measured.high * 100 - 100:+.0f})"
+    peak = "unknown" if measured.peak_bytes is None else format_bytes(measured.peak_bytes)
+    acted = {True: "", False: "not active", None: "not verified"}[measured.engaged]
+    return SafeText(time), SafeText(peak), SafeText(measured.reason or acted)
 
 
 def _explain_option(screen: Console, option: AdviceOption, title: str) -> None:
     nothing = "saving unknown" if option.not_known else "no saving"
     screen.print(SafeText(f"{title}: {'; '.join(option.why) or nothing}"))
-    told = (
-        *(f"assumes: {each}" for each in option.assumes),
-        *(f"unknown: {each}" for each in option.not_known),
+    lines = (
+        *(f"assumes: {assumption}" for assumption in option.assumes),
+        *(f"unknown: {assumption}" for assumption in option.not_known),
         f"loss: {option.risk.basis}",
     )
-    for line in told:
+    for line in lines:
         screen.print(Padding(SafeText(line, style="dim"), (0, 0, 0, 2)))
 
 
@@ -150,8 +150,8 @@ def _list_exclusions(advice: Advice) -> Iterator[str]:
 
 def _group_by_reason(left_out: Iterable[ExcludedVariant]) -> dict[str, list[str]]:
     reasons: dict[str, list[str]] = {}
-    for each in left_out:
-        reasons.setdefault(each.reason, []).append(each.name)
+    for item in left_out:
+        reasons.setdefault(item.reason, []).append(item.name)
     return reasons
 
 

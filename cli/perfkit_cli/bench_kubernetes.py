@@ -39,7 +39,7 @@ _OPTIONS: Sequence[Callable[[Any], Any]] = (
 
 def add_kubernetes_options(command: F) -> F:
     """`command` with the options that only a manifest needs."""
-    return reduce(lambda made, option: option(made), reversed(_OPTIONS), command)
+    return reduce(lambda decorated, option: option(decorated), reversed(_OPTIONS), command)
 
 
 def refuse_kubernetes_options(ctx: click.Context) -> None:

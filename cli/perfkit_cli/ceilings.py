@@ -15,17 +15,17 @@ _WIDE = 120
 
 def build_ceilings_table(known: DeviceCeilings, width: int) -> Table:
     """A row for each ceiling, in the order given; their sources only where there is room for them."""
-    made = Table(title=f"{known.device_name} ({known.device})", title_justify="left", box=None, pad_edge=False)
+    table = Table(title=f"{known.device_name} ({known.device})", title_justify="left", box=None, pad_edge=False)
     for name in ("level", "dtype", "threads"):
-        made.add_column(name, no_wrap=True)
-    made.add_column("value", justify="right", no_wrap=True)
+        table.add_column(name, no_wrap=True)
+    table.add_column("value", justify="right", no_wrap=True)
     for name in ("measured", "spread", "confidence"):
-        made.add_column(name, no_wrap=True)
+        table.add_column(name, no_wrap=True)
     if width >= _WIDE:
-        made.add_column("source")
+        table.add_column("source")
     for ceiling in known.ceilings:
-        made.add_row(*_format_cells(ceiling, known.device_name)[: len(made.columns)])
-    return made
+        table.add_row(*_format_cells(ceiling, known.device_name)[: len(table.columns)])
+    return table
 
 
 def _format_cells(ceiling: Ceiling, device_name: str) -> tuple[str, ...]:
@@ -46,18 +46,18 @@ def build_links_table(rates: Sequence[LinkRate], ranks: int) -> Table:
     """A row for each size of a message, a column for each collective: its bus bandwidth, and how long it takes."""
     backend = rates[0].backend if rates else ""
     gpus = f", GPUs {', '.join(map(str, rates[0].gpus))}: {rates[0].link}" if rates and rates[0].gpus else ""
-    made = Table(
+    table = Table(
         title=f"collectives between {ranks} ranks ({backend}{gpus})", title_justify="left", box=None, pad_edge=False
     )
-    made.add_column("message", justify="right", no_wrap=True)
+    table.add_column("message", justify="right", no_wrap=True)
     of = {(rate.collective, rate.bytes): rate for rate in rates}
     collectives = list(dict.fromkeys(rate.collective for rate in rates))
     for name in collectives:
-        made.add_column(name, justify="right")
+        table.add_column(name, justify="right")
     mark = "" if all(map(_is_doubtful, rates)) else "? "
     for size in sorted({rate.bytes for rate in rates}):
-        made.add_row(format_bytes(size), *(_format_link_rate(of.get((name, size)), mark) for name in collectives))
-    return made
+        table.add_row(format_bytes(size), *(_format_link_rate(of.get((name, size)), mark) for name in collectives))
+    return table
 
 
 def _format_link_rate(rate: LinkRate | None, mark: str) -> str:

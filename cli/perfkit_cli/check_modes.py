@@ -59,70 +59,72 @@ class CheckArguments:
 Mode = Callable[[CheckArguments, Path], int]
 
 
-def run_check(given: CheckArguments) -> int:
+def run_check(arguments: CheckArguments) -> int:
     """Do what was asked for; the exit code."""
-    name, mode = _choose_mode(given)
-    folder = given.out or OUT / f"{datetime.now():%Y-%m-%d-%H%M%S}-{name}"
+    name, mode = _choose_mode(arguments)
+    folder = arguments.out or OUT / f"{datetime.now():%Y-%m-%d-%H%M%S}-{name}"
     refuse_foreign(folder, CHECK_FILE, "perfkit check")
-    return mode(given, folder)
+    return mode(arguments, folder)
 
 
-def _choose_mode(given: CheckArguments) -> tuple[str, Mode]:
+def _choose_mode(arguments: CheckArguments) -> tuple[str, Mode]:
     """Choose the kind of check and its folder's name; raise a `UsageError` if two are requested."""
     asked: dict[str, tuple[bool, Mode]] = {
-        "--update": (given.update, _update_baseline),
-        "--calibrate": (given.calibrate, _calibrate_check),
-        "--history": (given.history is not None, _show_history),
-        "--against-ref": (given.against_ref is not None, _check_against_ref),
-        "--baseline": (given.baseline is not None, _check_against_baseline),
+        "--update": (arguments.update, _update_baseline),
+        "--calibrate": (arguments.calibrate, _calibrate_check),
+        "--history": (arguments.history is not None, _show_history),
+        "--against-ref": (arguments.against_ref is not None, _check_against_ref),
+        "--baseline": (arguments.baseline is not None, _check_against_baseline),
     }
     named = [name for name, (is_asked, _) in asked.items() if is_asked]
     if len(named) > 1 and set(named) != {"--update", "--baseline"}:
         raise UsageError(f"{' and '.join(named)} are different checks; give one of them")
-    if given.run is not None and named != ["--baseline"]:
-        raise UsageError(f"{given.run}: an existing run needs another one to compare with; name it with --baseline")
+    if arguments.run is not None and named != ["--baseline"]:
+        raise UsageError(f"{arguments.run}: an existing run needs another one to compare with; name it with --baseline")
     if not named:
         return "check", _check_against_baseline
     kind = {"--update": "baseline", "--calibrate": "calibration", "--history": "history"}
     return kind.get(named[0], "check"), asked[named[0]][1]
 
 
-def _check_against_ref(given: CheckArguments, folder: Path) -> int:
+def _check_against_ref(arguments: CheckArguments, folder: Path) -> int:
     from perfkit.check.revisions import check_revision
 
-    config = _load_check_config(given)
-    assert given.against_ref is not None
-    with _prepare_order(given, config) as order:
-        check = check_revision(config, given.against_ref, folder, order)
-    return _finish_check(check, folder, given, config)
+    config = _load_check_config(arguments)
+    assert arguments.against_ref is not None
+    with _prepare_order(arguments, config) as order:
+        check = check_revision(config, arguments.against_ref, folder, order)
+    return _finish_check(check, folder, arguments, config)
 
 
-def _check_against_baseline(given: CheckArguments, folder: Path) -> int:
+def _check_against_baseline(arguments: CheckArguments, folder: Path) -> int:
     from perfkit.check.check_change import load_stored_side
     from perfkit.check.stored_comparison import compare_stored, measure_working_tree, read_run_source
 
-    began, config = monotonic(), _load_check_config(given)
-    before = load_stored_side(config, given.baseline)
-    with _prepare_order(given, config) as order:
-        after = read_run_source(given.run) if given.run is not None else measure_working_tree(config, folder, order)
-    return _finish_check(compare_stored(config, before, after, order, began=began), folder, given, config)
+    began, config = monotonic(), _load_check_config(arguments)
+    before = load_stored_side(config, arguments.baseline)
+    with _prepare_order(arguments, config) as order:
+        after = (
+            read_run_source(arguments.run) if arguments.run is not None else measure_working_tree(config, folder, order)
+        )
+    return _finish_check(compare_stored(config, before, after, order, began=began), folder, arguments, config)
 
 
-def _update_baseline(given: CheckArguments, folder: Path) -> int:
+def _update_baseline(arguments: CheckArguments, folder: Path) -> int:
     from perfkit.check.check_change import find_baseline_file
     from perfkit.check.stored_comparison import build_baseline, measure_working_tree
     from perfkit.store.baseline import write_baseline
 
-    config = _load_check_config(given)
-    with _prepare_order(given, config) as order:
+    config = _load_check_config(arguments)
+    with _prepare_order(arguments, config) as order:
         baseline = build_baseline(measure_working_tree(config, folder, order), timed=order.timed)
-    path = find_baseline_file(config, given.baseline)
+    path = find_baseline_file(config, arguments.baseline)
     write_baseline(path, baseline)
     click.echo(f"baseline: {path}")
     return 0
 
 
-def _calibrate_check(given: CheckArguments, folder: Path) -> int:
+def _calibrate_check(arguments: CheckArguments, folder: Path) -> int:
     from rich.console import Console
 
     from perfkit.check.calibration import calibrate_machine
@@ -131,20 +133,20 @@ def _calibrate_check(given: CheckArguments, folder: Path) -> int:
     from perfkit_reports.render.report_files import write_files
     from perfkit_reports.subjects.calibration import CALIBRATION_FILE, build_document
 
-    config = _load_check_config(given)
-    with _prepare_order(given, config) as order:
-        said = build_document(calibrate_machine(config, folder, order))
-    write_files(list_raw_files(said), folder)
-    if given.as_json:
-        click.echo(encode_json(said.raw[CALIBRATION_FILE]), nl=False)
+    config = _load_check_config(arguments)
+    with _prepare_order(arguments, config) as order:
+        document = build_document(calibrate_machine(config, folder, order))
+    write_files(list_raw_files(document), folder)
+    if arguments.as_json:
+        click.echo(encode_json(document.raw[CALIBRATION_FILE]), nl=False)
         return 0
-    terminal.render(said, Console(), verbose=given.verbose)
-    if given.markdown is not None:
-        write_bytes(given.markdown, markdown.render(said).encode())
+    terminal.render(document, Console(), verbose=arguments.verbose)
+    if arguments.markdown is not None:
+        write_bytes(arguments.markdown, markdown.render(document).encode())
     return 0
 
 
-def _show_history(given: CheckArguments, folder: Path) -> int:
+def _show_history(arguments: CheckArguments, folder: Path) -> int:
     from rich.console import Console
 
     from perfkit.check.history.history import find_latest_regressions, read_history
@@ -155,20 +157,20 @@ def _show_history(given: CheckArguments, folder: Path) -> int:
     from perfkit_reports.render.report_files import write_document
     from perfkit_reports.subjects.history.document import build_document
 
-    assert given.history is not None
+    assert arguments.history is not None
     history = read_history(
-        given.history, thresholds={**get_default_thresholds(), **_load_check_config(given).thresholds}
+        arguments.history, thresholds={**get_default_thresholds(), **_load_check_config(arguments).thresholds}
     )
-    said = build_document(history)
-    write_document(said, folder)
-    if given.as_json:
-        click.echo(encode_json(said.raw[HISTORY_FILE]), nl=False)
+    document = build_document(history)
+    write_document(document, folder)
+    if arguments.as_json:
+        click.echo(encode_json(document.raw[HISTORY_FILE]), nl=False)
     else:
-        terminal.render(said, Console(), report=folder / REPORT_FILE, verbose=given.verbose)
+        terminal.render(document, Console(), report=folder / REPORT_FILE, verbose=arguments.verbose)
     return EXIT_FAILED if find_latest_regressions(history) else 0
 
 
-def _finish_check(check: "Check", folder: Path, given: CheckArguments, config: "CheckConfig") -> int:
+def _finish_check(check: "Check", folder: Path, arguments: CheckArguments, config: "CheckConfig") -> int:
     """Write and show the check; its exit code."""
     from rich.console import Console
 
@@ -179,62 +181,62 @@ def _finish_check(check: "Check", folder: Path, given: CheckArguments, config: "
     from perfkit_reports.render.report_files import write_document
     from perfkit_reports.subjects.check.document import build_document
 
-    said = build_document(check)
-    write_document(said, folder, unsure="skipped" if _get_inconclusive_code(given, config) == 0 else "failure")
-    for target, name in ((given.markdown, COMMENT_FILE), (given.junit, JUNIT_FILE)):
+    document = build_document(check)
+    write_document(document, folder, unsure="skipped" if _get_inconclusive_code(arguments, config) == 0 else "failure")
+    for target, name in ((arguments.markdown, COMMENT_FILE), (arguments.junit, JUNIT_FILE)):
         if target is not None:
             write_bytes(target, (folder / name).read_bytes())
-    if given.as_json:
-        click.echo(encode_json(said.raw[CHECK_FILE]), nl=False)
-    elif not given.quiet:
-        terminal.render(said, Console(), report=folder / REPORT_FILE, verbose=given.verbose)
-    if given.quiet:
+    if arguments.as_json:
+        click.echo(encode_json(document.raw[CHECK_FILE]), nl=False)
+    elif not arguments.quiet:
+        terminal.render(document, Console(), report=folder / REPORT_FILE, verbose=arguments.verbose)
+    if arguments.quiet:
         click.echo(f"{check.verdict}\nreport: {folder / REPORT_FILE}")
-    if _is_on_github(given):
-        _report_to_github(said)
-    return _get_exit_code(check, given, config)
+    if _is_on_github(arguments):
+        _report_to_github(document)
+    return _get_exit_code(check, arguments, config)
 
 
-def _get_exit_code(check: "Check", given: CheckArguments, config: "CheckConfig") -> int:
+def _get_exit_code(check: "Check", arguments: CheckArguments, config: "CheckConfig") -> int:
     from perfkit.check.result import Verdict
 
     if check.failed:
         return EXIT_FAILED
     known = (Verdict.PASS, Verdict.IMPROVED, Verdict.WORSE)
-    return 0 if check.verdict in known else _get_inconclusive_code(given, config)
+    return 0 if check.verdict in known else _get_inconclusive_code(arguments, config)
 
 
-def _get_inconclusive_code(given: CheckArguments, config: "CheckConfig") -> int:
-    return config.exit_inconclusive if given.inconclusive is None else given.inconclusive
+def _get_inconclusive_code(arguments: CheckArguments, config: "CheckConfig") -> int:
+    return config.exit_inconclusive if arguments.inconclusive is None else arguments.inconclusive
 
 
-def _is_on_github(given: CheckArguments) -> bool:
-    return os.environ.get("GITHUB_ACTIONS") == "true" if given.github is None else given.github
+def _is_on_github(arguments: CheckArguments) -> bool:
+    return os.environ.get("GITHUB_ACTIONS") == "true" if arguments.github is None else arguments.github
 
 
-def _report_to_github(said: "Document") -> None:
+def _report_to_github(document: "Document") -> None:
     """Annotations on standard output, and the comment into the step's summary, as GitHub Actions wants them."""
     from perfkit_reports.render import github
 
-    click.echo(github.format_annotations(said), nl=False)
+    click.echo(github.format_annotations(document), nl=False)
     summary = os.environ.get("GITHUB_STEP_SUMMARY")
     if summary:
         with Path(summary).open("a", encoding="utf-8") as file:
-            file.write(github.format_comment(said, limit=github.SUMMARY_BYTES) + "\n")
+            file.write(github.format_comment(document, limit=github.SUMMARY_BYTES) + "\n")
 
 
-def _load_check_config(given: CheckArguments) -> "CheckConfig":
+def _load_check_config(arguments: CheckArguments) -> "CheckConfig":
     """The configuration of the current folder, with the options over it."""
     from perfkit.check.check_change import load_check_config
 
     return load_check_config(
-        workload=given.workload,
-        technique=given.technique,
-        thresholds=dict(map(_parse_threshold, given.thresholds)),
-        device=given.device,
-        threads=given.threads,
-        budget=given.budget,
-        fail_on=given.fail_on,
+        workload=arguments.workload,
+        technique=arguments.technique,
+        thresholds=dict(map(_parse_threshold, arguments.thresholds)),
+        device=arguments.device,
+        threads=arguments.threads,
+        budget=arguments.budget,
+        fail_on=arguments.fail_on,
         prefix="--",
     )
 
@@ -247,16 +249,16 @@ def _parse_threshold(text: str) -> tuple[str, str]:
 
 
 @contextmanager
-def _prepare_order(given: CheckArguments, config: "CheckConfig") -> "Iterator[CheckOptions]":
+def _prepare_order(arguments: CheckArguments, config: "CheckConfig") -> "Iterator[CheckOptions]":
     """Yield how to measure on this machine; progress is shown while the body runs."""
     from rich.console import Console
 
     from perfkit.check.check_change import make_check_options
     from perfkit_cli.check_progress import show_check_progress
 
-    console = Console(stderr=True, quiet=given.quiet or given.as_json)
+    console = Console(stderr=True, quiet=arguments.quiet or arguments.as_json)
     with show_check_progress(console) as progress:
-        yield make_check_options(config, command=_get_command_line(), timed=not given.exact, progress=progress)
+        yield make_check_options(config, command=_get_command_line(), timed=not arguments.exact, progress=progress)
 
 
 def _get_command_line() -> str:

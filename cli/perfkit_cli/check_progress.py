@@ -37,9 +37,9 @@ def _format_run(event: SideEvent) -> str:
             return f"starting {variant}"
         case PassStarted(name=name):
             return name
-        case RunFinished(variant=variant, status=status, reason=reason, seconds=taken):
+        case RunFinished(variant=variant, status=status, reason=reason, seconds=elapsed_s):
             end = str(status) if status == RunStatus.OK else f"{status}: {reason}"
-            return f"{variant} {end} after {format_seconds(taken)}"
+            return f"{variant} {end} after {format_seconds(elapsed_s)}"
 
 
 def _format_pair(event: SamplingEvent) -> str:

@@ -55,5 +55,5 @@ def is_json_wanted(command: click.Command | None, arguments: Sequence[str]) -> b
 def print_error_json(error: click.ClickException) -> None:
     """`{"error": {"id": ..., "message": ...}}` on stdout."""
     id = error.id if isinstance(error, ErrorMessage) else OPTION_ERROR
-    told = {"id": id, "message": error.message}
-    click.echo(json.dumps({"error": told}, indent=2))
+    content = {"id": id, "message": error.message}
+    click.echo(json.dumps({"error": content}, indent=2))

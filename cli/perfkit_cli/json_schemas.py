@@ -79,7 +79,7 @@ def _describe(definition: dict[str, Any]) -> dict[str, Any]:
 
 def _name_values(text: str) -> str:
     """Values as JSON has them."""
-    return re.sub(r"\bNone\b", "null", re.sub(r"\b(True|False)\b", lambda found: found[0].lower(), text))
+    return re.sub(r"\bNone\b", "null", re.sub(r"\b(True|False)\b", lambda match: match[0].lower(), text))
 
 
 def _read_attributes(text: str) -> Iterator[tuple[str, str]]:

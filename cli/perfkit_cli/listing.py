@@ -105,9 +105,9 @@ def _format_values(kind: Any) -> str:
 
 
 def _find_meaning(kind: Any) -> str:
-    said = (item.description for item in get_args(kind) if isinstance(item, msgspec.Meta))
+    descriptions = (item.description for item in get_args(kind) if isinstance(item, msgspec.Meta))
     within = map(_find_meaning, get_args(kind)) if get_origin(kind) is not Annotated else ()
-    return next((text for text in (*said, *within) if text), "")
+    return next((text for text in (*descriptions, *within) if text), "")
 
 
 def _format_value(value: object) -> str:

@@ -44,8 +44,8 @@ def parse_counts_option(ctx: click.Context, param: click.Parameter, value: str |
     """Numbers from one on, each once: `1,2,8`; none where nothing is given."""
     if value is None:
         return ()
-    written = [each.strip() for each in value.split(",")]
-    if not all(each.isdecimal() and int(each) for each in written):
+    written = [word.strip() for word in value.split(",")]
+    if not all(word.isdecimal() and int(word) for word in written):
         raise UsageError(f"{param.opts[-1]}: {value!r}: expected whole numbers from 1, such as 1,2,8")
     return tuple(dict.fromkeys(map(int, written)))
 

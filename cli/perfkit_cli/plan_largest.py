@@ -27,42 +27,42 @@ def find_largest_batches(
         raise UsageError("--max batch_size needs a memory limit; give one, such as --memory 6GiB or --gpu h100-80g")
     first = read_batch_size(request.workload, target.kind) or 1
     variants = {format_variant_label(techniques): techniques for techniques in ((), *request.variants)}
-    found = []
+    batches = []
     with console.status("planning") as status:
         for place, (name, techniques) in enumerate(variants.items(), start=1):
             of = f"{name}, {place} of {len(variants)}"
 
-            def told(planned: PlannedBatch, of: str = of) -> None:
+            def report(planned: PlannedBatch, of: str = of) -> None:
                 status.update(f"{of}: batch {planned.size} {_FITS[planned.fits]}")
 
-            found.append(
-                plan_largest_batch(request, techniques, target, margin=margin, first=first, most=most, progress=told)
+            batches.append(
+                plan_largest_batch(request, techniques, target, margin=margin, first=first, most=most, progress=report)
             )
-    return found
+    return batches
 
 
-def format_largest(found: Sequence[LargestBatch], target: Target) -> Iterator[str]:
+def format_largest(batches: Sequence[LargestBatch], target: Target) -> Iterator[str]:
     """A line for each variant, and what was asked for."""
-    limit, margin = found[0].limit_bytes, found[0].margin
+    limit, margin = batches[0].limit_bytes, batches[0].margin
     alone = "" if target.kind != "cpu" else "; torch's allocator only, a process needs more"
     yield f"limit {format_bytes(limit)}, {format_percent(margin, 0)} kept free{alone}:"
-    yield from align_columns([("variant", "largest batch", "needs", "sizes planned"), *map(_build_row, found)])
+    yield from align_columns([("variant", "largest batch", "needs", "sizes planned"), *map(_build_row, batches)])
 
 
-def to_builtins(found: Sequence[LargestBatch]) -> dict[str, Any]:
+def to_builtins(batches: Sequence[LargestBatch]) -> dict[str, Any]:
     """For --json."""
-    return {"largest": msgspec.to_builtins(found)}
+    return {"largest": msgspec.to_builtins(batches)}
 
 
-def _build_row(found: LargestBatch) -> tuple[str, str, str, str]:
-    last = found.sizes[-1]
-    count = str(len(found.sizes))
-    if found.size is None:
+def _build_row(batch: LargestBatch) -> tuple[str, str, str, str]:
+    last = batch.sizes[-1]
+    count = str(len(batch.sizes))
+    if batch.size is None:
         why = last.reason or f"batch {last.size} needs {_format_needed(last)}"
-        return found.variant, "none", why, count
-    needed = next(_format_needed(each) for each in found.sizes if each.size == found.size)
-    most = f"{found.size}, the largest one planned" if found.size == found.most else str(found.size)
-    return found.variant, most, needed, f"{count}{f'; {last.reason}' if last.reason else ''}"
+        return batch.variant, "none", why, count
+    needed = next(_format_needed(trial) for trial in batch.sizes if trial.size == batch.size)
+    most = f"{batch.size}, the largest one planned" if batch.size == batch.most else str(batch.size)
+    return batch.variant, most, needed, f"{count}{f'; {last.reason}' if last.reason else ''}"
 
 
 def _format_needed(planned: PlannedBatch) -> str:

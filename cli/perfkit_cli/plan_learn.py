@@ -34,10 +34,10 @@ def learn_and_show(paths: Sequence[str], gpu: str | None, console: Console) -> N
             except PerfkitError as error:
                 _warn_left_out(str(error))
                 continue
-            kept |= {each.device: store_learned(each) for each in learned}
+            kept |= {efficiencies.device: store_learned(efficiencies) for efficiencies in learned}
     if not kept:
         raise UsageError("nothing could be learned; the reasons are above")
-    rows = [_build_row(each) for known in kept.values() for each in make_measured_devices(known)]
+    rows = [_build_row(efficiencies) for known in kept.values() for efficiencies in make_measured_devices(known)]
     head = ("device", "programs", "ops", "classes", "fit", "other kernels")
     for line in align_columns([head, *rows]):
         click.echo(line)

@@ -27,35 +27,35 @@ def show_score(folder: Path, *, as_json: bool, console: "Console") -> None:
     from perfkit_cli.listing import align_columns
 
     with console.status("reading") as status:
-        found = score_folder(folder, status.update)
+        score = score_folder(folder, status.update)
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2))
+        click.echo(msgspec.json.format(msgspec.json.encode(score), indent=2))
         return
-    if found.variants:
-        for line in align_columns([_TITLES, *map(_build_row, found.variants)]):
+    if score.variants:
+        for line in align_columns([_TITLES, *map(_build_row, score.variants)]):
             click.echo(line)
         click.echo()
-    for line in format_summary(found):
+    for line in format_summary(score):
         click.echo(line)
 
 
 _TITLES = ("suite", "variant", "peak", "error", "worst category", "step", "error", "planned")
 
 
-def _build_row(each: "ScoredVariant") -> tuple[str, ...]:
+def _build_row(variant: "ScoredVariant") -> tuple[str, ...]:
     from perfkit_reports.cells import format_error
 
-    held = each.prediction
-    furthest = held.furthest_category
+    prediction = variant.prediction
+    furthest = prediction.furthest_category
     return (
-        each.suite,
-        each.variant,
-        _NOT_KNOWN if held.peak is None else units.format_bytes(held.peak.measured),
-        _format_error(held.peak),
+        variant.suite,
+        variant.variant,
+        _NOT_KNOWN if prediction.peak is None else units.format_bytes(prediction.peak.measured),
+        _format_error(prediction.peak),
         _NOT_KNOWN if furthest is None else f"{furthest.name} {format_error(furthest.error)}",
-        _NOT_KNOWN if held.step is None else units.format_seconds(held.step.measured),
-        _format_error(held.step),
-        "before" if held.beforehand else "after",
+        _NOT_KNOWN if prediction.step is None else units.format_seconds(prediction.step.measured),
+        _format_error(prediction.step),
+        "before" if prediction.beforehand else "after",
     )
 
 
@@ -65,25 +65,25 @@ def _format_error(figure: "PredictedFigure | None") -> str:
     return _NOT_KNOWN if figure is None else format_error(figure.error)
 
 
-def format_summary(found: "PlanScore") -> Iterator[str]:
+def format_summary(score: "PlanScore") -> Iterator[str]:
     """`peak: median 0.0 %, 90 % below 0.4 %, worst 3.5 % (12 variants)`, of categories and steps likewise."""
-    if not found.variants:
+    if not score.variants:
         yield "no suite has a plan; add one with perfkit bench --plan or perfkit plan --into FOLDER"
-    for what, errors in (("peak", found.peak), ("worst category", found.category), ("step time", found.step)):
+    for what, errors in (("peak", score.peak), ("worst category", score.category), ("step time", score.step)):
         if errors is not None:
             yield f"{what}: {_format_errors(errors)}"
-    if found.within is not None:
-        yield f"step times within the predicted bounds: {units.format_percent(found.within, 0)}"
-    if found.orders:
-        typical = median(order.correlation for order in found.orders)
-        worst = min(found.orders, key=lambda order: order.correlation)
+    if score.within is not None:
+        yield f"step times within the predicted bounds: {units.format_percent(score.within, 0)}"
+    if score.orders:
+        typical = median(order.correlation for order in score.orders)
+        worst = min(score.orders, key=lambda order: order.correlation)
         yield (
             f"rank correlation of step times: median {typical:.2f} of "
-            f"{format_plural(len(found.orders), 'suite')}, worst {worst.correlation:.2f} ({worst.suite}, "
+            f"{format_plural(len(score.orders), 'suite')}, worst {worst.correlation:.2f} ({worst.suite}, "
             f"{worst.variants} variants)"
         )
-    yield from _list_uncounted(found.variants)
-    yield from (f"not read: {reason}" for reason in found.unread)
+    yield from _list_uncounted(score.variants)
+    yield from (f"not read: {reason}" for reason in score.unread)
 
 
 def _list_uncounted(variants: "Sequence[ScoredVariant]") -> Iterator[str]:

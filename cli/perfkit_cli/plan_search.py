@@ -33,21 +33,21 @@ def run_search(request: BenchRequest, target: Target, console: Console) -> PlanS
         )
 
 
-def format_search(found: PlanSearch) -> Iterator[str]:
+def format_search(search: PlanSearch) -> Iterator[str]:
     """A line for each combination that fits, and the reasons for those left out."""
-    yield f"{found.planned} of {found.combinations} combinations planned; the others follow"
-    if not found.fitting:
+    yield f"{search.planned} of {search.combinations} combinations planned; the others follow"
+    if not search.fitting:
         yield "none fits"
     else:
-        yield f"{len(found.fitting)} fit, ordered by {found.ordered_by}:"
-        yield from align_columns([("variant", "step", "FLOPs", "needs"), *map(_build_row, found.fitting)])
-    for name, reason in found.left_out.items():
+        yield f"{len(search.fitting)} fit, ordered by {search.ordered_by}:"
+        yield from align_columns([("variant", "step", "FLOPs", "needs"), *map(_build_row, search.fitting)])
+    for name, reason in search.left_out.items():
         yield f"without {name}: {reason}"
 
 
-def to_builtins(found: PlanSearch) -> dict[str, Any]:
+def to_builtins(search: PlanSearch) -> dict[str, Any]:
     """For --json."""
-    return {**msgspec.to_builtins(found), "fitting": [summarize_variant(variant) for variant in found.fitting]}
+    return {**msgspec.to_builtins(search), "fitting": [summarize_variant(variant) for variant in search.fitting]}
 
 
 def summarize_variant(variant: PlannedVariant) -> dict[str, Any]:

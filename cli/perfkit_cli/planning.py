@@ -42,7 +42,7 @@ def plan_suite(folder: Path, memory: str | None, console: "Console", further: Se
 
     request = read_whole_request(folder)
     places = (rank.record.environment for run in read_suite(folder).runs for rank in run.ranks)
-    environment = next((each for each in places if each is not None), None)
+    environment = next((place for place in places if place is not None), None)
     name = "" if environment is None else environment.device_name
     target = _require_target(find_run_target(request.device, environment, memory), name)._replace(**links)
     sized = (

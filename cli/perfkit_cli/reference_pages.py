@@ -64,13 +64,12 @@ def format_facts_page() -> str:
 
 def _format_facts() -> Iterator[str]:
     for subject, facts in RECORDED_BY_SUBJECT.items():
-        yield from (f"## {subject}", "", *_format_fact_table(facts), "")
-    yield from (f"## {_DERIVED_TITLE}", "", _DERIVED_INTRO, "", *_format_fact_table(DERIVED), "")
+        yield from (f"## {subject}", "", *_format_fact_list(facts), "")
+    yield from (f"## {_DERIVED_TITLE}", "", _DERIVED_INTRO, "", *_format_fact_list(DERIVED), "")
 
 
-def _format_fact_table(facts: Mapping[str, str]) -> Iterator[str]:
-    yield from ("| fact | meaning |", "|---|---|")
-    yield from (f"| `{name}` | {meaning} |" for name, meaning in facts.items())
+def _format_fact_list(facts: Mapping[str, str]) -> Iterator[str]:
+    yield from (f"- `{name}`: {meaning}" for name, meaning in facts.items())
 
 
 def format_cli_page(group: click.Group = commands) -> str:
@@ -100,9 +99,8 @@ def _format_command(command: click.Command, context: click.Context) -> Iterator[
         and "--help" not in parameter.opts
         and (record := parameter.get_help_record(context)) is not None
     ]
-    yield from ("| option | meaning |", "|---|---|")
     for names, meaning in records:
-        yield f"| `{_escape(names)}` | {_escape(meaning).replace('<', '&lt;')} |"
+        yield f"- `{' '.join(names.split())}`: {' '.join(meaning.split()).replace('<', '&lt;')}"
     yield ""
     yield from _format_text(command.epilog or "")
 
@@ -127,11 +125,6 @@ def _pair_with_heading(lines: Sequence[str]) -> Iterator[tuple[bool, str, str]]:
         if not is_code:
             heading = line if following.startswith("  ") else ""
         yield is_code, heading, line
-
-
-def _escape(text: str) -> str:
-    """Text for a table cell: single spaces, escaped bars."""
-    return " ".join(text.split()).replace("|", r"\|")
 
 
 def write_pages(folder: Path) -> None:

@@ -41,10 +41,10 @@ def show_document(document: "Document", *, verbose: bool = False) -> None:
 
 def make_console() -> Console:
     """Standard output, with a fixed width where it is no terminal."""
-    made = Console()
-    if not made.is_terminal and "COLUMNS" not in os.environ:
-        made.width = PLAIN_WIDTH
-    return made
+    console = Console()
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = PLAIN_WIDTH
+    return console
 
 
 def show_tracebacks(analysis: Analysis) -> None:
@@ -56,9 +56,9 @@ def show_tracebacks(analysis: Analysis) -> None:
         names = ", ".join(variant.name for variant in failed if variant.traceback == traceback)
         click.echo(f"{names} failed:\n{escape_control_chars(traceback)}\n", err=True)
     for variant in analysis.variants:
-        if told := [*waits.describe_waits(variant)]:
+        if lines := [*waits.describe_waits(variant)]:
             click.echo(
-                "\n".join((f"{variant.name}: stacks of its ranks:", *map(escape_control_chars, told), "")), err=True
+                "\n".join((f"{variant.name}: stacks of its ranks:", *map(escape_control_chars, lines), "")), err=True
             )
 
 

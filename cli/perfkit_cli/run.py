@@ -11,9 +11,9 @@ from perfkit_cli.run_script.options import RunCommand, check_run_options, get_ar
 
 
 @click.pass_context
-def _run(ctx: click.Context, /, **given: Any) -> None:
+def _run(ctx: click.Context, /, **options: Any) -> None:
     """Become the process that runs the script, so that signals and exit codes are the script's own."""
-    check_run_options(**given)
+    check_run_options(**options)
     command = [sys.executable, "-m", "perfkit.run", *get_arguments(ctx)]
     if os.name == "posix":
         sys.stdout.flush()

@@ -62,4 +62,4 @@ def add_scaling_options(command: F) -> F:
 
 
 def _apply_options(options: Sequence[Callable[[F], F]], command: F) -> F:
-    return reduce(lambda made, option: option(made), reversed(options), command)
+    return reduce(lambda decorated, option: option(decorated), reversed(options), command)

@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 def parse_slurm_options(_ctx: click.Context, param: click.Parameter, values: Iterable[str]) -> dict[str, str | bool]:
     """From `partition=gpu` and `exclusive` to options of sbatch by name. A click callback."""
-    found: dict[str, str | bool] = {}
+    parameters: dict[str, str | bool] = {}
     for value in values:
-        name, equals, said = value.partition("=")
-        if not name.replace("-", "").replace("_", "").isalnum() or "\n" in said:
+        name, equals, setting = value.partition("=")
+        if not name.replace("-", "").replace("_", "").isalnum() or "\n" in setting:
             raise UsageError(
                 f"{param.opts[-1]}: {value!r} is not an option of sbatch; expected an option such as partition=gpu"
             )
-        found[name.removeprefix("--").replace("_", "-")] = said if equals else True
-    return found
+        parameters[name.removeprefix("--").replace("_", "-")] = setting if equals else True
+    return parameters
 
 
 def is_submitted(ctx: click.Context) -> bool:

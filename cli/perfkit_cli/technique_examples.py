@@ -57,7 +57,7 @@ class MeasuredSuite(Struct):
 def summarize_suite(analysis: Analysis) -> MeasuredSuite:
     """A suite as shown on pages: all variants that completed."""
     disturbed = describe_machine_load(analysis.load)
-    ran = [each for each in analysis.variants if each.status == RunStatus.OK and not each.is_baseline]
+    ran = [variant for variant in analysis.variants if variant.status == RunStatus.OK and not variant.is_baseline]
     return MeasuredSuite(
         workload=analysis.workload,
         machine=format_machine(analysis),
@@ -66,14 +66,14 @@ def summarize_suite(analysis: Analysis) -> MeasuredSuite:
         disturbed=disturbed,
         variants=tuple(
             MeasuredVariant(
-                name=each.name,
-                techniques=tuple(label.partition(":")[0] for label in each.techniques),
-                speed=None if disturbed else _compute_speed(each),
-                memory_ratio=each.memory_ratio,
-                per=each.compared_per,
-                active=each.engaged,
+                name=variant.name,
+                techniques=tuple(label.partition(":")[0] for label in variant.techniques),
+                speed=None if disturbed else _compute_speed(variant),
+                memory_ratio=variant.memory_ratio,
+                per=variant.compared_per,
+                active=variant.engaged,
             )
-            for each in ran
+            for variant in ran
         ),
     )
 
@@ -85,7 +85,9 @@ def load_measured_suites() -> tuple[MeasuredSuite, ...]:
 
 def build_example_table(suites: Sequence[MeasuredSuite], technique: str) -> list[tuple[str, ...]]:
     """A technique's variants with their results in each suite, below a head; empty where no suite has one."""
-    known = [{each.name: each for each in suite.variants if technique in each.techniques} for suite in suites]
+    known = [
+        {variant.name: variant for variant in suite.variants if technique in variant.techniques} for suite in suites
+    ]
     shown = [(suite, variants) for suite, variants in zip(suites, known, strict=True) if variants]
     rows = [
         (f"`{name}`", *(_format_result(variants.get(name)) for _, variants in shown))
@@ -116,14 +118,14 @@ def _compute_speed(variant: Variant) -> Speed | None:
     return Speed(factor=1 / it.ratio, low=1 / it.high, high=1 / it.low)
 
 
-def _format_result(each: MeasuredVariant | None) -> str:
+def _format_result(variant: MeasuredVariant | None) -> str:
     """Speed-up with its interval, change of the peak, and whether its claims failed."""
-    if each is None:
+    if variant is None:
         return ""
-    parts = [_format_speed(each.speed), _format_memory(each.memory_ratio)]
+    parts = [_format_speed(variant.speed), _format_memory(variant.memory_ratio)]
     known = [part for part in parts if part]
-    inactive = ["not active"] if each.active is False else []
-    return ", ".join([*known, *inactive]) + (f", per {each.per}" if each.per and known else "") or "n/a"
+    inactive = ["not active"] if variant.active is False else []
+    return ", ".join([*known, *inactive]) + (f", per {variant.per}" if variant.per and known else "") or "n/a"
 
 
 def _format_speed(speed: Speed | None) -> str:

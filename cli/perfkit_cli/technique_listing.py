@@ -100,7 +100,7 @@ def _build_paragraphs(item: ListedItem) -> Iterator[str]:
 
 
 def _group_by_reason(reasons: dict[str, str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {}
     for choice, reason in reasons.items():
-        found.setdefault(reason, []).append(choice)
-    return found
+        groups.setdefault(reason, []).append(choice)
+    return groups

@@ -43,9 +43,9 @@ class FolderOrUrl(_Type):
 
     def _fetch_before(self, url: str, here: Path) -> Any:
         if not self._new:
-            held = fetch_folder(url, here)
+            contents = fetch_folder(url, here)
             click.echo(f"copied {url} to {here}", err=True)
-            return held
+            return contents
         if list_files(url):
             raise UsageError(f"{url} already exists; name another URL, or add to the suite with --into")
         return {}
@@ -53,8 +53,8 @@ class FolderOrUrl(_Type):
 
 def get_url(ctx: click.Context, option: str) -> str | None:
     """The URL that an option of this type was given; None where it was a folder of this machine, or nothing."""
-    found: str | None = ctx.meta.get(_make_key(option))
-    return found
+    url: str | None = ctx.meta.get(_make_key(option))
+    return url
 
 
 def make_local_copy(ctx: click.Context, named: str) -> str:

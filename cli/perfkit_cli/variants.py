@@ -39,7 +39,7 @@ def combine_variants(
     `refusal` says why a technique cannot act here whatever it is combined with, empty if it can: what names such a one
     is in no union, and is told once. A union that names one technique twice with different parameters is no variant.
     """
-    made = {format_variant_label(variant): variant for variant in named}
+    variants = {format_variant_label(variant): variant for variant in named}
     left_out = []
     for variant in tuple(named):
         reason = next(filter(None, map(refusal, compose_techniques(variant))), "")
@@ -50,15 +50,15 @@ def combine_variants(
         for group in combinations([variant for variant in named if variant], size):
             union = _merge_techniques(group)
             label = format_variant_label(union)
-            if label in made or len({technique.name for technique in union}) < len(union):
+            if label in variants or len({technique.name for technique in union}) < len(union):
                 continue
             try:
                 compose_techniques(union)
             except UsageError as clash:
                 left_out.append(ClashingCombination(label, str(clash)))
             else:
-                made[label] = union
-    return tuple(made.values()), tuple(left_out)
+                variants[label] = union
+    return tuple(variants.values()), tuple(left_out)
 
 
 def _merge_techniques(group: tuple[Techniques, ...]) -> Techniques:

@@ -117,12 +117,12 @@ def resolve_entry(text: str) -> CatalogEntry:
     Of the forms that a model with so much memory comes in (`h100-sxm`, `h100-pcie`) it is the one with the most units.
     A card that comes with several amounts of memory has the one that was named. A `UsageError` names the nearest ids.
     """
-    given = text.strip().lower()
+    name = text.strip().lower()
     by_id = {entry.id: entry for entry in load_catalog().devices}
-    entry = by_id.get(given) or find_entry(text) or _find_model(given)
+    entry = by_id.get(name) or find_entry(text) or _find_model(name)
     if entry is None:
         shared = {entry.id for entry in find_candidates(text)}
-        raise make_unknown_name_error("device", given, shared or by_id)
+        raise make_unknown_name_error("device", name, shared or by_id)
     return entry
 
 
@@ -131,10 +131,10 @@ _FORM = re.compile(r"(-(sxm2?|pcie|nvl|\d+gb))*")
 _WITH_MEMORY = re.compile(r"(?P<model>.+)-(?P<gb>\d+)(g|gb|gib)")
 
 
-def _find_model(given: str) -> CatalogEntry | None:
+def _find_model(name: str) -> CatalogEntry | None:
     """The entry of a model, with or without its memory; None where it is none, or comes with several amounts."""
-    match = _WITH_MEMORY.fullmatch(given)
-    model, memory = (match["model"], float(match["gb"])) if match else (given, None)
+    match = _WITH_MEMORY.fullmatch(name)
+    model, memory = (match["model"], float(match["gb"])) if match else (name, None)
     alike = [
         entry
         for entry in load_catalog().devices

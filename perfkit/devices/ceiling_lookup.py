@@ -147,8 +147,8 @@ def calibrate_machine(
                 last = [*last[-9:], line.rstrip()]
                 progress(line.rstrip())
         if process.returncode != 0:
-            said = " | ".join(last[-3:]) or "no output"
-            raise CalibrationError(f"calibrating the {device} failed (exit code {process.returncode}): {said}")
+            message = " | ".join(last[-3:]) or "no output"
+            raise CalibrationError(f"calibrating the {device} failed (exit code {process.returncode}): {message}")
         measured = read_json(out, DeviceCeilings, remedy="calibrate again")
         repeats = read_json(get_repeats_path(out), CalibrationRepeats, remedy="calibrate again")
     return ceilings_cache.store_calibration(measured, repeats.kernels, full=not short)

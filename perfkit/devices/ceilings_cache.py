@@ -69,7 +69,7 @@ class CachedCeilings(Struct):
     @property
     def repeats(self) -> tuple[KernelRepeats, ...]:
         """Those of the latest calibration of each number of threads."""
-        latest = {kernel.threads: made for made in self.calibrations for kernel in made.repeats}
+        latest = {kernel.threads: run for run in self.calibrations for kernel in run.repeats}
         return tuple(
             kernel
             for calibration in self.calibrations
@@ -83,7 +83,9 @@ class CachedCeilings(Struct):
 
     def full(self) -> frozenset[Threads]:
         """Those that have been calibrated in full."""
-        return frozenset(count for made in self.calibrations if made.full for count in made.threads())
+        return frozenset(
+            count for calibration in self.calibrations if calibration.full for count in calibration.threads()
+        )
 
     def list_doubtful_threads(self) -> frozenset[Threads]:
         """Those to be measured again: no calibration of a ceiling was undisturbed, or work was faster than one."""
@@ -106,7 +108,7 @@ def select_best_ceilings(calibrations: Iterable[MachineCalibration]) -> dict[Key
     """
     highest: dict[Key, Ceiling] = {}
     undisturbed: dict[Key, float] = {}
-    for ceiling in (ceiling for made in calibrations for ceiling in made.measured.ceilings):
+    for ceiling in (ceiling for calibration in calibrations for ceiling in calibration.measured.ceilings):
         key = _make_key(ceiling)
         highest[key] = max(highest.get(key, ceiling), ceiling, key=lambda each: each.value)
         if not ceiling.disturbed:
@@ -160,17 +162,17 @@ def store_calibration(measured: DeviceCeilings, repeats: Sequence[KernelRepeats]
     dated = replace(
         measured, ceilings=tuple(_set_measured_at(ceiling, measured.measured_at) for ceiling in measured.ceilings)
     )
-    made = MachineCalibration(full=full, measured=dated, repeats=tuple(repeats))
+    calibration = MachineCalibration(full=full, measured=dated, repeats=tuple(repeats))
     old = _load_readable(measured.fingerprint)
     new = CachedCeilings(
-        calibrations=_prune_calibrations((*(old.calibrations if old else ()), made)),
-        refuted=tuple(count for count in (old.refuted if old else ()) if count not in made.threads()),
+        calibrations=_prune_calibrations((*(old.calibrations if old else ()), calibration)),
+        refuted=tuple(count for count in (old.refuted if old else ()) if count not in calibration.threads()),
     )
     try:
         write_json(get_ceilings_path(measured.fingerprint), new)
     except PerfkitError as error:
         note = f"the calibration could not be saved and will be repeated next time: {error}"
-        noted = replace(made, measured=replace(dated, notes=(*dated.notes, note)))
+        noted = replace(calibration, measured=replace(dated, notes=(*dated.notes, note)))
         return replace(new, calibrations=(*new.calibrations[:-1], noted))
     return new
 
@@ -184,8 +186,8 @@ def refute_ceilings(fingerprint: str, beaten: Iterable[Ceiling]) -> None:
     old = _load_readable(fingerprint)
     if old is None:
         return
-    held = select_best_ceilings(old.calibrations)
-    low = [each for each in beaten if (now := held.get(_make_key(each))) is not None and now.value <= each.value]
+    best = select_best_ceilings(old.calibrations)
+    low = [each for each in beaten if (now := best.get(_make_key(each))) is not None and now.value <= each.value]
     if low:
         refuted = tuple(dict.fromkeys((*old.refuted, *(ceiling.threads for ceiling in low))))
         with suppress(PerfkitError):
@@ -206,8 +208,8 @@ def _set_measured_at(ceiling: Ceiling, measured_at: str) -> Ceiling:
 def _prune_calibrations(calibrations: Sequence[MachineCalibration]) -> tuple[MachineCalibration, ...]:
     """The latest ones, and of the earlier ones those without which the ceilings would be others."""
     kept = list(calibrations)
-    for made in calibrations[:-_LATEST]:
-        rest = [other for other in kept if other is not made]
+    for calibration in calibrations[:-_LATEST]:
+        rest = [other for other in kept if other is not calibration]
         if select_best_ceilings(rest) == select_best_ceilings(kept):
             kept = rest
     return tuple(kept)

@@ -111,7 +111,9 @@ def filter_plausible(measured: Sequence[Ceiling]) -> tuple[list[Ceiling], list[s
             f"{name} with {format_threads(ceiling.threads or 1)} left out: measured {show(ceiling.value)}, "
             f"less than {slower_than}; the machine was too busy"
         )
-    unsure = {each.threads for each in measured if each not in kept and each.confidence == Confidence.LOW}
+    unsure = {
+        doubtful.threads for doubtful in measured if doubtful not in kept and doubtful.confidence == Confidence.LOW
+    }
     return [_mark_disturbed(ceiling, _TOO_BUSY) if ceiling.threads in unsure else ceiling for ceiling in kept], notes
 
 

@@ -38,8 +38,8 @@ def explain_exceeded(ceiling: Ceiling, what: str = "this", *, ranks: int | None 
 
 def split_explanation(refuted: str) -> tuple[str, str]:
     """Split the text of `explain_exceeded` into the observation and the advice; the advice may be empty."""
-    found, _, advice = refuted.partition(_THEN)
-    return found, advice
+    observation, _, advice = refuted.partition(_THEN)
+    return observation, advice
 
 
 def mark_refuted(known: DeviceCeilings, beaten: Collection[Ceiling]) -> DeviceCeilings:

@@ -122,8 +122,8 @@ def count_available_cores() -> int:
 
 def read_slurm_cpus() -> int | None:
     """The CPUs of this machine that a Slurm job or step has, of which this process is one; None elsewhere."""
-    given = os.environ.get("SLURM_CPUS_ON_NODE", "")
-    return int(given) if given.isdecimal() else None
+    value = os.environ.get("SLURM_CPUS_ON_NODE", "")
+    return int(value) if value.isdecimal() else None
 
 
 def read_data_caches(cpus: Iterable[int], root: Path = Path("/sys/devices/system/cpu")) -> dict[int, DataCache]:

@@ -25,11 +25,11 @@ class MigInstance(NamedTuple):
 
 def list_visible_instances() -> tuple[MigInstance, ...]:
     """The instances that processes started from here can use, one each; none where a whole GPU can be used."""
-    chosen = [each.strip() for each in os.environ.get(VISIBLE, "").split(",")]
+    chosen = [name.strip() for name in os.environ.get(VISIBLE, "").split(",")]
     try:
         with nvml.open_nvml():
-            if any(each.startswith(nvml.MIG) for each in chosen):
-                handles = [pynvml.nvmlDeviceGetHandleByUUID(each) for each in chosen if each.startswith(nvml.MIG)]
+            if any(name.startswith(nvml.MIG) for name in chosen):
+                handles = [pynvml.nvmlDeviceGetHandleByUUID(name) for name in chosen if name.startswith(nvml.MIG)]
                 return tuple(map(_read_instance, handles))
             gpus = nvml.list_gpus()
             numbers = range(len(gpus)) if VISIBLE not in os.environ else [*_parse_numbers(chosen, len(gpus))]
@@ -51,10 +51,10 @@ def build_instance_variables(local_rank: int) -> dict[str, str]:
 
 def _parse_numbers(chosen: list[str], count: int) -> Iterator[int]:
     """The GPUs of these numbers, before the first that is none."""
-    for each in chosen:
-        if not each.isdecimal() or int(each) >= count:
+    for number in chosen:
+        if not number.isdecimal() or int(number) >= count:
             return
-        yield int(each)
+        yield int(number)
 
 
 def _list_instances(number: int) -> Iterator[MigInstance]:

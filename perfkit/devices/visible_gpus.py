@@ -47,14 +47,14 @@ def list_visible_numbers() -> tuple[int, ...]:
     """NVML's numbers of the visible GPUs, in CUDA's order; none where NVML cannot tell them."""
     from torch import version
 
-    found = None if version.cuda is None else _read_from_nvml(int(version.cuda.partition(".")[0]))
-    return () if found is None else tuple(found)
+    uuids = None if version.cuda is None else _read_from_nvml(int(version.cuda.partition(".")[0]))
+    return () if uuids is None else tuple(uuids)
 
 
 def _list_by_nvml(cuda: int) -> tuple[str, ...] | None:
     """The names as far as NVML decides; None where only CUDA itself (of this major version) knows."""
-    found = _read_from_nvml(cuda)
-    return None if found is None else tuple(found.values())
+    uuids = _read_from_nvml(cuda)
+    return None if uuids is None else tuple(uuids.values())
 
 
 def _read_from_nvml(cuda: int) -> dict[int, str] | None:
@@ -106,10 +106,10 @@ def _list_by_torch() -> tuple[str, ...]:
     command = [sys.executable, "-m", "perfkit.devices.visible_gpus"]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     if answer.returncode != 0:
-        said = answer.stderr.strip().splitlines()
+        complaints = answer.stderr.strip().splitlines()
         raise PerfkitError(
-            f"torch could not list the GPUs (exit code {answer.returncode}): {said[-1] if said else ''}; use "
-            "--device cpu, or check nvidia-smi and CUDA_VISIBLE_DEVICES"
+            f"torch could not list the GPUs (exit code {answer.returncode}): {complaints[-1] if complaints else ''}; "
+            "use --device cpu, or check nvidia-smi and CUDA_VISIBLE_DEVICES"
         )
     names: list[str] = json.loads(answer.stdout)
     return tuple(names)

@@ -103,13 +103,13 @@ class Recomputation:
 
 def measure_recomputation(run: Callable[[], object], blocks: Iterable[nn.Module]) -> Recomputation:
     """Find the blocks that rerun their forward in a backward pass of `run`. Blocks must not be compiled."""
-    found = Recomputation()
+    recomputation = Recomputation()
     counter = FlopCounter()
     entered: list[float] = []  # FLOPs so far at the entry of each module that has not been left
 
     def enter(place: int) -> None:
         if _is_in_backward():
-            found.blocks.add(place)
+            recomputation.blocks.add(place)
         entered.append(counter.build_count().matrix)
 
     def leave() -> None:
@@ -117,9 +117,9 @@ def measure_recomputation(run: Callable[[], object], blocks: Iterable[nn.Module]
         if entered:
             return  # a module within another, which counts it
         if _is_in_backward():
-            found.again_flops += counter.build_count().matrix - before
+            recomputation.again_flops += counter.build_count().matrix - before
         else:
-            found.forward_flops += counter.build_count().matrix - before
+            recomputation.forward_flops += counter.build_count().matrix - before
 
     with ExitStack() as stack:
         for place, block in enumerate(blocks):
@@ -127,7 +127,7 @@ def measure_recomputation(run: Callable[[], object], blocks: Iterable[nn.Module]
             stack.enter_context(watch_forward_passes(block.modules(), lambda place=place: enter(place), leave))  # type: ignore[misc]
         stack.enter_context(counter)
         run()
-    return found
+    return recomputation
 
 
 def _is_in_backward() -> bool:

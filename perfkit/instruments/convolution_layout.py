@@ -14,18 +14,18 @@ def count_convolution_layouts(model: nn.Module) -> Iterator[dict[str, float]]:
     Nothing is found of a model without them, nor of compiled code, within which no module is called. A subclass's
     output that is no tensor of images (4-d) has no such layout and is not counted.
     """
-    found: dict[str, float] = {}
+    counts: dict[str, float] = {}
 
     def see(_module: nn.Module, _args: object, output: object) -> None:
         if not isinstance(output, torch.Tensor) or output.dim() != 4:
             return
         last = output.is_contiguous(memory_format=torch.channels_last)
-        found["convolutions"] = found.get("convolutions", 0.0) + 1
-        found["channels_last_convolutions"] = found.get("channels_last_convolutions", 0.0) + last
+        counts["convolutions"] = counts.get("convolutions", 0.0) + 1
+        counts["channels_last_convolutions"] = counts.get("channels_last_convolutions", 0.0) + last
 
     handles = [module.register_forward_hook(see) for module in model.modules() if isinstance(module, nn.Conv2d)]
     try:
-        yield found
+        yield counts
     finally:
         for handle in handles:
             handle.remove()

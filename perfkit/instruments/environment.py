@@ -54,11 +54,11 @@ def read_environment(device: torch.device) -> Environment:
     return add_fp32_settings(_add_gpu_facts(host, device) if device.type == "cuda" else host, device)
 
 
-def add_fp32_settings(given: Environment, device: torch.device) -> Environment:
-    """`given` with what torch computes fp32 products in now: a program may set that late."""
+def add_fp32_settings(environment: Environment, device: torch.device) -> Environment:
+    """`environment` with what torch computes fp32 products in now: a program may set that late."""
     fp32 = read_fp32_settings(device)
     return msgspec.structs.replace(
-        given, matmul_precision=_MATMUL_WORDS[fp32.matmul], conv_precision=fp32.conv, rnn_precision=fp32.rnn
+        environment, matmul_precision=_MATMUL_WORDS[fp32.matmul], conv_precision=fp32.conv, rnn_precision=fp32.rnn
     )
 
 

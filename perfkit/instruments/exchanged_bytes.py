@@ -54,11 +54,11 @@ class ExchangedBytes(TorchDispatchMode):
         if any(hasattr(kind, "to_local") for kind in types):
             return NotImplemented
         result = func(*args, **(kwargs or {}))
-        found = describe_exchange(func, args, result)
-        if found is not None:
-            message, size = found.message, int(found.message.bytes)
+        exchange = describe_exchange(func, args, result)
+        if exchange is not None:
+            message, size = exchange.message, int(exchange.message.bytes)
             self._bytes[message.kind] += size
             self._carried[message.kind] += round(message.bus_factor * message.bytes)
-            ranks = get_group_ranks(found.group)
+            ranks = get_group_ranks(exchange.group)
             self._bytes.update({f"{message.kind}:{name}": size for name, line in self._lines.items() if line == ranks})
         return result

@@ -72,15 +72,15 @@ def compute_load(start: LoadReading, end: LoadReading) -> MachineLoad:
     seconds = end.time_s - start.time_s
     counted = _subtract_counts(start.counted_s, end.counted_s)
     # Some sandboxes offer the file and count nothing in it.
-    told = seconds > 0 and counted is not None and counted > 0
-    worked = _compute_rate(start.worked_s, end.worked_s, seconds) if told else None
+    known = seconds > 0 and counted is not None and counted > 0
+    worked = _compute_rate(start.worked_s, end.worked_s, seconds) if known else None
     own = _compute_rate(start.own_s, end.own_s, seconds)
     return MachineLoad(
         seconds=seconds,
         cores=end.cores,
         own=own,
         others=None if worked is None or own is None else max(0.0, worked - own),
-        stolen=_compute_rate(start.stolen_s, end.stolen_s, seconds) if told else None,
+        stolen=_compute_rate(start.stolen_s, end.stolen_s, seconds) if known else None,
         waiting=_compute_rate(start.waited_s, end.waited_s, seconds),
         throttled=_compute_throttled_share(start.periods, end.periods),
     )
@@ -122,17 +122,17 @@ def _read_own_s(proc: Path, root: int) -> float | None:
     children: dict[int, list[int]] = {}
     for process, (parent, _) in stats.items():
         children.setdefault(parent, []).append(process)
-    ticks, left = 0, [root]
-    while left:
-        process = left.pop()
+    ticks, pending = 0, [root]
+    while pending:
+        process = pending.pop()
         ticks += stats[process][1]
-        left += children.get(process, ())
+        pending += children.get(process, ())
     return ticks / _TICKS_PER_S
 
 
 def _parse_waited_s(pressure: str) -> float | None:
-    found = re.search(r"^some .*total=(\d+)", pressure, re.MULTILINE)
-    return int(found[1]) / 1e6 if found else None
+    match = re.search(r"^some .*total=(\d+)", pressure, re.MULTILINE)
+    return int(match[1]) / 1e6 if match else None
 
 
 def _read_periods(cgroup: Path) -> tuple[int, int] | None:

@@ -56,8 +56,8 @@ def find_ncu(environment: Mapping[str, str] | None = None) -> Path:
 
 def list_chip_metrics(ncu: Path) -> tuple[str, ...]:
     """List the chip-specific metrics that the GPUs here have; empty if ncu does not report them."""
-    told = subprocess.run([ncu, "--query-metrics"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    return tuple(f"{name}.sum" for name in dict.fromkeys(_OF_SOME_CHIPS.findall(told.stdout)))
+    answer = subprocess.run([ncu, "--query-metrics"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    return tuple(f"{name}.sum" for name in dict.fromkeys(_OF_SOME_CHIPS.findall(answer.stdout)))
 
 
 def build_ncu_command(ncu: Path, export: Path, more: Sequence[str] = ()) -> tuple[str, ...]:

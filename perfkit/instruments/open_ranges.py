@@ -41,12 +41,12 @@ def find_open_ranges(spans: Iterable[RangeSpan]) -> tuple[str, ...]:
     One that is open at the end of every step, by its name without numbers, is one that the program opens and closes
     once a step. An optimizer's own, which its closure makes long, ends within the next step.
     """
-    given = sorted(spans, key=lambda span: (span.start_ns, -span.end_ns))
-    steps = [span for span in given if span.name.startswith(STEP_MARK)]
+    ordered = sorted(spans, key=lambda span: (span.start_ns, -span.end_ns))
+    steps = [span for span in ordered if span.name.startswith(STEP_MARK)]
     across: dict[str, set[int]] = {}  # in which steps a range began that was open at their ends
     never_closed: dict[str, str] = {}
     for number, step in enumerate(steps):
-        for span in given:
+        for span in ordered:
             if span is not step and step.start_ns <= span.start_ns < step.end_ns <= span.end_ns:
                 kind = _NUMBERS.sub("", span.name)
                 across.setdefault(kind, set()).add(number)

@@ -38,7 +38,7 @@ def sample_process(
         raise UnavailableError(f"process {process.pid} belongs to another user; run perfkit with sudo") from None
     except psutil.NoSuchProcess:
         raise UsageError(f"process {process.pid} ended before it could be sampled") from None
-    device_memory = _read_device_memory([each.pid for each in family])
+    device_memory = _read_device_memory([member.pid for member in family])
     before, began = _read_cpu_s(family), time.monotonic()
     spied = spy_on_process(process.pid, file, seconds=seconds, hz=hz)
     after, elapsed = _read_cpu_s(family), time.monotonic() - began
@@ -66,12 +66,12 @@ def sample_process(
 
 def _read_cpu_s(family: list[psutil.Process]) -> dict[int, float]:
     used = {}
-    for each in family:
+    for member in family:
         try:
-            times = each.cpu_times()
+            times = member.cpu_times()
         except psutil.Error:
             continue
-        used[each.pid] = times.user + times.system
+        used[member.pid] = times.user + times.system
     return used
 
 
@@ -82,8 +82,8 @@ def _read_device_memory(pids: list[int]) -> Quantity:
         uuids = [pynvml.nvmlDeviceGetUUID(handle) for handle in handles]
     except pynvml.NVMLError:
         return Unknown(reason="NVML is not available: no NVIDIA driver")
-    found = [sensors.process_used_bytes(pid) for uuid in uuids if (sensors := open_sensors(uuid)) for pid in pids]
-    known = [used.value for used in found if not isinstance(used, Unknown)]
+    readings = [sensors.process_used_bytes(pid) for uuid in uuids if (sensors := open_sensors(uuid)) for pid in pids]
+    known = [used.value for used in readings if not isinstance(used, Unknown)]
     if known:
         return make_measurement(sum(known), "bytes", "NVML, the process and its children")
-    return found[0] if found else Unknown(reason="NVML lists no device")
+    return readings[0] if readings else Unknown(reason="NVML lists no device")

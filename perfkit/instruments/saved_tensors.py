@@ -44,13 +44,13 @@ def measure_saved_bytes(forward: Forward, device: torch.device) -> int | None:
     del loss
     # Not the sum of all events: of a block from before the profiler may report a free, by the size of another that an
     # earlier recording saw at its address.
-    held: dict[int, int] = {}
+    live: dict[int, int] = {}
     for event in profiler.recorded.allocations:
         if event.size > 0:
-            held[event.address] = event.size
+            live[event.address] = event.size
         else:
-            held.pop(event.address, None)
-    return sum(held.values())
+            live.pop(event.address, None)
+    return sum(live.values())
 
 
 @contextmanager
@@ -105,7 +105,7 @@ def measure_plain_saved_bytes(
             )
         stack.enter_context(torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor))
         forward()
-    found = dict.fromkeys(("", *blocks), 0)
+    bytes_by_block = dict.fromkeys(("", *blocks), 0)
     for address, size in sizes.items():
-        found[saved_in[address]] += size
-    return found
+        bytes_by_block[saved_in[address]] += size
+    return bytes_by_block

@@ -58,11 +58,11 @@ class Microbatches:
 def make_microbatches(batches: StepBatches, index: int, accumulation: int, parts: int) -> Microbatches:
     """Those of optimizer step `index`: of so many batches, each in so many parts."""
 
-    def made() -> Iterator[Batch]:
+    def parts_of_batches() -> Iterator[Batch]:
         for batch in batches.step(index, accumulation):
             yield from split_batch(batch, parts)
 
-    return Microbatches(accumulation * parts, made)
+    return Microbatches(accumulation * parts, parts_of_batches)
 
 
 class BatchPool:
@@ -152,5 +152,5 @@ def collect_batch_facts(batch: Batch) -> dict[str, float]:
     """
     lengths = {tensor.shape[1] for tensor in batch.values() if tensor.dim() == 2 and not tensor.is_floating_point()}
     samples = count_samples(batch)
-    found = {"batch_size": samples, "sequence_length": lengths.pop() if len(lengths) == 1 else None}
-    return {name: float(value) for name, value in found.items() if value is not None}
+    facts = {"batch_size": samples, "sequence_length": lengths.pop() if len(lengths) == 1 else None}
+    return {name: float(value) for name, value in facts.items() if value is not None}

@@ -35,8 +35,10 @@ def probe_environment(launch: LaunchSpec) -> Environment:
     variables = {**os.environ, **build_rank_variables(launch, 0)}
     answer = subprocess.run(command, capture_output=True, env=variables, check=False)
     if answer.returncode != 0:
-        said = answer.stderr.decode(errors="replace").strip().splitlines()
-        raise PerfkitError(f"this machine's devices could not be queried: {said[-1] if said else 'no reason given'}")
+        complaints = answer.stderr.decode(errors="replace").strip().splitlines()
+        raise PerfkitError(
+            f"this machine's devices could not be queried: {complaints[-1] if complaints else 'no reason given'}"
+        )
     return msgspec.json.decode(answer.stdout.splitlines()[-1], type=Environment)
 
 

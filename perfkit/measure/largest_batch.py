@@ -82,10 +82,10 @@ def find_largest_batch(
     search = _SizeSearch(techniques, scheduled, partial(_launch_trial, progress=progress))
     step = None if predicted is None else compute_resolution(predicted)
     size = find_largest_fitting(search.try_size, predicted or first, most, step)
-    found = set_batch_size(techniques, size or search.trials[-1].size)
-    return found, BatchSearch(
+    chosen = set_batch_size(techniques, size or search.trials[-1].size)
+    return chosen, BatchSearch(
         asked=format_variant_label(techniques),
-        found=format_variant_label(found) if size else None,
+        found=format_variant_label(chosen) if size else None,
         limit_bytes=search.limit_bytes,
         margin=MARGIN,
         most=most,
@@ -129,11 +129,11 @@ class _SizeSearch:
         """The trial; where a limit is given it is stopped where the margin begins. A GPU's limit is its own."""
         if spec.launch.device != "cpu":
             return spec
-        given = spec.launch.memory_limit_bytes
-        if given is None:
+        limit = spec.launch.memory_limit_bytes
+        if limit is None:
             self.limit_bytes = self.limit_bytes or self.available() / spec.launch.world_size
             return spec
-        self.limit_bytes = float(given)
+        self.limit_bytes = float(limit)
         limited = msgspec.structs.replace(spec.launch, memory_limit_bytes=int(self._usable))
         return msgspec.structs.replace(spec, launch=limited)
 
@@ -152,11 +152,11 @@ class _SizeSearch:
         if on_device and records[0].environment is not None and self.limit_bytes is None:
             known = records[0].environment.device_memory_bytes
             self.limit_bytes = None if known is None else float(known)
-        peaks = [each.reserved if on_device else each.rss for each in memory]
-        found = [peak.value for peak in peaks if isinstance(peak, Measurement)]
-        if not found or self.limit_bytes is None:
+        peaks = [rank_peaks.reserved if on_device else rank_peaks.rss for rank_peaks in memory]
+        measured = [peak.value for peak in peaks if isinstance(peak, Measurement)]
+        if not measured or self.limit_bytes is None:
             return BatchTrial(size=size, fits=None, seconds=seconds, reason="memory unknown")
-        peak = max(found)
+        peak = max(measured)
         reason = (
             ""
             if peak <= self._usable

@@ -43,4 +43,4 @@ def _is_plan_output(path: Path) -> bool:
     endings = _PLAN_FOLDERS.get(path.name)
     if endings is None:
         return path.name in _PLAN_FILES and path.is_file()
-    return path.is_dir() and all(each.suffix in endings for each in path.iterdir())
+    return path.is_dir() and all(file.suffix in endings for file in path.iterdir())

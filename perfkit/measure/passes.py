@@ -215,7 +215,9 @@ def _is_model_compiled(session: TrainingSession) -> bool:
     """
     if "graphs" not in session.recorder.record.facts:
         return False
-    return has_compiled_modules(session.state.model) or not any(each.compiles() for each in session.techniques)
+    return has_compiled_modules(session.state.model) or not any(
+        technique.compiles() for technique in session.techniques
+    )
 
 
 def run_counters_pass(session: TrainingSession) -> None:

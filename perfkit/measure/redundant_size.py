@@ -21,11 +21,11 @@ def explain_redundant_size(request: BenchRequest, techniques: Techniques) -> str
     if resize_workload(bare, techniques) == bare:
         return ""
     try:
-        own, given = (
+        own, changed = (
             load_workload(spec, device=request.device)
             for spec in (request.workload, resize_workload(request.workload, techniques))
         )
-        same = own.units_per_batch == given.units_per_batch and _collect_sizes(own) == _collect_sizes(given)
+        same = own.units_per_batch == changed.units_per_batch and _collect_sizes(own) == _collect_sizes(changed)
     except PerfkitError:
         return ""  # told where the variant is built
     return f"{own.name} already has this size" if same else ""

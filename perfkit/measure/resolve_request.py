@@ -37,16 +37,16 @@ def _set_whole_batch(request: BenchRequest, device: str) -> BenchRequest:
     workload = request.workload.replace_params(**{PARAMETER: whole})
     least = divide_batch(workload, max(request.sizes))
     try:
-        found = read_batch_size(least, device)
+        samples = read_batch_size(least, device)
     except UnknownParameterError:
         raise UsageError(
             f"--scaling strong divides the batch, and the workload {workload.name} has no parameter "
             f"{PARAMETER} to change"
         ) from None
-    if found != least.params[PARAMETER]:
+    if samples != least.params[PARAMETER]:
         raise UsageError(
             f"--scaling strong divides the batch, and with {PARAMETER}={least.params[PARAMETER]} a batch of "
-            f"{workload.name} has {found} samples"
+            f"{workload.name} has {samples} samples"
         )
     return replace(request, workload=workload)
 

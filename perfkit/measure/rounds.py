@@ -167,14 +167,14 @@ class _RoundMeasurement:
         """Estimate the time of the remaining rounds, from those so far."""
         if not self.round_s:
             return None
-        each = median(self.round_s)
+        round_s = median(self.round_s)
         if self.request.rounds is not None:
-            return (self.request.rounds - self._done) * each
+            return (self.request.rounds - self._done) * round_s
         needed = [
             (predict_round_count(self.logs[name], self.request.precision) or LEAST_ROUNDS) - len(self.logs[name])
             for name in self._choose_next(spent_s)
         ]
-        return min(max(needed, default=0) * each, max(self._budget_s - spent_s, each))
+        return min(max(needed, default=0) * round_s, max(self._budget_s - spent_s, round_s))
 
     def _run_round(self, spent_s: float) -> None:
         number, begun, going_on = self._done + 1, self.clock(), self._choose_next(spent_s)
@@ -182,9 +182,9 @@ class _RoundMeasurement:
         names = tuple(dict.fromkeys((*references, *going_on)))
         self.progress(RoundStarted(number, names, self._estimate_left_s(spent_s)))
         groups = [
-            found
+            candidate
             for reference in references
-            for found in self._split_groups(
+            for candidate in self._split_groups(
                 reference, [name for name in going_on if self.references[name] == reference]
             )
         ]
@@ -247,10 +247,12 @@ class _RoundMeasurement:
         them, and fewer steps."""
         for name, reference in self.references.items():
             pair = {name, reference}
-            firsts = {self.making.first_repeat(each) for each in pair} if self.request.by_turns else set()
-            made = {each: {run.repeat for run in self.making.suite.runs if run.variant == each} for each in pair}
+            firsts = {self.making.first_repeat(variant) for variant in pair} if self.request.by_turns else set()
+            repeats = {
+                variant: {run.repeat for run in self.making.suite.runs if run.variant == variant} for variant in pair
+            }
             since = self._begun if self.request.world_sizes else 0
-            for repeat in sorted(each for each in made[name] & made[reference] - firsts if each >= since):
+            for repeat in sorted(run for run in repeats[name] & repeats[reference] - firsts if run >= since):
                 self._learn_round([name], repeat, together=reference in self.making.turns(name, repeat))
 
     def _learn_round(self, names: Sequence[str], repeat: int, *, together: bool) -> None:

@@ -75,7 +75,7 @@ def run_rank(
     session: TrainingSession | None = None
     request: FailedRequest | None = None
     name = "setup"
-    left = False
+    diverged = False
     try:
         store = open_store(folder, world, spec.launch.nodes) if world.size > 1 else None
         device, shared = take_device(spec.launch, world, store)
@@ -87,7 +87,7 @@ def run_rank(
             join_group(device, store, world)
         start = perf_counter()
         session = set_up_session(spec, device, world, recorder, report)
-        taken = {name: perf_counter() - start}
+        durations = {name: perf_counter() - start}
         check_imports()
         for name, run in (_select_passes(spec) if chosen is None else chosen).items():
             report(name)
@@ -100,10 +100,10 @@ def run_rank(
                 traceback.print_exception(error)
                 _skip_failed_pass(session, name, error)
                 if world.size > 1:
-                    left = True  # its steps are out of step with the other ranks', which may wait for it
+                    diverged = True  # its steps are out of step with the other ranks', which may wait for it
                     break
-            taken[name] = perf_counter() - start
-            recorder.update(pass_s=dict(taken))
+            durations[name] = perf_counter() - start
+            recorder.update(pass_s=dict(durations))
         check_imports()  # again: a step may import too
         recorder.update(status=RunStatus.OK, reason="")
     except (Exception, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001 - however it ends, the record says so
@@ -119,7 +119,7 @@ def run_rank(
     finally:
         if session is not None:
             session.state.close()
-    if left and recorder.record.status == RunStatus.OK:
+    if diverged and recorder.record.status == RunStatus.OK:
         return RunStatus.CRASHED  # to the parent alone, which gives the others seconds to notice
     if dist.is_initialized() and recorder.record.status in (RunStatus.OK, RunStatus.SKIPPED):
         dist.destroy_process_group()

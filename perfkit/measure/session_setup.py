@@ -102,7 +102,9 @@ def set_up_session(
         report("measuring the unmodified model")
         mesh = build_mesh(techniques, world, device)
         joined, samples = len(mesh.samples_of), count_samples(first)
-        parts = math.prod(each.count_batch_parts(samples, joined, mesh.size(each.dimension)) for each in techniques)
+        parts = math.prod(
+            technique.count_batch_parts(samples, joined, mesh.size(technique.dimension)) for technique in techniques
+        )
         try:
             saved = _measure_reference(spec, state, move_to_device(first, device), recorder, parts)
         except (RuntimeError, ValueError) as error:  # of a part of a batch as a technique takes it

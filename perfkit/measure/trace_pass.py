@@ -20,7 +20,7 @@ def run_trace_pass(session: TrainingSession) -> None:
     path = session.recorder.folder / TRACE_FILE
     trace = _record_trace(session, path)
     repeated = not session.agree(not _has_lost_kernels(trace))
-    said = list_remarks(trace.kernels, trace.session)
+    remarks = list_remarks(trace.kernels, trace.session)
     if repeated:
         session.step(session.next_step)  # between two profilers
         second = path.with_name(f"again-{path.name}")
@@ -31,12 +31,12 @@ def run_trace_pass(session: TrainingSession) -> None:
                 trace = again
         finally:
             second.unlink(missing_ok=True)
-        said = [
+        remarks = [
             replace(remark, text=f"{remark}; the better of two passes is kept")
             for remark in list_remarks(trace.kernels, trace.session)
         ]
     session.recorder.add_facts(_build_facts(trace.kernels, repeated))
-    session.recorder.update(warnings=(*session.recorder.record.warnings, *said))
+    session.recorder.update(warnings=(*session.recorder.record.warnings, *remarks))
 
 
 def _record_trace(session: TrainingSession, path: Path) -> RecordedTrace:

@@ -35,9 +35,9 @@ def run_trial(
     with tempfile.TemporaryDirectory(prefix="perfkit-trial-", dir=shared) as parent:
         folder = Path(parent) / "run"
         run = launch_run(spec, folder, lambda name: progress(PassStarted(name)))
-        found = [read(get_rank_folder(folder, rank)) for rank in range(spec.launch.world_size)]
+        results = [read(get_rank_folder(folder, rank)) for rank in range(spec.launch.world_size)]
     progress(RunFinished(number, number + 1, label, 0, run.status, run.reason, run.seconds))
-    return run, found
+    return run, results
 
 
 def is_out_of_memory(run: RunResult) -> bool:

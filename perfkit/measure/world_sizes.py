@@ -23,12 +23,12 @@ def split_by_world_size(request: BenchRequest, needed: RanksNeeded) -> tuple[Ben
     sizes = sorted(request.sizes)
     if not sizes:
         return (request,)
-    variants = [(each, needed(each)) for each in request.variants]
+    variants = [(variant, needed(variant)) for variant in request.variants]
     served = [
-        (each, [size for size in sizes if not explain_lacking_ranks(ranks, size)] or sizes[-1:])
-        for each, ranks in variants
+        (variant, [size for size in sizes if not explain_lacking_ranks(ranks, size)] or sizes[-1:])
+        for variant, ranks in variants
     ]
-    of_each = [(size, tuple(each for each, fitting in served if size in fitting)) for size in sizes]
+    of_each = [(size, tuple(variant for variant, fitting in served if size in fitting)) for size in sizes]
     return tuple(
         replace(
             request,

@@ -73,8 +73,8 @@ def write_baseline(path: Path, baseline: Baseline) -> None:
     content = msgspec.to_builtins(_round_figures(baseline))
     # What could not be read is not there, and the name of the host changes with every machine and says nothing of it.
     kept = (item for item in content["environment"].items() if item[0] != "git_revision")
-    told = {key: value for key, value in kept if value not in (None, {})}
-    content["environment"] = {**told, "hostname": ""}
+    known = {key: value for key, value in kept if value not in (None, {})}
+    content["environment"] = {**known, "hostname": ""}
     content["variants"] = {
         workload: {name: {key: value for key, value in figures.items() if value} for name, figures in variants.items()}
         for workload, variants in content["variants"].items()

@@ -41,15 +41,15 @@ class _FileVersion(msgspec.Struct):
 
 def write_allocations(path: Path, allocations: Allocations) -> None:
     """Write the events, atomically. `read_allocations` gives back the same."""
-    held = allocations.reserved
+    reserved = allocations.reserved
     rest = _FileMetadata(
         device=allocations.device,
         source=allocations.source,
         names=allocations.names,
         known=allocations.known,
         unexplained_bytes=allocations.unexplained_bytes,
-        reserved=tuple(zip(held.at_event.tolist(), held.address.tolist(), held.size.tolist(), strict=True)),
-        expandable=tuple(held.expandable.tolist()),
+        reserved=tuple(zip(reserved.at_event.tolist(), reserved.address.tolist(), reserved.size.tolist(), strict=True)),
+        expandable=tuple(reserved.expandable.tolist()),
         bands=allocations.bands,
         failed=allocations.failed,
     )
@@ -67,7 +67,7 @@ def read_allocations(path: Path) -> Allocations:
         raise RunFormatError(f"{path}: not an allocation event file: {str(error).splitlines()[0]}") from None
     rest = _read_metadata(path, (table.schema.metadata or {}).get(_KEY))
     _check_numbers(path, rest)
-    held = np.array(rest.reserved, np.int64).reshape(-1, 3)
+    reserved = np.array(rest.reserved, np.int64).reshape(-1, 3)
     try:
         columns = {
             name: table.column(name).to_numpy().astype(np.int64 if name in WIDE else np.int32, casting="same_kind")
@@ -85,9 +85,9 @@ def read_allocations(path: Path) -> Allocations:
         known=rest.known,
         unexplained_bytes=rest.unexplained_bytes,
         reserved=ReservedSegments(
-            at_event=held[:, 0].copy(),
-            address=held[:, 1].copy(),
-            size=held[:, 2].copy(),
+            at_event=reserved[:, 0].copy(),
+            address=reserved[:, 1].copy(),
+            size=reserved[:, 2].copy(),
             expandable=np.array(rest.expandable, np.bool_),
         ),
         bands=rest.bands,

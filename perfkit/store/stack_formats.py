@@ -35,7 +35,7 @@ def encode_speedscope(threads: Sequence[SampledThread]) -> bytes:
 def encode_speedscope_profiles(profiles: Sequence[StackProfile]) -> bytes:
     """The same of any profiles."""
     frames: dict[str | tuple[str, str, int], int] = {}
-    told = [
+    entries = [
         {
             "type": "sampled",
             "name": profile.name,
@@ -48,14 +48,14 @@ def encode_speedscope_profiles(profiles: Sequence[StackProfile]) -> bytes:
         for profile in profiles
     ]
     known = [{"name": f} if isinstance(f, str) else {"name": f[0], "file": f[1], "line": f[2]} for f in frames]
-    content = {"$schema": _SCHEMA, "exporter": "perfkit", "shared": {"frames": known}, "profiles": told}
+    content = {"$schema": _SCHEMA, "exporter": "perfkit", "shared": {"frames": known}, "profiles": entries}
     return msgspec.json.encode(content)
 
 
 def _list_stacks(thread: SampledThread) -> list[WeightedStack]:
     return [
-        WeightedStack([_make_frame(thread, call) for call in thread.stack(taken.node)][::-1], taken.count)
-        for taken in thread.taken
+        WeightedStack([_make_frame(thread, call) for call in thread.stack(sample.node)][::-1], sample.count)
+        for sample in thread.taken
     ]
 
 

@@ -67,7 +67,7 @@ class SampledThread(Struct):
 
     @property
     def samples(self) -> int:
-        return sum(each.count for each in self.taken)
+        return sum(sample.count for sample in self.taken)
 
     def stack(self, node: int) -> Iterator[StackCall]:
         """The calls from `node` outwards, the innermost first."""

@@ -66,12 +66,14 @@ def get_ended_state(outcomes: Sequence[VariantOutcome]) -> tuple[SuiteState, str
     """The state of a suite whose variants ended so, with those that did not end well."""
     by_status = Counter(outcome.status for outcome in outcomes)
     fine = {RunStatus.OK, RunStatus.SKIPPED}
-    told = ", ".join(f"{outcome.variant} {outcome.status}" for outcome in outcomes if outcome.status != RunStatus.OK)
+    failures = ", ".join(
+        f"{outcome.variant} {outcome.status}" for outcome in outcomes if outcome.status != RunStatus.OK
+    )
     if by_status.keys() - fine - {RunStatus.INTERRUPTED}:
-        return SuiteState.FAILED, told
+        return SuiteState.FAILED, failures
     if by_status[RunStatus.INTERRUPTED] or not outcomes:
-        return SuiteState.INTERRUPTED, told or "ended before its first run"
-    return SuiteState.OK, told
+        return SuiteState.INTERRUPTED, failures or "ended before its first run"
+    return SuiteState.OK, failures
 
 
 def find_last_write(path: Path, run: SuiteRun) -> float:

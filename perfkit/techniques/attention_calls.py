@@ -71,14 +71,14 @@ class BackendProbe(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        given = kwargs or {}
+        options = kwargs or {}
         if func is _OF_TORCH and not self.refused:
             try:
                 with sdpa_kernel(self._backend):
-                    return func(*args, **given)
+                    return func(*args, **options)
             except RuntimeError as error:
-                self.refused = f"{AttentionCall(*args, **given).description}: {str(error).splitlines()[0]}"
-        return func(*args, **given)
+                self.refused = f"{AttentionCall(*args, **options).description}: {str(error).splitlines()[0]}"
+        return func(*args, **options)
 
 
 def make_windowed_attention(window: int) -> Attend:
@@ -114,10 +114,10 @@ def make_flex_attention(window: int, *, compiled: bool) -> Attend:
         length, device = place = (call.query.shape[-2], call.query.device)
         if place not in masks:
             masks[place] = create_block_mask(allowed, None, None, length, length, device=device)
-        found: torch.Tensor = run(
+        output: torch.Tensor = run(
             call.query, call.key, call.value, block_mask=masks[place], scale=call.scale, enable_gqa=call.enable_gqa
         )
-        return found
+        return output
 
     return attend
 
@@ -140,8 +140,8 @@ class AttentionExtent:
         """The call as it is, and once more for the gradient of its last query with respect to the values."""
         with torch.enable_grad():
             value = call.value.detach().requires_grad_()
-            found = call._replace(query=call.query.detach(), key=call.key.detach(), value=value).run_with(attention)
-            (gradient,) = torch.autograd.grad(found[..., -1, :].sum(), value)
+            output = call._replace(query=call.query.detach(), key=call.key.detach(), value=value).run_with(attention)
+            (gradient,) = torch.autograd.grad(output[..., -1, :].sum(), value)
         met = gradient.flatten(0, -3).abs().sum(dim=(0, 2)).nonzero()
         keys = call.key.shape[-2]
         self.reach = max(self.reach, keys - int(met[0]))

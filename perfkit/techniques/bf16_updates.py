@@ -37,15 +37,15 @@ def build_kahan_optimizer(optimizer: Optimizer) -> Optimizer:
     """optimi's, with Kahan summation."""
     import optimi
 
-    made: dict[type[Optimizer], tuple[Callable[..., Optimizer], Callable[[dict[str, Any]], dict[str, Any]]]] = {
+    builders: dict[type[Optimizer], tuple[Callable[..., Optimizer], Callable[[dict[str, Any]], dict[str, Any]]]] = {
         AdamW: (optimi.AdamW, _convert_adam_options),
         Adam: (optimi.Adam, _convert_adam_options),
         SGD: (optimi.SGD, _convert_sgd_options),
     }
-    if type(optimizer) not in made:
+    if type(optimizer) not in builders:
         raise _make_method_error("Kahan summation supports Adam, AdamW and SGD", optimizer)
     _refuse_options(optimizer, "optimi's optimizers support", ("amsgrad", "maximize", "nesterov", "dampening"))
-    build, settings = made[type(optimizer)]
+    build, settings = builders[type(optimizer)]
     groups = [{"params": group["params"], **settings(group)} for group in optimizer.param_groups]
     return build(groups, lr=optimizer.defaults["lr"], kahan_sum=True)
 
@@ -71,10 +71,10 @@ def build_stochastic_optimizer(optimizer: Optimizer) -> Optimizer:
     _refuse_options(optimizer, "torchao's AdamW supports", ("amsgrad", "maximize"))
     kept = ("params", "lr", "betas", "eps", "weight_decay")
     groups = [{name: group[name] for name in kept} for group in optimizer.param_groups]
-    made: Optimizer = _AdamW(groups, lr=optimizer.defaults["lr"], bf16_stochastic_round=True)
+    rounding: Optimizer = _AdamW(groups, lr=optimizer.defaults["lr"], bf16_stochastic_round=True)
     if all(p.device.type == "cpu" for group in groups for p in group["params"]):
-        _run_eagerly(made)
-    return made
+        _run_eagerly(rounding)
+    return rounding
 
 
 def _run_eagerly(optimizer: Optimizer) -> None:

@@ -44,17 +44,17 @@ def find_unchained_blocks(state: TrainState, segments: Sequence[Sequence[str]]) 
 @contextmanager
 def _record_calls(model: nn.Module, names: Sequence[str]) -> Iterator[list[_BlockCall]]:
     """The calls of some modules in their order."""
-    found: list[_BlockCall] = []
+    calls: list[_BlockCall] = []
 
     def recorded(name: str) -> Any:
         def hook(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: object) -> None:
-            found.append(_BlockCall(name, args, kwargs, output))
+            calls.append(_BlockCall(name, args, kwargs, output))
 
         return hook
 
     handles = [model.get_submodule(name).register_forward_hook(recorded(name), with_kwargs=True) for name in names]
     try:
-        yield found
+        yield calls
     finally:
         for handle in handles:
             handle.remove()

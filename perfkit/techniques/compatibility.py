@@ -234,9 +234,9 @@ def _find_technique(pattern: str, techniques: Sequence[Technique]) -> Technique 
 
 def format_technique(technique: Technique) -> str:
     """The technique as it is written on the command line, with the parameters that differ from their defaults."""
-    given = {
+    params = {
         field.name: getattr(technique, field.name)
         for field in msgspec.structs.fields(technique)
         if getattr(technique, field.name) != field.default
     }
-    return TechniqueSpec(name=technique.name, params=given).label
+    return TechniqueSpec(name=technique.name, params=params).label

@@ -148,16 +148,16 @@ class Ddp(Technique):
             account = _SentBytesCounter(state.facts)
             for name, model in models.items():
                 send_low_rank(model, self.rank, partial(account.add, name))
-        held: Held = []
+        received: Held = []
         for model in models.values():
             if self.hook in HALVES:
                 send_in_16_bits(model, self.hook)
             elif self.hook == "topk":
-                send_largest(model, self.share, held)
+                send_largest(model, self.share, received)
             elif self.hook == "quantized":
-                send_in_8_bits(model, held)
+                send_in_8_bits(model, received)
         if self.hook in _OF_ALL_RANKS:
-            state.backward = partial(_run_and_release, state.backward, held)
+            state.backward = partial(_run_and_release, state.backward, received)
         return state
 
     def _replicate_split_layers(self, state: TrainState) -> TrainState:
@@ -176,7 +176,9 @@ class Ddp(Technique):
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         others = state.dealt_parameters
-        trained = [each for each in state.model.parameters() if each.requires_grad and each not in others]
+        trained = [
+            parameter for parameter in state.model.parameters() if parameter.requires_grad and parameter not in others
+        ]
         # A step of the workload's own may average the gradients of a model more than once.
         relation = Relation.EQUAL if state.workload.step is None else Relation.AT_LEAST
         if self.hook in _OF_ALL_RANKS:
@@ -227,9 +229,9 @@ class Ddp(Technique):
         return LOSSLESS
 
 
-def _run_and_release(backward: Callable[[torch.Tensor], None], held: Held, loss: torch.Tensor) -> None:
+def _run_and_release(backward: Callable[[torch.Tensor], None], received: Held, loss: torch.Tensor) -> None:
     backward(loss)
-    release_received(held)
+    release_received(received)
 
 
 class _SentBytesCounter:
@@ -281,7 +283,7 @@ def _skip_gradient_sync(models: Iterable[DistributedDataParallel]) -> Iterator[N
 
 def count_fewest_buckets(gradients: Iterable[torch.Tensor], limit: int) -> int:
     """The least number of buckets of so many bytes: DDP closes one with the gradient that reaches the limit."""
-    sizes = [each.nbytes for each in gradients]
+    sizes = [gradient.nbytes for gradient in gradients]
     return math.ceil(sum(sizes) / (limit + max(sizes, default=0)))
 
 

@@ -65,24 +65,24 @@ class Ep(Technique):
         ranks = self._count_expert_ranks(state)
         names = experts_of(state.model)
         check_experts(state.model, names, ranks)
-        found = measure_exchange(state.model, names, partial(run_trial_forward, state))
+        exchange = measure_exchange(state.model, names, partial(run_trial_forward, state))
         before = {name: parameter.nbytes for name, parameter in state.model.named_parameters()}
         mesh = state.mesh.divide_dimension("dp", ranks, (_REPLICAS, "ep"))
         for name in names:
             experts = state.model.get_submodule(name)
-            state.dealt |= {f"{name}.{each}": ranks for each, _ in experts.named_parameters()}
+            state.dealt |= {f"{name}.{parameter_name}": ranks for parameter_name, _ in experts.named_parameters()}
             groups = (state.mesh.group("dp"), mesh.get_group("ep"), mesh.get_group(_REPLICAS))
-            shard_experts(experts, *groups, slots=found.slots)
-        held = sum(nbytes // state.dealt.get(name, 1) for name, nbytes in before.items())
+            shard_experts(experts, *groups, slots=exchange.slots)
+        kept_bytes = sum(nbytes // state.dealt.get(name, 1) for name, nbytes in before.items())
         averaged = sum(parameter.nbytes for parameter in state.dealt_parameters if parameter.requires_grad)
         passes = state.accumulation * state.microbatches
-        state.parameter_share *= held / sum(before.values())
+        state.parameter_share *= kept_bytes / sum(before.values())
         state.facts |= {
-            _CALLS: float(found.calls * passes),
-            _BACKWARD: float(found.backward * passes),
-            _BYTES: float(found.bytes * state.accumulation),
-            _SLOTS: float(found.slots),
-            _HELD: float(held),
+            _CALLS: float(exchange.calls * passes),
+            _BACKWARD: float(exchange.backward * passes),
+            _BYTES: float(exchange.bytes * state.accumulation),
+            _SLOTS: float(exchange.slots),
+            _HELD: float(kept_bytes),
             _AVERAGED: float(averaged * passes),
         }
         return state
@@ -90,15 +90,15 @@ class Ep(Technique):
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         ranks = self._count_expert_ranks(state)
         part = f"a rank holds 1/{ranks} of the experts, and"
-        held = [(f"{part} the {what} of the rest", fact) for what, fact in _HELD_AS]
+        shares = [(f"{part} the {what} of the rest", fact) for what, fact in _HELD_AS]
         if _UNSHARDED in state.facts:  # the sharding claims what is left of them
-            held = [(f"{part} all of the rest before it is sharded", _UNSHARDED)]
+            shares = [(f"{part} all of the rest before it is sharded", _UNSHARDED)]
         least = partial(self._make_claim, relation=Relation.AT_LEAST, value=1.0)
         # Blocks that run again send their tokens again; of microbatches each has its slots rounded up. Without slots a
         # rank sends as many, and may be sent more.
         exact = state.facts.get(_SLOTS, 1.0) and not state.checkpointed and state.microbatches == 1
         same = partial(self._make_claim, relation=Relation.EQUAL if exact else Relation.AT_LEAST, value=1.0)
-        claims = [self._make_claim(statement, fact, Relation.AT_MOST, 1.0, _HELD) for statement, fact in held]
+        claims = [self._make_claim(statement, fact, Relation.AT_MOST, 1.0, _HELD) for statement, fact in shares]
         claims += [
             self._make_claim(
                 f"{part} the optimizer state of the rest",

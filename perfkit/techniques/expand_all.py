@@ -48,4 +48,4 @@ def _estimate_effort(variant: str) -> tuple[int, bool]:
     """Estimate the effort to start: processes, then compilation."""
     (specs,) = parse_variants(variant)
     techniques = compose_techniques(specs)
-    return count_needed_ranks(techniques).least, any(each.compiles() for each in techniques)
+    return count_needed_ranks(techniques).least, any(technique.compiles() for technique in techniques)

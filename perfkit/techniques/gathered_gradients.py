@@ -22,39 +22,39 @@ _SCALE = torch.float32
 Held = list[list[Any]]
 
 
-def send_largest(model: DistributedDataParallel, share: float, held: Held) -> None:
+def send_largest(model: DistributedDataParallel, share: float, kept: Held) -> None:
     """Send this share of each gradient, its largest numbers, and add what is left to the next step's gradient.
 
-    What is received is in `held` as well, for `release_received`.
+    What is received is in `kept` as well, for `release_received`.
     """
-    left: dict[torch.Tensor, torch.Tensor] = {}
+    residuals: dict[torch.Tensor, torch.Tensor] = {}
 
     def largest(_state: None, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
         gradients, parameters, parts = bucket.buffer(), bucket.parameters(), _split_bucket(bucket)
         chosen, offset = [], 0
         for parameter, part in zip(parameters, parts, strict=True):
-            if parameter in left:
-                part += left[parameter]
+            if parameter in residuals:
+                part += residuals[parameter]
             chosen.append(offset + part.abs().topk(count_sent_numbers(part, share), sorted=False).indices)
             offset += part.numel()
         places = torch.cat(chosen)
         values = gradients[places]
         gradients[places] = 0
         for parameter, part in zip(parameters, parts, strict=True):
-            left.setdefault(parameter, torch.empty_like(part)).copy_(part)
+            residuals.setdefault(parameter, torch.empty_like(part)).copy_(part)
 
         def add(places: torch.Tensor, values: torch.Tensor) -> None:
             gradients.index_add_(0, places, values)
 
-        return _average_over_ranks(model, gradients, places.to(_INDEX), values, add, held)
+        return _average_over_ranks(model, gradients, places.to(_INDEX), values, add, kept)
 
     model.register_comm_hook(None, largest)
 
 
-def send_in_8_bits(model: DistributedDataParallel, held: Held) -> None:
+def send_in_8_bits(model: DistributedDataParallel, kept: Held) -> None:
     """Send each gradient as integers from -127 to 127 and what one of them stands for.
 
-    An overflow stays one: the scale is infinite then. What is received is in `held` as well, for `release_received`.
+    An overflow stays one: the scale is infinite then. What is received is in `kept` as well, for `release_received`.
     """
 
     def in_8_bits(_state: None, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
@@ -68,17 +68,17 @@ def send_in_8_bits(model: DistributedDataParallel, held: Held) -> None:
             for part, code, scale in zip(parts, codes.split(sizes), scales, strict=True):
                 part += code * scale
 
-        return _average_over_ranks(model, gradients, scales, torch.cat(codes), add, held)
+        return _average_over_ranks(model, gradients, scales, torch.cat(codes), add, kept)
 
     model.register_comm_hook(None, in_8_bits)
 
 
-def release_received(held: Held) -> None:
+def release_received(kept: Held) -> None:
     """Let go of what was received, once backward is over: the last to hold it were else a thread of gloo's, and a
     profiler does not see what these free."""
-    for received in held:
+    for received in kept:
         received.clear()
-    held.clear()
+    kept.clear()
 
 
 def count_sent_numbers(gradient: torch.Tensor, share: float) -> int:
@@ -88,17 +88,19 @@ def count_sent_numbers(gradient: torch.Tensor, share: float) -> int:
 
 def count_largest_bytes(gradients: Iterable[torch.Tensor], share: float) -> int:
     """Bytes of what a rank sends: numbers and their places in a bucket."""
-    return sum(count_sent_numbers(each, share) * (each.element_size() + _INDEX.itemsize) for each in gradients)
+    return sum(
+        count_sent_numbers(gradient, share) * (gradient.element_size() + _INDEX.itemsize) for gradient in gradients
+    )
 
 
 def count_8_bit_bytes(gradients: Iterable[torch.Tensor]) -> int:
     """Bytes of what a rank sends: one a number, and a scale."""
-    return sum(each.numel() + _SCALE.itemsize for each in gradients)
+    return sum(gradient.numel() + _SCALE.itemsize for gradient in gradients)
 
 
 def _split_bucket(bucket: GradBucket) -> tuple[torch.Tensor, ...]:
     """The gradients as they lie in the bucket, whatever the layout of their parameters."""
-    parts: tuple[torch.Tensor, ...] = bucket.buffer().split([each.numel() for each in bucket.parameters()])
+    parts: tuple[torch.Tensor, ...] = bucket.buffer().split([parameter.numel() for parameter in bucket.parameters()])
     return parts
 
 
@@ -108,7 +110,7 @@ def _average_over_ranks(
     keys: torch.Tensor,
     values: torch.Tensor,
     add: Callable[[torch.Tensor, torch.Tensor], None],
-    held: Held,
+    kept: Held,
 ) -> torch.futures.Future[torch.Tensor]:
     """The mean of what all ranks give, in the place of `gradients`: `add` is called with each one's keys and values.
 
@@ -117,7 +119,7 @@ def _average_over_ranks(
     all_keys, keyed = _gather_from_ranks(keys, model)
     all_values, sent = _gather_from_ranks(values, model)
     received: list[Any] = [all_keys, all_values, keyed]
-    held.append(received)
+    kept.append(received)
 
     def averaged(_sent: Any) -> torch.Tensor:
         all_keys, all_values, keyed = received

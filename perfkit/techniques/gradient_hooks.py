@@ -59,7 +59,7 @@ def send_low_rank(model: DistributedDataParallel, rank: int, sent: Callable[[int
 
 def count_low_rank_bytes(gradients: Iterable[torch.Tensor], rank: int) -> int:
     """Bytes of what PowerSGD sends of each (Vogels et al. 2019, algorithm 1): rank (n + m) for n x m numbers."""
-    return sum(_count_low_rank_numbers(each, rank) * each.element_size() for each in gradients)
+    return sum(_count_low_rank_numbers(gradient, rank) * gradient.element_size() for gradient in gradients)
 
 
 def _count_low_rank_numbers(gradient: torch.Tensor, rank: int) -> int:

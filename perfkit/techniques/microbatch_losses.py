@@ -35,5 +35,5 @@ def _is_mean(state: TrainState, size: int) -> bool:
     """True if the loss of two microbatches of this size is the mean of their losses, up to rounding."""
     eps = max(torch.finfo(p.dtype).eps for p in state.model.parameters() if p.is_floating_point())
     with draw_trial_samples(state, 2 * size) as two, discard_saved_tensors():
-        whole, *parts = (state.loss(each).item() for each in (two, *split_batch(two, 2)))
+        whole, *parts = (state.loss(batch).item() for batch in (two, *split_batch(two, 2)))
     return math.isclose(whole, sum(parts) / 2, rel_tol=max(LOSSLESS.relative or 0.0, _ROUNDINGS * eps))

@@ -115,7 +115,9 @@ class Offload(Technique):
         )
 
     def _make_optimizer_claims(self, state: TrainState) -> tuple[Claim, ...]:
-        groups = [group for each in state.optimizers.values() for group in get_local_optimizer(each).param_groups]
+        groups = [
+            group for optimizer in state.optimizers.values() for group in get_local_optimizer(optimizer).param_groups
+        ]
         sizes = [get_local_part(parameter).nbytes for group in groups for parameter in group["params"]]
         paged = sum(size for size in sizes if size >= MIN_BYTES)
         stays = 1 - paged / sum(sizes) + 0.01  # with the optimizer's scalars
@@ -130,10 +132,10 @@ class Offload(Technique):
         everything = sum(parameter.nbytes for parameter in state.model.parameters())
         paged = sum(p.nbytes for block in state.blocks for p in block.parameters() if p.nbytes >= MIN_BYTES)
         stays = 1 - 0.9 * paged / everything
-        statement, held = "block parameters are offloaded between steps", "parameter_bytes"
+        statement, resident = "block parameters are offloaded between steps", "parameter_bytes"
         out, back = f"bytes_to_{self.to}", f"bytes_from_{self.to}"
         return (
-            self._make_claim(statement, held, Relation.AT_MOST, stays, "reference_parameter_bytes"),
+            self._make_claim(statement, resident, Relation.AT_MOST, stays, "reference_parameter_bytes"),
             self._make_claim("updated parameters are copied out", out, Relation.AT_LEAST, 0.9 * paged),
             # forward, backward and update each bring them in
             self._make_claim(

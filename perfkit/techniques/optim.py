@@ -129,7 +129,7 @@ class Optim(Technique):
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         if self.use in _IMPLEMENTATIONS:
-            return tuple(self._make_claim(f"the update runs {self.use}", *told) for told in _RUNS[self.use])
+            return tuple(self._make_claim(f"the update runs {self.use}", *check) for check in _RUNS[self.use])
         kind = OPTIMIZERS[self.use]
         optimizers = state.optimizers.values()
         expected = compute_state_bytes(optimizers, kind.state)

@@ -64,7 +64,9 @@ class _OwnStepTraining:
         self._mark = mark
         self._phases = Phases(self._enter_phase)
         self.models: Mapping[str, nn.Module] = MappingProxyType(state.called)
-        self.optimizers = {name: _Updates(each, update, self._phases.within) for name, each in optimizers.items()}
+        self.optimizers = {
+            name: _Updates(optimizer, update, self._phases.within) for name, optimizer in optimizers.items()
+        }
 
     @property
     def model(self) -> nn.Module:

@@ -32,8 +32,8 @@ class BlockRange(NamedTuple):
 
 def split_blocks(blocks: int, stages: int) -> tuple[BlockRange, ...]:
     """So many blocks dealt evenly; what is left over goes to the first stages, since the last has the loss besides."""
-    each, over = divmod(blocks, stages)
-    ends = [stage * each + min(stage, over) for stage in range(1, stages + 1)]
+    share, over = divmod(blocks, stages)
+    ends = [stage * share + min(stage, over) for stage in range(1, stages + 1)]
     return tuple(BlockRange(first, end) for first, end in zip((0, *ends), ends, strict=False))
 
 
@@ -147,15 +147,15 @@ class CutModel:
         """
         own = tuple(own)
         kept = range(*self._parts[own[0]]) if len(own) == 1 else range(0)
-        taken = ExitStack()
+        hooks = ExitStack()
         for place, name in enumerate(self._seen.blocks):
             if place not in kept:
                 block = self._model.get_submodule(name)
-                taken.callback(wrap_calls(block, lambda call, place=place: self._wrap_block(place, call)))  # type: ignore[misc]
+                hooks.callback(wrap_calls(block, lambda call, place=place: self._wrap_block(place, call)))  # type: ignore[misc]
         if any(stage > 0 for stage in own):
             for module, returned in self._seen.before.items():
-                taken.callback(wrap_calls(module, lambda call, returned=returned: self._wrap_prefix(returned, call)))  # type: ignore[misc]
-        return taken.close
+                hooks.callback(wrap_calls(module, lambda call, returned=returned: self._wrap_prefix(returned, call)))  # type: ignore[misc]
+        return hooks.close
 
     def run(self, stage: int, received: torch.Tensor | None, forward: Forward) -> torch.Tensor:
         """Run a stage and return the tensor to send; the last stage returns the result of `forward`, which calls the
@@ -163,8 +163,8 @@ class CutModel:
         self._running, self._received = self._parts[stage], received
         try:
             return forward()
-        except _StageExit as left:
-            return left.activation
+        except _StageExit as stage_exit:
+            return stage_exit.activation
         finally:
             self._running = self._received = None
 

@@ -159,9 +159,9 @@ def count_in_flight(name: str, schedule: Any, rank: int, ranks: int, microbatche
 
 def count_most_held(actions: Iterable[str]) -> int:
     """The most forward passes (F) whose backward pass, or the part of it that goes last, is to come (B, W)."""
-    held: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     most = 0
     for action in actions:
-        held[action] += 1
-        most = max(most, held["F"] - held["B"] - held["W"])
+        counts[action] += 1
+        most = max(most, counts["F"] - counts["B"] - counts["W"])
     return most

@@ -61,12 +61,12 @@ class PipelineSplit:
 
     def find_shared(self) -> dict[tuple[int, ...], tuple[nn.Parameter, ...]]:
         """Parameters that take gradients from stages of several ranks, by these ranks."""
-        found: dict[tuple[int, ...], tuple[nn.Parameter, ...]] = {}
+        shared: dict[tuple[int, ...], tuple[nn.Parameter, ...]] = {}
         for parameter in self._model.parameters():
             ranks = tuple(sorted({self.get_rank(stage) for stage in self._stages[parameter]}))
             if len(ranks) > 1 and parameter.requires_grad:
-                found[ranks] = (*found.get(ranks, ()), parameter)
-        return found
+                shared[ranks] = (*shared.get(ranks, ()), parameter)
+        return shared
 
     def list_boundaries(self, rank: int) -> list[int]:
         """Stages that exchange with the one behind them over the network, where one of both is on this rank."""

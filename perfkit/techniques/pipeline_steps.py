@@ -70,7 +70,7 @@ class PipelineSteps:
         self._most = 0
         numbers = torch.arange(len(batches))
         losses: list[torch.Tensor] = []
-        taken = perf_counter()
+        begun = perf_counter()
         schedule.step(
             *((numbers,) if 0 in stages.own else ()),
             target=numbers if stages.total - 1 in stages.own else None,
@@ -85,7 +85,7 @@ class PipelineSteps:
             _sum_gradients(parameters, group)
         if state.mesh.size("dp") > 1:
             _sum_gradients(state.model.parameters(), state.mesh.group("dp"), average=state.mesh.size("dp"))
-        loss = sum((each.detach().float() for each in losses), start=torch.zeros((), device=state.device))
+        loss = sum((part.detach().float() for part in losses), start=torch.zeros((), device=state.device))
         dist.broadcast(loss, src=state.mesh.lines["pp"][stages.last], group=state.mesh.group("pp"))
         with mark("optimizer"):
             state.update()
@@ -93,7 +93,7 @@ class PipelineSteps:
         self._batches = []
         state.facts |= {IN_FLIGHT: float(self._most), EXPECTED_IN_FLIGHT: float(expected)}
         state.counters[BUSY] += self.busy_s
-        state.counters[PIPELINE] += ended - taken
+        state.counters[PIPELINE] += ended - begun
         return loss
 
     def forward(self, batch: Batch) -> torch.Tensor:
@@ -134,9 +134,9 @@ class PipelineSteps:
             shapes = {name: tensor.shape for name, tensor in batch.items()}
             self._shapes = self._shapes or shapes
             if count_samples(batch) != self.stages.samples or shapes != self._shapes:
-                said = ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
+                shown = ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
                 raise UnavailableError(
-                    f"pp needs microbatches of one size, {self.stages.samples} samples each, and one has {said}"
+                    f"pp needs microbatches of one size, {self.stages.samples} samples each, and one has {shown}"
                 )
 
     @contextmanager
@@ -158,10 +158,10 @@ class _StageModule(nn.Module):
         self._steps = (steps, stage)
         self.number = 0
 
-    def forward(self, given: torch.Tensor) -> torch.Tensor:
+    def forward(self, activation: torch.Tensor) -> torch.Tensor:
         """The first stage is given the number of the microbatch, the others activations."""
         steps, stage = self._steps
-        return steps._run_microbatch(stage, self.number, given if stage > 0 else None)
+        return steps._run_microbatch(stage, self.number, activation if stage > 0 else None)
 
     def parameters(self, recurse: bool = True) -> Iterator[nn.Parameter]:
         steps, stage = self._steps
@@ -175,7 +175,7 @@ class _MarkedStage(PipelineStage):
         stages = steps.stages
         number = torch.empty(1, dtype=torch.int64, device="meta")
         loss = torch.empty((), device="meta", requires_grad=True)
-        activations = [each.detach().requires_grad_() for each in stages.boundaries]
+        activations = [boundary.detach().requires_grad_() for boundary in stages.boundaries]
         part = _StageModule(steps, stage)
         super().__init__(
             part,
@@ -206,7 +206,7 @@ class _MarkedStage(PipelineStage):
 
 def _sum_gradients(parameters: Iterable[nn.Parameter], group: ProcessGroup, average: int = 1) -> None:
     """Sum gradients over a group, and divide them."""
-    gradients = [get_local_part(each.grad) for each in parameters if each.grad is not None]
+    gradients = [get_local_part(parameter.grad) for parameter in parameters if parameter.grad is not None]
     for gradient in gradients:
         if average > 1:
             gradient.div_(average)

@@ -18,14 +18,14 @@ def list_rungs(techniques: Sequence[TechniqueSpec], blocks: int) -> tuple[tuple[
     memory falls. A mode that is given is the only one.
     """
     asked = next(spec for spec in techniques if spec.name == Ckpt.name)
-    given = {key: value for key, value in asked.params.items() if key != "fit"}
-    modes = (str(given["mode"]),) if "mode" in given else _MODES
+    params = {key: value for key, value in asked.params.items() if key != "fit"}
+    modes = (str(params["mode"]),) if "mode" in params else _MODES
     without = tuple(spec for spec in techniques if spec is not asked)
     counts = range(1, blocks + 1)
     return (
         (without,),
         *(
-            tuple(_replace_params(techniques, asked, _build_params(given, mode, count, blocks)) for count in counts)
+            tuple(_replace_params(techniques, asked, _build_params(params, mode, count, blocks)) for count in counts)
             for mode in modes
         ),
     )
@@ -34,13 +34,13 @@ def list_rungs(techniques: Sequence[TechniqueSpec], blocks: int) -> tuple[tuple[
 def _replace_params(
     techniques: Sequence[TechniqueSpec], asked: TechniqueSpec, params: dict[str, ParamValue]
 ) -> Techniques:
-    found = TechniqueSpec(name=Ckpt.name, params=params)
-    return tuple(found if spec is asked else spec for spec in techniques)
+    replacement = TechniqueSpec(name=Ckpt.name, params=params)
+    return tuple(replacement if spec is asked else spec for spec in techniques)
 
 
-def _build_params(given: dict[str, ParamValue], mode: str, count: int, blocks: int) -> dict[str, ParamValue]:
+def _build_params(asked: dict[str, ParamValue], mode: str, count: int, blocks: int) -> dict[str, ParamValue]:
     """Build parameters without defaults, so that the variant has its usual name."""
-    params = {"mode": mode, **given}
+    params = {"mode": mode, **asked}
     if mode == Ckpt().mode:
         del params["mode"]
     return params if count == blocks else {**params, "blocks": count}

@@ -216,17 +216,17 @@ class TrainState:
             for optimizer in own.values():
                 group_change(optimizer)
         scheduled = [name for name, optimizer in own.items() if getattr(optimizer.step, "_wrapped_by_lr_sched", False)]
-        made = dict(own)
+        changed = dict(own)
         for change in self.optimizer_changes:
-            made = {name: change(optimizer) for name, optimizer in made.items()}
+            changed = {name: change(optimizer) for name, optimizer in changed.items()}
         for name in scheduled:
             # A wrapper of Lightning Fabric has the optimizer itself make the update.
-            if getattr(made[name], "optimizer", made[name]) is not own[name]:
+            if getattr(changed[name], "optimizer", changed[name]) is not own[name]:
                 raise UnavailableError(
                     f"the workload has a learning-rate scheduler for its {type(own[name]).__name__}, and none "
-                    f"for the {type(made[name]).__name__} that replaces it"
+                    f"for the {type(changed[name]).__name__} that replaces it"
                 )
-        self.optimizers = made
+        self.optimizers = changed
 
     def update(self) -> None:
         """One update of every optimizer."""

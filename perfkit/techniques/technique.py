@@ -198,22 +198,22 @@ def _find_missing_package(technique: Technique) -> Package | None:
 
 def explain_refusal(error: BaseException, techniques: Iterable[Technique]) -> str:
     """Explain which technique does not support the step, and why; empty if `error` has another cause."""
-    said = str(error)
+    message = str(error)
     for technique in techniques:
         for words, reason in technique.refusals.items():
-            if words in said:
+            if words in message:
                 return f"{technique.name} cannot act on this step: {reason}"
     return ""
 
 
-def explain_misfit(name: str, found: object) -> str:
+def explain_misfit(name: str, candidate: object) -> str:
     """Explain why a package's object is not a technique called `name`; empty if it is."""
-    if not isinstance(found, type) or not issubclass(found, Technique):
+    if not isinstance(candidate, type) or not issubclass(candidate, Technique):
         return "it is not a subclass of perfkit.Technique"
-    lacking = [attribute for attribute in ("name", "summary", "stage") if not hasattr(found, attribute)]
+    lacking = [attribute for attribute in ("name", "summary", "stage") if not hasattr(candidate, attribute)]
     if lacking:
         return f"it lacks {', '.join(lacking)}"
-    return "" if found.name == name else f"its name is {found.name!r}"
+    return "" if candidate.name == name else f"its name is {candidate.name!r}"
 
 
 def build_first_example(kind: type[Technique]) -> Technique:

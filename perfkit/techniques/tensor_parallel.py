@@ -60,13 +60,13 @@ def measure_split(model: nn.Module, plan: Plan, ranks: int) -> SplitLayers:
             dimensions.update(_find_split_parameters(module, style))
     if not columns + rows:
         raise UnavailableError("the tensor-parallel plan splits no layer")
-    held = (
+    sizes = (
         _count_largest_part_bytes(parameter, dimensions[parameter], ranks)
         if parameter in dimensions
         else parameter.nbytes
         for parameter in model.parameters()
     )
-    return SplitLayers(columns, rows, sum(held))
+    return SplitLayers(columns, rows, sum(sizes))
 
 
 def _find_modules(model: nn.Module, pattern: str) -> list[nn.Module]:
@@ -135,15 +135,15 @@ def parallelize_model(model: nn.Module, mesh: DeviceMesh, plan: Plan) -> None:
 
 def find_exchanges(model: nn.Module, plan: Plan, forward: Callable[[], object]) -> list[LayerExchange]:
     """Find the exchanges of layers in `forward` of a model that is not yet split, and in backward."""
-    found: list[LayerExchange] = []
+    exchanges: list[LayerExchange] = []
 
     def went_in(module: nn.Module, inputs: tuple[torch.Tensor, ...], _output: torch.Tensor) -> None:
         if inputs[0].requires_grad:
-            found.append(LayerExchange(module, column=True, bytes=inputs[0].nbytes))
+            exchanges.append(LayerExchange(module, column=True, bytes=inputs[0].nbytes))
 
     def came_out(module: nn.Module, _inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
         if output.requires_grad:
-            found.append(LayerExchange(module, column=False, bytes=output.nbytes))
+            exchanges.append(LayerExchange(module, column=False, bytes=output.nbytes))
 
     with ExitStack() as stack:
         for pattern, style in plan.items():
@@ -153,18 +153,18 @@ def find_exchanges(model: nn.Module, plan: Plan, forward: Callable[[], object]) 
                 elif isinstance(style, RowwiseParallel):
                     stack.callback(module.register_forward_hook(came_out).remove)
         forward()
-    return found
+    return exchanges
 
 
 def make_exchange_facts(exchanges: Iterable[LayerExchange], batches: int) -> dict[str, float]:
     """Make facts of the layers' exchanges in the forward passes of these batches."""
     counted = list(exchanges)
-    columns = sum(each.column for each in counted)
+    columns = sum(exchange.column for exchange in counted)
     return {
         LAYERS: float(len(counted)),
         COLUMNS: float(columns),
         ROWS: float(len(counted) - columns),
-        EXCHANGED: float(sum(each.bytes for each in counted) * batches),
+        EXCHANGED: float(sum(exchange.bytes for exchange in counted) * batches),
     }
 
 

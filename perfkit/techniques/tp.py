@@ -100,7 +100,7 @@ class Tp(ModelParallel):
         plan = plan_of(state.model, TensorParallelSplit(ranks, self.sp, self.loss))
         split = measure_split(state.model, plan, ranks)
         state.exchanges = find_exchanges(state.model, plan, partial(run_trial_forward, state))
-        state.parameter_share *= split.parameter_bytes / sum(each.nbytes for each in state.model.parameters())
+        state.parameter_share *= split.parameter_bytes / sum(parameter.nbytes for parameter in state.model.parameters())
         parallelize_model(state.model, state.mesh.get_submesh("tp"), plan)
         if self.loss:
             state.enter(loss_parallel())
@@ -112,20 +112,20 @@ class Tp(ModelParallel):
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         ranks = state.mesh.size("tp")
-        held = [("split matrix", "parameter_bytes"), ("gradient of one", "gradient_bytes")]
+        shares = [("split matrix", "parameter_bytes"), ("gradient of one", "gradient_bytes")]
         if "unsharded_parameter_bytes" in state.facts:  # the sharding claims what is left of them
-            held = [("split matrix before it is sharded", "unsharded_parameter_bytes")]
+            shares = [("split matrix before it is sharded", "unsharded_parameter_bytes")]
         claims = [
             self._make_claim(f"a rank holds 1/{ranks} of each {what}", fact, Relation.AT_MOST, 1.0, _HELD)
-            for what, fact in held
+            for what, fact in shares
         ]
         least = partial(self._make_claim, relation=Relation.AT_LEAST, value=1.0)
-        for each in _COLLECTIVES[self.sp]:
-            done, in_backward = f"activations are {each.done}", f"backward_op_calls:{each.op}"
+        for collective in _COLLECTIVES[self.sp]:
+            done, in_backward = f"activations are {collective.done}", f"backward_op_calls:{collective.op}"
             claims += [
-                least(f"{done} for every split layer", f"op_calls:{each.op}", relative_to=LAYERS),
-                least(f"{done} for gradients in backward", in_backward, relative_to=each.in_backward),
-                least(f"{done} whole, there and back", f"collective_bytes:{each.kind}:tp", relative_to=EXCHANGED),
+                least(f"{done} for every split layer", f"op_calls:{collective.op}", relative_to=LAYERS),
+                least(f"{done} for gradients in backward", in_backward, relative_to=collective.in_backward),
+                least(f"{done} whole, there and back", f"collective_bytes:{collective.kind}:tp", relative_to=EXCHANGED),
             ]
         return tuple(claims)
 

@@ -70,9 +70,9 @@ class Zero1(Technique):
         ranks = state.mesh.size("dp")
         shares = [
             compute_largest_share(
-                [[parameter.numel() for parameter in group["params"]] for group in each.param_groups], ranks
+                [[parameter.numel() for parameter in group["params"]] for group in optimizer.param_groups], ranks
             )
-            for each in state.optimizers.values()
+            for optimizer in state.optimizers.values()
         ]
         return (
             Claim(

@@ -264,5 +264,5 @@ def _plan_tensor_parallel(
 
 def compute_linear_loss(model: nn.Module, batch: Batch, loss: LinearLoss) -> torch.Tensor:
     """The same, with the output layer left to `compute_loss`."""
-    found: torch.Tensor = model(batch["inputs"], batch["targets"], loss, batch.get("positions"))
-    return found
+    loss_value: torch.Tensor = model(batch["inputs"], batch["targets"], loss, batch.get("positions"))
+    return loss_value

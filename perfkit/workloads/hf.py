@@ -59,8 +59,8 @@ class HuggingFace(Parameters):
             raise UsageError("hf needs a config; expected hf:path/to/config.json or hf:LlamaConfig")
         own = {key: value for key, value in params.items() if key in ("task", "batch_size", "seq_len")}
         overrides = {key: value for key, value in params.items() if key not in own}
-        given: dict[str, Any] = {**own, "config": argument, "overrides": overrides}
-        typed: Self = convert_params(cls, "workload", f"hf:{argument}", given)
+        values: dict[str, Any] = {**own, "config": argument, "overrides": overrides}
+        typed: Self = convert_params(cls, "workload", f"hf:{argument}", values)
         return typed
 
     def build(self) -> Workload:

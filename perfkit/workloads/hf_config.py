@@ -111,7 +111,7 @@ def _build_config(cls: Any, values: dict[str, Any], argument: str) -> Any:
         raise UsageError(f"hf: {cls.__name__} rejects {argument!r} with these parameters: {reason}") from error
 
 
-def _format_nearest(given: str, names: Iterable[str]) -> str:
+def _format_nearest(wanted: str, names: Iterable[str]) -> str:
     """The three names most alike, whatever their case: there are too many to list them all."""
     by_lower = {name.lower(): name for name in names}
-    return ", ".join(by_lower[near] for near in difflib.get_close_matches(given.lower(), by_lower, n=3, cutoff=0.0))
+    return ", ".join(by_lower[near] for near in difflib.get_close_matches(wanted.lower(), by_lower, n=3, cutoff=0.0))

@@ -34,13 +34,13 @@ class Jpegs(NamedTuple):
 
     def list_files(self) -> list[Path]:
         """One file an image, in their order; made where they are not there."""
-        made = _ensure_folder(self._get_folder("files"), self._write_files)
-        return sorted(made.iterdir())
+        folder = _ensure_folder(self._get_folder("files"), self._write_files)
+        return sorted(folder.iterdir())
 
     def list_shards(self) -> list[Path]:
         """Tar files with equally many of them, in the same order; made where they are not there."""
-        made = _ensure_folder(self._get_folder("shards"), self._write_shards)
-        return sorted(made.iterdir())
+        folder = _ensure_folder(self._get_folder("shards"), self._write_shards)
+        return sorted(folder.iterdir())
 
     def label(self, index: int) -> int:
         """The class of an image."""

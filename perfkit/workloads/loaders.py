@@ -62,7 +62,7 @@ def build_loader(workload: Workload, generator: torch.Generator, loading: Loader
 
 def _can_take(function: Callable[..., object], name: str) -> bool:
     parameters = inspect.signature(function).parameters
-    return name in parameters or any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+    return name in parameters or any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
 
 
 def rebuild_loader(loader: DataLoader[Any], options: Mapping[str, Any]) -> DataLoader[Any]:
@@ -104,10 +104,10 @@ def is_random(loader: DataLoader[Any]) -> bool:
 def has_equal_first_batch(loader: DataLoader[Any], other: DataLoader[Any]) -> bool:
     """True if the first batches of both are equal, given the same random numbers of torch."""
     batches = []
-    for each in (loader, other):
+    for side in (loader, other):
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(0)
-            batches.append(next(iter(rebuild_loader(each, {"num_workers": 0}))))
+            batches.append(next(iter(rebuild_loader(side, {"num_workers": 0}))))
     return _is_equal(*batches)
 
 

@@ -16,20 +16,20 @@ def compute_loss(workload: Workload, model: nn.Module, batch: Batch) -> torch.Te
     are a tensor of one number, `loss` of a mapping or an object (transformers' outputs), and the only tensor of one
     number with a gradient in a tuple. Anything else is a `UsageError`.
     """
-    found = call_loss(workload, model, batch)
-    if isinstance(found, torch.Tensor):
-        loss: object = found
-    elif isinstance(found, Mapping):
-        loss = found.get("loss")
-    elif isinstance(found, tuple | list):
-        scalars = [part for part in found if _is_loss(part)]
+    result = call_loss(workload, model, batch)
+    if isinstance(result, torch.Tensor):
+        loss: object = result
+    elif isinstance(result, Mapping):
+        loss = result.get("loss")
+    elif isinstance(result, tuple | list):
+        scalars = [part for part in result if _is_loss(part)]
         loss = scalars[0] if len(scalars) == 1 else None
     else:
-        loss = getattr(found, "loss", None)
+        loss = getattr(result, "loss", None)
     if not _is_loss(loss):
         who = f"the model of {workload.name}" if workload.loss is None else f"loss of {workload.name}"
         raise UsageError(
-            f"{who} returned {_describe_value(found)}; expected the loss as a tensor of one number with a "
+            f"{who} returned {_describe_value(result)}; expected the loss as a tensor of one number with a "
             "gradient, or a dict, tuple or object with one"
         )
     assert isinstance(loss, torch.Tensor)
@@ -45,11 +45,11 @@ def _is_loss(part: object) -> bool:
     return isinstance(part, torch.Tensor) and part.numel() == 1 and part.requires_grad
 
 
-def _describe_value(found: object) -> str:
-    if isinstance(found, torch.Tensor):
-        return f"a tensor of shape {list(found.shape)}" + ("" if found.requires_grad else " without a gradient")
-    if isinstance(found, Mapping):
-        return f"a mapping of {', '.join(map(repr, found)) or 'nothing'}"
-    if isinstance(found, tuple | list):
-        return f"a {type(found).__name__} of {', '.join(_describe_value(part) for part in found) or 'nothing'}"
-    return f"a {type(found).__name__}"
+def _describe_value(value: object) -> str:
+    if isinstance(value, torch.Tensor):
+        return f"a tensor of shape {list(value.shape)}" + ("" if value.requires_grad else " without a gradient")
+    if isinstance(value, Mapping):
+        return f"a mapping of {', '.join(map(repr, value)) or 'nothing'}"
+    if isinstance(value, tuple | list):
+        return f"a {type(value).__name__} of {', '.join(_describe_value(part) for part in value) or 'nothing'}"
+    return f"a {type(value).__name__}"

@@ -44,9 +44,9 @@ class Parameters(Struct):
         raise NotImplementedError
 
 
-def explain_misfit(_name: str, found: object) -> str:
+def explain_misfit(_name: str, candidate: object) -> str:
     """Explain why a package's object is not a workload; empty if it is."""
-    if not isinstance(found, type) or not issubclass(found, Parameters):
+    if not isinstance(candidate, type) or not issubclass(candidate, Parameters):
         return "it is not a subclass of perfkit.workloads.parameters.Parameters"
-    lacking = [attribute for attribute in ("usage", "summary") if not hasattr(found, attribute)]
+    lacking = [attribute for attribute in ("usage", "summary") if not hasattr(candidate, attribute)]
     return f"it lacks {' and '.join(lacking)}" if lacking else ""

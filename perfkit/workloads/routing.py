@@ -37,9 +37,9 @@ class Routing(NamedTuple):
     @property
     def dropped(self) -> torch.Tensor:
         """Number of tokens without an expert."""
-        found = torch.zeros(self.total + 1, dtype=torch.bool, device=self.tokens.device)
-        found[self.tokens.flatten()] = True
-        return (~found[: self.total]).sum()
+        routed = torch.zeros(self.total + 1, dtype=torch.bool, device=self.tokens.device)
+        routed[self.tokens.flatten()] = True
+        return (~routed[: self.total]).sum()
 
 
 class RouterKind(NamedTuple):

@@ -59,10 +59,10 @@ def _find_main_file(workload: str) -> Path | None:
 def _list_imported(root: Path) -> Iterator[Path]:
     library = Path(sysconfig.get_paths()["stdlib"])
     for name, module in tuple(sys.modules.items()):
-        told = getattr(module, "__file__", None)
-        if not told or not told.endswith(".py") or name == "__main__" or name.partition(".")[0] in _OWN:
+        origin = getattr(module, "__file__", None)
+        if not origin or not origin.endswith(".py") or name == "__main__" or name.partition(".")[0] in _OWN:
             continue
-        file = Path(told).resolve()
+        file = Path(origin).resolve()
         others = file.is_relative_to(library) or any(part in _PACKAGED for part in file.parts)
         if file.is_relative_to(root) and not others:
             yield file

@@ -26,7 +26,9 @@ def can_take_one(function: Callable[..., object]) -> bool:
     return True
 
 
-def fit_arguments(function: Callable[..., object], given: Mapping[str, ParamValue], name: str) -> dict[str, ParamValue]:
+def fit_arguments(
+    function: Callable[..., object], params: Mapping[str, ParamValue], name: str
+) -> dict[str, ParamValue]:
     """The arguments that `function`, called `name`, takes as given, in the types that its signature asks for.
 
     So that a mistake is found before the function is called, and a TypeError from inside its code stays the user's.
@@ -40,19 +42,19 @@ def fit_arguments(function: Callable[..., object], given: Mapping[str, ParamValu
         if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
     }
     if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.parameters.values()):
-        for key in given:
+        for key in params:
             if key not in accepted and not accepted:
                 raise UnknownParameterError(key, f"workload {name!r} takes no parameters, got {key!r}")
             if key not in accepted:
                 raise UnknownParameterError(key, str(make_unknown_name_error(f"parameter of {name}", key, accepted)))
     try:
-        signature.bind(**given)
+        signature.bind(**params)
     except TypeError as error:
         raise UsageError(f"workload {name!r}: {error}; give it as {name}:key=value") from None
     hints = _get_hints(function)
     return {
         key: _fit_argument(name, accepted[key], hints, value) if key in accepted else value
-        for key, value in given.items()
+        for key, value in params.items()
     }
 
 

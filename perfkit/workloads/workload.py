@@ -110,9 +110,12 @@ class Workload:
             raise UsageError(f"the workload {self.name} has both loss and step; omit one of them")
         if (self.make_batch is None) == (self.make_loader is None):
             raise UsageError(f"the workload {self.name} must have either make_batch or make_loader")
-        for name, function, given in (("make_batch", self.make_batch, "generator"), ("blocks", self.blocks, "model")):
+        for name, function, argument in (
+            ("make_batch", self.make_batch, "generator"),
+            ("blocks", self.blocks, "model"),
+        ):
             if function is not None and not can_take_one(function):
-                raise UsageError(f"{name} of the workload {self.name} must take the {given} alone")
+                raise UsageError(f"{name} of the workload {self.name} must take the {argument} alone")
 
 
 def draw_first_batch(workload: Workload, generator: torch.Generator) -> Batch:
@@ -179,19 +182,19 @@ class Models(nn.ModuleDict):
 
 def make_model(workload: Workload) -> nn.Module:
     """The workload's model, or the `Models` it made; a `UsageError` for anything else."""
-    made = workload.build_model()
-    if isinstance(made, nn.Module):
-        return made
-    if not isinstance(made, Mapping) or not made or not all(isinstance(part, nn.Module) for part in made.values()):
+    built = workload.build_model()
+    if isinstance(built, nn.Module):
+        return built
+    if not isinstance(built, Mapping) or not built or not all(isinstance(part, nn.Module) for part in built.values()):
         raise UsageError(
-            f"build_model of {workload.name} returned a {type(made).__name__}; expected a model or a dict of models"
+            f"build_model of {workload.name} returned a {type(built).__name__}; expected a model or a dict of models"
         )
     if workload.step is None:
         raise UsageError(
-            f"build_model of {workload.name} returned {len(made)} models; to train several, give the workload "
+            f"build_model of {workload.name} returned {len(built)} models; to train several, give the workload "
             "step=, or put them into one nn.Module"
         )
-    return Models(made)
+    return Models(built)
 
 
 def make_optimizers(workload: Workload, model: nn.Module) -> dict[str, Optimizer]:
@@ -199,16 +202,16 @@ def make_optimizers(workload: Workload, model: nn.Module) -> dict[str, Optimizer
 
     Raises `UsageError` for anything else than optimizers.
     """
-    made = workload.build_optimizer(model)
-    if isinstance(made, Mapping):
-        named = {str(name): optimizer for name, optimizer in made.items()}
-    elif isinstance(made, list | tuple):
-        named = {str(place): optimizer for place, optimizer in enumerate(made)}
+    built = workload.build_optimizer(model)
+    if isinstance(built, Mapping):
+        named = {str(name): optimizer for name, optimizer in built.items()}
+    elif isinstance(built, list | tuple):
+        named = {str(place): optimizer for place, optimizer in enumerate(built)}
     else:
-        named = {"": made}  # type: ignore[dict-item]
+        named = {"": built}  # type: ignore[dict-item]
     if not named or not all(isinstance(optimizer, Optimizer) for optimizer in named.values()):
         raise UsageError(
-            f"build_optimizer of {workload.name} returned a {type(made).__name__}; expected a torch.optim.Optimizer, "
+            f"build_optimizer of {workload.name} returned a {type(built).__name__}; expected a torch.optim.Optimizer, "
             "or a dict or list of them"
         )
     return named

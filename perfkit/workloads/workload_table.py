@@ -123,8 +123,8 @@ def _describe_parameters(cls: type[Parameters]) -> dict[str, str]:
     for field in msgspec.structs.fields(cls):
         if field.default is msgspec.NODEFAULT:
             continue
-        said = getattr(hints[field.name], "__metadata__", ())
-        meta = next((item for item in reversed(said) if isinstance(item, msgspec.Meta)), msgspec.Meta())
+        annotations = getattr(hints[field.name], "__metadata__", ())
+        meta = next((item for item in reversed(annotations) if isinstance(item, msgspec.Meta)), msgspec.Meta())
         default = [] if field.default is None else [str(field.default)]
         if field.name in cls.on_gpu:
             default.append(f"{cls.on_gpu[field.name]} on a GPU")

@@ -42,7 +42,7 @@ class StepFunction:
         self.found = True
 
         @functools.wraps(function)
-        def told(*args: Any, **kwargs: Any) -> Any:
+        def marked(*args: Any, **kwargs: Any) -> Any:
             if self._inside or _is_compiling():
                 return function(*args, **kwargs)
             self._inside = True
@@ -53,7 +53,7 @@ class StepFunction:
             self._report_call()
             return result
 
-        return told
+        return marked
 
     def wrap_in_module(self, module: ModuleType) -> None:
         """Replace the function in a module that has been imported."""

@@ -78,20 +78,20 @@ def measure_links(
     before = load_link_rates(device, device_name)  # refuses a file that it could not write again, before it takes time
     pressure = machine.read_cpu_pressure()
     groups = find_groups(device, ranks)
-    taken = [
-        (group, each)
+    timed = [
+        (group, times)
         for group in groups
-        for each in _time_collectives(device, ranks, short=short, progress=progress, group=group)
+        for times in _time_collectives(device, ranks, short=short, progress=progress, group=group)
     ]
     now = datetime.now(UTC).isoformat(timespec="seconds")
     crowded = device == "cpu" and ranks > machine.count_available_cores()
     rates = [
         replace(
-            _build_rate(each, ranks, BACKENDS[device], now, pressure, crowded=crowded, short=short),
+            _build_rate(times, ranks, BACKENDS[device], now, pressure, crowded=crowded, short=short),
             gpus=group.gpus,
             link=group.link,
         )
-        for group, each in taken
+        for group, times in timed
     ]
     labelled = {group.link for group in groups} != {""}
     # What was measured before links had a kind may be of any of them.
@@ -106,25 +106,25 @@ def measure_links(
 
 
 def _build_rate(
-    taken: CollectiveTimes, ranks: int, backend: str, now: str, pressure: float | None, *, crowded: bool, short: bool
+    times: CollectiveTimes, ranks: int, backend: str, now: str, pressure: float | None, *, crowded: bool, short: bool
 ) -> LinkRate:
     """The best repeat. Where the halves differ it is of low confidence, and so it is on a busy machine and where ranks
     have to share cores; disturbed where it shows both in itself and in the machine."""
-    rates = [Repeat(rate=1 / each, windows=1, canary_before=1.0, canary_after=1.0) for each in taken.repeats_s]
-    found = summarize_repeats(rates, 1.0, CeilingLevel.INTERCONNECT)
+    rates = [Repeat(rate=1 / repeat_s, windows=1, canary_before=1.0, canary_after=1.0) for repeat_s in times.repeats_s]
+    summary = summarize_repeats(rates, 1.0, CeilingLevel.INTERCONNECT)
     busy = pressure is not None and pressure > _BUSY
     why = f"tasks waited for a CPU in {format_percent(pressure or 0.0)} of the time, and its repeats differ"
     return LinkRate(
-        collective=taken.collective,
+        collective=times.collective,
         ranks=ranks,
-        bytes=taken.bytes,
-        seconds=min(taken.repeats_s),
+        bytes=times.bytes,
+        seconds=min(times.repeats_s),
         backend=backend,
-        spread=found.spread,
-        confidence=Confidence.LOW if busy or crowded else found.confidence,
+        spread=summary.spread,
+        confidence=Confidence.LOW if busy or crowded else summary.confidence,
         measured_at=now,
-        disturbed=why if busy and found.confidence == Confidence.LOW else "",
-        repeats_s=taken.repeats_s,
+        disturbed=why if busy and summary.confidence == Confidence.LOW else "",
+        repeats_s=times.repeats_s,
         short=short,
     )
 

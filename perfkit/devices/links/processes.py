@@ -35,9 +35,9 @@ def run_ranks(commands: Sequence[Sequence[str]], folder: Path, timeout_s: float)
         first = _find_first_failed(processes, timeout_s)
     except TimeoutError:
         going_on = [rank for rank, process in enumerate(processes) if process.poll() is None]
-        told = "; ".join(f"rank {rank}: {_read_last_lines(errors[rank])}" for rank in going_on)
+        stuck = "; ".join(f"rank {rank}: {_read_last_lines(errors[rank])}" for rank in going_on)
         raise LinksError(
-            f"{len(commands)} ranks did not finish their collectives within {timeout_s:g} s. {told}"
+            f"{len(commands)} ranks did not finish their collectives within {timeout_s:g} s. {stuck}"
         ) from None
     finally:
         for process in processes:

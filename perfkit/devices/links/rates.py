@@ -58,7 +58,7 @@ def interpolate_rate(rates: Sequence[LinkRate], collective: str, ranks: int, nby
         if below.bytes <= nbytes <= above.bytes:
             share = (nbytes - below.bytes) / (above.bytes - below.bytes)
             nearest = above if share > 1 / 2 else below
-            doubtful = any(each.confidence == Confidence.LOW for each in (below, above))
+            doubtful = any(measured.confidence == Confidence.LOW for measured in (below, above))
             return replace(
                 nearest,
                 bytes=round(nbytes),

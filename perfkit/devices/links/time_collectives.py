@@ -101,15 +101,15 @@ def measure_collectives(device: torch.device, effort: LinkEffort) -> list[Collec
 
     Every rank has to call this.
     """
-    taken: dict[tuple[str, int], list[float]] = {}
+    times: dict[tuple[str, int], list[float]] = {}
     for _ in range(effort.repeats):
         for name, prepared in COLLECTIVES.items():
             for size in effort.sizes:
                 ranks = dist.get_world_size()
                 elements = -(-size // _ELEMENT // ranks) * ranks  # every rank's part is equally large
                 best = _measure_best(prepared(elements, device), effort, device)
-                taken.setdefault((name, elements * _ELEMENT), []).append(best)
-    return [CollectiveTimes(collective=name, bytes=size, repeats_s=tuple(best)) for (name, size), best in taken.items()]
+                times.setdefault((name, elements * _ELEMENT), []).append(best)
+    return [CollectiveTimes(collective=name, bytes=size, repeats_s=tuple(best)) for (name, size), best in times.items()]
 
 
 def _measure_best(call: Call, effort: LinkEffort, device: torch.device) -> float:

@@ -55,11 +55,11 @@ def find_slowest_link(gpus: Sequence[int], kinds: Kinds) -> str:
 
 def choose_groups(order: Sequence[int], ranks: int, kinds: Kinds) -> tuple[GpuGroup, ...]:
     """The first GPUs in CUDA's `order`, which ranks take, and one more group for each other kind of link."""
-    found: dict[str, GpuGroup] = {}
+    groups: dict[str, GpuGroup] = {}
     for gpus in itertools.islice(itertools.combinations(order, ranks), _MOST_GROUPS):
         link = find_slowest_link(gpus, kinds)
-        found.setdefault(link, GpuGroup(gpus, link))
-    return tuple(found.values())
+        groups.setdefault(link, GpuGroup(gpus, link))
+    return tuple(groups.values())
 
 
 def _get_slowness(kind: str) -> tuple[int, int]:

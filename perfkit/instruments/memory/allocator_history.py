@@ -48,9 +48,9 @@ def record_allocator_history(
     if device.type != "cuda":
         yield
         return
-    taken = explain_unreported(device) or explain_taken_history()
-    if taken is not None:
-        tell(_explain_missing_history(taken))
+    refusal = explain_unreported(device) or explain_taken_history()
+    if refusal is not None:
+        tell(_explain_missing_history(refusal))
         yield
         return
     memory: Any = torch.cuda.memory

@@ -90,25 +90,30 @@ def label_blocks(
     by_event: list[BlockLabel] = [BlockLabel()] * len(recorded.allocations)
     parameters = {use.address for use in recorded.uses if _is_owned(use, owners, PARAMETER)}
     for index, ends in _match_frees(recorded.allocations):
-        made = recorded.allocations[index]
+        allocation = recorded.allocations[index]
         ended = recorded.allocations[ends] if ends is not None else None
         place = places[index]
-        used = _select_within_life(uses.get(made.address, ()), made, ended)
+        used = _select_within_life(uses.get(allocation.address, ()), allocation, ended)
         owner = next((owners[use.tensor] for use in used if use.tensor in owners), None)
-        gradient = next(iter(_select_within_life(gradients.get(made.address, ()), made, ended)), None)
+        gradient = next(iter(_select_within_life(gradients.get(allocation.address, ()), allocation, ended)), None)
         if owner is None and gradient is not None:
             owner = TensorOwner(GRADIENT, gradient.block.name)
-        label = _build_label(made, place, used, recorded.forwards, calls, owner, parameters)
+        label = _build_label(allocation, place, used, recorded.forwards, calls, owner, parameters)
         # Addresses are taken again, and a parameter's is one only as long as it is there.
         if place.sharding.startswith(UNSHARDING) or label.category == PARAMETER:
-            parameters.add(made.address)
+            parameters.add(allocation.address)
         else:
-            parameters.discard(made.address)
+            parameters.discard(allocation.address)
         # A module's forward in backward is recomputation: what outlives it is an activation once more.
         outlives = ends is None or not places[ends].module
         if not label.category and place.phase == _BACKWARD and place.module and outlives:
             label = label._replace(category=RECOMPUTED)
-        if not label.category and ended is not None and ended.call == made.call and TAKES_WORKSPACE.match(made.op):
+        if (
+            not label.category
+            and ended is not None
+            and ended.call == allocation.call
+            and TAKES_WORKSPACE.match(allocation.op)
+        ):
             label = label._replace(category=WORKSPACE)
         # An allocation at an address that is alive ends it unseen: the event there is the next block's own.
         if ends is not None and ended is not None and ended.size < 0:
@@ -119,10 +124,10 @@ def label_blocks(
 
 
 def _select_within_life(
-    times: Sequence[Timed], made: ProfiledAllocation, ended: ProfiledAllocation | None
+    times: Sequence[Timed], allocation: ProfiledAllocation, ended: ProfiledAllocation | None
 ) -> Sequence[Timed]:
     """Those of one address (in the order of time) that lie within the life of a block."""
-    first = bisect_left(times, made.time_ns, key=_get_time)
+    first = bisect_left(times, allocation.time_ns, key=_get_time)
     return times[first : None if ended is None else bisect_right(times, ended.time_ns, key=_get_time)]
 
 
@@ -146,7 +151,7 @@ def _match_frees(allocations: Sequence[ProfiledAllocation]) -> Iterator[tuple[in
 
 
 def _build_label(
-    made: ProfiledAllocation,
+    allocation: ProfiledAllocation,
     place: AllocationPlace,
     used: Sequence[TensorUse],
     forwards: Mapping[int, ForwardCall],
@@ -154,18 +159,18 @@ def _build_label(
     owner: TensorOwner | None,
     parameters: set[int],
 ) -> BlockLabel:
-    whole = _find_whole_tensor(used, made.size, made.device.type)
-    module, line = place.module, made.line
-    if made.sequence >= 0 and made.sequence in calls:
-        module = module or calls[made.sequence].module
-        line = forwards[made.sequence].line or line
+    whole = _find_whole_tensor(used, allocation.size, allocation.device.type)
+    module, line = place.module, allocation.line
+    if allocation.sequence >= 0 and allocation.sequence in calls:
+        module = module or calls[allocation.sequence].module
+        line = forwards[allocation.sequence].line or line
     category = "" if owner is None else owner.category
-    if not category and made.op in _CASTS and made.inputs and made.inputs[0] in parameters:
+    if not category and allocation.op in _CASTS and allocation.inputs and allocation.inputs[0] in parameters:
         category = AUTOCAST
-    if not category and made.line.startswith(_PAGERS):
+    if not category and allocation.line.startswith(_PAGERS):
         category = OFFLOAD
     return BlockLabel(
-        op=place.sharding or made.op,
+        op=place.sharding or allocation.op,
         module=module if owner is None else owner.name.rpartition(".")[0],
         line=line,
         shape="" if whole is None else str(list(whole.shape)),

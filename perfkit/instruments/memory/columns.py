@@ -40,7 +40,7 @@ def build_columns(
         (event, place._replace(step=NONE), label) for event, place, label in before if event.address not in addresses
     ]
     explained = sum(block.size_bytes for block in blocks) + sum(event.size for event, _, _ in kept)
-    recorded, there, told = zip(*kept, *events[start:], strict=True) if kept or events[start:] else ((), (), ())
+    recorded, there, labels = zip(*kept, *events[start:], strict=True) if kept or events[start:] else ((), (), ())
     names = TextNumbers()
     return build_allocations(
         device=str(device),
@@ -51,12 +51,12 @@ def build_columns(
         phase=[place.phase for place in there],
         visit=[place.visit for place in there],
         step=[place.step for place in there],
-        op=[names.number(_get_op(event, label)) for event, label in zip(recorded, told, strict=True)],
-        module=[names.number(label.module) for label in told],
-        line=[names.number(label.line) for label in told],
-        shape=[names.number(label.shape) for label in told],
-        dtype=[names.number(label.dtype) for label in told],
-        category=[names.number(label.category) for label in told],
+        op=[names.number(_get_op(event, label)) for event, label in zip(recorded, labels, strict=True)],
+        module=[names.number(label.module) for label in labels],
+        line=[names.number(label.line) for label in labels],
+        shape=[names.number(label.shape) for label in labels],
+        dtype=[names.number(label.dtype) for label in labels],
+        category=[names.number(label.category) for label in labels],
         names=names.list_texts(),
         known=blocks,
         unexplained_bytes=_compute_unexplained_bytes(device, events[start:], explained),

@@ -70,8 +70,8 @@ def record_memory(
     light_places, detail_places = PlaceIndex(light.recorded.ranges), PlaceIndex(detailed.recorded.ranges)
     events, details = _select_device(light.recorded, device), _select_device(detailed.recorded, device)
     there, everywhere = _find_places(events.allocations, light_places), _find_places(details.allocations, detail_places)
-    told = label_blocks(details, everywhere, _find_call_places(details, detail_places), owned, gradients)
-    marks = propagate_labels(events.allocations, there, details.allocations, everywhere, told)
+    labels = label_blocks(details, everywhere, _find_call_places(details, detail_places), owned, gradients)
+    marks = propagate_labels(events.allocations, there, details.allocations, everywhere, labels)
     whole = list(zip(events.allocations, there, marks, strict=True))
     if dist.is_initialized():  # without a process group every free is seen
         whole = add_unseen_frees(whole)
@@ -133,8 +133,8 @@ def label_recording(
     places = PlaceIndex(recorded.ranges)
     events = _select_device(recorded, device)
     there = _find_places(events.allocations, places)
-    told = label_blocks(events, there, _find_call_places(events, places), owned, gradients)
-    whole = list(zip(events.allocations, there, told, strict=True))
+    labels = label_blocks(events, there, _find_call_places(events, places), owned, gradients)
+    whole = list(zip(events.allocations, there, labels, strict=True))
     return build_columns(device, whole, _add_standing_gradients(known, gradients, events.allocations), places, source)
 
 

@@ -77,11 +77,11 @@ def _pair_allocations(
     for like in reversed(range(len(models))):
         waiting[models[like].size].append(like)
     pairs = {at: (waiting[event.size].pop(), True) for at, event in enumerate(events) if waiting[event.size]}
-    left = sorted(like for likes in waiting.values() for like in likes)
+    unpaired = sorted(like for likes in waiting.values() for like in likes)
     for at in sorted(set(range(len(events))) - pairs.keys()):
-        near = next((like for like in left if _is_same_request(events[at], models[like])), None)
+        near = next((like for like in unpaired if _is_same_request(events[at], models[like])), None)
         if near is not None:
-            left.remove(near)
+            unpaired.remove(near)
             pairs[at] = near, False
     return pairs
 

@@ -56,9 +56,9 @@ def read_written_allocations(text: bytes) -> list[ProfiledAllocation]:
     """Allocations and frees of a trace that the profiler wrote, without what was around them."""
     trace = msgspec.json.decode(text, type=_WrittenTrace)
     instant = msgspec.json.Decoder(_Instant)
-    found = (instant.decode(event) for event in trace.trace_events if _NAME in bytes(event))
+    events = (instant.decode(event) for event in trace.trace_events if _NAME in bytes(event))
     return [
-        _build_allocation(event, trace.base_time_nanoseconds) for event in found if event.args.device_type in _DEVICES
+        _build_allocation(event, trace.base_time_nanoseconds) for event in events if event.args.device_type in _DEVICES
     ]
 
 

@@ -39,7 +39,7 @@ def add_unseen_frees(events: Sequence[Event]) -> list[Event]:
     but the collective holds: it ends with the range of FSDP2 that it was made in; without a range, with its phase, as
     what follows a phase needs the results of its collectives. One that never comes again is no buffer; it stays.
     """
-    made = list(accumulate(event.size > 0 for event, _, _ in events))
+    counts = list(accumulate(event.size > 0 for event, _, _ in events))
     kinds = _classify_allocations(events)
     occurred = Counter(kinds.values())
     lives: dict[tuple[object, ...], int] = {}
@@ -49,7 +49,7 @@ def add_unseen_frees(events: Sequence[Event]) -> list[Event]:
         if not block.seen:
             unseen.append(block)
         elif _is_collective(events[block.born]) or events[block.born][1].visit == events[block.ended][1].visit:
-            lasted = made[block.ended] - made[block.born]
+            lasted = counts[block.ended] - counts[block.born]
             lives[kind] = min(lives.get(kind, lasted), lasted)
     missing: dict[int, list[Event]] = {}
     for block in unseen:
@@ -57,7 +57,7 @@ def add_unseen_frees(events: Sequence[Event]) -> list[Event]:
         if kind not in lives and not (_is_collective(events[block.born]) and occurred[kind] > 1):
             continue
         event, _, label = events[block.born]
-        end = _find_end(events, made, block.born, lives.get(kind))
+        end = _find_end(events, counts, block.born, lives.get(kind))
         if end is not None and end <= block.ended:
             last, there, _ = events[end - 1]
             free = event._replace(size=-event.size, time_ns=last.time_ns, allocated=last.allocated)
@@ -65,13 +65,13 @@ def add_unseen_frees(events: Sequence[Event]) -> list[Event]:
     return [entry for index, event in enumerate(events) for entry in (*missing.get(index, ()), event)]
 
 
-def _find_end(events: Sequence[Event], made: Sequence[int], born: int, lasted: int | None) -> int | None:
+def _find_end(events: Sequence[Event], counts: Sequence[int], born: int, lasted: int | None) -> int | None:
     """The event before which a block is freed; None if the recording ends before."""
     place = events[born][1]
     for index in range(born + 1, len(events)):
         event, there, _ = events[index]
         if lasted is not None:
-            over = event.size > 0 and made[index] - made[born] > lasted
+            over = event.size > 0 and counts[index] - counts[born] > lasted
         else:
             over = there.visit != place.visit or (bool(place.sharding) and there.sharding != place.sharding)
         if over:

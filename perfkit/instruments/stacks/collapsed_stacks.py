@@ -65,12 +65,12 @@ def read_loop(
     """The thread that trains, by the system's number for it, then loaders' workers. `held` is what was seen beside it
     of threads that held the interpreter's lock."""
     threads = parse_stacks(text, pid)
-    trains = [each for each in threads if (each.pid, each.ident) == (pid, str(thread))]
+    trains = [key for key in threads if (key.pid, key.ident) == (pid, str(thread))]
     holding = parse_stacks(held, pid)
     tree = partial(build_sampled_thread, hz=hz, seconds=seconds, directory=directory)
-    loop = [tree(each._replace(name=LOOP), threads[each], held=holding.get(each, Counter())) for each in trains]
-    others = [tree(each, found) for each, found in threads.items() if each not in trains]
-    return (*loop, *(each for each in others if each.thread == WORKER))
+    loop = [tree(key._replace(name=LOOP), threads[key], held=holding.get(key, Counter())) for key in trains]
+    others = [tree(key, seen) for key, seen in threads.items() if key not in trains]
+    return (*loop, *(sampled for sampled in others if sampled.thread == WORKER))
 
 
 def parse_stacks(text: str, pid: int) -> dict[ThreadId, Seen]:
@@ -101,8 +101,8 @@ def _name_thread(pid: int, ident: str, name: str) -> str:
 
 
 def _parse_call(text: str) -> SeenCall:
-    found = _CALL.fullmatch(text)
-    return (found[1], found[2], int(found[3])) if found else (text, "", 0)
+    match = _CALL.fullmatch(text)
+    return (match[1], match[2], int(match[3])) if match else (text, "", 0)
 
 
 def build_sampled_thread(
@@ -113,7 +113,7 @@ def build_sampled_thread(
     nodes: dict[tuple[int, int, int], int] = {}
 
     def taken(counts: Seen) -> tuple[StackSamples, ...]:
-        found = []
+        sampled = []
         for calls, count in counts.items():
             node = -1
             for place, (function, file, line) in enumerate(calls):
@@ -121,10 +121,10 @@ def build_sampled_thread(
                     continue
                 index = functions.setdefault((function, file), len(functions))
                 node = nodes.setdefault((node, index, line), len(nodes))
-            found.append(
+            sampled.append(
                 StackSamples(node=node, phase=find_phase((name, file) for name, file, _ in calls), count=count)
             )
-        return tuple(found)
+        return tuple(sampled)
 
     all_of_them, holding = taken(seen), None if held is None else taken(held)
     worker = thread.name == MAIN and any(function == _LOOP_OF_WORKERS for function, _ in functions)

@@ -13,22 +13,23 @@ from perfkit.instruments.stacks.permission import enable_child_tracing
 from perfkit.instruments.stacks.py_spy import WITH_CHILDREN, SpyResult, StackSpy, end_spies
 from perfkit.store.stacks import COLLAPSED_FILE, SampledStacks
 
-# The process does not stand still: a system call that is interrupted by that may fail, and a training must not notice.
+# The process is not paused: an interrupted system call may fail, and training must not be affected.
 _RUNNING = ("--nonblocking",)
 _HELD_FILE = "stacks.held.txt"
 
 
 @contextmanager
-def sample_own_stacks(folder: Path, hz: int, found: Callable[[SampledStacks], None]) -> Iterator[None]:
-    """Sample the calling thread and loaders' workers meanwhile. `found` is given what was seen, or why nothing was; the
-    stacks of all threads stay in `folder` as py-spy wrote them.
+def sample_own_stacks(folder: Path, hz: int, report: Callable[[SampledStacks], None]) -> Iterator[None]:
+    """Sample the calling thread and the loaders' workers while entered; `report` gets the samples or the reason.
 
-    py-spy does not write who held the interpreter's lock: a second one looks at those alone that hold it.
+    The stacks of all threads stay in `folder`, as py-spy wrote them.
+
+    py-spy does not record which thread holds the GIL: a second one samples only those that hold it.
     """
     thread = threading.get_native_id()
     every, held = folder / COLLAPSED_FILE, folder / _HELD_FILE
     if sys.platform != "linux":
-        found(SampledStacks(reason="loop stacks are sampled on Linux only"))
+        report(SampledStacks(reason="loop stacks are sampled on Linux only"))
         yield
         return
     spies: list[StackSpy] = []
@@ -48,7 +49,7 @@ def sample_own_stacks(folder: Path, hz: int, found: Callable[[SampledStacks], No
             except PerfkitError as error:
                 reason = reason or str(error)
             held.unlink(missing_ok=True)
-            found(SampledStacks(reason=reason) if reason else _build_stacks(*seen, thread=thread, hz=hz))
+            report(SampledStacks(reason=reason) if reason else _build_stacks(*seen, thread=thread, hz=hz))
 
 
 def _build_stacks(every: SpyResult, held: SpyResult, *, thread: int, hz: int) -> SampledStacks:

@@ -87,13 +87,13 @@ class StackSpy:
         interrupted = False
         with self._process as process:
             try:
-                said, _ = process.communicate(timeout=within_s)
+                output, _ = process.communicate(timeout=within_s)
             except KeyboardInterrupt:
                 if self._apart:
                     process.kill()
                     raise
                 interrupted = True
-                said, _ = process.communicate(timeout=_WITHIN_S)
+                output, _ = process.communicate(timeout=_WITHIN_S)
             except subprocess.TimeoutExpired:
                 process.kill()
                 raise PerfkitError(f"py-spy did not end within {within_s:.0f} s") from None
@@ -101,26 +101,26 @@ class StackSpy:
         if process.returncode == -signal.SIGINT:
             raise PerfkitError("the loop ended before py-spy started")
         if process.returncode or not self._file.is_file():
-            raise explain_failure(self._pid, said)
-        failed = _FAILED.search(said)
+            raise explain_failure(self._pid, output)
+        failed = _FAILED.search(output)
         text = self._file.read_text(encoding="utf-8", errors="replace")
         return SpyResult(text, seconds, int(failed[1]) if failed else 0, self._cost_s, interrupted)
 
 
 def end_spies(spies: Sequence[StackSpy]) -> list[SpyResult]:
     """Have all of them end now; raises as `Spy.seen` does, when none runs any more."""
-    for each in spies:
-        each.end()
+    for spy in spies:
+        spy.end()
     ended: list[SpyResult | PerfkitError] = []
-    for each in spies:
+    for spy in spies:
         try:
-            ended.append(each.collect_result(_WITHIN_S))
+            ended.append(spy.collect_result(_WITHIN_S))
         except PerfkitError as error:
             ended.append(error)
-    for told in ended:
-        if isinstance(told, PerfkitError):
-            raise told
-    return [told for told in ended if isinstance(told, SpyResult)]
+    for result in ended:
+        if isinstance(result, PerfkitError):
+            raise result
+    return [result for result in ended if isinstance(result, SpyResult)]
 
 
 def spy_on_process(pid: int, file: Path, *, seconds: float, hz: int) -> SpyResult:
@@ -139,29 +139,29 @@ def spy_on_process(pid: int, file: Path, *, seconds: float, hz: int) -> SpyResul
 
 def _find_spy() -> str:
     beside = Path(sys.executable).with_name("py-spy")
-    found = str(beside) if beside.is_file() else shutil.which("py-spy")
-    if found is None:
+    path = str(beside) if beside.is_file() else shutil.which("py-spy")
+    if path is None:
         raise make_missing_package_error("py-spy", "py-spy")
-    return found
+    return path
 
 
-def explain_failure(pid: int, said: str, *, scope: Callable[[], str] = lambda: _explain_scope()) -> PerfkitError:
-    """Explain in one line, from py-spy's `said` output, why it did not see process `pid`, and what to do."""
-    told = said.lower()
-    if "permission denied" in told or "operation not permitted" in told:
+def explain_failure(pid: int, output: str, *, scope: Callable[[], str] = lambda: _explain_scope()) -> PerfkitError:
+    """Explain in one line, from py-spy's `output`, why it did not see process `pid`, and what to do."""
+    lowered = output.lower()
+    if "permission denied" in lowered or "operation not permitted" in lowered:
         return UnavailableError(f"process {pid} cannot be inspected; {scope()}")
-    if unknown := _UNKNOWN.search(said):
+    if unknown := _UNKNOWN.search(output):
         return PerfkitError(
             f"process {pid} runs Python {unknown[1]}, which this py-spy does not support; upgrade it: pip "
             "install --upgrade py-spy"
         )
-    if any(words in told for words in _NO_PYTHON):
+    if any(words in lowered for words in _NO_PYTHON):
         return PerfkitError(
             f"process {pid} does not run a Python that py-spy supports; give the process that runs the training"
         )
-    if "no such process" in told or "no such file" in told or "check that the process is running" in told:
+    if "no such process" in lowered or "no such file" in lowered or "check that the process is running" in lowered:
         return PerfkitError(f"process {pid} ended before it could be sampled")
-    lines = [line.removeprefix("Error: ") for line in said.splitlines() if line.strip()]
+    lines = [line.removeprefix("Error: ") for line in output.splitlines() if line.strip()]
     return PerfkitError(f"py-spy took no samples of process {pid}: {lines[0] if lines else 'no reason given'}")
 
 

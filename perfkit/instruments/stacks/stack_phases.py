@@ -24,9 +24,9 @@ def find_phase(calls: Iterable[tuple[str, str]]) -> str:
     """
     phase = ""
     for name, file in calls:
-        told = _classify_call(name.rpartition(".")[2], file.replace("\\", "/"))
-        if told and not (told == "forward" and phase in ("backward", DATA)):
-            phase = told
+        candidate = _classify_call(name.rpartition(".")[2], file.replace("\\", "/"))
+        if candidate and not (candidate == "forward" and phase in ("backward", DATA)):
+            phase = candidate
     return phase
 
 

@@ -57,13 +57,13 @@ def step_by_turns(
             report("turns")
             ready_s = time.monotonic() - start
             steppers = [partial(_take_turn, team, talk) for team in teams]
-            taken = take_turns(steppers, least, most, min(ready_s, turns_s), steps=choose_turn_steps(warm))
+            turn_samples = take_turns(steppers, least, most, min(ready_s, turns_s), steps=choose_turn_steps(warm))
             for team in teams:
                 team.dismiss()
     finally:
         for team in teams:
             team.end()
-    return taken
+    return turn_samples
 
 
 def warm_up(steppers: Sequence[Stepper], least: int, most: int) -> tuple[StepSamples, ...]:
@@ -102,20 +102,20 @@ def take_turns(
 
     At least `least` and at most `most` of each, and whole ABBAs unless `most` is odd.
     """
-    taken = (StepSamples(),) * len(steppers)
+    samples = (StepSamples(),) * len(steppers)
     end = clock() + for_s
-    while (count := len(taken[0].wall_s)) < most and (count < least or count % 2 or clock() < end):
-        taken = _step_each(steppers, taken, count, steps)
-    return taken
+    while (count := len(samples[0].wall_s)) < most and (count < least or count % 2 or clock() < end):
+        samples = _step_each(steppers, samples, count, steps)
+    return samples
 
 
 def _step_each(
-    steppers: Sequence[Stepper], taken: tuple[StepSamples, ...], index: int, steps: int
+    steppers: Sequence[Stepper], samples: tuple[StepSamples, ...], index: int, steps: int
 ) -> tuple[StepSamples, ...]:
     """Add one turn of each, from the last to the first in every other round of turns."""
     order = range(len(steppers)) if index % 2 == 0 else reversed(range(len(steppers)))
     new = {number: steppers[number](steps) for number in order}
-    return tuple(join_samples(before, new[number]) for number, before in enumerate(taken))
+    return tuple(join_samples(before, new[number]) for number, before in enumerate(samples))
 
 
 def _take_turn(team: Team, talk: Conversation, steps: int) -> StepSamples:

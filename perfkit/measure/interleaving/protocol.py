@@ -34,4 +34,4 @@ def parse_steps(text: str) -> StepSamples:
 def summarize_turn(steps: StepSamples) -> StepSamples:
     """Summarize a turn's steps: the median on each clock."""
     clocks = {"wall_s": steps.wall_s, "cpu_s": steps.cpu_s, "device_s": steps.device_s}
-    return StepSamples(**{name: (median(taken),) if taken else () for name, taken in clocks.items()})
+    return StepSamples(**{name: (median(times),) if times else () for name, times in clocks.items()})

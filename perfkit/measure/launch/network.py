@@ -25,6 +25,6 @@ def find_local_address(host: str) -> str:
 def build_gloo_variables(host: str) -> dict[str, str]:
     """Variables that bind Gloo to the network of `host`, unless the user has named one or it is unknown."""
     address = find_local_address(host)
-    names = (name for name, known in psutil.net_if_addrs().items() if address in (each.address for each in known))
+    names = (name for name, known in psutil.net_if_addrs().items() if address in (entry.address for entry in known))
     name = next(names, "")
     return {GLOO_INTERFACES: name} if name and GLOO_INTERFACES not in os.environ else {}

@@ -63,7 +63,7 @@ class NodeCoordinator:
     def wait_for_others(self, nodes: int, report: Callable[[str], None], within_s: float = JOINED_WITHIN_S) -> None:
         """Wait until all machines have joined; a `PerfkitError` names those that have not, or have left."""
         limit = time.monotonic() + within_s
-        told: list[int] = []
+        announced: list[int] = []
         while absent := [node for node in range(1, nodes) if not self._store.check([f"joined {node}"])]:
             if time.monotonic() > limit:
                 ranks = ", ".join(map(str, absent))
@@ -71,14 +71,14 @@ class NodeCoordinator:
                     f"machine {ranks} of {nodes} has not joined; run `perfkit join {self._endpoint} "
                     "--node-rank K` there, and check that it can reach this machine"
                 )
-            if absent != told:
-                told = absent
-                report(f"waiting for machine {told[0]}: perfkit join {self._endpoint} --node-rank {told[0]}")
+            if absent != announced:
+                announced = absent
+                report(f"waiting for machine {announced[0]}: perfkit join {self._endpoint} --node-rank {announced[0]}")
             time.sleep(_POLL_S)
-        left = [node for node in range(1, nodes) if self._store.check([f"left {node}"])]
-        if left:
+        departed = [node for node in range(1, nodes) if self._store.check([f"left {node}"])]
+        if departed:
             raise PerfkitError(
-                f"machine {', '.join(map(str, left))} of {nodes} has left: its `perfkit join` ended; "
+                f"machine {', '.join(map(str, departed))} of {nodes} has left: its `perfkit join` ended; "
                 "continue with `perfkit bench --resume FOLDER` here and `perfkit join` there"
             )
 

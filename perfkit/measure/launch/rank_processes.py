@@ -137,7 +137,7 @@ def kill_ranks(processes: Sequence[RankProcess]) -> None:
 
 
 def await_ends(
-    told: Sequence[RankProcess],
+    processes: Sequence[RankProcess],
     *,
     gently_s: float = _GENTLY_S,
     clock: Callable[[], float] = time.monotonic,
@@ -145,7 +145,7 @@ def await_ends(
 ) -> None:
     """Wait until processes that were told to end have ended: for `gently_s`, and while one of them writes its flight
     record for `dump_limit_s`."""
-    start, alive = clock(), list(told)
+    start, alive = clock(), list(processes)
     while alive := [process for process in alive if process.poll() is None]:
         passed = clock() - start
         is_writing = passed < dump_limit_s() and any(_marks(process) for process in alive)

@@ -49,7 +49,7 @@ def _build_rank_wait(rank: int, record: FlightRecord) -> RankWait | None:
 
 def describe_mismatch(records: dict[int, FlightRecord]) -> str:
     """`rank 1 had not entered all_reduce 12 of default_pg, in which rank 0 waits`; "" where all met."""
-    return next((said for meeting in find_mismatches(records) if (said := _format_mismatch(meeting))), "")
+    return next((description for meeting in find_mismatches(records) if (description := _format_mismatch(meeting))), "")
 
 
 def _format_mismatch(meeting: MismatchedCollective) -> str:

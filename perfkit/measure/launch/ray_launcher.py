@@ -119,13 +119,13 @@ class _RayNodes:
             return {}
         try:
             with keep_signal_errors():
-                found: dict[str, str] = self.ray.get(self.nodes[0].meeting.remote())
+                variables: dict[str, str] = self.ray.get(self.nodes[0].meeting.remote())
         except self.ray.exceptions.RayError as error:
             self.lost = True
             raise PerfkitError(
                 f"the Ray node of rank 0 ended: {get_last_line(error)}; continue with `perfkit bench --resume FOLDER`"
             ) from None
-        return found
+        return variables
 
     def _wait_for_group(self) -> None:
         with keep_signal_errors():
@@ -135,12 +135,12 @@ class _RayNodes:
 
     def _explain_shortage(self) -> str:
         nodes, needs = self.wanted
-        each = " and ".join(f"{amount:g} {what}s" for what, amount in needs.items())
+        resources = " and ".join(f"{amount:g} {what}s" for what, amount in needs.items())
         there = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
         has = "; ".join(" and ".join(f"{one.get(what, 0):g} {what}s" for what in needs) for one in there)
         return (
-            f"fewer than {nodes} nodes of the Ray cluster had {each} free within {_PLACED_WITHIN_S / 60:.0f} minutes; "
-            f"its nodes have: {has}. Check --threads, --world-size and --nnodes"
+            f"fewer than {nodes} nodes of the Ray cluster had {resources} free within {_PLACED_WITHIN_S / 60:.0f} "
+            f"minutes; its nodes have: {has}. Check --threads, --world-size and --nnodes"
         )
 
 
@@ -201,27 +201,27 @@ class _RayRanks:
         ready, _ = self._places.ray.wait(list(self._streams), num_returns=1, timeout=within_s)
         for stream in ready:
             try:
-                said = self._places.ray.get(next(stream))
+                message = self._places.ray.get(next(stream))
             except StopIteration:
                 del self._streams[stream]
             except self._places.ray.exceptions.RayError as error:
                 self._mark_lost(stream, get_last_line(error))
             else:
-                self._handle_message(said, report)
+                self._handle_message(message, report)
         return bool(ready)
 
-    def _handle_message(self, said: object, report: Report) -> None:
-        if isinstance(said, RankEnded):
-            self._codes[said.rank] = said.code
-        elif isinstance(said, FilePart):
-            name = PurePosixPath(said.path)
+    def _handle_message(self, message: object, report: Report) -> None:
+        if isinstance(message, RankEnded):
+            self._codes[message.rank] = message.code
+        elif isinstance(message, FilePart):
+            name = PurePosixPath(message.path)
             assert ".." not in name.parts, "it is in the run's folder"
             path = self._folder / name.relative_to(name.anchor)
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("ab") as file:
-                file.write(said.data)
+                file.write(message.data)
         else:
-            report(str(said))
+            report(str(message))
 
     def _mark_lost(self, stream: Any, why: str) -> None:
         """A node is gone, and its ranks with it."""

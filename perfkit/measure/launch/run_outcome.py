@@ -65,8 +65,8 @@ def determine_outcome(
     if run.status in (RunStatus.OK, RunStatus.SKIPPED):
         return run
     records = read_flight_records(folder, range(spec.launch.world_size))
-    told = [run.reason, describe_mismatch(records)] if run.status == RunStatus.TIMEOUT else [run.reason]
-    return msgspec.structs.replace(run, reason="; ".join(filter(None, told)), waits=list_rank_waits(records))
+    reasons = [run.reason, describe_mismatch(records)] if run.status == RunStatus.TIMEOUT else [run.reason]
+    return msgspec.structs.replace(run, reason="; ".join(filter(None, reasons)), waits=list_rank_waits(records))
 
 
 def _determine_status(

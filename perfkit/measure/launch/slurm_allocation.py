@@ -47,6 +47,6 @@ def find_other_node() -> str:
     return next((name for name in names if name != os.environ["SLURMD_NODENAME"]), "")
 
 
-def _parse_cpus(told: str) -> list[int]:
+def _parse_cpus(text: str) -> list[int]:
     """`72(x2),36` is 72 CPUs on two nodes and 36 on one."""
-    return [int(count) for count in re.findall(r"(\d+)(?:\(x\d+\))?(?:,|$)", told)]
+    return [int(count) for count in re.findall(r"(\d+)(?:\(x\d+\))?(?:,|$)", text)]

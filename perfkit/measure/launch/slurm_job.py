@@ -158,5 +158,5 @@ def _submit_job(
         with contextlib.redirect_stderr(io.StringIO()):  # submitit prints what it raises
             return executor.submit(run_command, tuple(arguments), out, err)
     except (FailedJobError, FailedSubmissionError) as error:
-        said = [line for line in str(error).splitlines() if line.startswith("sbatch:")]
-        raise UsageError(f"Slurm rejects the job: {'; '.join(said) or error}") from None
+        complaints = [line for line in str(error).splitlines() if line.startswith("sbatch:")]
+        raise UsageError(f"Slurm rejects the job: {'; '.join(complaints) or error}") from None

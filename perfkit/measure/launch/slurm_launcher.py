@@ -147,8 +147,8 @@ class _SlurmStep:
                     self._number = number
                 case [slurm_task.PASS, name]:
                     report(name)
-                case [slurm_task.EXIT, told]:
-                    rank, code = map(int, told.split())
+                case [slurm_task.EXIT, content]:
+                    rank, code = map(int, content.split())
                     if code != 0 and not any(self._codes.values()):
                         deadline.shorten(GRACE_S)
                     self._codes[rank] = code

@@ -30,9 +30,9 @@ def find_queued_job(job: str) -> QueuedJob | None:
 
 def read_end_state(job: str) -> str:
     """`TIMEOUT`, `CANCELLED (reason)` ...; "" where Slurm has forgotten the job, which it does after minutes."""
-    told = _run_query("scontrol", "--oneliner", "show", "job", job).stdout
-    state = re.search(r"\bJobState=(\S+)", told)
-    reason = re.search(r"\bReason=(\S+)", told)
+    record = _run_query("scontrol", "--oneliner", "show", "job", job).stdout
+    state = re.search(r"\bJobState=(\S+)", record)
+    reason = re.search(r"\bReason=(\S+)", record)
     if state is None:
         return ""
     return state[1] if reason is None or reason[1] == "None" else f"{state[1]} ({reason[1]})"

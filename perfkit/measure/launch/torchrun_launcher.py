@@ -113,11 +113,11 @@ def read_exits(folder: Path, launch: LaunchSpec, agent_code: int | None) -> Exit
     """
     if agent_code == 0:
         return ExitCodes((0,) * launch.world_size, tuple(range(launch.world_size)))
-    told = [path for node in range(launch.nodes) if (path := get_agent_file(folder, node)).is_file()]
-    if not told:
+    files = [path for node in range(launch.nodes) if (path := get_agent_file(folder, node)).is_file()]
+    if not files:
         untold = "torchrun's agent ended before its ranks could report; see agent0.log"
         return ExitCodes((None,) * launch.world_size, untold=untold)
-    seen = [read_json(path, AgentExits).ended for path in told]
+    seen = [read_json(path, AgentExits).ended for path in files]
     codes = {rank: code for ended in seen for rank, code in ended}
     # An agent ends its others by SIGTERM once one has failed: the one that it saw first ended by itself.
     order = tuple(
