@@ -43,17 +43,18 @@ def test_what_is_given_positions_or_a_pool_has_no_known_bytes(name: str, args: t
 
 
 @pytest.mark.parametrize(
-    ("name", "why"),
+    ("name", "missing"),
     [
-        ("vllm::moe_forward", "weights of its experts and top_k are not among its arguments"),
-        ("vllm::unified_attention", "lengths of its sequences and its cache are not among its arguments"),
-        ("sglang::unified_attention_with_output", "lengths of its sequences and its cache are not among its arguments"),
+        ("vllm::moe_forward", "top_k"),
+        ("vllm::unified_attention", "cache"),
+        ("sglang::unified_attention_with_output", "cache"),
     ],
 )
-def test_what_an_op_finds_by_the_name_of_its_layer_is_named(name: str, why: str) -> None:
+def test_what_an_op_finds_by_the_name_of_its_layer_is_named(name: str, missing: str) -> None:
     found = estimate_fallback_cost(OpCall(name, (t(64, 512), t(64, 8), None)))
     assert found is not None
-    assert (found.flops, found.bytes, found.source, found.unit) == (None, None, why, ComputeUnit.MATRIX)
+    assert (found.flops, found.bytes, found.unit) == (None, None, ComputeUnit.MATRIX)
+    assert missing in found.source
 
 
 def test_gradients_of_a_lookup_and_a_single_number_are_no_positions() -> None:

@@ -67,7 +67,7 @@ def test_each_key_is_named_with_both_values(key: str) -> None:
 
 def test_another_nccl_is_named_and_refuses_times_and_an_unknown_one_does_not() -> None:
     found = compare_environments(changed(nccl="2.27.5"), changed(nccl="2.28.3"))
-    assert explain_incomparable_times(found) == "times were measured elsewhere (nccl: 2.27.5 -> 2.28.3)"
+    assert explain_incomparable_times(found).endswith("(nccl: 2.27.5 -> 2.28.3)")
     assert compare_environments(changed(nccl=None), changed(nccl="2.28.3")) == ()  # a record from before it was told
 
 
@@ -83,9 +83,8 @@ def test_times_elsewhere_are_refused_with_the_keys_and_counts_are_not() -> None:
     found = compare_environments(
         ENVIRONMENT, changed(torch="2.14.0", cpu_governor="powersave", matmul_precision="high")
     )
-    assert explain_incomparable_times(found) == (
-        "times were measured elsewhere (torch: 2.13.0 -> 2.14.0; cpu_governor: unknown -> powersave)"
-    )
+    keys = "(torch: 2.13.0 -> 2.14.0; cpu_governor: unknown -> powersave)"
+    assert explain_incomparable_times(found).endswith(keys)
     assert explain_incomparable_counts(found) == ""
     assert [each.key for each in select_count_changes(found)] == ["torch"]
 

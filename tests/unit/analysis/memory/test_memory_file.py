@@ -49,7 +49,7 @@ def test_events_that_are_missing_are_noted(tmp_path: Path) -> None:
     ("text", "told"),
     [
         (b"", "empty"),
-        (b"no recording", "no recording of memory"),
+        (b"no recording", "expected"),
         (b'{"traceEvents": [{"ph": "X", "name": "aten::mm", "ts": 1, "dur": 1}]}', "profile_memory=True"),
     ],
 )

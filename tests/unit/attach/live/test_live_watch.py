@@ -150,7 +150,7 @@ def test_a_drift_is_told_once(tmp_path: Path) -> None:
     (event,) = loop.events
     assert (event.kind, event.step_s, event.usual_s) == ("drift", 0.024, 0.02)
     assert event.step == 410
-    assert all(figure in event.text for figure in ("20%", "24.0 ms", "200", "20.0 ms"))
+    assert all(figure in event.text for figure in ("20 %", "24.0 ms", "200", "20.0 ms"))
     assert heard == [event]
 
 
