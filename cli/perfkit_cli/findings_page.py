@@ -39,14 +39,12 @@ def _wrap(paragraphs: Sequence[str]) -> Iterator[str]:
 def _format(subject: Subject) -> Iterator[str]:
     yield from (f"## {subject.title}", "")
     yield from _wrap((subject.intro,))
-    yield "| id | severity | trigger | advice |"
-    yield "|---|---|---|---|"
-    yield from map(_format_row, subject.kinds)
+    yield from map(_format_item, subject.kinds)
     yield ""
 
 
-def _format_row(kind: FindingKind) -> str:
-    return f"| `{kind.id}` | {kind.severity} | {kind.trigger} | {kind.advice} |"
+def _format_item(kind: FindingKind) -> str:
+    return f"- `{kind.id}` ({kind.severity}): {kind.trigger} → {kind.advice}"
 
 
 def format_kind(kind: FindingKind) -> str:

@@ -15,7 +15,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "facts.md"
 
 def test_the_page_in_the_docs_is_that_of_the_table() -> None:
     assert PAGE.read_text() == format_facts_page(), "write it anew: make docs-reference"
-    rows = [line for line in format_facts_page().splitlines() if line.startswith("| `")]
+    rows = [line for line in format_facts_page().splitlines() if line.startswith("- `")]
     assert [row.split("`")[1] for row in rows] == list(FACTS)
 
 

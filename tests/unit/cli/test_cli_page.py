@@ -21,7 +21,7 @@ def test_the_page_has_a_section_for_each_command_and_a_row_for_each_option() -> 
     for name, text in sections.items():
         command = commands.get_command(context, name)
         assert command is not None
-        rows = [line for line in text.splitlines() if line.startswith("| `-")]
+        rows = [line for line in text.splitlines() if line.startswith("- `-")]
         options = [
             it for it in command.params if isinstance(it, click.Option) and not it.hidden and "--help" not in it.opts
         ]
@@ -44,4 +44,4 @@ def test_indented_lines_below_a_heading_are_code_and_examples_are_left_out() -> 
     assert page.endswith("\n\nFiles:\n\n```sh\nc d\n```\n\nAnd so on.\n\nMore <words>.\n")
     assert "does it" not in page
     assert "1 not" not in page
-    assert "| `--how [x\\|y]` | What way. |" in page
+    assert "- `--how [x|y]`: What way." in page
