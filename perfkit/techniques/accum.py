@@ -50,14 +50,19 @@ class Accum(Technique):
     def apply(self, state: TrainState) -> TrainState:
         workload = state.workload
         if workload.step is not None:
-            raise UnavailableError(f"the workload {workload.name} defines its own step, which takes a whole batch")
+            raise UnavailableError(
+                f"the workload {workload.name} defines its own step, which takes a whole batch", id="skip.own_step"
+            )
         samples = count_samples(draw_first_batch(workload, torch.Generator().manual_seed(0)))
         if samples is None:
-            raise UnavailableError(f"the tensors of a batch of {workload.name} differ in their first dimension")
+            raise UnavailableError(
+                f"the tensors of a batch of {workload.name} differ in their first dimension", id="skip.batch_dimension"
+            )
         if samples % self.steps:
             raise UnavailableError(
                 f"a batch of {samples} cannot be split into {self.steps} equal microbatches; use --batch-size "
-                f"{-(-samples // self.steps) * self.steps}, or another number of steps"
+                f"{-(-samples // self.steps) * self.steps}, or another number of steps",
+                id="skip.indivisible",
             )
         state.microbatches = self.steps
         if rule := find_loss_mismatch(state, samples // self.steps):

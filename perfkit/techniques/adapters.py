@@ -27,20 +27,21 @@ def find_adaptable_layers(state: TrainState, targets: str) -> dict[str, nn.Linea
     """
     from transformers.pytorch_utils import Conv1D  # of GPT-2: a linear layer with its weight transposed
 
-    found = {
+    layers = {
         name: layer
         for name, layer in find_linear_layers(state, Conv1D).items()
         if fnmatchcase(name, targets)
         and isinstance(layer._parameters.get("weight"), nn.Parameter)
         and layer.weight.requires_grad
     }
-    if not found:
+    if not layers:
         named = "" if targets == "*" else f" named {targets}"
         raise UnavailableError(
             f"the workload {state.workload.name} has no trained linear layer{describe_scope(state)} for an "
-            f"adapter{named}"
+            f"adapter{named}",
+            id="skip.no_layers",
         )
-    return found
+    return layers
 
 
 class Adapters:

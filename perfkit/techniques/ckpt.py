@@ -138,9 +138,13 @@ class Ckpt(Technique):
             return state
         segments = self._choose_segments(state)
         if not segments:
-            raise UnavailableError(f"the workload {state.workload.name} names no blocks to checkpoint")
+            raise UnavailableError(
+                f"the workload {state.workload.name} names no blocks to checkpoint", id="skip.no_blocks"
+            )
         if self.blocks is not None and self.blocks > (count := len(state.workload.blocks(state.model))):
-            raise UnavailableError(f"the workload {state.workload.name} has {count} blocks, and blocks={self.blocks}")
+            raise UnavailableError(
+                f"the workload {state.workload.name} has {count} blocks, and blocks={self.blocks}", id="skip.few_blocks"
+            )
         if self.every != 1 and (which := find_unchained_blocks(state, segments)):
             raise UnavailableError(
                 f"the blocks {which} of {state.workload.name} are not called in sequence, each with the result "

@@ -140,14 +140,15 @@ def _check_batch(name: str, batch: Batch, dimensions: Mapping[str, int], ranks: 
     """`UnavailableError` where the sequences of a batch cannot be dealt."""
     if not dimensions.keys() <= batch.keys():
         raise UnavailableError(f"a batch of {name} has no {', '.join(dimensions.keys() - batch.keys())}")
-    lengths = {batch[each].shape[dimension] for each, dimension in dimensions.items()}
+    lengths = {batch[tensor_name].shape[dimension] for tensor_name, dimension in dimensions.items()}
     if len(lengths) > 1:
         raise UnavailableError(f"the tensors of a batch of {name} have sequences of different lengths: {lengths}")
     (length,) = lengths
     if length % (2 * ranks):
         raise UnavailableError(
             f"sequences of {length} tokens do not divide into {2 * ranks} pieces, two per rank; use another "
-            "length or --world-size"
+            "length or --world-size",
+            id="skip.indivisible",
         )
 
 

@@ -40,8 +40,8 @@ def make_sharding_claims(technique: str, stage: int, state: TrainState) -> tuple
     if stage == 2:
         engine: Any = state.wrapped[""]
         groups = engine.optimizer.bit16_groups
-        gradients = compute_largest_slice_share([[each.numel() for each in group] for group in groups], ranks)
-    held = (
+        gradients = compute_largest_slice_share([[parameter.numel() for parameter in group] for group in groups], ranks)
+    shares = (
         ("optimizer state", "optimizer_state_bytes", "baseline", 1 / ranks),
         ("gradients" + ", in whole tensors" * (stage == 2), SHARDED_GRADIENTS, "reference_parameter_bytes", gradients),
         ("parameters", "parameter_bytes", "reference_parameter_bytes", 1 / ranks),
@@ -55,7 +55,7 @@ def make_sharding_claims(technique: str, stage: int, state: TrainState) -> tuple
             value=share + _PADDING,
             relative_to=reference,
         )
-        for what, fact, reference, share in held[:stage]
+        for what, fact, reference, share in shares[:stage]
     )
 
 
@@ -64,14 +64,14 @@ def compute_largest_slice_share(groups: Sequence[Sequence[int]], ranks: int) -> 
 
     A tensor that lies in two slices counts for both: DeepSpeed's stage 2 frees whole ones.
     """
-    held = [0] * ranks
+    elements = [0] * ranks
     for sizes in groups:
         end, share = 0, math.ceil(sum(sizes) / ranks)
         for size in sizes:
             start, end = end, end + size
             for rank in range(start // share, (end - 1) // share + 1):
-                held[rank] += size
-    return max(held) / sum(map(sum, groups))
+                elements[rank] += size
+    return max(elements) / sum(map(sum, groups))
 
 
 def shard_with_deepspeed(state: TrainState, stage: int) -> TrainState:
@@ -100,7 +100,8 @@ def _check_model(state: TrainState) -> None:
     if state.workload.step is not None or len(state.models) > 1:
         raise UnavailableError(
             f"the workload {state.workload.name} defines its own step or several models, and DeepSpeed's "
-            "engine takes one model with one update per step"
+            "engine takes one model with one update per step",
+            id="skip.own_step",
         )
     if any(parameter.dtype != torch.float32 for parameter in state.model.parameters()):
         raise UnavailableError("DeepSpeed has been tried only with fp32 parameters; use --dtype fp32")
@@ -171,14 +172,15 @@ def _drive_engine(state: TrainState, engine: Any, optimizer: Optimizer) -> None:
         nonlocal measured
         engine.backward(loss, scale_wrt_gas=False)  # perfkit has divided by the number of microbatches
         if not measured:  # in the first step, that no timed one is longer for it
-            held = float(_measure_gradient_bytes(state.model, engine.optimizer))
-            state.facts[SHARDED_GRADIENTS] = max(held, state.facts.get(SHARDED_GRADIENTS, 0.0))
+            gradient_bytes = float(_measure_gradient_bytes(state.model, engine.optimizer))
+            state.facts[SHARDED_GRADIENTS] = max(gradient_bytes, state.facts.get(SHARDED_GRADIENTS, 0.0))
             measured = bool(engine.is_gradient_accumulation_boundary())
 
     def update(_optimizer: Optimizer, closure: Closure | None) -> None:
         if closure is not None:
             raise UnavailableError(
-                "the optimizer evaluates the loss within its update, which DeepSpeed's engine does not support"
+                "the optimizer evaluates the loss within its update, which DeepSpeed's engine does not support",
+                id="skip.closure",
             )
         engine.step()
 
@@ -216,8 +218,8 @@ def _measure_gradient_bytes(model: nn.Module, sharded: Any) -> int:
 
     They are with the parameters as long as DeepSpeed has not averaged them, and then with its optimizer.
     """
-    found = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+    gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
     for kept in (sharded.averaged_gradients, getattr(sharded, "all_grad_tensors", {})):
-        found += [part for parts in kept.values() for part in parts or ()]
-    storages = [each.untyped_storage() for each in found]
+        gradients += [part for parts in kept.values() for part in parts or ()]
+    storages = [gradient.untyped_storage() for gradient in gradients]
     return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())

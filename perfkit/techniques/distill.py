@@ -61,7 +61,9 @@ class Distill(Technique):
     def apply(self, state: TrainState) -> TrainState:
         own = state.workload
         if own.step is not None:
-            raise UnavailableError(f"the workload {own.name} defines its own step, which computes the loss")
+            raise UnavailableError(
+                f"the workload {own.name} defines its own step, which computes the loss", id="skip.own_step"
+            )
         teacher = self._build_teacher(state).requires_grad_(False).eval()
         with draw_trial_batch(state) as batch, torch.no_grad(), state.enter_forward_contexts():
             part = split_batch(batch, state.microbatches)[0]
@@ -72,8 +74,10 @@ class Distill(Technique):
         _check_comparable(own.name, student.found, theirs)
         counted = teaching if self.teacher == "own" else forward
         state.facts[self._forward_fact] = counted.matrix
-        held = sum(parameter.nbytes for parameter in teacher.parameters())
-        state.facts["teacher_bytes_by_formula"] = float(_count_int8_bytes(teacher) if self.teacher == "int8" else held)
+        teacher_bytes = sum(parameter.nbytes for parameter in teacher.parameters())
+        state.facts["teacher_bytes_by_formula"] = float(
+            _count_int8_bytes(teacher) if self.teacher == "int8" else teacher_bytes
+        )
         if self.teacher == "int8":
             _round_to_int8(teacher, own.name)
         state.teacher = teacher
@@ -90,18 +94,20 @@ class Distill(Technique):
             return copy.deepcopy(state.model)
         build = state.workload.build_teacher
         if build is None:
-            raise UnavailableError(f"the workload {state.workload.name} builds no teacher (build_teacher)")
+            raise UnavailableError(
+                f"the workload {state.workload.name} builds no teacher (build_teacher)", id="skip.no_teacher"
+            )
         with torch.random.fork_rng(devices=[]):
             built = build()
         return built.to(state.device, next(p.dtype for p in state.model.parameters() if p.is_floating_point()))
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         like = "as before training" if self.teacher == "own" else "like the model's"
-        runs, held = f"the teacher runs a forward pass {like}", "the teacher's weights take their bytes"
+        runs, sized = f"the teacher runs a forward pass {like}", "the teacher's weights take their bytes"
         return (
             self._make_claim(runs, "teacher_flops", Relation.EQUAL, 1.0, self._forward_fact),
             self._make_claim("the teacher is frozen", "teacher_gradient_bytes", Relation.EQUAL, 0.0),
-            self._make_claim(held, "teacher_bytes", Relation.EQUAL, 1.0, "teacher_bytes_by_formula"),
+            self._make_claim(sized, "teacher_bytes", Relation.EQUAL, 1.0, "teacher_bytes_by_formula"),
         )
 
     def parity(self) -> ParityRule:
@@ -136,14 +142,18 @@ def compute_soft_loss(student: torch.Tensor, teacher: torch.Tensor, temperature:
 
 
 def _check_comparable(workload: str, student: Sequence[torch.Tensor], teacher: Sequence[torch.Tensor]) -> None:
-    ours, theirs = ([tuple(each.shape) for each in logits] for logits in (student, teacher))
+    ours, theirs = ([tuple(tensor.shape) for tensor in logits] for logits in (student, teacher))
     if not theirs:
         raise UnavailableError(
             f"{workload} computes its loss without torch.nn.functional.cross_entropy of logits, which distill "
-            "compares with the teacher's"
+            "compares with the teacher's",
+            id="skip.no_logits",
         )
     if ours != theirs:
-        raise UnavailableError(f"the teacher of {workload} has logits of {theirs} (rows, classes), the model of {ours}")
+        raise UnavailableError(
+            f"the teacher of {workload} has logits of {theirs} (rows, classes), the model of {ours}",
+            id="skip.teacher_classes",
+        )
 
 
 def _collect_logits(own: Workload, teacher: nn.Module, batch: Batch) -> list[torch.Tensor]:
@@ -157,7 +167,7 @@ def _round_to_int8(model: nn.Module, workload: str) -> None:
     from torchao.quantization import Int8WeightOnlyConfig, quantize_
 
     if not any(map(_is_rounded, model.modules())):
-        raise UnavailableError(f"the workload {workload} has no linear layer to round to 8 bits")
+        raise UnavailableError(f"the workload {workload} has no linear layer to round to 8 bits", id="skip.no_layers")
     quantize_(model, Int8WeightOnlyConfig(version=2))
 
 

@@ -53,7 +53,8 @@ class Engine(Technique):
     def apply(self, state: TrainState) -> TrainState:
         if state.workload.step is not None:
             raise UnavailableError(
-                f"the workload {state.workload.name} defines its own step, which no engine can drive"
+                f"the workload {state.workload.name} defines its own step, which no engine can drive",
+                id="skip.own_step",
             )
         if state.world.size > 1:
             raise UnavailableError("an engine starts its own ranks, and perfkit has started these; use one rank")
@@ -91,9 +92,9 @@ def _set_up_fabric(state: TrainState) -> None:
     state.backward = fabric.backward
 
     def set_up(optimizer: Optimizer) -> Optimizer:
-        made = fabric.setup_optimizers(optimizer)
-        assert isinstance(made, Optimizer), "of one optimizer it makes one, of the same class"
-        return made
+        wrapped = fabric.setup_optimizers(optimizer)
+        assert isinstance(wrapped, Optimizer), "of one optimizer it makes one, of the same class"
+        return wrapped
 
     state.optimizer_changes.append(set_up)
 

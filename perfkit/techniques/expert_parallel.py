@@ -41,8 +41,8 @@ def check_experts(model: nn.Module, names: tuple[str, ...], ranks: int) -> None:
             raise UnavailableError(f"expert_parallel names {name}, which the model does not have")
         counts = {parameter.shape[0] if parameter.dim() else 0 for parameter in modules[name].parameters()}
         if len(counts) != 1:
-            found = f"first dimensions of {', '.join(map(str, sorted(counts)))}" if counts else "no parameters"
-            raise UnavailableError(f"{name} has {found}: {_TO_BE}")
+            layout = f"first dimensions of {', '.join(map(str, sorted(counts)))}" if counts else "no parameters"
+            raise UnavailableError(f"{name} has {layout}: {_TO_BE}")
         (experts,) = counts
         if experts != count_experts(modules[name]):
             raise UnavailableError(
@@ -75,15 +75,15 @@ def measure_exchange(model: nn.Module, names: tuple[str, ...], forward: Callable
             slots = False
             if output.shape != inputs[0].shape:
                 shapes = f"{list(inputs[0].shape)} and returns {list(output.shape)}"
-                raise UnavailableError(f"{name} takes tokens of {shapes}: {_TO_BE}")
+                raise UnavailableError(f"{name} takes tokens of {shapes}: {_TO_BE}", id="skip.experts")
             sides = (inputs[0], output)
-            forth.extend((chosen.shape[1] * each.nbytes, each.requires_grad) for each in sides)
+            forth.extend((chosen.shape[1] * side.nbytes, side.requires_grad) for side in sides)
             return
-        for each in (*inputs, output):
-            if not isinstance(each, torch.Tensor) or each.dim() != 3 or each.shape[0] != experts:
-                shown = list(each.shape) if isinstance(each, torch.Tensor) else type(each).__name__
-                raise UnavailableError(f"{name} takes or returns {shown}: {_TO_BE}")
-            forth.append((each.nbytes, each.requires_grad))
+        for side in (*inputs, output):
+            if not isinstance(side, torch.Tensor) or side.dim() != 3 or side.shape[0] != experts:
+                shown = list(side.shape) if isinstance(side, torch.Tensor) else type(side).__name__
+                raise UnavailableError(f"{name} takes or returns {shown}: {_TO_BE}", id="skip.experts")
+            forth.append((side.nbytes, side.requires_grad))
 
     with ExitStack() as stack:
         for name in names:
@@ -169,10 +169,10 @@ def _run_without_slots(
     out, back = counts.view(ranks, -1).sum(dim=1).tolist(), coming.sum(dim=1).tolist()
     received = all_to_all_single(tokens[order // choices].contiguous(), back, out, group)
     own = torch.arange(coming.shape[1], device=tokens.device).repeat(ranks).repeat_interleave(coming.flatten())
-    made = forward(received, own[:, None], weights.new_ones(len(own), 1))
+    output = forward(received, own[:, None], weights.new_ones(len(own), 1))
     if not len(own):  # else this rank would leave out what the others exchange in backward, and they would wait for it
-        made = made + sum((each.flatten()[:0].sum() for each in parameters), start=received.sum())
-    returned = all_to_all_single(made.contiguous(), out, back, group)
+        output = output + sum((parameter.flatten()[:0].sum() for parameter in parameters), start=received.sum())
+    returned = all_to_all_single(output.contiguous(), out, back, group)
     in_order = returned.new_empty(returned.shape).index_put((order,), returned)
     summed: torch.Tensor = (in_order.unflatten(0, (-1, choices)) * weights[..., None]).sum(dim=1)
     return summed.to(tokens.dtype)

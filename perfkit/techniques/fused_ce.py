@@ -71,12 +71,15 @@ class FusedCe(Technique):
         if linear_loss is None:
             raise UnavailableError(f"the workload {state.workload.name} does not name its output layer (linear_loss)")
         if state.workload.step is not None:
-            raise UnavailableError(f"the workload {state.workload.name} defines its own step, which computes the loss")
+            raise UnavailableError(
+                f"the workload {state.workload.name} defines its own step, which computes the loss", id="skip.own_step"
+            )
         tokens, width = _measure_tokens_and_width(linear_loss, state)
         if tokens <= width:
             raise UnavailableError(
                 f"no memory to save: per class, {width} weight gradients would replace {tokens} logits; "
-                "use it when a batch has more tokens than the model's width"
+                "use it when a batch has more tokens than the model's width",
+                id="skip.no_gain",
             )
         fused = self._make_loss(state.device.type)
         state.workload = replace(state.workload, loss=lambda model, batch: linear_loss(model, batch, fused))
@@ -84,8 +87,8 @@ class FusedCe(Technique):
 
     def _make_loss(self, device: str) -> LinearLoss:
         if self.backend == "torch":
-            made = torch.nn.LinearCrossEntropyOptions
-            options = made(batch_chunk_size=self.chunk, chunking_method=None) if self.chunk else made()
+            make_options = torch.nn.LinearCrossEntropyOptions
+            options = make_options(batch_chunk_size=self.chunk, chunking_method=None) if self.chunk else make_options()
             fused: LinearLoss = partial(F.linear_cross_entropy, options=options)
         else:
             from liger_kernel.transformers import LigerFusedLinearCrossEntropyLoss
@@ -93,8 +96,8 @@ class FusedCe(Technique):
             liger = LigerFusedLinearCrossEntropyLoss()
 
             def fused(features: torch.Tensor, weight: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-                found: torch.Tensor = liger(weight, features, targets)
-                return found
+                value: torch.Tensor = liger(weight, features, targets)
+                return value
 
         def loss(features: torch.Tensor, weight: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
             """Autocast knows a linear layer, but not this op, and would cast in the midst of it."""

@@ -31,7 +31,9 @@ class GradientScaling:
     def update(self, optimizer: Optimizer, closure: Closure | None) -> None:
         if closure is not None:
             raise UnavailableError(
-                f"{type(optimizer).__name__} evaluates the loss within its update, which a gradient scaler cannot check"
+                f"{type(optimizer).__name__} evaluates the loss within its update, which a gradient "
+                "scaler cannot check",
+                id="skip.closure",
             )
         if id(optimizer) in self._checked:
             self._reset_scaler()
@@ -54,8 +56,8 @@ class GradientScaling:
 
     def _record_update(self, optimizer: Optimizer, *_of_the_call: object) -> None:
         # Fused optimizers are called in any case, and leave the update out themselves.
-        found = getattr(optimizer, "found_inf", None)
-        self._skipped[-1] = False if found is None else found.clone()
+        overflow = getattr(optimizer, "found_inf", None)
+        self._skipped[-1] = False if overflow is None else overflow.clone()
 
     def _reset_scaler(self) -> None:
         """A scaler takes one update of each optimizer between two changes of its scale: change it to what it is."""

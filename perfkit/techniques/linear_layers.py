@@ -26,16 +26,18 @@ def find_linear_layers(state: TrainState, *kinds: type[nn.Module]) -> dict[str, 
 
 def find_divisible_layers(state: TrainState, *, inputs: int = 1, outputs: int = 1) -> dict[str, nn.Linear]:
     """Those whose inputs and outputs are multiples of these; `UnavailableError` where there are none."""
-    found = {
+    layers = {
         name: layer
         for name, layer in find_linear_layers(state).items()
         if layer.in_features % inputs == 0 and layer.out_features % outputs == 0
     }
-    if not found:
+    if not layers:
         wanted = f" with inputs in multiples of {inputs} and outputs in multiples of {outputs}"
         sizes = wanted if find_linear_layers(state) else ""
-        raise UnavailableError(f"the workload {state.workload.name} has no linear layer{describe_scope(state)}{sizes}")
-    return found
+        raise UnavailableError(
+            f"the workload {state.workload.name} has no linear layer{describe_scope(state)}{sizes}", id="skip.no_layers"
+        )
+    return layers
 
 
 def describe_scope(state: TrainState) -> str:

@@ -71,7 +71,9 @@ class LocalSgd(Technique):
         if not state.mesh.is_whole("dp"):
             raise UnavailableError("local_sgd averages over all ranks, and other techniques divide them")
         if state.workload.step is not None:
-            raise UnavailableError(f"the workload {state.workload.name} defines its own step, with its own updates")
+            raise UnavailableError(
+                f"the workload {state.workload.name} defines its own step, with its own updates", id="skip.own_step"
+            )
         state = wrap_in_ddp(state)
         subgroup = dist.new_subgroups(self.group)[0] if self._gradients_in_groups else None
         for model in state.wrapped.values():
@@ -95,7 +97,7 @@ class LocalSgd(Technique):
         return HierarchicalModelAverager(OrderedDict([(self.within, self.group), (self.period, ranks)]), self.warmup)
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
-        trained = sum(each.nbytes for each in state.model.parameters() if each.requires_grad)
+        trained = sum(parameter.nbytes for parameter in state.model.parameters() if parameter.requires_grad)
         every = self.within if self.within > 1 else self.period
         statement, sent = f"parameters are averaged once in {every} steps", self.period // every
         if self._gradients_in_groups:

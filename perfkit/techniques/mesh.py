@@ -84,7 +84,7 @@ class RankMesh:
         """
         ranks = self.size(dimension)
         if ranks % inner:
-            raise UnavailableError(f"{ranks} ranks cannot be divided into groups of {inner}")
+            raise UnavailableError(f"{ranks} ranks cannot be divided into groups of {inner}", id="skip.indivisible")
         if names not in self._divided:
             dimensions = self.device_mesh.mesh_dim_names
             assert dimensions is not None

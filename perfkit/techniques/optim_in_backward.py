@@ -37,19 +37,25 @@ class OptimInBackward(Technique):
     def apply(self, state: TrainState) -> TrainState:
         if state.workload.step is not None:
             raise UnavailableError(
-                f"the workload {state.workload.name} defines its own step, which may use gradients after backward"
+                f"the workload {state.workload.name} defines its own step, which may use gradients after backward",
+                id="skip.own_step",
             )
         if state.accumulation > 1:
-            raise UnavailableError("parameters would be updated after every microbatch; omit --accumulate")
+            raise UnavailableError(
+                "parameters would be updated after every microbatch; omit --accumulate", id="skip.accumulation"
+            )
         if state.mesh.size("dp") > 1 and not state.gradients_reduced:
             raise UnavailableError(
-                "ddp averages gradients over ranks after backward; use zero2 or zero3, which do so before"
+                "ddp averages gradients over ranks after backward; use zero2 or zero3, which do so before",
+                id="skip.late_gradients",
             )
         owners: dict[nn.Parameter, tuple[Optimizer, dict[str, Any]]] = {}
 
         def owned(optimizer: Optimizer) -> Optimizer:
             if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
-                raise UnavailableError("hooks around the optimizer's step would be called once per parameter")
+                raise UnavailableError(
+                    "hooks around the optimizer's step would be called once per parameter", id="skip.optimizer_hooks"
+                )
             owners.update({p: (optimizer, group) for group in optimizer.param_groups for p in group["params"]})
             return optimizer
 
@@ -67,13 +73,15 @@ class OptimInBackward(Technique):
         optimizers = state.optimizers.values()
         classes = {name for optimizer in optimizers for name in _list_mark_names(optimizer)}
         marks = ",".join(sorted(f"Optimizer.step#{name}.step" for name in classes))
-        held = {p for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]}
-        others = [p for p in state.model.parameters() if p.requires_grad and p not in held]
-        left = float(sum(get_local_part(parameter).nbytes for parameter in others))
+        optimized = {p for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]}
+        others = [p for p in state.model.parameters() if p.requires_grad and p not in optimized]
+        other_bytes = float(sum(get_local_part(parameter).nbytes for parameter in others))
         # Not one for each parameter: some have no gradient in the step that is traced (experts).
         steps = float(len(optimizers) + 1)
         return (
-            self._make_claim("no gradient that an optimizer uses is left", "gradient_bytes", Relation.AT_MOST, left),
+            self._make_claim(
+                "no gradient that an optimizer uses is left", "gradient_bytes", Relation.AT_MOST, other_bytes
+            ),
             self._make_claim("parameters have updates of their own", f"range_calls:{marks}", Relation.AT_LEAST, steps),
         )
 

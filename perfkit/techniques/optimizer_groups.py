@@ -39,22 +39,27 @@ def rebuild_optimizer(
         )
         if not any("rank" in group for group in groups):
             raise UnavailableError(
-                f"galore:rank={rank} needs matrices with more than {rank} rows and columns, and there are none"
+                f"galore:rank={rank} needs matrices with more than {rank} rows and columns, and there are none",
+                id="skip.no_tensors",
             )
     if use == "muon":
         hidden = _find_hidden_matrices(own, state)
         if not hidden:
-            raise UnavailableError("muon is for matrices within the blocks, and there are none")
+            raise UnavailableError("muon is for matrices within the blocks, and there are none", id="skip.no_tensors")
         groups = _split_groups(groups, hidden, {"use_muon": True, "use_adjusted_lr": True}, {"use_muon": False})
     if use == "paged_adamw8bit" and not any(p.numel() >= PAGED_FROM for group in groups for p in group["params"]):
         raise UnavailableError(
-            f"bitsandbytes pages the state of tensors with at least {PAGED_FROM:,} elements, and there are none"
+            f"bitsandbytes pages the state of tensors with at least {PAGED_FROM:,} elements, and there are none",
+            id="skip.no_tensors",
         )
-    made: Optimizer = make(groups, **kind.options)
+    rebuilt: Optimizer = make(groups, **kind.options)
     # With the learning rate kept (adamw) it is the same training once more, which its losses show.
-    if kind.lr is None and type(made) is type(own) and _get_kept_settings(made) == _get_kept_settings(own):
-        raise UnavailableError(f"the workload's own optimizer is {type(own).__name__} with these settings already")
-    return made
+    if kind.lr is None and type(rebuilt) is type(own) and _get_kept_settings(rebuilt) == _get_kept_settings(own):
+        raise UnavailableError(
+            f"the workload's own optimizer is {type(own).__name__} with these settings already",
+            id="skip.same_optimizer",
+        )
+    return rebuilt
 
 
 def _get_kept_settings(optimizer: Optimizer) -> dict[str, Any]:
@@ -113,8 +118,8 @@ def _build_adam_mini(make: Any, groups: list[dict[str, Any]], state: TrainState)
     for name, _ in named:
         if name.endswith(_HEADS):
             raise UnavailableError(f"adam_mini needs the number of heads of {name}, which the workload does not give")
-    made: Optimizer = make(SimpleNamespace(named_parameters=lambda: named), lr=1e-3)
-    for group in made.param_groups:
+    optimizer: Optimizer = make(SimpleNamespace(named_parameters=lambda: named), lr=1e-3)
+    for group in optimizer.param_groups:
         (parameter,) = group["params"]
         group |= {key: value for key, value in settings[id(parameter)].items() if key != "params"}
-    return made
+    return optimizer

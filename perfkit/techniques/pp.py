@@ -213,19 +213,22 @@ class Pp(ModelParallel):
         if not blocks:
             raise UnavailableError(
                 f"the workload {state.workload.name} names no blocks to form stages from; give it "
-                'Workload(blocks=lambda model: ("layers.0", "layers.1", ...))'
+                'Workload(blocks=lambda model: ("layers.0", "layers.1", ...))',
+                id="skip.no_blocks",
             )
         if stages > blocks:
-            each = f"{self._stages} stage{'s' if self._stages > 1 else ''} each"
+            per_rank = f"{self._stages} stage{'s' if self._stages > 1 else ''} each"
             raise UnavailableError(
-                f"{ranks} ranks with {each} have {stages}, and {state.workload.name} has {blocks} blocks; use "
-                "fewer ranks or stages"
+                f"{ranks} ranks with {per_rank} have {stages}, and {state.workload.name} has {blocks} blocks; use "
+                "fewer ranks or stages",
+                id="skip.few_blocks",
             )
         microbatches = self._choose_microbatches(samples, ranks)
         if samples % microbatches:
             raise UnavailableError(
                 f"the batches of {len(state.batches_of_ranks)} ranks have {samples} samples, which cannot be "
-                f"split into {microbatches} equal microbatches; use another number, or another --batch-size"
+                f"split into {microbatches} equal microbatches; use another number, or another --batch-size",
+                id="skip.indivisible",
             )
         if reason := explain_schedule_refusal(self.schedule, ranks, microbatches * state.accumulation):
             fitting = list_microbatch_counts(self.schedule, ranks, samples, state.accumulation)
@@ -235,13 +238,15 @@ class Pp(ModelParallel):
 
     def _record_facts(self, state: TrainState, split: PipelineSplit, stages: RankStages, microbatches: int) -> None:
         """The facts of this rank, by formula: from the blocks and what uses which parameter."""
-        held = [split.count_bytes(split.list_stages(rank)) for rank in range(stages.ranks)]
+        stage_bytes = [split.count_bytes(split.list_stages(rank)) for rank in range(stages.ranks)]
         sent = sum(stages.boundaries[stage].nbytes for stage in split.list_boundaries(stages.rank))
         parts = microbatches * state.accumulation
         kind = SCHEDULES[self.schedule]
-        state.parameter_share *= max(held) / sum(get_local_part(each).nbytes for each in state.model.parameters())
+        state.parameter_share *= max(stage_bytes) / sum(
+            get_local_part(parameter).nbytes for parameter in state.model.parameters()
+        )
         state.facts |= {
-            _HELD: float(held[stages.rank]),
+            _HELD: float(stage_bytes[stages.rank]),
             _TRAINED: float(split.count_bytes(stages.own, trained=True)),
             _SENT: float(sent * parts),
             STAGES: float(self._stages),
@@ -262,7 +267,7 @@ class Pp(ModelParallel):
         """Record the exchanges of tensor-parallel layers in this rank's stages."""
         if state.exchanges:
             own = {place for stage in split.own for place in range(*split.parts[stage])}
-            called = [each for each in state.exchanges if not seen.called[each.layer].isdisjoint(own)]
+            called = [exchange for exchange in state.exchanges if not seen.called[exchange.layer].isdisjoint(own)]
             state.facts |= make_exchange_facts(called, len(state.batches_of_ranks) * state.accumulation)
 
 
@@ -276,7 +281,7 @@ def _copy_from_first_rank(model: nn.Module) -> None:
 def _find_shared_parameters(mesh: RankMesh, split: PipelineSplit) -> list[SharedParameters]:
     """Find the parameters that this rank shares with others of its pipeline."""
     line = mesh.lines["pp"]
-    found = []
+    shared = []
     for places, parameters in sorted(split.find_shared().items()):
         ranks = [line[place] for place in places]
         if mesh.rank in ranks:
@@ -284,8 +289,8 @@ def _find_shared_parameters(mesh: RankMesh, split: PipelineSplit) -> list[Shared
                 mesh.group("pp") if len(ranks) == len(line) else dist.new_group(ranks, use_local_synchronization=True)
             )
             assert isinstance(group, ProcessGroup), "this rank is one of them"
-            found.append(SharedParameters(group, parameters))
-    return found
+            shared.append(SharedParameters(group, parameters))
+    return shared
 
 
 def _check_stages(state: TrainState, cut: CutModel, stages: int, batch: Batch) -> None:

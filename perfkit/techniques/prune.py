@@ -54,7 +54,9 @@ class Prune(Technique):
     def apply(self, state: TrainState) -> TrainState:
         layers = {name: module for name, module in state.model.named_modules() if isinstance(module, LAYERS)}
         if not layers:
-            raise UnavailableError(f"the workload {state.workload.name} has no linear layer or convolution to prune")
+            raise UnavailableError(
+                f"the workload {state.workload.name} has no linear layer or convolution to prune", id="skip.no_layers"
+            )
         if not all("weight" in module._parameters for module in layers.values()):
             raise UnavailableError(
                 "some weights are computed from others (parametrizations), where masks cannot be applied"

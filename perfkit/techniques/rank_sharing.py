@@ -32,14 +32,17 @@ class ModelParallel(Technique):
 
 def count_needed_ranks(techniques: Sequence[Technique]) -> RankRequirement:
     """Count the ranks that a combination needs, along each dimension."""
-    along = [_combine_needs([each.ranks() for each in techniques if each.dimension == name]) for name in DIMENSIONS]
-    return RankRequirement(math.prod(each.least for each in along), math.prod(each.multiple for each in along))
+    along = [
+        _combine_needs([technique.ranks() for technique in techniques if technique.dimension == name])
+        for name in DIMENSIONS
+    ]
+    return RankRequirement(math.prod(need.least for need in along), math.prod(need.multiple for need in along))
 
 
 def check_shares(techniques: Sequence[Technique]) -> None:
     """Raise `UsageError` where a technique without a size takes the ranks that another needs."""
-    taking = [each for each in techniques if isinstance(each, ModelParallel) and each.size is None]
-    needing = [each for each in techniques if each.dimension == "dp" and each.ranks().least > 1]
+    taking = [technique for technique in techniques if isinstance(technique, ModelParallel) and technique.size is None]
+    needing = [technique for technique in techniques if technique.dimension == "dp" and technique.ranks().least > 1]
     if len(taking) > 1 or (taking and needing):
         first, second = [*taking, *needing][:2]
         raise UsageError(
@@ -51,8 +54,8 @@ def check_shares(techniques: Sequence[Technique]) -> None:
 
 def _combine_needs(asked: Sequence[RankRequirement]) -> RankRequirement:
     """Combine the needs of techniques that share a dimension."""
-    multiple = math.lcm(*(each.multiple for each in asked))
-    least = max((each.least for each in asked), default=1)
+    multiple = math.lcm(*(need.multiple for need in asked))
+    least = max((need.least for need in asked), default=1)
     return RankRequirement(math.ceil(least / multiple) * multiple, multiple)
 
 
@@ -63,7 +66,7 @@ def explain_lacking_ranks(needed: RankRequirement, size: int, others: str = "run
         return f"needs at least {least} ranks; {others.format(least)}"
     if size % multiple:
         below = size // multiple * multiple
-        fitting = " or ".join(str(each) for each in (below, below + multiple) if each >= least)
+        fitting = " or ".join(str(count) for count in (below, below + multiple) if count >= least)
         return f"needs a multiple of {multiple} ranks, got {size}; {others.format(fitting)}"
     return ""
 
@@ -76,11 +79,11 @@ def split_ranks(techniques: Sequence[Technique], size: int) -> dict[Dimension, i
     reason = explain_lacking_ranks(count_needed_ranks(techniques), size)
     if reason:
         raise UnavailableError(
-            f"{'+'.join(format_technique(each) for each in techniques if each.ranks().least > 1)} {reason}"
+            f"{'+'.join(format_technique(sharing) for sharing in techniques if sharing.ranks().least > 1)} {reason}"
         )
     sizes: dict[Dimension, int] = {}
-    taking = [each for each in techniques if isinstance(each, ModelParallel)]
-    for technique in sorted(taking, key=lambda each: each.size is None):
+    taking = [sharing for sharing in techniques if isinstance(sharing, ModelParallel)]
+    for technique in sorted(taking, key=lambda sharing: sharing.size is None):
         sizes[technique.dimension] = technique.size or size // math.prod(sizes.values())
     sizes["dp"] = size // math.prod(sizes.values())
     return sizes
@@ -94,10 +97,14 @@ def build_mesh(techniques: Sequence[Technique], world: World, device: torch.devi
 def check_joined(workload: Workload) -> None:
     """`UnavailableError` where batches of several ranks cannot be one."""
     if workload.step is not None:
-        raise UnavailableError(f"the workload {workload.name} defines its own step, which takes its rank's batch")
+        raise UnavailableError(
+            f"the workload {workload.name} defines its own step, which takes its rank's batch", id="skip.own_step"
+        )
     if workload.make_batch is None:
         raise UnavailableError(
             f"the DataLoader of {workload.name} makes each rank's batches, and all ranks need the same"
         )
     if count_samples(draw_first_batch(workload, torch.Generator().manual_seed(0))) is None:
-        raise UnavailableError(f"the tensors of a batch of {workload.name} differ in their first dimension")
+        raise UnavailableError(
+            f"the tensors of a batch of {workload.name} differ in their first dimension", id="skip.batch_dimension"
+        )

@@ -49,7 +49,9 @@ class Ssp(Technique):
         if not state.mesh.is_whole("dp"):
             raise UnavailableError("ssp sums gradients over all ranks, and other techniques divide them")
         if state.workload.step is not None:
-            raise UnavailableError(f"the workload {state.workload.name} defines its own step, with its own updates")
+            raise UnavailableError(
+                f"the workload {state.workload.name} defines its own step, with its own updates", id="skip.own_step"
+            )
         with torch.no_grad():
             for tensor in (*state.model.parameters(), *state.model.buffers()):
                 dist.broadcast(tensor, 0)
@@ -92,19 +94,23 @@ def make_late_update(update: Update, staleness: int, ranks: int, facts: dict[str
 
     def late(optimizer: Optimizer, closure: Closure | None) -> object:
         if closure is not None:
-            raise UnavailableError(f"{type(optimizer).__name__} evaluates the loss within its update, which ssp delays")
+            raise UnavailableError(
+                f"{type(optimizer).__name__} evaluates the loss within its update, which ssp delays", id="skip.closure"
+            )
         sums = under_way.setdefault(optimizer, deque())
         now = next(steps.setdefault(optimizer, count()))
-        sums.append((now, _start_reduction(each for group in optimizer.param_groups for each in group["params"])))
+        sums.append(
+            (now, _start_reduction(parameter for group in optimizer.param_groups for parameter in group["params"]))
+        )
         if len(sums) <= staleness:
             return None
-        made, arriving = sums.popleft()
-        for each in arriving:
-            each.work.wait()
-            parts = each.flat.div_(ranks).split([parameter.numel() for parameter in each.parameters])
-            for parameter, part in zip(each.parameters, parts, strict=True):
+        started, arriving = sums.popleft()
+        for reduction in arriving:
+            reduction.work.wait()
+            parts = reduction.flat.div_(ranks).split([parameter.numel() for parameter in reduction.parameters])
+            for parameter, part in zip(reduction.parameters, parts, strict=True):
                 parameter.grad = part.view_as(parameter)
-        facts[_STALENESS] = float(now - made)
+        facts[_STALENESS] = float(now - started)
         return update(optimizer, None)
 
     return late
@@ -112,11 +118,14 @@ def make_late_update(update: Update, staleness: int, ranks: int, facts: dict[str
 
 def _start_reduction(parameters: Iterable[torch.Tensor]) -> list[_GradientSum]:
     """Begin to sum the gradients that there are, a tensor of each dtype."""
-    with_gradient = sorted((each for each in parameters if each.grad is not None), key=lambda each: str(each.dtype))
+    with_gradient = sorted(
+        (parameter for parameter in parameters if parameter.grad is not None),
+        key=lambda parameter: str(parameter.dtype),
+    )
     sums = []
-    for _, of_dtype in groupby(with_gradient, key=lambda each: each.dtype):
+    for _, of_dtype in groupby(with_gradient, key=lambda parameter: parameter.dtype):
         group = list(of_dtype)
-        flat = torch.cat([each.grad.flatten() for each in group if each.grad is not None])
+        flat = torch.cat([parameter.grad.flatten() for parameter in group if parameter.grad is not None])
         work = dist.all_reduce(flat, async_op=True)
         assert work is not None
         sums.append(_GradientSum(group, flat, work))

@@ -36,5 +36,7 @@ def split_by_model_plan(model: nn.Module, split: TensorParallelSplit) -> dict[st
     heads = {getattr(config, name, None) or split.ranks for name in ("num_attention_heads", "num_key_value_heads")}
     if any(number % split.ranks for number in heads):
         shown = " and ".join(map(str, sorted(heads)))
-        raise UnavailableError(f"{shown} heads of {who} are not divisible by {split.ranks} ranks")
+        raise UnavailableError(
+            f"{shown} heads of {who} are not divisible by {split.ranks} ranks", id="skip.indivisible"
+        )
     return {name: style(**layouts) for name, (style, layouts) in ((name, _STYLES[of]) for name, of in named.items())}
