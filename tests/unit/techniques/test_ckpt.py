@@ -20,6 +20,7 @@ from perfkit.techniques.state import TrainState
 from perfkit.techniques.unwrapped_modules import unwrap_modules
 from perfkit.workloads.gpt import Gpt, GptModel, GptShape
 from perfkit.workloads.workload import Workload
+from tests.fixtures.errors import has_id
 from tests.unit.techniques.facts import check_claims, measured_facts, reference_facts
 from tests.unit.techniques.tiny import FOUR_BLOCKS, WORKLOAD, applied, batches, new_state, relative_difference, train
 
@@ -97,7 +98,7 @@ def test_each_block_more_gives_the_peak_what_it_saves_less() -> None:
 
 
 def test_more_blocks_than_there_are() -> None:
-    with pytest.raises(UnavailableError, match="the workload tiny has 4 blocks, and blocks=5"):
+    with pytest.raises(UnavailableError, match=r"\b4 blocks\b.*=5$", check=has_id("skip.few_blocks")):
         applied("ckpt:blocks=5", new_state(FOUR_BLOCKS))
     assert failed_claims("ckpt:blocks=4") == []
 
@@ -106,7 +107,7 @@ def test_what_is_to_be_found_is_not_applied() -> None:
     assert ckpt.Ckpt(fit="2MiB").limit_bytes == 2 * 2**20
     assert ckpt.Ckpt(fit="2MiB").describe_open_params()
     assert ckpt.Ckpt().describe_open_params() == ""
-    with pytest.raises(UsageError, match=r"ckpt:fit .*`perfkit bench` or"):
+    with pytest.raises(UsageError, match=r"^ckpt:fit "):
         applied("ckpt:fit=2MiB")
 
 

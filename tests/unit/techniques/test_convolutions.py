@@ -139,6 +139,6 @@ class Halves(nn.Module):
 def test_a_view_that_may_not_be_written_over_is_a_refusal() -> None:
     workload = replace(CONVOLUTIONS, build_model=lambda: nn.Sequential(nn.Conv2d(3, 4, 1), Halves(), nn.Flatten()))
     changed = applied("inplace", new_state(workload))
-    with pytest.raises(RuntimeError, match="is being modified inplace") as error:
+    with pytest.raises(RuntimeError, match="modified inplace") as error:
         train(changed.state, steps=1)
-    assert "one of several views" in explain_refusal(error.value, changed.techniques)
+    assert explain_refusal(error.value, changed.techniques).startswith("inplace ")

@@ -102,7 +102,7 @@ def _seen_at_work(technique: Data, *, lossless: bool) -> None:
 
 
 def test_a_loader_that_knows_no_formats_is_told() -> None:
-    with pytest.raises(UnavailableError, match=r"make_loader of loaded .*format"):
+    with pytest.raises(UnavailableError, match=r"^make_loader .*format"):
         applied("data:workers=0:format=shards", new_state(build()))
 
 

@@ -13,6 +13,7 @@ from perfkit.techniques.engine import Engine
 from perfkit.techniques.state import TrainState, World
 from perfkit.techniques.technique import explain_inability
 from perfkit.workloads.workload import make_adamw
+from tests.fixtures.errors import has_id
 from tests.fixtures.workloads import grouped
 from tests.unit.techniques.facts import check_claims
 from tests.unit.techniques.test_compose import composed
@@ -85,9 +86,9 @@ def test_phases_lie_side_by_side(engine: str) -> None:
 
 def test_what_it_cannot_drive_is_refused_with_the_reason() -> None:
     own = replace(WORKLOAD, loss=None, step=lambda training, batch: 0.0)
-    with pytest.raises(UnavailableError, match="its own step, which no engine can drive"):
+    with pytest.raises(UnavailableError, check=has_id("skip.own_step")):
         applied("engine", new_state(own))
-    with pytest.raises(UnavailableError, match="an engine starts its ranks itself"):
+    with pytest.raises(UnavailableError, match=r"one rank$"):
         applied("engine", new_state(world=World(size=2)))
 
 
@@ -145,7 +146,7 @@ def test_a_new_fit_steps_optimizers_that_are_built_anew() -> None:
 def test_a_new_fit_begins_after_a_step_that_failed() -> None:
     state = applied("engine:use=lightning").state
     train_step(state, batches(state, 0), 0)
-    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+    with pytest.raises(RuntimeError, match="mat1 and mat2"):
         train_step(state, [{name: tensor[..., :3] for name, tensor in batches(state, 1)[0].items()}], 1)
     assert torch.isfinite(train_step(state, batches(state, 1), 1))
     state.close()

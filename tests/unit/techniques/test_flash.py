@@ -60,7 +60,7 @@ def workload(dropout: float, mask: str) -> Workload:
     ],
 )
 def test_what_flash_refuses_on_a_cpu_is_skipped_with_that_reason(dropout: float, mask: str, told: str) -> None:
-    with pytest.raises(UnavailableError, match=f"the flash attention backend does not run here {told}"):
+    with pytest.raises(UnavailableError, match=f"^the flash .* {told}"):
         applied("flash", new_state(workload(dropout, mask)))
 
 
@@ -133,7 +133,7 @@ def test_flex_attention_computes_what_explicit_attention_does(window: int) -> No
 
 
 def test_flex_is_skipped_on_a_cpu_with_torchs_reason() -> None:
-    with pytest.raises(UnavailableError, match=r"flex attention backend does not .*support backward on CPU"):
+    with pytest.raises(UnavailableError, match=r"^the flex .*\bCPU"):
         applied("flash:backend=flex", new_state(gpt()))
 
 
@@ -165,9 +165,9 @@ def test_a_window_that_leaves_out_nothing_is_skipped(window: int) -> None:
 def test_attention_that_can_have_no_window_is_refused(options: dict, told: str) -> None:
     query = torch.zeros(1, 1, 4, 8)
     for attend in (make_windowed_attention(2), make_flex_attention(2, compiled=False)):
-        with pytest.raises(UnavailableError, match=f"causal attention .*the model's is {told}"):
+        with pytest.raises(UnavailableError, match=f" is {told}$"):
             attend(AttentionCall(query, query, query, **options), F.scaled_dot_product_attention)
-    with pytest.raises(UnavailableError, match="as many queries as keys"):
+    with pytest.raises(UnavailableError, match="queries as keys"):
         make_windowed_attention(2)(
             AttentionCall(query, query[:, :, :3], query[:, :, :3], is_causal=True), F.scaled_dot_product_attention
         )

@@ -20,6 +20,7 @@ from perfkit.techniques.optimizers import OPTIMIZERS
 from perfkit.techniques.sm3 import SM3
 from perfkit.techniques.technique import explain_inability
 from perfkit.workloads.workload import Batch
+from tests.fixtures.errors import has_id
 from tests.unit.techniques import tiny
 from tests.unit.techniques.facts import check_claims, measured_facts, reference_facts
 from tests.unit.techniques.tiny import WORKLOAD, applied, losses_of, new_state, train
@@ -169,7 +170,7 @@ def test_a_scheduler_keeps_its_optimizer() -> None:
     own = [with_scheduler(WORKLOAD.build_model())]
     state = applied("optim:use=fused", new_state(replace(WORKLOAD, build_optimizer=lambda _model: own[0]))).state
     assert [*state.optimizers.values()] == own
-    with pytest.raises(UnavailableError, match=r"scheduler for its AdamW.* SGD"):
+    with pytest.raises(UnavailableError, match=r"\bAdamW\b.*\bSGD\b"):
         applied("optim:use=momentum", new_state(scheduled))
 
 
@@ -204,13 +205,14 @@ def test_adam_mini_has_no_name_for_a_parameter_outside_the_model() -> None:
     def with_another(model: nn.Module) -> torch.optim.Optimizer:
         return torch.optim.AdamW([*model.parameters(), nn.Parameter(torch.ones(1))])
 
-    with pytest.raises(UnavailableError, match="not in the model"):
+    with pytest.raises(UnavailableError, match=r"^adam_mini "):
         applied(variant("adam_mini"), new_state(replace(WORKLOAD, build_optimizer=with_another)))
 
 
 def test_another_optimizer_is_not_comparable() -> None:
     parity = applied("optim:use=momentum").parity
-    assert (parity.relative, parity.basis) == (None, "another optimizer takes another trajectory")
+    assert parity.relative is None
+    assert "optimizer" in parity.basis
 
 
 def two_groups(model: nn.Module) -> torch.optim.Optimizer:
@@ -251,9 +253,9 @@ def test_what_has_nothing_to_do_is_refused() -> None:
     for use, reason in (("galore", "more than 32 rows"), ("muon", "and there are none")):
         with pytest.raises(UnavailableError, match=reason):
             applied(variant(use), new_state(vectors))
-    with pytest.raises(UnavailableError, match="LBFGS has no option fused"):
+    with pytest.raises(UnavailableError, match=r"^LBFGS .*\bfused\b"):
         applied("optim", new_state(replace(WORKLOAD, build_optimizer=lambda m: torch.optim.LBFGS(m.parameters()))))
-    with pytest.raises(UsageError, match=r"use must be fused, foreach, .* or torchao_adamw4bit, got 'adagrad'"):
+    with pytest.raises(UsageError, match=r"\btorchao_adamw4bit\b.*'adagrad'"):
         applied("optim:use=adagrad")
 
 
@@ -278,7 +280,7 @@ def test_sm3_follows_its_paper() -> None:
 )
 def test_the_workloads_own_optimizer_is_no_other(use: str, own: dict[str, float]) -> None:
     workload = replace(WORKLOAD, build_optimizer=lambda model: torch.optim.SGD(model.parameters(), lr=0.1, **own))
-    with pytest.raises(UnavailableError, match="the workload's own optimizer is SGD with these settings already"):
+    with pytest.raises(UnavailableError, match=r"\bSGD\b", check=has_id("skip.same_optimizer")):
         applied(f"optim:use={use}", new_state(workload))
     for other in {"sgd", "momentum"} - {use.partition(":")[0]}:
         applied(f"optim:use={other}", new_state(workload))

@@ -142,5 +142,5 @@ def test_a_list_of_optimizers_is_named_by_places() -> None:
 @pytest.mark.parametrize("returned", [None, [], {}, {"adam": nn.Linear(1, 1)}])
 def test_what_is_no_optimizer_is_refused_by_what_it_is(returned: object) -> None:
     workload = replace(WORKLOAD, build_optimizer=lambda model: returned)
-    with pytest.raises(UsageError, match=rf"build_optimizer of tiny returned a {type(returned).__name__}; expected"):
+    with pytest.raises(UsageError, match=rf"^build_optimizer .*\b{type(returned).__name__};"):
         make_optimizers(workload, nn.Linear(1, 1))

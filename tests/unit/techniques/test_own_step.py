@@ -283,7 +283,7 @@ def test_several_models_need_a_step() -> None:
 
 
 def test_a_loss_beside_a_step_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"the workload tiny .*loss and a step"):
+    with pytest.raises(UsageError, match=r"\btiny\b.*\bloss and step"):
         replace(WORKLOAD, step=gan.step)
 
 
@@ -311,7 +311,7 @@ def test_a_gradient_penalty_keeps_its_losses(variant: str) -> None:
 
 
 def test_attention_that_cannot_be_differentiated_twice_is_found_out_before_training() -> None:
-    with pytest.raises(UnavailableError, match="flash cannot act on this step: fused attention has no"):
+    with pytest.raises(UnavailableError, match=r"^flash .*\bbackend=math$"):
         applied("flash", new_state(penalised()))
 
 
@@ -326,6 +326,6 @@ def test_what_torch_cannot_differentiate_twice_is_a_refusal_and_no_crash(
         run_step(made.state, batches(made.state, 0)[0])
     made.state.close()
     name = made.techniques[0].name
-    assert explain_refusal(caught.value, made.techniques).startswith(f"{name} cannot act on this step: ")
+    assert explain_refusal(caught.value, made.techniques).startswith(f"{name} cannot ")
     assert explain_refusal(caught.value, ()) == ""
     assert explain_refusal(RuntimeError("the user's own"), made.techniques) == ""

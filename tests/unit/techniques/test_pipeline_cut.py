@@ -21,6 +21,7 @@ from perfkit.techniques.state import TrainState, World
 from perfkit.workloads.gpt import Gpt
 from perfkit.workloads.hf import HuggingFace
 from perfkit.workloads.workload import Workload, make_adamw
+from tests.fixtures.errors import has_id
 from tests.fixtures.workloads import gan
 from tests.unit.techniques.tiny import WORKLOAD, batches, new_state
 
@@ -176,7 +177,10 @@ def test_what_cannot_be_dealt_out_is_refused_before_anything_waits(workload, opt
 def test_a_workload_without_blocks_is_told_what_to_write():
     workload = workload_of(Residual)
     bare = Workload(**{**vars(workload), "blocks": lambda _model: ()})
-    with as_a_world_of_one(), pytest.raises(UnavailableError, match=r"Workload\(blocks=lambda model"):
+    with (
+        as_a_world_of_one(),
+        pytest.raises(UnavailableError, match=r"Workload\(blocks=lambda", check=has_id("skip.no_blocks")),
+    ):
         apply_all((Pp(),), new_state(bare, world=World(size=2)))
 
 

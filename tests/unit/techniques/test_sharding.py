@@ -279,8 +279,8 @@ def test_zero_exchanges_gradients_once_and_parameters_once_or_twice_to_the_byte(
 
 def test_ranks_that_train_by_themselves_are_found_out(ranks):
     for rank in ranks:
-        [holds] = [text for verdict, text in rank["sabotage"]["checked"] if verdict]
-        assert "not copied out of buckets" in holds
+        [holds] = [text.split(": ")[2] for verdict, text in rank["sabotage"]["checked"] if verdict]
+        assert holds.startswith("op_calls:torch.distributed.ddp.reducer::copy_bucket_to_grad ")
 
 
 def test_a_static_graph_keeps_the_losses(ranks):
@@ -450,7 +450,7 @@ def test_a_static_graph_and_microbatches_are_refused():
 
 
 def test_factors_of_several_buckets_are_refused_on_a_cpu():
-    with pytest.raises(UnavailableError, match="hook=powersgd has one bucket on a CPU"):
+    with pytest.raises(UnavailableError, match=r"hook=powersgd .*\bCPU\b"):
         Ddp(hook="powersgd", bucket_mb=1).apply(new_state(world=World(size=2)))
 
 

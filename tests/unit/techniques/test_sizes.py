@@ -20,6 +20,7 @@ from perfkit.techniques.seq import Seq
 from perfkit.techniques.technique import RankRequirement
 from perfkit.workloads.workload import Workload, count_samples, make_adamw, split_batch
 from perfkit.workloads.workload_table import load_workload
+from tests.fixtures.errors import has_id
 from tests.unit.techniques.tiny import BATCH, WORKLOAD, applied, batches, new_state
 
 
@@ -49,7 +50,7 @@ def test_several_values_make_a_variant_of_each():
 def test_batch_searches_where_it_has_no_size():
     assert compose_techniques([parse_technique("batch:auto")]) == (Batch(auto=True),)
     assert (Batch(auto=True).describe_open_params(), Batch(size=4).describe_open_params()) == ("its size", "")
-    with pytest.raises(UsageError, match="auto searches for the size"):
+    with pytest.raises(UsageError, match=r"\bauto\b.*\bsize\b"):
         compose_techniques([parse_technique("batch:auto:size=4")])
     with pytest.raises(UsageError, match="batch"):
         compose_techniques([parse_technique("batch:size=0")])
@@ -87,7 +88,7 @@ def test_a_size_that_the_users_code_refuses_is_skipped_with_what_it_said(tmp_pat
     source = tmp_path / "uneven.py"
     source.write_text("""def build(batch_size: int = 4):
     if batch_size % 4:
-        raise ValueError(f"{batch_size} does not divide by 4")
+        raise ValueError(f"odd {batch_size}")
     from tests.unit.techniques.tiny import WORKLOAD
     return WORKLOAD
 """)
@@ -99,10 +100,11 @@ def test_a_size_that_the_users_code_refuses_is_skipped_with_what_it_said(tmp_pat
         cores=2,
     )
     runs = {run.spec.variant: run.skip for run in build_schedule(request, lambda _: RankRequirement()).runs}
+    failure = "raised ValueError: odd 6"
     assert runs == {
         "baseline": "",
         "batch:size=4": "",
-        "batch:size=6": f"workload '{source}:build' raised ValueError: 6 does not divide by 4",
+        "batch:size=6": f"workload '{source}:build' {failure}",
     }
 
 
@@ -155,7 +157,7 @@ def test_what_cannot_be_accumulated_says_why():
     with pytest.raises(UnavailableError, match="first dimension"):
         applied("accum", new_state(Workload(**{**vars(WORKLOAD), **uneven})))
     own = Workload(**{**vars(WORKLOAD), "loss": None, "step": lambda training, batch: torch.zeros(())})
-    with pytest.raises(UnavailableError, match="its own step"):
+    with pytest.raises(UnavailableError, check=has_id("skip.own_step")):
         applied("accum", new_state(own))
 
 

@@ -18,6 +18,8 @@ from perfkit.techniques.tensor_parallel import is_pattern_match, measure_split
 from perfkit.workloads.gpt import Gpt
 from perfkit.workloads.hf import HuggingFace
 from perfkit.workloads.workload import TensorParallelSplit, Workload, make_model
+from tests.fixtures.errors import has_id
+from tests.fixtures.figures import list_figures
 from tests.fixtures.workloads import gan
 from tests.unit.techniques.planned_bytes import kind_and_phase, planned_bytes
 from tests.unit.techniques.ranks import rank_of, results_of, trained
@@ -117,15 +119,16 @@ def test_a_pattern_stands_for_as_many_parts_as_it_has() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ranks", "options", "reason"),
+    ("ranks", "options", "figures"),
     [
-        (3, {}, "4 heads do not divide by 3 ranks"),
-        (4, {"seq_len": 30}, "sequences of 30 tokens do not divide by 4 ranks"),
+        (3, {}, ["4", "3"]),
+        (4, {"seq_len": 30}, ["30", "4"]),
     ],
 )
-def test_what_does_not_divide_is_refused(ranks: int, options: dict[str, int], reason: str) -> None:
-    with pytest.raises(UnavailableError, match=reason):
+def test_what_does_not_divide_is_refused(ranks: int, options: dict[str, int], figures: list[str]) -> None:
+    with pytest.raises(UnavailableError, check=has_id("skip.indivisible")) as refused:
         applied("tp", new_state(Gpt(**options).build(), world=World(size=ranks)))
+    assert list_figures(str(refused.value)) == figures
 
 
 @pytest.mark.parametrize(("workload", "reason"), [(WORKLOAD, "tensor_parallel_plan"), (gan.build(), "its own step")])
