@@ -78,7 +78,7 @@ def shares(analysis: Analysis, share: Share) -> dict[str, float]:
     found: dict[str, float] = {}
     for variant in analysis.variants:
         baseline = next((each for each in analysis.variants if each.is_baseline and each.world_size == 1), None)
-        fair = variant.status == RunStatus.OK and variant.engaged is not False and not variant.emulated
+        fair = variant.status == RunStatus.OK and variant.active is not False and not variant.emulation_reason
         if baseline is None or variant.is_baseline or variant.world_size > 1 or not fair:
             continue
         value = share(variant, baseline)

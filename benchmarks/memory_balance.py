@@ -82,7 +82,7 @@ def rows_of(workload: str, analysis: Analysis) -> list[Row]:
 
 def _balance_of(account: MemoryAccount) -> MemoryAccount:
     """The account without what is drawn over time and listed block by block."""
-    return msgspec.structs.replace(account, timeline_s=(), timeline_categories={}, bands=(), largest=(), rows=())
+    return msgspec.structs.replace(account, timeline_s=(), timeline_categories={}, bands=(), largest_blocks=(), rows=())
 
 
 def faults(account: MemoryAccount) -> list[str]:
@@ -90,7 +90,7 @@ def faults(account: MemoryAccount) -> list[str]:
     wrong = []
     if sum(share.bytes for share in account.categories) != account.peak_bytes:
         wrong.append("categories do not sum to the peak")
-    beyond = sum(share.bytes for share in account.beyond)
+    beyond = sum(share.bytes for share in account.outside_allocator)
     if account.process_bytes is not None and account.peak_bytes + beyond != account.process_bytes:
         wrong.append("peak and beyond do not sum to the process")
     if unknown(account) > MOST_UNKNOWN:
@@ -123,7 +123,7 @@ def _line(row: Row) -> str:
     if account is None:
         return f"| {row.variant} | | | {row.reason} | | | | |"
     known = [(share.category, share.bytes) for share in account.categories if share.category != UNKNOWN]
-    beyond = [(share.category, share.bytes) for share in account.beyond]
+    beyond = [(share.category, share.bytes) for share in account.outside_allocator]
     process = "not measured" if account.process_bytes is None else format_bytes(account.process_bytes)
     return (
         f"| {row.variant} | {format_bytes(account.peak_bytes)} | {account.peak_phase} | {_list(known)} "

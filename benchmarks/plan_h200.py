@@ -55,7 +55,7 @@ def main() -> None:
             if peak is None:
                 print(f"  {name:40} not planned: {row['reason']}")
                 continue
-            context = next(part["bytes"] for part in row["beyond_allocator"] if part["name"] == CONTEXT)
+            context = next(part["bytes"] for part in row["outside_allocator"] if part["name"] == CONTEXT)
             error = peak["value"] / variants[name] - 1
             errors.append(abs(error))
             both = f"{peak['value'] / 2**20:10,.1f} MiB, measured {variants[name] / 2**20:10,.1f}"

@@ -63,12 +63,14 @@ def row(name: str, search: BatchSearch) -> str:
     start = f"| {name} | {format_bytes(search.limit_bytes)} | "
     trials = f"{len(search.trials)}"
     runs = max((trial.size for trial in search.trials if trial.fits), default=None)
-    if search.predicted is None or runs is None:
-        return f"{start}{search.predicted or 'none'} | {runs or search.trials[-1].reason} | | | {trials} | outside |"
-    step = compute_resolution(search.predicted)
-    apart = (search.predicted - runs) / step
+    if search.predicted_size is None or runs is None:
+        return (
+            f"{start}{search.predicted_size or 'none'} | {runs or search.trials[-1].reason} | | | {trials} | outside |"
+        )
+    step = compute_resolution(search.predicted_size)
+    apart = (search.predicted_size - runs) / step
     outside = "outside" if abs(apart) > MOST_STEPS else ""
-    return f"{start}{search.predicted} | {runs} | {apart:+.1f} | {step} | {trials} | {outside} |"
+    return f"{start}{search.predicted_size} | {runs} | {apart:+.1f} | {step} | {trials} | {outside} |"
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ def main() -> None:
         with perfkit.profile(folder, schedule=SCHEDULE, overhead=options.overhead, report=False):
             train(options.layers, options.evaluations)
         [run] = read_suite(folder).runs
-        told = run.ranks[0].record.attached
+        told = run.ranks[0].record.attached_loop
         assert told is not None
         print(*run.ranks[0].record.warnings, sep="\n")
         for name, pause_s in told.pauses_s.items():

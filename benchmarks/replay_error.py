@@ -35,7 +35,9 @@ def main() -> None:
         gains = [_gain(replayed, change) for change in CHANGES]
         each = (time.perf_counter() - started) / len(CHANGES)
         name = path.name.removesuffix(".json.gz")
-        print(f"| {name} | {told.nodes} | {told.busy:.0%} | {told.error:+.2%} | {built:.2f} | {each:.3f} |", end="")
+        print(
+            f"| {name} | {told.nodes} | {told.busy_share:.0%} | {told.error:+.2%} | {built:.2f} | {each:.3f} |", end=""
+        )
         print("", " | ".join(gains), "|")
 
 

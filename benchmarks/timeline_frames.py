@@ -64,7 +64,9 @@ def step_of(slices: int) -> StepTimeline:
         *(_lane(random, words.THREAD, f"thread {number}", each, DEPTH, length) for number in range(8)),
         *(_lane(random, words.STREAM, f"stream {number}", each, 1, length) for number in range(8)),
     ]
-    return StepTimeline(number=1, why="", start_s=0.0, length_ns=length, texts=texts, labels=labels, lanes=tuple(lanes))
+    return StepTimeline(
+        number=1, selection="", start_s=0.0, length_ns=length, texts=texts, labels=labels, lanes=tuple(lanes)
+    )
 
 
 def _lane(random: np.random.Generator, kind: str, name: str, slices: int, depth: int, length: int) -> TimelineLane:

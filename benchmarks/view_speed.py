@@ -62,11 +62,11 @@ def write_suite(folder: Path, number: int) -> None:
         for name in VARIANTS
     )
     figures = RowFigures(
-        of="amp+flash",
+        subject="amp+flash",
         step=make_measurement(0.01 + number * 1e-4, "s", "benchmark"),
         throughput=make_measurement(1e5 / (1 + number), "tokens/s", "benchmark"),
         peak=make_measurement(2**30 + number * 2**20, "bytes", "benchmark"),
-        mfu=Measurement(value=0.3 + number * 1e-4, unit="1", how=QuantityOrigin.MODELLED, source="benchmark"),
+        mfu=Measurement(value=0.3 + number * 1e-4, unit="1", how=QuantityOrigin.MODELED, source="benchmark"),
     )
     name = ("gpt:size=nano", "gpt:size=small", "gpt:size=medium")[number % 3]
     summary = ReportSummary(

@@ -9,7 +9,7 @@ from enum import StrEnum
 from perfkit.note import Note
 from perfkit.spec import Struct
 
-RECORD_VERSION = 7
+RECORD_VERSION = 8
 
 # Ranges a worker marks in a trace (record_function) and in NVTX, read back by the analysing side.
 MARK_PREFIX = "perfkit::"
@@ -22,7 +22,7 @@ class QuantityOrigin(StrEnum):
 
     MEASURED = "measured"  # a clock, an allocator, a sensor
     COUNTED = "counted"  # counted exactly while the program ran
-    MODELLED = "modelled"  # a formula over recorded inputs
+    MODELED = "modeled"  # a formula over recorded inputs
     DATASHEET = "datasheet"  # the vendor's figure
 
 
@@ -204,7 +204,7 @@ class DeviceSample(Struct):
     """
 
     time_s: float
-    utilisation: float | None = None
+    utilization: float | None = None
     memory_used_bytes: int | None = None
     memory_reserved_bytes: int | None = None
     sm_clock_hz: float | None = None
@@ -254,19 +254,19 @@ class MachineLoad(Struct):
     """Other load of the machine during a measurement; a value is None where the system does not report it.
 
     Over `seconds`, and over the `cores` that the measured processes may run on: how many of these, in the mean, were
-    taken by them and all that they started (`own`), by other processes and the system (`others`), and by the hypervisor
-    for other machines (`stolen`). In a container `others` are all that runs on these cores of its host. `waiting` is
-    the share of the time in which some task of the machine, be it one of the measured, waited for a core; `throttled`
-    the share of its periods in which the container's limit on CPU time stopped tasks.
+    taken by them and all that they started (`own_cores`), by other processes and the system (`other_cores`), and by the
+    hypervisor for other machines (`stolen_cores`). In a container `other_cores` are all that runs on these cores of its
+    host. `waiting_share` is the share of the time in which some task of the machine, be it one of the measured, waited
+    for a core; `throttled_share` the share of its periods in which the container's limit on CPU time stopped tasks.
     """
 
     seconds: float
     cores: int
-    own: float | None = None
-    others: float | None = None
-    stolen: float | None = None
-    waiting: float | None = None
-    throttled: float | None = None
+    own_cores: float | None = None
+    other_cores: float | None = None
+    stolen_cores: float | None = None
+    waiting_share: float | None = None
+    throttled_share: float | None = None
 
 
 class WorkloadFacts(Struct):
@@ -282,17 +282,18 @@ class WorkloadFacts(Struct):
 class AttachedLoop(Struct):
     """How a user's loop was watched, and the counts of its timed steps, one entry per step.
 
-    `steps_by` says in words what a step was told by, `units_source` where the units of a step come from. `first_timed`
-    is the number of the first timed step, counted from where the watching began; `steps_seen` how many were seen in
-    all. `data_wait_s` is the time spent in `next()` of torch's DataLoaders, empty where none was used. `left_out_s` are
-    timed steps that are not among the samples since an evaluation ran in them. `instrumented_s` are the wall times of
-    the steps under each instrument (`trace`, `memory`), which slow a step down. `fetches` are the batches asked of
-    DataLoaders, empty where none was used; `again` the forward passes on what is, or may be, a batch that an earlier
-    one of the same step was on. Of each instrument `pauses_s` is how long the loop stood still for it, `peak_bytes` how
-    much the process's largest resident set grew by it, and `ended_early` why it ended before all its steps.
+    `step_marker` says in words what a step was told by, `units_source` where the units of a step come from.
+    `first_timed` is the number of the first timed step, counted from where the watching began; `steps_seen` how many
+    were seen in all. `data_wait_s` is the time spent in `next()` of torch's DataLoaders, empty where none was used.
+    `excluded_steps_s` are timed steps that are not among the samples since an evaluation ran in them. `instrumented_s`
+    are the wall times of the steps under each instrument (`trace`, `memory`), which slow a step down. `fetches` are the
+    batches asked of DataLoaders, empty where none was used; `repeated_forwards` the forward passes on what is, or may
+    be, a batch that an earlier one of the same step was on. Of each instrument `pauses_s` is how long the loop stood
+    still for it, `peak_bytes` how much the process's largest resident set grew by it, and `early_end_reasons` why it
+    ended before all its steps.
     """
 
-    steps_by: str
+    step_marker: str
     optimizers: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
     steps_seen: int = 0
@@ -301,13 +302,13 @@ class AttachedLoop(Struct):
     backwards: tuple[int, ...] = ()
     forwards: tuple[int, ...] = ()
     fetches: tuple[int, ...] = ()
-    again: tuple[int, ...] = ()
+    repeated_forwards: tuple[int, ...] = ()
     data_wait_s: tuple[float, ...] = ()
-    left_out_s: tuple[float, ...] = ()
+    excluded_steps_s: tuple[float, ...] = ()
     instrumented_s: dict[str, tuple[float, ...]] = {}
     pauses_s: dict[str, float] = {}
     peak_bytes: dict[str, int] = {}
-    ended_early: dict[str, str] = {}
+    early_end_reasons: dict[str, str] = {}
     units_source: str = ""
     trigger: str = ""
 
@@ -315,28 +316,28 @@ class AttachedLoop(Struct):
 class ExpertLoad(Struct):
     """Routing of a batch's tokens by one layer's router.
 
-    `sent` counts by expert the tokens that are to go there, `taken` those of them that found a slot, `dropped` the
-    tokens that no expert takes. `auxiliary_loss` is the one that evens the load out, before its weight; None where the
-    router has none.
+    `routed_tokens` counts by expert the tokens that are to go there, `accepted_tokens` those of them that found a slot,
+    `dropped_tokens` the tokens that no expert takes. `auxiliary_loss` is the one that evens the load out, before its
+    weight; None where the router has none.
     """
 
     layer: str
     tokens: int
-    sent: tuple[int, ...]
-    taken: tuple[int, ...]
-    dropped: int
+    routed_tokens: tuple[int, ...]
+    accepted_tokens: tuple[int, ...]
+    dropped_tokens: int
     auxiliary_loss: float | None = None
 
 
 class RankRecord(Struct):
     """Everything one rank measured. Written again after every pass, so a killed worker leaves what it had.
 
-    `pass_s` is how long each pass took as a whole, in seconds. `echo_losses` are those of the same training started
-    one rounding away (baselines only), of several the furthest from `losses`: where they leave these, losses can tell
-    nothing more. `seeded_losses` are
-    those of compiled code that was trained once more with the random numbers of eager code. `energy` is that of a step
-    (J) and `power` the mean over the steps that it was taken from (W). `experts` is of a batch after the timed
-    steps. `attached` is there for loops that perfkit was attached to, and None for those that it ran itself.
+    `pass_s` is how long each pass took as a whole, in seconds. `perturbed_losses` are those of the same training
+    started one rounding away (baselines only), of several the furthest from `losses`: where they leave these, losses
+    can tell nothing more. `seeded_losses` are those of compiled code that was trained once more with the random numbers
+    of eager code. `energy` is that of a step (J) and `power` the mean over the steps that it was taken from (W).
+    `expert_loads` is of a batch after the timed steps. `attached_loop` is there for loops that perfkit was attached to,
+    and None for those that it ran itself.
     """
 
     schema_version: int = RECORD_VERSION
@@ -354,10 +355,10 @@ class RankRecord(Struct):
     setup: tuple[SetupCost, ...] = ()
     pass_s: dict[str, float] = {}
     warmup: StepSamples = StepSamples()
-    steady: bool = False
+    is_steady: bool = False
     samples: StepSamples = StepSamples()
     losses: tuple[float | None, ...] = ()  # JSON has no NaN: a loss that is not finite is written as null
-    echo_losses: tuple[float | None, ...] = ()
+    perturbed_losses: tuple[float | None, ...] = ()
     seeded_losses: tuple[float | None, ...] = ()
     parity: ParityRule | None = None
     flops: Flops | None = None
@@ -369,8 +370,8 @@ class RankRecord(Struct):
     claims: tuple[Claim, ...] = ()
     facts: dict[str, float] = {}
     fact_notes: dict[str, str] = {}
-    attached: AttachedLoop | None = None
-    experts: tuple[ExpertLoad, ...] = ()
+    attached_loop: AttachedLoop | None = None
+    expert_loads: tuple[ExpertLoad, ...] = ()
     warnings: tuple[Note, ...] = ()
 
 
@@ -396,10 +397,11 @@ class RankWait(Struct):
 class RunResult(Struct):
     """The parent's record of one launch: `run.json`, next to the ranks' records.
 
-    `turns` names the variants whose runs were resident at the same time, its own included, and stepped by turns: the
-    n-th sample of each is of the same turn. Empty where it had the machine to itself. `load` is what else the machine
-    did meanwhile. `waits` says of a run of several ranks that failed where each was, of those that could tell.
-    `reason_id` is the stable id of the error that the reason is the message of (`skip.package`); "" where none has one.
+    `interleaved_variants` names the variants whose runs were resident at the same time, its own included, and stepped
+    by turns: the n-th sample of each is of the same turn. Empty where it had the machine to itself. `load` is what else
+    the machine did meanwhile. `rank_waits` says of a run of several ranks that failed where each was, of those that
+    could tell. `reason_id` is the stable id of the error that the reason is the message of (`skip.package`); "" where
+    none has one.
     """
 
     schema_version: int = RECORD_VERSION
@@ -411,9 +413,9 @@ class RunResult(Struct):
     started_at: str = ""  # ISO 8601, UTC
     seconds: float = 0.0
     perfkit: str = ""
-    turns: tuple[str, ...] = ()
+    interleaved_variants: tuple[str, ...] = ()
     load: MachineLoad | None = None
-    waits: tuple[RankWait, ...] = ()
+    rank_waits: tuple[RankWait, ...] = ()
 
 
 def format_rank_reason(record: RankRecord) -> str:

@@ -26,13 +26,13 @@ def analyze_and_remeasure(
     """
     analysis = analyze_suite(folder)
     known = analysis.ceilings
-    beaten = () if known is None else tuple(ceiling for ceiling in known.ceilings if ceiling.refuted)
+    beaten = () if known is None else tuple(ceiling for ceiling in known.ceilings if ceiling.exceeded_by)
     if known is None or not beaten or known.fingerprint != build_fingerprint(known.device, known.device_name):
         return analysis
     ceilings_cache.refute_ceilings(known.fingerprint, beaten)
     if not calibrate:
         return analysis
-    progress(split_explanation(beaten[0].refuted)[0] + ": measuring it again")
+    progress(split_explanation(beaten[0].exceeded_by)[0] + ": measuring it again")
     threads = sorted({ceiling.threads for ceiling in beaten if ceiling.threads is not None})
     again = resolve_ceilings(known.device, known.device_name, threads, calibrate=True, progress=progress)
     write_json(folder / CEILINGS_FILE, again)

@@ -92,7 +92,7 @@ def describe_variant(variant: "Variant") -> tuple[dict[str, Any], list[str]]:
     memory = variant.memory
     unexplained = None
     if memory is not None and memory.process_bytes is not None:
-        residual = next(share.bytes for share in memory.beyond if share.category == RESIDUAL)
+        residual = next(share.bytes for share in memory.outside_allocator if share.category == RESIDUAL)
         unexplained = abs(residual) / memory.process_bytes
     step = variant.traced_step
     figures = {
@@ -102,14 +102,14 @@ def describe_variant(variant: "Variant") -> tuple[dict[str, Any], list[str]]:
         "peak_bytes": get_value(variant.peak_allocated),
         "mfu": get_value(variant.mfu),
         "hfu": get_value(variant.hfu),
-        "engaged": variant.engaged,
+        "engaged": variant.active,
         "claims": {claim.statement: claim.holds for claim in variant.claims},
         "parity": variant.parity.verdict,
         "parity_relative": variant.parity.max_relative,
         "kernels_per_step": step and step.kernels_per_step,
-        "modelled_share": step and step.modelled_share,
+        "modeled_share": step and step.modeled_share,
         "process_bytes": None if memory is None else memory.process_bytes,
-        "beyond": {} if memory is None else {share.category: share.bytes for share in memory.beyond},
+        "beyond": {} if memory is None else {share.category: share.bytes for share in memory.outside_allocator},
         "unexplained_share": unexplained,
         "warnings": list_texts(variant.warnings),
     }

@@ -1,4 +1,4 @@
-"""Modelled FLOPs and bytes beside those that the GPU counted.
+"""Modeled FLOPs and bytes beside those that the GPU counted.
 
     python -m benchmarks.gpu.counters --device cuda [--benches]
 
@@ -7,7 +7,7 @@ A row counts one op (`benchmarks.gpu.op_classes`) under Nsight Compute (`ncu`), 
 `perfkit bench --counters` per row: the median of model / counter over the kernels of a class, weighted by time, with
 the middle 80 %.
 
-Modelled bytes are compulsory traffic, and counted ones those of a cold cache (`docs/counters.md`): of ops that stream
+Modeled bytes are compulsory traffic, and counted ones those of a cold cache (`docs/counters.md`): of ops that stream
 their operands both are alike; below 1 is expected of products that overflow L2, above 1 of chains that stay in it.
 """
 
@@ -85,13 +85,13 @@ def count_bench(workload: str, variant: str, setting: Setting) -> Found:
 
 
 def count_op(op_class: str, setting: Setting) -> Found:
-    """Count an op's kernels and compare their sums with the model; on a CPU it is only modelled."""
+    """Count an op's kernels and compare their sums with the model; on a CPU it is only modeled."""
     setting.needs_perfkit()
     costs, export = setting.folder / "costs.json", setting.folder / "counters.csv"
     program = [sys.executable, "-m", "benchmarks.gpu.op_classes", op_class, str(costs), "--device", setting.device]
     if setting.device == "cpu":
         subprocess.run(program, check=True, cwd=ROOT)
-        return Found({"modelled": json.loads(costs.read_text()), "counted": None}, ["counters need a GPU"])
+        return Found({"modeled": json.loads(costs.read_text()), "counted": None}, ["counters need a GPU"])
     from perfkit.instruments.ncu import build_ncu_command
 
     ncu = _find_ncu(setting)
@@ -101,19 +101,19 @@ def count_op(op_class: str, setting: Setting) -> Found:
 
 
 def compare_op(op_class: str, costs: Path, export: Path, ended: Ended) -> Found:
-    """Compare the modelled costs with the export; wrong are ratios beyond `BOUNDS`, and an export without counts."""
+    """Compare the modeled costs with the export; wrong are ratios beyond `BOUNDS`, and an export without counts."""
     from perfkit.instruments.ncu import explain_refusal
 
     figures: dict[str, Any] = {"exit_code": ended.code, "ncu_s": round(ended.seconds, 1), "output": ended.tail}
     reason = f"ncu was ended after {NCU_S:.0f} s" if ended.code is None else explain_refusal(export)
     if reason:
         return Found(figures, ended.tail.splitlines(), [reason])
-    modelled, counted = json.loads(costs.read_text()), sum_counters(export)
-    ratios = {name: compute_ratio(modelled[name], counted[name]) for name in ("flops", "bytes")}
-    figures |= {"modelled": modelled, "counted": counted, "ratios": ratios}
+    modeled, counted = json.loads(costs.read_text()), sum_counters(export)
+    ratios = {name: compute_ratio(modeled[name], counted[name]) for name in ("flops", "bytes")}
+    figures |= {"modeled": modeled, "counted": counted, "ratios": ratios}
     lines = [
         f"{name}: model / counter {'unknown' if ratio is None else f'{ratio:.3f}'} "
-        f"({modelled[name]} / {counted[name]}), {len(counted['kernels'])} kernels"
+        f"({modeled[name]} / {counted[name]}), {len(counted['kernels'])} kernels"
         for name, ratio in ratios.items()
     ]
     wrong = [
@@ -137,9 +137,9 @@ def sum_counters(export: Path) -> dict[str, Any]:
     }
 
 
-def compute_ratio(modelled: float | None, counted: float | None) -> float | None:
+def compute_ratio(modeled: float | None, counted: float | None) -> float | None:
     """Model / counter; None where one is unknown or nothing was counted."""
-    return modelled / counted if modelled is not None and counted else None
+    return modeled / counted if modeled is not None and counted else None
 
 
 def _find_ncu(setting: Setting) -> Path:

@@ -43,7 +43,7 @@ def launch_fault(fault: str, folder: Path, device: str) -> dict[str, Any]:
     return {
         "status": run.status,
         "reason": run.reason,
-        "waits": {wait.rank: f"{wait.op} of {wait.group}, {wait.tensors}" for wait in run.waits},
+        "waits": {wait.rank: f"{wait.op} of {wait.group}, {wait.tensors}" for wait in run.rank_waits},
         "dumps": list_dumps(folder / "run"),
         "output": run.output_tail,
     }

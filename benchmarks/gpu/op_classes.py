@@ -2,9 +2,9 @@
 
     ncu ... python -m benchmarks.gpu.op_classes GEMM costs.json --device cuda
 
-The program calls the op once under perfkit's count, which also warms up, writes the modelled FLOPs and bytes of
+The program calls the op once under perfkit's count, which also warms up, writes the modeled FLOPs and bytes of
 `LAUNCHES` calls, and then makes that many calls between cudaProfilerStart and cudaProfilerStop. Operands are larger
-than any L2 cache, so that modelled bytes are comparable with those of device memory.
+than any L2 cache, so that modeled bytes are comparable with those of device memory.
 """
 
 import argparse
@@ -23,7 +23,7 @@ Op = Callable[[], Any]
 
 
 @dataclass(frozen=True)
-class Modelled:
+class Modeled:
     """FLOPs and bytes of all calls by perfkit's formulas, None where an op has none, and the ops that were called."""
 
     flops: float | None
@@ -104,7 +104,7 @@ BUILDERS: dict[str, Callable[[str], Op]] = {
 }
 
 
-def model_op(call: Op) -> Modelled:
+def model_op(call: Op) -> Modeled:
     """Call an op once and model `LAUNCHES` calls of it."""
     import torch
 
@@ -120,7 +120,7 @@ def model_op(call: Op) -> Modelled:
     with torch.no_grad(), Costs():
         call()
     all_costs = [cost for each in costs.values() for cost in each]
-    return Modelled(
+    return Modeled(
         flops=_sum([cost and cost.flops for cost in all_costs]),
         bytes=_sum([cost and cost.bytes for cost in all_costs]),
         ops=tuple(costs),

@@ -1,4 +1,4 @@
-"""Modelled rates beside the GPU's performance monitors, sampled every millisecond.
+"""Modeled rates beside the GPU's performance monitors, sampled every millisecond.
 
     python -m benchmarks.gpu.pm_sampling --device cuda
 
@@ -25,7 +25,7 @@ PHASE_S = 1.0
 PRODUCT = 8192  # side of the bf16 matrices
 COPIED_BYTES = 2**30
 LEAST_ACTIVE = 50.0  # per cent of cycles, while a product runs
-NEAR = 0.15  # between modelled and sampled share of the memory's peak
+NEAR = 0.15  # between modeled and sampled share of the memory's peak
 
 
 def sample_phases(setting: Setting) -> Found:
@@ -87,22 +87,22 @@ def compare_samples(
         raise Skipped("the sampler started no session or drew no sample: this user may not read the monitors, perhaps")
     active = statistics.median(product_frame[ACTIVE])
     sampled = statistics.median(copy_frame[MEMORY]) / 100
-    modelled = 2 * COPIED_BYTES / copy_s / peak_bytes_per_s
+    modeled = 2 * COPIED_BYTES / copy_s / peak_bytes_per_s
     figures = {
         "samples": {"product": len(product_frame[ACTIVE]), "copy": len(copy_frame[MEMORY])},
         "product_s": product_s,
         "copy_s": copy_s,
         "active_percent": active,
         "memory_share_sampled": sampled,
-        "memory_share_modelled": modelled,
+        "memory_share_modeled": modeled,
     }
     lines = [
         f"product: SMs active in {active:.1f} % of cycles",
-        f"copy: {sampled:.1%} of the memory's peak sampled, {modelled:.1%} modelled",
+        f"copy: {sampled:.1%} of the memory's peak sampled, {modeled:.1%} modeled",
     ]
     wrong = [] if active >= LEAST_ACTIVE else [f"SMs active in {active:.0f} % of cycles during a product"]
-    if not sampled or abs(modelled / sampled - 1) > NEAR:
-        wrong.append(f"bytes of a copy: modelled {modelled:.1%} of the peak, sampled {sampled:.1%}")
+    if not sampled or abs(modeled / sampled - 1) > NEAR:
+        wrong.append(f"bytes of a copy: modeled {modeled:.1%} of the peak, sampled {sampled:.1%}")
     return Found(figures, lines, wrong)
 
 

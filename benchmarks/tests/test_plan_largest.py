@@ -7,7 +7,13 @@ from perfkit.store.layout import BatchSearch, BatchTrial
 def search(predicted: int | None, *trials: tuple[int, bool | None]) -> BatchSearch:
     made = tuple(BatchTrial(size=size, fits=fits, reason="why") for size, fits in trials)
     return BatchSearch(
-        asked="batch:auto", found=None, limit_bytes=2.0**31, margin=0.1, most=64, trials=made, predicted=predicted
+        requested_variant="batch:auto",
+        selected_variant=None,
+        limit_bytes=2.0**31,
+        margin=0.1,
+        max_size=64,
+        trials=made,
+        predicted_size=predicted,
     )
 
 

@@ -31,9 +31,9 @@ def show_advice(advice: Advice, top: int) -> None:
         screen.print(SafeText(f"{len(advice.options) - len(shown)} more: --top {len(advice.options)}", style="dim"))
     explained: set[tuple[str, ...]] = set()
     for option in shown[:_EXPLAINED]:
-        if option.why not in explained:
+        if option.reasons not in explained:
             _explain_option(screen, option, option.name)
-        explained.add(option.why)
+        explained.add(option.reasons)
     if advice.best is not None and "+" in advice.best.name:
         screen.print(SafeText("best combination", style="bold"))
         screen.print(_build_table((advice.best,)))
@@ -68,7 +68,7 @@ def _format_name(option: AdviceOption) -> SafeText:
 
 
 def _format_time(option: AdviceOption) -> SafeText:
-    saving, share = option.saves_s, option.saves_share
+    saving, share = option.saving_s, option.saving_share
     if saving is None or share is None:
         return SafeText("unknown", style="dim")
     scale = share / saving.value if saving.value else 0.0
@@ -83,10 +83,10 @@ def _format_time(option: AdviceOption) -> SafeText:
 
 
 def _format_memory(option: AdviceOption) -> SafeText:
-    if option.peak_bytes is None or option.saves_bytes is None:
+    if option.peak_bytes is None or option.saving_bytes is None:
         return SafeText("unknown", style="dim")
-    before = option.peak_bytes.value + option.saves_bytes
-    change = -option.saves_bytes / before if before else 0.0
+    before = option.peak_bytes.value + option.saving_bytes
+    change = -option.saving_bytes / before if before else 0.0
     fits = {None: "", True: ", fits", False: ", too much"}[option.fits]
     style = _WORSE if option.fits is False or change > 0 else _BETTER if change < 0 else ""
     changed = "" if abs(change) < _NO_CHANGE else f"{format_signed_percent(change, 0)} "
@@ -125,16 +125,16 @@ def _format_measured(option: AdviceOption) -> tuple[SafeText, SafeText, SafeText
     if measured.low is not None and measured.high is not None:
         time += f" ({measured.low * 100 - 100:+.0f} to {measured.high * 100 - 100:+.0f})"
     peak = "unknown" if measured.peak_bytes is None else format_bytes(measured.peak_bytes)
-    acted = {True: "", False: "not active", None: "not verified"}[measured.engaged]
+    acted = {True: "", False: "not active", None: "not verified"}[measured.active]
     return SafeText(time), SafeText(peak), SafeText(measured.reason or acted)
 
 
 def _explain_option(screen: Console, option: AdviceOption, title: str) -> None:
-    nothing = "saving unknown" if option.not_known else "no saving"
-    screen.print(SafeText(f"{title}: {'; '.join(option.why) or nothing}"))
+    nothing = "saving unknown" if option.unknown_reasons else "no saving"
+    screen.print(SafeText(f"{title}: {'; '.join(option.reasons) or nothing}"))
     lines = (
-        *(f"assumes: {assumption}" for assumption in option.assumes),
-        *(f"unknown: {assumption}" for assumption in option.not_known),
+        *(f"assumes: {assumption}" for assumption in option.assumptions),
+        *(f"unknown: {assumption}" for assumption in option.unknown_reasons),
         f"loss: {option.risk.basis}",
     )
     for line in lines:
@@ -143,7 +143,7 @@ def _explain_option(screen: Console, option: AdviceOption, title: str) -> None:
 
 def _list_exclusions(advice: Advice) -> Iterator[str]:
     """A line for each reason why techniques are not combined, or left out."""
-    for what, some in (("not combined", advice.clashes), ("left out", advice.left_out)):
+    for what, some in (("not combined", advice.clashes), ("left out", advice.excluded)):
         for reason, names in _group_by_reason(some).items():
             yield f"{what}: {', '.join(names)}: {reason}"
 

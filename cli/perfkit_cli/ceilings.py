@@ -37,7 +37,7 @@ def _format_cells(ceiling: Ceiling, device_name: str) -> tuple[str, ...]:
         format_flop_rate(ceiling.value) if ceiling.unit == "FLOP/s" else format_bandwidth(ceiling.value),
         ceiling.kind.value if ceiling.kind == CeilingKind.DATASHEET else ceiling.measured_at[:10],
         "" if ceiling.spread is None else format_percent(ceiling.spread),
-        "disturbed" if ceiling.disturbed else confidence,
+        "disturbed" if ceiling.disturbance else confidence,
         ceiling.source,
     )
 
@@ -68,7 +68,7 @@ def _format_link_rate(rate: LinkRate | None, mark: str) -> str:
 
 
 def _is_doubtful(rate: LinkRate) -> bool:
-    return bool(rate.disturbed) or rate.confidence == Confidence.LOW
+    return bool(rate.disturbance) or rate.confidence == Confidence.LOW
 
 
 def describe_links(rates: Sequence[LinkRate]) -> Iterator[str]:

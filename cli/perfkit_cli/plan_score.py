@@ -55,7 +55,7 @@ def _build_row(variant: "ScoredVariant") -> tuple[str, ...]:
         _NOT_KNOWN if furthest is None else f"{furthest.name} {format_error(furthest.error)}",
         _NOT_KNOWN if prediction.step is None else units.format_seconds(prediction.step.measured),
         _format_error(prediction.step),
-        "before" if prediction.beforehand else "after",
+        "before" if prediction.planned_before_run else "after",
     )
 
 

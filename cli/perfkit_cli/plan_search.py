@@ -53,7 +53,7 @@ def to_builtins(search: PlanSearch) -> dict[str, Any]:
 def summarize_variant(variant: PlannedVariant) -> dict[str, Any]:
     """A variant for --json: with the sums, without the account of the memory and the ops, each as long as a report."""
     whole: dict[str, Any] = msgspec.to_builtins(variant)
-    whole["beyond_allocator_bytes"] = msgspec.to_builtins(variant.beyond_allocator_bytes)
+    whole["outside_allocator_bytes"] = msgspec.to_builtins(variant.outside_allocator_bytes)
     whole["needed_bytes"] = msgspec.to_builtins(variant.needed_bytes)
     del whole["memory"], whole["ops"]
     return whole

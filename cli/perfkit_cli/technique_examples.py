@@ -70,8 +70,8 @@ def summarize_suite(analysis: Analysis) -> MeasuredSuite:
                 techniques=tuple(label.partition(":")[0] for label in variant.techniques),
                 speed=None if disturbed else _compute_speed(variant),
                 memory_ratio=variant.memory_ratio,
-                per=variant.compared_per,
-                active=variant.engaged,
+                per=variant.comparison_unit,
+                active=variant.active,
             )
             for variant in ran
         ),

@@ -22,11 +22,11 @@ def combine_loads(loads: Iterable[MachineLoad | None]) -> MachineLoad | None:
     return MachineLoad(
         seconds=sum(load.seconds for load in known),
         cores=known[-1].cores,
-        own=_compute_mean([(load.own, load.seconds) for load in known]),
-        others=_compute_mean([(load.others, load.seconds) for load in known]),
-        stolen=_compute_mean([(load.stolen, load.seconds) for load in known]),
-        waiting=_compute_mean([(load.waiting, load.seconds) for load in known]),
-        throttled=_compute_mean([(load.throttled, load.seconds) for load in known]),
+        own_cores=_compute_mean([(load.own_cores, load.seconds) for load in known]),
+        other_cores=_compute_mean([(load.other_cores, load.seconds) for load in known]),
+        stolen_cores=_compute_mean([(load.stolen_cores, load.seconds) for load in known]),
+        waiting_share=_compute_mean([(load.waiting_share, load.seconds) for load in known]),
+        throttled_share=_compute_mean([(load.throttled_share, load.seconds) for load in known]),
     )
 
 
@@ -39,11 +39,13 @@ def describe_machine_load(load: MachineLoad | None) -> str:
         return ""
     taken = [
         f"{who} {cores:.1f} of {load.cores} core{'' if load.cores == 1 else 's'}"
-        for who, cores in (("other processes used", load.others), ("the hypervisor took", load.stolen))
+        for who, cores in (("other processes used", load.other_cores), ("the hypervisor took", load.stolen_cores))
         if cores is not None and cores / load.cores >= BUSY
     ]
-    if load.throttled is not None and load.throttled >= THROTTLED:
-        taken.append(f"the container's CPU limit throttled it in {format_percent(load.throttled, 0)} of all periods")
+    if load.throttled_share is not None and load.throttled_share >= THROTTLED:
+        taken.append(
+            f"the container's CPU limit throttled it in {format_percent(load.throttled_share, 0)} of all periods"
+        )
     return f"{', '.join(taken)} during measurement" if taken else ""
 
 

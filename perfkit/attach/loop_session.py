@@ -153,7 +153,7 @@ class LoopSession:
             return False
         LOG.warning(
             "%s; perfkit measures it again with %s, in about 10 s",
-            split_explanation(beaten[0].refuted)[0],
+            split_explanation(beaten[0].exceeded_by)[0],
             format_threads(self._threads),
         )
         self.ceilings = self._resolve_ceilings(calibrate=True)
@@ -210,7 +210,7 @@ class LoopSession:
             return {}
         assert record.workload is not None
         assert record.memory is not None
-        waits = record.attached.data_wait_s if record.attached is not None else ()
+        waits = record.attached_loop.data_wait_s if record.attached_loop is not None else ()
         step_s = median(times)
         known: dict[str, float | None] = {
             "step_s": step_s,

@@ -77,7 +77,7 @@ def sample_loop_stacks(
 
 def _judge_stacks(seen: SampledStacks, others: float) -> SampledStacks:
     if seen.reason or others <= _OF_OTHERS:
-        return replace(seen, others=others)
+        return replace(seen, other_steps_share=others)
     return SampledStacks(reason="other work than timed steps (compiling, evaluating) took most of the sampled time")
 
 

@@ -63,7 +63,7 @@ class _Report(msgspec.Struct):
 def find_refuted_ceilings(folder: Path) -> tuple[Ceiling, ...]:
     """The measured ceilings that a report found its steps to be faster than."""
     known = msgspec.json.decode((folder / REPORT_JSON).read_bytes(), type=_Report).ceilings
-    return () if known is None else tuple(ceiling for ceiling in known.ceilings if ceiling.refuted)
+    return () if known is None else tuple(ceiling for ceiling in known.ceilings if ceiling.exceeded_by)
 
 
 def send_report(deliveries: Sequence[Delivery], report: Path | None) -> None:

@@ -77,7 +77,9 @@ class VariantRecording:
             status=RunStatus.CRASHED,
             reason="the program ended, for no known reason, before all was recorded",
             environment=read_environment(trained.device),
-            attached=AttachedLoop(steps_by=loop.steps_by()),  # a reader must know at once that its end may yet come
+            attached_loop=AttachedLoop(
+                step_marker=loop.steps_by()
+            ),  # a reader must know at once that its end may yet come
         )
         self.recorder = Recorder(get_rank_folder(folder, world.rank), record)
 
@@ -218,7 +220,7 @@ class VariantRecording:
         assert started_in is not None
         self.recorder.update(
             warmup=self.warmup.samples(list(range(len(self.warmup)))),
-            steady=self.steady,
+            is_steady=self.steady,
             samples=self.series.samples(chosen),
             compute_dtype=self._find_compute_dtype(),
             facts=collect_parameter_facts(self._trained.models.values()),
@@ -234,8 +236,8 @@ class VariantRecording:
                 parameters=sum(parameter.numel() for _, parameter in self._trained.named_parameters()),
                 description=f"{name}, a loop that perfkit was attached to",
             ),
-            attached=AttachedLoop(
-                steps_by=self._loop.steps_by(),
+            attached_loop=AttachedLoop(
+                step_marker=self._loop.steps_by(),
                 optimizers=tuple(_describe_optimizer(optimizer) for optimizer in self._trained.optimizers),
                 models=tuple(type(unwrap_module(model)).__name__ for model in self._trained.models.values()),
                 steps_seen=steps,
@@ -244,9 +246,9 @@ class VariantRecording:
                 backwards=tuple(count.backwards for count in counts),
                 forwards=tuple(count.forwards for count in counts),
                 fetches=tuple(count.fetches for count in counts) if fetching else (),
-                again=tuple(count.again + count.closures for count in counts),
+                repeated_forwards=tuple(count.again + count.closures for count in counts),
                 data_wait_s=tuple(count.data_wait_ns / 1e9 for count in counts) if fetching else (),
-                left_out_s=tuple(
+                excluded_steps_s=tuple(
                     walls[index]
                     for index, count in enumerate(self.series.counts)
                     if count.evaluations and index not in set(chosen)
@@ -267,7 +269,7 @@ class VariantRecording:
 
     def close(self, steps: int, status: RunStatus, reason: str = "", traceback: str = "") -> None:
         """Write how the recording ended, after `steps` steps of the loop."""
-        attached = self.recorder.record.attached
+        attached = self.recorder.record.attached_loop
         assert attached is not None, "the timing is written first"
         self.recorder.update(
             status=status,
@@ -275,13 +277,13 @@ class VariantRecording:
             traceback=traceback,
             failed_step=None if status == RunStatus.OK else steps,
             warnings=tuple(self.warnings),
-            attached=msgspec.structs.replace(
+            attached_loop=msgspec.structs.replace(
                 attached,
                 steps_seen=steps,
                 instrumented_s=self.instrumented_s,
                 pauses_s=self.pauses_s,
                 peak_bytes=self._peak_bytes,
-                ended_early=self.ended_early,
+                early_end_reasons=self.ended_early,
             ),
         )
 

@@ -39,4 +39,4 @@ def calibrate_machine(config: CheckConfig, out: Path, order: CheckOptions) -> Ch
         and (threshold := case.thresholds[quantity.name]) is not None
         and threshold.relative is not None
     }
-    return calibrate_from_pairs(pairs.pairs, pairs.turns, margins)
+    return calibrate_from_pairs(pairs.pairs, pairs.pairing, margins)

@@ -41,7 +41,7 @@ def build_check(
         verdict=combine_variant_verdicts(variants, fail_on),
         variants=tuple(variants),
         fail_on=fail_on,
-        differs=differs,
+        environment_differences=differs,
         seconds=seconds,
         budget_s=budget_s,
         notes=notes,

@@ -11,7 +11,7 @@ from perfkit.record import Environment
 from perfkit.spec import Struct
 from perfkit.store.pairs import Pair
 
-CHECK_VERSION = 6
+CHECK_VERSION = 7
 
 
 class Verdict(StrEnum):
@@ -42,8 +42,8 @@ class JudgedQuantity(Struct):
     the mean over the pairs, which may differ a little from that of the medians `before` and `after`, and `low` and
     `high` bound it at the one-sided `level` each, over all looks at the growing data together. `threshold` None: it is
     reported and cannot fail. `detectable` is the smallest relative worsening that this much data finds with a
-    probability of 95 %. `reason` says in words what the verdict rests on, `to_decide` what it would take where it is
-    inconclusive. `decided` is False where more data may change the verdict: of what is inconclusive, and of what got
+    probability of 95 %. `reason` says in words what the verdict rests on, `data_needed` what it would take where it is
+    inconclusive. `is_decided` is False where more data may change the verdict: of what is inconclusive, and of what got
     worse for certain while its interval holds the threshold. `samples` are pairs of processes, or processes of each
     side; 0 for what is counted exactly.
     """
@@ -62,8 +62,8 @@ class JudgedQuantity(Struct):
     level: float | None = None
     threshold: Threshold | None = None
     detectable: float | None = None
-    to_decide: str = ""
-    decided: bool = True
+    data_needed: str = ""
+    is_decided: bool = True
     samples: int = 0
     exact: bool = False
 
@@ -79,10 +79,10 @@ class MemoryChange(Struct):
 
 
 class CountChange(Struct):
-    """How often torch.compile did something (`graph`, `graph break`, `recompilation`), `what` for that reason."""
+    """How often torch.compile did something (`graph`, `graph break`, `recompilation`), `reason` for that reason."""
 
     kind: str
-    what: str
+    reason: str
     before: int
     after: int
 
@@ -129,10 +129,10 @@ class CheckedVariant(Struct):
 
     workload: str
     variant: str
-    judged: tuple[JudgedQuantity, ...]
+    quantities: tuple[JudgedQuantity, ...]
     pairs: tuple[Pair, ...] = ()
-    turns: str = ""
-    why: ChangeExplanation | None = None
+    pairing: str = ""
+    explanation: ChangeExplanation | None = None
     notes: tuple[Note, ...] = ()
 
     @property
@@ -144,8 +144,8 @@ class Check(DisplayMixin, Struct):
     """A whole check. `verdict` is the worst of all: fail, else inconclusive, else worse, else pass (or improved where
     one is). `fail_on` is the mildest verdict that is a failure, `fail` or `worse`; then worse goes before inconclusive.
 
-    `differs` names what differs between the environments of the sides, `key: before -> after`; `seconds` is how long
-    it took, `budget_s` the time that sampling was given.
+    `environment_differences` names what differs between the environments of the sides, `key: before -> after`;
+    `seconds` is how long it took, `budget_s` the time that sampling was given.
     """
 
     subject: ClassVar[str] = "check"
@@ -158,7 +158,7 @@ class Check(DisplayMixin, Struct):
     verdict: Verdict
     variants: tuple[CheckedVariant, ...]
     fail_on: Verdict = Verdict.FAIL
-    differs: tuple[str, ...] = ()
+    environment_differences: tuple[str, ...] = ()
     seconds: float = 0.0
     budget_s: float = 0.0
     notes: tuple[Note, ...] = ()

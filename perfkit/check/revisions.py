@@ -123,7 +123,7 @@ def _sample_variant(
     except SideFailedError as error:
         counted = _check_counts(case, spec, old, new)
         failed = judge_failure(str(error), is_after=error.label == sides[1].label)
-        return replace(counted, judged=(failed, *counted.judged))
+        return replace(counted, quantities=(failed, *counted.quantities))
     return check_variant(
         case.workload,
         spec.variant,

@@ -27,8 +27,8 @@ class PairSampling:
         if self.plan is None:
             self.plan = plan_looks_for_budget(self.budget_s, pairs.pairs[0].seconds)
         if count in self.plan.looks:
-            judged = judge_pairs(pairs.pairs, pairs.turns, self.gates, self.plan, family=self.family)
-            if is_settled((judgement.verdict, judgement.decided) for judgement in judged):
+            judged = judge_pairs(pairs.pairs, pairs.pairing, self.gates, self.plan, family=self.family)
+            if is_settled((judgement.verdict, judgement.is_decided) for judgement in judged):
                 return "all checks are decided"
         if count >= self.plan.maximum:
             first_s = pairs.pairs[0].seconds

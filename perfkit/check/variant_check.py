@@ -40,17 +40,17 @@ def check_variant(
     return CheckedVariant(
         workload=workload,
         variant=name,
-        judged=judged,
+        quantities=judged,
         pairs=() if pairs is None else pairs.pairs,
-        turns="" if pairs is None else pairs.turns,
-        why=reasons,
+        pairing="" if pairs is None else pairs.pairing,
+        explanation=reasons,
         notes=(*(() if pairs is None else (_describe_end(pairs),)), *check_traced_change(reasons, judged)),
     )
 
 
 def _describe_end(pairs: Pairs) -> Note:
     count = len(pairs.pairs)
-    text = f"{count} pair{'' if count == 1 else 's'} of processes: {pairs.ended}"
+    text = f"{count} pair{'' if count == 1 else 's'} of processes: {pairs.end_reason}"
     return make_note("check.pairs", text, pairs=count)
 
 

@@ -35,7 +35,7 @@ def find_link_ceiling(rates: Sequence[LinkRate], message: Message, ranks: int) -
         spread=found.spread,
         confidence=found.confidence,
         measured_at=found.measured_at,
-        disturbed=found.disturbed,
+        disturbance=found.disturbance,
     )
 
 

@@ -58,7 +58,7 @@ def build_ceilings(kernels: Sequence[KernelRepeats]) -> list[Ceiling]:
             threads=kernel.threads,
             spread=summary.spread,
             confidence=summary.confidence,
-            disturbed=summary.disturbed,
+            disturbance=summary.disturbed,
         )
         key = (kernel.level, kernel.dtype, kernel.threads)
         if key not in best or ceiling.value > best[key].value:

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from perfkit.spec import Struct
 
-CEILINGS_VERSION = 3
+CEILINGS_VERSION = 4
 
 
 class CeilingLevel(StrEnum):
@@ -34,9 +34,9 @@ class Ceiling(Struct):
 
     `threads` is set on a CPU, where a ceiling holds for that many threads only. `spread` is the relative
     difference between the best values of two halves of the repeats (None for a datasheet value). `measured_at` is the
-    time of the calibration that it comes from; `disturbed` says what kept that one from telling what the device can do,
-    empty where nothing did. `refuted` says, in an analysis, that work was faster than it: then it is an answer to
-    nothing.
+    time of the calibration that it comes from; `disturbance` says what kept that one from telling what the device can
+    do, empty where nothing did. `exceeded_by` says, in an analysis, that work was faster than it: then it is an answer
+    to nothing.
     """
 
     level: CeilingLevel
@@ -49,13 +49,13 @@ class Ceiling(Struct):
     spread: float | None = None
     confidence: Confidence | None = None
     measured_at: str = ""
-    disturbed: str = ""
-    refuted: str = ""
+    disturbance: str = ""
+    exceeded_by: str = ""
 
     @property
     def doubt(self) -> str:
         """Reason why it may be too low, worded to follow its kind; empty if there is none."""
-        if self.disturbed:
+        if self.disturbance:
             return ", while the machine was busy"
         return ", low confidence" if self.confidence == Confidence.LOW else ""
 
@@ -73,9 +73,9 @@ class LinkRate(Struct):
     one machine, for a message size counted as by nccl-tests.
 
     `spread` is the relative difference between the best of two halves of the repeats, `repeats_s` are those themselves;
-    `disturbed` says what kept them from telling what the links can do. `short` is of a calibration with fewer repeats.
-    `gpus` are the numbers by NVML of those it was measured among, `link` the slowest kind of link among them (`NV4`,
-    `SYS`): it bounds messages over that kind alone. Both are empty on a CPU and where NVML could not tell.
+    `disturbance` says what kept them from telling what the links can do. `short` is of a calibration with fewer
+    repeats. `gpus` are the numbers by NVML of those it was measured among, `link` the slowest kind of link among them
+    (`NV4`, `SYS`): it bounds messages over that kind alone. Both are empty on a CPU and where NVML could not tell.
     """
 
     collective: str
@@ -86,7 +86,7 @@ class LinkRate(Struct):
     spread: float | None = None
     confidence: Confidence | None = None
     measured_at: str = ""
-    disturbed: str = ""
+    disturbance: str = ""
     repeats_s: tuple[float, ...] = ()
     short: bool = False
     gpus: tuple[int, ...] = ()
@@ -97,7 +97,7 @@ class DeviceCeilings(Struct):
     """All ceilings known for a device, and what its links were measured to do.
 
     `fingerprint` identifies the machine the measured ones hold for, `measured_at` is when it was calibrated last.
-    `no_links` is why what was measured of links holds for nothing here.
+    `links_reason` is why what was measured of links holds for nothing here.
     """
 
     schema_version: int = CEILINGS_VERSION
@@ -108,7 +108,7 @@ class DeviceCeilings(Struct):
     ceilings: tuple[Ceiling, ...] = ()
     caches: tuple[CacheCapacity, ...] = ()
     links: tuple[LinkRate, ...] = ()
-    no_links: str = ""
+    links_reason: str = ""
     notes: tuple[str, ...] = ()
 
     def find(
@@ -128,7 +128,7 @@ class DeviceCeilings(Struct):
             for ceiling in self.ceilings
             if ceiling.level == level
             and ceiling.dtype == dtype
-            and not ceiling.refuted
+            and not ceiling.exceeded_by
             and (kind is None or ceiling.kind == kind)
             and (ceiling.threads is None or threads is None or ceiling.threads == threads)
         ]

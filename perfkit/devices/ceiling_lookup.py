@@ -109,11 +109,11 @@ def resolve_ceilings(
 
 def _list_doubts(measured: DeviceCeilings) -> list[str]:
     """List notes on ceilings that may be too low."""
-    disturbed = [ceiling for ceiling in measured.ceilings if ceiling.disturbed]
+    disturbed = [ceiling for ceiling in measured.ceilings if ceiling.disturbance]
     if disturbed:
         names = ", ".join(dict.fromkeys(f"{c.dtype or ''} {c.level}".strip() for c in disturbed))
         return [
-            f"measured while the machine was busy, and possibly too low: {names} ({disturbed[0].disturbed}); "
+            f"measured while the machine was busy, and possibly too low: {names} ({disturbed[0].disturbance}); "
             "`perfkit bench` and `perfkit calibrate` measure them again until undisturbed"
         ]
     if any(ceiling.confidence == Confidence.LOW for ceiling in measured.ceilings):

@@ -19,7 +19,7 @@ from perfkit.errors import PerfkitError, RunFormatError
 from perfkit.files import read_json, write_json
 from perfkit.spec import Struct
 
-CACHE_VERSION = 3
+CACHE_VERSION = 4
 
 # Calibrations that are kept besides those that still hold a best value.
 _LATEST = 8
@@ -41,12 +41,13 @@ class MachineCalibration(Struct):
 class CachedCeilings(Struct):
     """The calibrations of one machine, oldest first, at least one.
 
-    `refuted` are the numbers of threads with a ceiling that work has been faster than since they were calibrated.
+    `exceeded_threads` are the numbers of threads with a ceiling that work has been faster than since they were
+    calibrated.
     """
 
     schema_version: int = CACHE_VERSION
     calibrations: tuple[MachineCalibration, ...]
-    refuted: tuple[Threads, ...] = ()
+    exceeded_threads: tuple[Threads, ...] = ()
 
     @property
     def measured(self) -> DeviceCeilings:
@@ -89,8 +90,8 @@ class CachedCeilings(Struct):
 
     def list_doubtful_threads(self) -> frozenset[Threads]:
         """Those to be measured again: no calibration of a ceiling was undisturbed, or work was faster than one."""
-        disturbed = (ceiling.threads for ceiling in self.measured.ceilings if ceiling.disturbed)
-        return frozenset((*disturbed, *self.refuted)) & self.threads()
+        disturbed = (ceiling.threads for ceiling in self.measured.ceilings if ceiling.disturbance)
+        return frozenset((*disturbed, *self.exceeded_threads)) & self.threads()
 
 
 Key = tuple[CeilingLevel, str | None, Threads]
@@ -111,10 +112,10 @@ def select_best_ceilings(calibrations: Iterable[MachineCalibration]) -> dict[Key
     for ceiling in (ceiling for calibration in calibrations for ceiling in calibration.measured.ceilings):
         key = _make_key(ceiling)
         highest[key] = max(highest.get(key, ceiling), ceiling, key=lambda each: each.value)
-        if not ceiling.disturbed:
+        if not ceiling.disturbance:
             undisturbed[key] = max(undisturbed.get(key, 0.0), ceiling.value)
     return {
-        key: replace(ceiling, disturbed="")
+        key: replace(ceiling, disturbance="")
         if undisturbed.get(key, 0.0) >= (1 - SPREAD_TOLERANCE) * ceiling.value
         else ceiling
         for key, ceiling in highest.items()
@@ -166,7 +167,9 @@ def store_calibration(measured: DeviceCeilings, repeats: Sequence[KernelRepeats]
     old = _load_readable(measured.fingerprint)
     new = CachedCeilings(
         calibrations=_prune_calibrations((*(old.calibrations if old else ()), calibration)),
-        refuted=tuple(count for count in (old.refuted if old else ()) if count not in calibration.threads()),
+        exceeded_threads=tuple(
+            count for count in (old.exceeded_threads if old else ()) if count not in calibration.threads()
+        ),
     )
     try:
         write_json(get_ceilings_path(measured.fingerprint), new)
@@ -189,9 +192,9 @@ def refute_ceilings(fingerprint: str, beaten: Iterable[Ceiling]) -> None:
     best = select_best_ceilings(old.calibrations)
     low = [each for each in beaten if (now := best.get(_make_key(each))) is not None and now.value <= each.value]
     if low:
-        refuted = tuple(dict.fromkeys((*old.refuted, *(ceiling.threads for ceiling in low))))
+        refuted = tuple(dict.fromkeys((*old.exceeded_threads, *(ceiling.threads for ceiling in low))))
         with suppress(PerfkitError):
-            write_json(get_ceilings_path(fingerprint), replace(old, refuted=refuted))
+            write_json(get_ceilings_path(fingerprint), replace(old, exceeded_threads=refuted))
 
 
 def _load_readable(fingerprint: str) -> CachedCeilings | None:

@@ -84,7 +84,7 @@ def derive_vector_ceilings(measured: Sequence[Ceiling]) -> tuple[list[Ceiling], 
             threads=ceiling.threads,
             spread=ceiling.spread,
             confidence=ceiling.confidence,
-            disturbed=ceiling.disturbed,
+            disturbance=ceiling.disturbance,
         )
         for ceiling in measured
         if ceiling.level == CeilingLevel.MATRIX and ceiling.dtype in ("fp32", "fp64")
@@ -118,7 +118,7 @@ def filter_plausible(measured: Sequence[Ceiling]) -> tuple[list[Ceiling], list[s
 
 
 def _mark_disturbed(ceiling: Ceiling, why: str) -> Ceiling:
-    return msgspec.structs.replace(ceiling, disturbed=ceiling.disturbed or why)
+    return msgspec.structs.replace(ceiling, disturbance=ceiling.disturbance or why)
 
 
 def _find_contradiction(ceiling: Ceiling, measured: Sequence[Ceiling]) -> str | None:

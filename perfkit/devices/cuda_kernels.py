@@ -147,7 +147,7 @@ def release_memory() -> None:
 def reduce_confidence(ceiling: Ceiling, device: CalibratedGpu) -> Ceiling:
     """The ceiling with low confidence, and as disturbed, where something else was using the device."""
     busy = device.use.busy
-    return msgspec.structs.replace(ceiling, confidence=Confidence.LOW, disturbed=busy) if busy else ceiling
+    return msgspec.structs.replace(ceiling, confidence=Confidence.LOW, disturbance=busy) if busy else ceiling
 
 
 def _list_use_notes(use: GpuUse) -> list[str]:

@@ -57,7 +57,7 @@ def mark_refuted(known: DeviceCeilings, beaten: Collection[Ceiling]) -> DeviceCe
     return replace(
         known,
         ceilings=tuple(
-            replace(ceiling, refuted=explain_exceeded(ceiling, "work")) if refuted(ceiling) else ceiling
+            replace(ceiling, exceeded_by=explain_exceeded(ceiling, "work")) if refuted(ceiling) else ceiling
             for ceiling in known.ceilings
         ),
     )

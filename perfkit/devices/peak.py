@@ -49,7 +49,7 @@ def find_matrix_ceiling(
 
 
 def get_utilization_kind(device: str) -> CeilingKind:
-    """Utilisation refers to the vendor's figure on a GPU; a CPU has none, so it is what was measured."""
+    """Utilization refers to the vendor's figure on a GPU; a CPU has none, so it is what was measured."""
     return CeilingKind.MEASURED if device in ("", CPU) else CeilingKind.DATASHEET
 
 

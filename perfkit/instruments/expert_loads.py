@@ -57,9 +57,9 @@ def _build_load(router: str, routing: Routing) -> ExpertLoad:
     return ExpertLoad(
         layer=_get_layer_name(router),
         tokens=routing.total,
-        sent=tuple(routing.sent.tolist()),
-        taken=tuple(routing.taken.tolist()),
-        dropped=int(routing.dropped),
+        routed_tokens=tuple(routing.sent.tolist()),
+        accepted_tokens=tuple(routing.taken.tolist()),
+        dropped_tokens=int(routing.dropped),
         auxiliary_loss=None if routing.auxiliary is None else routing.auxiliary.item(),
     )
 
@@ -67,7 +67,9 @@ def _build_load(router: str, routing: Routing) -> ExpertLoad:
 def _build_load_without_slots(name: str, chosen: torch.Tensor, experts: int) -> ExpertLoad:
     """Of experts that take all tokens; an auxiliary loss, if there is one, is the model's own affair."""
     sent = tuple(chosen.flatten().bincount(minlength=experts).tolist())
-    return ExpertLoad(layer=_get_layer_name(name), tokens=len(chosen), sent=sent, taken=sent, dropped=0)
+    return ExpertLoad(
+        layer=_get_layer_name(name), tokens=len(chosen), routed_tokens=sent, accepted_tokens=sent, dropped_tokens=0
+    )
 
 
 def _get_layer_name(name: str) -> str:

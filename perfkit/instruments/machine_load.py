@@ -78,11 +78,11 @@ def compute_load(start: LoadReading, end: LoadReading) -> MachineLoad:
     return MachineLoad(
         seconds=seconds,
         cores=end.cores,
-        own=own,
-        others=None if worked is None or own is None else max(0.0, worked - own),
-        stolen=_compute_rate(start.stolen_s, end.stolen_s, seconds) if known else None,
-        waiting=_compute_rate(start.waited_s, end.waited_s, seconds),
-        throttled=_compute_throttled_share(start.periods, end.periods),
+        own_cores=own,
+        other_cores=None if worked is None or own is None else max(0.0, worked - own),
+        stolen_cores=_compute_rate(start.stolen_s, end.stolen_s, seconds) if known else None,
+        waiting_share=_compute_rate(start.waited_s, end.waited_s, seconds),
+        throttled_share=_compute_throttled_share(start.periods, end.periods),
     )
 
 

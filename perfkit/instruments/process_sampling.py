@@ -57,8 +57,8 @@ def sample_process(
         device_memory=device_memory,
         hz=hz,
         seconds=spied.seconds,
-        ended=ended,
-        failed=spied.failed,
+        has_ended=ended,
+        failed_samples=spied.failed,
         interrupted=spied.interrupted,
     )
     return facts, list(read_collapsed(spied.text, pid=process.pid, hz=hz, seconds=spied.seconds, directory=directory))

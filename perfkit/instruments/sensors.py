@@ -35,7 +35,7 @@ class NvmlMemory(NamedTuple):
 class Sensors:
     """The NVML device with this UUID (as `torch.cuda.get_device_properties(i).uuid` gives it).
 
-    A MIG instance has sensors of its memory and its processes alone; power, energy, clocks and utilisation are the
+    A MIG instance has sensors of its memory and its processes alone; power, energy, clocks and utilization are the
     whole GPU's, and NVML does not tell them of an instance.
     """
 
@@ -49,11 +49,11 @@ class Sensors:
         handle = self._handle
         power = _query_sensor(pynvml.nvmlDeviceGetPowerUsage, handle)
         memory = self.memory()
-        utilisation = _query_sensor(pynvml.nvmlDeviceGetUtilizationRates, handle)
+        utilization = _query_sensor(pynvml.nvmlDeviceGetUtilizationRates, handle)
         clock = _query_sensor(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM)
         return DeviceSample(
             time_s=time_s,
-            utilisation=None if utilisation is None else utilisation.gpu / 100,
+            utilization=None if utilization is None else utilization.gpu / 100,
             memory_used_bytes=None if memory is None else memory.used,
             memory_reserved_bytes=None if memory is None else memory.reserved,
             sm_clock_hz=None if clock is None else clock * 1e6,

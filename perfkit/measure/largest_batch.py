@@ -84,12 +84,12 @@ def find_largest_batch(
     size = find_largest_fitting(search.try_size, predicted or first, most, step)
     chosen = set_batch_size(techniques, size or search.trials[-1].size)
     return chosen, BatchSearch(
-        asked=format_variant_label(techniques),
-        found=format_variant_label(chosen) if size else None,
+        requested_variant=format_variant_label(techniques),
+        selected_variant=format_variant_label(chosen) if size else None,
         limit_bytes=search.limit_bytes,
         margin=MARGIN,
-        most=most,
-        predicted=predicted,
+        max_size=most,
+        predicted_size=predicted,
         trials=tuple(search.trials),
     )
 

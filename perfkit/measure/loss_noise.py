@@ -35,7 +35,7 @@ def run_echo_pass(session: TrainingSession) -> None:
     while len(echoes) < _ECHOES and session.agree(perf_counter() - start < _ECHOES_S):
         echoes.append(_repeat_training(session, partial(perturb_parameters, seed=len(echoes))))
     losses = session.recorder.record.losses[: session.spec.schedule.parity]
-    session.recorder.update(echo_losses=select_furthest_losses(losses, echoes))
+    session.recorder.update(perturbed_losses=select_furthest_losses(losses, echoes))
 
 
 def select_furthest_losses(losses: Sequence[float | None], echoes: Iterable[Sequence[float]]) -> tuple[float, ...]:

@@ -54,7 +54,7 @@ def run_warm_up_pass(session: TrainingSession) -> None:
     schedule, first = session.spec.schedule, session.state.settles_after
     least, most = max(schedule.warmup, first), max(schedule.max_warmup, first)
     warmup, steady = warm_up(session.step, session.clock, least=least, most=most, agree=session.agree)
-    session.recorder.update(warmup=warmup, steady=steady)
+    session.recorder.update(warmup=warmup, is_steady=steady)
     keep_moment(session, "at_warm")
 
 
@@ -170,7 +170,7 @@ def run_evidence_pass(session: TrainingSession) -> None:
         claims=tuple(claim for technique in session.techniques for claim in technique.claims(state))
     )
     batch = move_to_device(next(iter(session.batches(session.next_step))), state.device)
-    session.recorder.update(experts=measure_expert_loads(state, batch))
+    session.recorder.update(expert_loads=measure_expert_loads(state, batch))
     compiled = _is_model_compiled(session)
     with count_convolution_layouts(state.model) as layouts:
         if state.workload.step is not None:

@@ -114,7 +114,7 @@ class _RoundMeasurement:
             self._run_round(self.clock() - start)
             state = msgspec.structs.replace(state, rounds=self._done, seconds=self.clock() - start)
             self.making.update_session(sampling=state)
-        self.making.update_session(sampling=msgspec.structs.replace(state, ended=ended))
+        self.making.update_session(sampling=msgspec.structs.replace(state, end_reason=ended))
 
     @property
     def _begun(self) -> int:

@@ -265,6 +265,6 @@ def _compute_closed_form(spec: RunSpec, workload: Workload) -> Quantity:
     return Measurement(
         value=workload.model_flops_per_unit * workload.units_per_batch * spec.accumulation,
         unit="FLOP",
-        how=QuantityOrigin.MODELLED,
+        how=QuantityOrigin.MODELED,
         source="the workload's closed form, because the unmodified model does not fit in memory",
     )

@@ -155,14 +155,14 @@ class SuiteWriter:
         except BaseException:
             self._remove_runs(names, repeat)
             raise
-        ended = _add_run_facts(RunResult(status=RunStatus.OK, turns=names), started_at, before)
+        ended = _add_run_facts(RunResult(status=RunStatus.OK, interleaved_variants=names), started_at, before)
         for team in teams:
             write_json(team.folder / RUN_FILE, msgspec.structs.replace(ended, exit_codes=team.exit_codes))
         return True
 
     def turns(self, variant: str, repeat: int) -> tuple[str, ...]:
         """The variants that a run took turns with, its own among them; none where it had the machine to itself."""
-        return read_json(self.folder / get_run_path(variant, repeat) / RUN_FILE, RunResult).turns
+        return read_json(self.folder / get_run_path(variant, repeat) / RUN_FILE, RunResult).interleaved_variants
 
     def samples(self, spec: RunSpec, repeat: int) -> StepSamples:
         """The steps of a run that has ended, those of several ranks as one; none where there is no such run."""

@@ -16,7 +16,7 @@ from perfkit.files import read_json, write_json
 from perfkit.plan.work import Work
 from perfkit.spec import Struct
 
-LEARNED_VERSION = 1
+LEARNED_VERSION = 2
 
 
 class EfficiencySample(Struct):

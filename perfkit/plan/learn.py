@@ -211,7 +211,7 @@ def _find_entry(environment: Environment) -> CatalogEntry:
 def _add_launch_figures(program: LearnedProgram, analysed: DetailedAnalysis) -> LearnedProgram:
     """With how the host fed the device."""
     launches, step_s = analysed.rank_trace.launches, analysed.rank_trace.step_s
-    queued = None if launches is None else launches.queued
+    queued = None if launches is None else launches.queued_idle
     if launches is None or queued is None:
         return program
     ops, engine = analysed.engine.pieces.ops, analysed.engine

@@ -38,8 +38,8 @@ def find_least_recomputation(
     search = _RecomputationFinder(limit_bytes, plan, run)
     found, reason = search.search_techniques(techniques)
     return techniques if found is None else found, RecomputationSearch(
-        asked=format_variant_label(techniques),
-        found=None if found is None else format_variant_label(found),
+        requested_variant=format_variant_label(techniques),
+        selected_variant=None if found is None else format_variant_label(found),
         limit_bytes=limit_bytes,
         trials=tuple(search.trials.values()),
         reason=reason,

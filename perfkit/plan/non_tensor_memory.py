@@ -77,7 +77,7 @@ def list_non_tensor_memory(target: Target, groups: Sequence[int], cached: Interv
     replay = "the step's requests in a model of torch's caching allocator: 512-byte units, split blocks"
     if target.expandable_segments:
         replay += ", expandable segments"
-    replay += "; memory reserved by offload copies is not modelled"
+    replay += "; memory reserved by offload copies is not modeled"
     rows = [NonTensorMemory(name=CACHED, bytes=cached, source=replay), _estimate_context(target)]
     return *rows, *(_estimate_nccl_buffers(target, groups) if groups else ()), *_estimate_driver_reserve(target)
 

@@ -15,7 +15,7 @@ from perfkit.plan.efficiencies import Efficiencies
 from perfkit.plan.step_ops import Issued, StepOp
 from perfkit.plan.work import Work
 
-_SOURCE = "modelled"
+_SOURCE = "modeled"
 _FASTER = "calls of this size were measured above this roof"
 
 
@@ -86,7 +86,7 @@ def _make_op_row(kind: _OpRowKind, each: _OpRowSum, limit: RooflineLimit, step_s
         flops=each.flops,
         bytes=each.bytes,
         intensity=_divide_or_none(each.flops, each.bytes),
-        achieved=_divide_or_none(each.flops, each.seconds),
+        flops_per_s=_divide_or_none(each.flops, each.seconds),
         bound=limit.bound,
         attainable_s=limit.attainable_s,
         efficiency=compute_roof_share(limit.attainable_s, each.seconds),
@@ -95,7 +95,7 @@ def _make_op_row(kind: _OpRowKind, each: _OpRowSum, limit: RooflineLimit, step_s
         dtype=kind.dtype,
         level=limit.level,
         above_roof=limit.above_roof,
-        no_share=_FASTER if limit.above_roof else "" if known else f"no roofline for {kind.dtype}",
+        efficiency_reason=_FASTER if limit.above_roof else "" if known else f"no roofline for {kind.dtype}",
     )
 
 
@@ -119,7 +119,7 @@ def _make_step_row(ops: Sequence[OpRow], step_s: float) -> OpRow:
         flops=flops,
         bytes=moved,
         intensity=_divide_or_none(flops, moved),
-        achieved=_divide_or_none(flops, step_s),
+        flops_per_s=_divide_or_none(flops, step_s),
         bound=max(bounds, key=bounds.__getitem__, default=UNKNOWN),
         attainable_s=attainable_s,
         efficiency=compute_roof_share(attainable_s, step_s),

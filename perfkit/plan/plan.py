@@ -97,7 +97,7 @@ def plan_variant(run: ScheduledRun, target: Target = CPU) -> PlannedVariant:
     flops = sum(op.work.flops for op in rehearsed.issued if isinstance(op, StepOp))
     counts = rehearsed.parameters, rehearsed.trainable
     told = variant(
-        untried=rehearsed.untried,
+        unmeasured_scratch=rehearsed.untried,
         assumptions=(*rehearsed.assumptions, *_describe_unknown_settings(target)),
         flops=flops,
         closed_forms=tuple(compute_closed_forms(run.spec, target.kind, *counts, rehearsed.adam)),
@@ -120,8 +120,7 @@ def _describe_unknown_settings(target: Target) -> Iterator[str]:
     asked_of_cublas = os.environ.get("CUBLAS_WORKSPACE_CONFIG")
     if target.kind == "cuda" and asked_of_cublas is not None:
         yield (
-            f"CUBLAS_WORKSPACE_CONFIG={asked_of_cublas} is not modelled; the plan uses torch's default cuBLAS "
-            "workspaces"
+            f"CUBLAS_WORKSPACE_CONFIG={asked_of_cublas} is not modeled; the plan uses torch's default cuBLAS workspaces"
         )
     if target.other_settings:
         asked = ", ".join(target.other_settings)
@@ -131,7 +130,7 @@ def _describe_unknown_settings(target: Target) -> Iterator[str]:
 def _add_memory(
     variant: PlannedVariant, rehearsed: RehearsedStep, held: MemoryAccount, target: Target
 ) -> PlannedVariant:
-    variant = replace(variant, memory=replace(held, timed=False))
+    variant = replace(variant, memory=replace(held, has_times=False))
     if target.kind == "cpu":
         return replace(variant, peak_allocated_bytes=_make_peak(held))
     memory = compute_device_memory(rehearsed, held, target, variant.world_size)
@@ -139,7 +138,7 @@ def _add_memory(
         variant,
         peak_allocated_bytes=memory.peak,
         within_allocator=memory.within,
-        beyond_allocator=memory.beyond,
+        outside_allocator=memory.beyond,
     )
 
 

@@ -86,7 +86,9 @@ def _find_for_variants(request: BenchRequest, find_one: _FindOne) -> FoundParams
         request=replace(request, variants=tuple(variants)),
         batches=tuple(search for search in searches if isinstance(search, BatchSearch)),
         recomputations=recomputations,
-        refusals={search.asked: search.reason for search in recomputations if search.found is None},
+        refusals={
+            search.requested_variant: search.reason for search in recomputations if search.selected_variant is None
+        },
     )
 
 
@@ -101,7 +103,11 @@ def _find_least_recomputation(
     if target is None:
         limit_bytes = asked.limit_bytes
         return techniques, RecomputationSearch(
-            asked=format_variant_label(techniques), found=None, limit_bytes=limit_bytes, trials=(), reason=unknown
+            requested_variant=format_variant_label(techniques),
+            selected_variant=None,
+            limit_bytes=limit_bytes,
+            trials=(),
+            reason=unknown,
         )
     return find_least_recomputation(
         techniques, asked.limit_bytes, make_planner(request, target), make_trial_runner(request, progress)

@@ -24,7 +24,7 @@ class TimedCall(NamedTuple):
 
 
 def collect_calls(engine: WorkAnalysis) -> list[TimedCall]:
-    """The calls of a step whose FLOPs and bytes are modelled, without copies over a link and collectives."""
+    """The calls of a step whose FLOPs and bytes are modeled, without copies over a link and collectives."""
     placed, work = engine.by_op, engine.pieces
     calls = []
     for group, first in enumerate(placed.first.tolist()):

@@ -37,7 +37,7 @@ class ScoredVariant(Struct):
             return ""
         if self.disturbed:
             return self.disturbed
-        if not self.prediction.beforehand:
+        if not self.prediction.planned_before_run:
             return "planned after the first run"
         return "planned as eager code" if self.prediction.planned_eagerly else ""
 

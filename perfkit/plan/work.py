@@ -41,7 +41,7 @@ def get_op_class(work: Work) -> str:
 
 
 def make_work(call: OpCall, cost: OpCost, fp32: Fp32Settings | None = None) -> Work | None:
-    """The work of a call with its cost; None where its bytes, or the FLOPs of a matrix product, are not modelled.
+    """The work of a call with its cost; None where its bytes, or the FLOPs of a matrix product, are not modeled.
 
     Vector work of unknown FLOPs counts as none, as its bytes take longer. `fp32` are the settings of a GPU, None where
     products of fp32 are computed in fp32.

@@ -28,7 +28,7 @@ from perfkit.spec import Struct
 from perfkit.store.price import Price
 from perfkit.store.request import BenchRequest
 
-SUITE_VERSION = 3
+SUITE_VERSION = 4
 SUITE_FILE = "suite.json"
 LOCK_FILE = ".lock"
 SLURM_FOLDER = "slurm"
@@ -60,14 +60,14 @@ class SuiteSampling(Struct):
 
     Rounds of processes, one of each variant, followed until the 95 % interval of every comparison reached no further
     than `precision` (relative) to either side, or for `budget_s` seconds; both None where as many `rounds` as there are
-    were asked for. `ended` says what ended it, "" where something else did; `seconds` is what the rounds took.
+    were asked for. `end_reason` says what ended it, "" where something else did; `seconds` is what the rounds took.
     """
 
     precision: float | None = None
     budget_s: float | None = None
     rounds: int = 0
     seconds: float = 0.0
-    ended: str = ""
+    end_reason: str = ""
 
 
 class BatchTrial(Struct):
@@ -86,20 +86,21 @@ class BatchTrial(Struct):
 
 
 class BatchSearch(Struct):
-    """The search for the largest batch of the variant `asked`, which became `found`; None where no size fits.
+    """The search for the largest batch of the variant `requested_variant`, which became `selected_variant`; None where
+    no size fits.
 
-    A trial fits if it leaves the share `margin` of `limit_bytes` free, the memory that one rank may take. `most` is the
-    size beyond which none was tried, `predicted` the one that a plan began with. The search ends at a trial of which it
-    is not known whether it fits.
+    A trial fits if it leaves the share `margin` of `limit_bytes` free, the memory that one rank may take. `max_size` is
+    the size beyond which none was tried, `predicted_size` the one that a plan began with. The search ends at a trial of
+    which it is not known whether it fits.
     """
 
-    asked: str
-    found: str | None
+    requested_variant: str
+    selected_variant: str | None
     limit_bytes: float | None
     margin: float
-    most: int
+    max_size: int
     trials: tuple[BatchTrial, ...]
-    predicted: int | None = None
+    predicted_size: int | None = None
 
 
 class RecomputationTrial(Struct):
@@ -119,14 +120,14 @@ class RecomputationTrial(Struct):
 
 
 class RecomputationSearch(Struct):
-    """The search for the least recomputation of the variant `asked`, which became `found`; None where nothing fits, or
-    nothing could be planned: `reason`.
+    """The search for the least recomputation of the variant `requested_variant`, which became `selected_variant`; None
+    where nothing fits, or nothing could be planned: `reason`.
 
     A trial fits if its peak is within `limit_bytes`, by what was measured or else planned.
     """
 
-    asked: str
-    found: str | None
+    requested_variant: str
+    selected_variant: str | None
     limit_bytes: float
     trials: tuple[RecomputationTrial, ...]
     reason: str = ""

@@ -13,7 +13,7 @@ from perfkit.files import refuse_other_format
 from perfkit.spec import Struct
 
 LIVE_FILE = "live.jsonl"
-LIVE_VERSION = 1
+LIVE_VERSION = 2
 TRACE_NOW = "trace-now"  # a file in the run's folder that asks for a trace of the next steps
 
 
@@ -41,7 +41,7 @@ class LiveWindow(Struct, tag="window"):
     """
 
     time_s: float
-    last: int
+    last_step: int
     steps: int
     step_s: float
     step_max_s: float
@@ -51,7 +51,7 @@ class LiveWindow(Struct, tag="window"):
     allocated_bytes: int | None = None
     reserved_bytes: int | None = None
     rss_bytes: int | None = None
-    utilisation: float | None = None
+    utilization: float | None = None
     power_w: float | None = None
     temperature_c: float | None = None
 

@@ -6,7 +6,7 @@ from perfkit.files import write_json
 from perfkit.record import MachineLoad, StepSamples
 from perfkit.spec import Struct
 
-PAIRS_VERSION = 2
+PAIRS_VERSION = 3
 PAIRS_FILE = "pairs.json"
 
 # How the two processes of a pair took turns.
@@ -30,13 +30,13 @@ class Pair(Struct):
 
 
 class Pairs(Struct):
-    """All pairs of one variant. `turns` is `lock-step` or `alternating`; `ended` why there are no more."""
+    """All pairs of one variant. `pairing` is `lock-step` or `alternating`; `end_reason` why there are no more."""
 
     schema_version: int = PAIRS_VERSION
     variant: str
-    turns: str
+    pairing: str
     pairs: tuple[Pair, ...] = ()
-    ended: str = ""
+    end_reason: str = ""
 
 
 def write_pairs(path: Path, pairs: Pairs) -> None:

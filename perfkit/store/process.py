@@ -9,8 +9,8 @@ class ProcessFacts(Struct):
 
     `age_s` is since its start; `cpu` in cores, itself and its children while it was looked at; `resident` in bytes,
     itself alone, at the beginning, as are `threads` and `children` (all below it); `device_memory` in bytes, of it and
-    its children. `ended` says that it ended meanwhile. `failed` samples could not be taken. `interrupted` says that a
-    Ctrl-C ended the look.
+    its children. `has_ended` says that it ended meanwhile. `failed_samples` samples could not be taken. `interrupted`
+    says that a Ctrl-C ended the look.
     """
 
     pid: int
@@ -24,6 +24,6 @@ class ProcessFacts(Struct):
     device_memory: Quantity
     hz: float
     seconds: float
-    ended: bool = False
-    failed: int = 0
+    has_ended: bool = False
+    failed_samples: int = 0
     interrupted: bool = False

@@ -123,7 +123,7 @@ def _read_run(suite_folder: Path, entry: SuiteRun) -> StoredRun:
 
 
 def _make_unfinished_run(ranks: tuple[StoredRank, ...]) -> RunResult:
-    if any(rank.record.attached is not None for rank in ranks):
+    if any(rank.record.attached_loop is not None for rank in ranks):
         return RunResult(status=RunStatus.INTERRUPTED, reason="no recorded end: still running or killed")
     return RunResult(status=RunStatus.INTERRUPTED, reason="the suite ended before this run")
 

@@ -55,7 +55,7 @@ def encode_speedscope_profiles(profiles: Sequence[StackProfile]) -> bytes:
 def _list_stacks(thread: SampledThread) -> list[WeightedStack]:
     return [
         WeightedStack([_make_frame(thread, call) for call in thread.stack(sample.node)][::-1], sample.count)
-        for sample in thread.taken
+        for sample in thread.stack_samples
     ]
 
 

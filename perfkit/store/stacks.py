@@ -12,7 +12,7 @@ from perfkit.spec import Struct
 STACKS_FILE = "stacks.json"
 COLLAPSED_FILE = "stacks.collapsed.txt"
 SPEEDSCOPE_FILE = "stacks.speedscope.json"
-STACKS_VERSION = 2
+STACKS_VERSION = 3
 
 LOOP = "loop"  # the thread that trains
 WORKER = "loader worker"
@@ -51,8 +51,8 @@ class SampledThread(Struct):
     """The samples of one thread of one process.
 
     `thread` is what it is (`LOOP`, `WORKER`, another program's name for it), `directory` the folder that the process
-    runs in. Over `seconds` a sample was due `hz` times a second. `held` are other samples, taken as often, of which
-    only those are here in which the thread held the interpreter's lock; None where nobody looked for that.
+    runs in. Over `seconds` a sample was due `hz` times a second. `lock_samples` are other samples, taken as often, of
+    which only those are here in which the thread held the interpreter's lock; None where nobody looked for that.
     """
 
     thread: str
@@ -62,12 +62,12 @@ class SampledThread(Struct):
     seconds: float
     functions: tuple[StackFunction, ...] = ()
     calls: tuple[StackCall, ...] = ()
-    taken: tuple[StackSamples, ...] = ()
-    held: tuple[StackSamples, ...] | None = None
+    stack_samples: tuple[StackSamples, ...] = ()
+    lock_samples: tuple[StackSamples, ...] | None = None
 
     @property
     def samples(self) -> int:
-        return sum(sample.count for sample in self.taken)
+        return sum(sample.count for sample in self.stack_samples)
 
     def stack(self, node: int) -> Iterator[StackCall]:
         """The calls from `node` outwards, the innermost first."""
@@ -80,17 +80,17 @@ class SampledThread(Struct):
 class SampledStacks(Struct):
     """Contents of `stacks.json`: the training thread of one rank, and its loaders' workers.
 
-    Sampling them took `cost_s` of CPU time in `seconds`, beside the program; `failed` samples could not be taken.
-    `others` is the part of the time that steps unlike the timed ones took, such as some that compile or evaluate.
-    `reason` says why nothing was sampled, "" where it was.
+    Sampling them took `cost_s` of CPU time in `seconds`, beside the program; `failed_samples` samples could not be
+    taken. `other_steps_share` is the part of the time that steps unlike the timed ones took, such as some that compile
+    or evaluate. `reason` says why nothing was sampled, "" where it was.
     """
 
     schema_version: int = STACKS_VERSION
     threads: tuple[SampledThread, ...] = ()
     seconds: float = 0.0
     cost_s: float = 0.0
-    failed: int = 0
-    others: float = 0.0
+    failed_samples: int = 0
+    other_steps_share: float = 0.0
     reason: str = ""
 
 

@@ -20,18 +20,18 @@ PROCESS_FILE = "process.json"  # and of a running process
 COMPARISON_FILE = "comparison.json"  # and of runs held against each other
 PLAN_FILE = "plan.json"  # and of a plan; in a suite's folder what was predicted of it
 MOST_COMPARED = 8  # runs at once
-SUMMARY_VERSION = 2
+SUMMARY_VERSION = 3
 
 _NOT_TOLD = Unknown(reason="not measured")
 
 
 class RowFigures(Struct):
-    """The key figures of `of`, a variant or a trace; "" where there is no choice.
+    """The key figures of `subject`, a variant or a trace; "" where there is no choice.
 
     `step` is in seconds, `throughput` in units per second, `peak` in bytes, `mfu` a share.
     """
 
-    of: str = ""
+    subject: str = ""
     step: Quantity = _NOT_TOLD
     throughput: Quantity = _NOT_TOLD
     peak: Quantity = _NOT_TOLD

@@ -38,7 +38,7 @@ class OpRole(IntEnum):
 
     COSTED = 0  # work with a cost, all of its nest included
     INSIDE = 1  # part of a costed op
-    UNMODELLED = 2  # work without a formula or without recorded shapes; compiled code
+    UNMODELED = 2  # work without a formula or without recorded shapes; compiled code
     OVERHEAD = 3  # dispatch, autograd, views, allocation: no work on data
     COMMUNICATION = 4  # a collective as called by the program
 
@@ -284,7 +284,7 @@ def _classify_roles(
         working[level] |= op[level] & ~around[level]
         nested = level[parent[level] != NONE]
         around[parent[nested[working[nested] | around[nested]]]] = True
-    role = np.where(working, OpRole.UNMODELLED, OpRole.OVERHEAD).astype(np.int8)
+    role = np.where(working, OpRole.UNMODELED, OpRole.OVERHEAD).astype(np.int8)
     role[owner != NONE] = OpRole.INSIDE
     own = np.flatnonzero(call_of != NONE)
     exchanging = np.asarray([costed.call.name.startswith(COLLECTIVES) for costed in calls], np.bool_)

@@ -67,10 +67,10 @@ def build_ceiling_columns(device_name: str) -> list[Column[Ceiling]]:
         return Cell(" ".join(filter(None, (ceiling.dtype, get_unit_name(ceiling.level, device_name)))))
 
     def confidence(ceiling: Ceiling) -> Cell:
-        if ceiling.refuted:
-            return Cell("refuted", reason=ceiling.refuted, tone="bad")
-        if ceiling.disturbed:
-            return Cell("disturbed", reason=ceiling.disturbed, tone="unsure")
+        if ceiling.exceeded_by:
+            return Cell("refuted", reason=ceiling.exceeded_by, tone="bad")
+        if ceiling.disturbance:
+            return Cell("disturbed", reason=ceiling.disturbance, tone="unsure")
         return Cell(ceiling.confidence or NOTHING, tone="unsure" if ceiling.confidence == Confidence.LOW else "")
 
     return [

@@ -78,13 +78,13 @@ def format_action(finding: Finding) -> str:
 
 def list_details(finding: Finding) -> list[str]:
     """Basis of the gain, reason for no simulation, other traces with the same finding."""
-    why_not = (f"gain summed, not simulated: {finding.not_simulated}",) if finding.not_simulated else ()
+    why_not = (f"gain summed, not simulated: {finding.not_simulated_reason}",) if finding.not_simulated_reason else ()
     return [format_sentence(detail) for detail in (*finding.details, *why_not)]
 
 
 def list_subjects(finding: Finding) -> list[tuple[str, str]]:
     """(name, key) of the finding's idle causes and ops."""
-    idle = [(cause, make_idle_key(cause)) for cause in finding.idle]
+    idle = [(cause, make_idle_key(cause)) for cause in finding.idle_causes]
     return idle + [(shorten_kernel(name, 48), make_key("op", name)) for name in finding.ops]
 
 

@@ -9,7 +9,7 @@ from perfkit.record import RankWait
 
 def describe_waits(variant: Variant) -> Iterator[str]:
     """One line per rank; nothing if no rank recorded its collectives."""
-    waits_by_rank = {wait.rank: wait for wait in variant.waits}
+    waits_by_rank = {wait.rank: wait for wait in variant.rank_waits}
     for rank in range(variant.world_size if waits_by_rank else 0):
         yield (
             f"rank {rank} {_describe_wait(waits_by_rank[rank])}"

@@ -13,16 +13,18 @@ from tests.fixtures import sample_trace_analysis as sample
 pytestmark = pytest.mark.browser
 
 FLAME = FlameGraph(
-    by="module",
+    grouping="module",
     names=("Net_0", "Attention_1", "aten::_softmax", sample.SOFTMAX, "aten::mm", "Linear_2"),
     kinds=("module", "op", "kernel"),
     parent=(-1, 0, 0, 1, 2, 3),
     name=(0, 1, 5, 2, 4, 3),
     kind=(0, 0, 0, 1, 1, 2),
     values={"time": (0.01, 0.006, 0.004, 0.006, 0.004, 0.006), "flops": (4e9, 0.0, 4e9, 0.0, 4e9, 0.0)},
-    least=0.001,
+    min_share=0.001,
 )
-PHASES = replace(FLAME, by="phase", names=("forward", "Attention_1", "aten::_softmax", sample.SOFTMAX, "aten::mm", "b"))
+PHASES = replace(
+    FLAME, grouping="phase", names=("forward", "Attention_1", "aten::_softmax", sample.SOFTMAX, "aten::mm", "b")
+)
 
 
 def with_flames(*flames: FlameGraph) -> TraceAnalysis:

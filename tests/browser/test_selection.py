@@ -155,9 +155,15 @@ def test_kinds_of_work_are_switched_off_in_the_roofline(open_report: Any) -> Non
 
 def test_a_finding_about_the_host_leads_to_its_idle_time_and_back(open_report: Any) -> None:
     slow = Finding(
-        id="launch.cpu_bound", severity="gain", title="Late", variant="", evidence="it is", action="", idle=(LATE,)
+        id="launch.cpu_bound",
+        severity="gain",
+        title="Late",
+        variant="",
+        evidence="it is",
+        action="",
+        idle_causes=(LATE,),
     )
-    other = replace(slow, title="Of others", idle=("between queued kernels",))
+    other = replace(slow, title="Of others", idle_causes=("between queued kernels",))
     gap = rank_traces.gap(1e-3, cause=LATE, frame="train.py(12): train_step")
     report = open_report(replace(sample.alone(gaps=(gap,)), findings=(slow, other)))
     page, drawer = report.page, report.page.locator("#drawer")

@@ -237,7 +237,7 @@ def test_a_silent_job_says_for_how_long_and_what_is_not_known_why(show: Show) ->
     mfu = shown.page.locator("#charts figure", has_text="MFU")
     expect(shown.page.locator("#tiles .card", has_text="MFU")).to_contain_text("peak of the device unknown")
     expect(shown.page.locator("#charts figure", has_text="Power")).to_contain_text("not reported by the device")
-    assert mfu.locator("[data-chart]").is_visible()  # its utilisation is known
+    assert mfu.locator("[data-chart]").is_visible()  # its utilization is known
     assert shown.points("step") == [4, 4]  # the log was replaced, and read from its beginning
 
 

@@ -74,7 +74,7 @@ def test_a_bench_on_two_nodes_has_all_that_its_ranks_wrote(perfkit: Any) -> None
     assert {name: variant["status"] for name, variant in variants.items()} == (
         dict.fromkeys(("baseline@2", "ddp@2", "zero3@2"), "ok")
     )
-    assert all(variants[name]["engaged"] for name in ("ddp@2", "zero3@2"))
+    assert all(variants[name]["active"] for name in ("ddp@2", "zero3@2"))
     for rank in range(2):
         left = {path.name for path in (perfkit.folder / "two" / "zero3@2" / "0" / f"rank{rank}").iterdir()}
         assert left >= {"record.json", "trace.json.gz", "memory.parquet", "output.log"}
@@ -85,7 +85,7 @@ def test_a_rank_that_raises_is_told_with_its_own_traceback(tmp_path: Path) -> No
     assert (run.status, run.reason) == (RunStatus.FAILED, "rank 1: RuntimeError: the user's own mistake")
     assert 'raise RuntimeError("the user\'s own mistake")' in run.output_tail
     assert run.exit_codes == (1, 1)
-    assert [(wait.rank, wait.op) for wait in run.waits] == [(0, "all_reduce"), (1, "all_reduce")]
+    assert [(wait.rank, wait.op) for wait in run.rank_waits] == [(0, "all_reduce"), (1, "all_reduce")]
 
 
 def test_a_rank_that_hangs_is_ended_and_named(tmp_path: Path) -> None:

@@ -88,4 +88,4 @@ def test_flash_and_amp_are_seen_in_replayed_cuda_graphs(perfkit: Any, tiny_sched
     done = perfkit("bench", "-w", "gpt:size=nano", "-t", variant, "--device", "cuda", *tiny_schedule, "--out", "suite")
     assert done.returncode == 0, done.stderr
     found = perfkit.variants("suite")[variant]
-    assert found["engaged"] is True, [claim["evidence"] for claim in found["claims"]]
+    assert found["active"] is True, [claim["evidence"] for claim in found["claims"]]

@@ -100,7 +100,7 @@ def test_models_are_scripted_and_exported_meanwhile(tmp_path: Path, caplog: Any)
 
     variant = watched(train, tmp_path / "run", caplog)
     forwards = the_loop(variant).forwards
-    assert (forwards.least, forwards.most) == (1, 1)
+    assert (forwards.min, forwards.max) == (1, 1)
 
 
 def test_a_traced_model(tmp_path: Path, caplog: Any) -> None:

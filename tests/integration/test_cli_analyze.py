@@ -115,7 +115,7 @@ def test_captures_tell_the_ops_of_replayed_graphs(perfkit) -> None:
     write_events(perfkit.folder / "replay.json.gz", replays([("step[DECODE bs=8 toks=8]", 8, nodes)] * 2))
     write_events(perfkit.folder / "captured/capture.json.gz", captures([("", nodes)]))
     (trace,) = analysis(perfkit("analyze", "replay.json.gz", "--capture", "captured/", "--json"))["traces"]
-    assert [(graph["joined"], graph["nodes"]) for graph in trace["graphs"]] == [(19, 19)]
+    assert [(graph["joined_nodes"], graph["nodes"]) for graph in trace["graphs"]] == [(19, 19)]
     assert trace["graphs"][0]["launches"] == 2
     shown = perfkit("analyze", "replay.json.gz", "--capture", "captured/", "--verbose")
     assert shown.returncode == 0, shown.stderr

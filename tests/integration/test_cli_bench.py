@@ -49,8 +49,8 @@ def test_every_variant_is_measured_and_engaged(suite: Path) -> None:
         assert variant["status"] == "ok"
         assert variant["step_time"]["value"] > 0
         assert variant["peak_allocated"]["value"] > 0
-    assert variants["amp"]["engaged"] is True
-    assert variants["ckpt"]["engaged"] is True
+    assert variants["amp"]["active"] is True
+    assert variants["ckpt"]["active"] is True
     assert variants["ckpt"]["parity"]["verdict"] in ("equal", "within tolerance")
 
 
@@ -58,7 +58,7 @@ def test_what_was_planned_before_stands_beside_what_was_measured(suite: Path) ->
     found = score_folder(suite.parent)
     assert [each.variant for each in found.variants] == ["baseline", "amp", "ckpt"]
     for each in found.variants:
-        assert each.prediction.beforehand
+        assert each.prediction.planned_before_run
         assert each.prediction.peak is not None
         assert abs(each.prediction.peak.error) < 0.01
     report = json.loads((suite / "report.json").read_text())

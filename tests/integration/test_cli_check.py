@@ -74,7 +74,7 @@ def found(folder: Path) -> dict[str, Any]:
     """Verdicts by quantity of the only variant, and the check itself as `check`."""
     check = json.loads((folder / "check.json").read_text())
     (variant,) = check["variants"]
-    return {each["quantity"]: each for each in variant["judged"]} | {"check": check, "why": variant["why"]}
+    return {each["quantity"]: each for each in variant["quantities"]} | {"check": check, "why": variant["explanation"]}
 
 
 @pytest.mark.slow
@@ -170,7 +170,7 @@ def test_two_runs_that_are_there(project: CommandLine, tiny_schedule: tuple[str,
     check = json.loads(result.stdout)
     assert [variant["variant"] for variant in check["variants"]] == ["baseline", "ckpt"]
     assert (check["before"]["label"], check["after"]["label"]) == ("old", "new")
-    assert any("softmax" in suspect for suspect in check["variants"][0]["why"]["suspects"])
+    assert any("softmax" in suspect for suspect in check["variants"][0]["explanation"]["suspects"])
 
 
 @pytest.mark.slow

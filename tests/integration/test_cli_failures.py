@@ -104,7 +104,7 @@ def test_a_run_that_takes_too_long_is_a_row_that_names_who_had_not_come(perfkit,
     assert row["status"] == "timeout"
     assert "--timeout" in row["reason"]
     assert re.search(r"rank 1 .*\ball_reduce\b", row["reason"])
-    assert [(wait["rank"], wait["op"], wait["finished"]) for wait in row["waits"]] == [
+    assert [(wait["rank"], wait["op"], wait["finished"]) for wait in row["rank_waits"]] == [
         (0, "all_reduce", False),
         (1, "all_reduce", True),
     ]

@@ -12,7 +12,7 @@ def test_a_plan_that_does_not_fit_says_the_least_change_that_does(perfkit: Any) 
     plan = json.loads(ended.stdout)
     assert (plan["device"], plan["device_name"], plan["limit_bytes"]) == ("cuda", "a100-sxm-40gb", 2**33)
     (baseline,) = plan["variants"]
-    peak, beyond = baseline["peak_allocated_bytes"], baseline["beyond_allocator_bytes"]
+    peak, beyond = baseline["peak_allocated_bytes"], baseline["outside_allocator_bytes"]
     assert sum(peak["categories"].values()) == peak["value"]
     assert peak["low"] + beyond["low"] > 2**33
     assert baseline["fits"] is False

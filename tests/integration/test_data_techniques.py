@@ -39,7 +39,7 @@ def test_the_baseline_is_input_bound_and_what_mends_it_is_named(report: dict[str
 
 def test_workers_are_verified_and_train_on_the_same(report: dict[str, Any]) -> None:
     workers = variant(report, WORKERS)
-    assert workers["engaged"] is True
+    assert workers["active"] is True
     assert [claim["holds"] for claim in workers["claims"]] == [True] * 3
     ours, theirs = (each["losses"][:10] for each in (workers, variant(report, "baseline")))  # warm-up ends when it may
     assert ours == theirs

@@ -153,10 +153,10 @@ def advise(perfkit: Any, suite: Path) -> None:
     assert ended.returncode == 0, ended.stderr
     advice = json.loads(ended.stdout)
     (ckpt,) = advice["options"]
-    assert ckpt["saves_s"]["basis"] == "simulated"
-    assert ckpt["saves_s"]["value"] < 0
+    assert ckpt["saving_s"]["basis"] == "simulated"
+    assert ckpt["saving_s"]["value"] < 0
     assert ckpt["peak_bytes"]["value"] == pytest.approx(ckpt["measured"]["peak_bytes"], rel=0.01)
-    assert ckpt["measured"]["engaged"] is True
+    assert ckpt["measured"]["active"] is True
     assert (out / "suite.json").is_file()
 
 
@@ -176,7 +176,7 @@ def join(perfkit: Any, suite: Path) -> None:
     assert [each["rank"] for each in baseline["ranks"]] == [0, 1]
     assert all(row["wait_s"] is not None for row in baseline["fleet"]["ranks"])
     (reduced,) = (row for row in baseline["volumes"] if row["kind"] == "all-reduce")
-    assert 0 < reduced["asked_bytes"] == reduced["least_bytes"] == reduced["carried_bytes"]  # 2 (N - 1) / N is 1
+    assert 0 < reduced["message_bytes"] == reduced["theoretical_bytes"] == reduced["traced_bytes"]  # 2 (N - 1) / N is 1
     assert "two/baseline@2/0" in other.communicate(timeout=60)[1]
     assert other.returncode == 0
 

@@ -32,7 +32,7 @@ def report(perfkit: CommandLine, tiny_schedule: tuple[str, ...]) -> dict[str, An
 
 def test_what_it_adds_is_used_as_if_it_were_perfkits_own(report: dict[str, Any]) -> None:
     variants = {variant["name"]: variant for variant in report["variants"]}
-    assert variants["fused_update"]["engaged"] is True
+    assert variants["fused_update"]["active"] is True
     for variant in variants.values():
         ops = {op["name"]: op for op in variant["trace"]["ops"] if op["phase"] == "forward"}
         # A batch of 32 and a hidden layer 4 times as wide, 2 FLOPs an element.

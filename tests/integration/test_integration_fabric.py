@@ -50,8 +50,8 @@ def train(callbacks: list[Any], *, apart: bool = False, fails_at: int | None = N
 @pytest.mark.parametrize("apart", [False, True])
 def test_a_step_is_an_update_over_all_batches_that_it_accumulates(tmp_path: Path, apart: bool) -> None:
     train([PerfkitFabricCallback(tmp_path / "x", **OPTIONS)], apart=apart)
-    attached = accumulated(tmp_path / "x", ACCUMULATION, timed=5).attached
-    assert len(attached.left_out_s) == 1
+    attached = accumulated(tmp_path / "x", ACCUMULATION, timed=5).attached_loop
+    assert len(attached.excluded_steps_s) == 1
 
 
 def test_losses_are_the_same_to_the_last_bit(tmp_path: Path) -> None:
@@ -102,5 +102,5 @@ def test_two_models_with_an_optimizer_each_are_one_loop(tmp_path: Path) -> None:
     fabric.call("on_train_end")
     record = record_of(tmp_path / "x")
     assert record.status == RunStatus.OK
-    assert record.attached.optimizer_steps == (2,) * 6
-    assert len(record.attached.models) == 2
+    assert record.attached_loop.optimizer_steps == (2,) * 6
+    assert len(record.attached_loop.models) == 2

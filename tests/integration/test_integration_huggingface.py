@@ -70,7 +70,7 @@ def trainer(folder: Path, callbacks: list[TrainerCallback], **options: Any) -> T
 
 def test_a_step_is_an_update_over_all_batches_that_it_accumulates(tmp_path: Path) -> None:
     trainer(tmp_path, [PerfkitCallback(tmp_path / "x", **OPTIONS)], gradient_accumulation_steps=3).train()
-    attached = accumulated(tmp_path / "x", 3, timed=6).attached
+    attached = accumulated(tmp_path / "x", 3, timed=6).attached_loop
     assert attached.models == ("WithLoss",)
 
 
@@ -87,8 +87,8 @@ def test_samples_are_not_called_tokens(tmp_path: Path) -> None:
 def test_steps_with_an_evaluation_are_no_samples(tmp_path: Path, options: dict[str, Any]) -> None:
     callback = PerfkitCallback(tmp_path / "x", **OPTIONS)
     trainer(tmp_path, [callback], eval_strategy="steps", eval_steps=6, **options).train()
-    attached = record_of(tmp_path / "x").attached
-    assert len(attached.left_out_s) == 1
+    attached = record_of(tmp_path / "x").attached_loop
+    assert len(attached.excluded_steps_s) == 1
     assert attached.forwards == attached.backwards == attached.optimizer_steps == (1,) * 5
 
 

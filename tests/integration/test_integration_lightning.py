@@ -105,15 +105,15 @@ def test_a_batch_is_a_step_however_many_optimizers_step_in_it(tmp_path: Path) ->
     fit(tmp_path, Adversarial(), [PerfkitCallback(tmp_path / "x", **OPTIONS)], max_steps=3 * STEPS // 2)
     record = record_of(tmp_path / "x")
     assert record.status == RunStatus.OK
-    assert record.attached.steps_seen == STEPS
-    assert sorted(record.attached.optimizer_steps) == [1, 1, 1, 2, 2, 2]
-    assert record.attached.optimizers == ("SGD, 4 parameters",) * 2
+    assert record.attached_loop.steps_seen == STEPS
+    assert sorted(record.attached_loop.optimizer_steps) == [1, 1, 1, 2, 2, 2]
+    assert record.attached_loop.optimizers == ("SGD, 4 parameters",) * 2
 
 
 def test_steps_with_a_validation_are_no_samples(tmp_path: Path) -> None:
     fit(tmp_path, Module(), [PerfkitCallback(tmp_path / "x", **OPTIONS)], val_check_interval=6)
-    attached = record_of(tmp_path / "x").attached
-    assert len(attached.left_out_s) == 1
+    attached = record_of(tmp_path / "x").attached_loop
+    assert len(attached.excluded_steps_s) == 1
     assert attached.forwards == attached.backwards == (1,) * 5
 
 

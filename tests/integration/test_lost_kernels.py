@@ -52,7 +52,7 @@ def test_half_of_the_kernels(change: Callable[[Event], list[Event]], share: str,
         assert "at least 16.5 %" in text  # MFU
         assert "at most 54.7 %" in text  # idle
         assert "at least 7.27 ms" in text  # to win
-    assert trace["lost"]["share"] == pytest.approx(float(share.split()[0]) / 100, abs=5e-4)
+    assert trace["lost_kernels"]["share"] == pytest.approx(float(share.split()[0]) / 100, abs=5e-4)
     assert (trace["mfu"]["bound"], trace["hfu"]["bound"], trace["launches"]["idle_bound"]) == (
         "at least",
         "at least",
@@ -71,6 +71,6 @@ def test_the_whole_trace_says_nothing(perfkit) -> None:
     analysis = json.loads((out / "analysis.json").read_text())
     (trace,) = analysis["traces"]
     assert "limit.lost_kernels" not in {finding["id"] for finding in analysis["findings"]}
-    assert (trace["lost"]["launched"], trace["lost"]["lost"]) == (1198, 0)
+    assert (trace["lost_kernels"]["launched"], trace["lost_kernels"]["lost"]) == (1198, 0)
     for text in (printed, (out / "report.md").read_text()):
         assert "at least" not in text

@@ -209,7 +209,7 @@ def test_a_report_says_what_is_odd(tmp_path: Path, odd: Odd) -> None:
     found = json.loads((out / "analysis.json").read_bytes())
     check_sums(found)
     said = [*found["warnings"], *(finding["id"] for finding in found["findings"])]
-    said += [note for trace in found["traces"] for note in (*trace["reading"]["notes"], *trace["notes"])]
+    said += [note for trace in found["traces"] for note in (*trace["file_info"]["notes"], *trace["notes"])]
     assert odd.said in "\n".join(said)
     assert "</script><b>" not in (out / "report.html").read_text()
 

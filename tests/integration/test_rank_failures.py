@@ -87,9 +87,9 @@ def test_the_rank_that_fails_is_named_and_where_the_other_waited(
     status, reason = EXPECTED[fault]
     assert run.status == status, run
     assert re.match(reason, run.reason)
-    [waited] = [wait for wait in run.waits if wait.rank == 0]
+    [waited] = [wait for wait in run.rank_waits if wait.rank == 0]
     assert (waited.op, waited.group) == ("all_reduce", "default_pg")
     assert waited.call_site
-    assert [wait.rank for wait in run.waits] == ([0] if fault == "kill" else [0, 1])
+    assert [wait.rank for wait in run.rank_waits] == ([0] if fault == "kill" else [0, 1])
     pids = [int((tmp_path / f"pid{rank}").read_text()) for rank in range(2)]
     assert not any(psutil.pid_exists(pid) for pid in pids)

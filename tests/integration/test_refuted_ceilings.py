@@ -77,7 +77,7 @@ def test_a_bench_measures_a_refuted_ceiling_again_and_its_folder_tells_the_same(
     assert len(kept.calibrations) == 2
     first = report_of(busy)
     assert first["variants"][0]["mfu"]["type"] == "known"
-    assert not any(each["refuted"] for each in first["ceilings"]["ceilings"])
+    assert not any(each["exceeded_by"] for each in first["ceilings"]["ceilings"])
     assert (found := list(shares(first)))
     assert max(found) <= 1
     busy.environment["PERFKIT_CACHE"] = str(busy.folder / "none")  # the folder alone

@@ -64,7 +64,7 @@ def test_a_round_has_a_process_of_each_and_every_turn_a_step_of_each(measured) -
         (name, repeat) for name in ("baseline", "ckpt") for repeat in (1, 2)
     ]
     for run in suite.runs[2:]:
-        assert sorted(run.run.turns) == ["baseline", "ckpt"]
+        assert sorted(run.run.interleaved_variants) == ["baseline", "ckpt"]
         assert run.run.load is not None
         assert run.run.load.seconds == run.run.seconds
         [rank] = run.ranks

@@ -90,8 +90,8 @@ def compared(
 
 def test_five_steps_of_a_critic_and_one_of_the_generator_are_a_step(tmp_path: Path) -> None:
     loop = compared(tmp_path, "wgan.py", "--steps", "70")
-    assert (loop.optimizer_steps.least, loop.optimizer_steps.most) == (6, 6)
-    assert (loop.backwards.least, loop.backwards.most) == (6, 6)
+    assert (loop.optimizer_steps.min, loop.optimizer_steps.max) == (6, 6)
+    assert (loop.backwards.min, loop.backwards.max) == (6, 6)
 
 
 def test_a_loop_that_ends_before_all_is_recorded(tmp_path: Path) -> None:
@@ -105,23 +105,23 @@ def test_a_loop_that_ends_before_all_is_recorded(tmp_path: Path) -> None:
 def test_a_loop_in_one_thread_beside_the_main_one(tmp_path: Path) -> None:
     loop = compared(tmp_path, "threads.py", "--steps", "70")
     assert loop.steps_timed == 12
-    assert loop.optimizer_steps.most == 1
+    assert loop.optimizer_steps.max == 1
 
 
 @pytest.mark.parametrize(("pretrain", "finetune", "recorded"), [(70, 20, "AdamW"), (5, 110, "SGD")])
 def test_two_phases_with_an_optimizer_for_each(pretrain: int, finetune: int, recorded: str, tmp_path: Path) -> None:
     """The first is recorded if it lasts; else the second, once the first's optimizer has been silent for long."""
     loop = compared(tmp_path, "two_phases.py", "--pretrain", str(pretrain), "--finetune", str(finetune))
-    assert recorded in loop.steps_by
+    assert recorded in loop.step_marker
     assert loop.steps_timed == 12
-    assert (loop.optimizer_steps.least, loop.optimizer_steps.most) == (1, 1)
+    assert (loop.optimizer_steps.min, loop.optimizer_steps.max) == (1, 1)
 
 
 def test_an_optimizer_that_calls_the_model_itself(tmp_path: Path) -> None:
     loop = compared(tmp_path, "lbfgs.py", "--steps", "70")
     assert loop.optimizers[0].startswith("LBFGS")
-    assert (loop.optimizer_steps.least, loop.optimizer_steps.most) == (1, 1)
-    assert loop.backwards.most > 1
+    assert (loop.optimizer_steps.min, loop.optimizer_steps.max) == (1, 1)
+    assert loop.backwards.max > 1
 
 
 def test_recordings_that_do_not_fit_their_budget_end_within_a_step_and_the_report_says_so(tmp_path: Path) -> None:
@@ -143,12 +143,12 @@ def test_recordings_that_do_not_fit_their_budget_end_within_a_step_and_the_repor
 def test_optimizers_that_step_in_the_backward_pass(tmp_path: Path) -> None:
     loop = compared(tmp_path, "optimizer_in_backward.py", "--steps", "70")
     assert len(loop.optimizers) == 6
-    assert (loop.optimizer_steps.least, loop.optimizer_steps.most) == (6, 6)
+    assert (loop.optimizer_steps.min, loop.optimizer_steps.max) == (6, 6)
 
 
 def test_a_loop_whose_steps_the_user_states(tmp_path: Path) -> None:
     loop = compared(tmp_path, "wgan.py", "--steps", "30", options=(*SMALL, "--no-report", "--step-every", "3"))
-    assert (loop.optimizer_steps.least, loop.optimizer_steps.most) == (3, 3)
+    assert (loop.optimizer_steps.min, loop.optimizer_steps.max) == (3, 3)
 
 
 def test_a_compiled_model(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_a_program_of_its_own_is_held_against_the_plan_of_its_workload(perfkit: 
     analysis = msgspec.json.decode((perfkit.folder / "run" / "report.json").read_bytes(), type=Analysis)
     held = analysis.variants[0].prediction
     assert held is not None, analysis.warnings
-    assert held.beforehand
+    assert held.planned_before_run
     assert held.basis.startswith("baseline of train.py:build")
     assert re.search(r"device cpu, parameter bytes [\d.,]+ .*samples per step 256;", held.basis), held.basis
     assert held.basis.endswith("train: baseline, ckpt")

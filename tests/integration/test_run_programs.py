@@ -182,7 +182,7 @@ def test_it_is_told_as_one_run_that_went_well(run: Watched) -> None:
 
 def test_every_pass_saw_its_steps(run: Watched) -> None:
     assert WARMUP + TIMED + TRACED + RECORDED <= run.loop.steps_seen <= int(STEPS)
-    assert run.loop.steps_timed + len(run.loop.left_out_s) == TIMED
+    assert run.loop.steps_timed + len(run.loop.excluded_steps_s) == TIMED
     slowed = {slow.instrument: slow.steps for slow in run.loop.slowdowns}
     assert slowed["trace"] == TRACED
     assert slowed["memory"] >= RECORDED  # once for the peak, once more for the ops behind it
@@ -201,12 +201,12 @@ def test_accumulation_and_several_optimizers_are_one_step(run: Watched) -> None:
         (run.loop.backwards, run.program.passes),
         (run.loop.forwards, run.program.forwards),
     ):
-        assert (counted.least, counted.median, counted.most) == (expected, expected, expected)
+        assert (counted.min, counted.median, counted.max) == (expected, expected, expected)
 
 
 def test_steps_with_an_evaluation_are_left_out(run: Watched) -> None:
     """Twelve timed steps, an evaluation in every sixth."""
-    assert len(run.loop.left_out_s) == (2 if run.program.evaluates else 0)
+    assert len(run.loop.excluded_steps_s) == (2 if run.program.evaluates else 0)
 
 
 def test_step_time_and_throughput_are_known(run: Watched) -> None:

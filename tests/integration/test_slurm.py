@@ -74,7 +74,7 @@ def test_each_run_is_a_step_on_both_nodes_and_a_rank_that_is_killed_is_named(slu
         assert f"on n{rank + 1} rank {rank}" in said
     assert sharded.run.status == RunStatus.CRASHED
     assert re.match(r"rank 1 .*SIGKILL", sharded.run.reason)
-    assert [wait.rank for wait in sharded.run.waits] == [0]
+    assert [wait.rank for wait in sharded.run.rank_waits] == [0]
     assert nothing_is_left(slurm, folder)
 
 

@@ -64,11 +64,11 @@ def test_a_killed_suite_is_resumed_and_then_grows(tmp_path: Path) -> None:
     assert resumed.returncode == 0, resumed.stderr
     assert (suite / "baseline/0/run.json").read_bytes() == baseline
     stored = read_suite(suite)
-    by_turns = Counter(run.variant for run in stored.runs if run.run.turns)
+    by_turns = Counter(run.variant for run in stored.runs if run.run.interleaved_variants)
     assert by_turns == {"baseline": 2, "amp": 2}
     assert {run.run.status for run in stored.runs} == {RunStatus.OK}
     assert stored.suite.sampling is not None
-    assert stored.suite.sampling.ended.startswith("2 rounds")
+    assert stored.suite.sampling.end_reason.startswith("2 rounds")
 
     grown = bench(tmp_path, "--into", "suite", "-t", "inplace", "--rounds", "1", "--price", "$3.60/h")
     assert grown.returncode == 0, grown.stderr

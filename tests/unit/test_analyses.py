@@ -123,7 +123,7 @@ def test_flight_recorders(tmp_path: Path) -> None:
     for source in (folder, sorted(folder.iterdir()), str(folder / "comm_lib_*")):
         found = perfkit.analyze(source)
         assert isinstance(found, FlightAnalysis)
-        assert found.meetings[0].absent == (1,)
+        assert found.mismatched_collectives[0].absent == (1,)
     assert [rank.rank for rank in perfkit.analyze(folder / "comm_lib_trace_rank_0").ranks] == [0]
 
 
@@ -173,7 +173,7 @@ def test_a_saved_result_is_read_back(kind: str, tmp_path: Path, monkeypatch: pyt
 def test_a_comparison_and_flight_recorders_are_saved_and_read_back(suite: Path, tmp_path: Path) -> None:
     compared = perfkit.compare(f"{suite}@baseline", f"{suite}@amp")
     assert isinstance(compared, Comparison)
-    assert [side.of for side in compared.sides] == ["baseline", "amp"]
+    assert [side.subject for side in compared.sides] == ["baseline", "amp"]
     assert perfkit.analyze(compared.save(tmp_path / "compared")) == compared
     hang = perfkit.analyze(write_dumps(tmp_path / "hang"))
     assert perfkit.analyze(hang.save(tmp_path / "flight")) == hang
@@ -258,7 +258,7 @@ def test_a_check_of_stored_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     )
     found = perfkit.check(new, baseline=old, thresholds={"step_time": "5%"})
     assert isinstance(found, Check)
-    (judged,) = [judged for judged in found.variants[0].judged if judged.quantity == "step_time"]
+    (judged,) = [judged for judged in found.variants[0].quantities if judged.quantity == "step_time"]
     assert judged.change == pytest.approx(1.0)
     assert perfkit.analyze(found.save(tmp_path / "checked")) == found
     for wrong in (

@@ -84,7 +84,7 @@ class Machine:
                 world_size=ranks,
                 status=status,
                 samples=samples,
-                steady=True,
+                is_steady=True,
                 environment=HERE,
                 losses=(2.0, 1.0),
                 memory=msgspec.structs.replace(NO_MEMORY, rss=make_measurement(1e6, "bytes", "getrusage")),
@@ -156,7 +156,7 @@ def test_rounds_are_of_what_was_added_with_its_baseline(machine: Machine, tmp_pa
     analysis = grown(suite, "flash,inplace", rounds=3)
     assert machine.log == ["flash", "inplace", *["baseline flash inplace"] * 3]
     assert analysis.sampling is not None
-    assert (analysis.sampling.rounds, "3 rounds" in analysis.sampling.ended) == (5, True)
+    assert (analysis.sampling.rounds, "3 rounds" in analysis.sampling.end_reason) == (5, True)
     again = grown(suite, "amp", rounds=1)  # one that is there is measured further
     assert machine.log[-1] == "amp baseline"
     difference = of(again, "amp").difference
@@ -211,7 +211,7 @@ def test_what_an_interruption_left_is_done_and_nothing_twice(machine: Machine, t
     assert machine.log[5:] == ["amp baseline ckpt"] * 3
     assert {variant.status for variant in analysis.variants} == {RunStatus.OK}
     assert analysis.sampling is not None
-    assert (analysis.sampling.rounds, "3 rounds" in analysis.sampling.ended) == (3, True)
+    assert (analysis.sampling.rounds, "3 rounds" in analysis.sampling.end_reason) == (3, True)
     assert len(analysis.sessions) == 1
     assert resumed(moved).sampling == analysis.sampling  # nothing is left
     assert len(machine.log) == 8
@@ -343,7 +343,9 @@ def test_a_search_that_ended_before_its_variant_was_entered_is_not_made_again(
 
 def test_a_variant_for_which_nothing_was_found_is_skipped_with_the_reason(machine: Machine, tmp_path: Path) -> None:
     def found(request: BenchRequest, _progress: object) -> FoundParams:
-        search = RecomputationSearch(asked="ckpt:fit=1MiB", found=None, limit_bytes=2.0**20, trials=(), reason="why")
+        search = RecomputationSearch(
+            requested_variant="ckpt:fit=1MiB", selected_variant=None, limit_bytes=2.0**20, trials=(), reason="why"
+        )
         return FoundParams(request, recomputations=(search,), refusals={"ckpt:fit=1MiB": "why"})
 
     suite = started(tmp_path / "s", find=found, variants=tuple(parse_variants("ckpt:fit=1MiB,amp")))

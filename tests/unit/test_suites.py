@@ -24,7 +24,7 @@ def launched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[RunSpec]:
         specs.append(spec)
         run = RunResult(status=RunStatus.OK)
         record = RankRecord(
-            rank=0, world_size=1, status=RunStatus.OK, samples=StepSamples(wall_s=(0.1, 0.1)), steady=True
+            rank=0, world_size=1, status=RunStatus.OK, samples=StepSamples(wall_s=(0.1, 0.1)), is_steady=True
         )
         for name, value in ((SPEC_FILE, spec), (RUN_FILE, run), ("rank0/record.json", record)):
             write_json(folder / name, value)

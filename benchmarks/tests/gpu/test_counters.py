@@ -68,15 +68,15 @@ def test_bounds_belong_to_rows() -> None:
 
 
 @pytest.mark.parametrize("op_class", BUILDERS)
-def test_every_class_has_modelled_flops_and_bytes(op_class: str) -> None:
+def test_every_class_has_modeled_flops_and_bytes(op_class: str) -> None:
     call = BUILDERS[op_class]("cpu")
     call()
-    modelled = model_op(call)
-    assert modelled.flops
-    assert modelled.bytes
+    modeled = model_op(call)
+    assert modeled.flops
+    assert modeled.bytes
 
 
-def test_a_product_is_modelled_by_hand() -> None:
-    modelled = model_op(BUILDERS["GEMM"]("cpu"))
-    assert modelled.flops == LAUNCHES * 2 * 64**3
-    assert modelled.bytes == LAUNCHES * 3 * 64**2 * 2
+def test_a_product_is_modeled_by_hand() -> None:
+    modeled = model_op(BUILDERS["GEMM"]("cpu"))
+    assert modeled.flops == LAUNCHES * 2 * 64**3
+    assert modeled.bytes == LAUNCHES * 3 * 64**2 * 2

@@ -20,7 +20,7 @@ def test_the_peak_is_the_datasheets() -> None:
 
 def test_samples_that_agree_with_the_model() -> None:
     found = compare_samples((frame(98, 30), 1e-3), (frame(90, 82), COPY_S), PEAK)
-    assert found.figures["memory_share_modelled"] == pytest.approx(0.8)
+    assert found.figures["memory_share_modeled"] == pytest.approx(0.8)
     assert found.figures["memory_share_sampled"] == pytest.approx(0.82)
     assert found.wrong == []
 

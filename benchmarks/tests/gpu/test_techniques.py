@@ -15,13 +15,13 @@ from tests.fixtures.sample_analysis import realistic
 def variant() -> Variant:
     found = next(each for each in realistic().variants if each.status == RunStatus.OK and each.memory is not None)
     parity = Parity(verdict="equal", max_relative=0.0, tolerance=0.0, basis="", steps=10)
-    memory = msgspec.structs.replace(found.memory, beyond=(), process_bytes=None)
+    memory = msgspec.structs.replace(found.memory, outside_allocator=(), process_bytes=None)
     return msgspec.structs.replace(found, claims=(), parity=parity, memory=memory)
 
 
 def test_what_nvml_counts_and_nothing_explains(variant: Variant) -> None:
     beyond = (MemoryShare(category=CONTEXT, bytes=460), MemoryShare(category=RESIDUAL, bytes=-40))
-    memory = msgspec.structs.replace(variant.memory, beyond=beyond, process_bytes=1000)
+    memory = msgspec.structs.replace(variant.memory, outside_allocator=beyond, process_bytes=1000)
     figures, wrong = describe_variant(msgspec.structs.replace(variant, memory=memory))
     assert figures["unexplained_share"] == 0.04
     assert wrong == []
@@ -33,7 +33,7 @@ def test_a_process_that_nobody_counted_leaves_the_share_unknown(variant: Variant
 
 def test_claims_that_do_not_hold_are_wrong(variant: Variant) -> None:
     claim = ClaimResult(
-        technique="amp", statement="products in bf16", holds=False, expected=1, found=0, evidence="0 of 1"
+        technique="amp", statement="products in bf16", holds=False, expected=1, measured=0, evidence="0 of 1"
     )
     assert describe_variant(msgspec.structs.replace(variant, claims=(claim,)))[1] == [
         "claim fails: products in bf16 (0 of 1)"
@@ -55,7 +55,7 @@ def test_losses_that_differ_and_memory_that_nothing_explains_are_wrong(
     assert check_gpu_figures({"parity": parity, "parity_relative": 0.5, "unexplained_share": unexplained}) == wrong
 
 
-def test_published_step_times_as_utilisation() -> None:
+def test_published_step_times_as_utilization() -> None:
     """GPT-2 124M of 16 x 1024 tokens: 6 x 123.7M + 12 x 12 x 768 x 1024 FLOPs a token, on an A100 of 312 TFLOP/s."""
     (fp32,) = PUBLISHED["gpt.baseline"]
     fastest = PUBLISHED["gpt.amp+flash+compile"][0]

@@ -149,8 +149,8 @@ def build_change_row(pair: OpPair) -> ChangeRow:
         module=_format_both_sides(pair, lambda row: row.module),
         phase=first.phase if not compiled or len({row.phase for row in both if row.phase}) == 1 else "",
         shapes="" if compiled else _format_both_sides(pair, get_input_shapes),
-        compiled=_list_names(row for row in both if is_compiled(row.name)) if compiled else (),
-        replaced=_list_names(row for row in both if not is_compiled(row.name)) if compiled else (),
+        compiled_names=_list_names(row for row in both if is_compiled(row.name)) if compiled else (),
+        replaced_ops=_list_names(row for row in both if not is_compiled(row.name)) if compiled else (),
         before_calls=_sum_values(pair.before, lambda row: row.calls),
         after_calls=_sum_values(pair.after, lambda row: row.calls),
         before_s=_sum_values(pair.before, lambda row: row.seconds),
@@ -228,9 +228,9 @@ def _collect_notes(after: RankTrace, before: RankTrace, pairs: Sequence[OpPair])
 
 def _get_dtype_shares(trace: RankTrace) -> dict[str, float]:
     """The share of the FLOPs of matrix products by the dtype that they were computed in; empty where not known."""
-    total = fsum(part.flops for part in trace.computed_in)
+    total = fsum(part.flops for part in trace.flops_by_precision)
     shares: dict[str, float] = {}
-    for part in trace.computed_in:
+    for part in trace.flops_by_precision:
         shares[part.dtype] = shares.get(part.dtype, 0.0) + part.flops / total
     return shares
 

@@ -51,7 +51,7 @@ def _compare_groups(by: str, before: Iterable[_Row], after: Iterable[_Row]) -> l
     none = (0.0, 0.0)
     found = [
         GroupChange(
-            by=by,
+            grouping=by,
             name=name,
             before_calls=old.get(name, none)[0],
             after_calls=new.get(name, none)[0],

@@ -63,7 +63,7 @@ def _select_rank(run: LoadedSide, rank: int | None) -> LoadedSide:
     if side.kind == "trace":
         side = with_fields(
             side,
-            of=trace.label if len(run.ranks) > 1 else "",
+            subject=trace.label if len(run.ranks) > 1 else "",
             device=trace.device,
             device_name=trace.device_name,
             ceilings=trace.ceilings,

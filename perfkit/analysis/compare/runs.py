@@ -54,46 +54,52 @@ def compare_runs(runs: Sequence[str | Path], *, anyway: bool = False, command: s
             for side in sides[1:]
             if first is not None and side.trace is not None
         ),
-        differing=differing,
+        environment_mismatches=differing,
         warnings=tuple(_collect_warnings(loaded, differing)),
         rank_note=compared.note,
         ranks=compared.steps,
         variants=compare_variants(loaded),
-        only=find_unshared_variants(loaded),
+        unshared_variants=find_unshared_variants(loaded),
     )
 
 
 def _compare_conditions(first: ComparedRun, side: ComparedRun) -> Iterator[EnvironmentMismatch]:
     """Compare the environments; without one, the devices that the traces name."""
     if first.workload and side.workload and first.workload != side.workload:
-        yield EnvironmentMismatch(run=side.name, key=WORKLOAD, first=first.workload, here=side.workload, times=True)
+        yield EnvironmentMismatch(
+            run=side.name, key=WORKLOAD, first_value=first.workload, run_value=side.workload, affects_times=True
+        )
     if first.environment is not None and side.environment is not None:
         for entry in compare_environments(first.environment, side.environment):
             times = entry.effect is not ComparisonEffect.NOTED
-            yield EnvironmentMismatch(run=side.name, key=entry.key, first=entry.before, here=entry.after, times=times)
+            yield EnvironmentMismatch(
+                run=side.name, key=entry.key, first_value=entry.before, run_value=entry.after, affects_times=times
+            )
         return
     for key, ours, theirs in (
         ("device", first.device, side.device),
         ("device_name", first.device_name, side.device_name),
     ):
         if ours and theirs and ours != theirs:
-            yield EnvironmentMismatch(run=side.name, key=key, first=ours, here=theirs, times=True)
+            yield EnvironmentMismatch(run=side.name, key=key, first_value=ours, run_value=theirs, affects_times=True)
 
 
 def _refuse_other_kinds(differing: Sequence[EnvironmentMismatch]) -> None:
-    other = next((entry for entry in differing if entry.key == "device" and CPU in (entry.first, entry.here)), None)
+    other = next(
+        (entry for entry in differing if entry.key == "device" and CPU in (entry.first_value, entry.run_value)), None
+    )
     if other is not None:
         raise UsageError(
-            f"{other.run} ran on a different kind of device ({other.key}: {other.first} -> {other.here}): not "
-            "comparable. Name runs on one kind of device, or add --anyway"
+            f"{other.run} ran on a different kind of device ({other.key}: {other.first_value} -> {other.run_value}): "
+            "not comparable. Name runs on one kind of device, or add --anyway"
         )
 
 
 def _collect_warnings(loaded: Sequence[LoadedSide], differing: Sequence[EnvironmentMismatch]) -> Iterator[Note]:
     for each in loaded[1:]:
-        keys = [entry for entry in differing if entry.run == each.side.name and entry.times]
+        keys = [entry for entry in differing if entry.run == each.side.name and entry.affects_times]
         if keys:
-            changes = "; ".join(f"{entry.key}: {entry.first} -> {entry.here}" for entry in keys)
+            changes = "; ".join(f"{entry.key}: {entry.first_value} -> {entry.run_value}" for entry in keys)
             text = f"{each.side.name} ran under different conditions, which affect times ({changes})"
             yield make_note("comparison.conditions", text, run=each.side.name)
     for each in loaded:
@@ -101,7 +107,7 @@ def _collect_warnings(loaded: Sequence[LoadedSide], differing: Sequence[Environm
         if variant is not None and variant.reason:
             text = f"{each.side.name} ({variant.status.value}): {variant.reason}"
             yield make_note("comparison.run_ended", text, run=each.side.name, reason_id=variant.reason_id)
-        if variant is not None and variant.engaged is False:
+        if variant is not None and variant.active is False:
             yield make_note(
                 "comparison.no_effect", f"{each.side.name}: its techniques had no effect", run=each.side.name
             )

@@ -107,7 +107,7 @@ def _load_suite_variant(path: str, variant: str, examined: SuiteInspection) -> L
             name=path,
             path=path,
             kind="suite",
-            of=chosen.name if len(analysis.variants) > 1 else "",
+            subject=chosen.name if len(analysis.variants) > 1 else "",
             created_at=analysis.created_at,
             workload=_describe_workload(analysis, chosen, runs),
             device="" if environment is None else environment.device,
@@ -141,7 +141,7 @@ def _read_live_points(folder: Path, runs: VariantRuns) -> Iterator[LivePoint]:
     log = next((log for log in logs if log.is_file()), None)
     windows = [line for line in read_live(log) if isinstance(line, LiveWindow)] if log is not None else []
     every = max(1, len(windows) // MOST_POINTS)
-    yield from (LivePoint(last=window.last, step_s=window.step_s) for window in windows[::every])
+    yield from (LivePoint(last_step=window.last_step, step_s=window.step_s) for window in windows[::every])
 
 
 def _load_trace_analysis(path: str, analysis: TraceAnalysis) -> LoadedSide:
@@ -156,7 +156,7 @@ def _make_trace_side(path: str, trace: RankTrace, created_at: str, of: str) -> C
         name=path,
         path=path,
         kind="trace",
-        of=of,
+        subject=of,
         created_at=created_at,
         device=trace.device,
         device_name=trace.device_name,
@@ -169,7 +169,7 @@ def _make_trace_side(path: str, trace: RankTrace, created_at: str, of: str) -> C
 def _load_memory_analysis(path: str, analysis: MemoryAnalysis) -> LoadedSide:
     fullest = max(analysis.accounts, key=lambda account: account.peak_bytes)
     of = fullest.device if len(analysis.accounts) > 1 else ""
-    side = ComparedRun(name=path, path=path, kind="memory", of=of, created_at=analysis.created_at, memory=fullest)
+    side = ComparedRun(name=path, path=path, kind="memory", subject=of, created_at=analysis.created_at, memory=fullest)
     return LoadedSide(side)
 
 
@@ -190,7 +190,10 @@ def name_sides(loaded: Sequence[LoadedSide]) -> tuple[LoadedSide, ...]:
     depth = 1
     while depth < 8 and len({_shorten_path(path, depth) for path in paths}) < len(set(paths)):
         depth += 1
-    names = [_shorten_path(each.side.path, depth) + (f"{AT}{each.side.of}" if each.side.of else "") for each in loaded]
+    names = [
+        _shorten_path(each.side.path, depth) + (f"{AT}{each.side.subject}" if each.side.subject else "")
+        for each in loaded
+    ]
     numbered = (
         name if names.count(name) == 1 else f"{name} ({names[: place + 1].count(name)})"
         for place, name in enumerate(names)

@@ -35,7 +35,7 @@ def find_unshared_variants(sides: Sequence[LoadedSide]) -> dict[str, tuple[str, 
     for suite in suites:
         others = {variant.name for other in suites if other is not suite for variant in other.variants}
         if own := tuple(variant.name for variant in suite.variants if variant.name not in others):
-            found[suite.side.name.removesuffix(f"{AT}{suite.side.of}")] = own
+            found[suite.side.name.removesuffix(f"{AT}{suite.side.subject}")] = own
     return found
 
 
@@ -87,7 +87,7 @@ def _get_speed_up(variant: Variant) -> ComparedAmount:
     """The inverse of the time ratio of paired processes."""
     difference = variant.difference
     if difference is None:
-        why = variant.emulated or variant.reason or "no baseline to compare with"
+        why = variant.emulation_reason or variant.reason or "no baseline to compare with"
         return ComparedAmount(value=None, reason="this is the baseline" if variant.is_baseline else why)
     return ComparedAmount(
         value=1 / difference.ratio,

@@ -82,8 +82,8 @@ def rank_causes(difference: TraceDifference) -> list[tuple[str, float]]:
 
     Work is split by kind where kinds sum to the time in which any work ran, and is one part where they overlap.
     """
-    parts = [group for group in difference.groups if group.by == TIME]
-    kinds = [group for group in difference.groups if group.by == KIND and group.name not in NOT_WORK]
+    parts = [group for group in difference.groups if group.grouping == TIME]
+    kinds = [group for group in difference.groups if group.grouping == KIND and group.name not in NOT_WORK]
     causes = [(_WORDS.get(part.name, part.name), part.change_s) for part in parts if part.name not in _WORK]
     work = [part for part in parts if part.name in _WORK]
     causes += (

@@ -39,13 +39,13 @@ def write_perfetto(
     The events of the file are copied as they are; ours are of the category `perfkit`, which `perfkit analyze` leaves
     out when it reads them.
     """
-    source = rank.reading.path
+    source = rank.file_info.path
     ops, _, _ = join_captures(read_ops(read_trace(source, limits=limits)), source, captures, limits, must_fit=False)
     read = None if counted is None else read_counters(counted)
     analysed = analyze_with_details(ops, rank.ceilings, device_name=rank.device_name, counters=read)
     engine = analysed.engine
     mine = [finding for finding in findings if finding.variant in ("", rank.label)]
-    unit_ns = 1 if has_note(rank.reading.notes, IN_NANOSECONDS) else 1000
+    unit_ns = 1 if has_note(rank.file_info.notes, IN_NANOSECONDS) else 1000
     added = encode_events(
         build_tracks(ops, engine, analysed.idle, replay_trace(ops), mine),
         build_counter_tracks(ops, engine),

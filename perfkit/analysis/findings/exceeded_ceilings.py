@@ -15,13 +15,13 @@ class CeilingWarning(NamedTuple):
 
 def describe_exceeded_ceilings(known: DeviceCeilings | None) -> CeilingWarning | None:
     """Describe the exceeded ceilings; None without any."""
-    exceeded = [] if known is None else [ceiling for ceiling in known.ceilings if ceiling.refuted]
+    exceeded = [] if known is None else [ceiling for ceiling in known.ceilings if ceiling.exceeded_by]
     if not exceeded:
         return None
     names = ", ".join(dict.fromkeys(f"{ceiling.dtype or ''} {ceiling.level}".strip() for ceiling in exceeded))
     low = min(exceeded, key=lambda ceiling: ceiling.value)
     day = f" of {low.measured_at[:10]}" if low.measured_at else ""
-    _, advice = split_explanation(low.refuted)
+    _, advice = split_explanation(low.exceeded_by)
     return CeilingWarning(
         f"Work exceeded the measured ceiling of {names}",
         f"calibration{day} measured {format_flop_rate(low.value)}, on a busy machine or at a lower clock; shares of "

@@ -86,8 +86,8 @@ def _choose_action(meeting: MismatchedCollective, ranks: Mapping[int, DumpedRank
     if not meeting.absent:
         return _NO_RECORD
     absent = [ranks[rank] for rank in meeting.absent]
-    first = next((rank for rank in absent if rank.waits_in is None), absent[0])
-    if first.waits_in is None:
+    first = next((rank for rank in absent if rank.pending_collective is None), absent[0])
+    if first.pending_collective is None:
         return _ABSENT.format(rank=first.rank)
-    name = f"{first.waits_in.op} {first.waits_in.sequence} of {first.group}"
+    name = f"{first.pending_collective.op} {first.pending_collective.sequence} of {first.group}"
     return _ABSENT_WAITS.format(rank=first.rank, name=name)

@@ -103,13 +103,15 @@ def _count_samples(main: SampledThread, pattern: _FramePattern) -> int:
         if function.name.rpartition(".")[2] in pattern.functions
         and any(part in function.file.replace("\\", "/") for part in pattern.files)
     }
-    return sum(taken.count for taken in main.taken if any(call.function in matching for call in main.stack(taken.node)))
+    return sum(
+        taken.count for taken in main.stack_samples if any(call.function in matching for call in main.stack(taken.node))
+    )
 
 
 def _count_tensor_reads(main: SampledThread, source: Callable[[str, int], str]) -> int:
     """Samples whose innermost line is the program's and reads a tensor."""
     count = 0
-    for taken in main.taken:
+    for taken in main.stack_samples:
         call = next(iter(main.stack(taken.node)), None)
         if call is not None and main.functions[call.function].owner == PROGRAM:
             text = source(main.functions[call.function].file, call.line)

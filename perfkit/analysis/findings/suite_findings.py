@@ -105,7 +105,7 @@ def _map_tried_techniques(suite: SuiteView) -> dict[str, str]:
 def _describe_memory_outcome(variant: Variant) -> str:
     if variant.status != RunStatus.OK:
         return f"tried as {variant.name}: {variant.status}"
-    if variant.engaged is not True or variant.memory_ratio is None:
+    if variant.active is not True or variant.memory_ratio is None:
         return f"tried as {variant.name}: no creditable result"
-    of = f"peak memory per {variant.compared_per}" if variant.compared_per else "peak memory"
+    of = f"peak memory per {variant.comparison_unit}" if variant.comparison_unit else "peak memory"
     return f"tried as {variant.name}: {variant.memory_ratio:.2f}x the {of}"

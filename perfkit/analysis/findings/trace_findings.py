@@ -56,7 +56,9 @@ def _run_rules_on_trace(view: TraceView) -> Iterator[tuple[Rule, Finding]]:
     """The findings of one trace, with overlaps named."""
     # Without recorded work, nothing shows how to make it faster.
     results = [
-        (rule, result) for rule, result in run_rules(view) if rule.about != About.STEP or not view.trace.unseen_device
+        (rule, result)
+        for rule, result in run_rules(view)
+        if rule.about != About.STEP or not view.trace.missing_device_reason
     ]
     results = [(rule, _bound_gain(result, view)) for rule, result in results if _is_notable(result.finding, view)]
     for rule, result in results:
@@ -68,9 +70,9 @@ def _add_simulated_gain(finding: Finding, trace: RankTrace) -> Finding:
     """The finding with its gain as the replay of the trace has it, or why it has none."""
     if finding.gain_s is None or trace.gains is None:
         return finding
-    gain_s = trace.gains.of.get(finding.id)
+    gain_s = trace.gains.by_finding.get(finding.id)
     if gain_s is None:
-        return replace(finding, not_simulated=trace.gains.refused or _NOT_RECORDED)
+        return replace(finding, not_simulated_reason=trace.gains.reason or _NOT_RECORDED)
     simulated = replace(finding, simulated_s=gain_s)
     if trace.replay is None or gain_s >= _FEW * finding.gain_s:
         return simulated
@@ -80,7 +82,7 @@ def _add_simulated_gain(finding: Finding, trace: RankTrace) -> Finding:
 
 def _bound_gain(result: RuleResult, view: TraceView) -> RuleResult:
     """Make a gain a lower bound where kernels were lost, except for gains in idle time."""
-    lost = view.trace.lost
+    lost = view.trace.lost_kernels
     if result.finding.gain_s is None or lost is None or not lost.matters or result.scope & NOT_OF_ROWS:
         return result
     return result._replace(finding=replace(result.finding, gain_bound=AT_LEAST))

@@ -39,7 +39,7 @@ def analyze_flight(files: Sequence[str], *, command: str = "") -> FlightAnalysis
         perfkit=perfkit.__version__,
         command=command,
         ranks=ranks,
-        meetings=meetings,
+        mismatched_collectives=meetings,
         findings=build_flight_findings(meetings, ranks),
         provenance=_build_provenance(ranks),
         warnings=(
@@ -58,8 +58,8 @@ def _build_rank_row(rank: int, file: str, record: FlightRecord) -> DumpedRank:
         collectives=len(record.collectives),
         dropped=record.dropped,
         unfinished=sum(not call.finished for call in record.collectives),
-        waits_in=record.waits_in,
-        last=record.last,
+        pending_collective=record.waits_in,
+        last_collective=record.last,
         group="" if told is None else record.groups[told.group].label,
     )
 

@@ -48,7 +48,7 @@ def build_memory_account(
         peak_phase="" if phase == NONE else PHASES[phase],
         source=allocations.source,
         categories=shares,
-        beyond=beyond.parts,
+        outside_allocator=beyond.parts,
         process_bytes=beyond.process_bytes,
         process_source=beyond.process_source,
         device_parts=beyond.device_parts,
@@ -60,11 +60,11 @@ def build_memory_account(
         timeline_s=over_time.seconds,
         timeline_categories=over_time.categories,
         bands=over_time.bands,
-        largest=find_largest_blocks(allocations, lives, named, alive),
+        largest_blocks=find_largest_blocks(allocations, lives, named, alive),
         rows=build_memory_rows(allocations, lives, named, alive),
         fragmentation=held,
         growth=find_growth(allocations, lives, named),
-        failed=allocations.failed,
+        failed_request=allocations.failed,
     )
 
 

@@ -33,10 +33,10 @@ def _describe_block(allocations: Allocations, lives: Lifetimes, row: int, catego
     if known != NONE:
         block = allocations.known[known]
         return LiveBlock(
-            bytes=size, category=category, name=block.name, shape=block.shape, dtype=block.dtype, kept_by=kept_by
+            bytes=size, category=category, name=block.name, shape=block.shape, dtype=block.dtype, freed_by=kept_by
         )
     if born == AT_START:
-        return LiveBlock(bytes=size, category=category, name="allocated before the recording", kept_by=kept_by)
+        return LiveBlock(bytes=size, category=category, name="allocated before the recording", freed_by=kept_by)
     op, module, line, shape, dtype = (
         allocations.get_text(column, born)
         for column in (allocations.op, allocations.module, allocations.line, allocations.shape, allocations.dtype)
@@ -52,7 +52,7 @@ def _describe_block(allocations: Allocations, lives: Lifetimes, row: int, catego
         dtype=dtype,
         line=line,
         phase=phase,
-        kept_by=kept_by,
+        freed_by=kept_by,
     )
 
 

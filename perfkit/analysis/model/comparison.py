@@ -11,7 +11,7 @@ from perfkit.note import Note
 from perfkit.record import Environment
 from perfkit.spec import Struct
 
-COMPARISON_VERSION = 3
+COMPARISON_VERSION = 4
 
 
 class ComparedAmount(Struct):
@@ -44,14 +44,14 @@ class ComparedVariant(Struct):
 
 
 class LivePoint(Struct):
-    """Steps of a loop that was watched all the time: their median up to step `last`."""
+    """Steps of a loop that was watched all the time: their median up to step `last_step`."""
 
-    last: int
+    last_step: int
     step_s: float
 
 
 class ComparedRun(Struct):
-    """One of the runs. `kind` is `suite`, `trace` or `memory`, `of` the variant, rank or device of several.
+    """One of the runs. `kind` is `suite`, `trace` or `memory`, `subject` the variant, rank or device of several.
 
     `workload` is empty where it is not known, `environment` None. `trace` has every row of its tables, and no
     timelines.
@@ -60,7 +60,7 @@ class ComparedRun(Struct):
     name: str
     path: str
     kind: str
-    of: str = ""
+    subject: str = ""
     created_at: str = ""
     workload: str = ""
     device: str = ""
@@ -79,9 +79,9 @@ class EnvironmentMismatch(Struct):
 
     run: str
     key: str
-    first: str
-    here: str
-    times: bool
+    first_value: str
+    run_value: str
+    affects_times: bool
 
 
 class RankSteps(Struct):
@@ -96,7 +96,7 @@ class Comparison(DisplayMixin, Struct):
 
     `differences` are those of the traces of the others, called as the sides; a side without a trace has none. Of
     runs of several ranks `rank_note` says which one is compared, and `ranks` are the steps of those that all have. Of
-    suites as a whole `variants` are those that at least two have, and `only` names the others by run.
+    suites as a whole `variants` are those that at least two have, and `unshared_variants` names the others by run.
     """
 
     subject: ClassVar[str] = "compare"
@@ -109,9 +109,9 @@ class Comparison(DisplayMixin, Struct):
     sides: tuple[ComparedRun, ...]
     figures: tuple[ComparedFigure, ...]
     differences: tuple[TraceDifference, ...]
-    differing: tuple[EnvironmentMismatch, ...]
+    environment_mismatches: tuple[EnvironmentMismatch, ...]
     warnings: tuple[Note, ...] = ()
     rank_note: str = ""
     ranks: tuple[RankSteps, ...] = ()
     variants: tuple[ComparedVariant, ...] = ()
-    only: dict[str, tuple[str, ...]] = {}
+    unshared_variants: dict[str, tuple[str, ...]] = {}

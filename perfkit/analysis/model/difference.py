@@ -8,10 +8,10 @@ from perfkit.spec import Struct
 class ChangeRow(Struct):
     """An op before and after, matched by name, module, phase and shapes; None on the side where it does not occur.
 
-    Seconds and calls are per step. `compiled` are names of what torch.compile made, on either side, and `replaced` of
-    the ops that it stands against; both are empty of all other rows. `evidence` is there where a check judged the
-    change: `new`, `gone`, `more calls`, `fewer calls` and `other inputs` are exact; `slower` and `faster` stand out of
-    the steps' spread, `noise` does not.
+    Seconds and calls are per step. `compiled_names` are names of what torch.compile made, on either side, and
+    `replaced_ops` of the ops that it stands against; both are empty of all other rows. `evidence` is there where a
+    check judged the change: `new`, `gone`, `more calls`, `fewer calls` and `other inputs` are exact; `slower` and
+    `faster` stand out of the steps' spread, `noise` does not.
     """
 
     name: str
@@ -27,8 +27,8 @@ class ChangeRow(Struct):
     before_bytes: float | None
     after_bytes: float | None
     evidence: str = ""
-    compiled: tuple[str, ...] = ()
-    replaced: tuple[str, ...] = ()
+    compiled_names: tuple[str, ...] = ()
+    replaced_ops: tuple[str, ...] = ()
 
     @property
     def change_s(self) -> float:
@@ -39,10 +39,10 @@ class ChangeRow(Struct):
 class GroupChange(Struct):
     """All ops of a group before and after, per step; 0 on a side without any.
 
-    `by` is how it is summed up: `part of the step` (which sums to the step), `kind of work`, `phase` or `module`.
+    `grouping` is how it is summed up: `part of the step` (which sums to the step), `kind of work`, `phase` or `module`.
     """
 
-    by: str
+    grouping: str
     name: str
     before_calls: float
     after_calls: float

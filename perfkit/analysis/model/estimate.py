@@ -26,7 +26,7 @@ class MissingEstimate(Struct, tag="missing"):
 
 class Difference(Struct):
     """A variant against its baseline: `ratio` = variant / baseline of step time, from paired processes; of the
-    time of a unit (`Variant.compared_per`) where their batches differ.
+    time of a unit (`Variant.comparison_unit`) where their batches differ.
 
     `verdict` is `faster`, `slower`, `no difference` or `inconclusive`; `detectable` is the smallest relative
     change that this number of processes could have shown, None with fewer than two. `more_pairs` is how many more would

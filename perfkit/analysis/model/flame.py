@@ -13,14 +13,14 @@ class FlameGraph(Struct):
 
     `name` and `kind` index `names` and `kinds`. `values` are per step, of each node with all beneath it: seconds of
     work (summed over streams or threads), those on the critical path and above what the roofs allow, FLOPs and bytes.
-    What is not known counts as none. Nodes that are less than `least` of every value are left out.
+    What is not known counts as none. Nodes that are less than `min_share` of every value are left out.
     """
 
-    by: str
+    grouping: str
     names: tuple[str, ...]
     kinds: tuple[str, ...]
     parent: tuple[int, ...]
     name: tuple[int, ...]
     kind: tuple[int, ...]
     values: dict[str, tuple[float, ...]]
-    least: float
+    min_share: float

@@ -74,20 +74,21 @@ class TimedRank(Struct):
 
 
 class CollectiveVolume(Struct):
-    """A kind of collective in a step of a rank. `asked_bytes` are its messages as counted where the program calls,
-    `least_bytes` what the links of a rank carry of these in theory; `carried_bytes` is the same of what the traced
-    steps show, where the backend may have made it of another kind (`ran_as`). None where not counted, or not told.
+    """A kind of collective in a step of a rank. `message_bytes` are its messages as counted where the program calls,
+    `theoretical_bytes` what the links of a rank carry of these in theory; `traced_bytes` is the same of what the traced
+    steps show, where the backend may have made it of another kind (`backend_kind`). None where not counted, or not
+    told.
     """
 
     kind: str
     calls: float
-    asked_bytes: float | None
-    least_bytes: float | None
-    carried_bytes: float | None
-    ran_as: str
+    message_bytes: float | None
+    theoretical_bytes: float | None
+    traced_bytes: float | None
+    backend_kind: str
     seconds: float
     exposed_s: float
-    hidden: float | None
+    hidden_share: float | None
 
 
 class Fleet(Struct):

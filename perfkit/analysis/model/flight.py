@@ -10,7 +10,7 @@ from perfkit.flight.model import RecordedCollective
 from perfkit.note import Note
 from perfkit.spec import Struct
 
-FLIGHT_ANALYSIS_VERSION = 2
+FLIGHT_ANALYSIS_VERSION = 3
 
 
 class DumpedRank(Struct):
@@ -23,13 +23,15 @@ class DumpedRank(Struct):
     collectives: int
     dropped: bool
     unfinished: int
-    waits_in: RecordedCollective | None
-    last: RecordedCollective | None
+    pending_collective: RecordedCollective | None
+    last_collective: RecordedCollective | None
     group: str  # of the collective that it waits in, else of the last one
 
 
 class FlightAnalysis(DisplayMixin, Struct):
-    """Everything a report on dumps of flight recorders shows. `meetings` are those that did not come about."""
+    """Everything a report on dumps of flight recorders shows. `mismatched_collectives` are those that did not come
+    about.
+    """
 
     subject: ClassVar[str] = "flight"
     schema_version: int = FLIGHT_ANALYSIS_VERSION
@@ -38,7 +40,7 @@ class FlightAnalysis(DisplayMixin, Struct):
     perfkit: str
     command: str
     ranks: tuple[DumpedRank, ...]
-    meetings: tuple[MismatchedCollective, ...]
+    mismatched_collectives: tuple[MismatchedCollective, ...]
     findings: tuple[Finding, ...]
     provenance: tuple[Provenance, ...]
     warnings: tuple[Note, ...] = ()

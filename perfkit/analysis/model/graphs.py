@@ -6,14 +6,14 @@ from perfkit.spec import Struct
 class ReplayedGraph(Struct):
     """A graph, launched `launches` times. Seconds cover all launches in the whole trace.
 
-    Of its `nodes` (kernels, copies and fills of one launch) `joined` have the op that was called when `capture` was
-    recorded, which `basis` told from others; where that is not known, `reason` says why.
+    Of its `nodes` (kernels, copies and fills of one launch) `joined_nodes` have the op that was called when `capture`
+    was recorded, which `basis` told from others; where that is not known, `reason` says why.
     """
 
     nodes: int
     launches: int
     seconds: float
-    joined: int = 0
+    joined_nodes: int = 0
     capture: str = ""
     basis: str = ""
     reason: str = ""

@@ -29,8 +29,8 @@ class Launches(Struct):
     `delay_s` is the median time from a launch to the start of its kernel, `queue_depth` the median number of kernels
     launched and not yet started (the one that starts not counted), `starved_s` device idle time per step with nothing
     queued, of which `late_s` in gaps so short that the host was launching meanwhile (the others belong to calls of the
-    host, to fetching data, and to `RankTrace.gaps`), `queued` what was idle with work queued. `sync_calls` calls per
-    step made the host wait for the device, with `sync_s` spent in them. `short_*` are kernels shorter than
+    host, to fetching data, and to `RankTrace.gaps`), `queued_idle` what was idle with work queued. `sync_calls` calls
+    per step made the host wait for the device, with `sync_s` spent in them. `short_*` are kernels shorter than
     `short_below_s`, with the idle gaps right before them. `graph_launches` start a whole CUDA graph each. `note` says
     why something is None. `idle_bound` is `at most` where kernels were lost, which makes the device seem idle.
     """
@@ -51,7 +51,7 @@ class Launches(Struct):
     note: str = ""
     idle_bound: str = ""
     late_s: float | None = None
-    queued: QueuedIdle | None = None
+    queued_idle: QueuedIdle | None = None
 
 
 class HostCallRow(Struct):
@@ -75,23 +75,24 @@ class GapRow(Struct):
     """Idle time of a device with one cause (of `perfkit.analysis.model.idle`) at one place of the CPU, per step.
 
     Where the host was in the way, what it was in for more than half of each piece, the innermost of its kind, empty
-    where nothing was recorded: `frame` of Python, `own` (the innermost that is neither torch's nor of Python's
+    where nothing was recorded: `frame` of Python, `user_frame` (the innermost that is neither torch's nor of Python's
     library), `builtin` that the frame called, path of the `module`, `range` of the program, `op`, `call` of the
-    runtime. `following` is the op of the kernel that came next. `gaps` counts pieces; the longest lasts `longest_s`
-    and begins `longest_start_s` after the first event of the trace. Not `named` are the shorter of very many together.
+    runtime. `next_op` is the op of the kernel that came next. `gaps` counts pieces; the longest lasts `longest_s`
+    and begins `longest_start_s` after the first event of the trace. Not `is_named` are the shorter of very many
+    together.
     """
 
     cause: str
     frame: str
-    own: str
+    user_frame: str
     builtin: str
     module: str
     range: str
     op: str
     call: str
-    following: str
+    next_op: str
     gaps: float
     seconds: float
     longest_s: float
     longest_start_s: float
-    named: bool = True
+    is_named: bool = True

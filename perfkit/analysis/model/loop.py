@@ -10,8 +10,8 @@ class CountPerStep(Struct):
     """The number of occurrences in a step: the median over steps, and the fewest and most."""
 
     median: float
-    least: int
-    most: int
+    min: int
+    max: int
 
 
 class Slowdown(Struct):
@@ -29,17 +29,17 @@ class Slowdown(Struct):
 class StepOutliers(Struct):
     """Timed steps of more than twice the median, `count` of `steps`: the shortest and longest in medians.
 
-    `excess_s` is what they cost beyond the median, per step of all; `every` the number of steps from each to the next
+    `excess_s` is what they cost beyond the median, per step of all; `period` the number of steps from each to the next
     where it is always the same, else None. `data_share` is the part of the excess that was waiting for data, None where
     no waiting was recorded.
     """
 
     count: int
     steps: int
-    shortest: float
-    longest: float
+    shortest_ratio: float
+    longest_ratio: float
     excess_s: float
-    every: int | None = None
+    period: int | None = None
     data_share: float | None = None
 
 
@@ -68,14 +68,14 @@ class LoopAnalysis(Struct):
 
     What is told of all ranks is that of the worst: waiting (`data_wait_s` in the median step, `data_wait_mean_s` in the
     mean, `data_wait_share` of all steps' time) and `slowdowns`. The other facts are the first rank's. `microbatches`
-    are the backward passes of an optimizer step, None where they need not be of a microbatch each. `left_out_s` are
-    steps that were not timed since an evaluation ran in them. `data_waits_s` are the waits of the timed steps of the
-    slowest rank, whose steps are the variant's samples; empty where they are not known. `units_per_step` is what all
-    ranks train on in a step, 0 where nobody knows. `watched` is there where the loop was watched all the time,
+    are the backward passes of an optimizer step, None where they need not be of a microbatch each. `excluded_steps_s`
+    are steps that were not timed since an evaluation ran in them. `data_waits_s` are the waits of the timed steps of
+    the slowest rank, whose steps are the variant's samples; empty where they are not known. `units_per_step` is what
+    all ranks train on in a step, 0 where nobody knows. `live_log` is there where the loop was watched all the time,
     `stacks` where its Python stacks were sampled.
     """
 
-    steps_by: str
+    step_marker: str
     steps_seen: int
     first_timed: int
     steps_timed: int
@@ -88,7 +88,7 @@ class LoopAnalysis(Struct):
     data_wait_s: float | None
     data_wait_mean_s: float | None
     data_wait_share: float | None
-    left_out_s: tuple[float, ...]
+    excluded_steps_s: tuple[float, ...]
     slowdowns: tuple[Slowdown, ...]
     outliers: StepOutliers | None
     units_source: str
@@ -97,5 +97,5 @@ class LoopAnalysis(Struct):
     data_waits_s: tuple[float, ...] = ()
     units_per_step: float = 0.0
     unit: str = ""
-    watched: LiveSummary | None = None
+    live_log: LiveSummary | None = None
     stacks: LoopStacks | None = None

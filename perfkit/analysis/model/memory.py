@@ -26,7 +26,7 @@ class MemoryRow(Struct):
 class LiveBlock(Struct):
     """A large allocation alive at the peak. Texts are "" where they are not known.
 
-    `name` is that of the tensor in the training state, else what the block was made by, in words. `kept_by` is the op
+    `name` is that of the tensor in the training state, else what the block was made by, in words. `freed_by` is the op
     in which it was freed, which is the last that held it.
     """
 
@@ -39,7 +39,7 @@ class LiveBlock(Struct):
     dtype: str = ""
     line: str = ""
     phase: str = ""
-    kept_by: str = ""
+    freed_by: str = ""
 
 
 class Fragmentation(Struct):
@@ -82,22 +82,24 @@ class TimelineBand(Struct):
 class MemoryAccount(Struct):
     """The balance at the peak of one device: `categories` sum to `peak_bytes` exactly.
 
-    `beyond` are bytes outside of the allocated ones (reserved but free, libraries, what is left unexplained), which
-    with `peak_bytes` sum to `process_bytes`, what the system sees of the process; a part may be negative where pages
-    were allocated and never touched. `process_bytes` is None where nobody measured it. On a GPU `device_parts` are what
-    else is not free of it (other processes, what the driver reserves); with `process_bytes` they sum to `device_bytes`.
+    `outside_allocator` are bytes outside of the allocated ones (reserved but free, libraries, what is left
+    unexplained), which with `peak_bytes` sum to `process_bytes`, what the system sees of the process; a part may be
+    negative where pages were allocated and never touched. `process_bytes` is None where nobody measured it. On a GPU
+    `device_parts` are what else is not free of it (other processes, what the driver reserves); with `process_bytes`
+    they sum to `device_bytes`.
 
     The timeline is of the step that holds the peak where there are steps, else of all: seconds since it begins, and
     for each category the bytes at these times, thinned for drawing so that no maximum is lost. `step_peaks` are the
-    peaks of all steps recorded. `rows` are all bytes at the peak by category, module and op; `failed` is the request
-    that ended the recording. Of a step that was never run (`timed` is false) times count events, one a nanosecond.
+    peaks of all steps recorded. `rows` are all bytes at the peak by category, module and op; `failed_request` is the
+    request that ended the recording. Of a step that was never run (`has_times` is false) times count events, one a
+    nanosecond.
     """
 
     peak_bytes: int
     peak_phase: str
     source: str
     categories: tuple[MemoryShare, ...]
-    beyond: tuple[MemoryShare, ...] = ()
+    outside_allocator: tuple[MemoryShare, ...] = ()
     process_bytes: int | None = None
     process_source: str = ""
     device_parts: tuple[MemoryShare, ...] = ()
@@ -109,12 +111,12 @@ class MemoryAccount(Struct):
     timeline_s: tuple[float, ...] = ()
     timeline_categories: dict[str, tuple[int, ...]] = {}
     bands: tuple[TimelineBand, ...] = ()
-    largest: tuple[LiveBlock, ...] = ()
+    largest_blocks: tuple[LiveBlock, ...] = ()
     rows: tuple[MemoryRow, ...] = ()
     fragmentation: Fragmentation | None = None
     growth: tuple[MemoryGrowth, ...] = ()
-    failed: FailedRequest | None = None
-    timed: bool = True
+    failed_request: FailedRequest | None = None
+    has_times: bool = True
 
 
 def format_request_origin(failed: FailedRequest) -> str:

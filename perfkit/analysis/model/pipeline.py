@@ -24,7 +24,7 @@ class StageActions(Struct):
 
     step: int
     actions: tuple[StageAction, ...]
-    waits: bool = False
+    includes_waits: bool = False
 
 
 class PipelineRank(Struct):
@@ -50,6 +50,6 @@ class Pipeline(Struct):
     start_ns: int
     end_ns: int
     ranks: tuple[PipelineRank, ...]
-    waits: bool = False
+    includes_waits: bool = False
     expected_bubble: float | None = None
     source: str = ""

@@ -10,7 +10,7 @@ from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.spec import BASELINE, Scaling, Struct, WorkloadSpec
 from perfkit.store.layout import RecomputationSearch
 
-PLAN_VERSION = 2
+PLAN_VERSION = 3
 
 GAPS = "between kernels"  # the part of a step in which a GPU idles with work queued
 DISK = "disk"  # the part in which a CPU waits for files that tensors are offloaded to
@@ -77,10 +77,10 @@ class StepTime(Struct):
 class PlannedVariant(Struct):
     """A variant on a number of equal ranks. None is unknown: `reason` says why for the memory.
 
-    `within_allocator` is what a GPU's libraries ask of torch's allocator, which is in the peak; `beyond_allocator` is
+    `within_allocator` is what a GPU's libraries ask of torch's allocator, which is in the peak; `outside_allocator` is
     not. `fits` says whether all of it is within what a rank may take, None where the interval does not tell or nothing
     was said of a limit; `verdict` says it in words. `flops` are those of a step, with what is computed again.
-    `untried` are ops whose libraries take scratch memory that is not in the peak: they are too large to try.
+    `unmeasured_scratch` are ops whose libraries take scratch memory that is not in the peak: they are too large to try.
     `assumptions` say what is planned otherwise than it runs, a line each.
     `memory` is the account of a step that the peak is from, as a measured run has one.
     `facts` (bytes of parameters by dtype, sizes of the batch), `compute_dtype` and the classes of `optimizers` are what
@@ -94,13 +94,13 @@ class PlannedVariant(Struct):
     world_size: int
     peak_allocated_bytes: PlannedPeak | None = None
     within_allocator: tuple[NonTensorMemory, ...] = ()
-    beyond_allocator: tuple[NonTensorMemory, ...] = ()
+    outside_allocator: tuple[NonTensorMemory, ...] = ()
     fits: bool | None = None
     verdict: str = ""
     flops: float | None = None
     closed_forms: tuple[ClosedForm, ...] = ()
     step_s: StepTime | None = None
-    untried: tuple[str, ...] = ()
+    unmeasured_scratch: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
     reason: str = ""
     memory: MemoryAccount | None = None
@@ -113,15 +113,15 @@ class PlannedVariant(Struct):
     batches_bytes: int = 0
 
     @property
-    def beyond_allocator_bytes(self) -> Interval:
+    def outside_allocator_bytes(self) -> Interval:
         """All bytes outside the allocator."""
-        return _sum_intervals([row.bytes for row in self.beyond_allocator])
+        return _sum_intervals([row.bytes for row in self.outside_allocator])
 
     @property
     def needed_bytes(self) -> Interval | None:
         """The peak of the allocator and all beyond it; None where the peak is not known."""
         peak = self.peak_allocated_bytes
-        return None if peak is None else _sum_intervals([peak.bounds, self.beyond_allocator_bytes])
+        return None if peak is None else _sum_intervals([peak.bounds, self.outside_allocator_bytes])
 
     @property
     def remarks(self) -> tuple[str, ...]:

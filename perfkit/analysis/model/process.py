@@ -8,7 +8,7 @@ from perfkit.analysis.model.stacks import ThreadStacks
 from perfkit.spec import Struct
 from perfkit.store.process import ProcessFacts
 
-PROCESS_VERSION = 3
+PROCESS_VERSION = 4
 
 
 class WatchedThread(Struct):

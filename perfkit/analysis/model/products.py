@@ -24,13 +24,13 @@ class ProductRow(Struct):
     share: float
     flops: float | None
     bytes: float | None
-    achieved: float | None
+    flops_per_s: float | None
     bound: str
     level: str
     attainable_s: float | None
     efficiency: float | None
     above_roof: bool = False
-    no_share: str = ""
+    efficiency_reason: str = ""
     blocks: int | None = None
     units: int | None = None
     waves: float | None = None
@@ -59,8 +59,8 @@ class GemmRow(ProductRow):
 class AttentionRow(ProductRow):
     """Attention of `queries` to `keys`, of all sequences together (`batch` None) where they are packed.
 
-    `masked`: a causal mask or a sliding window leaves out pairs. `given_mask`: a mask or bias is a tensor. `backend` is
-    the library, empty where neither op nor kernel tells it.
+    `is_masked`: a causal mask or a sliding window leaves out pairs. `has_mask_tensor`: a mask or bias is a tensor.
+    `backend` is the library, empty where neither op nor kernel tells it.
     """
 
     batch: int | None
@@ -70,6 +70,6 @@ class AttentionRow(ProductRow):
     keys: int
     width: int
     backward: bool
-    masked: bool
-    given_mask: bool = False
+    is_masked: bool
+    has_mask_tensor: bool = False
     backend: str = ""

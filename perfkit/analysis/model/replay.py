@@ -21,7 +21,7 @@ class PathRow(Struct):
     call: str
     module: str
     line: str
-    stretches: int
+    segments: int
     seconds: float
     longest_s: float
     longest_start_s: float
@@ -30,19 +30,19 @@ class PathRow(Struct):
 class ReplaySummary(Struct):
     """A recording replayed unmodified.
 
-    `error` is `replayed_s / recorded_s - 1`. `refused` is why no gain is simulated, empty where gains are. `busy` is
-    the device's share of the time. `critical_path` are seconds by kind of work, which sum to `replayed_s`; `stretches`
-    are what of it lasts longest, as recorded. Gains are simulated with that many `ranks` at once.
+    `error` is `replayed_s / recorded_s - 1`. `reason` is why no gain is simulated, empty where gains are. `busy_share`
+    is the device's share of the time. `critical_path` are seconds by kind of work, which sum to `replayed_s`;
+    `segments` are what of it lasts longest, as recorded. Gains are simulated with that many `ranks` at once.
     """
 
     recorded_s: float
     replayed_s: float
     error: float
     nodes: int
-    busy: float
-    refused: str
+    busy_share: float
+    reason: str
     critical_path: dict[str, float]
-    stretches: tuple[PathRow, ...] = ()
+    segments: tuple[PathRow, ...] = ()
     ranks: int = 1
 
 
@@ -53,11 +53,11 @@ class SimulatedChange(Struct):
     `summed_s` is what its kernels would take less, added up: an upper bound. None where there is no such sum.
     """
 
-    what: str
+    change: str
     gain_s: float | None
     share: float | None
     summed_s: float | None
-    refused: str
+    reason: str
     critical_path: dict[str, float]
     step_gain_s: float | None = None
 
@@ -65,13 +65,13 @@ class SimulatedChange(Struct):
 class FindingGains(Struct):
     """The simulated gains of a trace's findings: seconds per step, in total without steps.
 
-    `of` is by the rule that found it; `together_s` is all of them at once, of a step of `step_s`: they do not add up.
-    `roofs_s` is what work at its roof would gain, where roofs are known. `refused` is why nothing is simulated, empty
-    where it is.
+    `by_finding` is by the rule that found it; `together_s` is all of them at once, of a step of `step_s`: they do not
+    add up. `roofs_s` is what work at its roof would gain, where roofs are known. `reason` is why nothing is simulated,
+    empty where it is.
     """
 
-    of: dict[str, float] = {}
+    by_finding: dict[str, float] = {}
     together_s: float | None = None
     roofs_s: float | None = None
     step_s: float = 0.0
-    refused: str = ""
+    reason: str = ""

@@ -23,17 +23,17 @@ class Efficiency(Struct, tag="efficiency"):
 class ScalingPoint(Struct):
     """A variant on a number of ranks with `threads` CPU threads each.
 
-    `efficiency` is against the same techniques on the fewest ranks that they run on, `against_baseline` against the
-    baseline on the fewest; None where it is that variant itself. `communication` is the share of the traced step that
-    is exposed communication, None where none was traced.
+    `efficiency` is against the same techniques on the fewest ranks that they run on, `baseline_efficiency` against the
+    baseline on the fewest; None where it is that variant itself. `communication_share` is the share of the traced step
+    that is exposed communication, None where none was traced.
     """
 
     variant: str
     world_size: int
     threads: int | None
     efficiency: Efficiency | MissingEstimate | None
-    against_baseline: Efficiency | MissingEstimate | None
-    communication: float | None
+    baseline_efficiency: Efficiency | MissingEstimate | None
+    communication_share: float | None
 
 
 class PlannedPoint(Struct):
@@ -61,11 +61,11 @@ class SuiteScaling(Struct):
 
     `mode` is what stays as ranks are added: each rank's batch (weak) or that of all ranks (strong). `notes` say what is
     not to be read out of the figures. `basis` is what the efficiencies of a plan are from, "" without a plan;
-    `not_planned` is why it tells less than all.
+    `plan_notes` is why it tells less than all.
     """
 
     mode: Scaling
     curves: tuple[ScalingCurve, ...]
     notes: tuple[Note, ...] = ()
     basis: str = ""
-    not_planned: tuple[str, ...] = ()
+    plan_notes: tuple[str, ...] = ()

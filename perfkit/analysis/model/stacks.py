@@ -7,18 +7,18 @@ class HotLine(Struct):
     """A line of a function, `function` at `place` (`train.py:88`), with shares of all samples.
 
     `share` are those in which it was the program's innermost line, be it in it or in what it calls of libraries;
-    `itself` those with no Python call below it; `total` those in which it was anywhere in the stack. `held` is the
-    part of `share` in which the interpreter's lock was held, as other samples tell it, None where that is not known.
-    `inside` is the function of a library that most of `share` were in, "" for none.
+    `self_share` those with no Python call below it; `total_share` those in which it was anywhere in the stack.
+    `lock_share` is the part of `share` in which the interpreter's lock was held, as other samples tell it, None where
+    that is not known. `library_function` is the function of a library that most of `share` were in, "" for none.
     """
 
     function: str
     place: str
     share: float
-    itself: float
-    total: float
-    held: float | None = None
-    inside: str = ""
+    self_share: float
+    total_share: float
+    lock_share: float | None = None
+    library_function: str = ""
 
 
 class HotPlace(Struct):
@@ -33,38 +33,39 @@ class ThreadStacks(Struct):
     """Samples of one thread of each of `processes`, together.
 
     Shares are of `samples`, those in which it worked: workers that waited for the next batch to be asked of them
-    (`idle`) are none. `held` is the share in which the interpreter's lock was held, so that Python ran or native code
-    that keeps it; in the others native code ran that lets go of it, or it waited. `ours` was in perfkit's own hooks,
-    `unnamed` in no line of the program. `lines` are the program's, `libraries` the innermost lines of others. Of the
-    samples with the lock held outside of fetching data, `python` are the lines with most, and `data` those of fetching.
+    (`idle_samples`) are none. `lock_share` is the share in which the interpreter's lock was held, so that Python ran or
+    native code that keeps it; in the others native code ran that lets go of it, or it waited. `perfkit_share` was in
+    perfkit's own hooks, `unnamed_share` in no line of the program. `lines` are the program's, `libraries` the innermost
+    lines of others. Of the samples with the lock held outside of fetching data, `python_lines` are the lines with most,
+    and `data_lines` those of fetching.
     """
 
     processes: int
     samples: int
-    idle: int
+    idle_samples: int
     seconds: float
     hz: float
-    held: float | None
-    ours: float
-    unnamed: float
+    lock_share: float | None
+    perfkit_share: float
+    unnamed_share: float
     phases: dict[str, float]
     lines: tuple[HotLine, ...]
     libraries: tuple[HotLine, ...]
-    python: tuple[HotPlace, ...]
-    data: tuple[HotPlace, ...]
+    python_lines: tuple[HotPlace, ...]
+    data_lines: tuple[HotPlace, ...]
 
 
 class LoopStacks(Struct):
     """The thread that trains, of all ranks together, and the workers of its loaders; None where none was sampled.
 
-    `cost` is the CPU time of the sampling as a share of one core, a rank's; `failed` is the share of samples that could
-    not be taken; `others` the most of a rank's time that steps unlike the timed ones took. `reason` says why nothing
-    was sampled on a rank, "" where it was on all.
+    `sampling_cost` is the CPU time of the sampling as a share of one core, a rank's; `failed_share` is the share of
+    samples that could not be taken; `other_steps_share` the most of a rank's time that steps unlike the timed ones
+    took. `reason` says why nothing was sampled on a rank, "" where it was on all.
     """
 
     loop: ThreadStacks | None = None
     workers: ThreadStacks | None = None
-    cost: float = 0.0
-    failed: float = 0.0
-    others: float = 0.0
+    sampling_cost: float = 0.0
+    failed_share: float = 0.0
+    other_steps_share: float = 0.0
     reason: str = ""

@@ -57,19 +57,19 @@ class OpRow(Struct):
     """Some work, per step: a row of a table, and a dot of the roofline. None where not modeled or unknown.
 
     `kind` is `kernel`, `op`, `module`, `phase`, `step` (`trace` where it has no steps), or `rest` for what is too short
-    for a row of its own. `intensity` is FLOP/byte and `achieved` FLOP/s, None for what has no place on a roofline.
+    for a row of its own. `intensity` is FLOP/byte and `flops_per_s` FLOP/s, None for what has no place on a roofline.
     `attainable_s` is max(FLOPs / peak, bytes / bandwidth); `bound` names the ceiling that it comes from (`compute`,
     `memory`; `overhead` for calls too small for either; `unknown`), or is `communication` or `copy`. `level` is the
-    memory level held against it. `above_roof` marks a cost or a ceiling that must be wrong. `no_share` says why there
-    is no `efficiency` where the cost is known: what is faster than its roof has no share of it. `op` is
-    set on a kernel's row: the op it ran for. `shapes` are the inputs of an op where all its calls share them. `seconds`
-    are summed over threads and streams; where these overlap, `wall_s` is how long any of it was going on, at most, and
-    `share` is of that. `critical_s` is the time of those that lie on the critical path of the trace.
-    `layout` of a matrix product is `row,column` where its first operand's rows and its second one's columns are
-    contiguous in memory, likewise the others.
+    memory level held against it. `above_roof` marks a cost or a ceiling that must be wrong. `efficiency_reason` says
+    why there is no `efficiency` where the cost is known: what is faster than its roof has no share of it. `op` is set
+    on a kernel's row: the op it ran for. `shapes` are the inputs of an op where all its calls share them. `seconds` are
+    summed over threads and streams; where these overlap, `wall_s` is how long any of it was going on, at most, and
+    `share` is of that. `critical_s` is the time of those that lie on the critical path of the trace. `layout` of a
+    matrix product is `row,column` where its first operand's rows and its second one's columns are contiguous in memory,
+    likewise the others.
 
-    Where data decide how much is done, `flops` and `bytes` are the least it can be, `most_flops` and `most_bytes` the
-    most; `attainable_s` is that of the most, within the time taken. `estimated`: the bytes are those of the recorded
+    Where data decide how much is done, `flops` and `bytes` are the least it can be, `max_flops` and `max_bytes` the
+    most; `attainable_s` is that of the most, within the time taken. `is_estimate`: the bytes are those of the recorded
     arguments of an op that no formula knows, which is neither the least nor the most.
     """
 
@@ -84,7 +84,7 @@ class OpRow(Struct):
     flops: float | None
     bytes: float | None
     intensity: float | None
-    achieved: float | None
+    flops_per_s: float | None
     bound: str
     attainable_s: float | None
     efficiency: float | None = None
@@ -94,10 +94,10 @@ class OpRow(Struct):
     dtype: str = ""
     level: str = ""
     above_roof: bool = False
-    no_share: str = ""
-    most_flops: float | None = None
-    most_bytes: float | None = None
-    estimated: bool = False
+    efficiency_reason: str = ""
+    max_flops: float | None = None
+    max_bytes: float | None = None
+    is_estimate: bool = False
     wall_s: float | None = None
     critical_s: float | None = None
     layout: str = ""

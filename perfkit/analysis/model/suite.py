@@ -24,7 +24,7 @@ from perfkit.spec import Struct
 from perfkit.store.layout import BatchSearch, RecomputationSearch, SuiteSampling
 from perfkit.store.price import Price
 
-ANALYSIS_VERSION = 8
+ANALYSIS_VERSION = 9
 
 
 class Parity(Struct):
@@ -46,17 +46,17 @@ class Parity(Struct):
 class ClaimResult(Struct):
     """A claim checked: `holds` is None where a fact is missing. `evidence` states expected and found in words.
 
-    `already` where it is true of the baseline, too, as all that the technique claims: then it shows no change, and
-    does not hold.
+    `holds_in_baseline` where it is true of the baseline, too, as all that the technique claims: then it shows no
+    change, and does not hold.
     """
 
     technique: str
     statement: str
     holds: bool | None
     expected: float | None
-    found: float | None
+    measured: float | None
     evidence: str
-    already: bool = False
+    holds_in_baseline: bool = False
 
 
 class WarmCompile(Struct):
@@ -98,15 +98,15 @@ class Variant(Struct):
     `trace` is that of the first rank with a traced step, with the longest rows of its tables; None where none was
     recorded. Where it lacks kernels that matter, what is told of the traced step is a bound. `units_per_step` are the
     tokens or samples of all ranks, `cost` what a million tokens or a thousand samples cost, None where no price was
-    told. `compared_per` is the unit (`token`, `sample`) of whose time and memory the
+    told. `comparison_unit` is the unit (`token`, `sample`) of whose time and memory the
     differences and `memory_ratio` are, "" where they are of a step: its batches are those of its baseline.
-    `emulated` is why the device only emulates a technique, "" where it does not: such a variant is compared with none.
-    `data_wait_share` is the share of the timed steps of its first run that was waiting for the workload's DataLoader,
-    on the rank that waits most; None where it has none. `prediction` is there where a plan of it is kept.
-    `reason_id` is the stable id of the error that `reason` tells, "" where it has none.
-    `waits` says where the ranks of its first failed run were. Of several ranks `ranks` and `steps_by_rank` are their
-    timed steps beside each other, `fleet` what their traces tell of who waits for whom, `pipeline` a traced step of
-    those of one. `experts` are the loads of each layer's experts, over all ranks of its first run.
+    `emulation_reason` is why the device only emulates a technique, "" where it does not: such a variant is compared
+    with none. `data_wait_share` is the share of the timed steps of its first run that was waiting for the workload's
+    DataLoader, on the rank that waits most; None where it has none. `prediction` is there where a plan of it is kept.
+    `reason_id` is the stable id of the error that `reason` tells, "" where it has none. `rank_waits` says where the
+    ranks of its first failed run were. Of several ranks `ranks` and `steps_by_rank` are their timed steps beside each
+    other, `fleet` what their traces tell of who waits for whom, `pipeline` a traced step of those of one.
+    `expert_loads` are the loads of each layer's experts, over all ranks of its first run.
     """
 
     name: str
@@ -134,13 +134,13 @@ class Variant(Struct):
     power: Quantity = NOT_MEASURED
     cost: MedianEstimate | MissingEstimate | None = None
     units_per_step: int | None = None
-    compared_per: str = ""
+    comparison_unit: str = ""
     difference: Difference | None
     cpu_difference: Difference | None = None
     memory_ratio: float | None
     parity: Parity
-    engaged: bool | None
-    emulated: str = ""
+    active: bool | None
+    emulation_reason: str = ""
     claims: tuple[ClaimResult, ...]
     setup: tuple[SetupCost, ...]
     compile: CompileSummary | None
@@ -153,12 +153,12 @@ class Variant(Struct):
     loop: LoopAnalysis | None = None
     trace: RankTrace | None = None
     prediction: Prediction | None = None
-    waits: tuple[RankWait, ...] = ()
+    rank_waits: tuple[RankWait, ...] = ()
     ranks: tuple[TimedRank, ...] = ()
     steps_by_rank: StepGrid | None = None
     fleet: Fleet | None = None
     volumes: tuple[CollectiveVolume, ...] = ()
-    experts: tuple[ExpertLoad, ...] = ()
+    expert_loads: tuple[ExpertLoad, ...] = ()
     pipeline: Pipeline | None = None
     reason_id: str = ""
 

@@ -22,8 +22,8 @@ class SweepPoint(Struct):
 class Sweep(Struct):
     """Variants that differ in one size alone (`parameter` of `technique`), in the order of its values.
 
-    `unit` is a token or sample. `breaks_at` is the value from which on the step time grows in proportion to the size or
-    faster: larger ones fill the device no better. None where it does not within these values.
+    `unit` is a token or sample. `saturates_at` is the value from which on the step time grows in proportion to the size
+    or faster: larger ones fill the device no better. None where it does not within these values.
     """
 
     technique: str
@@ -31,4 +31,4 @@ class Sweep(Struct):
     variant: str  # the rest of its name, with an ellipsis for the value
     unit: str
     points: tuple[SweepPoint, ...]
-    breaks_at: float | None
+    saturates_at: float | None

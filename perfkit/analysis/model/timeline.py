@@ -60,21 +60,21 @@ class MemoryLine(Struct):
 
 
 class StepTimeline(Struct):
-    """A step: `number` as marked, None of a trace without steps; `why` it is shown (`median`, `slowest` ...).
+    """A step: `number` as marked, None of a trace without steps; `selection` is why it is shown.
 
-    `start_s` is since the first event of the trace. `left_out` slices of any lanes, none longer than `shortest_ns`,
-    are not in it, because they are too many.
+    `start_s` is since the first event of the trace. `omitted_slices` slices of any lanes, none longer than
+    `shortest_ns`, are not in it, because they are too many.
     """
 
     number: int | None
-    why: str
+    selection: str
     start_s: float
     length_ns: int
     texts: tuple[str, ...]
     labels: SliceLabels
     lanes: tuple[TimelineLane, ...]
     memory: tuple[MemoryLine, ...] = ()
-    left_out: int = 0
+    omitted_slices: int = 0
     shortest_ns: int = 0
 
     @property

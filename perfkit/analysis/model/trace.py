@@ -28,7 +28,7 @@ MOST_POINTS = 120
 class TraceFileInfo(Struct):
     """The reading of a file. `notes` list repairs, omissions and missing parts, in words for the user.
 
-    `cut` is set where the file is damaged or ends too early: what came after is not in the figures.
+    `is_truncated` is set where the file is damaged or ends too early: what came after is not in the figures.
     """
 
     path: str
@@ -36,7 +36,7 @@ class TraceFileInfo(Struct):
     json_bytes: int
     events: int
     notes: tuple[Note, ...] = ()
-    cut: bool = False
+    is_truncated: bool = False
 
 
 class PrecisionFlops(Struct):
@@ -93,12 +93,12 @@ class Overlap(Struct):
 
 class CollectiveRow(Struct):
     """Equal collectives together, per step. Bandwidths follow nccl-tests: algorithm = bytes / time, bus = that times
-    the factor of the collective, which can be held against the link's rate whatever the number of ranks; `no_share`
-    says why it has no share of that.
+    the factor of the collective, which can be held against the link's rate whatever the number of ranks;
+    `efficiency_reason` says why it has no share of that.
 
-    `kind` is what it is whatever a backend calls it (`all-reduce`), "" where that is not known; `asked` is the call of
-    the program where the backend made it of another collective. `volume_bytes` is what the links of each rank carry of
-    it, the bytes of the bus bandwidth; None where the size or the number of ranks is not known.
+    `kind` is what it is whatever a backend calls it (`all-reduce`), "" where that is not known; `requested_kind` is the
+    call of the program where the backend made it of another collective. `volume_bytes` is what the links of each rank
+    carry of it, the bytes of the bus bandwidth; None where the size or the number of ranks is not known.
 
     `seconds` are summed over calls, which may overlap; `wall_s` is how long any of them was going on, `exposed_s` of
     that not beside computing. `all_calls` and `all_s` (summed) are of the whole trace, outside of its steps, too.
@@ -119,9 +119,9 @@ class CollectiveRow(Struct):
     bus_bandwidth: float | None
     ceiling: float | None
     ceiling_source: str = ""
-    no_share: str = ""
+    efficiency_reason: str = ""
     kind: str = ""
-    asked: str = ""
+    requested_kind: str = ""
     volume_bytes: float | None = None
 
     @property
@@ -142,7 +142,7 @@ class CopyRow(Struct):
     bandwidth: float | None
     ceiling: float | None
     ceiling_source: str = ""
-    no_share: str = ""
+    efficiency_reason: str = ""
 
 
 class Recompute(Struct):
@@ -161,12 +161,12 @@ class RankTrace(Struct):
         device: `cuda`, `rocm`, `xpu`, `cpu` or another word of the trace; `device_name` as recorded, empty if not.
         device_basis: where the name comes from (the trace, the user, this machine).
         step_basis: how steps were found: marked, by periodicity, or not at all.
-        unlike: steps that take far longer than the others, such as a first one. They are in no figure per step, and not
-            among `steps`: what ran in them is outside of the steps.
+        outlier_steps: steps that take far longer than the others, such as a first one. They are in no figure per step,
+            and not among `steps`: what ran in them is outside of the steps.
         step_s: mean step, from the beginning of the first step to the end of its last kernel / number of steps.
         kernels_per_step: kernels and copies of a device, on a CPU ops that do work themselves: the median over steps,
             of the whole trace where it has no steps.
-        span_s: from the first event to the last; `outside_s` of it lies before the first step or after the last.
+        span_s: from the first event to the last; `outside_steps_s` of it lies before the first step or after the last.
         kernels, ops, modules, phases: rows ranked by what could be saved (`seconds - attainable_s`). Kernel rows and op
             rows each sum to the time of all kernels; work outside of every step is in rows of the phase
             `outside steps`, what no op is known to have launched is the op `(no op recorded)`, or `aten::mm (inferred)`
@@ -177,16 +177,17 @@ class RankTrace(Struct):
         summary: the whole step and each of its phases as dots of the roofline, where they have a place there; of a
             phase `seconds` are its range, or the time in which a kernel of it ran.
         ceilings: what the device can do; where that is not known it has none, and `notes` that say why.
-        unseen_device: why nothing of a device that was used is in the trace, empty where that is not so. Then ops and
-            times are the host's alone: they say nothing of how fast the work is, and are held against no roof.
+        missing_device_reason: why nothing of a device that was used is in the trace, empty where that is not so. Then
+            ops and times are the host's alone: they say nothing of how fast the work is, and are held against no roof.
         optimizers: the classes of those whose steps it shows.
         gemms, attentions: matrix products and fused attention of the steps by the sizes of their calls, ranked by what
             could be saved.
-        lost: kernels that were launched in the steps and that the trace lacks; None where that is not known. Where it
-            matters, figures that rest on kernels say on which side of them the truth lies (`bound`).
+        lost_kernels: kernels that were launched in the steps and that the trace lacks; None where that is not known.
+            Where it matters, figures that rest on kernels say on which side of them the truth lies (`bound`).
         graphs: those that it replayed, the longest first.
         memory: of the fullest GPU whose allocations were recorded, else of the CPU; None where none were.
-        model_flops, hardware_flops: of the matrix products of a step, behind `mfu` and `hfu`; `computed_in` splits the
+        model_flops, hardware_flops: of the matrix products of a step, behind `mfu` and `hfu`; `flops_by_precision`
+        splits the
             latter by what they were computed in, `matrix_unit` and `matrix_dtype` are those of most of them, all empty
             where that is not known.
         replay: how well the trace is reproduced by replaying it, and its critical path; None where nothing can be
@@ -200,7 +201,7 @@ class RankTrace(Struct):
     """
 
     label: str
-    reading: TraceFileInfo
+    file_info: TraceFileInfo
     rank: int | None
     world_size: int | None
     device: str
@@ -226,23 +227,23 @@ class RankTrace(Struct):
     mfu: Quantity
     hfu: Quantity
     memory: MemoryAccount | None = None
-    outside_s: float = 0.0
+    outside_steps_s: float = 0.0
     phases: tuple[OpRow, ...] = ()
     notes: tuple[Note, ...] = ()
     host_calls: tuple[HostCallRow, ...] = ()
     gaps: tuple[GapRow, ...] = ()
-    unlike: tuple[StepRow, ...] = ()
+    outlier_steps: tuple[StepRow, ...] = ()
     level_points: tuple[OpRow, ...] = ()
     ceilings: DeviceCeilings | None = None
-    unseen_device: str = ""
+    missing_device_reason: str = ""
     model_flops: Quantity = NOT_MEASURED
     hardware_flops: Quantity = NOT_MEASURED
     matrix_unit: str = ""
     matrix_dtype: str = ""
-    computed_in: tuple[PrecisionFlops, ...] = ()
+    flops_by_precision: tuple[PrecisionFlops, ...] = ()
     kernels_per_step: float = 0.0
     graphs: tuple[ReplayedGraph, ...] = ()
-    lost: LostKernels | None = None
+    lost_kernels: LostKernels | None = None
     gemms: tuple[GemmRow, ...] = ()
     attentions: tuple[AttentionRow, ...] = ()
     optimizers: tuple[str, ...] = ()
@@ -254,22 +255,22 @@ class RankTrace(Struct):
     stage_actions: StageActions | None = None
 
     @property
-    def modelled_share(self) -> float | None:
+    def modeled_share(self) -> float | None:
         """The share of working time with a cost and a ceiling; None where nothing worked."""
         seconds = {part.category: part.seconds for part in self.time_split}
-        modelled = sum(seconds.get(category, 0.0) for category in (COMPUTE_BOUND, MEMORY_BOUND, LATENCY_BOUND))
-        working = modelled + sum(seconds.get(category, 0.0) for category in UNPLACED)
-        return modelled / working if working > 0 else None
+        modeled = sum(seconds.get(category, 0.0) for category in (COMPUTE_BOUND, MEMORY_BOUND, LATENCY_BOUND))
+        working = modeled + sum(seconds.get(category, 0.0) for category in UNPLACED)
+        return modeled / working if working > 0 else None
 
     @property
     def points(self) -> tuple[OpRow, ...]:
         """The dots of its roofline: the whole and its phases, and the longest ops and kernels that have a place."""
-        if self.unseen_device:
+        if self.missing_device_reason:
             return ()
         return (*self.summary, *_select_dots(self.ops), *(() if self.device == CPU else _select_dots(self.kernels)))
 
 
 def _select_dots(rows: tuple[OpRow, ...]) -> list[OpRow]:
     """The longest rows of work within steps that have a place on two log axes."""
-    placed = (row for row in rows if row.achieved and row.unit and row.phase != OUTSIDE and row.kind != REST)
+    placed = (row for row in rows if row.flops_per_s and row.unit and row.phase != OUTSIDE and row.kind != REST)
     return sorted(placed, key=lambda row: -row.seconds)[:MOST_POINTS]

@@ -11,7 +11,7 @@ from perfkit.analysis.model.trace import RankTrace
 from perfkit.note import Note
 from perfkit.spec import Struct
 
-TRACE_ANALYSIS_VERSION = 6
+TRACE_ANALYSIS_VERSION = 7
 
 
 class TraceAnalysis(DisplayMixin, Struct):

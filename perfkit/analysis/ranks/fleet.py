@@ -76,10 +76,10 @@ class FleetReducer:
         rows = build_collective_rows(arrivals, self._kinds)
         member = FleetMember(
             row=_build_rank_row(rank),
-            path=rank.reading.path,
+            path=rank.file_info.path,
             world_size=rank.world_size,
             steps=len(rank.steps),
-            unlike=tuple(step.number for step in rank.unlike),
+            unlike=tuple(step.number for step in rank.outlier_steps),
             step_s={step.number: step.seconds for step in rank.steps},
             first=self._values,
             length=len(arrivals),

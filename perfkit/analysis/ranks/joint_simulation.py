@@ -82,7 +82,7 @@ def simulate_jointly(
 
 
 def _is_refused(trace: RankTrace) -> bool:
-    return trace.replay is None or bool(trace.replay.refused)
+    return trace.replay is None or bool(trace.replay.reason)
 
 
 def _compute_error(length: _ReplayLength, rank: RankReplay) -> float:
@@ -116,7 +116,7 @@ def _apply_gains(
     if gains is not None:
         gains = replace(
             gains,
-            of={name: gain_s(name) for name in gains.of},
+            by_finding={name: gain_s(name) for name in gains.by_finding},
             together_s=None if gains.together_s is None else gain_s(ALL_FINDINGS),
             roofs_s=None if gains.roofs_s is None else gain_s(ROOFS),
         )
@@ -125,7 +125,7 @@ def _apply_gains(
         replay=None if trace.replay is None else replace(trace.replay, ranks=ranks),
         gains=gains,
         what_ifs=tuple(
-            _update_what_if(asked, rank, before, what_ifs[asked.what]) if asked.what in what_ifs else asked
+            _update_what_if(asked, rank, before, what_ifs[asked.change]) if asked.change in what_ifs else asked
             for asked in trace.what_ifs
         ),
     )

@@ -37,7 +37,7 @@ def build_pipeline(ranks: Mapping[int, StageActions], ahead_ns: Mapping[int, int
             )
             for rank, actions in moved.items()
         ),
-        waits=any(actions.waits for actions in ranks.values()),
+        includes_waits=any(actions.includes_waits for actions in ranks.values()),
     )
 
 

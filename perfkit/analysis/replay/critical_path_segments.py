@@ -45,7 +45,7 @@ def build_path_rows(replayed: ReplayResult, path: PathSpans, host: HostEvents | 
                 call=names[call],
                 module=modules[module],
                 line=parse_line(names[own]) or "",
-                stretches=int(begins[number + 1] - begins[number]),
+                segments=int(begins[number + 1] - begins[number]),
                 seconds=float(taken[number]) / 1e9,
                 longest_s=float(lasts[longest]) / 1e9,
                 longest_start_s=int(spans.begin_ns[head[longest]] - first_ns) / 1e9,

@@ -55,8 +55,8 @@ def replay_trace(ops: Ops) -> ReplayResult | None:
         replayed_s=simulated / 1e9,
         error=error,
         nodes=len(graph),
-        busy=busy,
-        refused=reason,
+        busy_share=busy,
+        reason=reason,
         critical_path=_sort_longest_first(path.seconds),
     )
     return ReplayResult(graph, work, times, path, result)
@@ -78,13 +78,13 @@ def simulate_what_if(replayed: ReplayResult, text: str) -> SimulatedChange:
         before = _measure_steps_ns(steps, graph, graph.duration_ns, replayed.times)
         step_gain = (before - _measure_steps_ns(steps, graph, change.duration_ns, times)) / steps.number / 1e9
     return SimulatedChange(
-        what=text,
-        gain_s=None if result.refused else gain,
-        share=None if result.refused else gain / result.replayed_s,
+        change=text,
+        gain_s=None if result.reason else gain,
+        share=None if result.reason else gain / result.replayed_s,
         summed_s=_sum_kernel_gains(replayed, asked, change),
-        refused=result.refused,
+        reason=result.reason,
         critical_path=_sort_longest_first(path.seconds),
-        step_gain_s=None if result.refused else step_gain,
+        step_gain_s=None if result.reason else step_gain,
     )
 
 

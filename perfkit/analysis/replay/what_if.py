@@ -14,7 +14,7 @@ def what_if(analysis: TraceAnalysis, *changes: str) -> tuple[SimulatedChange, ..
 
     `UsageError` says what is wrong with a change, or that the trace holds nothing to replay.
     """
-    path = analysis.traces[0].reading.path
+    path = analysis.traces[0].file_info.path
     ops = read_ops(read_trace(path))
     replayed = replay_trace(ops)
     if replayed is None:

@@ -34,16 +34,16 @@ def summarize_loop_stacks(ranks: Iterable[SampledStacks]) -> LoopStacks | None:
     sampled = list(ranks)
     if not sampled:
         return None
-    every = [thread for rank in sampled for thread in rank.threads if thread.taken]
+    every = [thread for rank in sampled for thread in rank.threads if thread.stack_samples]
     seconds = sum(rank.seconds for rank in sampled)
-    failed = sum(rank.failed for rank in sampled)
-    taken = sum(each.count for thread in every for each in (*thread.taken, *(thread.held or ())))
+    failed = sum(rank.failed_samples for rank in sampled)
+    taken = sum(each.count for thread in every for each in (*thread.stack_samples, *(thread.lock_samples or ())))
     return LoopStacks(
         loop=summarize_thread_stacks([thread for thread in every if thread.thread == LOOP]),
         workers=summarize_thread_stacks([thread for thread in every if thread.thread == WORKER]),
-        cost=sum(rank.cost_s for rank in sampled) / seconds if seconds else 0.0,
-        failed=failed / (taken + failed) if failed else 0.0,
-        others=max(rank.others for rank in sampled),
+        sampling_cost=sum(rank.cost_s for rank in sampled) / seconds if seconds else 0.0,
+        failed_share=failed / (taken + failed) if failed else 0.0,
+        other_steps_share=max(rank.other_steps_share for rank in sampled),
         reason=next((rank.reason for rank in sampled if rank.reason), ""),
     )
 
@@ -52,22 +52,22 @@ def summarize_thread_stacks(threads: Sequence[SampledThread]) -> ThreadStacks | 
     """Merge threads that do the same work; None without any, or if they only waited for work."""
     counts = _SampleCounts()
     for thread in threads:
-        for taken in thread.taken:
+        for taken in thread.stack_samples:
             counts.add(thread, taken)
-        for taken in thread.held or ():
+        for taken in thread.lock_samples or ():
             counts.hold(thread, taken)
     if not counts.samples:
         return None
-    counts.looked_for_lock = all(thread.held is not None for thread in threads)
+    counts.looked_for_lock = all(thread.lock_samples is not None for thread in threads)
     return ThreadStacks(
         processes=len({(thread.pid, place) for place, thread in enumerate(threads)}),
         samples=counts.samples,
-        idle=counts.idle,
+        idle_samples=counts.idle,
         seconds=sum(thread.seconds for thread in threads),
         hz=threads[0].hz,
-        held=min(1.0, counts.share(counts.held.total())) if counts.looked_for_lock else None,
-        ours=counts.share(counts.ours),
-        unnamed=counts.share(counts.unnamed),
+        lock_share=min(1.0, counts.share(counts.held.total())) if counts.looked_for_lock else None,
+        perfkit_share=counts.share(counts.ours),
+        unnamed_share=counts.share(counts.unnamed),
         phases={phase: counts.share(count) for phase, count in sorted(counts.phases.items())},
         lines=tuple(counts.build_hot_line(line) for line, _ in counts.within.most_common(_MOST)),
         libraries=tuple(
@@ -75,13 +75,13 @@ def summarize_thread_stacks(threads: Sequence[SampledThread]) -> ThreadStacks | 
                 function=line[0],
                 place=line[1],
                 share=counts.share(count),
-                itself=counts.share(count),
-                total=counts.share(counts.total[line]),
+                self_share=counts.share(count),
+                total_share=counts.share(counts.total[line]),
             )
             for line, count in counts.libraries.most_common(_MOST)
         ),
-        python=counts.list_hot_places(counts.python),
-        data=counts.list_hot_places(counts.data),
+        python_lines=counts.list_hot_places(counts.python),
+        data_lines=counts.list_hot_places(counts.data),
     )
 
 
@@ -146,10 +146,10 @@ class _SampleCounts:
             function=line[0],
             place=line[1],
             share=self.share(self.within[line]),
-            itself=self.share(self.itself[line]),
-            total=self.share(self.total[line]),
-            held=min(1.0, self.held[line] / self.within[line]) if self.looked_for_lock else None,
-            inside=inside.most_common(1)[0][0] if inside else "",
+            self_share=self.share(self.itself[line]),
+            total_share=self.share(self.total[line]),
+            lock_share=min(1.0, self.held[line] / self.within[line]) if self.looked_for_lock else None,
+            library_function=inside.most_common(1)[0][0] if inside else "",
         )
 
     def list_hot_places(self, counted: Counter[Line]) -> tuple[HotPlace, ...]:

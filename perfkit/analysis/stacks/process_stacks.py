@@ -24,7 +24,7 @@ def analyze_process(facts: ProcessFacts, threads: Sequence[SampledThread], *, co
         for thread in threads
         if (stacks := summarize_thread_stacks([thread])) is not None
     ]
-    watched.sort(key=lambda thread: (not thread.main, -thread.stacks.samples * (1 - thread.stacks.unnamed)))
+    watched.sort(key=lambda thread: (not thread.main, -thread.stacks.samples * (1 - thread.stacks.unnamed_share)))
     return ProcessAnalysis(
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         perfkit=perfkit.__version__,

@@ -128,7 +128,7 @@ def _find_exceeded_ceilings(subject: VariantData) -> Iterator[Ceiling]:
     """The measured ceilings that its timed steps were faster than, and those that products of its traces were."""
     yield from subject.figures.refuted
     known = (trace.ceilings.ceilings for trace in subject.passes.traces if trace.ceilings is not None)
-    yield from (ceiling for ceilings in known for ceiling in ceilings if ceiling.refuted)
+    yield from (ceiling for ceilings in known for ceiling in ceilings if ceiling.exceeded_by)
 
 
 def _find_environment(stored: StoredSuite) -> Environment | None:

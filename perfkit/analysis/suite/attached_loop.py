@@ -24,7 +24,7 @@ def build_loop(
 ) -> LoopAnalysis | None:
     """Build the loop of a run's records; None for perfkit's own loop. `log` is the log of a continuously watched loop,
     `stacks` its samples."""
-    watched = [(record, record.attached) for record in records if record.attached is not None]
+    watched = [(record, record.attached_loop) for record in records if record.attached_loop is not None]
     if not watched:
         return None
     first, told = watched[0]
@@ -33,7 +33,7 @@ def build_loop(
     slowest = max(watched, key=lambda pair: _compute_median_step(pair[0]))
     counted = [record.workload for record, _ in watched if record.workload is not None]
     return LoopAnalysis(
-        steps_by=told.steps_by,
+        step_marker=told.step_marker,
         steps_seen=told.steps_seen,
         first_timed=told.first_timed,
         steps_timed=len(first.samples.wall_s),
@@ -46,13 +46,13 @@ def build_loop(
         data_wait_s=waiting.data_wait_s,
         data_wait_mean_s=waiting.data_wait_mean_s,
         data_wait_share=waiting.data_wait_share,
-        left_out_s=told.left_out_s,
+        excluded_steps_s=told.excluded_steps_s,
         slowdowns=_compute_slowdowns(watched),
         outliers=_find_outliers(slowest[0]),
         data_waits_s=_get_waits(*slowest),
         units_per_step=sum(facts.units_per_batch for facts in counted) if len(counted) == len(watched) else 0.0,
         unit=counted[0].unit if counted else "",
-        watched=None if log is None else summarize_live_log(read_live(log)),
+        live_log=None if log is None else summarize_live_log(read_live(log)),
         stacks=summarize_loop_stacks(stacks),
         units_source=told.units_source,
         trigger=told.trigger,
@@ -104,7 +104,7 @@ def _summarize_rank(record: RankRecord, attached: AttachedLoop) -> LoopRank:
 
 
 def _summarize_counts(counts: Sequence[int]) -> CountPerStep | None:
-    return CountPerStep(median=median(counts), least=min(counts), most=max(counts)) if counts else None
+    return CountPerStep(median=median(counts), min=min(counts), max=max(counts)) if counts else None
 
 
 def _infer_microbatches(told: AttachedLoop) -> float | None:
@@ -119,7 +119,7 @@ def _infer_microbatches(told: AttachedLoop) -> float | None:
         return None
     if len(told.optimizers) > 1:
         return 1.0 if max(told.backwards) == 1 else None
-    batches = sum(told.forwards) - sum(told.again)
+    batches = sum(told.forwards) - sum(told.repeated_forwards)
     if backwards > steps and backwards > batches and backwards != sum(told.fetches):
         return None
     return backwards / steps
@@ -168,10 +168,10 @@ def _find_outliers(record: RankRecord) -> StepOutliers | None:
     return StepOutliers(
         count=len(places),
         steps=len(steps),
-        shortest=min(steps[place] for place in places) / usual,
-        longest=max(steps[place] for place in places) / usual,
+        shortest_ratio=min(steps[place] for place in places) / usual,
+        longest_ratio=max(steps[place] for place in places) / usual,
         excess_s=excess / len(steps),
-        every=_find_interval(places, len(steps)),
+        period=_find_interval(places, len(steps)),
         data_share=_compute_data_share(record, places, excess),
     )
 
@@ -187,7 +187,7 @@ def _find_interval(places: Sequence[int], steps: int) -> int | None:
 
 def _compute_data_share(record: RankRecord, places: Sequence[int], excess: float) -> float | None:
     """The part of the outliers' excess that was waiting for data beyond the usual."""
-    waits = () if record.attached is None else _get_waits(record, record.attached)
+    waits = () if record.attached_loop is None else _get_waits(record, record.attached_loop)
     if not waits:
         return None
     usual = median(waits)

@@ -29,7 +29,7 @@ def compute_log_ratios(reference: VariantRuns, variant: VariantRuns, *, cpu: boo
         other = theirs.get(run.repeat)
         if other is None:
             continue
-        together = reference.name in run.run.turns
+        together = reference.name in run.run.interleaved_variants
         ratio = compute_log_ratio(merge_rank_steps(other), merge_rank_steps(run), by_turns=together, cpu=cpu)
         if ratio is not None:
             (by_turns if together else alone).append(ratio)

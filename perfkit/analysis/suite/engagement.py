@@ -58,7 +58,7 @@ def check_claims(
 
 
 def _mark_already_so(result: ClaimResult) -> ClaimResult:
-    return replace(result, holds=False, already=True, evidence=f"{ALREADY}; {result.evidence}")
+    return replace(result, holds=False, holds_in_baseline=True, evidence=f"{ALREADY}; {result.evidence}")
 
 
 def is_engaged(results: Iterable[ClaimResult]) -> bool | None:
@@ -82,7 +82,7 @@ def _check_claim(claim: Claim, facts: Sequence[Facts], baseline: Facts | None, n
         statement=claim.statement,
         holds=result.holds,
         expected=result.expected,
-        found=result.found,
+        measured=result.measured,
         evidence=result.evidence + suffix + note,
     )
 
@@ -116,7 +116,7 @@ def _check_rank(claim: Claim, facts: Facts, baseline: Facts | None) -> ClaimResu
         statement=claim.statement,
         holds=holds,
         expected=expected,
-        found=bounds.low,
+        measured=bounds.low,
         evidence=evidence if holds is not None else f"undecided: {evidence}",
     )
 
@@ -173,7 +173,7 @@ def _make_undecided(claim: Claim, reason: str, low: float | None = None) -> Clai
         statement=claim.statement,
         holds=None,
         expected=None if claim.relative_to else claim.value,
-        found=low,
+        measured=low,
         evidence=f"undecided: {reason}",
     )
 

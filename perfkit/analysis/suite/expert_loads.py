@@ -11,10 +11,10 @@ def sum_expert_loads(records: Sequence[RankRecord]) -> tuple[ExpertLoad, ...]:
 
     Nothing where ranks have other layers than the first: then there is no whole.
     """
-    layers = {tuple(load.layer for load in record.experts) for record in records}
+    layers = {tuple(load.layer for load in record.expert_loads) for record in records}
     if len(layers) != 1:
         return ()
-    return tuple(map(_merge_loads, zip(*(record.experts for record in records), strict=True)))
+    return tuple(map(_merge_loads, zip(*(record.expert_loads for record in records), strict=True)))
 
 
 def _merge_loads(ranks: Sequence[ExpertLoad]) -> ExpertLoad:
@@ -22,8 +22,8 @@ def _merge_loads(ranks: Sequence[ExpertLoad]) -> ExpertLoad:
     return ExpertLoad(
         layer=ranks[0].layer,
         tokens=sum(load.tokens for load in ranks),
-        sent=tuple(map(sum, zip(*(load.sent for load in ranks), strict=True))),
-        taken=tuple(map(sum, zip(*(load.taken for load in ranks), strict=True))),
-        dropped=sum(load.dropped for load in ranks),
+        routed_tokens=tuple(map(sum, zip(*(load.routed_tokens for load in ranks), strict=True))),
+        accepted_tokens=tuple(map(sum, zip(*(load.accepted_tokens for load in ranks), strict=True))),
+        dropped_tokens=sum(load.dropped_tokens for load in ranks),
         auxiliary_loss=fmean(losses) if losses else None,
     )

@@ -80,7 +80,7 @@ def _explain_name_mismatch(plan: Plan, name: str) -> str:
 
 
 def _list_keys(plan: Plan, planned: PlannedVariant, record: RankRecord, device: str) -> Iterator[_ComparedKey]:
-    optimizers = () if record.attached is None else record.attached.optimizers
+    optimizers = () if record.attached_loop is None else record.attached_loop.optimizers
     classes = {optimizer.partition(",")[0] for optimizer in optimizers}  # `AdamW, 148 parameters`
     batch, facts = planned.facts.get("batch_size"), record.workload
     counted = facts is not None and facts.unit == "samples"

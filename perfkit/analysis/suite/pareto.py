@@ -18,8 +18,8 @@ def find_pareto_front(variants: Sequence[Variant]) -> tuple[str, ...]:
         (variant.name, variant.throughput.value, memory)
         for variant in variants
         if variant.status == RunStatus.OK
-        and (variant.is_baseline or variant.engaged is True)
-        and not variant.emulated
+        and (variant.is_baseline or variant.active is True)
+        and not variant.emulation_reason
         and isinstance(variant.throughput, MedianEstimate)
         and (memory := get_value(variant.peak_allocated)) is not None
     ]

@@ -107,10 +107,10 @@ def find_non_finite_loss(record: RankRecord) -> Parity | None:
 
 def _count_predictable_steps(baseline: RankRecord) -> int | None:
     """Leading steps in which the baseline's echo stays with it, at least the first; None where it has no echo."""
-    if not baseline.echo_losses:
+    if not baseline.perturbed_losses:
         return None
     together = 0
-    for theirs, echo in zip(baseline.losses, baseline.echo_losses, strict=False):
+    for theirs, echo in zip(baseline.losses, baseline.perturbed_losses, strict=False):
         if not (_is_finite(theirs) and _is_finite(echo) and compute_loss_distance(echo, theirs) <= PREDICTABLE):
             break
         together += 1

@@ -44,7 +44,7 @@ def read_suite_plan(stored: StoredSuite, environment: Environment | None) -> Sui
     if not (stored.folder / PLAN_FILE).is_file() or not stored.runs:
         return SuitePlan()
     plan, first = read_plan(stored.folder), stored.runs[0]
-    loop = next((rank.record for rank in first.ranks if rank.record.attached is not None), None)
+    loop = next((rank.record for rank in first.ranks if rank.record.attached_loop is not None), None)
     if loop is not None:
         planned, told = match_plan(plan, first.variant, loop, _identify_device(first.spec, environment))
         if planned is None:
@@ -92,11 +92,11 @@ def build_prediction(beside: SuitePlan, subject: VariantData) -> Prediction | No
     step_reason = "" if step is None else _explain_other_threads(step, runs)
     if step_reason:
         step = None
-    process = None if passes.account is None or not planned.beyond_allocator else passes.account.process_bytes
+    process = None if passes.account is None or not planned.outside_allocator else passes.account.process_bytes
     step_s = figures.step_time.value if isinstance(figures.step_time, MedianEstimate) else None
     return Prediction(
         planned_at=beside.created_at,
-        beforehand=_is_planned_before(beside.created_at, runs),
+        planned_before_run=_is_planned_before(beside.created_at, runs),
         basis=beside.basis,
         reason=planned.reason,
         peak=_compare_figure(None if peak is None else peak.bounds, get_value(figures.allocated)),

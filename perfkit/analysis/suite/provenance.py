@@ -62,7 +62,7 @@ def _describe_methods(variants: Sequence[Variant]) -> list[Provenance]:
         entries.append(
             Provenance(
                 figure="time split, operators, roofline",
-                how="modelled",
+                how="modeled",
                 detail=(
                     "op times of the traced steps; FLOPs and compulsory bytes by formula from recorded shapes, not "
                     f"from counters{_describe_slow_down(variants)}"
@@ -110,7 +110,7 @@ def _describe_ceilings(environment: Environment | None, ceilings: DeviceCeilings
     days = sorted({ceiling.measured_at[:10] for ceiling in measured if ceiling.measured_at})
     if len(days) > 1:
         parts.append(f"the best of {', '.join(days)}")
-    if exceeded := sum(bool(ceiling.refuted) for ceiling in measured):
+    if exceeded := sum(bool(ceiling.exceeded_by) for ceiling in measured):
         parts.append(f"{exceeded} exceeded by measured work")
     if low:
         parts.append(f"{low} with low confidence")

@@ -49,7 +49,7 @@ def read_passes(
         return PassResults()
     hosts = {rank.record.environment.hostname for rank in runs.main.ranks if rank.record.environment is not None}
     if ceilings is not None and len(hosts) > 1:
-        ceilings = replace(ceilings, links=(), no_links=_NO_LINKS)
+        ceilings = replace(ceilings, links=(), links_reason=_NO_LINKS)
     accounts = [account for rank in runs.main.ranks if (account := read_rank_account(rank)) is not None]
     names = tuple(derived)
     facts: list[Facts] = []
@@ -83,7 +83,7 @@ def read_passes(
     if len(met) > 1:
         traces = simulate_jointly(traces, [came for came, _ in met], [replay for _, replay in met])
     together = fleet.build_fleet(
-        {trace.reading.path: trace.label for trace in traces}
+        {trace.file_info.path: trace.label for trace in traces}
         if runs.attached
         else {str(rank.trace): f"{runs.name}, rank {rank.record.rank}" for rank in runs.main.ranks}
     )

@@ -46,7 +46,7 @@ class VariantRuns:
     @property
     def attached(self) -> bool:
         """True if this is an attached loop."""
-        return any(record.attached is not None for record in self.records)
+        return any(record.attached_loop is not None for record in self.records)
 
     @property
     def world_size(self) -> int:
@@ -96,7 +96,7 @@ class VariantRuns:
     @property
     def waits(self) -> tuple[RankWait, ...]:
         """The locations of the ranks of the first failed run."""
-        return () if self._first_failed is None else self._first_failed.run.waits
+        return () if self._first_failed is None else self._first_failed.run.rank_waits
 
     @property
     def _first_failed(self) -> StoredRun | None:
@@ -111,7 +111,9 @@ class VariantRuns:
     @property
     def units_source(self) -> str:
         """The source of the units of a loop's step; "" for perfkit's own runs."""
-        return next((record.attached.units_source for record in self.records if record.attached is not None), "")
+        return next(
+            (record.attached_loop.units_source for record in self.records if record.attached_loop is not None), ""
+        )
 
     @property
     def units_per_step(self) -> int | str:
@@ -131,7 +133,7 @@ class VariantRuns:
 
         The first run had the machine to itself, and may have fewer steps.
         """
-        return tuple(run for run in self.runs if run.run.turns) or self.runs
+        return tuple(run for run in self.runs if run.run.interleaved_variants) or self.runs
 
     def list_median_steps(self, series: Callable[[StepSamples], tuple[float, ...]]) -> list[float]:
         """The median step of each timed run; only of runs in which every rank has samples."""
@@ -158,7 +160,7 @@ class VariantRuns:
                     calls = ", ".join(f"{count} x {name}" for name, count in rank.record.flops.uncounted.items())
                     text = f"no FLOPs counted for ops without a formula: {calls}"
                     warnings[make_note("run.uncounted_flops", text)] = None
-                if run.repeat in timed and rank.record.samples.wall_s and not rank.record.steady:
+                if run.repeat in timed and rank.record.samples.wall_s and not rank.record.is_steady:
                     text = "step times were not yet steady when timing began; add warm-up steps"
                     warnings[make_note("run.unsteady", text)] = None
             if run.ranks and not run.complete:

@@ -70,7 +70,7 @@ def build_scaling(
         curves=tuple(curves),
         notes=tuple(_list_notes(threads, nodes, cores)) if on_cpu else (),
         basis=next((step.source for step in steps), ""),
-        not_planned=tuple(_explain_unplanned(curves, beside)),
+        plan_notes=tuple(_explain_unplanned(curves, beside)),
     )
 
 
@@ -93,8 +93,8 @@ def _build_curve(
             world_size=variant.world_size,
             threads=get_threads(runs[variant.name]),
             efficiency=None if variant is members[0] else _estimate_efficiency(variant, members[0], measured),
-            against_baseline=None if variant is whole else _compare_to_baseline(variant, whole, measured),
-            communication=_get_communication_share(variant),
+            baseline_efficiency=None if variant is whole else _compare_to_baseline(variant, whole, measured),
+            communication_share=_get_communication_share(variant),
         )
         for variant in members
     ]
@@ -134,8 +134,8 @@ def _compare_to_baseline(
     """Against the baseline on the fewest ranks, where a step works on as much."""
     if whole is None:
         return MissingEstimate(reason="no baseline was measured")
-    if variant.emulated:
-        return MissingEstimate(reason=variant.emulated)
+    if variant.emulation_reason:
+        return MissingEstimate(reason=variant.emulation_reason)
     ours, theirs = variant.units_per_step, whole.units_per_step
     if ours is None or theirs is None:
         return MissingEstimate(reason="work per step unknown")

@@ -29,7 +29,7 @@ def find_sweeps(variants: Sequence[Variant]) -> tuple[Sweep, ...]:
         measured = (
             variant.status == RunStatus.OK and isinstance(variant.step_time, MedianEstimate) and variant.units_per_step
         )
-        if measured and variant.engaged is True and not variant.emulated:
+        if measured and variant.active is True and not variant.emulation_reason:
             for technique, parameter, value, rest in _list_numeric_parameters(variant):
                 families[technique, parameter, rest][value] = variant
     made = (_build_sweep(*key, members) for key, members in families.items() if len(members) >= _LEAST_POINTS)
@@ -66,7 +66,7 @@ def _build_sweep(technique: str, parameter: str, rest: str, members: dict[float,
         variant=rest,
         unit=unit,
         points=tuple(points),
-        breaks_at=find_proportional_start(points),
+        saturates_at=find_proportional_start(points),
     )
 
 

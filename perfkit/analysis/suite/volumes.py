@@ -25,7 +25,11 @@ def compute_volumes(runs: VariantRuns, trace: RankTrace | None) -> tuple[Collect
 
 def _get_asked_kind(row: CollectiveRow) -> str:
     """The kind of collective that the program called; the backend may have run another."""
-    called = {classify_collective(name.rpartition("::")[2]) for name in row.asked.split(", ")} if row.asked else set()
+    called = (
+        {classify_collective(name.rpartition("::")[2]) for name in row.requested_kind.split(", ")}
+        if row.requested_kind
+        else set()
+    )
     return str(called.pop()) if len(called) == 1 else row.kind
 
 
@@ -37,11 +41,11 @@ def _build_volume(
     return CollectiveVolume(
         kind=str(kind),
         calls=sum(row.calls for row in rows),
-        asked_bytes=asked,
-        least_bytes=least,
-        carried_bytes=None if not rows or None in carried else sum(each for each in carried if each is not None),
-        ran_as=", ".join(sorted({row.kind for row in rows if row.kind != kind})),
+        message_bytes=asked,
+        theoretical_bytes=least,
+        traced_bytes=None if not rows or None in carried else sum(each for each in carried if each is not None),
+        backend_kind=", ".join(sorted({row.kind for row in rows if row.kind != kind})),
         seconds=sum(row.seconds for row in rows),
         exposed_s=exposed_s,
-        hidden=1 - exposed_s / wall_s if wall_s > 0 else None,
+        hidden_share=1 - exposed_s / wall_s if wall_s > 0 else None,
     )

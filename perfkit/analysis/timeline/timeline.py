@@ -72,7 +72,7 @@ def _build_timeline(whole: TraceContext, chosen: SelectedStep, origin: int) -> S
     numbers = _map_events_to_slices(lanes, len(trace))
     return StepTimeline(
         number=chosen.number,
-        why=chosen.why,
+        selection=chosen.why,
         start_s=(begin - origin) / 1e9,
         length_ns=end - begin,
         texts=tuple(texts.table),
@@ -82,7 +82,7 @@ def _build_timeline(whole: TraceContext, chosen: SelectedStep, origin: int) -> S
             for lane, label, busy_ns in zip(lanes, _split_by_lane(of, lanes), busy, strict=True)
         ),
         memory=tuple(build_memory_lines(trace.memory, begin, end)),
-        left_out=left_out + fewer,
+        omitted_slices=left_out + fewer,
         shortest_ns=max(shortest, shortest_left),
     )
 

@@ -35,7 +35,7 @@ class AttentionSizes(NamedTuple):
     keys: int
     width: int
     backward: bool
-    given_mask: bool
+    has_mask_tensor: bool
 
 
 def parse_attention(name: str, args: Sequence[Arg]) -> AttentionSizes | None:
@@ -48,13 +48,13 @@ def parse_attention(name: str, args: Sequence[Arg]) -> AttentionSizes | None:
     if not len(query) == len(key) == len(value) or len(query) not in (3, 4) or query[-1] != key[-1]:
         return None
     if len(query) == 3:
-        return AttentionSizes(None, query[1], key[1], query[0], key[0], query[2], backward, given_mask=False)
+        return AttentionSizes(None, query[1], key[1], query[0], key[0], query[2], backward, has_mask_tensor=False)
     heads, positions = (1, 2) if _HEADS_FIRST.match(name) else (2, 1)
     # A mask is (batch, heads, queries, keys); where heads are as wide as there are keys, other tensors are like it.
     scores = (query[positions], key[positions])
     given = key[positions] != query[3] and any(tensor.shape[2:] == scores for tensor in tensors[3:])
     return AttentionSizes(
-        query[0], query[heads], key[heads], query[positions], key[positions], query[3], backward, given_mask=given
+        query[0], query[heads], key[heads], query[positions], key[positions], query[3], backward, has_mask_tensor=given
     )
 
 

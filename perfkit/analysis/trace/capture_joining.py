@@ -69,7 +69,7 @@ def _build_graph_rows(ops: Ops, choices: Sequence[CaptureChoice]) -> tuple[Repla
     """Build a row per graph, those of most time first, merging those with one capture or one unknown reason."""
     alike: dict[tuple[int, int, str, str, str], ReplayedGraph] = {}
     for row in (_build_graph_row(ops, choice) for choice in choices):
-        key = (row.nodes, row.joined, row.capture, row.basis, row.reason)
+        key = (row.nodes, row.joined_nodes, row.capture, row.basis, row.reason)
         known = alike.get(key)
         more = (
             {}
@@ -91,7 +91,7 @@ def _build_graph_row(ops: Ops, choice: CaptureChoice) -> ReplayedGraph:
         nodes=nodes,
         launches=launches,
         seconds=busy_ns / 1e9,
-        joined=0 if choice.alignment is None else choice.alignment.joined,
+        joined_nodes=0 if choice.alignment is None else choice.alignment.joined,
         capture=_describe_captures(choice.captures),
         basis=choice.basis,
         reason=choice.reason,

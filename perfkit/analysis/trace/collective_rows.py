@@ -68,9 +68,11 @@ def build_collective_rows(
                 ceiling_source=_explain_missing_ceiling(roofs, moved, ranks)
                 if link is None
                 else describe_ceiling(link),
-                no_share=explain_excess(None if on_bus is None else on_bus.compute_bus_bandwidth(mean_s), link, ranks),
+                efficiency_reason=explain_excess(
+                    None if on_bus is None else on_bus.compute_bus_bandwidth(mean_s), link, ranks
+                ),
                 kind="" if kind is None else str(kind),
-                asked=_name_requested_calls(pieces, asked[mine], kind),
+                requested_kind=_name_requested_calls(pieces, asked[mine], kind),
                 volume_bytes=None
                 if moved is None or ranks is None
                 else moved.bus_factor * moved.bytes * len(within) / parts,
@@ -110,8 +112,8 @@ def _explain_missing_ceiling(roofs: Roofs, moved: Message | None, ranks: int | N
     """The reason that no bandwidth is known for comparison; "" where size or ranks are also unknown."""
     if moved is None or ranks is None or roofs.ceilings is None or not roofs.ceilings.fingerprint:
         return ""
-    if roofs.ceilings.no_links:
-        return roofs.ceilings.no_links
+    if roofs.ceilings.links_reason:
+        return roofs.ceilings.links_reason
     if has_several_links(roofs.ceilings.links, ranks):
         kinds = sorted({rate.link or "unknown" for rate in roofs.ceilings.links if rate.ranks == ranks})
         return f"measured between {ranks} ranks over {' and '.join(kinds)}: the link in use is unknown"

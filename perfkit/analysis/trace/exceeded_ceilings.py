@@ -1,7 +1,7 @@
 """Finds the measured ceilings that GEMMs of a trace exceeded.
 
 Only products count: their FLOPs are exact, while a convolution may take an algorithm of fewer, attention may skip
-pairs, and modelled bytes may come from a cache.
+pairs, and modeled bytes may come from a cache.
 """
 
 from collections.abc import Iterable

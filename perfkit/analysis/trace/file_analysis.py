@@ -83,14 +83,14 @@ def analyze_file(job: TraceJob) -> TraceOutcome:
     memory, remarks = summarize_memory(ops)
     rank = replace(
         whole.rank_trace,
-        reading=replace(whole.rank_trace.reading, events=len(trace)),
+        file_info=replace(whole.rank_trace.file_info, events=len(trace)),
         device_basis=device_ceilings.basis,
         memory=memory,
         graphs=graphs,
         notes=(*whole.rank_trace.notes, *found, *remarks),
     )
-    if rank.unseen_device:
+    if rank.missing_device_reason:
         device_ceilings = device_ceilings._replace(
-            ceilings=replace(device_ceilings.ceilings, ceilings=(), notes=(rank.unseen_device,)), warning=None
+            ceilings=replace(device_ceilings.ceilings, ceilings=(), notes=(rank.missing_device_reason,)), warning=None
         )
     return TraceOutcome(rank, find_arrivals(ops), device_ceilings, perf_counter() - started, whole.replay)

@@ -158,14 +158,14 @@ class _FlameBuilder:
         kinds = list(dict.fromkeys(self.step[node][0] for node in order))
         name, kind = ({text: number for number, text in enumerate(texts)} for texts in (names, kinds))
         return FlameGraph(
-            by=by,
+            grouping=by,
             names=tuple(names),
             kinds=tuple(kinds),
             parent=tuple(place[self.parent[node]] for node in order),
             name=tuple(name[self.step[node][1]] for node in order),
             kind=tuple(kind[self.step[node][0]] for node in order),
             values={measure: tuple(value[order].tolist()) for measure, value in sums.items() if value.any()},
-            least=least,
+            min_share=least,
         )
 
     def _sort_outer_first(self, nodes: list[int]) -> list[int]:

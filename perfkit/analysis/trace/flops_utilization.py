@@ -125,4 +125,4 @@ def _compute_share(flops: Quantity, step_s: float | None, limit: PeakRate | Unkn
         return limit
     value = flops.value / (step_s * limit.flops_per_s)
     source = f"{flops.source}; over {limit.text}"
-    return Measurement(value=value, unit="1", how=QuantityOrigin.MODELLED, source=source, bound=flops.bound)
+    return Measurement(value=value, unit="1", how=QuantityOrigin.MODELED, source=source, bound=flops.bound)

@@ -62,7 +62,7 @@ def build_level_points(
                     flops=work,
                     bytes=moved,
                     intensity=work / moved,
-                    achieved=work / seconds,
+                    flops_per_s=work / seconds,
                     bound=UNKNOWN if roof is None else MEMORY,
                     attainable_s=None if roof is None else moved / roof.value,
                     cost_source="counted",

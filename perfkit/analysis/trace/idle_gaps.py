@@ -50,7 +50,7 @@ def build_gap_rows(ops: Ops, windows: StepWindows, idle: IdleTime) -> tuple[GapR
             seconds=float(taken[number]) / 1e9 / parts,
             longest_s=int(idle.length_ns[longest[number]]) / 1e9,
             longest_start_s=int(idle.begin_ns[longest[number]] - windows.span[0]) / 1e9,
-            named=named[number],
+            is_named=named[number],
         )
         for number, place in zip(order.tolist(), _describe_places(ops, idle, longest[order]), strict=True)
     )
@@ -72,13 +72,13 @@ def _describe_places(ops: Ops, idle: IdleTime, pieces: Ints) -> Iterator[dict[st
     for piece, before in zip(pieces.tolist(), following.tolist(), strict=True):
         yield {
             "frame": names[places.frame[piece]],
-            "own": names[places.own[piece]],
+            "user_frame": names[places.own[piece]],
             "builtin": names[places.builtin[piece]],
             "module": modules[places.module[piece]],
             "range": names[places.range[piece]],
             "op": names[places.op[piece]],
             "call": names[places.call[piece]],
-            "following": names[before],
+            "next_op": names[before],
         }
 
 
@@ -104,7 +104,7 @@ def describe_idle_places(ops: Ops, idle: IdleTime) -> tuple[Ints, list[str]]:
     """For each piece, the number of a text with the CPU activity, or with the next op."""
     alike = group_by_place(ops, idle, np.arange(len(idle)))
     texts = [
-        _join_place_parts(where) or _format_following(where["following"])
+        _join_place_parts(where) or _format_following(where["next_op"])
         for where in _describe_places(ops, idle, alike.first)
     ]
     return alike.of.astype(np.int64), texts
@@ -112,7 +112,7 @@ def describe_idle_places(ops: Ops, idle: IdleTime) -> tuple[Ints, list[str]]:
 
 def format_function(row: GapRow) -> str:
     """The program function at the CPU place: `preprocess (data.py:31)`; empty where unknown."""
-    return _format_match(_FRAME, row.own)
+    return _format_match(_FRAME, row.user_frame)
 
 
 def format_place(row: GapRow, *, around: bool = False) -> str:
@@ -124,7 +124,7 @@ def format_place(row: GapRow, *, around: bool = False) -> str:
     return _join_place_parts({name: getattr(row, name) for name in names})
 
 
-_INNER, _AROUND = ("frame", "own", "builtin", "op", "call"), ("module", "range")
+_INNER, _AROUND = ("frame", "user_frame", "builtin", "op", "call"), ("module", "range")
 
 
 def format_frame(name: str) -> str:
@@ -137,7 +137,7 @@ def _format_following(op: str) -> str:
 
 
 def _join_place_parts(where: Mapping[str, str]) -> str:
-    own = where["own"] if where["own"] != where["frame"] else ""
+    own = where["user_frame"] if where["user_frame"] != where["frame"] else ""
     parts = (
         where["call"],
         where["op"],

@@ -96,4 +96,4 @@ def compute_matrix_utilization(
 
 def _make_measurement(value: float, what: str, bound: str) -> Measurement:
     source = f"matrix FLOPs of the trace's ops, {what}"
-    return Measurement(value=value, unit="FLOP", how=QuantityOrigin.MODELLED, source=source, bound=bound)
+    return Measurement(value=value, unit="FLOP", how=QuantityOrigin.MODELED, source=source, bound=bound)

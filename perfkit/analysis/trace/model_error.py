@@ -27,14 +27,14 @@ def measure_model_error(pieces: WorkItems, counters: CounterColumns) -> tuple[Mo
     """
     if not pieces.on_device:
         return ()
-    modelled = compute_item_costs(pieces, np.full(len(pieces), np.nan))  # messages are no kernels' work
+    modeled = compute_item_costs(pieces, np.full(len(pieces), np.nan))  # messages are no kernels' work
     labels = np.where(pieces.owner == NONE, pieces.name, pieces.label)
     used, which = np.unique(labels, return_inverse=True)
     classes = np.asarray([str(classify_op(pieces.ops.trace.names[label])) for label in used.tolist()], dtype=object)
     of_piece = classes[which] if len(used) else np.empty(0, object)
     rows = [
-        *_build_error_rows("FLOPs", of_piece, pieces, modelled.flops, counters.flops),
-        *_build_error_rows("bytes", of_piece, pieces, modelled.bytes, counters.dram_bytes),
+        *_build_error_rows("FLOPs", of_piece, pieces, modeled.flops, counters.flops),
+        *_build_error_rows("bytes", of_piece, pieces, modeled.bytes, counters.dram_bytes),
     ]
     return tuple(sorted(rows, key=lambda row: -row.seconds))
 

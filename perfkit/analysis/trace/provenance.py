@@ -51,7 +51,7 @@ def _describe_replays(traces: Sequence[RankTrace]) -> list[Provenance]:
     if not replays:
         return []
     worst = max(replays, key=lambda replay: abs(replay.error))
-    refused = f"; gains are not simulated: {worst.refused}" if worst.refused else ""
+    refused = f"; gains are not simulated: {worst.reason}" if worst.reason else ""
     return [
         Provenance(
             figure="replay",
@@ -64,9 +64,9 @@ def _describe_replays(traces: Sequence[RankTrace]) -> list[Provenance]:
 
 
 def _describe_files(traces: Sequence[RankTrace]) -> str:
-    events = sum(trace.reading.events for trace in traces)
-    size = sum(trace.reading.json_bytes for trace in traces)
-    notes = sum(bool(trace.reading.notes) for trace in traces)
+    events = sum(trace.file_info.events for trace in traces)
+    size = sum(trace.file_info.json_bytes for trace in traces)
+    notes = sum(bool(trace.file_info.notes) for trace in traces)
     repaired = f"; {notes} with notes" if notes and len(traces) > 1 else ""
     files = f"{len(traces)} files, " if len(traces) > 1 else ""
     return f"{files}{events:,} events in {format_bytes(size)} of JSON{repaired}"
@@ -102,7 +102,7 @@ def _describe_costs(traces: Sequence[RankTrace]) -> list[Provenance]:
     entries = [
         Provenance(
             figure="FLOPs and bytes",
-            how="modelled",
+            how="modeled",
             detail=f"formulas on recorded shapes; bytes are the compulsory traffic; FLOPs known for "
             f"{format_percent(flops)} of the kernel time, bytes for {format_percent(moved)}{how}",
         )

@@ -136,13 +136,13 @@ def analyze_with_details(
     rank_trace = RankTrace(
         stage_actions=find_stage_actions(ops),
         label=f"rank {trace.rank}" if trace.rank is not None else derive_trace_name(str(trace.path)),
-        reading=TraceFileInfo(
+        file_info=TraceFileInfo(
             path=str(trace.path),
             file_bytes=trace.file_bytes,
             json_bytes=trace.json_bytes,
             events=len(trace),
             notes=trace.notes,
-            cut=trace.cut,
+            is_truncated=trace.cut,
         ),
         rank=trace.rank,
         world_size=trace.world_size,
@@ -151,9 +151,9 @@ def analyze_with_details(
         device_basis=_describe_basis(device.name, device_name),
         properties=trace.properties,
         span_s=(spans.span[1] - spans.span[0]) / 1e9,
-        outside_s=(spans.span[1] - spans.span[0] - measure_length(spans.spans)) / 1e9,
+        outside_steps_s=(spans.span[1] - spans.span[0] - measure_length(spans.spans)) / 1e9,
         steps=_build_step_rows(spans, engine.split),
-        unlike=_build_outlier_rows(engine),
+        outlier_steps=_build_outlier_rows(engine),
         step_basis=_describe_step_basis(ops, spans),
         step_s=step_s,
         kernels_per_step=engine.kernels_per_step,
@@ -180,15 +180,15 @@ def analyze_with_details(
         hardware_flops=multiplied.hardware_flops,
         matrix_unit=multiplied.unit,
         matrix_dtype=multiplied.dtype,
-        computed_in=tuple(
+        flops_by_precision=tuple(
             PrecisionFlops(unit=str(unit), dtype=dtype, flops=flops)
             for (unit, dtype), flops in multiplied.computed.items()
         ),
         host_calls=idle.calls,
         gaps=idle.gaps,
         ceilings=ceilings,
-        unseen_device=unseen,
-        lost=engine.lost,
+        missing_device_reason=unseen,
+        lost_kernels=engine.lost,
         optimizers=find_optimizers(trace),
         gemms=gemms.rows,
         attentions=attentions.rows,

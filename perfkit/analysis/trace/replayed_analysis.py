@@ -67,7 +67,7 @@ def analyze_and_replay(
     simulation = simulate_findings(analysed, replayed, keep=together)
     rank_trace = replace(
         rank_trace,
-        replay=replace(replayed.result, stretches=build_path_rows(replayed, path, host)),
+        replay=replace(replayed.result, segments=build_path_rows(replayed, path, host)),
         what_ifs=tuple(simulate_what_if(replayed, text) for text in what_ifs),
         gains=simulation.gains,
     )

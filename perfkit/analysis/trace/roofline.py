@@ -66,7 +66,7 @@ class RooflineLimits:
 def compute_limits(compute_s: Floats, moved: Floats, seconds: Floats, calls: Floats, roofs: Roofs) -> RooflineLimits:
     """The limits of groups of work that took `seconds` in a number of calls.
 
-    Modelled bytes are those that an op must move; where its operands were still in a cache it moved them faster
+    Modeled bytes are those that an op must move; where its operands were still in a cache it moved them faster
     than the memory can. Work that is faster than the memory's bandwidth is therefore held against the next
     faster level that is known, and only what exceeds them all, or the peak rate, is `above_roof`. A cache of known
     capacity serves no more than that of a call: the rest must come from the memory. Where the cache's bandwidth is not

@@ -48,7 +48,7 @@ class Roofs:
         threads = self.threads if self.device == CPU else None
         known = () if self.ceilings is None else self.ceilings.ceilings
         held = (each for each in known if each.dtype == dtype and (threads is None or each.threads in (None, threads)))
-        return next((each.refuted for each in held if each.refuted), "")
+        return next((each.exceeded_by for each in held if each.exceeded_by), "")
 
     def compute(self, unit: ComputeUnit, dtype: str, kind: CeilingKind | None = None) -> Ceiling | None:
         """The peak rate of a functional unit that computes in `dtype`.

@@ -36,5 +36,7 @@ def find_stage_actions(ops: Ops) -> StageActions | None:
                 StageAction(stage=int(stage), kind=kind, microbatch=int(microbatch), start_ns=begin, end_ns=end)
             )
         number = int(steps.number[middle])
-        return StageActions(step=number, actions=tuple(sorted(found, key=lambda each: each.start_ns)), waits=waits)
+        return StageActions(
+            step=number, actions=tuple(sorted(found, key=lambda each: each.start_ns)), includes_waits=waits
+        )
     return None

@@ -117,7 +117,7 @@ def analyze_traces(
             progress(_make_progress(done + 1, len(work), job, result))
     analysed, warnings = gathered.finish(work)
     fleet = (
-        gathered.fleet.build_fleet({trace.reading.path: trace.label for trace in analysed})
+        gathered.fleet.build_fleet({trace.file_info.path: trace.label for trace in analysed})
         if len(analysed) > 1
         else None
     )
@@ -230,7 +230,7 @@ def _analyze_baseline(after: RankTrace, others: Sequence[str], like: TraceJob) -
 def _make_progress(done: int, total: int, job: TraceJob, result: TraceOutcome | PerfkitError) -> TraceProgress:
     if isinstance(result, PerfkitError):
         return TraceProgress(done, total, job.source, 0, 0.0, str(result))
-    return TraceProgress(done, total, job.source, result.rank.reading.json_bytes, result.seconds)
+    return TraceProgress(done, total, job.source, result.rank.file_info.json_bytes, result.seconds)
 
 
 def _check_device(device: str) -> None:
@@ -249,7 +249,7 @@ def _shorten_tables(rank: RankTrace) -> RankTrace:
         host_calls=rank.host_calls[:count],
         streams=rank.streams[:count],
         gaps=rank.gaps[:count],
-        replay=rank.replay and replace(rank.replay, stretches=rank.replay.stretches[:count]),
+        replay=rank.replay and replace(rank.replay, segments=rank.replay.segments[:count]),
         flames=(),
         timelines=(),
     )
@@ -262,7 +262,7 @@ def _keep_one_timeline(rank: RankTrace) -> RankTrace:
 
 def _make_title(traces: Sequence[RankTrace]) -> str:
     first = traces[0]
-    what = derive_trace_name(first.reading.path) if len(traces) == 1 else f"{len(traces)} traces"
+    what = derive_trace_name(first.file_info.path) if len(traces) == 1 else f"{len(traces)} traces"
     where = first.device_name or ("a CPU" if first.device == "cpu" else "an unnamed device")
     return f"{what} on {where}"
 

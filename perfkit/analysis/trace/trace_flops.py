@@ -23,10 +23,10 @@ def sum_trace_flops(traces: Sequence[RankTrace], world_size: int) -> Flops:
 
 def find_trace_peak(traces: Sequence[RankTrace], roofs: Roofs, world_size: int) -> PeakRate | Unknown:
     """The peak for the dtypes of the first trace with GEMMs."""
-    telling = next((trace for trace in traces if trace.computed_in), None)
+    telling = next((trace for trace in traces if trace.flops_by_precision), None)
     if telling is None:
         return Unknown(reason="GEMM dtypes unknown in all traces")
-    computed = {(ComputeUnit(part.unit), part.dtype): part.flops for part in telling.computed_in}
+    computed = {(ComputeUnit(part.unit), part.dtype): part.flops for part in telling.flops_by_precision}
     return find_peak_of_mix(roofs, computed, world_size)
 
 

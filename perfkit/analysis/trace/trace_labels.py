@@ -43,12 +43,12 @@ def label_traces(traces: Sequence[RankTrace]) -> tuple[RankTrace, ...]:
 
 def label_sides(after: RankTrace, before: RankTrace) -> tuple[RankTrace, RankTrace]:
     """Label two compared traces with their file names; both may be of one rank."""
-    paths = [trace.reading.path for trace in (after, before)]
+    paths = [trace.file_info.path for trace in (after, before)]
     name = next((name for name in _NAMES if len(set(map(name, paths))) == len(paths)), _name_with_path)
-    after, before = label_traces([replace(trace, label=name(trace.reading.path)) for trace in (after, before)])
+    after, before = label_traces([replace(trace, label=name(trace.file_info.path)) for trace in (after, before)])
     return after, before
 
 
 def _make_longer_label(trace: RankTrace, name: Callable[[str], str]) -> str:
-    where = name(trace.reading.path)
+    where = name(trace.file_info.path)
     return where if trace.rank is None else f"rank {trace.rank} ({where})"

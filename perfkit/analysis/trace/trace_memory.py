@@ -37,7 +37,7 @@ def find_fullest(accounts: Sequence[MemoryAccount]) -> MemoryAccount:
 
 def make_fullness_key(memory: MemoryAccount | None) -> tuple[bool, int]:
     """The sort key of rank accounts: those that ran out of memory last, then by peak."""
-    return (False, -1) if memory is None else (memory.failed is not None, memory.peak_bytes)
+    return (False, -1) if memory is None else (memory.failed_request is not None, memory.peak_bytes)
 
 
 def shorten_account(memory: MemoryAccount | None, rows: int) -> MemoryAccount | None:

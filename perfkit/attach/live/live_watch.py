@@ -199,7 +199,7 @@ class LiveWatch:
         resources = self._resources.read()
         window = LiveWindow(
             time_s=self._time_s(),
-            last=self.last,
+            last_step=self.last,
             steps=len(walls),
             step_s=step_s,
             step_max_s=max(walls) / 1e9,

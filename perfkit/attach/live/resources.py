@@ -25,7 +25,7 @@ class ProcessResources(NamedTuple):
     rss_bytes: int | None = None
     allocated_bytes: int | None = None
     reserved_bytes: int | None = None
-    utilisation: float | None = None
+    utilization: float | None = None
     power_w: float | None = None
     temperature_c: float | None = None
 
@@ -79,7 +79,7 @@ class ResourceReader:
             rss_bytes=read_resident_bytes(self._statm),
             allocated_bytes=allocated,
             reserved_bytes=reserved,
-            utilisation=sample.utilisation,
+            utilization=sample.utilization,
             power_w=sample.power_w,
             temperature_c=sample.temperature_c,
         )

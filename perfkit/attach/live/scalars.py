@@ -40,9 +40,9 @@ SCALARS: dict[str, Scalar] = {
     "rss_bytes": Scalar(
         "perfkit/rss_bytes", "perfkit_resident_memory_bytes", "bytes", "Resident memory of the training process"
     ),
-    "utilisation": Scalar(
-        "perfkit/utilisation",
-        "perfkit_device_utilisation_ratio",
+    "utilization": Scalar(
+        "perfkit/utilization",
+        "perfkit_device_utilization_ratio",
         "1",
         "Share of time with a kernel running on the device, 0 to 1",
     ),

@@ -96,11 +96,11 @@ def find_noisy_changes(runs: SeriesRuns) -> QuantitySeries:
         notes += (make_note("history.few_runs", text, runs=len(values), needed=2 * FEWEST),)
     return replace(
         runs.series,
-        points=tuple(replace(point, far=side != 0) for point, side in zip(runs.series.points, far, strict=True)),
+        points=tuple(replace(point, is_outlier=side != 0) for point, side in zip(runs.series.points, far, strict=True)),
         levels=levels,
         changes=tuple(changes),
         noise=_convert_to_relative(fit.deviation, levels[-1].value, logarithmic) if enough else None,
-        resemblance=fit.inflation,
+        variance_factor=fit.inflation,
         detectable=_convert_to_relative(
             _compute_detectable(fit, counts[-1], len(values)), levels[-1].value, logarithmic
         )
@@ -137,7 +137,7 @@ def _build_change(
     at = after.first
     told = runs.environments[at - 1], runs.environments[at]
     return ChangePoint(
-        at=at,
+        first_run=at,
         before=before,
         after=after,
         worse=more == runs.series.more_is_worse,
@@ -148,8 +148,8 @@ def _build_change(
         earliest=earliest,
         latest=latest,
         commits=_find_commits(runs, at - 1, at),
-        within=_find_commits(runs, earliest - 1, latest) if (earliest, latest) != (at, at) else None,
-        differs=_list_differences(*told),
+        candidate_commits=_find_commits(runs, earliest - 1, latest) if (earliest, latest) != (at, at) else None,
+        environment_differences=_list_differences(*told),
     )
 
 

@@ -98,11 +98,11 @@ def _read_check_side(folder: Path, name: str) -> Iterator[RunReading]:
     """The newer side of a check: the older one was measured before, in a run of its own."""
     check = read_check(folder)
     for variant in check.variants:
-        exact = {item.quantity: item.after for item in variant.judged if item.exact and item.after is not None}
+        exact = {item.quantity: item.after for item in variant.quantities if item.exact and item.after is not None}
         yield RunReading(
             time=check.created_at,
             source=name,
-            how=variant.turns or ALTERNATING,
+            how=variant.pairing or ALTERNATING,
             workload=variant.workload,
             variant=variant.variant,
             environment=check.after.environment,
@@ -111,7 +111,7 @@ def _read_check_side(folder: Path, name: str) -> Iterator[RunReading]:
             processes=_get_pair_medians(variant)
             | {
                 item.quantity: (item.after,)
-                for item in variant.judged
+                for item in variant.quantities
                 if not item.exact and item.after is not None and not variant.pairs
             },
         )

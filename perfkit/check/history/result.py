@@ -7,7 +7,7 @@ from perfkit.check.judge.thresholds import Threshold, compute_margin, is_exceede
 from perfkit.note import Note
 from perfkit.spec import Struct
 
-HISTORY_VERSION = 1
+HISTORY_VERSION = 2
 HISTORY_FILE = "history.json"
 
 
@@ -16,8 +16,8 @@ class SeriesPoint(Struct):
 
     `time` is ISO 8601 in UTC, "" where not known. `revision` is as recorded, without the mark of uncommitted changes,
     which `dirty` tells; "" outside of git. `source` is the folder that it was read from, relative to that of the
-    history, or the commit of a baseline. `far` says that it is far off its level: before levels are looked for, such
-    runs are drawn in.
+    history, or the commit of a baseline. `is_outlier` says that it is far off its level: before levels are looked for,
+    such runs are drawn in.
     """
 
     time: str
@@ -26,7 +26,7 @@ class SeriesPoint(Struct):
     revision: str = ""
     dirty: bool = False
     source: str = ""
-    far: bool = False
+    is_outlier: bool = False
 
 
 class SeriesLevel(Struct):
@@ -61,16 +61,17 @@ class CommitRange(Struct):
 
 
 class ChangePoint(Struct):
-    """A new level begins with run number `at`. `change` is relative, positive where there is more; None from zero.
+    """A new level begins with run number `first_run`. `change` is relative, positive where there is more; None from
+    zero.
 
     `low` and `high` are the 95 % interval of the change. `p_value` is the probability that a series of this length
     without a change shows as much at any of its places; None for what is counted exactly, where nothing is by chance.
     `commits` are those between the last run before it and the first after it. With 95 % confidence the new level begins
-    with one of the runs `earliest` to `latest`; where that is not one place, `within` are the commits of all of them.
-    `differs` names what else changed in where it ran, `key: before -> after`.
+    with one of the runs `earliest` to `latest`; where that is not one place, `candidate_commits` are the commits of all
+    of them. `environment_differences` names what else changed in where it ran, `key: before -> after`.
     """
 
-    at: int
+    first_run: int
     before: SeriesLevel
     after: SeriesLevel
     worse: bool
@@ -81,8 +82,8 @@ class ChangePoint(Struct):
     earliest: int
     latest: int
     commits: CommitRange
-    within: CommitRange | None = None
-    differs: tuple[str, ...] = ()
+    candidate_commits: CommitRange | None = None
+    environment_differences: tuple[str, ...] = ()
 
 
 class QuantitySeries(Struct):
@@ -90,10 +91,10 @@ class QuantitySeries(Struct):
 
     `threshold` is what its changes are held against, None where it is reported only.
     `machine` is the fingerprint, `how` the way of measuring (`perfkit bench`, `perfkit run`, `lock-step`, `stored`).
-    `noise` is the standard deviation of a run around its level as a share of it, `resemblance` the factor by which the
-    variance of a mean is larger than of independent runs, `detectable` the smallest relative worsening that the next
-    five runs would show with a probability of 80 %. `pending` says in words that the newest runs are far off, where
-    they are too few to make a level.
+    `noise` is the standard deviation of a run around its level as a share of it, `variance_factor` the factor by which
+    the variance of a mean is larger than of independent runs, `detectable` the smallest relative worsening that the
+    next five runs would show with a probability of 80 %. `pending` says in words that the newest runs are far off,
+    where they are too few to make a level.
     """
 
     workload: str
@@ -110,7 +111,7 @@ class QuantitySeries(Struct):
     levels: tuple[SeriesLevel, ...] = ()
     changes: tuple[ChangePoint, ...] = ()
     noise: float | None = None
-    resemblance: float = 1.0
+    variance_factor: float = 1.0
     detectable: float | None = None
     pending: str = ""
     notes: tuple[Note, ...] = ()

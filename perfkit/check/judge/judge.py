@@ -101,7 +101,7 @@ def _get_effective_verdict(judged: JudgedQuantity) -> Verdict:
 
 def combine_variant_verdicts(variants: Iterable[CheckedVariant], fail_on: Verdict = Verdict.FAIL) -> Verdict:
     """The verdict on a whole check."""
-    return combine_verdicts((judgement for variant in variants for judgement in variant.judged), fail_on)
+    return combine_verdicts((judgement for variant in variants for judgement in variant.quantities), fail_on)
 
 
 def _drop_idle_gate(judged: JudgedQuantity) -> JudgedQuantity:
@@ -140,7 +140,7 @@ def _judge_times(evidence: Evidence, thresholds: Thresholds, plan: LookPlan | No
     ]
     if evidence.pairs is not None and plan is not None:
         told = list_gates(evidence.before, evidence.after, thresholds)
-        judged += judge_pairs(evidence.pairs.pairs, evidence.pairs.turns, told, plan, family=family)
+        judged += judge_pairs(evidence.pairs.pairs, evidence.pairs.pairing, told, plan, family=family)
     there = {judgement.quantity for judgement in judged}
     lacking = [
         quantity

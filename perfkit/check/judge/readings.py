@@ -42,9 +42,9 @@ def read_kernels(variant: Variant) -> Reading:
     step = variant.traced_step
     if step is None:
         return Unknown(reason=explain_missing(variant, "no whole step was traced"))
-    if step.lost is not None and step.lost.lost:
-        reason = f"the profiler lost {step.lost.lost:,} of {step.lost.launched:,} kernels of the traced steps"
-        return Unknown(reason=reason)
+    if step.lost_kernels is not None and step.lost_kernels.lost:
+        lost = step.lost_kernels
+        return Unknown(reason=f"the profiler lost {lost.lost:,} of {lost.launched:,} kernels of the traced steps")
     return (step.kernels_per_step,)
 
 

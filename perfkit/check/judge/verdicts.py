@@ -119,8 +119,8 @@ def make_judgment(
         level=None if low is None else 1 - ALPHA,
         threshold=question.threshold,
         detectable=detectable,
-        to_decide=to_decide,
-        decided=verdict is not Verdict.INCONCLUSIVE if decided is None else decided,
+        data_needed=to_decide,
+        is_decided=verdict is not Verdict.INCONCLUSIVE if decided is None else decided,
         samples=question.samples,
     )
 

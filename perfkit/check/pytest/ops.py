@@ -19,7 +19,7 @@ from perfkit.trace.cost_ops import OpRole
 from perfkit.trace.ops import Ops, read_ops
 from perfkit.trace.read import NONE, read_trace
 
-_WORK = (OpRole.COSTED, OpRole.UNMODELLED, OpRole.COMMUNICATION)
+_WORK = (OpRole.COSTED, OpRole.UNMODELED, OpRole.COMMUNICATION)
 
 
 @dataclass(frozen=True)

@@ -77,8 +77,8 @@ def measure_pairs(
         raise UsageError(f"at least one pair must be measured, got {most}")
     if folder.exists() and any(folder.iterdir()):
         raise UsageError(f"{folder} already exists: name another folder or remove it; nothing was run")
-    pairs = Pairs(variant=spec.variant, turns=turns)
-    while not pairs.ended:
+    pairs = Pairs(variant=spec.variant, pairing=turns)
+    while not pairs.end_reason:
         index = len(pairs.pairs)
         progress(PairStarted(index, most, _sum_spent_s(pairs)))
         began = read_load()
@@ -87,7 +87,7 @@ def measure_pairs(
         )
         pair = msgspec.structs.replace(pair, load=compute_load(began, read_load()))
         pairs = msgspec.structs.replace(pairs, pairs=(*pairs.pairs, pair))
-        pairs = msgspec.structs.replace(pairs, ended=_find_stop_reason(pairs, most, budget_s, enough))
+        pairs = msgspec.structs.replace(pairs, end_reason=_find_stop_reason(pairs, most, budget_s, enough))
         write_pairs(folder / PAIRS_FILE, pairs)
         progress(PairFinished(index, most, pair))
     return pairs

@@ -23,7 +23,7 @@ def compare_compilation(before: SideAnalysis, after: SideAnalysis) -> tuple[Coun
     for kind, fact in ((RECOMPILED, "recompiles"), (GRAPH, "graphs")):
         was, now = (int(facts.get(fact, 0)) for facts in sides)
         note = after.runs.records[0].fact_notes.get(fact, "") if now > was else ""
-        changes.append(CountChange(kind=kind, what=note, before=was, after=now))
+        changes.append(CountChange(kind=kind, reason=note, before=was, after=now))
     return tuple(change for change in changes if change.before != change.after)
 
 
@@ -35,7 +35,7 @@ def _compare_breaks(before: Variant, after: Variant) -> list[CountChange]:
         for reason, count in reasons.items():
             side[_LINE.sub("", reason)] += count
     return [
-        CountChange(kind=BREAK, what=text, before=counts[0][key], after=counts[1][key]) for key, text in same.items()
+        CountChange(kind=BREAK, reason=text, before=counts[0][key], after=counts[1][key]) for key, text in same.items()
     ]
 
 

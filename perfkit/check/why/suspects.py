@@ -56,7 +56,7 @@ def find_compile_suspects(changes: Sequence[CountChange]) -> Iterator[Suspect]:
         more = change.after - change.before
         if change.kind in (BREAK, RECOMPILED) and more:
             word = "more" if more > 0 else "fewer"
-            what = " ".join(change.what.split())
+            what = " ".join(change.reason.split())
             reason = f": {what[:_LONGEST_REASON]}{'...' if len(what) > _LONGEST_REASON else ''}" if what else ""
             plural = "" if abs(more) == 1 else "s"
             # A break is often why the rest is compiled again.

@@ -25,7 +25,7 @@ from perfkit.files import read_json, write_json
 from perfkit.spec import Struct
 from perfkit.units import format_percent
 
-LINKS_VERSION = 1
+LINKS_VERSION = 2
 _TIMEOUT_S = 600
 _BUSY = 0.1  # of the time in which some task waited for a CPU, before any rank was started
 
@@ -67,7 +67,7 @@ def is_measurement_missing(rates: Sequence[LinkRate], ranks: int, *, short: bool
     short calibrations do not count."""
     of_these = [rate for rate in rates if rate.ranks == ranks and rate.link in links]
     unmeasured = set(links) - {rate.link for rate in of_these}
-    return bool(unmeasured) or any(rate.disturbed or (rate.short and not short) for rate in of_these)
+    return bool(unmeasured) or any(rate.disturbance or (rate.short and not short) for rate in of_these)
 
 
 def measure_links(
@@ -123,7 +123,7 @@ def _build_rate(
         spread=summary.spread,
         confidence=Confidence.LOW if busy or crowded else summary.confidence,
         measured_at=now,
-        disturbed=why if busy and summary.confidence == Confidence.LOW else "",
+        disturbance=why if busy and summary.confidence == Confidence.LOW else "",
         repeats_s=times.repeats_s,
         short=short,
     )

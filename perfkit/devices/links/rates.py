@@ -23,7 +23,7 @@ def merge_rates(rates: Iterable[LinkRate]) -> tuple[LinkRate, ...]:
     for rate in rates:
         key = rate.collective, rate.ranks, rate.bytes, rate.link
         best[key] = min(best.get(key, rate), rate, key=lambda each: each.seconds)
-        if not rate.disturbed:
+        if not rate.disturbance:
             undisturbed[key] = min(undisturbed.get(key, rate.seconds), rate.seconds)
         if not rate.short:
             full.add(key)
@@ -32,7 +32,7 @@ def merge_rates(rates: Iterable[LinkRate]) -> tuple[LinkRate, ...]:
         return key in undisturbed and rate.seconds >= (1 - SPREAD_TOLERANCE) * undisturbed[key]
 
     return tuple(
-        replace(rate, disturbed="" if confirmed(key, rate) else rate.disturbed, short=key not in full)
+        replace(rate, disturbance="" if confirmed(key, rate) else rate.disturbance, short=key not in full)
         for key, rate in sorted(best.items())
     )
 
@@ -64,7 +64,7 @@ def interpolate_rate(rates: Sequence[LinkRate], collective: str, ranks: int, nby
                 bytes=round(nbytes),
                 seconds=below.seconds + share * (above.seconds - below.seconds),
                 confidence=Confidence.LOW if doubtful else nearest.confidence,
-                disturbed=below.disturbed or above.disturbed,
+                disturbance=below.disturbance or above.disturbance,
             )
     end = known[0] if nbytes < known[0].bytes else known[-1]
     longer = max(1.0, nbytes / end.bytes)

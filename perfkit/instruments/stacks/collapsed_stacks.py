@@ -138,8 +138,8 @@ def build_sampled_thread(
             StackFunction(name=name, file=file, owner=_find_call_owner(name, file)) for name, file in functions
         ),
         calls=tuple(StackCall(parent=parent, function=function, line=line) for parent, function, line in nodes),
-        taken=all_of_them,
-        held=holding,
+        stack_samples=all_of_them,
+        lock_samples=holding,
     )
 
 

@@ -66,6 +66,6 @@ def _build_stacks(every: SpyResult, held: SpyResult, *, thread: int, hz: int) ->
         threads=threads,
         seconds=every.seconds,
         cost_s=every.cost_s + held.cost_s,
-        failed=every.failed + held.failed,
+        failed_samples=every.failed + held.failed,
         reason="" if threads else "py-spy took no samples of the loop",
     )

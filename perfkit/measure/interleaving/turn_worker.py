@@ -54,7 +54,7 @@ def _run_commands(session: "TrainingSession", say: Callable[[str], None], comman
             warm = join_samples(warm, steps)
         else:
             turns = join_samples(turns, summarize_turn(steps))
-    session.recorder.update(warmup=warm, samples=turns, steady=is_warm_by_turns(warm))
+    session.recorder.update(warmup=warm, samples=turns, is_steady=is_warm_by_turns(warm))
     session.recorder.add_facts(collect_compile_facts())
 
 

@@ -74,7 +74,7 @@ def advise(
         options=tuple(map(option, ranked)),
         best=option(make_candidate(joined.specs)) if joined.specs else None,
         clashes=joined.clashes,
-        left_out=left_out,
+        excluded=left_out,
         notes=notes,
     )
 
@@ -103,14 +103,14 @@ def _make_option(
     share = None if estimate.saving is None or not step_s else estimate.saving.value / step_s
     return AdviceOption(
         name=variant.name,
-        saves_s=estimate.saving,
-        saves_share=share,
+        saving_s=estimate.saving,
+        saving_share=share,
         peak_bytes=held,
-        saves_bytes=None if held is None or before.needed is None else before.needed.value - held.value,
+        saving_bytes=None if held is None or before.needed is None else before.needed.value - held.value,
         largest_batch=estimate.largest_batch,
         fits=None if held is None or limit is None else check_fit(held, limit),
-        why=estimate.why,
-        assumes=estimate.assumes,
+        reasons=estimate.why,
+        assumptions=estimate.assumes,
         risk=judge_loss_risk(variant.techniques),
-        not_known=estimate.not_known,
+        unknown_reasons=estimate.not_known,
     )

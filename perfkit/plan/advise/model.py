@@ -6,7 +6,7 @@ from perfkit.analysis.model.plan import Interval
 from perfkit.note import Note
 from perfkit.spec import Struct
 
-ADVICE_VERSION = 1
+ADVICE_VERSION = 2
 
 Goal = Literal["time", "memory", "batch", "cost"]
 Kind = Literal["run", "trace", "workload"]  # of what advice is about
@@ -41,29 +41,29 @@ class MeasuredOption(Struct):
     low: float | None
     high: float | None
     peak_bytes: int | None
-    engaged: bool | None
+    active: bool | None
     reason: str = ""
 
 
 class AdviceOption(Struct):
     """A technique, or several joined by `+`: what it would save, why, and at what risk.
 
-    `saves_share` is `saves_s.value` over the step. `saves_bytes` is of the allocator's peak, `peak_bytes` what remains.
-    `largest_batch` is an estimate in proportion to what grows with the batch. `fits` is None without a limit, or where
-    the peak is not known. `not_known` says why a figure is None.
+    `saving_share` is `saving_s.value` over the step. `saving_bytes` is of the allocator's peak, `peak_bytes` what
+    remains. `largest_batch` is an estimate in proportion to what grows with the batch. `fits` is None without a limit,
+    or where the peak is not known. `unknown_reasons` says why a figure is None.
     """
 
     name: str
-    saves_s: TimeSaving | None
-    saves_share: float | None
+    saving_s: TimeSaving | None
+    saving_share: float | None
     peak_bytes: Interval | None
-    saves_bytes: float | None
+    saving_bytes: float | None
     largest_batch: int | None
     fits: bool | None
-    why: tuple[str, ...]
-    assumes: tuple[str, ...]
+    reasons: tuple[str, ...]
+    assumptions: tuple[str, ...]
     risk: LossRisk
-    not_known: tuple[str, ...] = ()
+    unknown_reasons: tuple[str, ...] = ()
     measured: MeasuredOption | None = None
 
 
@@ -91,5 +91,5 @@ class Advice(Struct):
     options: tuple[AdviceOption, ...]
     best: AdviceOption | None
     clashes: tuple[ExcludedVariant, ...] = ()
-    left_out: tuple[ExcludedVariant, ...] = ()
+    excluded: tuple[ExcludedVariant, ...] = ()
     notes: tuple[Note, ...] = ()

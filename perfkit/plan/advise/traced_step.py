@@ -123,12 +123,12 @@ def _build_traced_step(
     step_s: float | None = None,
     data_wait_share: float | None = None,
 ) -> TracedStep:
-    if analysed.rank_trace.unseen_device:
-        raise UsageError(f"{path}: {analysed.rank_trace.unseen_device}")
+    if analysed.rank_trace.missing_device_reason:
+        raise UsageError(f"{path}: {analysed.rank_trace.missing_device_reason}")
     replayed = replay_trace(ops)
     if replayed is None:
         raise UsageError(f"{path}: it lacks the dependencies between events, so nothing can be simulated")
-    if replayed.result.refused:
-        raise UsageError(f"{path}: not simulated: {replayed.result.refused}")
+    if replayed.result.reason:
+        raise UsageError(f"{path}: not simulated: {replayed.result.reason}")
     view = AdvisedView(analysed.rank_trace, step_s, None, data_wait_share, efficiencies)
     return TracedStep(view, analysed, replayed)

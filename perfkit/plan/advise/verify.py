@@ -41,6 +41,6 @@ def _make_measured(variant: Variant) -> MeasuredOption:
         low=None if difference is None else difference.low,
         high=None if difference is None else difference.high,
         peak_bytes=None if variant.memory is None else variant.memory.peak_bytes,
-        engaged=variant.engaged,
+        active=variant.active,
         reason=variant.reason,
     )

@@ -39,7 +39,7 @@ def list_op_changes(difference: TraceDifference) -> list[Part]:
 
 def list_group_changes(difference: TraceDifference, by: str) -> list[Part]:
     """The changes by one grouping; parts of the step sum to it without a rest."""
-    named = [(shorten_middle(group.name, 44), group.change_s) for group in difference.groups if group.by == by]
+    named = [(shorten_middle(group.name, 44), group.change_s) for group in difference.groups if group.grouping == by]
     rest = "" if by == TIME else _OUTSIDE_OPS
     return _limit_parts([part for part in named if part[1]], difference, f"other {by}", "", rest)
 

@@ -15,26 +15,26 @@ _LEAST = 0.1  # of the mean: least range of the color scale, so that small diffe
 
 def compute_imbalance(load: ExpertLoad) -> float:
     """The tokens sent to the busiest expert, over the mean of all."""
-    return max(load.sent) / fmean(load.sent)
+    return max(load.routed_tokens) / fmean(load.routed_tokens)
 
 
 def build_chart(variant: str, loads: Sequence[ExpertLoad]) -> Chart:
     """Layers from top to bottom, experts from left to right."""
-    away = [[sent / fmean(load.sent) - 1 for sent in load.sent] for load in loads]
+    away = [[sent / fmean(load.routed_tokens) - 1 for sent in load.routed_tokens] for load in loads]
     far = max(_LEAST, *(abs(value) for row in away for value in row))
-    most = max(len(load.sent) for load in loads)
+    most = max(len(load.routed_tokens) for load in loads)
     traces: list[Trace] = [
         {
             "type": "bar",
             "name": escape_text(load.layer),
-            "x": list(range(len(load.sent))),
-            "y": [0.94] * len(load.sent),
+            "x": list(range(len(load.routed_tokens))),
+            "y": [0.94] * len(load.routed_tokens),
             "base": place,
             "width": 0.98,
             "marker": {"color": [interpolate_color(value / far) for value in row], "line": {"width": 0}},
             "hovertext": [
                 format_hover(f"{load.layer}, expert {expert}", f"{sent:,} tokens sent", f"{taken:,} taken")
-                for expert, (sent, taken) in enumerate(zip(load.sent, load.taken, strict=True))
+                for expert, (sent, taken) in enumerate(zip(load.routed_tokens, load.accepted_tokens, strict=True))
             ],
             "hoverinfo": "text",
         }

@@ -89,7 +89,7 @@ def _build_runs_axis(series: QuantitySeries) -> dict[str, Any]:
 
 def _build_points(series: QuantitySeries, scale: float) -> Trace:
     """Runs far off their level are crosses, runs with uncommitted changes open circles."""
-    symbols = ["x" if point.far else "circle-open" if point.dirty else "circle" for point in series.points]
+    symbols = ["x" if point.is_outlier else "circle-open" if point.dirty else "circle" for point in series.points]
     return build_scatter(
         "markers",
         range(len(series.points)),
@@ -111,7 +111,7 @@ def _format_hover(point: SeriesPoint, place: int, series: QuantitySeries) -> str
         f"{revision}{' with uncommitted changes' if point.dirty else ''}",
         point.time[:16].replace("T", " "),
         spread,
-        "far off its level" if point.far else "",
+        "far off its level" if point.is_outlier else "",
         f"run {place + 1}: {point.source}",
     )
 
@@ -133,7 +133,7 @@ def _build_shapes(change: ChangePoint) -> list[dict[str, Any]]:
     """A line where the level changed, and all places where it may have."""
     color = _choose_color(change)
     upright = {"yref": "paper", "y0": 0, "y1": 1}
-    at, first, last = change.at - 0.5, change.earliest - 0.5, change.latest - 0.5
+    at, first, last = change.first_run - 0.5, change.earliest - 0.5, change.latest - 0.5
     line = {"type": "line", "x0": at, "x1": at, "line": {"color": color, "width": 1.5, "dash": "dash"}, **upright}
     look = {"fillcolor": color, "opacity": 0.12, "line": {"width": 0}, "layer": "below"}
     place = {"type": "rect", "x0": first, "x1": last, **look, **upright}
@@ -147,9 +147,9 @@ def _build_label(change: ChangePoint, series: QuantitySeries) -> dict[str, Any]:
         if change.change is not None
         else f"from 0 to {format_amount(change.after.value, series.unit)}"
     )
-    early = change.at < len(series.points) / 2
+    early = change.first_run < len(series.points) / 2
     return {
-        "x": change.at - 0.5,
+        "x": change.first_run - 0.5,
         "y": 1,
         "yref": "paper",
         "yanchor": "bottom",

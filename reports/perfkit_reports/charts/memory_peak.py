@@ -27,5 +27,5 @@ def build_chart(holders: Sequence[Holder], what: str, weight: Weight, words: Blo
 
 def _build_stack(holder: Holder) -> MemoryStack:
     parts = tuple((part.category, float(part.bytes)) for part in holder.account.categories)
-    note = "out of memory" if holder.account.failed else ""
+    note = "out of memory" if holder.account.failed_request else ""
     return MemoryStack(holder.name, holder.account.peak_bytes, parts, note=note)

@@ -40,7 +40,7 @@ def build_chart(holder: Holder, place: int) -> Chart | None:
 
 def _build_figure(account: MemoryAccount) -> Figure:
     scale, unit = choose_byte_scale(account.peak_bytes)
-    seconds, time_unit = choose_time_scale(account.timeline_s[-1]) if account.timed else (1e-9, "")
+    seconds, time_unit = choose_time_scale(account.timeline_s[-1]) if account.has_times else (1e-9, "")
     span_s = account.timeline_s[-1]
     times = [round(time / seconds, 4) for time in account.timeline_s]
     strip = bands.build_band_rows(account.bands, span_s)
@@ -72,7 +72,7 @@ def _build_figure(account: MemoryAccount) -> Figure:
             _format_axis_title(account, time_unit),
             range=[0, times[-1]],
             anchor="y",
-            unifiedhovertitle={"text": f"%{{x:.4~g}} {time_unit}" if account.timed else "event %{x:d}"},
+            unifiedhovertitle={"text": f"%{{x:.4~g}} {time_unit}" if account.has_times else "event %{x:d}"},
         ),
         yaxis=build_axis(
             f"allocated ({unit})",
@@ -117,7 +117,7 @@ def _build_total(account: MemoryAccount, times: list[float], scale: float, unit:
 def _build_peak_label(account: MemoryAccount, end: float, seconds: float, peak: float) -> Note:
     """Place the label next to the point, on the side with room."""
     time = account.peak_s / seconds
-    when = [account.peak_phase, units.format_seconds(account.peak_s) if account.timed else ""]
+    when = [account.peak_phase, units.format_seconds(account.peak_s) if account.has_times else ""]
     side, away = ("left", 4) if time < end / 2 else ("right", -4)
     return {
         "x": time,
@@ -141,7 +141,7 @@ def _build_strip_axis(count: int, share: float) -> dict[str, Any]:
 
 def _format_axis_title(account: MemoryAccount, unit: str) -> str:
     step = "" if account.peak_step is None else f" in step {account.peak_step}"
-    return f"time{step} ({unit})" if account.timed else f"calls, allocations and frees{step}, one after the other"
+    return f"time{step} ({unit})" if account.has_times else f"calls, allocations and frees{step}, one after the other"
 
 
 def _compute_totals(account: MemoryAccount) -> list[int]:

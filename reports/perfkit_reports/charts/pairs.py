@@ -68,7 +68,7 @@ def _build_figure(variant: CheckedVariant, clocks: Sequence[ClockStyle]) -> Figu
 def _compute_changes(variant: CheckedVariant, clock: ClockStyle) -> list[tuple[int, float]]:
     """(number of the pair, log ratio)."""
     ratios = (
-        (number, compute_pair_ratio(pair, clock.quantity, variant.turns))
+        (number, compute_pair_ratio(pair, clock.quantity, variant.pairing))
         for number, pair in enumerate(variant.pairs, 1)
     )
     return [(number, ratio) for number, ratio in ratios if ratio is not None]
@@ -103,7 +103,7 @@ def _format_hover(of: str, clock: ClockStyle, percent: float) -> str:
 
 
 def _build_threshold_lines(variant: CheckedVariant, clock: ClockStyle) -> list[dict[str, object]]:
-    judged = next((verdict for verdict in variant.judged if verdict.quantity == clock.quantity), None)
+    judged = next((verdict for verdict in variant.quantities if verdict.quantity == clock.quantity), None)
     if judged is None or judged.threshold is None or judged.threshold.relative is None:
         return []
     at = 100 * judged.threshold.relative

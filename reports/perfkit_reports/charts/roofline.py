@@ -203,7 +203,7 @@ def _format_hover(series: RooflineSeries, point: OpRow) -> str:
         f"{point.dtype}, {get_unit_name(point.unit, series.device)}",
         f"bound: {point.bound}" + (f" ({point.level})" if point.bound == "memory" and point.level != "memory" else ""),
         "" if gain is None else f"potential savings {units.format_seconds(max(0.0, gain))} per step",
-        f"above the roof: {point.no_share}" if point.above_roof else "",
+        f"above the roof: {point.efficiency_reason}" if point.above_roof else "",
     )
 
 

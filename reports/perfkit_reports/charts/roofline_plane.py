@@ -9,7 +9,7 @@ from perfkit_reports.palette import Style
 
 def get_coordinates(point: OpRow) -> tuple[float, float]:
     """FLOP/byte and FLOP/s of a point; 0 where it has no place."""
-    return point.intensity or 0.0, point.achieved or 0.0
+    return point.intensity or 0.0, point.flops_per_s or 0.0
 
 
 @dataclass(frozen=True)
@@ -58,4 +58,4 @@ class RooflinePlane:
 def select_ceilings(ceilings: DeviceCeilings | None, threads: int | None) -> tuple[Ceiling, ...]:
     """The ceilings that hold for that many CPU threads, all where the number is not known; none that was refuted."""
     known = ceilings.ceilings if ceilings else ()
-    return tuple(one for one in known if not one.refuted and (threads is None or one.threads in (None, threads)))
+    return tuple(one for one in known if not one.exceeded_by and (threads is None or one.threads in (None, threads)))

@@ -65,7 +65,7 @@ def _build_chart(
     )
     line = {"color": NEUTRAL, "width": 1.2, "dash": "dot"}
     at = {"type": "line", "xref": "x", "yref": "paper", "y0": 0, "y1": 1, "line": line}
-    marks = [] if sweep.breaks_at is None else [{**at, "x0": sweep.breaks_at, "x1": sweep.breaks_at}]
+    marks = [] if sweep.saturates_at is None else [{**at, "x0": sweep.saturates_at, "x1": sweep.saturates_at}]
     title = f"{what} per {sweep.unit}"
     ticks = [f"{size:g}" for size in sizes]
     drawn = build_figure(

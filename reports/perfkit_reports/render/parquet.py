@@ -18,7 +18,7 @@ _UNITS = {
     "bytes": "B",
     "bytes_per_step": "B",
     "flops": "FLOP",
-    "achieved": "FLOP/s",
+    "flops_per_s": "FLOP/s",
     "intensity": "FLOP/B",
     "bandwidth": "B/s",
     "power_w": "W",

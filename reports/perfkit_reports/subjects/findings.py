@@ -31,11 +31,11 @@ def _list_combined_gains(traces: Sequence[RankTrace]) -> Iterator[str]:
     """The combined gain of all fixes, of the first few traces."""
     for trace in traces[:_MOST_TRACES]:
         gains = trace.gains
-        if gains is None or gains.together_s is None or len(gains.of) < 2 or not gains.step_s:
+        if gains is None or gains.together_s is None or len(gains.by_finding) < 2 or not gains.step_s:
             continue
         name = f", {trace.label}" if len(traces) > 1 else ""
         after = units.format_seconds(max(0.0, gains.step_s - gains.together_s))
         yield (
-            f"All {len(gains.of)} fixes combined (simulated){name}: {units.format_seconds(gains.step_s)} → {after} "
-            f"{'per step' if trace.steps else 'in total'}."
+            f"All {len(gains.by_finding)} fixes combined (simulated){name}: "
+            f"{units.format_seconds(gains.step_s)} → {after} {'per step' if trace.steps else 'in total'}."
         )

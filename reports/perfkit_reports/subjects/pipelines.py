@@ -47,7 +47,10 @@ def _build_table(name: str, pipeline: Pipeline, place: int) -> Table:
             help="from the first to the last action of any rank",
         ),
     ]
-    sentences = [f"Theory: {pipeline.source}." if expected is not None else "", _WAITS if pipeline.waits else ""]
+    sentences = [
+        f"Theory: {pipeline.source}." if expected is not None else "",
+        _WAITS if pipeline.includes_waits else "",
+    ]
     return Table(
         id=f"pipeline-ranks-{place}",
         title=f"Ranks of {name}",

@@ -19,17 +19,19 @@ def build_sections(searches: Iterable[RecomputationSearch]) -> Iterator[Section]
 def describe_searches(searches: Iterable[RecomputationSearch]) -> Iterator[str]:
     """One sentence per search."""
     for search in searches:
-        chosen = next((trial for trial in search.trials if trial.variant == search.found), None)
+        chosen = next((trial for trial in search.trials if trial.variant == search.selected_variant), None)
         if chosen is not None:
             peaks = ((chosen.planned_bytes, "planned"), (chosen.measured_bytes, "measured"))
             known = ", ".join(f"{units.format_bytes(peak)} {how}" for peak, how in peaks if peak is not None)
-            yield f"{search.asked} → {search.found}: peak {known}"
+            yield f"{search.requested_variant} → {search.selected_variant}: peak {known}"
 
 
 def _build_table(search: RecomputationSearch, place: int) -> Table:
     return Table(
         id=f"recomputation-{place}",
-        title=f"{search.asked} → {search.found}" if search.found else f"{search.asked}: {search.reason}",
+        title=f"{search.requested_variant} → {search.selected_variant}"
+        if search.selected_variant
+        else f"{search.requested_variant}: {search.reason}",
         columns=[
             Column("Variant", lambda trial: Cell(trial.variant), numeric=False),
             Column("Fits", _make_fits_cell, numeric=False),

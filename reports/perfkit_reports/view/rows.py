@@ -29,7 +29,7 @@ def build_row(item: ListedRun) -> dict[str, Any]:
         "tone": VERDICT_TONES.get(item.verdict, "unsure") if item.verdict else TONES[item.state],
         "created": item.created_at[:16].replace("T", " "),
         "figures": {
-            "of": figures.of,
+            "subject": figures.subject,
             "step": _build_figure(figures.step),
             "throughput": _build_figure(figures.throughput),
             "peak": _build_figure(figures.peak),

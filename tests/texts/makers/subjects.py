@@ -145,7 +145,7 @@ def _build_processes() -> Samples:
     facts, threads = spied_process.facts(), spied_process.threads()
     return {
         "waits for its loader": build_process(_dated(analyze_process(facts, threads))),
-        "ended": build_process(_dated(analyze_process(replace(facts, ended=True), threads))),
+        "ended": build_process(_dated(analyze_process(replace(facts, has_ended=True), threads))),
         "interrupted": build_process(_dated(analyze_process(replace(facts, interrupted=True), threads))),
         "no main thread": build_process(_dated(analyze_process(facts, threads[1:]))),
     }

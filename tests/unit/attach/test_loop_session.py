@@ -72,7 +72,7 @@ def test_recordings_after_the_first_are_compared_with_it(tmp_path: Path) -> None
     ]
     assert suite.suite.baselines == {"loop@step7": "loop"}
     assert suite.ceilings is not None
-    assert suite.runs[1].ranks[0].record.attached is not None
+    assert suite.runs[1].ranks[0].record.attached_loop is not None
 
 
 @pytest.mark.parametrize("rank", [0, 1])
@@ -173,7 +173,7 @@ def test_what_the_report_found_refuted_is_measured_again(
 
     report(low)
     assert not session.remeasure_ceilings()
-    report(replace(low, refuted="work ran faster than the measured ceiling of 1 FLOP/s: measure it again"))
+    report(replace(low, exceeded_by="work ran faster than the measured ceiling of 1 FLOP/s: measure it again"))
     assert session.remeasure_ceilings() == measures
     assert asked == [False, True][: 1 + measures]
     kept = ceilings_cache.load_ceilings("f")

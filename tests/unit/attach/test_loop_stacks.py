@@ -68,8 +68,8 @@ def test_the_loop_and_its_workers(tmp_path: Path) -> None:
     assert set(found) == {LOOP, WORKER}
     for thread in found.values():
         assert "spin" in {function.name for function in thread.functions}
-    assert {taken.phase for taken in found[LOOP].taken} == {"data", ""}
-    assert found[LOOP].held
+    assert {taken.phase for taken in found[LOOP].stack_samples} == {"data", ""}
+    assert found[LOOP].lock_samples
     assert 0 < seen.cost_s < seen.seconds
     assert any("Spinning.__getitem__" in line for line in (tmp_path / COLLAPSED_FILE).read_text().splitlines())
     drawn = json.loads((tmp_path / SPEEDSCOPE_FILE).read_bytes())
@@ -131,7 +131,7 @@ def test_steps_that_compile_or_evaluate_are_not_taken_for_usual_ones(looks: list
             loop.evaluated()
     assert len(looks) == 3
     assert written(tmp_path).threads == SEEN.threads
-    assert written(tmp_path).others == pytest.approx(1 / 3, abs=0.05)  # it evaluated then, too
+    assert written(tmp_path).other_steps_share == pytest.approx(1 / 3, abs=0.05)  # it evaluated then, too
 
 
 def test_nothing_is_kept_of_loops_in_which_no_look_met_usual_steps(looks: list[Path], tmp_path: Path) -> None:

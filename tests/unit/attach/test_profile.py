@@ -73,7 +73,7 @@ def test_nothing_is_done_at_a_boundary_within_a_graph_that_is_being_captured(
         train(ENOUGH + 2)
     assert prof.recorded
     found = record(tmp_path / "run")
-    assert found.attached.optimizer_steps == (1,)
+    assert found.attached_loop.optimizer_steps == (1,)
     assert len(found.samples.wall_s) == 1
     assert [(note.id, note.figures) for note in found.warnings] == [("recording.graph_captures", {"steps": 1})]
 
@@ -89,7 +89,7 @@ def test_a_whole_recording(tmp_path: Path) -> None:
     assert (rank.record.status, rank.record.reason, rank.record.warnings) == (RunStatus.OK, "", ())
     assert (rank.trace is not None, rank.memory is not None) == (True, True)
     assert len(rank.record.samples.wall_s) == 2
-    attached = rank.record.attached
+    attached = rank.record.attached_loop
     assert (attached.optimizer_steps, attached.backwards, attached.forwards) == ((1, 1),) * 3
     assert attached.instrumented_s.keys() == {"trace", "memory"}
     assert len(attached.instrumented_s["trace"]) == 1
@@ -117,11 +117,11 @@ def test_without_an_optimizer_backward_passes_are_steps(tmp_path: Path) -> None:
         update_by_hand(ENOUGH + 14)
     found = record(tmp_path / "run")
     assert found.status == RunStatus.OK
-    assert found.attached.steps_by.startswith("backward passes")
-    assert (found.attached.backwards, found.attached.forwards) == ((1, 1), (1, 1))
-    assert (found.attached.models, found.workload.parameters) == (("Linear",), 5)
+    assert found.attached_loop.step_marker.startswith("backward passes")
+    assert (found.attached_loop.backwards, found.attached_loop.forwards) == ((1, 1), (1, 1))
+    assert (found.attached_loop.models, found.workload.parameters) == (("Linear",), 5)
     assert found.workload.units_per_batch == 8
-    assert found.attached.instrumented_s.keys() == {"trace", "memory"}
+    assert found.attached_loop.instrumented_s.keys() == {"trace", "memory"}
 
 
 def test_one_step_of_warm_up_is_enough_to_count_samples(tmp_path: Path) -> None:
@@ -146,8 +146,8 @@ def test_steps_told_by_hand_find_the_models_that_hold_gradients(tmp_path: Path) 
     with perfkit.profile(tmp_path / "run", schedule=SHORT, report=False).start(by_hand=True) as prof:
         update_by_hand(ENOUGH, on_step=prof.step)
     found = record(tmp_path / "run")
-    assert (found.attached.models, found.workload.parameters) == (("Linear",), 5)
-    assert found.attached.forwards == (1, 1)
+    assert (found.attached_loop.models, found.workload.parameters) == (("Linear",), 5)
+    assert found.attached_loop.forwards == (1, 1)
 
 
 @pytest.mark.parametrize("steps", [2, 3, 5, 6])
@@ -157,7 +157,7 @@ def test_a_loop_that_is_too_short_keeps_what_was_recorded(steps: int, tmp_path: 
     found = record(tmp_path / "run")
     assert found.status == RunStatus.OK
     assert (found.warnings[-1].id, found.warnings[-1].figures) == ("recording.loop_ended", {"steps": steps})
-    assert found.attached.steps_seen == steps
+    assert found.attached_loop.steps_seen == steps
     assert len(found.samples.wall_s) == min(2, max(0, steps - 2))
 
 
@@ -274,8 +274,8 @@ def test_models_and_optimizers_that_are_given(tmp_path: Path) -> None:
             used(torch.ones(4, 3)).sum().backward()
             optimizer.step()
     found = record(tmp_path / "run")
-    assert found.attached.models == ("Linear", "Linear")
-    assert found.attached.optimizers == ("Adam, 4 parameters",)
+    assert found.attached_loop.models == ("Linear", "Linear")
+    assert found.attached_loop.optimizers == ("Adam, 4 parameters",)
     assert (found.workload.parameters, found.workload.units_per_batch) == (7, 0), "which of two models is not known"
 
 
@@ -292,23 +292,23 @@ def test_steps_by_hand_without_any_optimizer_of_torch(tmp_path: Path) -> None:
             prof.step()
     found = record(prof.folder)
     assert (found.status, found.warnings) == (RunStatus.OK, ())
-    assert ("step()" in found.attached.steps_by, found.attached.optimizers) == (True, ())
-    assert found.attached.optimizer_steps == (0, 0)
-    assert found.attached.backwards == (1, 1)
+    assert ("step()" in found.attached_loop.step_marker, found.attached_loop.optimizers) == (True, ())
+    assert found.attached_loop.optimizer_steps == (0, 0)
+    assert found.attached_loop.backwards == (1, 1)
 
 
 def test_steps_by_hand_go_before_the_optimizers(tmp_path: Path) -> None:
     with short(tmp_path / "run") as prof:
         train(2 * ENOUGH, lambda step: prof.step() if step % 2 else None)
-    found = record(prof.folder).attached
+    found = record(prof.folder).attached_loop
     assert found.optimizer_steps == (2, 2)
 
 
 def test_so_many_optimizer_steps_as_are_asked_for(tmp_path: Path) -> None:
     with short(tmp_path / "run", step_every=2) as prof:
         train(2 * ENOUGH)
-    found = record(prof.folder).attached
-    assert (found.optimizer_steps, "2 optimizer steps" in found.steps_by) == ((2, 2), True)
+    found = record(prof.folder).attached_loop
+    assert (found.optimizer_steps, "2 optimizer steps" in found.step_marker) == ((2, 2), True)
 
 
 class Board:
@@ -523,12 +523,12 @@ def test_a_recording_that_outgrows_its_memory_ends_in_the_middle_of_a_step(
     assert losses == alone
     assert found.status == RunStatus.OK
     assert (prof.failure, torch._C._autograd._profiler_enabled()) == ("", False)
-    assert found.attached is not None
+    assert found.attached_loop is not None
     cut = [note for note in found.warnings if note.id == "recording.trace_cut"]
-    assert ("trace" in found.attached.ended_early, bool(cut)) == (not room, not room)
+    assert ("trace" in found.attached_loop.early_end_reasons, bool(cut)) == (not room, not room)
     if not room:
         assert sum(on) == 1, "it ended before the second evaluation"
-        assert found.attached.instrumented_s["trace"] == ()
+        assert found.attached_loop.instrumented_s["trace"] == ()
         assert "recording.memory_budget" in [note.id for note in found.warnings]
 
 

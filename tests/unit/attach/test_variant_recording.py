@@ -59,7 +59,7 @@ def test_until_more_is_known_it_is_a_loop_whose_end_was_not_written(watched: Wat
     found = watched.record()
     assert (found.rank, found.world_size, found.status) == (1, 2, RunStatus.CRASHED)
     assert "before all was recorded" in found.reason
-    assert found.attached is not None
+    assert found.attached_loop is not None
     assert found.workload is None
 
 
@@ -69,7 +69,7 @@ def test_steps_in_which_a_graph_was_captured_are_left_out_and_said(watched: Watc
     watched.recording.close(4, RunStatus.OK)
     found = watched.record()
     assert found.samples.wall_s == (1.0, 1.0)
-    assert found.attached.left_out_s == (1.0,)  # the one with an evaluation
+    assert found.attached_loop.excluded_steps_s == (1.0,)  # the one with an evaluation
     assert [(note.id, note.figures) for note in found.warnings] == [("recording.graph_captures", {"steps": 1})]
 
 
@@ -84,15 +84,15 @@ def test_timing_and_counts(watched: Watched) -> None:
     assert found.workload.parameters == 4
     assert found.facts == {"parameter_bytes:fp32": 16.0}
     assert found.samples.wall_s == (1.0, 1.0)
-    assert found.attached.left_out_s == (1.0,)
-    assert found.attached.data_wait_s == (0.5, 0.5)
-    assert (found.attached.forwards, found.attached.backwards, found.attached.optimizer_steps) == (
+    assert found.attached_loop.excluded_steps_s == (1.0,)
+    assert found.attached_loop.data_wait_s == (0.5, 0.5)
+    assert (found.attached_loop.forwards, found.attached_loop.backwards, found.attached_loop.optimizer_steps) == (
         (2, 2),
         (2, 2),
         (1, 1),
     )
-    assert (found.attached.first_timed, found.attached.steps_seen) == (4, 7)
-    assert found.attached.optimizers == ("SGD, 2 parameters",)
+    assert (found.attached_loop.first_timed, found.attached_loop.steps_seen) == (4, 7)
+    assert found.attached_loop.optimizers == ("SGD, 2 parameters",)
 
 
 @pytest.mark.parametrize(
@@ -103,9 +103,9 @@ def test_samples_that_are_not_sure_are_not_known(doubtful: dict[str, int], why: 
     watched.recording.write_timing("loop", 1, units_per_step=None, unit="samples")
     found = watched.record()
     assert found.workload.units_per_batch == 0
-    assert why in found.attached.units_source
-    assert "--units-per-step" in found.attached.units_source
-    assert found.attached.again == (doubtful.get("closures", 0),)
+    assert why in found.attached_loop.units_source
+    assert "--units-per-step" in found.attached_loop.units_source
+    assert found.attached_loop.repeated_forwards == (doubtful.get("closures", 0),)
 
 
 @pytest.mark.parametrize(("batch_first", "samples"), [(False, 0), (True, 35)])
@@ -117,20 +117,20 @@ def test_a_first_dimension_that_may_be_the_sequence_is_no_batch(
     watched.recording.write_timing("loop", 1, units_per_step=None, unit="samples")
     found = watched.record()
     assert found.workload.units_per_batch == samples
-    assert ("nn.LSTM" in found.attached.units_source) == (not batch_first)
+    assert ("nn.LSTM" in found.attached_loop.units_source) == (not batch_first)
 
 
 def test_without_a_loader_waiting_is_unknown(watched: Watched) -> None:
     watched.timed(StepCounts(optimizer_steps=1))
     watched.recording.write_timing("loop", 1, units_per_step=None, unit="samples")
-    attached = watched.record().attached
+    attached = watched.record().attached_loop
     assert attached.data_wait_s == ()
 
 
 def test_a_loader_of_which_some_steps_take_no_batch(watched: Watched) -> None:
     watched.timed(StepCounts(fetches=1, data_wait_ns=10**9), StepCounts())
     watched.recording.write_timing("loop", 2, units_per_step=None, unit="samples")
-    attached = watched.record().attached
+    attached = watched.record().attached_loop
     assert attached.data_wait_s == (1.0, 0.0)
 
 
@@ -199,9 +199,9 @@ def test_an_instrument_that_costs_too_much_ends_after_a_whole_step_and_its_cost_
     watched.timed(StepCounts())
     watched.recording.write_timing("loop", 1, units_per_step=None, unit="samples")
     watched.recording.close(1, RunStatus.OK)
-    attached = watched.record().attached
+    attached = watched.record().attached_loop
     assert attached is not None
-    assert "--overhead" in attached.ended_early["trace"]
+    assert "--overhead" in attached.early_end_reasons["trace"]
     assert attached.pauses_s["trace"] > 0
     assert attached.peak_bytes["trace"] >= 0
 
@@ -244,7 +244,7 @@ def test_the_end(status: RunStatus, failed: int | None, watched: Watched) -> Non
         failed,
     )
     assert [note.text for note in found.warnings] == ["beware"]
-    assert (found.attached.steps_seen, found.attached.instrumented_s) == (9, {"trace": (1.0,)})
+    assert (found.attached_loop.steps_seen, found.attached_loop.instrumented_s) == (9, {"trace": (1.0,)})
 
 
 def test_what_was_recorded_is_forgotten_when_it_begins_anew(watched: Watched) -> None:

@@ -22,9 +22,11 @@ def gate(threshold: str) -> tuple[Gate, ...]:
 def stopped_after(sampling: PairSampling, slower: float, most: int = 60) -> tuple[int, Pairs]:
     """After how many pairs enough was known; `most` where it never was."""
     rng = np.random.default_rng(3)
-    pairs = Pairs(variant="baseline", turns=LOCK_STEP)
+    pairs = Pairs(variant="baseline", pairing=LOCK_STEP)
     for count in range(1, most + 1):
-        pairs = Pairs(variant="baseline", turns=LOCK_STEP, pairs=(*pairs.pairs, pair(rng, slower=slower, between=0.03)))
+        pairs = Pairs(
+            variant="baseline", pairing=LOCK_STEP, pairs=(*pairs.pairs, pair(rng, slower=slower, between=0.03))
+        )
         if sampling.find_stop_reason(pairs):
             return count, pairs
     return most, pairs
@@ -63,7 +65,7 @@ def test_a_budget_that_ends_early_makes_its_last_pair_the_last_look() -> None:
 
 
 def test_without_pairs_there_is_no_plan() -> None:
-    assert PairSampling(gate("3%"), 60, 1).plan_at(Pairs(variant="baseline", turns=LOCK_STEP)) is None
+    assert PairSampling(gate("3%"), 60, 1).plan_at(Pairs(variant="baseline", pairing=LOCK_STEP)) is None
 
 
 def test_gates_without_thresholds_are_decided_at_the_first_look() -> None:

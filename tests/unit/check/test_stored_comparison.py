@@ -48,7 +48,7 @@ def compared(before: FigureSource, after: FigureSource, config: CheckConfig = CO
 
 def judged(check: Check, variant: str = "baseline") -> dict[str, JudgedQuantity]:
     (found,) = [each for each in check.variants if each.variant == variant]
-    return {each.quantity: each for each in found.judged}
+    return {each.quantity: each for each in found.quantities}
 
 
 def test_a_run_against_another(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_a_written_baseline_holds_what_the_run_did(tmp_path: Path) -> None:
     check = compared(stored, source)
     assert judged(check)["flops"].change == 0
     assert check.verdict in (Verdict.PASS, Verdict.INCONCLUSIVE)
-    assert check.variants[0].why is None
+    assert check.variants[0].explanation is None
 
 
 def test_a_baseline_without_times_refuses_none_and_judges_what_is_exact(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_times_from_another_machine(tmp_path: Path) -> None:
     )
     check = compared(make_baseline_source(elsewhere, "b.json"), run(tmp_path / "new", step_s=9.0))
     assert "cpu_model: another" in judged(check)["cpu_time"].reason
-    assert any("cpu_model" in each for each in check.differs)
+    assert any("cpu_model" in each for each in check.environment_differences)
     assert check.verdict is Verdict.PASS
 
 

@@ -18,7 +18,7 @@ LOW = replace(
     measured_at="2026-01-31T10:00:00",
     spread=0.1,
     confidence=Confidence.LOW,
-    disturbed="0 of 5 repeats undisturbed",
+    disturbance="0 of 5 repeats undisturbed",
 )
 KNOWN = DeviceCeilings(
     device="cpu",
@@ -26,7 +26,7 @@ KNOWN = DeviceCeilings(
     fingerprint=build_fingerprint("cpu", ""),
     ceilings=(
         LOW,
-        replace(LOW, dtype="fp64", disturbed=""),
+        replace(LOW, dtype="fp64", disturbance=""),
         ceiling(CeilingLevel.MEMORY, None, 3e10, "its sheet", kind=CeilingKind.DATASHEET),
     ),
 )
@@ -59,12 +59,12 @@ def test_where_there_is_room_the_sources_are_told() -> None:
 
 def test_what_was_disturbed_or_refuted_is_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PERFKIT_CACHE", str(tmp_path))
-    good = replace(LOW, disturbed="", threads=1)
+    good = replace(LOW, disturbance="", threads=1)
     ceilings_cache.store_calibration(replace(KNOWN, ceilings=(LOW, good)), [], full=True)
     assert _find_missing_threads("cpu", "", (1, 2), short=False, force=False) == (2,)
     ceilings_cache.refute_ceilings(KNOWN.fingerprint, [good])
     assert _find_missing_threads("cpu", "", (1, 2), short=True, force=False) == (1, 2)
-    ceilings_cache.store_calibration(replace(KNOWN, ceilings=(replace(LOW, disturbed=""), good)), [], full=False)
+    ceilings_cache.store_calibration(replace(KNOWN, ceilings=(replace(LOW, disturbance=""), good)), [], full=False)
     assert _find_missing_threads("cpu", "", (1, 2), short=True, force=False) is None
 
 

@@ -47,7 +47,7 @@ def _compare(folder: Path) -> msgspec.Struct:
 
 
 def _summarize(_: Path) -> msgspec.Struct:
-    figures = RowFigures(of="amp", step=counted(0.1), throughput=Unknown(reason="none"), peak=counted(1e9))
+    figures = RowFigures(subject="amp", step=counted(0.1), throughput=Unknown(reason="none"), peak=counted(1e9))
     outcome = VariantOutcome(variant="amp", status=RunStatus.OK)
     return ReportSummary(kind="suite", name="a", created_at="2026-01-31", outcomes=(outcome,), figures=figures)
 

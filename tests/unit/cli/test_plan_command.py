@@ -166,9 +166,9 @@ def test_nothing_of_a_gpu_that_is_known_is_left_out_of_the_json() -> None:
     assert baseline["fits"] is None
     assert baseline["verdict"]
     assert [row["name"] for row in baseline["within_allocator"]] == ["cuBLAS' workspaces"]
-    assert [row["name"] for row in baseline["beyond_allocator"]] == ["reserved and free", "context and modules"]
-    beyond = sum(row["bytes"]["high"] for row in baseline["beyond_allocator"])
-    assert baseline["beyond_allocator_bytes"]["high"] == beyond
+    assert [row["name"] for row in baseline["outside_allocator"]] == ["reserved and free", "context and modules"]
+    beyond = sum(row["bytes"]["high"] for row in baseline["outside_allocator"])
+    assert baseline["outside_allocator_bytes"]["high"] == beyond
     assert baseline["needed_bytes"]["high"] == baseline["peak_allocated_bytes"]["high"] + beyond
 
 
@@ -178,7 +178,7 @@ def test_a_limit_on_a_cpu_is_judged_by_the_peak_alone() -> None:
     assert (plan["device"], plan["limit_bytes"]) == ("cpu", 2**30)
     assert [variant["fits"] for variant in plan["variants"]] == [True, True]
     baseline, _ = plan["variants"]
-    assert baseline["beyond_allocator_bytes"]["high"] == 0
+    assert baseline["outside_allocator_bytes"]["high"] == 0
     assert baseline["needed_bytes"]["value"] == baseline["peak_allocated_bytes"]["value"]
 
 

@@ -21,8 +21,8 @@ from perfkit_cli.technique_examples import (
 )
 from tests.fixtures.sample_analysis import realistic
 
-QUIET = MachineLoad(seconds=60.0, cores=2, own=1.9, others=0.0)
-BUSY = MachineLoad(seconds=60.0, cores=2, own=0.4, others=1.6)
+QUIET = MachineLoad(seconds=60.0, cores=2, own_cores=1.9, other_cores=0.0)
+BUSY = MachineLoad(seconds=60.0, cores=2, own_cores=0.4, other_cores=1.6)
 
 
 def suite(**changes: object) -> MeasuredSuite:

@@ -90,5 +90,5 @@ def test_backward_of_transposed() -> None:
     assert cost("aten::convolution_backward", *args).flops == 2 * (2 * 2 * 6 * 6 * 8 * 5 * 16)
 
 
-def test_lost_arguments_are_not_modelled() -> None:
+def test_lost_arguments_are_not_modeled() -> None:
     assert cost_op(OpCall("aten::convolution", (X, W, B, None, None, None, None, None, None))) is None

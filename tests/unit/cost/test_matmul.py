@@ -76,7 +76,7 @@ def test_fused_linear_layer() -> None:
     assert found.bytes == 4 * (30 + 35 + 7 + 42)
 
 
-def test_sizes_that_do_not_fit_are_not_modelled() -> None:
+def test_sizes_that_do_not_fit_are_not_modeled() -> None:
     assert cost_op(OpCall("aten::mm", (t(3, 5), t(6, 7)))) is None
     assert cost_op(OpCall("aten::mm", ())) is None
     assert cost_op(OpCall("aten::mm", (t(3), t(3)))) is None

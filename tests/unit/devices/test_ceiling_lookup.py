@@ -89,7 +89,7 @@ def test_low_confidence_comes_with_advice() -> None:
 
 def test_what_was_disturbed_is_used_and_measured_again_the_next_time(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = fake_calibration(monkeypatch)
-    busy = msgspec.structs.replace(measured(1).ceilings[0], value=1e9, disturbed="0 of 7 repeats undisturbed")
+    busy = msgspec.structs.replace(measured(1).ceilings[0], value=1e9, disturbance="0 of 7 repeats undisturbed")
     ceilings_cache.store_calibration(msgspec.structs.replace(measured(1), ceilings=(busy,)), [], full=True)
     unmeasured = ceiling_lookup.resolve_ceilings("cpu", "x", [1], calibrate=False)
     assert [ceiling.value for ceiling in unmeasured.ceilings] == [1e9]

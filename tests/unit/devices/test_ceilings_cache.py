@@ -87,7 +87,7 @@ def test_a_gpu_has_one_entry_without_threads() -> None:
 def disturbed(values: dict[int | None, float], at: str = "") -> DeviceCeilings:
     made = measured(values, at)
     return replace(
-        made, ceilings=tuple(replace(each, disturbed="0 of 7 repeats undisturbed") for each in made.ceilings)
+        made, ceilings=tuple(replace(each, disturbance="0 of 7 repeats undisturbed") for each in made.ceilings)
     )
 
 

@@ -75,7 +75,7 @@ def test_a_cache_slower_than_dram_is_left_out_with_a_note() -> None:
         measured(CeilingLevel.L2, None, 1e10, threads=1),
     ]
     kept, notes = cpu_kernels.filter_plausible(figures)
-    assert [replace(each, disturbed="") for each in kept] == figures[
+    assert [replace(each, disturbance="") for each in kept] == figures[
         1:
     ]  # with one thread there is no DRAM figure to compare with
     assert notes == ["l2 with 2 threads left out: measured 0.600 GB/s, less than DRAM; the machine was too busy"]
@@ -97,7 +97,7 @@ def test_a_busy_machine_makes_every_figure_doubtful() -> None:
     assert cpu_kernels.reduce_confidence(sure, None, None).confidence == Confidence.HIGH
     assert cpu_kernels.reduce_confidence(sure, 0.0, 0.11).confidence == Confidence.LOW
     assert cpu_kernels.reduce_confidence(sure, 0.11, None).confidence == Confidence.LOW
-    assert cpu_kernels.reduce_confidence(sure, 0.11, None).disturbed == ""  # the host was busy, its repeats agree
+    assert cpu_kernels.reduce_confidence(sure, 0.11, None).disturbance == ""  # the host was busy, its repeats agree
 
 
 def test_what_was_measured_beside_a_doubtful_figure_that_cannot_be_true_was_disturbed() -> None:
@@ -107,12 +107,12 @@ def test_what_was_measured_beside_a_doubtful_figure_that_cannot_be_true_was_dist
     )
     slower = measured(CeilingLevel.MATRIX, "bf16", 2e11, threads=2)
     sure, _ = cpu_kernels.filter_plausible([alone, fast, replace(slower, confidence=Confidence.HIGH)])
-    assert [each.disturbed for each in sure] == ["", ""]  # two threads of one core, perhaps
+    assert [each.disturbance for each in sure] == ["", ""]  # two threads of one core, perhaps
     doubtful, _ = cpu_kernels.filter_plausible([alone, fast, replace(slower, confidence=Confidence.LOW)])
-    assert [bool(each.disturbed) for each in doubtful] == [False, True]
+    assert [bool(each.disturbance) for each in doubtful] == [False, True]
 
 
 def test_what_does_not_repeat_on_a_busy_host_was_disturbed() -> None:
     unsteady = replace(measured(CeilingLevel.MATRIX, "fp32", 1e11, threads=1), confidence=Confidence.LOW)
-    assert cpu_kernels.reduce_confidence(unsteady, 0.0, 0.09).disturbed == ""
-    assert re.search(r"35(\.0)? %", cpu_kernels.reduce_confidence(unsteady, 0.35, 0.2).disturbed)
+    assert cpu_kernels.reduce_confidence(unsteady, 0.0, 0.09).disturbance == ""
+    assert re.search(r"35(\.0)? %", cpu_kernels.reduce_confidence(unsteady, 0.35, 0.2).disturbance)

@@ -28,7 +28,7 @@ class FakeNvml:
         monkeypatch.setattr(pynvml, "nvmlShutdown", lambda: setattr(self, "open", self.open - 1))
         monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByUUID", self.handle)
         monkeypatch.setattr(pynvml, "nvmlDeviceGetMigMode", self.mig_mode)
-        monkeypatch.setattr(pynvml, "nvmlDeviceGetUtilizationRates", self.utilisation)
+        monkeypatch.setattr(pynvml, "nvmlDeviceGetUtilizationRates", self.utilization)
         for query, pids in (
             ("nvmlDeviceGetComputeRunningProcesses", self.compute),
             ("nvmlDeviceGetGraphicsRunningProcesses", self.graphics),
@@ -42,7 +42,7 @@ class FakeNvml:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
         return name
 
-    def utilisation(self, handle: str) -> SimpleNamespace:
+    def utilization(self, handle: str) -> SimpleNamespace:
         if handle.startswith("MIG-"):
             raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
         return SimpleNamespace(gpu=self.gpu)
@@ -89,7 +89,7 @@ def test_where_nvml_lists_nobody_nothing_is_known(monkeypatch: pytest.MonkeyPatc
     assert "container" in found.unknown
 
 
-def test_a_slice_has_processes_but_no_utilisation(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slice_has_processes_but_no_utilization(monkeypatch: pytest.MonkeyPatch) -> None:
     nvml = FakeNvml([OWN, 99]).install(monkeypatch)
     nvml.name = "MIG-abc"
     assert "99" in find_gpu_use("abc").busy

@@ -78,5 +78,5 @@ def test_threads_count_on_a_cpu_alone() -> None:
 @pytest.mark.parametrize(
     ("device", "kind"), [("cuda", CeilingKind.DATASHEET), ("cpu", CeilingKind.MEASURED), ("", CeilingKind.MEASURED)]
 )
-def test_what_utilisation_refers_to(device: str, kind: CeilingKind) -> None:
+def test_what_utilization_refers_to(device: str, kind: CeilingKind) -> None:
     assert get_utilization_kind(device) == kind

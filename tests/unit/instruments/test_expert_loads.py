@@ -19,10 +19,10 @@ def test_tokens_are_sent_taken_or_dropped(router):
     assert [load.layer for load in loads] == [f"blocks.{index}.mlp" for index in range(4)]
     choices = {"switch": 32, "gshard": 64, "expert_choice": 16}[router]
     for load in loads:
-        assert (load.tokens, sum(load.sent)) == (32, choices)
-        assert load.taken == tuple(min(sent, 4) for sent in load.sent)
-        least = 32 - sum(load.taken)  # each taken by one expert alone
-        assert load.dropped == least if router == "switch" else load.dropped >= least
+        assert (load.tokens, sum(load.routed_tokens)) == (32, choices)
+        assert load.accepted_tokens == tuple(min(sent, 4) for sent in load.routed_tokens)
+        least = 32 - sum(load.accepted_tokens)  # each taken by one expert alone
+        assert load.dropped_tokens == least if router == "switch" else load.dropped_tokens >= least
         assert (load.auxiliary_loss is None) == (router == "expert_choice")
         assert load.auxiliary_loss is None or 0.9 < load.auxiliary_loss < 4
     assert not any(module._forward_hooks for module in state.model.modules())
@@ -74,4 +74,4 @@ def test_experts_are_counted_by_what_the_module_says():
     state = new_state(workload)
     (batch,) = batches(state, 0)
     (load,) = measure_expert_loads(state, batch)
-    assert load.sent == (load.tokens, 0, 0)
+    assert load.routed_tokens == (load.tokens, 0, 0)

@@ -62,9 +62,9 @@ def test_what_others_used_is_what_the_cores_did_without_the_own_tree(machine: Ma
     load = compute_load(start, machine.read(20.0))
     assert load.seconds == pytest.approx(10)
     assert load.cores == 2
-    assert load.own == pytest.approx(0.4)
-    assert load.others == pytest.approx(1.2)
-    assert load.stolen == pytest.approx(0.05)
+    assert load.own_cores == pytest.approx(0.4)
+    assert load.other_cores == pytest.approx(1.2)
+    assert load.stolen_cores == pytest.approx(0.05)
 
 
 def test_processes_that_have_ended_stay_own(machine: Machine) -> None:
@@ -74,8 +74,8 @@ def test_processes_that_have_ended_stay_own(machine: Machine) -> None:
     machine.process(OWN, 1, 0, ended=600)
     machine.cores((500, 0, 500, 0), (0, 0, 1000, 0))
     load = compute_load(start, machine.read(10.0))
-    assert load.own == pytest.approx(0.5)
-    assert load.others == 0
+    assert load.own_cores == pytest.approx(0.5)
+    assert load.other_cores == 0
 
 
 def test_only_cores_that_may_be_used_count(machine: Machine) -> None:
@@ -83,21 +83,21 @@ def test_only_cores_that_may_be_used_count(machine: Machine) -> None:
     start = machine.read(0.0, (1,))
     machine.cores((1000, 0, 0, 0), (250, 0, 750, 0), (1000, 0, 0, 0))
     load = compute_load(start, machine.read(10.0, (1,)))
-    assert (load.cores, load.others) == (1, pytest.approx(0.25))
+    assert (load.cores, load.other_cores) == (1, pytest.approx(0.25))
 
 
 def test_where_cores_have_other_numbers_all_that_are_listed_count(machine: Machine) -> None:
     start = machine.read(0.0, (6, 7))
     machine.cores((500, 0, 500, 0), (250, 0, 750, 0))
     load = compute_load(start, machine.read(10.0, (6, 7)))
-    assert (load.cores, load.others) == (2, pytest.approx(0.75))
+    assert (load.cores, load.other_cores) == (2, pytest.approx(0.75))
 
 
 def test_waiting_is_a_share_of_the_time(machine: Machine) -> None:
     machine.pressure(5_000_000)
     start = machine.read(0.0)
     machine.pressure(7_500_000)
-    assert compute_load(start, machine.read(10.0)).waiting == pytest.approx(0.25)
+    assert compute_load(start, machine.read(10.0)).waiting_share == pytest.approx(0.25)
 
 
 @pytest.mark.parametrize("path", ["cpu.stat", "cpu/cpu.stat"])
@@ -105,12 +105,12 @@ def test_a_container_that_was_stopped_by_its_limit(machine: Machine, path: str) 
     machine.limit(100, 10, path)
     start = machine.read(0.0)
     machine.limit(200, 40, path)
-    assert compute_load(start, machine.read(10.0)).throttled == pytest.approx(0.3)
+    assert compute_load(start, machine.read(10.0)).throttled_share == pytest.approx(0.3)
 
 
 def test_a_container_without_a_limit_is_not_throttled(machine: Machine) -> None:
     machine.limit(0, 0)
-    assert compute_load(machine.read(0.0), machine.read(10.0)).throttled is None
+    assert compute_load(machine.read(0.0), machine.read(10.0)).throttled_share is None
 
 
 def test_a_system_without_these_files_tells_nothing(tmp_path: Path) -> None:
@@ -118,14 +118,16 @@ def test_a_system_without_these_files_tells_nothing(tmp_path: Path) -> None:
     load = compute_load(start, end)
     assert load.seconds == 5
     assert load.cores == 2
-    assert (load.own, load.others, load.stolen, load.waiting, load.throttled) == (None,) * 5
+    assert (load.own_cores, load.other_cores, load.stolen_cores, load.waiting_share, load.throttled_share) == (
+        None,
+    ) * 5
 
 
 def test_a_sandbox_that_counts_nothing_is_not_called_idle(machine: Machine) -> None:
     load = compute_load(machine.read(0.0), machine.read(5.0))
-    assert load.others is None
-    assert load.stolen is None
-    assert load.own == 0
+    assert load.other_cores is None
+    assert load.stolen_cores is None
+    assert load.own_cores == 0
 
 
 def test_a_process_that_ended_while_it_was_read_is_left_out(machine: Machine) -> None:
@@ -144,4 +146,4 @@ def test_this_machine() -> None:
         end = read_load()
     load = compute_load(start, end)
     assert load.seconds >= 0.2
-    assert load.own is None or 0 < load.own <= load.cores + 1
+    assert load.own_cores is None or 0 < load.own_cores <= load.cores + 1

@@ -57,7 +57,7 @@ def test_readings_are_in_si_units(driver):
     sensors = Sensors("1234")
     sample = sensors.sample(0.5)
     assert driver.uuid == "GPU-1234"
-    assert (sample.time_s, sample.utilisation, sample.sm_clock_hz) == (0.5, 0.87, 1.98e9)
+    assert (sample.time_s, sample.utilization, sample.sm_clock_hz) == (0.5, 0.87, 1.98e9)
     assert (sample.power_w, sample.temperature_c, sample.memory_used_bytes) == (350.5, 61, 7 * 2**30)
     assert (sample.power_instant_w, sample.memory_reserved_bytes) == (612.0, GIB // 2)
     assert sensors.energy_joules() == pytest.approx(12_345.678)
@@ -69,7 +69,7 @@ def test_a_sensor_that_is_missing_is_none_and_the_others_stay(driver, monkeypatc
     sensors = Sensors("GPU-1234")
     assert driver.uuid == "GPU-1234"
     assert sensors.sample(0.0).power_w is None
-    assert sensors.sample(0.0).utilisation == 0.87
+    assert sensors.sample(0.0).utilization == 0.87
     assert sensors.energy_joules() is None
 
 

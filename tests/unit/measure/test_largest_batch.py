@@ -186,8 +186,8 @@ def found(monkeypatch, end=lambda size: None, skip=lambda size: "", predicted=No
         predicted=predicted,
         progress=lambda _: None,
     )
-    assert searched.predicted == predicted
-    return format_variant_label(changed), searched.found, [trial.size for trial in searched.trials]
+    assert searched.predicted_size == predicted
+    return format_variant_label(changed), searched.selected_variant, [trial.size for trial in searched.trials]
 
 
 def test_a_workload_that_has_only_some_sizes_is_searched_from_its_own(monkeypatch):

@@ -106,10 +106,10 @@ def test_equal_rounds_are_enough_when_there_are_four():
     events = measure(making)
     assert making.log == ["ckpt amp baseline", "amp ckpt baseline", "baseline ckpt amp", "ckpt baseline amp"]
     sampling = making.suite.sampling
-    assert msgspec.structs.replace(sampling, ended="") == SuiteSampling(
+    assert msgspec.structs.replace(sampling, end_reason="") == SuiteSampling(
         precision=0.05, budget_s=rounds.BUDGET_S, rounds=4, seconds=120.0
     )
-    assert list_figures(sampling.ended) == ["5.0 %"]
+    assert list_figures(sampling.end_reason) == ["5.0 %"]
     assert [event.number for event in events if isinstance(event, RoundFinished)] == [1, 2, 3, 4]
 
 
@@ -118,14 +118,14 @@ def test_a_comparison_that_is_precise_is_left_out_of_the_next_rounds():
     events = measure(making)
     assert all(len(names.split()) == 3 for names in making.log[:4])
     assert all(set(names.split()) == {"baseline", "ckpt"} for names in making.log[4:])
-    assert list_figures(making.suite.sampling.ended) == ["5.0 %"]
+    assert list_figures(making.suite.sampling.end_reason) == ["5.0 %"]
     assert [sorted(event.widths) for event in events if isinstance(event, RoundFinished)][-1] == ["ckpt"]
 
 
 def test_the_budget_ends_it_and_what_is_left_is_told():
     making = FakeMaking(noisy(amp=1.0))
     events = measure(making, "amp", budget_s=130.0)
-    assert making.suite.sampling.ended.count("2 min 10 s") == 1
+    assert making.suite.sampling.end_reason.count("2 min 10 s") == 1
     assert making.suite.sampling.rounds == 6  # of 20 s each
     left = [event.left_s for event in events if isinstance(event, RoundStarted)]
     assert left[0] is None
@@ -151,7 +151,7 @@ def test_without_a_budget_of_ones_own_three_rounds_are_measured_however_long_the
 def test_as_many_rounds_as_are_asked_for():
     making = FakeMaking(noisy())
     measure(making, rounds=2)
-    assert making.suite.sampling == SuiteSampling(rounds=2, seconds=60.0, ended="2 rounds were requested")
+    assert making.suite.sampling == SuiteSampling(rounds=2, seconds=60.0, end_reason="2 rounds were requested")
     assert len(making.log) == 2
     none = FakeMaking(noisy())
     rounds.measure_rounds(none, None, BenchRequest(
@@ -168,7 +168,7 @@ def test_a_variant_that_is_slow_is_measured_apart_and_the_others_go_on_when_it_n
     measure(making, budget_s=300.0)
     assert [set(group.split()) for group in making.log[:6]] == [{"baseline", "ckpt"}, {"baseline", "amp"}] * 3
     assert all(set(group.split()) == {"baseline", "ckpt"} for group in making.log[6:])
-    assert making.suite.sampling.ended.count("5 min 0 s") == 1
+    assert making.suite.sampling.end_reason.count("5 min 0 s") == 1
     assert 290 < making.suite.sampling.seconds <= 300
 
 
@@ -201,7 +201,7 @@ def test_a_variant_that_fails_in_a_round_is_left_out_and_the_others_go_on():
     making = FakeMaking(noisy(), fails={("amp", 2)})
     events = measure(making)
     assert making.ended == {"amp"}
-    assert list_figures(making.suite.sampling.ended) == ["5.0 %"]
+    assert list_figures(making.suite.sampling.end_reason) == ["5.0 %"]
     assert all("amp" not in names for names in making.log[2:])
     assert making.suite.sampling.rounds == 5  # the one that it ended told nothing
     assert [sorted(event.widths) for event in events if isinstance(event, RoundFinished)][-1] == ["ckpt"]
@@ -211,7 +211,7 @@ def test_without_its_baseline_nothing_goes_on():
     making = FakeMaking(noisy(), fails={("baseline", 1)})
     measure(making)
     assert making.suite.sampling.rounds == 1
-    assert "nothing left" in making.suite.sampling.ended
+    assert "nothing left" in making.suite.sampling.end_reason
 
 
 def test_a_baseline_alone_is_measured_until_its_step_time_is_precise():
@@ -228,7 +228,7 @@ def test_what_did_not_end_well_alone_is_in_no_round():
     lost = FakeMaking(noisy())
     measure(lost, ended=["amp", "ckpt", "baseline"])
     assert lost.log == []
-    assert "nothing left" in lost.suite.sampling.ended
+    assert "nothing left" in lost.suite.sampling.end_reason
 
 
 def test_variants_whose_baseline_failed_are_measured_alone():
@@ -256,4 +256,4 @@ def test_a_budget_that_was_used_up_before_an_interruption_is_no_new_one():
     making.update_session(sampling=SuiteSampling(precision=0.05, budget_s=100.0, rounds=3, seconds=90.0))
     measure(making, budget_s=100.0)  # a round has taken 30 s
     assert making.log == []
-    assert making.suite.sampling.ended.count("100 s") == 1
+    assert making.suite.sampling.end_reason.count("100 s") == 1

@@ -110,7 +110,7 @@ def test_what_the_driver_keeps_is_no_part_of_the_margin(
         others = sum(row.bytes.high for row in beyond if row.name != "the driver's reserve")
         used = int(0.9 * 0.98 * 24 * 2**30 - others) - 8 + beside_bytes
         peak = PlannedPeak(value=used, low=used, high=used, phase="backward", categories={})
-        return PlannedVariant(name=run.spec.variant, world_size=1, peak_allocated_bytes=peak, beyond_allocator=beyond)
+        return PlannedVariant(name=run.spec.variant, world_size=1, peak_allocated_bytes=peak, outside_allocator=beyond)
 
     monkeypatch.setattr(largest_batch, "plan_variant", planned)
     found = plan_largest_batch(request_of("ckpt"), (), parse_target("rtx-4090", None), margin=0.1, first=1, most=1)

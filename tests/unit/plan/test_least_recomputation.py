@@ -41,13 +41,15 @@ def search(
 ) -> RecomputationSearch:
     (techniques,) = parse_variants(asked)
     found, made = find_least_recomputation(techniques, limit, plan, run)
-    assert format_variant_label(found) == made.found or (made.found is None and found == techniques)
-    assert made.asked == asked
+    assert format_variant_label(found) == made.selected_variant or (
+        made.selected_variant is None and found == techniques
+    )
+    assert made.requested_variant == asked
     return made
 
 
 def test_the_first_in_the_order_of_recomputation_that_fits() -> None:
-    least = {limit: search(limit).found for limit in (300, 299, 240, 239, 180, 179, 164, 120)}
+    least = {limit: search(limit).selected_variant for limit in (300, 299, 240, 239, 180, 179, 164, 120)}
     assert least == {
         300: "baseline",
         299: "ckpt:mode=selective:blocks=1",
@@ -58,7 +60,7 @@ def test_the_first_in_the_order_of_recomputation_that_fits() -> None:
         164: "ckpt",
         120: "ckpt",
     }
-    assert search(239, "ckpt:mode=full:fit=8GiB").found == "ckpt:blocks=2"
+    assert search(239, "ckpt:mode=full:fit=8GiB").selected_variant == "ckpt:blocks=2"
 
 
 def test_few_are_planned_and_each_once() -> None:
@@ -70,7 +72,7 @@ def test_few_are_planned_and_each_once() -> None:
 
 def test_where_nothing_fits_the_least_peak_is_told() -> None:
     made = search(119)
-    assert made.found is None
+    assert made.selected_variant is None
     assert list_figures(made.reason) == ["119 B", "120 B"]
     selective = search(119, "ckpt:mode=selective:fit=8GiB").reason
     assert list_figures(selective) == ["119 B", "180 B"]
@@ -91,7 +93,7 @@ def takes(more: float) -> tuple[Try, list[str]]:
 def test_a_run_has_the_last_word() -> None:
     run, names = takes(5)
     made = search(240, run=run)
-    assert made.found == "ckpt:mode=selective:blocks=3"
+    assert made.selected_variant == "ckpt:mode=selective:blocks=3"
     assert names == ["ckpt:mode=selective:blocks=2", "ckpt:mode=selective:blocks=3"]
     told = {trial.variant: (trial.planned_bytes, trial.measured_bytes, trial.fits) for trial in made.trials}
     assert told["ckpt:mode=selective:blocks=2"] == (240, 245, False)
@@ -101,14 +103,14 @@ def test_a_run_has_the_last_word() -> None:
 
 def test_after_the_last_of_a_mode_comes_the_first_of_the_next_that_fits() -> None:
     run, names = takes(5)
-    assert search(182, run=run).found == "ckpt:blocks=3"
+    assert search(182, run=run).selected_variant == "ckpt:blocks=3"
     assert names == ["ckpt:mode=selective", "ckpt:blocks=3"]
 
 
 def test_a_peak_that_was_measured_is_told_where_even_the_last_takes_more() -> None:
     run, names = takes(100)
     made = search(200, run=run)
-    assert made.found is None
+    assert made.selected_variant is None
     assert list_figures(made.reason) == ["200 B", "220 B"]
     assert names == ["ckpt:mode=selective", "ckpt:blocks=3", "ckpt"]
 
@@ -119,7 +121,7 @@ def test_a_run_without_memory_does_not_fit_and_one_that_fails_refutes_nothing() 
         return replace(trial, fits=False if lacking else None, reason="out of memory" if lacking else "failed: why")
 
     made = search(300, run=run)
-    assert made.found == "ckpt:mode=selective:blocks=1"
+    assert made.selected_variant == "ckpt:mode=selective:blocks=1"
     reasons = {trial.variant: (trial.fits, trial.reason) for trial in made.trials}
     assert reasons["baseline"] == (False, "out of memory")
     assert reasons["ckpt:mode=selective:blocks=1"] == (None, "failed: why")
@@ -130,7 +132,7 @@ def test_what_cannot_be_planned() -> None:
         return PlannedVariant(name=format_variant_label(techniques), world_size=1, reason="needs values")
 
     made = search(300, plan=nothing)
-    assert made.found is None
+    assert made.selected_variant is None
     assert made.reason.startswith("baseline ")
     assert made.reason.endswith(": needs values")
 
@@ -138,14 +140,14 @@ def test_what_cannot_be_planned() -> None:
         return nothing(techniques) if "selective" in format_variant_label(techniques) else planned(techniques)
 
     made = search(250, plan=no_selective)
-    assert made.found == "ckpt:blocks=2"
+    assert made.selected_variant == "ckpt:blocks=2"
     assert [trial.reason for trial in made.trials if trial.fits is None] == ["needs values"]
 
 
 def test_a_workload_without_blocks() -> None:
     made = search(200, plan=lambda techniques: planned(techniques, blocks=0))
-    assert made.found is None
+    assert made.selected_variant is None
     assert made.reason == (
         "not even baseline fits in 200 B: planned peak 300 B; the workload names no blocks to checkpoint"
     )
-    assert search(300, plan=lambda techniques: planned(techniques, blocks=0)).found == "baseline"
+    assert search(300, plan=lambda techniques: planned(techniques, blocks=0)).selected_variant == "baseline"

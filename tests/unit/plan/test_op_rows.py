@@ -38,22 +38,22 @@ def test_calls_of_an_op_add_up_whatever_their_shapes_and_phases() -> None:
     step, product, copy = rows(PRODUCT, LARGER, PRODUCT, COPY, REDUCED)
     assert (product.name, product.calls, product.flops, product.bytes) == ("aten::mm", 3, 10e9, 5e6)
     assert product.seconds == pytest.approx(0.02)
-    assert (product.intensity, product.achieved) == (2000, pytest.approx(5e11))
+    assert (product.intensity, product.flops_per_s) == (2000, pytest.approx(5e11))
     assert (product.bound, product.attainable_s) == ("compute", pytest.approx(0.01))
     assert (product.efficiency, product.share) == (pytest.approx(0.5), pytest.approx(0.2))
     assert (copy.name, copy.bound, copy.intensity) == ("aten::copy_", "memory", 0)
     assert copy.attainable_s == pytest.approx(1e-3)
     assert (step.kind, step.seconds, step.flops, step.bytes) == ("step", 0.1, 10e9, 105e6)
-    assert step.achieved == pytest.approx(1e11)  # with the host, which has no row
+    assert step.flops_per_s == pytest.approx(1e11)  # with the host, which has no row
     assert (step.attainable_s, step.efficiency) == (pytest.approx(0.011), pytest.approx(0.11))
     assert (step.bound, step.dtype, step.unit) == ("compute", "fp32", "matrix")
 
 
 def test_without_a_peak_a_product_has_a_place_and_no_roof() -> None:
     _, product = rows(HALF)
-    assert (product.intensity, product.achieved) == (1000, pytest.approx(5e11))
+    assert (product.intensity, product.flops_per_s) == (1000, pytest.approx(5e11))
     assert (product.attainable_s, product.efficiency, product.bound) == (None, None, "unknown")
-    assert product.no_share.endswith("fp8")
+    assert product.efficiency_reason.endswith("fp8")
 
 
 def test_an_op_without_a_roof_takes_at_best_what_it_takes() -> None:
@@ -72,7 +72,7 @@ def test_what_is_predicted_faster_than_its_roof_has_no_share_of_it() -> None:
     _, product = rows(PRODUCT, predicted=Predicted(0.5))
     assert product.above_roof
     assert product.efficiency is None
-    assert "above this roof" in product.no_share
+    assert "above this roof" in product.efficiency_reason
 
 
 def test_without_ceilings_there_are_no_roofs() -> None:

@@ -53,7 +53,7 @@ def test_what_the_model_of_the_allocator_does_not_know_is_said() -> None:
     assert [*planning._describe_unknown_settings(CPU)] == []
 
 
-def test_a_setting_of_cublas_that_is_not_modelled_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_setting_of_cublas_that_is_not_modeled_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":16:8")
     assert [list_figures(line) for line in [*planning._describe_unknown_settings(parse_target("h100-sxm", None))]] == [
         ["16", "8"]

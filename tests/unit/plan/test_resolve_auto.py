@@ -67,7 +67,7 @@ def test_a_plan_alone_finds_the_least_recomputation(plans: list[str]) -> None:
     asked = request("amp,ckpt:fit=900B,ckpt:fit=600B,ckpt:fit=1kB")
     found = find_by_plan(asked, CPU, told.append)
     assert labels(found.request) == ["amp", "ckpt:mode=selective:blocks=3", "ckpt:fit=600B", "baseline"]
-    assert [(search.asked, search.found) for search in found.recomputations] == [
+    assert [(search.requested_variant, search.selected_variant) for search in found.recomputations] == [
         ("ckpt:fit=900B", "ckpt:mode=selective:blocks=3"),
         ("ckpt:fit=600B", None),
         ("ckpt:fit=1kB", "baseline"),
@@ -105,7 +105,12 @@ def test_a_batch_is_searched_for_from_where_a_plan_says(monkeypatch: pytest.Monk
         asked.append({"most": most, **options})
         (found,) = parse_variants("batch:size=9")
         search = BatchSearch(
-            asked="batch:auto", found="batch:size=9", limit_bytes=1.0, margin=0.1, most=most, trials=()
+            requested_variant="batch:auto",
+            selected_variant="batch:size=9",
+            limit_bytes=1.0,
+            margin=0.1,
+            max_size=most,
+            trials=(),
         )
         return found, search
 
@@ -115,7 +120,7 @@ def test_a_batch_is_searched_for_from_where_a_plan_says(monkeypatch: pytest.Monk
     found = find_open_params(request("batch:auto:most=64,ckpt"), lambda _: None)
     assert labels(found.request) == ["batch:size=9", "ckpt"]
     assert (asked[0]["most"], asked[0]["first"], asked[0]["predicted"]) == (64, 2, 7)
-    assert [search.found for search in found.batches] == ["batch:size=9"]
+    assert [search.selected_variant for search in found.batches] == ["batch:size=9"]
     assert not found.refusals
 
 

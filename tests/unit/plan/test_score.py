@@ -26,7 +26,9 @@ def figure(predicted: float, found: float, spread: float = 0.0) -> PredictedFigu
 def scored_variant(name: str, peak: float, step: PredictedFigure, suite: str = "a") -> ScoredVariant:
     """With a peak of 100 bytes that was predicted as `peak`, all of it of one category."""
     part = PredictedPart(name="activation", predicted=peak, measured=100, error=peak / 100 - 1)
-    held = Prediction(planned_at="2026-01-01", beforehand=True, peak=figure(peak, 100), categories=(part,), step=step)
+    held = Prediction(
+        planned_at="2026-01-01", planned_before_run=True, peak=figure(peak, 100), categories=(part,), step=step
+    )
     return ScoredVariant(suite=suite, workload="gpt", device="cpu", variant=name, prediction=held)
 
 
@@ -72,7 +74,7 @@ def test_steps_of_a_busy_machine_are_not_counted() -> None:
 def test_what_was_planned_after_its_run_predicts_no_time() -> None:
     before = scored_variant("baseline", 100, figure(1.0, 1.1))
     after = scored_variant("baseline", 90, figure(1.0, 1.0), suite="b")
-    after = changed(after, prediction=changed(after.prediction, beforehand=False))
+    after = changed(after, prediction=changed(after.prediction, planned_before_run=False))
     found = summarize_scores([before, after])
     assert found.step is not None
     assert found.step.count == 1

@@ -37,7 +37,7 @@ def variant(peak: int, beyond: int) -> PlannedVariant:
         name="amp",
         world_size=1,
         peak_allocated_bytes=PlannedPeak(value=peak, low=peak, high=peak, phase="forward", categories={}),
-        beyond_allocator=(NonTensorMemory(name="context", bytes=bounds, source="a book"),),
+        outside_allocator=(NonTensorMemory(name="context", bytes=bounds, source="a book"),),
     )
 
 

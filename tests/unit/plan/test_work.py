@@ -45,7 +45,7 @@ def test_a_product_of_fp32_is_computed_in_what_the_device_is_set_to() -> None:
         (8.0, None, ComputeUnit.VECTOR, None),
     ],
 )
-def test_what_is_not_modelled(
+def test_what_is_not_modeled(
     flops: float | None, moved: float | None, unit: ComputeUnit, expected: Work | None
 ) -> None:
     assert make_work(OpCall("aten::add", ()), OpCost(flops, moved, unit, "fp32", "test")) == expected

@@ -13,7 +13,7 @@ GAIN = Finding(id="fusion.elementwise", severity="gain", title="t", variant="", 
 
 
 def test_a_quantity() -> None:
-    mfu = Measurement(value=0.165, unit="1", how=QuantityOrigin.MODELLED, source="")
+    mfu = Measurement(value=0.165, unit="1", how=QuantityOrigin.MODELED, source="")
     assert cells.make_quantity_cell(mfu).text == "16.5 %"
     assert cells.make_quantity_cell(replace(mfu, bound=AT_LEAST)).text == "at least 16.5 %"
 
@@ -34,10 +34,10 @@ def test_a_simulated_gain_comes_before_the_sum_which_is_a_bound_where_it_can_be(
     nothing = replace(GAIN, simulated_s=1e-9)
     assert list_figures(findings.format_gain_with_sum(nothing)) == ["2.00 ms"]
     assert not findings.has_own_gain(nothing)
-    refused = replace(GAIN, not_simulated="the device was lost")
+    refused = replace(GAIN, not_simulated_reason="the device was lost")
     assert findings.format_gain_with_sum(refused) == findings.format_gain_with_sum(GAIN)
     (reason,) = findings.list_details(refused)
-    assert refused.not_simulated in reason
+    assert refused.not_simulated_reason in reason
 
 
 def test_a_quantity_is_shown_in_its_own_unit() -> None:

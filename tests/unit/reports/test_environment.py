@@ -37,7 +37,9 @@ def test_ceilings_show_value_kind_spread_and_confidence(realistic: Analysis) -> 
 
 def test_a_ceiling_tells_its_day_and_what_disturbed_it(realistic: Analysis) -> None:
     busy = msgspec.structs.replace(
-        realistic.ceilings.ceilings[0], measured_at="2026-11-20T21:14:05+00:00", disturbed="0 of 7 repeats undisturbed"
+        realistic.ceilings.ceilings[0],
+        measured_at="2026-11-20T21:14:05+00:00",
+        disturbance="0 of 7 repeats undisturbed",
     )
     cells = {column.title: column.cell(busy) for column in build_ceiling_columns("")}
     assert cells["Measured on"].text == "2026-11-20"

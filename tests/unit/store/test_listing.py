@@ -45,7 +45,7 @@ def test_every_kind_is_found_the_newest_first(tmp_path: Path) -> None:
 
 def test_the_figures_are_those_of_the_variant_that_won(tmp_path: Path) -> None:
     item = by_path(view_folder(tmp_path))["bench/gpt"]
-    assert (item.figures.of, get_value(item.figures.step)) == ("amp", pytest.approx(0.05))
+    assert (item.figures.subject, get_value(item.figures.step)) == ("amp", pytest.approx(0.05))
     assert get_value(item.figures.throughput) == pytest.approx(160)
     assert isinstance(item.figures.throughput, Measurement)
     assert item.figures.throughput.unit == "samples/s"

@@ -23,7 +23,7 @@ def test_what_launches_kernels_itself_is_work(tmp_path: Path) -> None:
         kernel("gemm", 80, 5, 3),
     )
     assert ops.role.tolist() == [
-        OpRole.UNMODELLED, OpRole.OVERHEAD, OpRole.UNMODELLED, OpRole.OVERHEAD, OpRole.OVERHEAD, OpRole.COSTED,
+        OpRole.UNMODELED, OpRole.OVERHEAD, OpRole.UNMODELED, OpRole.OVERHEAD, OpRole.OVERHEAD, OpRole.COSTED,
     ]  # fmt: skip
     assert [ops.name(row) for row in ops.kernel_owner] == [
         "flash_attn::_flash_attn_forward", "FusedNormBackward", "aten::mm",
@@ -45,7 +45,7 @@ def test_on_a_cpu_an_op_without_a_cost_is_work_though_it_allocates_its_output(tm
         event("aten::expand", 306, 3, **inputs([7])),
     )
     assert ops.role.tolist() == [
-        OpRole.OVERHEAD, OpRole.UNMODELLED, OpRole.OVERHEAD, OpRole.OVERHEAD, OpRole.OVERHEAD, OpRole.OVERHEAD,
+        OpRole.OVERHEAD, OpRole.UNMODELED, OpRole.OVERHEAD, OpRole.OVERHEAD, OpRole.OVERHEAD, OpRole.OVERHEAD,
         OpRole.OVERHEAD, OpRole.COSTED, OpRole.INSIDE,
     ]  # fmt: skip
     assert work_ns(ops)[1] == 75_000
@@ -97,4 +97,4 @@ def test_ops_deeper_than_any_program_nests_them_have_no_cost(tmp_path: Path) -> 
     nest = [event("wrapper::of_wrappers", place, 10_000 - 2 * place) for place in range(1_500)]
     sized = inputs([3, 5], [5, 7])
     ops = ops_of(tmp_path, event("aten::mm", -20, 8, **sized), *nest, event("aten::mm", 4_000, 8, **sized))
-    assert ops.role[[0, -1]].tolist() == [OpRole.COSTED, OpRole.UNMODELLED]
+    assert ops.role[[0, -1]].tolist() == [OpRole.COSTED, OpRole.UNMODELED]

@@ -143,7 +143,7 @@ def test_views_and_allocation_alone_are_no_work(tmp_path: Path) -> None:
 
 
 def test_ops_without_namespaces_work(tmp_path: Path) -> None:
-    assert load(tmp_path, op("fusion.3", 0, 9)).role.tolist() == [OpRole.UNMODELLED]
+    assert load(tmp_path, op("fusion.3", 0, 9)).role.tolist() == [OpRole.UNMODELED]
 
 
 def test_a_concatenation_of_which_only_the_kernel_tells_the_size_of_an_element(tmp_path: Path) -> None:

@@ -87,9 +87,9 @@ def test_profiler_steps_where_we_marked_none(tmp_path: Path) -> None:
     assert ops.step.tolist() == [0]
 
 
-def test_shapes_that_were_not_recorded_leave_time_unmodelled(tmp_path: Path) -> None:
+def test_shapes_that_were_not_recorded_leave_time_unmodeled(tmp_path: Path) -> None:
     ops = load(tmp_path, event("aten::mm", 0, 10))
-    assert ops.role.tolist() == [OpRole.UNMODELLED]
+    assert ops.role.tolist() == [OpRole.UNMODELED]
     assert np.isnan(ops.flops).all()
 
 
@@ -136,11 +136,11 @@ def test_compiled_code(tmp_path: Path) -> None:
     graph = event("## Call CompiledFxGraph fabc ##", 0, 20, "user_annotation")
     mm = event("aten::mm", 2, 8, **tensor_inputs([3, 5], [5, 7]))
     ops = load(tmp_path, graph, mm)
-    assert ops.role.tolist() == [OpRole.UNMODELLED, OpRole.COSTED]
+    assert ops.role.tolist() == [OpRole.UNMODELED, OpRole.COSTED]
     assert work_ns(ops).tolist() == [12000, 8000]
     assert count_kernel_calls(ops) == {}
     profiled = load(tmp_path, graph, mm, event("graph_0_cpp_fused_gelu_1", 12, 5))
-    assert profiled.role.tolist() == [OpRole.OVERHEAD, OpRole.COSTED, OpRole.UNMODELLED]
+    assert profiled.role.tolist() == [OpRole.OVERHEAD, OpRole.COSTED, OpRole.UNMODELED]
     assert work_ns(profiled).tolist() == [0, 8000, 5000]
     assert count_kernel_calls(profiled) == {"graph_0_cpp_fused_gelu_1": 1}
 

@@ -153,7 +153,7 @@ def test_costs_equal_the_live_count(
     costed = np.flatnonzero(ops.call != NONE)
     missing = {ops.name(row) for row in costed if not np.isfinite(ops.flops[row] + ops.bytes[row])}
     assert missing == set()
-    assert {ops.name(row) for row in np.flatnonzero(ops.role == OpRole.UNMODELLED)} == set()
+    assert {ops.name(row) for row in np.flatnonzero(ops.role == OpRole.UNMODELED)} == set()
     assert ops.flops[costed].sum() == flops
     assert ops.bytes[costed].sum() == pytest.approx(nbytes, rel=0.02)
 

@@ -112,7 +112,7 @@ def test_flops_equal_the_live_count(make: Callable[[], Step], tmp_path: Path) ->
         assert {name: flops for name, flops in by_op.items() if flops} == expected
         assert ops.flops[rows].sum() == live.total
     assert live.uncounted == {}
-    assert not (ops.role == OpRole.UNMODELLED).any()
+    assert not (ops.role == OpRole.UNMODELED).any()
 
 
 def test_time_of_a_step_is_accounted_for_once(tmp_path: Path) -> None:

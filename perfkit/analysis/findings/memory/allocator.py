@@ -30,7 +30,7 @@ def _choose_advice(view: AccountView, for_cuda: str) -> str:
 
 def find_request_without_one_piece(view: AccountView) -> Iterator[Finding]:
     """A failed request that the free reserved memory could have served in one piece."""
-    failed, held = view.account.failed, view.account.fragmentation
+    failed, held = view.account.failed_request, view.account.fragmentation
     if failed is None or failed.bytes is None:
         return
     kept = parse_message_bytes(_KEPT_IN_MESSAGE, failed.message)
@@ -112,7 +112,7 @@ def _is_in_pieces(held: Fragmentation) -> bool:
 
 
 def _sum_free_reserve(view: AccountView) -> int:
-    return sum(share.bytes for share in view.account.beyond if share.category == RESERVED_FREE)
+    return sum(share.bytes for share in view.account.outside_allocator if share.category == RESERVED_FREE)
 
 
 def parse_message_bytes(pattern: re.Pattern[str], message: str) -> float | None:

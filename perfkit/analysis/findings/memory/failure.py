@@ -18,7 +18,7 @@ _FREE_IN_MESSAGE = re.compile(r"([\d.]+) (bytes|[KMGT]iB) (?:is )?free")
 
 def find_failed_request(view: AccountView) -> Iterator[Finding]:
     """The failed request, the live memory, and the category to reduce first."""
-    failed = view.account.failed
+    failed = view.account.failed_request
     if failed is None:
         return
     where = f"requested {origin}; " if (origin := format_request_origin(failed)) else ""

@@ -79,7 +79,9 @@ def _build_gain(
 
 def _find_similar_blocks(view: AccountView, maker: re.Pattern[str]) -> list[LiveBlock]:
     """The largest blocks of other ops with the element count and last dim of a block of the maker."""
-    blocks = [block for block in view.account.largest if block.category in _RESULTS and _parse_size(block) is not None]
+    blocks = [
+        block for block in view.account.largest_blocks if block.category in _RESULTS and _parse_size(block) is not None
+    ]
     made = {_parse_size(block) for block in blocks if maker.search(block.op)}
     return [block for block in blocks if _parse_size(block) in made and not maker.search(block.op)]
 

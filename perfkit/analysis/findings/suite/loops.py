@@ -18,7 +18,7 @@ _SLOWER = 1.05
 def find_untraced_data_wait(suite: SuiteView) -> Iterator[Finding]:
     """A loop that waits for its data and was not traced."""
     for variant in suite.looked_into:
-        traced = any(not trace.unseen_device for trace in suite.get_traces(variant))
+        traced = any(not trace.missing_device_reason for trace in suite.get_traces(variant))
         clean = get_step_s(variant)
         if variant.loop is not None and clean is not None and not traced:
             finding = find_loop_data_wait(variant.loop, clean, variant.name, None)
@@ -33,9 +33,9 @@ def find_outlier_steps(suite: SuiteView) -> Iterator[Finding]:
         clean = get_step_s(variant)
         if outlying is None or clean is None or outlying.excess_s < NOTABLE * clean:
             continue
-        often = f", one in every {outlying.every:,}" if outlying.every is not None else ""
+        often = f", one in every {outlying.period:,}" if outlying.period is not None else ""
         steps = "1 outlier step" if outlying.count == 1 else f"{outlying.count:,} outlier steps"
-        shortest, longest = f"{outlying.shortest:.1f}", f"{outlying.longest:.1f}"
+        shortest, longest = f"{outlying.shortest_ratio:.1f}", f"{outlying.longest_ratio:.1f}"
         span = f"{longest}x" if shortest == longest else f"{shortest}x to {longest}x"
         action = (
             "Look at what the loop does in these steps: logging that reads from the device, a checkpoint, an "
@@ -58,8 +58,8 @@ def find_outlier_steps(suite: SuiteView) -> Iterator[Finding]:
             details=("time beyond the median, averaged over all timed steps",),
             figures={
                 "steps": outlying.count,
-                "shortest": outlying.shortest,
-                "longest": outlying.longest,
+                "shortest": outlying.shortest_ratio,
+                "longest": outlying.longest_ratio,
                 "excess_s": outlying.excess_s,
             },
         )
@@ -69,8 +69,8 @@ def find_excluded_steps(suite: SuiteView) -> Iterator[Finding]:
     """Steps that include an evaluation, which are excluded."""
     for variant in suite.loops:
         loop, clean = variant.loop, get_step_s(variant)
-        if loop is not None and loop.left_out_s:
-            count, longest = len(loop.left_out_s), max(loop.left_out_s)
+        if loop is not None and loop.excluded_steps_s:
+            count, longest = len(loop.excluded_steps_s), max(loop.excluded_steps_s)
             against = "" if clean is None else f", a step without evaluation {format_seconds(clean)}"
             yield Finding(
                 id="steps.evaluation",
@@ -86,7 +86,7 @@ def find_excluded_steps(suite: SuiteView) -> Iterator[Finding]:
 def find_drift(suite: SuiteView) -> Iterator[Finding]:
     """A continuously watched loop whose steps took longer at its end."""
     for variant in suite.looked_into:
-        watched = None if variant.loop is None else variant.loop.watched
+        watched = None if variant.loop is None else variant.loop.live_log
         if watched is None or watched.first_s <= 0 or watched.last_s < _SLOWER * watched.first_s:
             continue
         more = f" and {len(watched.drifts) - 2:,} more" if len(watched.drifts) > 2 else ""

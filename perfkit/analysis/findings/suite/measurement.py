@@ -105,7 +105,7 @@ def find_uncertain_ceilings(suite: SuiteView) -> Iterator[Finding]:
     threads = None if suite.environment is None else suite.environment.threads
     held = [ceiling for ceiling in suite.ceilings.ceilings if threads is None or ceiling.threads in (None, threads)]
     doubtful = [
-        ceiling for ceiling in held if not ceiling.refuted and (ceiling.confidence == "low" or ceiling.disturbed)
+        ceiling for ceiling in held if not ceiling.exceeded_by and (ceiling.confidence == "low" or ceiling.disturbance)
     ]
     if doubtful:
         names = ", ".join(dict.fromkeys(f"{ceiling.dtype or ''} {ceiling.level}".strip() for ceiling in doubtful))

@@ -18,7 +18,7 @@ _NOTABLE_MEMORY = 0.02
 def find_failed_claims(suite: SuiteView) -> Iterator[Finding]:
     """A technique whose claim failed had no effect, whatever the figures."""
     for variant in suite.measured:
-        already = [result for result in variant.claims if result.already]
+        already = [result for result in variant.claims if result.holds_in_baseline]
         for technique in dict.fromkeys(result.technique for result in already):
             claims = [f"{result.statement}: {result.evidence}" for result in already if result.technique == technique]
             yield Finding(
@@ -30,7 +30,7 @@ def find_failed_claims(suite: SuiteView) -> Iterator[Finding]:
                 action="Remove it: the workload already does this, or it does not apply.",
             )
         for result in variant.claims:
-            if result.holds is False and not result.already:
+            if result.holds is False and not result.holds_in_baseline:
                 yield Finding(
                     id="claim.not_active",
                     severity="warning",
@@ -99,7 +99,7 @@ def find_out_of_memory(suite: SuiteView) -> Iterator[Finding]:
     """
     for variant in suite.variants:
         if variant.status != RunStatus.OUT_OF_MEMORY or (
-            variant.memory is not None and variant.memory.failed is not None
+            variant.memory is not None and variant.memory.failed_request is not None
         ):
             continue
         if variant.loop is not None:
@@ -174,8 +174,8 @@ def find_speedup(suite: SuiteView) -> Iterator[Finding]:
             evidence=_format_evidence(variant, base),
             action=f"Enable {variant.name}.",
             details=_describe_break_even(variant),
-            gain_s=None if step is None or variant.compared_per else difference.compute_saved_s(step),
-            gain_bytes=None if variant.compared_per else _get_saved_bytes(variant, base),
+            gain_s=None if step is None or variant.comparison_unit else difference.compute_saved_s(step),
+            gain_bytes=None if variant.comparison_unit else _get_saved_bytes(variant, base),
             figures=_list_figures(variant, base),
         )
 
@@ -186,7 +186,7 @@ def find_no_benefit(suite: SuiteView) -> Iterator[Finding]:
         difference, base = variant.difference, suite.get_baseline(variant)
         if difference is None or base is None or difference.verdict == "faster" or _has_memory_saving(variant):
             continue
-        if variant.compared_per:
+        if variant.comparison_unit:
             continue  # a smaller batch needs less memory however slow it is
         if difference.verdict == "inconclusive":
             continue  # find_inconclusive_comparison reports these
@@ -227,17 +227,19 @@ def find_memory_saving(suite: SuiteView) -> Iterator[Finding]:
 
 def _select_credible(suite: SuiteView) -> Iterator[Variant]:
     """Variants whose figures may be credited to their techniques."""
-    return (v for v in suite.measured if v.engaged is True and v.parity.verdict != "differs")
+    return (v for v in suite.measured if v.active is True and v.parity.verdict != "differs")
 
 
 def _name_compared_time(variant: Variant) -> str:
     """The quantity that its ratio compares."""
-    return f"time per {variant.compared_per}" if variant.compared_per else "step time"
+    return f"time per {variant.comparison_unit}" if variant.comparison_unit else "step time"
 
 
 def _has_memory_saving(variant: Variant) -> bool:
     """True if it saves memory at equal batches: memory per sample or token does not show what fits."""
-    return variant.memory_ratio is not None and not variant.compared_per and variant.memory_ratio < 1 - _NOTABLE_MEMORY
+    return (
+        variant.memory_ratio is not None and not variant.comparison_unit and variant.memory_ratio < 1 - _NOTABLE_MEMORY
+    )
 
 
 def _get_saved_bytes(variant: Variant, base: Variant) -> int | None:
@@ -263,7 +265,7 @@ def _format_evidence(variant: Variant, base: Variant) -> str:
     if ours is not None and theirs is not None:
         parts.append(f"step {format_seconds(ours)} vs {format_seconds(theirs)}")
     if difference is not None and difference.low is not None and difference.high is not None:
-        of = f"of the {_name_compared_time(variant)} " if variant.compared_per else ""
+        of = f"of the {_name_compared_time(variant)} " if variant.comparison_unit else ""
         parts.append(
             f"ratio {of}{difference.ratio:.3f} (95 % interval {difference.low:.3f} to {difference.high:.3f}, "
             f"{difference.pairs} pairs)"

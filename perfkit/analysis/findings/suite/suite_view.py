@@ -75,10 +75,10 @@ class SuiteView:
         first = min(tried, key=lambda candidate: len(candidate.techniques), default=None)  # alone before in combination
         if first is None:
             return f"Try --technique {technique}."
-        if first.difference is None or first.engaged is not True:
+        if first.difference is None or first.active is not True:
             why = first.reason or "see its row"
             return f"Tried as {first.name}: no creditable result ({why})."
-        of = f"time per {first.compared_per}" if first.compared_per else "step time"
+        of = f"time per {first.comparison_unit}" if first.comparison_unit else "step time"
         return f"Tried as {first.name}: {first.difference.verdict}, {first.difference.ratio:.2f}x the {of}."
 
 

@@ -32,7 +32,7 @@ def find_data_wait(view: TraceView) -> Iterator[RuleResult]:
         finding = find_loop_data_wait(view.loop, view.step_s, view.trace.label, meanwhile)
         if finding is not None:
             scope = frozenset() if meanwhile is None else frozenset((FETCHING,))
-            finding = replace(finding, ops=list_callers(rows), idle=(DATA,) if idle else ())
+            finding = replace(finding, ops=list_callers(rows), idle_causes=(DATA,) if idle else ())
             yield RuleResult(view.scale_to_traced(finding), scope, leave_out(FETCHING))
         return
     if view.data_wait_share is not None:

@@ -135,7 +135,7 @@ def _find_attention_cause(view: TraceView, row: AttentionRow) -> Cause | None:
     if _is_small_grid(row):
         return Cause(_format_blocks(view, row), _MORE_BLOCKS)
     if row.backend == EFFICIENT and row.dtype in _16_BITS and row.width <= _WIDEST_FLASH:
-        return Cause("with a mask", _NO_TENSOR) if row.given_mask else Cause("", _FLASH)
+        return Cause("with a mask", _NO_TENSOR) if row.has_mask_tensor else Cause("", _FLASH)
     if row.backend == FLASH_2 and _SINCE_HOPPER.search(view.trace.device_name):
         return Cause("", _LATER)
     if row.backend == TRITON and view.trace.device == "rocm":

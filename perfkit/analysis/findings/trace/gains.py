@@ -34,13 +34,13 @@ def simulate_findings(analysed: DetailedAnalysis, replayed: ReplayResult, *, kee
     `keep` the graph change of each.
     """
     trace = analysed.rank_trace
-    results = {} if trace.unseen_device else dict(_list_changes(TraceView(trace)))
-    roofs = Change() if trace.unseen_device else _raise_all_to_roofs(trace)
+    results = {} if trace.missing_device_reason else dict(_list_changes(TraceView(trace)))
+    roofs = Change() if trace.missing_device_reason else _raise_all_to_roofs(trace)
     if not results and not roofs:
         return Simulation(None, {})
-    lost = trace.lost is not None and trace.lost.matters
-    if reason := replayed.result.refused or (_LOST if lost else ""):
-        return Simulation(FindingGains(refused=reason), {})
+    lost = trace.lost_kernels is not None and trace.lost_kernels.matters
+    if reason := replayed.result.reason or (_LOST if lost else ""):
+        return Simulation(FindingGains(reason=reason), {})
     built = {key: build_effect(result.change, analysed, replayed) for key, result in results.items()}
     effects = {key: effect for key, effect in built.items() if effect is not None}
     alone = next(iter(effects)) if len(effects) == 1 else ""
@@ -61,7 +61,9 @@ def simulate_findings(analysed: DetailedAnalysis, replayed: ReplayResult, *, kee
         gains[ALL_FINDINGS] = gains[alone]
         changes |= {ALL_FINDINGS: changes[alone]} if keep else {}
     together_s, roofs_s = gains.pop(ALL_FINDINGS, None), gains.pop(ROOFS, None)
-    return Simulation(FindingGains(of=gains, together_s=together_s, roofs_s=roofs_s, step_s=trace.step_s), changes)
+    return Simulation(
+        FindingGains(by_finding=gains, together_s=together_s, roofs_s=roofs_s, step_s=trace.step_s), changes
+    )
 
 
 def _raise_all_to_roofs(trace: RankTrace) -> Change:

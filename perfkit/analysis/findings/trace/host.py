@@ -164,8 +164,8 @@ def find_long_gaps(view: TraceView) -> Iterator[RuleResult]:
     if view.get_share(took) < NOTABLE:
         return
     first = rows[0]
-    where = format_place(first, around=True) if first.named and first.seconds > took / 2 else ""
-    gaps = [f"{_name_gap_place(row)}{_format_following(row)} ({_format_gap(row)})" for row in rows if row.named]
+    where = format_place(first, around=True) if first.is_named and first.seconds > took / 2 else ""
+    gaps = [f"{_name_gap_place(row)}{_format_following(row)} ({_format_gap(row)})" for row in rows if row.is_named]
     more = f" and {len(gaps) - _NAMED_GAPS} more" if len(gaps) > _NAMED_GAPS else ""
     action = _choose_advice(rows)
     yield view.build_gain(
@@ -211,7 +211,7 @@ def _format_gap(row: GapRow) -> str:
 
 
 def _format_following(row: GapRow) -> str:
-    return f", before {row.following}" if row.following else ""
+    return f", before {row.next_op}" if row.next_op else ""
 
 
 def find_device_allocation(view: TraceView) -> Iterator[RuleResult]:

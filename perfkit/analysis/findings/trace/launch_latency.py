@@ -13,7 +13,7 @@ _LONGEST_NAME = 60
 
 def find_launch_latency(view: TraceView) -> Iterator[RuleResult]:
     """The latency of starting kernels: after a launch, and from one kernel to the next."""
-    queued = None if view.trace.launches is None else view.trace.launches.queued
+    queued = None if view.trace.launches is None else view.trace.launches.queued_idle
     took = 0.0 if queued is None else queued.launching_s + queued.between_s
     if queued is None or view.get_share(took) < COMMON:
         return
@@ -42,7 +42,7 @@ def find_launch_latency(view: TraceView) -> Iterator[RuleResult]:
 
 def find_blocked_launches(view: TraceView) -> Iterator[RuleResult]:
     """Longer gaps: something that the trace does not show held the device up."""
-    queued = None if view.trace.launches is None else view.trace.launches.queued
+    queued = None if view.trace.launches is None else view.trace.launches.queued_idle
     if queued is None or view.get_share(queued.long_s) < COMMON:
         return
     same = format_percent(queued.same_stream_s / queued.long_s, 0)

@@ -21,7 +21,7 @@ _LOOK = (
 
 def find_lost_kernels(view: TraceView) -> Iterator[RuleResult]:
     """Launched kernels that the trace lacks."""
-    lost = view.trace.lost
+    lost = view.trace.lost_kernels
     if lost is not None and lost.matters:
         yield view.build_remark(
             "limit.lost_kernels",
@@ -38,7 +38,7 @@ def find_work_above_roof(view: TraceView) -> Iterator[RuleResult]:
     if coverage.kernel_s > 0 and coverage.above_roof_s >= ABOVE_ROOF * coverage.kernel_s:
         rows = [row for row in view.trace.ops if row.above_roof]
         names = list(dict.fromkeys(row.name for row in rows))[:4]
-        why = "; ".join(list(dict.fromkeys(row.no_share for row in rows if row.no_share))[:2])
+        why = "; ".join(list(dict.fromkeys(row.efficiency_reason for row in rows if row.efficiency_reason))[:2])
         yield view.build_remark(
             "limit.above_roof",
             "warning",
@@ -60,7 +60,7 @@ def find_exceeded_ceilings(view: TraceView) -> Iterator[RuleResult]:
 
 def find_missing_kernels(view: TraceView) -> Iterator[RuleResult]:
     """Work was launched on a device of which nothing was recorded."""
-    why = view.trace.unseen_device
+    why = view.trace.missing_device_reason
     if why:
         yield view.build_remark(
             "limit.missing_kernels",
@@ -91,7 +91,7 @@ def find_unknown_graphs(view: TraceView) -> Iterator[RuleResult]:
 
 def _sum_unknown_replay_s(view: TraceView) -> float:
     """The time of replayed kernels whose ops no capture shows."""
-    return sum(graph.seconds * (1 - graph.joined / graph.nodes) for graph in view.trace.graphs)
+    return sum(graph.seconds * (1 - graph.joined_nodes / graph.nodes) for graph in view.trace.graphs)
 
 
 def find_unlinked_kernels(view: TraceView) -> Iterator[RuleResult]:
@@ -117,7 +117,7 @@ def find_unlinked_kernels(view: TraceView) -> Iterator[RuleResult]:
 def find_unmodeled_kernels(view: TraceView) -> Iterator[RuleResult]:
     """Kernel time without FLOPs or bytes."""
     coverage = view.trace.coverage
-    if coverage.kernel_s <= 0 or _has_no_shapes(view) or view.trace.unseen_device:
+    if coverage.kernel_s <= 0 or _has_no_shapes(view) or view.trace.missing_device_reason:
         return
     flops, moved = coverage.flops_s / coverage.kernel_s, coverage.bytes_s / coverage.kernel_s
     if min(flops, moved) < COVERED:
@@ -149,7 +149,7 @@ def find_missing_shapes(view: TraceView) -> Iterator[RuleResult]:
 
 def find_missing_ceilings(view: TraceView) -> Iterator[RuleResult]:
     """Without ceilings there are rates, but no shares of a roof."""
-    if view.trace.unseen_device:
+    if view.trace.missing_device_reason:
         return
     if view.ceilings is None or not view.ceilings.ceilings:
         name = view.trace.device_name or ("a CPU" if view.trace.device == CPU else "an unnamed device")
@@ -191,7 +191,7 @@ def find_missing_steps(view: TraceView) -> Iterator[RuleResult]:
 
 def find_outlier_steps(view: TraceView) -> Iterator[RuleResult]:
     """Steps that take far longer than a typical one, and are excluded from the figures."""
-    rows = view.trace.unlike
+    rows = view.trace.outlier_steps
     if not rows:
         return
     longest = max(rows, key=lambda step: step.seconds)

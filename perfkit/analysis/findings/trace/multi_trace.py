@@ -36,7 +36,7 @@ def find_straggler(fleet: Fleet) -> Iterator[Finding]:
         action="Give every rank equal work (batch, sequence lengths, experts); if it already has, check its clocks, "
         "temperature and neighbors (nvidia-smi -q -d PERFORMANCE,CLOCK).",
         gain_s=slow.late_s,
-        not_simulated=_NOT_SIMULATED,
+        not_simulated_reason=_NOT_SIMULATED,
         figures={"late_s": slow.late_s, "compute_s": slow.compute_s},
     )
 
@@ -59,7 +59,7 @@ def find_rank_waiting(fleet: Fleet) -> Iterator[Finding]:
             action="Balance what varies from step to step: sequence lengths, data loading, garbage collection "
             "(gc.disable(), then gc.collect() at the same step on all ranks).",
             gain_s=wait,
-            not_simulated=_NOT_SIMULATED,
+            not_simulated_reason=_NOT_SIMULATED,
             figures={"wait_s": wait, "most_s": worst.wait_s, "worst_s": worst.worst_wait_s},
         )
 

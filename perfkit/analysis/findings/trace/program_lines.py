@@ -20,7 +20,7 @@ def name_functions(rows: Sequence[GapRow]) -> str:
     whole = sum(row.seconds for row in rows)
     spent: dict[str, float] = {}
     for row in rows:
-        if row.own:
+        if row.user_frame:
             spent[format_function(row)] = spent.get(format_function(row), 0.0) + row.seconds
     longest = sorted(spent.items(), key=lambda item: -item[1])[:_FUNCTIONS]
     shares = [(format_percent(took / whole, 0), name) for name, took in longest if took >= _LEAST * whole]
@@ -35,7 +35,7 @@ def name_python_lines(loop: LoopAnalysis | None) -> str:
     sampled = None if loop is None or loop.stacks is None else loop.stacks.loop
     if sampled is None or sampled.samples < LEAST_SAMPLES:
         return ""
-    named = _join_places(sampled.python)
+    named = _join_places(sampled.python_lines)
     return f"; {sampled.samples:,} loop samples, in Python: {named}" if named else ""
 
 
@@ -47,7 +47,7 @@ def name_data_lines(loop: LoopAnalysis) -> str:
     if workers is not None and workers.samples >= LEAST_SAMPLES:
         return _format_places(f"; {workers.samples:,} samples of busy workers:", _list_places(workers))
     if own is not None and own.samples >= LEAST_SAMPLES:
-        return _format_places(f"; {own.samples:,} loop samples:", own.data)
+        return _format_places(f"; {own.samples:,} loop samples:", own.data_lines)
     return ""
 
 

@@ -178,7 +178,7 @@ class TraceView:
             details=(basis,) if basis else (),
             per_step=bool(self.trace.steps),
             ops=(*_list_ops(work), *list_callers(calls)),
-            idle=tuple(cause for cause in dict.fromkeys(idle) if cause in occurring),
+            idle_causes=tuple(cause for cause in dict.fromkeys(idle) if cause in occurring),
             figures=dict(figures),
         )
         return RuleResult(finding, frozenset((*scope, *map(_get_row_key, work))), change)

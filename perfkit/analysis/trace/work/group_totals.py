@@ -24,7 +24,7 @@ class GroupTotal:
 
     `seconds` are summed over threads and streams, `wall_s` is how long any of it was going on where these overlap,
     `critical_s` what of it lies on the critical path where that is known.
-    `modelled_s` is the time of what is known; `precision` and `bound` are those of most of the FLOPs and of most of
+    `modeled_s` is the time of what is known; `precision` and `bound` are those of most of the FLOPs and of most of
     the attainable time.
     """
 
@@ -33,7 +33,7 @@ class GroupTotal:
     flops: float | None
     bytes: float | None
     attainable_s: float | None
-    modelled_s: float
+    modeled_s: float
     precision: Precision | None
     bound: str
     wall_s: float | None = None
@@ -52,7 +52,7 @@ def sum_groups(placed: RooflineGroups, chosen: NDArray[np.int64]) -> GroupTotal:
         flops=_sum_known(placed.flops[work]),
         bytes=_sum_known(placed.bytes[work[~placed.estimated[work]]]),
         attainable_s=float(np.minimum(attainable, placed.seconds)[known].sum()) if len(known) else None,
-        modelled_s=float(placed.seconds[known].sum()),
+        modeled_s=float(placed.seconds[known].sum()),
         precision=_find_main_precision(placed, work),
         bound=BOUNDS[int(by_bound.argmax())] if len(known) else UNKNOWN,
         wall_s=placed.measure_wall_s(chosen),
@@ -90,7 +90,7 @@ def build_total_row(
     """
     parts = count_parts(placed.pieces)
     # Unmodeled time counts as attainable, so that no savings are claimed for it.
-    rest = sums.seconds - sums.modelled_s
+    rest = sums.seconds - sums.modeled_s
     attainable = None if sums.attainable_s is None else (sums.attainable_s + rest) / parts
     unit, dtype = ("", "") if sums.precision is None else (str(sums.precision[0]), sums.precision[1])
     seconds, wall = sums.seconds / parts, None if sums.wall_s is None else sums.wall_s / parts
@@ -106,11 +106,11 @@ def build_total_row(
         flops=None if sums.flops is None else sums.flops / parts,
         bytes=None if sums.bytes is None else sums.bytes / parts,
         intensity=intensity,
-        achieved=sums.flops / sums.seconds if sums.flops is not None and intensity and sums.seconds > 0 else None,
+        flops_per_s=sums.flops / sums.seconds if sums.flops is not None and intensity and sums.seconds > 0 else None,
         bound=bound or sums.bound,
         attainable_s=attainable,
         efficiency=compute_roof_share(attainable, seconds),
-        cost_source=f"{format_percent(sums.modelled_s / sums.seconds, 0)} of time modeled" if sums.seconds > 0 else "",
+        cost_source=f"{format_percent(sums.modeled_s / sums.seconds, 0)} of time modeled" if sums.seconds > 0 else "",
         unit=unit,
         dtype=dtype,
         wall_s=wall,
@@ -139,10 +139,10 @@ def build_roofline_dot(
             flops=sums.flops / parts,
             bytes=sums.bytes / parts,
             intensity=sums.flops / sums.bytes,
-            achieved=sums.flops / parts / seconds,
+            flops_per_s=sums.flops / parts / seconds,
             bound=sums.bound,
             attainable_s=attainable,
-            cost_source=f"{format_percent(sums.modelled_s / sums.seconds, 0)} of time modeled",
+            cost_source=f"{format_percent(sums.modeled_s / sums.seconds, 0)} of time modeled",
             unit=str(unit),
             dtype=dtype,
             level=CeilingLevel.MEMORY,

@@ -141,7 +141,7 @@ def summarize_launches(
         graph_launches=len(find_runtime_calls(trace, windows, is_graph_launch)) / parts,
         note=waiting.note,
         late_s=late_s,
-        queued=queued,
+        queued_idle=queued,
         idle_bound=AT_MOST if split.are_bounds else "",
     )
 

@@ -96,7 +96,7 @@ def build_copy_rows(trace: Trace, events: Ints, exposed_ns: Ints, parts: int, ro
                 bandwidth=rate,
                 ceiling=None if link is None else link.value,
                 ceiling_source="" if link is None else describe_ceiling(link),
-                no_share=explain_excess(rate, link),
+                efficiency_reason=explain_excess(rate, link),
             )
         )
     return tuple(sorted(rows, key=lambda row: -row.seconds))

@@ -30,8 +30,8 @@ MOST_ROWS = 2000
 
 _PRODUCTS = (OpClass.MATMUL, OpClass.ATTENTION)
 _OF_OP_ROW = (
-    "phase", "shapes", "dtype", "unit", "calls", "seconds", "share", "flops", "bytes", "achieved", "bound", "level",
-    "attainable_s", "efficiency", "above_roof", "no_share",
+    "phase", "shapes", "dtype", "unit", "calls", "seconds", "share", "flops", "bytes", "flops_per_s", "bound", "level",
+    "attainable_s", "efficiency", "above_roof", "efficiency_reason",
 )  # fmt: skip
 _TRIPLE = re.compile(rb"\[\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*\]")
 
@@ -164,6 +164,6 @@ def _build_attention_row(of: _CallGroup) -> AttentionRow | None:
         **of.common,
         **_measure_fill(of),
         **attention._asdict(),
-        masked=of.call.cost.unmasked_flops is not None,
+        is_masked=of.call.cost.unmasked_flops is not None,
         backend=identify_backend(call.name, of.kernel),
     )

@@ -34,7 +34,7 @@ class WorkItemCosts:
     """Columns, one row a piece.
 
     Attributes:
-        flops, bytes: NaN where not modelled. Bytes are traffic of the memory, for copies over a link that of the link,
+        flops, bytes: NaN where not modeled. Bytes are traffic of the memory, for copies over a link that of the link,
             for collectives the size of the message. Where data decide, the least that it can be.
         most_flops, most_bytes: the most that it can be; the same where that is exact.
         unmasked_flops: with what a mask forbids, as MFU counts.

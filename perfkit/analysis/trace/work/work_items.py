@@ -145,7 +145,7 @@ def _collect_device_work(ops: Ops, windows: StepWindows) -> WorkItems:
 def _collect_host_work(ops: Ops, windows: StepWindows) -> WorkItems:
     """Collect ops that work, and process group threads from the start of a collective to its end."""
     trace = ops.trace
-    rows = np.flatnonzero(np.isin(ops.role, [int(OpRole.COSTED), int(OpRole.UNMODELLED), int(OpRole.COMMUNICATION)]))
+    rows = np.flatnonzero(np.isin(ops.role, [int(OpRole.COSTED), int(OpRole.UNMODELED), int(OpRole.COMMUNICATION)]))
     exchanges = find_communication(trace)
     event = np.concatenate((ops.event[rows], exchanges))
     owner = np.concatenate((rows, np.full(len(exchanges), NONE)))
@@ -166,7 +166,7 @@ def _collect_host_work(ops: Ops, windows: StepWindows) -> WorkItems:
         kind=np.where(exchanging, WorkKind.COMMUNICATION, WorkKind.WORK).astype(np.int8),
         start_ns=start,
         end_ns=end,
-        busy_ns=np.where(role == OpRole.UNMODELLED, _take_rows(ops.self_ns, owner, 0), end - start),
+        busy_ns=np.where(role == OpRole.UNMODELED, _take_rows(ops.self_ns, owner, 0), end - start),
         step=compact_ints(windows.find_windows(start)),
         phase=_take_rows(ops.phase, owner, NONE),
         module=_take_rows(ops.module, owner, NONE),

@@ -27,16 +27,16 @@ _NOTHING = "No cause found: differences are within the variation of these traces
 
 def build_blocks(variants: Sequence[CheckedVariant]) -> tuple[Block, ...]:
     """Causes by variant, unfolded if the variant needs attention."""
-    explained = [(number, variant) for number, variant in enumerate(variants) if variant.why]
+    explained = [(number, variant) for number, variant in enumerate(variants) if variant.explanation]
     return tuple(
         Details(
             id=f"why-{number}",
             title=sentences.get_name(variant),
-            blocks=tuple(_build_variant_blocks(variant, variant.why, number)),
+            blocks=tuple(_build_variant_blocks(variant, variant.explanation, number)),
             open=len(variants) == 1 or not sentences.is_uneventful(variant),
         )
         for number, variant in explained
-        if variant.why
+        if variant.explanation
     )
 
 
@@ -95,7 +95,7 @@ COMPILED: tuple[Column[CountChange], ...] = (
     Column("What", lambda row: make_text_cell(row.kind), numeric=False),
     Column("Before", lambda row: make_integer_cell(row.before)),
     Column("After", lambda row: make_integer_cell(row.after)),
-    Column("Why", lambda row: make_text_cell(flatten_text(row.what)), numeric=False, wrap=True),
+    Column("Why", lambda row: make_text_cell(flatten_text(row.reason)), numeric=False, wrap=True),
 )
 
 

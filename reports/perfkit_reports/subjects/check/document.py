@@ -196,7 +196,7 @@ def _build_pairs(variants: Sequence[CheckedVariant]) -> list[Block]:
             id=f"pairs-of-{number}",
             title=(
                 f"{sentences.get_name(variant)}: {format_plural(len(variant.pairs), 'pair')}, "
-                f"{flatten_text(variant.turns)}"
+                f"{flatten_text(variant.pairing)}"
             ),
             blocks=(chart,),
             open=len(variants) == 1 or not sentences.is_uneventful(variant),
@@ -207,7 +207,7 @@ def _build_pairs(variants: Sequence[CheckedVariant]) -> list[Block]:
 
 
 def _build_method(check: Check) -> list[Block]:
-    turns = {variant.turns for variant in check.variants if variant.turns}
+    turns = {variant.pairing for variant in check.variants if variant.pairing}
     lines = [
         _COUNTED,
         *(line for mode, line in ((LOCK_STEP, _LOCK_STEP), (ALTERNATING, _ALTERNATING)) if mode in turns),

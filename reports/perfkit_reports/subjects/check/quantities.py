@@ -112,8 +112,8 @@ def has_change(judged: JudgedQuantity) -> bool:
 def make_reason_cell(judged: JudgedQuantity) -> Cell:
     """The basis of the verdict, what would decide it, and the detectable change."""
     more = []
-    if judged.to_decide:
-        more.append(f"to decide: {flatten_text(judged.to_decide)}")
+    if judged.data_needed:
+        more.append(f"to decide: {flatten_text(judged.data_needed)}")
     if judged.detectable is not None:
         more.append(f"detectable regression: {units.format_percent(judged.detectable)}")
     return Cell(flatten_text(judged.reason), detail="; ".join(more))

@@ -27,12 +27,12 @@ _TO_DO = {
 
 def list_gated(variant: CheckedVariant) -> tuple[JudgedQuantity, ...]:
     """The quantities with a threshold."""
-    return tuple(judged for judged in variant.judged if judged.threshold is not None)
+    return tuple(judged for judged in variant.quantities if judged.threshold is not None)
 
 
 def list_reported(variant: CheckedVariant) -> tuple[JudgedQuantity, ...]:
     """The quantities without a threshold."""
-    return tuple(judged for judged in variant.judged if judged.threshold is None)
+    return tuple(judged for judged in variant.quantities if judged.threshold is None)
 
 
 def list_with_verdict(check: Check, verdict: Verdict) -> list[_Found]:
@@ -58,7 +58,7 @@ def list_notes(variant: CheckedVariant) -> list[Note]:
 
 
 def list_suspects(variant: CheckedVariant) -> list[str]:
-    return [flatten_text(suspect) for suspect in variant.why.suspects] if variant.why else []
+    return [flatten_text(suspect) for suspect in variant.explanation.suspects] if variant.explanation else []
 
 
 def describe_load(variants: Sequence[CheckedVariant]) -> str:
@@ -137,10 +137,10 @@ def suggest_action(check: Check) -> str:
         return "If intended, omit --fail-on worse, or rewrite the stored baseline with perfkit check --update."
     if check.verdict in _TO_DO:
         return _TO_DO[check.verdict]
-    undecided = [judged for _, judged in list_with_verdict(check, Verdict.INCONCLUSIVE) if judged.to_decide]
+    undecided = [judged for _, judged in list_with_verdict(check, Verdict.INCONCLUSIVE) if judged.data_needed]
     if undecided:
         more = f" (and {len(undecided) - 1:,} more)" if len(undecided) > 1 else ""
-        return f"To decide {flatten_text(undecided[0].title)}: {flatten_text(undecided[0].to_decide)}{more}."
+        return f"To decide {flatten_text(undecided[0].title)}: {flatten_text(undecided[0].data_needed)}{more}."
     if not any(map(list_gated, check.variants)):
         return "Set thresholds in [tool.perfkit.check]."
     return "Each row states why."
@@ -163,7 +163,7 @@ def describe_sampling(check: Check) -> str:
     parts = [format_plural(len(check.variants), "variant")]
     pairs = sum(len(variant.pairs) for variant in check.variants)
     if pairs:
-        turns = sorted({flatten_text(variant.turns) for variant in check.variants if variant.turns})
+        turns = sorted({flatten_text(variant.pairing) for variant in check.variants if variant.pairing})
         parts.append(" ".join([format_plural(pairs, "process pair"), *(f"({turn})" for turn in turns)]))
     if check.seconds:
         parts.append(units.format_seconds(check.seconds))
@@ -172,6 +172,6 @@ def describe_sampling(check: Check) -> str:
 
 def list_warnings(check: Check) -> list[Note]:
     """Remarks on the whole comparison: environment differences and notes."""
-    differing = [f"environments differ: {flatten_text(difference)}" for difference in check.differs]
+    differing = [f"environments differ: {flatten_text(difference)}" for difference in check.environment_differences]
     notes = [make_note("check.environments_differ", text) for text in differing]
     return [*notes, *map_texts(flatten_text, check.notes)]

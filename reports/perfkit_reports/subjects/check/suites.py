@@ -64,7 +64,7 @@ def _build_case(judged: JudgedQuantity, fail_on: Verdict, name: str, seconds: fl
         figures=f"{change.text}{interval}, allowed {quantities.make_threshold_cell(judged).text}" if compared else "",
         sides=sides if compared else "",
         reason=flatten_text(judged.reason),
-        to_decide=flatten_text(judged.to_decide),
+        to_decide=flatten_text(judged.data_needed),
         seconds=seconds if judged.samples else 0.0,
     )
 
@@ -76,7 +76,7 @@ def _list_properties(check: Check, variant: CheckedVariant) -> tuple[tuple[str, 
         ("before", sentences.format_side(check.before)),
         ("after", sentences.format_side(check.after)),
     ]
-    for judged in variant.judged:
+    for judged in variant.quantities:
         quantity = flatten_text(judged.quantity)
         for figure in ("before", "after", "change", "low", "high"):
             value = getattr(judged, figure)

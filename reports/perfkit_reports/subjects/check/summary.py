@@ -27,11 +27,11 @@ def summarize_check(check: Check) -> ReportSummary:
 
 
 def _has_known_figure(variant: CheckedVariant) -> bool:
-    return any(judged.quantity in _UNITS and judged.after is not None for judged in variant.judged)
+    return any(judged.quantity in _UNITS and judged.after is not None for judged in variant.quantities)
 
 
 def _build_figures(shown: CheckedVariant | None, variants: Sequence[CheckedVariant]) -> RowFigures:
-    judged = shown.judged if shown is not None else ()
+    judged = shown.quantities if shown is not None else ()
     after = {quantity.quantity: quantity.after for quantity in judged if quantity.after is not None}
 
     def known(quantity: str) -> Quantity:
@@ -43,7 +43,7 @@ def _build_figures(shown: CheckedVariant | None, variants: Sequence[CheckedVaria
     if "throughput" in after:
         throughput = make_throughput(after["throughput"], "", "after side of the check")
     return RowFigures(
-        of=flatten_text(shown.name) if shown is not None and len(variants) > 1 else "",
+        subject=flatten_text(shown.name) if shown is not None and len(variants) > 1 else "",
         step=known("step_time"),
         throughput=throughput,
         peak=known("peak_allocated"),

@@ -14,7 +14,7 @@ _JUDGED = build_schema(JudgedQuantity, **_OF, threshold=str)
 _PAIRS = {
     **_OF,
     "pair": int,
-    "turns": str,
+    "pairing": str,
     "seconds": float,
     "step_time_change": float,
     "cpu_time_change": float,
@@ -27,7 +27,9 @@ _Rows = list[dict[str, Any]]
 
 def build_data(check: Check) -> tuple[RawTable, ...]:
     """Every judged quantity, pair, op and change at the peak, with its variant."""
-    whys = [((variant.workload, variant.variant), variant.why) for variant in check.variants if variant.why]
+    whys = [
+        ((variant.workload, variant.variant), variant.explanation) for variant in check.variants if variant.explanation
+    ]
     return (
         RawTable("judged", _JUDGED, lambda: [row for variant in check.variants for row in _list_judged(variant)]),
         RawTable("pairs", _PAIRS, lambda: [row for variant in check.variants for row in _list_pairs(variant)]),
@@ -45,7 +47,7 @@ def _list_judged(variant: CheckedVariant) -> _Rows:
         extract_fields(
             _JUDGED, judged, **_get_owner(variant), threshold=judged.threshold.text if judged.threshold else None
         )
-        for judged in variant.judged
+        for judged in variant.quantities
     ]
 
 
@@ -54,11 +56,11 @@ def _list_pairs(variant: CheckedVariant) -> _Rows:
         {
             **_get_owner(variant),
             "pair": number,
-            "turns": variant.turns,
+            "pairing": variant.pairing,
             "seconds": pair.seconds,
-            **{f"{clock}_change": _compute_change(pair, clock, variant.turns) for clock in ("step_time", "cpu_time")},
-            "other_cores": None if pair.load is None else pair.load.others,
-            "stolen_cores": None if pair.load is None else pair.load.stolen,
+            **{f"{clock}_change": _compute_change(pair, clock, variant.pairing) for clock in ("step_time", "cpu_time")},
+            "other_cores": None if pair.load is None else pair.load.other_cores,
+            "stolen_cores": None if pair.load is None else pair.load.stolen_cores,
         }
         for number, pair in enumerate(variant.pairs, 1)
     ]

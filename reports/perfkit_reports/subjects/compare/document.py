@@ -163,7 +163,7 @@ def _get_revision(side: ComparedRun) -> str:
 _RUNS: tuple[Column[ComparedRun], ...] = (
     Column("Run", lambda side: make_short_cell(side.name), numeric=False, code=True, weight=Weight.BRIEF),
     Column("Kind", lambda side: make_text_cell(side.kind), numeric=False),
-    Column("Part", lambda side: make_text_cell(side.of), numeric=False),
+    Column("Part", lambda side: make_text_cell(side.subject), numeric=False),
     Column("Workload", lambda side: make_text_cell(side.workload), numeric=False, wrap=True),
     Column("Device", lambda side: make_text_cell(side.device_name or side.device), numeric=False, wrap=True),
     Column("Revision", lambda side: make_text_cell(_get_revision(side)), numeric=False, code=True),
@@ -173,17 +173,20 @@ _RUNS: tuple[Column[ComparedRun], ...] = (
 _DIFFERING: tuple[Column[EnvironmentMismatch], ...] = (
     Column("Setting", lambda entry: make_text_cell(entry.key), numeric=False, code=True),
     Column("Run", lambda entry: make_short_cell(entry.run), numeric=False),
-    Column("This run", lambda entry: make_text_cell(entry.here), numeric=False, wrap=True),
-    Column("First run", lambda entry: make_text_cell(entry.first), numeric=False, wrap=True),
+    Column("This run", lambda entry: make_text_cell(entry.run_value), numeric=False, wrap=True),
+    Column("First run", lambda entry: make_text_cell(entry.first_value), numeric=False, wrap=True),
     Column(
-        "Times comparable", lambda entry: Cell("no" if entry.times else "yes", tone="unsure" if entry.times else "")
+        "Times comparable",
+        lambda entry: Cell("no" if entry.affects_times else "yes", tone="unsure" if entry.affects_times else ""),
     ),
 )
 
 
 def _build_runs(comparison: Comparison) -> Section:
     runs = Table(id="runs", title="Runs", columns=_RUNS, rows=comparison.sides, what="run", data="runs")
-    differing = make_table("differing", "Environment differences", _DIFFERING, comparison.differing, "key", limit=None)
+    differing = make_table(
+        "differing", "Environment differences", _DIFFERING, comparison.environment_mismatches, "key", limit=None
+    )
     alike = "No environment differences recorded."
     nothing = () if differing or len(comparison.sides) < 2 else make_list("alike", [alike], style="empty")
     return Section("where", "Runs", (runs, *differing, *nothing))
@@ -204,7 +207,7 @@ def _build_data(comparison: Comparison) -> tuple[RawTable, ...]:
             lambda: [row for variant in comparison.variants for row in variants.list_rows(variant, names)],
         ),
         build_plain_data("runs", ComparedRun, sides),
-        build_plain_data("differing", EnvironmentMismatch, comparison.differing),
+        build_plain_data("differing", EnvironmentMismatch, comparison.environment_mismatches),
         RawTable("ranks", {"rank": int, "run": str, "step_s": float}, lambda: list(ranks.list_rows(comparison))),
         build_owned_data("changes", ChangeRow, {"run": str}, differences, lambda each: each.changes),
         build_owned_data("changed_groups", GroupChange, {"run": str}, differences, _get_groups),
@@ -254,7 +257,7 @@ def _build_summary(comparison: Comparison) -> ReportSummary:
         device=last.device_name,
         sources=compute_digest(comparison.runs),
         figures=RowFigures(
-            of=last.name,
+            subject=last.name,
             throughput=known("it", "no figures"),
             mfu=known("it", "no figures"),
             **{

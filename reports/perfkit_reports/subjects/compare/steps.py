@@ -16,7 +16,7 @@ def build_section(comparison: Comparison) -> Section | None:
         for place, side in enumerate(comparison.sides)
     ]
     watched = [
-        curves.WatchedCurve(side.name, look[side.name], [(point.last, point.step_s) for point in side.live])
+        curves.WatchedCurve(side.name, look[side.name], [(point.last_step, point.step_s) for point in side.live])
         for side in comparison.sides
         if side.live
     ]

@@ -32,7 +32,7 @@ class _VariantRow(NamedTuple):
 
 def build_blocks(comparison: Comparison) -> tuple[Block, ...]:
     """Tables of variants; nothing unless two whole suites are compared."""
-    only = [f"Only in {run}: {', '.join(names)}." for run, names in comparison.only.items()]
+    only = [f"Only in {run}: {', '.join(names)}." for run, names in comparison.unshared_variants.items()]
     return (*_build_table(comparison), *make_list("only-in-one", only, weight=Weight.BRIEF))
 
 
@@ -147,7 +147,7 @@ def _format_with_interval(amount: ComparedAmount) -> str:
 def _get_suite_name(comparison: Comparison, place: int) -> str:
     """A suite's name, without the variant of its own figures."""
     side = comparison.sides[place]
-    return side.name.removesuffix(f"{AT}{side.of}") if comparison.variants else side.name
+    return side.name.removesuffix(f"{AT}{side.subject}") if comparison.variants else side.name
 
 
 def _get_value(amount: ComparedAmount) -> float:

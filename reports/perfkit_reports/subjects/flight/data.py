@@ -46,7 +46,7 @@ def build_data(analysis: FlightAnalysis) -> tuple[RawTable, ...]:
                     "entered": row.call is not None,
                     **_build_call_row(row.call),
                 }
-                for meeting in analysis.meetings
+                for meeting in analysis.mismatched_collectives
                 for row in list_calls(meeting)
             ],
         ),
@@ -55,7 +55,7 @@ def build_data(analysis: FlightAnalysis) -> tuple[RawTable, ...]:
 
 def _build_rank_row(rank: DumpedRank) -> dict[str, Any]:
     row = {name: getattr(rank, name) for name in ("rank", "file", "group", "unfinished", "collectives")}
-    return {**row, **_build_call_row(rank.waits_in or rank.last)}
+    return {**row, **_build_call_row(rank.pending_collective or rank.last_collective)}
 
 
 def _build_call_row(call: RecordedCollective | None) -> dict[str, Any]:

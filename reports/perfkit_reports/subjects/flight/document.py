@@ -94,7 +94,7 @@ def build_headline(analysis: FlightAnalysis) -> str:
 
 
 def _build_tiles(analysis: FlightAnalysis) -> Iterator[Tile]:
-    waiting = [rank for rank in analysis.ranks if rank.waits_in is not None]
+    waiting = [rank for rank in analysis.ranks if rank.pending_collective is not None]
     yield Tile("Ranks", Cell(f"{len(analysis.ranks):,}", detail="with a dump"))
     yield Tile("Waiting", Cell(f"{len(waiting):,}", detail="in an unfinished collective"))
     yield Tile(
@@ -104,9 +104,11 @@ def _build_tiles(analysis: FlightAnalysis) -> Iterator[Tile]:
 
 def _build_sections(analysis: FlightAnalysis) -> Iterator[Section]:
     yield findings.build_section(analysis.findings, "", _MET)
-    if analysis.meetings:
+    if analysis.mismatched_collectives:
         blocks = [
-            block for place, meeting in enumerate(analysis.meetings, 1) for block in _build_meeting(meeting, place)
+            block
+            for place, meeting in enumerate(analysis.mismatched_collectives, 1)
+            for block in _build_meeting(meeting, place)
         ]
         yield Section("meetings", "Mismatched collectives", tuple(blocks), nav="Mismatches")
     yield Section("ranks", "Ranks", tuple(_build_ranks(analysis)), intro=_INTRO)
@@ -134,13 +136,13 @@ def _build_stack(rank: DumpedRank) -> tuple[Block, ...]:
 
 
 def _get_call(rank: DumpedRank) -> RecordedCollective | None:
-    return rank.waits_in or rank.last
+    return rank.pending_collective or rank.last_collective
 
 
 def _make_state_cell(rank: DumpedRank) -> Cell:
-    if rank.waits_in is not None:
+    if rank.pending_collective is not None:
         return Cell("waits in", tone="bad")
-    return Cell("entered last") if rank.last is not None else Cell("entered none")
+    return Cell("entered last") if rank.last_collective is not None else Cell("entered none")
 
 
 def _make_op_cell(call: RecordedCollective | None) -> Cell:

@@ -34,7 +34,7 @@ class SeriesChange:
 
     @property
     def first(self) -> SeriesPoint:
-        return self.series.points[self.point.at]
+        return self.series.points[self.point.first_run]
 
 
 def list_changes(history: History) -> list[SeriesChange]:
@@ -125,7 +125,7 @@ def make_level_cell(value: float, change: SeriesChange) -> Cell:
 
 def make_commits_cell(change: SeriesChange) -> Cell:
     between = change.point.commits
-    lines = [between.reason, *change.point.differs]
+    lines = [between.reason, *change.point.environment_differences]
     return Cell(describe_commits(between), detail=flatten_text("; ".join(filter(None, lines))))
 
 
@@ -145,10 +145,12 @@ def format_p_value(p_value: float) -> str:
 def describe_place(change: SeriesChange) -> str:
     """`run 24 of 40; with 95 % confidence 23 to 26 (9 commits)`. Runs are counted from 1."""
     point = change.point
-    text = f"run {point.at + 1} of {len(change.series.points)}"
-    if point.within is None:
+    text = f"run {point.first_run + 1} of {len(change.series.points)}"
+    if point.candidate_commits is None:
         return f"{text}, with 95 % confidence"
-    count = "" if point.within.count is None else f", {format_plural(point.within.count, 'commit')}"
+    count = (
+        "" if point.candidate_commits.count is None else f", {format_plural(point.candidate_commits.count, 'commit')}"
+    )
     return f"{text}; with 95 % confidence {point.earliest + 1} to {point.latest + 1}{count}"
 
 

@@ -66,7 +66,7 @@ def _build_steps(analysis: Analysis) -> Iterator[Block]:
     """The steps behind the figures."""
     alone = len(analysis.variants) == 1
     lines = [
-        f"{'' if alone else f'{variant.name}: '}{loop_facts.describe_steps(loop)}; step boundary: {loop.steps_by}"
+        f"{'' if alone else f'{variant.name}: '}{loop_facts.describe_steps(loop)}; step boundary: {loop.step_marker}"
         for variant, loop in loop_facts.list_loops(analysis)
     ]
     yield Text(id="steps-timed", lines=tuple(lines), style="caption", weight=Weight.BRIEF)

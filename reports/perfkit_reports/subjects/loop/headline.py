@@ -66,7 +66,7 @@ def list_remarks(variants: Sequence[Variant]) -> list[str]:
             for slowdown in loop.slowdowns
             if slowdown.instrument == "trace" and first.time_split
         ]
-    seen = None if loop is None else loop.watched
+    seen = None if loop is None else loop.live_log
     if seen is not None and seen.last_s >= _SLOWED * seen.first_s:
         lines.append(
             f"Figures are from the start of the loop; steps at the end took {units.format_seconds(seen.last_s)}."

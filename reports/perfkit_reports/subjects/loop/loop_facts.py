@@ -21,8 +21,8 @@ def list_loops(analysis: Analysis) -> list[tuple[Variant, LoopAnalysis]]:
 def list_facts(loop: LoopAnalysis) -> list[tuple[str, Cell]]:
     """(name, value) of each known fact of the loop and its recording."""
     items = [
-        ("Step boundary", Cell(loop.steps_by)),
-        ("Steps", Cell(describe_steps(loop), detail="" if loop.watched else _NOT_WATCHED)),
+        ("Step boundary", Cell(loop.step_marker)),
+        ("Steps", Cell(describe_steps(loop), detail="" if loop.live_log else _NOT_WATCHED)),
         ("Per step", _make_step_cell(loop)),
         ("Optimizers", _make_names_cell(loop.optimizers, "none seen")),
         ("Models", _make_names_cell(loop.models, "none found")),
@@ -30,9 +30,9 @@ def list_facts(loop: LoopAnalysis) -> list[tuple[str, Cell]]:
     ]
     if loop.units_source and loop.steps_timed:
         items.append((f"{loop.unit.capitalize() or 'Samples'} per step", _make_units_cell(loop)))
-    if loop.left_out_s:
-        longest = units.format_seconds(max(loop.left_out_s))
-        excluded = f"{format_plural(len(loop.left_out_s), 'step')} with evaluation, up to {longest}"
+    if loop.excluded_steps_s:
+        longest = units.format_seconds(max(loop.excluded_steps_s))
+        excluded = f"{format_plural(len(loop.excluded_steps_s), 'step')} with evaluation, up to {longest}"
         items.append(("Excluded from step time", Cell(excluded)))
     items += [
         (_INSTRUMENTS.get(each.instrument, each.instrument), Cell(describe_slowdown(each))) for each in loop.slowdowns
@@ -83,7 +83,7 @@ def _make_step_cell(loop: LoopAnalysis) -> Cell:
         )
         if each is not None
     ]
-    if loop.forwards is not None and loop.forwards.most == 0:
+    if loop.forwards is not None and loop.forwards.max == 0:
         counted[0] = "no forward passes seen: no module was called"
     return (
         Cell(", ".join(counted), detail=_describe_accumulation(loop))
@@ -93,9 +93,9 @@ def _make_step_cell(loop: LoopAnalysis) -> Cell:
 
 
 def _format_count(count: CountPerStep, one: str, many: str) -> str:
-    if count.least != count.most:
-        return f"{count.least:,} to {count.most:,} {many}"
-    return format_plural(count.most, one, many)
+    if count.min != count.max:
+        return f"{count.min:,} to {count.max:,} {many}"
+    return format_plural(count.max, one, many)
 
 
 def _describe_accumulation(loop: LoopAnalysis) -> str:

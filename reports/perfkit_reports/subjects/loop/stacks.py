@@ -30,7 +30,7 @@ def make_share_cell(value: float) -> Cell:
 
 
 def _make_lock_cell(line: HotLine) -> Cell:
-    return Cell(NOTHING) if line.held is None else make_share_cell(line.held)
+    return Cell(NOTHING) if line.lock_share is None else make_share_cell(line.lock_share)
 
 
 _NAMES: tuple[Column[HotLine], ...] = (
@@ -48,21 +48,23 @@ LINES: tuple[Column[HotLine], ...] = (
     ),
     Column(
         "Self",
-        lambda line: make_share_cell(line.itself),
+        lambda line: make_share_cell(line.self_share),
         help="samples on this line, not in Python functions it calls",
     ),
-    Column("Total", lambda line: make_share_cell(line.total), help="samples on this line or in anything it calls"),
+    Column(
+        "Total", lambda line: make_share_cell(line.total_share), help="samples on this line or in anything it calls"
+    ),
     Column(
         "GIL held",
         _make_lock_cell,
         help="approximate share with the GIL held: " + _HELD,
     ),
-    Column("Main phase", lambda line: Cell(line.inside or NOTHING), numeric=False, code=True, wrap=True),
+    Column("Main phase", lambda line: Cell(line.library_function or NOTHING), numeric=False, code=True, wrap=True),
 )
 _LIBRARIES: tuple[Column[HotLine], ...] = (
     *_NAMES,
-    Column("Self", lambda line: make_share_cell(line.itself), meter=True, weight=Weight.BRIEF),
-    Column("Total", lambda line: make_share_cell(line.total)),
+    Column("Self", lambda line: make_share_cell(line.self_share), meter=True, weight=Weight.BRIEF),
+    Column("Total", lambda line: make_share_cell(line.total_share)),
 )
 
 
@@ -90,9 +92,16 @@ def _build_threads(stacks: LoopStacks, place: int) -> Iterator[Block]:
         why = f"Stacks were not sampled{'' if stacks.loop is None else ' on all ranks'}: {flatten_text(stacks.reason)}"
         yield Text(id=f"stacks-{place}-none", lines=(why,), style="callout")
     if stacks.loop is not None:
-        cost = ("Sampling cost", Cell(f"{format_percent(stacks.cost)} of a core", detail="in addition to the program"))
-        failed = [("Failed samples", Cell(format_percent(stacks.failed)))] if stacks.failed else []
-        others = [("In atypical steps", Cell(format_percent(stacks.others, 0)))] if stacks.others else []
+        cost = (
+            "Sampling cost",
+            Cell(f"{format_percent(stacks.sampling_cost)} of a core", detail="in addition to the program"),
+        )
+        failed = [("Failed samples", Cell(format_percent(stacks.failed_share)))] if stacks.failed_share else []
+        others = (
+            [("In atypical steps", Cell(format_percent(stacks.other_steps_share, 0)))]
+            if stacks.other_steps_share
+            else []
+        )
         yield from _build_thread(stacks.loop, f"stacks-{place}-loop", "Loop", (*others, cost, *failed))
     if stacks.workers is not None:
         count = format_plural(stacks.workers.processes, "worker process", "worker processes")
@@ -122,18 +131,18 @@ def _list_facts(thread: ThreadStacks) -> Iterator[tuple[str, Cell]]:
         "Samples",
         Cell(f"{thread.samples:,}, {thread.hz:g} per second", detail=f"in {format_seconds(thread.seconds)}"),
     )
-    if thread.idle:
-        share = thread.idle / (thread.idle + thread.samples)
+    if thread.idle_samples:
+        share = thread.idle_samples / (thread.idle_samples + thread.samples)
         yield "Waiting for requests", Cell(format_percent(share, 0), detail="excluded from the shares")
-    if thread.held is not None:
-        yield "GIL held", Cell(format_percent(thread.held, 0), detail=_HELD)
+    if thread.lock_share is not None:
+        yield "GIL held", Cell(format_percent(thread.lock_share, 0), detail=_HELD)
     phases = sorted(thread.phases.items(), key=lambda phase: -phase[1])
     if any(phase for phase, _ in phases):
         yield (
             "Phases",
             Cell(", ".join(f"{phase or 'between phases'} {format_percent(share, 0)}" for phase, share in phases)),
         )
-    if thread.ours:
-        yield "In perfkit's hooks", Cell(format_percent(thread.ours))
-    if thread.unnamed:
-        yield "Outside program lines", Cell(format_percent(thread.unnamed))
+    if thread.perfkit_share:
+        yield "In perfkit's hooks", Cell(format_percent(thread.perfkit_share))
+    if thread.unnamed_share:
+        yield "Outside program lines", Cell(format_percent(thread.unnamed_share))

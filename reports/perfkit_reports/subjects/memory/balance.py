@@ -23,9 +23,9 @@ def format_beyond(account: MemoryAccount) -> str:
 
     No sum if process memory was not measured; empty if nothing beyond the peak is known.
     """
-    parts = [MemoryShare(category="peak", bytes=account.peak_bytes), *account.beyond]
+    parts = [MemoryShare(category="peak", bytes=account.peak_bytes), *account.outside_allocator]
     if account.process_bytes is None:
-        return f"{_format_sum(parts)}; process memory was not measured" if account.beyond else ""
+        return f"{_format_sum(parts)}; process memory was not measured" if account.outside_allocator else ""
     parts += _make_remainder(UNEXPLAINED, account.process_bytes - sum(part.bytes for part in parts))
     source = f" ({account.process_source})" if account.process_source else ""
     return f"{_format_sum(parts)} = {units.format_bytes(account.process_bytes)} process memory{source}"

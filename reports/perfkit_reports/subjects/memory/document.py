@@ -62,7 +62,7 @@ def summarize_memory(analysis: MemoryAnalysis) -> ReportSummary:
         device=fullest.device if fullest is not None else "",
         sources=compute_digest([analysis.file]),
         figures=RowFigures(
-            of=fullest.device if fullest is not None and len(analysis.accounts) > 1 else "",
+            subject=fullest.device if fullest is not None and len(analysis.accounts) > 1 else "",
             step=absent,
             throughput=absent,
             peak=none if fullest is None else make_measurement(fullest.peak_bytes, "bytes", fullest.source),

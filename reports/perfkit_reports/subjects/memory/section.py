@@ -132,7 +132,9 @@ def _build_holder(holder: Holder, place: int, most: int) -> list[Block]:
         f"memory-growth-{place}", title, columns.GROWTH, account.growth, "origin", caption=caption, **ranked
     )
     title, ranked = "Largest allocations at peak", {"data": "memory_largest", "limit": ROWS, "sorted": "Size"}
-    blocks += make_table(f"memory-largest-{place}", title, columns.LARGEST, account.largest, "allocation", **ranked)
+    blocks += make_table(
+        f"memory-largest-{place}", title, columns.LARGEST, account.largest_blocks, "allocation", **ranked
+    )
     return [*blocks, *_build_bytes(holder, place, most)]
 
 

@@ -18,8 +18,8 @@ def build_headline(holders: Sequence[Holder]) -> str:
     highest = max(holders, key=lambda holder: holder.account.peak_bytes)
     account = highest.account
     where = f" on {highest.name}" if len(holders) > 1 else ""
-    if account.failed is not None:
-        requested = account.failed.bytes
+    if account.failed_request is not None:
+        requested = account.failed_request.bytes
         request = "" if requested is None else f": {units.format_bytes(requested)} requested"
         return (
             f"Out of memory{where}{request} with {units.format_bytes(account.peak_bytes)} alive at the peak"
@@ -47,7 +47,7 @@ def _format_split(account: MemoryAccount) -> str:
 
 def describe_failure(account: MemoryAccount) -> list[str]:
     """The failed request: size, place, live memory and shortage; empty without a failure."""
-    request = account.failed
+    request = account.failed_request
     if request is None:
         return []
     subject = (
@@ -65,8 +65,8 @@ def describe_failure(account: MemoryAccount) -> list[str]:
 
 def _describe_missing(account: MemoryAccount) -> str:
     """Compare the request with the allocator's free reserved memory."""
-    assert account.failed is not None
-    requested, fragmentation = account.failed.bytes, account.fragmentation
+    assert account.failed_request is not None
+    requested, fragmentation = account.failed_request.bytes, account.fragmentation
     if requested is None or fragmentation is None:
         return ""
     free = units.format_bytes(fragmentation.free_bytes)

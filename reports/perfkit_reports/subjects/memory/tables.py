@@ -9,7 +9,7 @@ from perfkit_reports.document.tables import RawTable, build_owned_data
 from perfkit_reports.holders import Holder
 
 _OF_ACCOUNTS: dict[str, tuple[type[Struct], Callable[[MemoryAccount], Iterable[object]]]] = {
-    "memory_largest": (LiveBlock, lambda account: account.largest),
+    "memory_largest": (LiveBlock, lambda account: account.largest_blocks),
     "memory_rows": (MemoryRow, lambda account: account.rows),
     "memory_growth": (MemoryGrowth, lambda account: account.growth),
     "memory_bands": (TimelineBand, lambda account: account.bands),
@@ -37,7 +37,7 @@ def build_data(holders: Sequence[Holder], owner: str) -> tuple[RawTable, ...]:
 
 def _list_categories(account: MemoryAccount) -> Iterator[dict[str, Any]]:
     """Categories that sum to the peak (`in_peak`), and memory outside the allocator."""
-    for in_peak, parts in ((True, account.categories), (False, account.beyond)):
+    for in_peak, parts in ((True, account.categories), (False, account.outside_allocator)):
         for part in parts:
             yield {"category": part.category, "bytes": part.bytes, "in_peak": in_peak}
 

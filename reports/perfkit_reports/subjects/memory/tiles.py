@@ -44,8 +44,8 @@ def _make_free_cell(account: MemoryAccount) -> Cell:
 
 def _list_last(account: MemoryAccount) -> list[tuple[str, Cell]]:
     """The failed request, else growth, else unattributed bytes."""
-    if account.failed is not None:
-        requested = make_optional_cell(account.failed.bytes, units.format_bytes, "request size not recorded")
+    if account.failed_request is not None:
+        requested = make_optional_cell(account.failed_request.bytes, units.format_bytes, "request size not recorded")
         failed = replace(requested, detail="failed request", tone="bad") if requested.known else requested
         return [("Requested", failed)]
     if account.growth:

@@ -22,7 +22,7 @@ def build_variant_columns(plan: Plan, styles: dict[str, Style]) -> list[Column[P
     if any(variant.world_size > 1 for variant in plan.variants):
         columns.append(Column("Ranks", lambda variant: make_integer_cell(variant.world_size)))
     columns.append(_column("Allocator peak", cells.make_peak_cell, help="peak of torch's allocator in one rank"))
-    if any(variant.beyond_allocator for variant in plan.variants):
+    if any(variant.outside_allocator for variant in plan.variants):
         columns.append(_column("Needed", cells.make_needed_cell, help="including memory outside the allocator"))
     if len(plan.variants) > 1:
         columns.append(_column("vs baseline", lambda variant: cells.make_change_cell(variant, plan)))

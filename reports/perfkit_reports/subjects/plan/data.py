@@ -64,7 +64,7 @@ def _get_path(variant: PlannedVariant, path: str) -> Any:
 
 
 def _list_beside_tensors(variant: PlannedVariant) -> Iterator[dict[str, Any]]:
-    for in_the_peak, rows in ((True, variant.within_allocator), (False, variant.beyond_allocator)):
+    for in_the_peak, rows in ((True, variant.within_allocator), (False, variant.outside_allocator)):
         for row in rows:
             bounds = {"bytes": row.bytes.value, "low_bytes": row.bytes.low, "high_bytes": row.bytes.high}
             yield {"name": row.name, "in_the_peak": in_the_peak, **bounds, "source": row.source}

@@ -96,7 +96,7 @@ def _build_not_known(plan: Plan) -> Iterator[Block]:
 
 
 def _describe_scratch(variant: PlannedVariant) -> tuple[str, ...]:
-    ops = ", ".join(variant.untried)
+    ops = ", ".join(variant.unmeasured_scratch)
     return (f"the peak excludes scratch memory of {ops}: too large to run in isolation",) if ops else ()
 
 
@@ -135,9 +135,9 @@ def _build_method(plan: Plan) -> Iterator[Block]:
 def _list_provenance(plan: Plan) -> Iterator[Provenance]:
     sources = {
         "allocator peak": [variant.memory.source for variant in plan.variants if variant.memory is not None],
-        "outside the allocator": [row.source for variant in plan.variants for row in variant.beyond_allocator],
+        "outside the allocator": [row.source for variant in plan.variants for row in variant.outside_allocator],
         "step time": [variant.step_s.source for variant in plan.variants if variant.step_s is not None],
     }
     for figure, details in sources.items():
         if details:
-            yield Provenance(figure=figure, how=QuantityOrigin.MODELLED.value, detail="; ".join(dict.fromkeys(details)))
+            yield Provenance(figure=figure, how=QuantityOrigin.MODELED.value, detail="; ".join(dict.fromkeys(details)))

@@ -37,7 +37,7 @@ def _build_needed(plan: Plan) -> Iterator[Block]:
     known = [variant for variant in plan.variants if variant.needed_bytes is not None]
     yield build_needed_chart([build_stack(variant) for variant in known], plan.limit_bytes)
     rows = [
-        (variant, row) for variant in plan.variants for row in (*variant.within_allocator, *variant.beyond_allocator)
+        (variant, row) for variant in plan.variants for row in (*variant.within_allocator, *variant.outside_allocator)
     ]
     yield from make_table("beyond", "Non-tensor memory", columns.BEYOND, rows, "row", data="beside_tensors", limit=None)
 
@@ -48,7 +48,7 @@ def build_stack(variant: PlannedVariant) -> MemoryStack:
     assert peak is not None
     assert needed is not None
     categories = tuple(peak.categories.items())
-    beyond = tuple((row.name, row.bytes.value) for row in variant.beyond_allocator)
+    beyond = tuple((row.name, row.bytes.value) for row in variant.outside_allocator)
     return MemoryStack(variant.name, needed.value, categories, beyond, low=needed.low, high=needed.high)
 
 

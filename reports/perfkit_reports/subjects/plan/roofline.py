@@ -143,7 +143,7 @@ _STEPS: tuple[Column[_Row], ...] = (
         "FLOP/byte", lambda row: make_optional_cell(row[1].intensity, units.format_significant, "no memory traffic")
     ),
     Column("Step time", lambda row: cells.make_step_time_cell(row[0])),
-    Column("FLOP/s", lambda row: make_optional_cell(row[1].achieved, units.format_flop_rate, "no predicted time")),
+    Column("FLOP/s", lambda row: make_optional_cell(row[1].flops_per_s, units.format_flop_rate, "no predicted time")),
     Column(
         "Roofline time",
         lambda row: make_optional_cell(row[1].attainable_s, units.format_seconds, "no roofline"),

@@ -22,7 +22,7 @@ def _build_figures(least: PlannedVariant, count: int) -> RowFigures:
     needed, step = least.needed_bytes, least.step_s
     absent = Unknown(reason="planned, not run")
     return RowFigures(
-        of=least.name if count > 1 else "",
+        subject=least.name if count > 1 else "",
         step=absent if step is None else _make_modeled(step.total.value, "s", step.source),
         throughput=absent,
         peak=absent if needed is None else _make_modeled(needed.value, "bytes", "needed per rank"),
@@ -31,4 +31,4 @@ def _build_figures(least: PlannedVariant, count: int) -> RowFigures:
 
 
 def _make_modeled(value: float, unit: str, source: str) -> Measurement:
-    return Measurement(value=value, unit=unit, how=QuantityOrigin.MODELLED, source=source)
+    return Measurement(value=value, unit=unit, how=QuantityOrigin.MODELED, source=source)

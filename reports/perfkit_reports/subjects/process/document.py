@@ -57,11 +57,11 @@ _COLUMNS: tuple[Column[_ThreadLine], ...] = (
     ),
     Column(
         "Self",
-        lambda row: make_share_cell(row.line.itself),
+        lambda row: make_share_cell(row.line.self_share),
         help="samples in this line itself",
     ),
-    Column("Total", lambda row: make_share_cell(row.line.total), help="samples in this line and all its callees"),
-    Column("Mostly in", lambda row: Cell(row.line.inside or "–"), numeric=False, code=True, wrap=True),
+    Column("Total", lambda row: make_share_cell(row.line.total_share), help="samples in this line and all its callees"),
+    Column("Mostly in", lambda row: Cell(row.line.library_function or "–"), numeric=False, code=True, wrap=True),
 )
 
 
@@ -97,7 +97,7 @@ def build_headline(analysis: ProcessAnalysis) -> str:
     if not main.stacks.lines:
         return f"The main thread of process {analysis.process.pid} ran no line of its program"
     top = main.stacks.lines[0]
-    inside = f", mostly in {flatten_text(top.inside)}" if top.inside else ""
+    inside = f", mostly in {flatten_text(top.library_function)}" if top.library_function else ""
     where = f"{flatten_text(top.place)} in {flatten_text(top.function)}"
     return f"Main thread: {format_percent(top.share, 0)} of its time at {where}{inside}"
 
@@ -122,15 +122,15 @@ def _make_known_cell(quantity: Quantity, said: Callable[[float], str]) -> Cell:
 
 def _list_warnings(analysis: ProcessAnalysis) -> Iterator[Note]:
     process = analysis.process
-    if process.ended:
+    if process.has_ended:
         text = f"The process ended while it was sampled: samples cover {format_seconds(process.seconds)}."
         yield make_note("process.ended", text, seconds=process.seconds)
     if process.interrupted:
         text = f"Stopped by Ctrl-C: samples cover {format_seconds(process.seconds)}."
         yield make_note("process.interrupted", text, seconds=process.seconds)
-    if process.failed:
-        text = f"{format_plural(process.failed, 'sample')} failed."
-        yield make_note("process.failed_samples", text, samples=process.failed)
+    if process.failed_samples:
+        text = f"{format_plural(process.failed_samples, 'sample')} failed."
+        yield make_note("process.failed_samples", text, samples=process.failed_samples)
     main = next((thread for thread in analysis.threads if thread.main), None)
     if main is not None and main.stacks.samples < LEAST_SAMPLES:
         text = (

@@ -60,13 +60,13 @@ def make_speed_up_cell(variant: Variant) -> Cell:
     """Speed-up over the baseline: the inverse of the ratio of step times."""
     if variant.is_baseline:
         return Cell("baseline", value=1.0)
-    if variant.emulated:
-        return Cell("emulated", reason=variant.emulated, tone="unsure")
+    if variant.emulation_reason:
+        return Cell("emulated", reason=variant.emulation_reason, tone="unsure")
     difference = variant.difference
     if difference is None:
         return make_unknown_cell(variant.reason or "no baseline to compare with")
     tone = {"faster": "good", "slower": "bad"}.get(difference.verdict, "unsure")
-    per = f"per {variant.compared_per}" if variant.compared_per else ""
+    per = f"per {variant.comparison_unit}" if variant.comparison_unit else ""
     detail = ", ".join(filter(None, (format_speed_interval(variant), per)))
     return Cell(format_factor(1 / difference.ratio), detail=detail, value=1 / difference.ratio, tone=tone)
 
@@ -86,7 +86,7 @@ def make_verdict_cell(variant: Variant) -> Cell:
         return Cell("")
     detectable = difference.detectable
     limit = "" if detectable is None else f"; changes below {units.format_percent(detectable)} are not detectable"
-    what = f"time per {variant.compared_per}: " if variant.compared_per else ""
+    what = f"time per {variant.comparison_unit}: " if variant.comparison_unit else ""
     reason = f"{what}{format_plural(difference.pairs, 'pair')} of processes compared with {difference.baseline}{limit}"
     return Cell(difference.verdict, reason=reason, tone=make_speed_up_cell(variant).tone)
 
@@ -158,7 +158,7 @@ def make_peak_memory_cell(variant: Variant) -> Cell:
     if not isinstance(peak, Measurement):
         return make_unknown_cell(peak.reason)
     ratio = variant.memory_ratio
-    per = f" per {variant.compared_per}" if variant.compared_per else ""
+    per = f" per {variant.comparison_unit}" if variant.comparison_unit else ""
     change = "" if ratio is None or variant.is_baseline else units.format_signed_percent(ratio - 1) + per
     tone = "" if ratio is None or abs(ratio - 1) < 0.001 else "good" if ratio < 1 else "bad"
     return Cell(units.format_bytes(peak.value), detail=change, value=peak.value, tone=tone)
@@ -196,13 +196,13 @@ def make_active_cell(variant: Variant) -> Cell:
         return Cell("–", reason="the baseline applies no technique")
     passed = sum(claim.holds is True for claim in variant.claims)
     detail = f"{passed}/{len(variant.claims)} checks" if variant.claims else ""
-    if variant.engaged is None:
+    if variant.active is None:
         reason = variant.reason or "a fact that a check needs is missing"
         return replace(make_unknown_cell(reason), detail=detail, tone="unsure")
-    if any(claim.already for claim in variant.claims):
+    if any(claim.holds_in_baseline for claim in variant.claims):
         detail += ", already true in the baseline"
-    word, tone = ("yes", "good") if variant.engaged else ("no", "bad")
-    return Cell(word, detail=detail, value=float(variant.engaged), tone=tone)
+    word, tone = ("yes", "good") if variant.active else ("no", "bad")
+    return Cell(word, detail=detail, value=float(variant.active), tone=tone)
 
 
 def _format_quartiles(variant: Variant) -> str:

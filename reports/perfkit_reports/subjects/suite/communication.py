@@ -77,12 +77,12 @@ _VOLUMES: tuple[Column[CollectiveVolume], ...] = (
     Column("Calls", lambda row: make_calls_cell(row.calls), help="per traced step"),
     Column(
         "Requested",
-        lambda row: make_optional_cell(row.asked_bytes, units.format_bytes, _NOT_COUNTED),
+        lambda row: make_optional_cell(row.message_bytes, units.format_bytes, _NOT_COUNTED),
         help="message bytes per step, counted at the program's calls",
     ),
     Column(
         "Theoretical",
-        lambda row: make_optional_cell(row.least_bytes, units.format_bytes, _NOT_COUNTED),
+        lambda row: make_optional_cell(row.theoretical_bytes, units.format_bytes, _NOT_COUNTED),
         help=(
             "minimum bytes over a rank's links: 2(N-1)/N of all-reduced data, (N-1)/N of gathered, scattered or "
             "exchanged data"
@@ -90,12 +90,12 @@ _VOLUMES: tuple[Column[CollectiveVolume], ...] = (
     ),
     Column(
         "Carried",
-        lambda row: make_optional_cell(row.carried_bytes, units.format_bytes, _NOT_SEEN),
+        lambda row: make_optional_cell(row.traced_bytes, units.format_bytes, _NOT_SEEN),
         help="the same formula applied to the traced steps",
     ),
     Column(
         "Executed as",
-        lambda row: make_text_cell(row.ran_as),
+        lambda row: make_text_cell(row.backend_kind),
         numeric=False,
         help="shown if the backend uses a different collective",
     ),
@@ -105,7 +105,7 @@ _VOLUMES: tuple[Column[CollectiveVolume], ...] = (
     ),
     Column(
         "Hidden",
-        lambda row: make_optional_cell(row.hidden, lambda value: units.format_percent(value, 0), "no time spent"),
+        lambda row: make_optional_cell(row.hidden_share, lambda value: units.format_percent(value, 0), "no time spent"),
         help="share of its time overlapped with compute",
     ),
 )

@@ -46,7 +46,7 @@ _VARIANTS: Mapping[str, tuple[type | GenericAlias, Callable[[Variant], Any]]] = 
     "cost_high": (float, lambda variant: _get_field(variant.cost, "high")),
     "cost_unit": (str, lambda variant: _get_field(variant.cost, "unit")),
     "units_per_step": (int, lambda variant: variant.units_per_step),
-    "compared_per": (str, lambda variant: variant.compared_per),
+    "comparison_unit": (str, lambda variant: variant.comparison_unit),
     "ratio": (float, lambda variant: _get_field(variant.difference, "ratio")),
     "ratio_low": (float, lambda variant: _get_field(variant.difference, "low")),
     "ratio_high": (float, lambda variant: _get_field(variant.difference, "high")),
@@ -64,8 +64,8 @@ _VARIANTS: Mapping[str, tuple[type | GenericAlias, Callable[[Variant], Any]]] = 
     "power_w": (float, lambda variant: get_value(variant.power)),
     "parity": (str, lambda variant: variant.parity.verdict),
     "loss_max_relative": (float, lambda variant: variant.parity.max_relative),
-    "emulated": (str, lambda variant: variant.emulated),
-    "engaged": (bool, lambda variant: variant.engaged),
+    "emulation_reason": (str, lambda variant: variant.emulation_reason),
+    "active": (bool, lambda variant: variant.active),
 }
 _FRONT = "on_pareto_front"
 
@@ -89,8 +89,8 @@ def build_data(analysis: Analysis) -> tuple[RawTable, ...]:
 
 def _list_experts(analysis: Analysis) -> Iterator[dict[str, Any]]:
     for variant in analysis.variants:
-        for load in variant.experts:
-            for expert, (sent, accepted) in enumerate(zip(load.sent, load.taken, strict=True)):
+        for load in variant.expert_loads:
+            for expert, (sent, accepted) in enumerate(zip(load.routed_tokens, load.accepted_tokens, strict=True)):
                 names = {"variant": variant.name, "layer": load.layer, "expert": expert, "tokens": load.tokens}
                 yield {**names, "sent": sent, "taken": accepted}
 
@@ -122,7 +122,7 @@ def _build_prediction_tables(analysis: Analysis) -> Iterator[RawTable]:
 
 _SCALING: Schema = {
     "techniques": str, "world_size": int, "variant": str, "threads": int, "reference": str, "efficiency": float,
-    "efficiency_low": float, "efficiency_high": float, "against_baseline": float, "communication": float,
+    "efficiency_low": float, "efficiency_high": float, "baseline_efficiency": float, "communication_share": float,
     "planned_step_s": float, "planned_step_low_s": float, "planned_step_high_s": float, "planned_efficiency": float,
     "planned_efficiency_low": float, "planned_efficiency_high": float,
 }  # fmt: skip
@@ -152,8 +152,8 @@ def _list_curve_rows(curve: ScalingCurve) -> Iterator[Mapping[str, Any]]:
             "efficiency": _get_field(own, "value"),
             "efficiency_low": _get_field(own, "low"),
             "efficiency_high": _get_field(own, "high"),
-            "against_baseline": None if point is None else _get_field(point.against_baseline, "value"),
-            "communication": None if point is None else point.communication,
+            "baseline_efficiency": None if point is None else _get_field(point.baseline_efficiency, "value"),
+            "communication_share": None if point is None else point.communication_share,
             **_build_interval_columns("planned_step", "_s", None if plan is None else plan.step_s),
             **_build_interval_columns("planned_efficiency", "", None if plan is None else plan.efficiency),
         }

@@ -70,8 +70,8 @@ def _list_figures(variant: Variant) -> Iterator[tuple[str, Cell]]:
         yield "Mean power", make_quantity_cell(variant.power)
     if variant.mfu_peak:
         yield "Peak for MFU and HFU", Cell(variant.mfu_peak)
-    if variant.traced_step is not None and variant.traced_step.modelled_share is not None:
-        share = units.format_percent(variant.traced_step.modelled_share)
+    if variant.traced_step is not None and variant.traced_step.modeled_share is not None:
+        share = units.format_percent(variant.traced_step.modeled_share)
         yield "FLOP/byte coverage of op time", Cell(share)
     yield "Ranks", Cell(f"{variant.world_size:,}")
     yield "Processes", Cell(f"{len(variant.runs):,}")

@@ -100,7 +100,7 @@ def _describe_sampling(analysis: Analysis) -> Iterator[str]:
     if sampling is None:
         yield "Each variant ran once, alone; times come from one process."
     elif sampling.rounds:
-        ended = f": {sampling.ended}" if sampling.ended and len(analysis.sessions) < 2 else ""
+        ended = f": {sampling.end_reason}" if sampling.end_reason and len(analysis.sessions) < 2 else ""
         rounds = "1 round" if sampling.rounds == 1 else f"{sampling.rounds:,} rounds"
         yield f"Times come from {rounds} of processes in {format_seconds(sampling.seconds)}{ended}."
 

@@ -22,11 +22,11 @@ _HOW = (
 
 def build_sections(analysis: Analysis) -> Iterator[Section]:
     """The section; none without known routers."""
-    variants = [variant for variant in analysis.variants if variant.experts]
+    variants = [variant for variant in analysis.variants if variant.expert_loads]
     if not variants:
         return
     first = next((variant for variant in variants if variant.is_baseline), variants[0])
-    chart = expert_loads.build_chart(first.name, first.experts)
+    chart = expert_loads.build_chart(first.name, first.expert_loads)
     yield Section("experts", "Experts", (_build_table(variants), chart), intro=_HOW)
 
 
@@ -53,8 +53,8 @@ def _build_table(variants: Sequence[Variant]) -> Table:
 
 
 def _make_busiest_cell(variant: Variant) -> Cell:
-    worst = max(variant.experts, key=expert_loads.compute_imbalance)
-    mean = fmean(map(expert_loads.compute_imbalance, variant.experts))
+    worst = max(variant.expert_loads, key=expert_loads.compute_imbalance)
+    mean = fmean(map(expert_loads.compute_imbalance, variant.expert_loads))
     return Cell(
         f"{mean:.2f}× the mean",
         detail=f"up to {expert_loads.compute_imbalance(worst):.2f}× in {worst.layer}",
@@ -63,8 +63,10 @@ def _make_busiest_cell(variant: Variant) -> Cell:
 
 
 def _make_dropped_cell(variant: Variant) -> Cell:
-    worst = max(variant.experts, key=_compute_dropped_share)
-    share = sum(load.dropped for load in variant.experts) / sum(load.tokens for load in variant.experts)
+    worst = max(variant.expert_loads, key=_compute_dropped_share)
+    share = sum(load.dropped_tokens for load in variant.expert_loads) / sum(
+        load.tokens for load in variant.expert_loads
+    )
     return Cell(
         format_percent(share),
         detail=f"up to {format_percent(_compute_dropped_share(worst))} in {worst.layer}" if share else "",
@@ -73,7 +75,7 @@ def _make_dropped_cell(variant: Variant) -> Cell:
 
 
 def _make_auxiliary_cell(variant: Variant) -> Cell:
-    losses = [load.auxiliary_loss for load in variant.experts if load.auxiliary_loss is not None]
+    losses = [load.auxiliary_loss for load in variant.expert_loads if load.auxiliary_loss is not None]
     return (
         Cell(f"{fmean(losses):.3f}", detail="mean over its layers", value=fmean(losses))
         if losses
@@ -85,7 +87,7 @@ _NONE = "not reported by its routers"
 
 
 def _compute_dropped_share(load: ExpertLoad) -> float:
-    return load.dropped / load.tokens
+    return load.dropped_tokens / load.tokens
 
 
 def _build_layers(variant: Variant) -> Sequence[Block]:
@@ -94,15 +96,15 @@ def _build_layers(variant: Variant) -> Sequence[Block]:
         title="Layers",
         columns=[
             Column("Layer", lambda load: Cell(load.layer), numeric=False),
-            Column("Tokens per expert", lambda load: Cell(", ".join(f"{sent:,}" for sent in load.sent))),
+            Column("Tokens per expert", lambda load: Cell(", ".join(f"{sent:,}" for sent in load.routed_tokens))),
             Column("Busiest expert", lambda load: Cell(f"{expert_loads.compute_imbalance(load):.2f}× the mean")),
             Column(
                 "Dropped tokens",
-                lambda load: Cell(format_percent(_compute_dropped_share(load)), detail=f"{load.dropped:,}"),
+                lambda load: Cell(format_percent(_compute_dropped_share(load)), detail=f"{load.dropped_tokens:,}"),
             ),
             Column("Auxiliary loss", _make_layer_auxiliary_cell),
         ],
-        rows=variant.experts,
+        rows=variant.expert_loads,
         what="layer",
         show_title=False,
     )

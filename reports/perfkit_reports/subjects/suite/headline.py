@@ -24,7 +24,7 @@ def find_leanest(analysis: Analysis) -> Variant | None:
         for variant in analysis.variants
         if variant.status == RunStatus.OK
         and variant.loop is None
-        and not variant.compared_per
+        and not variant.comparison_unit
         and _is_sound(variant)
         and variant.memory_ratio is not None
         and variant.memory_ratio < 1
@@ -89,7 +89,7 @@ def _describe_missing_baseline(analysis: Analysis) -> str:
 def _explain_uncompared(analysis: Analysis) -> str:
     """The variants' reasons for not being compared."""
     others = (variant for variant in analysis.variants if not variant.is_baseline)
-    causes = dict.fromkeys(variant.emulated or variant.reason for variant in others)
+    causes = dict.fromkeys(variant.emulation_reason or variant.reason for variant in others)
     reasons = "; ".join(filter(None, causes)).removesuffix(".")
     return f": {reasons}" if reasons else ""
 
@@ -145,7 +145,7 @@ def _list_faster(analysis: Analysis) -> list[Variant]:
 
 
 def _is_sound(variant: Variant) -> bool:
-    return variant.engaged is not False and variant.parity.verdict != "differs"
+    return variant.active is not False and variant.parity.verdict != "differs"
 
 
 def _get_ratio(variant: Variant) -> float:
@@ -157,7 +157,7 @@ def _describe_memory(variant: Variant, lead: str = " with ") -> str:
     ratio = variant.memory_ratio
     if ratio is None or not isinstance(variant.peak_allocated, Measurement):
         return ""
-    per = f" per {variant.compared_per}" if variant.compared_per else ""
+    per = f" per {variant.comparison_unit}" if variant.comparison_unit else ""
     if abs(ratio - 1) < 0.01:
         return f"{lead}the same peak memory{per}"
     return f"{lead}{units.format_percent(abs(ratio - 1), 0)} {'less' if ratio < 1 else 'more'} peak memory{per}"

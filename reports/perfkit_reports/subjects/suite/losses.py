@@ -39,7 +39,7 @@ def build_sections(analysis: Analysis) -> Iterator[Section]:
     """Loss curves; none if losses compare step by step or only one variant has any."""
     look = assign_variant_styles(analysis)
     trained = [
-        _TrainedVariant(variant, look[variant.name], None if variant.emulated else variant.step_time.value)
+        _TrainedVariant(variant, look[variant.name], None if variant.emulation_reason else variant.step_time.value)
         for variant in analysis.variants
         if variant.losses and isinstance(variant.step_time, MedianEstimate)
     ]
@@ -66,7 +66,7 @@ def _build_table(trained: list[_TrainedVariant]) -> Table:
 
     def in_time(entry: _TrainedVariant) -> Cell:
         if entry.step_s is None:
-            return make_unknown_cell(f"emulated: {entry.variant.emulated}")
+            return make_unknown_cell(f"emulated: {entry.variant.emulation_reason}")
         elapsed_s = min(len(entry.losses), int(seconds / entry.step_s * (1 + 1e-9)))  # steps completed by then
         return _make_loss_cell(entry, elapsed_s) if elapsed_s else make_unknown_cell("its first step is slower")
 

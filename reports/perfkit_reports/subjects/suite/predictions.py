@@ -32,7 +32,7 @@ def build_prediction_sections(analysis: Analysis) -> Iterator[Section]:
 
 
 def _build_intro(rows: Sequence[PredictionRow]) -> tuple[str, ...]:
-    late = [variant.name for variant, prediction in rows if not prediction.beforehand]
+    late = [variant.name for variant, prediction in rows if not prediction.planned_before_run]
     dates = ", ".join(dict.fromkeys(prediction.planned_at[:16].replace("T", " ") for _, prediction in rows))
     when = f"after measuring {', '.join(late)}" if late else "before any measurement"
     bases = dict.fromkeys(prediction.basis for _, prediction in rows if prediction.basis)

@@ -80,7 +80,7 @@ def _build_blocks(analysis: Analysis, scaling: SuiteScaling) -> Iterator[Block]:
             data="scaling",
             caption="Nothing was measured on this many ranks.",
         )
-    yield from make_list("scaling-not-planned", scaling.not_planned)
+    yield from make_list("scaling-not-planned", scaling.plan_notes)
 
 
 def _list_rows(curve: ScalingCurve, by_name: dict[str, Variant]) -> Iterator[_ScalingRow]:
@@ -158,7 +158,7 @@ def _build_columns(scaling: SuiteScaling, *, planned: bool) -> list[Column[_Scal
     others = any(not curve.is_baseline for curve in scaling.curves)
     against = Column[_ScalingRow](
         f"Efficiency vs {whole_batch}",
-        lambda row: _NOT if row.point is None else _make_efficiency_cell(row.point.against_baseline),
+        lambda row: _NOT if row.point is None else _make_efficiency_cell(row.point.baseline_efficiency),
         weight=Weight.BRIEF,
         help="relative to the baseline on the fewest ranks",
     )
@@ -201,7 +201,7 @@ def _format_percent_span(low: float, high: float) -> str:
 
 
 def _make_communication_cell(row: _ScalingRow) -> Cell:
-    share = None if row.point is None else row.point.communication
+    share = None if row.point is None else row.point.communication_share
     return make_optional_cell(share, units.format_percent, "no traced step")
 
 

@@ -38,20 +38,20 @@ def describe_sweep(sweep: Sweep) -> str:
     best = min(sweep.points, key=lambda point: point.unit_s)
     least = f"Lowest time per {sweep.unit}: {units.format_seconds(best.unit_s)} at {best.value:g}."
     grows = f"step time ~ {sweep.parameter}^p, p ≥ {PROPORTIONAL:g}"
-    if sweep.breaks_at is None:
+    if sweep.saturates_at is None:
         larger = f"; larger values may reduce time per {sweep.unit} further" if best is last else ""
         return (
             f"No saturation up to {last.value:g}: step time still grows sublinearly (p = {last.growth or 0:.2f})"
             f"{larger}. {least}"
         )
-    if sweep.breaks_at == first.value:
+    if sweep.saturates_at == first.value:
         return (
             f"Saturated from the smallest value: step time grows proportionally ({grows}), so larger values gain "
             f"little. {least}"
         )
     return (
-        f"The device saturates at {sweep.breaks_at:g}: above it, step time grows proportionally ({grows}); below it, "
-        f"larger values reduce time per {sweep.unit}. {least}"
+        f"The device saturates at {sweep.saturates_at:g}: above it, step time grows proportionally ({grows}); "
+        f"below it, larger values reduce time per {sweep.unit}. {least}"
     )
 
 
@@ -59,9 +59,9 @@ def _build_search(search: BatchSearch, place: int) -> Table:
     limit = "an unknown limit" if search.limit_bytes is None else units.format_bytes(search.limit_bytes)
     return Table(
         id=f"batch-search-{place}",
-        title=f"Largest batch search: {search.asked} → {search.found}"
-        if search.found
-        else f"Largest batch search: none found for {search.asked}",
+        title=f"Largest batch search: {search.requested_variant} → {search.selected_variant}"
+        if search.selected_variant
+        else f"Largest batch search: none found for {search.requested_variant}",
         columns=[
             Column("Batch", _make_batch_cell, numeric=False),
             Column("Fits", _make_fits_cell, numeric=False),
@@ -72,7 +72,7 @@ def _build_search(search: BatchSearch, place: int) -> Table:
         what="trial",
         caption=(
             f"Trials in order. A batch fits if a few steps leave {units.format_percent(search.margin, 0)} of {limit}"
-            f", a rank's memory limit, free. The search stops at {search.most:,}."
+            f", a rank's memory limit, free. The search stops at {search.max_size:,}."
         ),
     )
 

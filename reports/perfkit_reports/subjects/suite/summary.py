@@ -29,7 +29,7 @@ def _build_figures(analysis: Analysis) -> RowFigures:
     if shown is None:
         return RowFigures()
     return RowFigures(
-        of=shown.name if len(variants) > 1 else "",
+        subject=shown.name if len(variants) > 1 else "",
         step=_make_quantity(shown.step_time, "s"),
         throughput=_make_quantity(shown.throughput, get_throughput_unit(shown)),
         peak=_get_peak(shown),

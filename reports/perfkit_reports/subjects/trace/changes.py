@@ -64,7 +64,7 @@ def build_blocks(difference: TraceDifference, end: str = "") -> tuple[Block, ...
     folded = Details(id=f"all-changes{end}", title="All changed ops (table)", blocks=rows, weight=Weight.BRIEF)
     options: dict[tuple[str, ...], Block] = {}
     for by, title in _WAYS:
-        groups = [group for group in difference.groups if group.by == by and (group.before_s or group.after_s)]
+        groups = [group for group in difference.groups if group.grouping == by and (group.before_s or group.after_s)]
         if len(groups) > 1:
             options[title,] = _build_grouping(difference, by, title, groups, end)
     options["Op",] = Group(id=f"changes-by-op{end}", blocks=(ops, folded), weight=Weight.BRIEF)

@@ -57,8 +57,8 @@ def _make_link_share_cell(reached: float | None, row: CollectiveRow | CopyRow) -
         return make_unknown_cell("size or time unknown")
     if not row.ceiling:
         return make_unknown_cell(row.ceiling_source or "link bandwidth unknown")
-    if row.no_share:
-        return make_unknown_cell(row.no_share)
+    if row.efficiency_reason:
+        return make_unknown_cell(row.efficiency_reason)
     return Cell(
         units.format_percent(reached / row.ceiling, 0),
         detail=f"of {units.format_bandwidth(row.ceiling)}",
@@ -71,7 +71,9 @@ _NO_SIZE = "size not recorded"
 _NO_VOLUME = "size or number of ranks not recorded"
 COLLECTIVES: tuple[Column[CollectiveRow], ...] = (
     Column("Collective", lambda row: make_code_cell(row.name), numeric=False, code=True),
-    Column("Requested as", lambda row: make_code_cell(row.asked), numeric=False, code=True, help="if different"),
+    Column(
+        "Requested as", lambda row: make_code_cell(row.requested_kind), numeric=False, code=True, help="if different"
+    ),
     Column("Group", lambda row: make_short_cell(row.group, 32), numeric=False),
     Column(
         "Ranks",
@@ -241,9 +243,9 @@ def build_change_columns(rows: Sequence[ChangeRow]) -> list[Column[ChangeRow]]:
 
 def _make_op_cell(row: ChangeRow) -> Cell:
     """The op; for compiled code also the ops it replaced."""
-    if not row.compiled:
+    if not row.compiled_names:
         return make_code_cell(flatten_text(row.name))
-    made, ops = list(map(flatten_text, row.compiled)), list(map(flatten_text, row.replaced))
+    made, ops = list(map(flatten_text, row.compiled_names)), list(map(flatten_text, row.replaced_ops))
     shown = shorten_kernel(made[0].strip("# ").removeprefix("Call "), 40)
     shown += f" and {len(made) - 1:,} more" if len(made) > 1 else ""
     replaced = f" for {format_plural(len(ops), 'op')}: {', '.join(ops[:_REPLACED])}" if ops else ""
@@ -271,7 +273,7 @@ UNCOVERED: tuple[Column[UncoveredWork], ...] = (
 GRAPHS: tuple[Column[ReplayedGraph], ...] = (
     Column("Captured in", lambda row: make_text_cell(row.capture or "unknown"), numeric=False, wrap=True),
     Column("Nodes", lambda row: make_integer_cell(row.nodes), help="kernels, copies and memsets of a launch"),
-    Column("Joined", lambda row: make_integer_cell(row.joined), help="nodes matched with an op of the capture"),
+    Column("Joined", lambda row: make_integer_cell(row.joined_nodes), help="nodes matched with an op of the capture"),
     Column("Launches", lambda row: make_integer_cell(row.launches)),
     Column("Time", lambda row: make_seconds_cell(row.seconds), help="kernel time in the whole trace"),
     Column("Matched by", lambda row: make_text_cell(row.basis), numeric=False, wrap=True),
@@ -299,7 +301,7 @@ MODEL_ERROR: tuple[Column[ModelErrorRow], ...] = (
 )
 TRACES: tuple[Column[RankTrace], ...] = (
     Column("Trace", lambda trace: make_short_cell(trace.label), numeric=False, code=True),
-    Column("File", lambda trace: make_short_cell(trace.reading.path), numeric=False, wrap=True),
+    Column("File", lambda trace: make_short_cell(trace.file_info.path), numeric=False, wrap=True),
     Column("Device", lambda trace: Cell(describe_device(trace), detail=trace.device_basis), numeric=False, wrap=True),
     Column("Contents", lambda trace: Cell(describe_reading(trace)), numeric=False, wrap=True),
     Column("Steps", lambda trace: Cell(f"{len(trace.steps):,}", detail=trace.step_basis), numeric=False, wrap=True),

@@ -32,7 +32,7 @@ SAVINGS = "Potential savings"
 _CACHED = "faster than memory bandwidth: operands were cached, and the bandwidth of that cache is unknown"
 _BOUNDS = "lower and upper bound"
 _ESTIMATED = "estimate: each recorded argument once; no formula for this op"
-_UNMODELLED = "no cost model for this op, or no recorded shapes"
+_UNMODELED = "no cost model for this op, or no recorded shapes"
 
 
 def compute_gain_s(row: OpRow | ProductRow) -> float | None:
@@ -41,13 +41,13 @@ def compute_gain_s(row: OpRow | ProductRow) -> float | None:
 
 
 def _make_roofline_cell(row: OpRow | ProductRow) -> Cell:
-    why_not = row.no_share or (_UNMODELLED if row.attainable_s is None else _CACHED)
+    why_not = row.efficiency_reason or (_UNMODELED if row.attainable_s is None else _CACHED)
     return make_optional_cell(row.efficiency, lambda value: units.format_percent(value, 0), why_not)
 
 
 def _make_bound_cell(row: OpRow | ProductRow) -> Cell:
     if row.above_roof:
-        return Cell("above roof", reason=row.no_share, tone="unsure")
+        return Cell("above roof", reason=row.efficiency_reason, tone="unsure")
     level = f" ({row.level})" if row.bound == "memory" and row.level not in ("", "memory") else ""
     return make_text_cell(row.bound + level)
 
@@ -62,7 +62,7 @@ FIGURES: tuple[Column[OpRow | ProductRow], ...] = (
     ),
     Column(
         SAVINGS,
-        lambda row: make_optional_cell(compute_gain_s(row), units.format_seconds, row.no_share or _UNMODELLED),
+        lambda row: make_optional_cell(compute_gain_s(row), units.format_seconds, row.efficiency_reason or _UNMODELED),
         help="time above the roofline, per step",
     ),
     Column("% of roofline", _make_roofline_cell, help="attainable time / actual time"),
@@ -120,14 +120,14 @@ def build_cost_columns(kind: str, device_name: str) -> tuple[Column[OpRow], ...]
 def _make_amount_cell(least: float | None, most: float | None, show: Callable[[float], str]) -> Cell:
     """The amount; its bounds where only these are known."""
     if least is None or most is None:
-        return make_optional_cell(least, show, _UNMODELLED)
+        return make_optional_cell(least, show, _UNMODELED)
     return Cell(f"{show(least)} to {show(most)}", detail=_BOUNDS, value=least)
 
 
 def _make_bytes_cell(row: OpRow) -> Cell:
-    if row.estimated and row.bytes is not None:
+    if row.is_estimate and row.bytes is not None:
         return Cell(f"about {units.format_bytes(row.bytes)}", detail=_ESTIMATED, value=row.bytes, tone="unsure")
-    return _make_amount_cell(row.bytes, row.most_bytes, units.format_bytes)
+    return _make_amount_cell(row.bytes, row.max_bytes, units.format_bytes)
 
 
 def _build_detail_columns(device_name: str) -> tuple[Column[OpRow], ...]:
@@ -140,11 +140,11 @@ def _build_detail_columns(device_name: str) -> tuple[Column[OpRow], ...]:
             lambda row: Cell(NOTHING) if row.wall_s is None else make_seconds_cell(row.wall_s),
             help="time with at least one call running, per step; upper bound",
         ),
-        Column("FLOPs", lambda row: _make_amount_cell(row.flops, row.most_flops, units.format_flops), help="per step"),
+        Column("FLOPs", lambda row: _make_amount_cell(row.flops, row.max_flops, units.format_flops), help="per step"),
         Column("Bytes", _make_bytes_cell, help="compulsory traffic, per step"),
         Column(
             "FLOP/byte",
-            lambda row: make_optional_cell(row.intensity, units.format_significant, _UNMODELLED),
+            lambda row: make_optional_cell(row.intensity, units.format_significant, _UNMODELED),
             help="arithmetic intensity",
         ),
         Column(

@@ -56,7 +56,7 @@ def build_method_section(analysis: TraceAnalysis) -> Section:
     notes = [
         replace(note, text=f"{trace.label}: {note}") if len(traces) > 1 else note
         for trace in traces
-        for note in (*trace.reading.notes, *trace.notes)
+        for note in (*trace.file_info.notes, *trace.notes)
     ]
     blocks: list[Block] = [*make_table("traces", "Traces", columns.TRACES, traces, "trace")]
     blocks += make_list("notes", notes, "Trace notes", style="callout")

@@ -35,7 +35,7 @@ _SEGMENTS: tuple[Column[tuple[PathRow, float]], ...] = (
     Column("Type", lambda entry: make_text_cell(entry[0].kind), numeric=False),
     Column("Path time", lambda entry: make_seconds_cell(entry[0].seconds)),
     Column("% of path", lambda entry: make_share_cell(entry[0].seconds / entry[1]), meter=True),
-    Column("Segments", lambda entry: make_integer_cell(entry[0].stretches), help="number of path segments"),
+    Column("Segments", lambda entry: make_integer_cell(entry[0].segments), help="number of path segments"),
     Column("Longest", lambda entry: make_seconds_cell(entry[0].longest_s)),
     Column(
         "Line",
@@ -69,21 +69,19 @@ def _make_op_cell(row: PathRow) -> Cell:
 
 
 def _make_step_gain_cell(row: SimulatedChange) -> Cell:
-    return (
-        make_unknown_cell(row.refused or _NO_STEPS) if row.step_gain_s is None else make_seconds_cell(row.step_gain_s)
-    )
+    return make_unknown_cell(row.reason or _NO_STEPS) if row.step_gain_s is None else make_seconds_cell(row.step_gain_s)
 
 
 _COLUMNS: tuple[Column[SimulatedChange], ...] = (
-    Column("What if", lambda row: make_text_cell(row.what), numeric=False, code=True, wrap=True),
+    Column("What if", lambda row: make_text_cell(row.change), numeric=False, code=True, wrap=True),
     Column(
         "Gain",
-        lambda row: make_unknown_cell(row.refused) if row.gain_s is None else make_seconds_cell(row.gain_s),
+        lambda row: make_unknown_cell(row.reason) if row.gain_s is None else make_seconds_cell(row.gain_s),
         help="simulated, for the whole trace",
     ),
     Column("Per step", _make_step_gain_cell, help="simulated, mean over all steps"),
     Column(
-        "% of trace", lambda row: make_unknown_cell(row.refused) if row.share is None else make_share_cell(row.share)
+        "% of trace", lambda row: make_unknown_cell(row.reason) if row.share is None else make_share_cell(row.share)
     ),
     Column(
         "Upper bound",
@@ -109,7 +107,7 @@ def _build_replay(trace: RankTrace, end: str) -> Sequence[Block]:
     path = [(kind, spent, total) for kind, spent in _filter_visible(replay.critical_path, total).items()]
     bars = [
         _build_bar("as recorded", replay.critical_path),
-        *(_build_bar(one.what, one.critical_path) for one in trace.what_ifs if not one.refused),
+        *(_build_bar(one.change, one.critical_path) for one in trace.what_ifs if not one.reason),
     ]
     rows = make_table(f"critical_path{end}", "Critical path", _PATH, path, "kind", show_title=False)
     return (
@@ -125,10 +123,10 @@ def _build_replay(trace: RankTrace, end: str) -> Sequence[Block]:
             f"Replay error: {units.format_signed_percent(replay.error, 2)}.",
         ),
         *make_table(
-            f"path_stretches{end}",
+            f"path_segments{end}",
             "Operations on the critical path",
             _SEGMENTS,
-            [(row, replay.recorded_s) for row in replay.stretches],
+            [(row, replay.recorded_s) for row in replay.segments],
             "operation",
         ),
         *make_list(
@@ -159,9 +157,9 @@ def _filter_visible(path: Mapping[str, float], whole: float) -> dict[str, float]
 
 def _build_refusal(replay: ReplaySummary, end: str) -> tuple[Text, ...]:
     """The reason that no gain is simulated; nothing where gains are."""
-    if not replay.refused:
+    if not replay.reason:
         return ()
-    text = f"Gains are not simulated: {replay.refused}. Summed gains are upper bounds."
+    text = f"Gains are not simulated: {replay.reason}. Summed gains are upper bounds."
     return (Text(id=f"replay-refused{end}", lines=(text,), style="callout"),)
 
 

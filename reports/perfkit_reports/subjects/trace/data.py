@@ -40,7 +40,7 @@ from perfkit_reports.subjects.trace.series import list_traces
 
 # One row a trace: these beside its own fields. A trace without launches or recomputation has nulls there.
 _PARTS: dict[str, type[Struct]] = {
-    "reading": TraceFileInfo,
+    "file_info": TraceFileInfo,
     "coverage": Coverage,
     "overlap": Overlap,
     "launches": Launches,
@@ -61,10 +61,10 @@ _OF_TRACES: dict[str, tuple[type[Struct], Callable[[RankTrace], Iterable[object]
     "host_calls": (HostCallRow, lambda trace: trace.host_calls),
     "gaps": (GapRow, lambda trace: trace.gaps),
     "graphs": (ReplayedGraph, lambda trace: trace.graphs),
-    "unlike_steps": (StepRow, lambda trace: trace.unlike),
+    "unlike_steps": (StepRow, lambda trace: trace.outlier_steps),
     "model_error": (ModelErrorRow, lambda trace: trace.coverage.model_error),
     "uncovered": (UncoveredWork, lambda trace: trace.coverage.uncovered),
-    "path_stretches": (PathRow, lambda trace: trace.replay.stretches if trace.replay else ()),
+    "path_segments": (PathRow, lambda trace: trace.replay.segments if trace.replay else ()),
     "what_ifs": (SimulatedChange, lambda trace: trace.what_ifs),
 }
 _TIME = build_schema(TimeShare, trace=str, scope=str)

@@ -31,12 +31,12 @@ def build_section(traces: Sequence[RankTrace], before: Mapping[str, RankTrace], 
     trees: dict[tuple[str, ...], FlameTree] = {}
     for by, title in BY.items():
         for trace in traces:
-            now = {graph.by: graph for graph in trace.flames}
-            then = {graph.by: graph for graph in before[trace.label].flames} if trace.label in before else {}
+            now = {graph.grouping: graph for graph in trace.flames}
+            then = {graph.grouping: graph for graph in before[trace.label].flames} if trace.label in before else {}
             if by in now:
                 trees[title, trace.label] = build_tree(now[by], then.get(by))
     notes = (
-        [_LEFT_OUT.format(format_percent(max(graph.least for trace in traces for graph in trace.flames))), _SUMMED]
+        [_LEFT_OUT.format(format_percent(max(graph.min_share for trace in traces for graph in trace.flames))), _SUMMED]
         if trees
         else []
     )

@@ -41,7 +41,7 @@ def build_headline(analysis: TraceAnalysis) -> str:
 
 def get_file_name(trace: RankTrace) -> str:
     """The name of a trace in a sentence: its file, where the label is that without its suffix."""
-    path, label = trace.reading.path, trace.label
+    path, label = trace.file_info.path, trace.label
     name = path.replace("\\", "/").rpartition("/")[2]
     if label.startswith(path):  # one file given twice
         return name + label.removeprefix(path)
@@ -53,7 +53,7 @@ def summarize_trace(analysis: TraceAnalysis, trace: RankTrace) -> str:
     subject = (
         f"{'Step' if trace.steps else 'Trace of'} {units.format_seconds(trace.step_s)} on {describe_device(trace)}"
     )
-    if trace.reading.cut:
+    if trace.file_info.is_truncated:
         subject = f"Truncated trace: {subject[0].lower()}{subject[1:]}"
     fleet = analysis.fleet
     if fleet is not None and len(fleet.ranks) > 1 and fleet.straggler == trace.label:
@@ -72,9 +72,9 @@ def summarize_trace(analysis: TraceAnalysis, trace: RankTrace) -> str:
 def list_parts(trace: RankTrace) -> Sequence[TimeShare]:
     """The time split; where no ceiling is known, work with and without an estimate is one part."""
     unplaced = [share for share in trace.time_split if share.category in time_split.UNPLACED]
-    if not unplaced or (has_roofs(trace) and not trace.unseen_device):
+    if not unplaced or (has_roofs(trace) and not trace.missing_device_reason):
         return trace.time_split
-    where = "in launching ops" if trace.unseen_device else "in ops" if trace.device == "cpu" else "in kernels"
+    where = "in launching ops" if trace.missing_device_reason else "in ops" if trace.device == "cpu" else "in kernels"
     together = TimeShare(
         category=where,
         seconds=sum(share.seconds for share in unplaced),
@@ -101,14 +101,18 @@ def list_remarks(analysis: TraceAnalysis) -> list[str]:
     reason, _ = _find_roofline_obstacle(trace)
     if reason:
         lines.append(reason)  # a finding has the advice
-    lossy = [(trace, trace.lost) for trace in analysis.traces if trace.lost is not None and trace.lost.matters]
+    lossy = [
+        (trace, trace.lost_kernels)
+        for trace in analysis.traces
+        if trace.lost_kernels is not None and trace.lost_kernels.matters
+    ]
     if lossy:
         worst, lost = max(lossy, key=lambda pair: pair[1].share)
         where = (
             "" if len(analysis.traces) == 1 else f" ({worst.label}; {len(lossy):,} of {len(analysis.traces):,} traces)"
         )
         lines.append(f"{format_lost_title(lost)}{where}: {LOST_MEANING}.")
-    cut = [trace.label for trace in analysis.traces if trace.reading.cut]
+    cut = [trace.label for trace in analysis.traces if trace.file_info.is_truncated]
     if cut:
         files = "The file" if len(analysis.traces) == 1 else "The file of " + ", ".join(cut[:_NAMED_FILES])
         more = f" and {len(cut) - _NAMED_FILES:,} more" if len(cut) > _NAMED_FILES else ""
@@ -117,11 +121,11 @@ def list_remarks(analysis: TraceAnalysis) -> list[str]:
 
 
 def describe_device(trace: RankTrace) -> str:
-    if trace.unseen_device:
-        return f"the CPU only ({trace.unseen_device})"
+    if trace.missing_device_reason:
+        return f"the CPU only ({trace.missing_device_reason})"
     if trace.device_name:
         return trace.device_name
-    if trace.reading.cut and trace.device == "cpu":  # profilers write device events last
+    if trace.file_info.is_truncated and trace.device == "cpu":  # profilers write device events last
         return "the CPU, in the readable part of the file"
     return {"": "an unknown device", "cpu": "a CPU"}.get(trace.device, f"an unnamed {trace.device.upper()} device")
 
@@ -138,7 +142,7 @@ def explain_missing_roofline(trace: RankTrace) -> str:
 
 
 def _find_roofline_obstacle(trace: RankTrace) -> tuple[str, str]:
-    if trace.unseen_device:
+    if trace.missing_device_reason:
         return "No roofline: the launched work has no times in the trace.", ""
     if trace.points and has_roofs(trace):
         return "", ""

@@ -52,7 +52,7 @@ class _IdleRow(NamedTuple):
 
 
 def _make_place_cell(row: GapRow) -> Cell:
-    if not row.named:
+    if not row.is_named:
         return Cell("(shorter gaps combined)")
     return make_short_cell(format_place(row), 80)
 
@@ -75,7 +75,7 @@ _COLUMNS: tuple[Column[_IdleRow], ...] = (
     ),
     Column(
         "Next op",
-        lambda entry: make_code_cell(entry.row.following),
+        lambda entry: make_code_cell(entry.row.next_op),
         numeric=False,
         help="the op of the next kernel",
     ),
@@ -123,7 +123,7 @@ def list_selected_idle(trace: RankTrace, owner: str) -> Iterator[SelectedItem]:
             ("Gaps", make_calls_cell(sum(row.gaps for row in rows))),
             ("Longest", make_seconds_cell(max(row.longest_s for row in rows))),
             ("Main CPU activity", _make_place_cell(most)),
-            ("Next op", make_code_cell(most.following)),
+            ("Next op", make_code_cell(most.next_op)),
         )
         yield SelectedItem(make_idle_key(cause), f"{crc32(cause.encode()):08x}", "idle", cause, facts, owner=owner)
 

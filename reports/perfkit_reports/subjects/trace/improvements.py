@@ -47,12 +47,12 @@ _OF_IDS = {
 
 def list_improvements(trace: RankTrace) -> list[Improvement]:
     """All improvements, simulated where the trace is replayed, else summed."""
-    if trace.unseen_device:
+    if trace.missing_device_reason:
         return []
     summed = _list_summed(trace)
-    if trace.replay is None or trace.replay.refused or (trace.gains is not None and trace.gains.refused):
+    if trace.replay is None or trace.replay.reason or (trace.gains is not None and trace.gains.reason):
         return summed
-    gains = {} if trace.gains is None else {**trace.gains.of, _ROOFS: trace.gains.roofs_s or 0.0}
+    gains = {} if trace.gains is None else {**trace.gains.by_finding, _ROOFS: trace.gains.roofs_s or 0.0}
     candidates = [*summed, *(Improvement(action, 0.0, (finding_id,)) for finding_id, action in _OF_IDS.items())]
     return [
         way._replace(saving_s=max(gains[name] for name in way.ids if name in gains), bound="", simulated=True)
@@ -87,7 +87,7 @@ def _list_summed(trace: RankTrace) -> list[Improvement]:
 
 
 def get_saving_bound(trace: RankTrace) -> str:
-    return AT_LEAST if trace.lost is not None and trace.lost.matters else ""
+    return AT_LEAST if trace.lost_kernels is not None and trace.lost_kernels.matters else ""
 
 
 def has_roofs(trace: RankTrace) -> bool:
@@ -107,6 +107,6 @@ def compute_saving_s(trace: RankTrace) -> float | None:
 def get_simulated_roofs_s(trace: RankTrace) -> float | None:
     """The simulated gain of all work at its roof, in seconds per step; None where it was not simulated."""
     replayed, gains = trace.replay, trace.gains
-    if replayed is None or replayed.refused or gains is None or gains.refused:
+    if replayed is None or replayed.reason or gains is None or gains.reason:
         return None
     return gains.roofs_s

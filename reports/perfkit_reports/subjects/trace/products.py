@@ -70,7 +70,7 @@ _BEHIND: tuple[Column[ProductRow], ...] = (
     Column("Calls", lambda row: make_calls_cell(row.calls), help="per step"),
     Column(
         "FLOP/s",
-        lambda row: make_optional_cell(row.achieved, units.format_flop_rate, _UNCOSTED),
+        lambda row: make_optional_cell(row.flops_per_s, units.format_flop_rate, _UNCOSTED),
         help="achieved",
     ),
     Column("Blocks", lambda row: make_optional_cell(row.blocks, lambda count: f"{count:,}", _NO_GRID)),
@@ -132,7 +132,7 @@ def _make_heads_cell(row: AttentionRow) -> Cell:
 
 
 def _make_mask_cell(row: AttentionRow) -> Cell:
-    masks = [word for word, holds in (("causal or window", row.masked), ("tensor", row.given_mask)) if holds]
+    masks = [word for word, holds in (("causal or window", row.is_masked), ("tensor", row.has_mask_tensor)) if holds]
     return make_text_cell(", ".join(masks))
 
 

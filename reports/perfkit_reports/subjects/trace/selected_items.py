@@ -121,7 +121,7 @@ def _list_fact_columns(kind: str, trace: RankTrace, lines: Mapping[str, Cell]) -
     rest = build_cost_columns(table, trace.device_name)[1:]
     best = next(place for place, column in enumerate(rest) if column.title == "Roofline time")
     achieved = (
-        Column[OpRow]("Achieved", lambda row: make_optional_cell(row.achieved, units.format_flop_rate, _NO_PLACE)),
+        Column[OpRow]("Achieved", lambda row: make_optional_cell(row.flops_per_s, units.format_flop_rate, _NO_PLACE)),
         Column[OpRow](
             "Bandwidth",
             lambda row: make_optional_cell(_compute_rate(row), units.format_bandwidth, "bytes unknown"),

@@ -29,7 +29,7 @@ def get_time_basis(trace: RankTrace) -> str:
 def describe_launches(trace: RankTrace) -> list[str]:
     """Describe the launches of the device, or why they are unknown."""
     launched = trace.launches
-    if trace.unseen_device:
+    if trace.missing_device_reason:
         return ["No device work was recorded: launch behavior unknown."]
     if launched is None and trace.device == "cpu":
         return ["No launches: the CPU runs ops synchronously."]
@@ -124,7 +124,7 @@ def describe_coverage(trace: RankTrace) -> str:
         if covered.above_roof_s > 0
         else ""
     )
-    if trace.unseen_device:
+    if trace.missing_device_reason:
         return (
             f"Recorded: {units.format_seconds(covered.kernel_s)} in {format_plural(covered.kernels, 'CPU op')}. The "
             "work "
@@ -170,9 +170,9 @@ def describe_fleet(job: Fleet) -> list[str]:
 
 def describe_reading(trace: RankTrace) -> str:
     """The size of a trace on disk, and its contents."""
-    file = trace.reading
+    file = trace.file_info
     size = units.format_bytes(file.file_bytes)
     if file.json_bytes != file.file_bytes:
         size += f", {units.format_bytes(file.json_bytes)} uncompressed"
-    outside = f"; {units.format_seconds(trace.outside_s)} outside steps" if trace.outside_s > 0 else ""
+    outside = f"; {units.format_seconds(trace.outside_steps_s)} outside steps" if trace.outside_steps_s > 0 else ""
     return f"{format_plural(file.events, 'event')} in {size}, {units.format_seconds(trace.span_s)} long{outside}"

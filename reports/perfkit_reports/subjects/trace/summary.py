@@ -15,7 +15,7 @@ def summarize_analysis(analysis: TraceAnalysis) -> ReportSummary:
         name=analysis.title,
         created_at=analysis.created_at,
         device=trace.device_name if trace is not None else "",
-        sources=compute_digest(trace.reading.path for trace in analysis.traces),
+        sources=compute_digest(trace.file_info.path for trace in analysis.traces),
         figures=RowFigures() if trace is None else _build_figures(trace, alone=len(analysis.traces) == 1),
     )
 
@@ -25,7 +25,7 @@ def _build_figures(trace: RankTrace, *, alone: bool) -> RowFigures:
     no_memory = Unknown(reason="no allocations recorded in the trace")
     memory = trace.memory
     return RowFigures(
-        of="" if alone else trace.label,
+        subject="" if alone else trace.label,
         step=make_measurement(trace.step_s, "s", trace.step_basis) if trace.steps else no_steps,
         throughput=Unknown(reason="a trace does not record samples or tokens per step"),
         peak=no_memory if memory is None else make_measurement(memory.peak_bytes, "bytes", memory.source),

@@ -55,14 +55,16 @@ def _make_step_cell(trace: RankTrace) -> Cell:
     times = [step.seconds for step in trace.steps]
     spread = f", {units.format_seconds(min(times))} to {units.format_seconds(max(times))}" if len(times) > 1 else ""
     count = "one step" if len(times) == 1 else f"mean of {len(times):,} steps"
-    shown = ", ".join(f"{step.number} ({units.format_seconds(step.seconds)})" for step in trace.unlike[:_NAMED])
-    more = f" and {len(trace.unlike) - _NAMED:,} more" if len(trace.unlike) > _NAMED else ""
-    without = f"; excluding step{'s' if len(trace.unlike) > 1 else ''} {shown}{more}" if trace.unlike else ""
+    shown = ", ".join(f"{step.number} ({units.format_seconds(step.seconds)})" for step in trace.outlier_steps[:_NAMED])
+    more = f" and {len(trace.outlier_steps) - _NAMED:,} more" if len(trace.outlier_steps) > _NAMED else ""
+    without = (
+        f"; excluding step{'s' if len(trace.outlier_steps) > 1 else ''} {shown}{more}" if trace.outlier_steps else ""
+    )
     return Cell(units.format_seconds(trace.step_s), detail=f"{count}{spread}{without}; {trace.step_basis}")
 
 
 def _make_saving_cell(trace: RankTrace) -> Cell:
-    if trace.unseen_device:
+    if trace.missing_device_reason:
         return make_unknown_cell("launched work was not recorded")
     if not has_roofs(trace):
         return make_unknown_cell("no ceilings known for the device")
@@ -93,7 +95,7 @@ def _format_share(part: float, trace: RankTrace) -> str:
 
 def _make_coverage_cell(trace: RankTrace) -> Cell:
     coverage = trace.coverage
-    if trace.unseen_device:
+    if trace.missing_device_reason:
         return make_unknown_cell("launched work was not recorded")
     if coverage.kernel_s <= 0:
         return make_unknown_cell("the trace contains no kernels and no ops")

@@ -77,7 +77,7 @@ def _measure_size(step: StepTimeline) -> int:
 def _format_name(trace: RankTrace, step: StepTimeline, *, several: bool) -> str:
     """`rank 0, step 12 (median), 34.9 ms`."""
     what = "whole trace" if step.number is None else f"step {step.number}"
-    why = f" ({step.why})" if step.why else ""
+    why = f" ({step.selection})" if step.selection else ""
     whose = f"{trace.label}, " if several else ""
     return f"{whose}{what}{why}, {units.format_seconds(step.length_ns / 1e9)}"
 
@@ -90,10 +90,10 @@ def _list_looks(steps: Iterable[StepTimeline]) -> list[tuple[str, WorkStyle]]:
 
 
 def _describe_left_out(step: StepTimeline) -> str:
-    if not step.left_out:
+    if not step.omitted_slices:
         return ""
     shortest = units.format_seconds(step.shortest_ns / 1e9)
-    return f"{format_plural(step.left_out, 'slice')} shorter than {shortest} omitted: too many to show."
+    return f"{format_plural(step.omitted_slices, 'slice')} shorter than {shortest} omitted: too many to show."
 
 
 def _build_lanes_table(name: str, step: StepTimeline) -> tuple[Table, ...]:

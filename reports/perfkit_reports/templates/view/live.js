@@ -11,7 +11,7 @@
     { key: "throughput", title: "Throughput", unit: "rate", series: [["units_per_s", "throughput", "mean"]] },
     { key: "data", title: "Data wait per step", unit: "s", series: [["data_wait_s", "wait", "mean"]] },
     { key: "memory", title: "Memory", unit: "bytes", series: [["allocated_bytes", "allocated", "max"], ["reserved_bytes", "reserved", "max"], ["rss_bytes", "resident", "max"]] },
-    { key: "mfu", title: "MFU and utilization", unit: "share", series: [["mfu", "MFU", "mean"], ["utilisation", "device busy", "mean"]] },
+    { key: "mfu", title: "MFU and utilization", unit: "share", series: [["mfu", "MFU", "mean"], ["utilization", "device busy", "mean"]] },
     { key: "power", title: "Power", unit: "W", series: [["power_w", "power", "mean"]] },
   ];
   // As everywhere in perfkit: Okabe and Ito, each doubled by a dash.
@@ -83,7 +83,7 @@
         y.push(null);
         continue;
       }
-      x.push(axis === "time_s" ? new Date(end.time_s * 1000) : end.last);
+      x.push(axis === "time_s" ? new Date(end.time_s * 1000) : end.last_step);
       if (!known.length) y.push(null);
       else if (how === "max") y.push(Math.max(...known.map((window) => window[field])));
       else y.push(known.reduce((sum, window) => sum + window[field] * window.steps, 0) / known.reduce((sum, window) => sum + window.steps, 0));

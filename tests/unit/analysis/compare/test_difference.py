@@ -134,11 +134,11 @@ def test_matrix_products_in_another_dtype_are_told() -> None:
         return tuple(PrecisionFlops(unit="matrix", dtype=dtype, flops=flops) for dtype, flops in parts)
 
     ops = (row("aten::mm", 0.4),)
-    before = rank_trace(label="B", ops=ops, computed_in=computed(("fp32", 1e12)))
-    after = rank_trace(label="A", ops=ops, computed_in=computed(("bf16", 9e11), ("fp32", 1e11)))
+    before = rank_trace(label="B", ops=ops, flops_by_precision=computed(("fp32", 1e12)))
+    after = rank_trace(label="A", ops=ops, flops_by_precision=computed(("bf16", 9e11), ("fp32", 1e11)))
     (note,) = compare_traces(after, before).notes
     assert (note.id, list_figures(note.text)) == ("difference.dtypes", ["90 %", "10 %", "100 %"])
-    little = rank_trace(label="A", ops=ops, computed_in=computed(("bf16", 1e10), ("fp32", 99e10)))
+    little = rank_trace(label="A", ops=ops, flops_by_precision=computed(("bf16", 1e10), ("fp32", 99e10)))
     assert compare_traces(little, before).notes == ()
 
 

@@ -28,7 +28,7 @@ def groups(found: TraceDifference, by: str) -> dict[str, tuple[float, float]]:
     return {
         group.name: (pytest.approx(group.before_s), pytest.approx(group.after_s))
         for group in found.groups
-        if group.by == by
+        if group.grouping == by
     }
 
 
@@ -43,7 +43,7 @@ def test_parts_of_the_step_sum_to_it() -> None:
     now = split(2.0, **{"memory-bound": 0.25, "idle waiting for the CPU": 0.75})
     found = of(BEFORE, BEFORE, time_split=now, step_s=2.0)
     assert groups(found, TIME) == {"idle waiting for the CPU": (0.0, 1.5), "memory-bound": (1.0, 0.5)}
-    parts = [group for group in found.groups if group.by == TIME]
+    parts = [group for group in found.groups if group.grouping == TIME]
     assert fsum(group.change_s for group in parts) == pytest.approx(found.after_step_s - found.before_step_s)
     assert parts[0].name == "idle waiting for the CPU", "the largest change comes first"
 

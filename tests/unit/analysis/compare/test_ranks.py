@@ -49,7 +49,7 @@ def test_of_two_traces_of_a_rank_the_slower_is_compared(tmp_path: Path) -> None:
     write_json(folder / TRACE_REPORT_FILE, replace(analysis, traces=(*analysis.traces, again)))
     found = compare_runs([job(tmp_path / "a", r0=1.0, r1=1.0), folder])
     assert compared(found) == [0, 0]
-    assert [(side.of, side.device_name) for side in found.sides][1] == ("r0 again", "another")
+    assert [(side.subject, side.device_name) for side in found.sides][1] == ("r0 again", "another")
     assert found.ranks[0].steps_s[1] == again.step_s
 
 

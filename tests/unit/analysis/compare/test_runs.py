@@ -37,14 +37,14 @@ def test_two_benchmarks(tmp_path: Path) -> None:
     assert other.low is not None
     assert [amount.value for amount in figure(found, "Throughput")] == [pytest.approx(80.0), pytest.approx(40.0)]
     assert next(each.unit for each in found.figures if each.title == "Throughput") == "samples/s"
-    assert (found.warnings, found.differing, found.differences) == ((), (), ())
+    assert (found.warnings, found.environment_mismatches, found.differences) == ((), (), ())
     assert "Energy per step" not in [each.title for each in found.figures], "what nobody knows is left out"
 
 
 def test_variants_of_one_suite_are_named_with_it(tmp_path: Path) -> None:
     suite = write_suite(tmp_path / "suite", {"baseline": [record(0.1)], "amp": [record(0.05)]})
     found = compare_runs([f"{suite}@baseline", f"{suite}@amp"])
-    assert [(side.name, side.of) for side in found.sides] == [("suite@baseline", "baseline"), ("suite@amp", "amp")]
+    assert [(side.name, side.subject) for side in found.sides] == [("suite@baseline", "baseline"), ("suite@amp", "amp")]
     assert [amount.value for amount in figure(found, "Step time")] == [0.1, 0.05]
     assert compare_runs([suite, suite]).sides[1].name == "suite@baseline (2)", "without one its baseline is meant"
     with pytest.raises(UsageError, match=r"'apm'.*'amp'"):
@@ -81,7 +81,9 @@ def test_other_libraries_and_workloads_are_told_by_their_keys(tmp_path: Path) ->
     there = changed(ENVIRONMENT, torch="2.14.0", platform="Other")
     second = write_suite(tmp_path / "b", {"baseline": [record(0.1, environment=there)]}, specs={"baseline": other})
     found = compare_runs([bench(tmp_path / "a", 0.1), second])
-    assert [(each.key, each.first, each.here, each.times) for each in found.differing] == [
+    assert [
+        (each.key, each.first_value, each.run_value, each.affects_times) for each in found.environment_mismatches
+    ] == [
         ("workload", "gpt", "gpt:size=small", True),
         ("torch", "2.13.0", "2.14.0", True),
         ("platform", "Linux", "Other", False),
@@ -122,4 +124,4 @@ def test_jobs_that_still_run_are_compared_by_their_live_logs(tmp_path: Path) -> 
     assert first.value == pytest.approx(0.02, rel=0.03)
     assert other.value == pytest.approx(0.04, rel=0.03)
     assert [len(side.live) for side in found.sides] == [9, 9]
-    assert [point.last for point in found.sides[0].live][:2] == [50, 100]
+    assert [point.last_step for point in found.sides[0].live][:2] == [50, 100]

@@ -26,7 +26,7 @@ def test_each_variant_has_its_times_and_the_speed_up_over_its_own_baseline(tmp_p
     after = suite(tmp_path / "b", baseline=0.2, amp=0.05, flash=0.1)
     found = compare_runs([before, after])
     assert [variant.name for variant in found.variants] == ["baseline", "amp"]
-    assert found.only == {"a": ("ckpt",), "b": ("flash",)}
+    assert found.unshared_variants == {"a": ("ckpt",), "b": ("flash",)}
     assert [amount.value for amount in amounts(found, "baseline", "Step time")] == [0.1, 0.2]
     assert [amount.value for amount in amounts(found, "amp", "Speed-up")] == [pytest.approx(2.0), pytest.approx(4.0)]
     first, second = amounts(found, "amp", "Speed-up")
@@ -41,7 +41,7 @@ def test_three_suites_of_which_one_lacks_a_variant(tmp_path: Path) -> None:
     suites.append(suite(tmp_path / "c", baseline=0.1, ckpt=0.05))
     found = compare_runs(suites)
     assert amounts(found, "amp", "Step time")[2].reason == "no such variant"
-    assert found.only == {"c": ("ckpt",)}
+    assert found.unshared_variants == {"c": ("ckpt",)}
 
 
 def test_a_variant_that_is_compared_with_no_baseline_says_so(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_a_variant_that_is_compared_with_no_baseline_says_so(tmp_path: Path) -> 
 def test_a_variant_that_is_named_and_suites_of_one_are_compared_as_runs(tmp_path: Path) -> None:
     whole, lone = suite(tmp_path / "a", baseline=0.1, amp=0.05), suite(tmp_path / "b", baseline=0.1)
     for runs in ([f"{whole}@baseline", f"{whole}@amp"], [whole, lone], [whole, f"{whole}@amp"]):
-        assert (compare_runs(runs).variants, compare_runs(runs).only) == ((), {})
+        assert (compare_runs(runs).variants, compare_runs(runs).unshared_variants) == ((), {})
 
 
 def test_costs_stand_beside_each_other_where_both_have_a_price(tmp_path: Path) -> None:

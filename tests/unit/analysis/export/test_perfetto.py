@@ -72,8 +72,8 @@ def test_a_trace_written_back_is_read_as_it_was(tmp_path: Path) -> None:
     ours = exported(source, tmp_path / "step.perfetto.json.gz")
     assert ours
     before, after = (analyze_traces(path).traces[0] for path in (source, tmp_path / "step.perfetto.json.gz"))
-    assert before.reading.events == after.reading.events
-    assert replace(before, label="", reading=after.reading) == replace(after, label="", reading=after.reading)
+    assert before.file_info.events == after.file_info.events
+    assert replace(before, label="", file_info=after.file_info) == replace(after, label="", file_info=after.file_info)
     text = gzip.decompress((tmp_path / "step.perfetto.json.gz").read_bytes())
     events = source.read_bytes().partition(b'"traceEvents": [')[2]
     assert text.endswith(events), "the file's own events, flows and metadata stand as they are"

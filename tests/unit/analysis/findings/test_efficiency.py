@@ -160,7 +160,7 @@ def test_attention_that_is_fast_short_or_rare_is_left_alone(silent: Any) -> None
 @pytest.mark.parametrize(
     ("fields", "trace", "do"),
     [
-        ({"backend": "memory-efficient", "given_mask": True}, {}, "flex_attention"),
+        ({"backend": "memory-efficient", "has_mask_tensor": True}, {}, "flex_attention"),
         ({"backend": "memory-efficient"}, {}, "SDPBackend.FLASH_ATTENTION"),
         ({"backend": "memory-efficient", "dtype": "fp32"}, {}, COMPARE),
         ({}, {"device_name": H100}, "SDPBackend.CUDNN_ATTENTION"),

@@ -79,8 +79,8 @@ TRACES = {
     "launch.short_kernels": rank_trace(
         launches=launches(short_kernels=10_000.0, short_s=0.031, short_gap_s=0.21, kernels=12_000.0)
     ),
-    "launch.latency": rank_trace(launches=launches(queued=QUEUED)),
-    "launch.blocked": rank_trace(launches=launches(queued=QUEUED)),
+    "launch.latency": rank_trace(launches=launches(queued_idle=QUEUED)),
+    "launch.blocked": rank_trace(launches=launches(queued_idle=QUEUED)),
     "comm.exposed": rank_trace(overlap=EXPOSED, collectives=(collective("allreduce", 0.123),)),
     "comm.slow_link": rank_trace(collectives=(collective("allreduce", 0.2, bus_bandwidth=1e10),)),
     "comm.small_messages": rank_trace(
@@ -97,7 +97,7 @@ ACCOUNTS = {
     "memory.growth": {
         "growth": (MemoryGrowth(bytes_per_step=3 * MIB, blocks_per_step=1.0, steps=5, category="input"),)
     },
-    "memory.request_failed": {"failed": FailedRequest(bytes=101 * MIB, message="")},
+    "memory.request_failed": {"failed_request": FailedRequest(bytes=101 * MIB, message="")},
 }
 
 

@@ -80,8 +80,8 @@ def test_where_the_device_is_the_limit_they_gain_their_sum_and_all_gains_do_not_
     (trace,) = analysis.traces
     assert trace.gains is not None
     assert trace.gains.together_s is not None
-    assert trace.gains.of[layout.id] == pytest.approx(layout.simulated_s)
-    assert max(trace.gains.of.values()) <= trace.gains.together_s <= sum(trace.gains.of.values()) + 1e-9
+    assert trace.gains.by_finding[layout.id] == pytest.approx(layout.simulated_s)
+    assert max(trace.gains.by_finding.values()) <= trace.gains.together_s <= sum(trace.gains.by_finding.values()) + 1e-9
     assert trace.gains.step_s == trace.step_s
 
 
@@ -99,10 +99,10 @@ def test_what_the_replay_does_not_explain_gets_the_sum_with_the_reason(tmp_path:
     analysis = _analysed(tmp_path, _steps(every_us=40, late_us=900))
     layout = _of(analysis, "convolution.transposes")
     assert layout.simulated_s is None
-    assert layout.not_simulated
+    assert layout.not_simulated_reason
     assert layout.expected_s == layout.gain_s
     assert list_figures(findings.format_gain_with_sum(layout)) == ["60.0 us"]
-    assert any(layout.not_simulated in line for line in findings.list_details(layout))
+    assert any(layout.not_simulated_reason in line for line in findings.list_details(layout))
     (trace,) = analysis.traces
     assert trace.gains is not None
-    assert (trace.gains.of, trace.gains.together_s) == ({}, None)
+    assert (trace.gains.by_finding, trace.gains.together_s) == ({}, None)

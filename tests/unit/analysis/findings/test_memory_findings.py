@@ -202,20 +202,20 @@ def test_attention_scores_are_those_of_softmax_and_what_has_their_size() -> None
         scores("aten::bmm", 10, "[96, 1024, 64]"),
         scores("aten::convolution", 10, "[32, 64, 56, 56]"),
     )
-    finding = only(collect_memory_findings(account({"temporary": 80}, rows=rows, largest=largest)))
+    finding = only(collect_memory_findings(account({"temporary": 80}, rows=rows, largest_blocks=largest)))
     assert finding.id == "memory.attention_scores"
     assert finding.figures == {"bytes": 60 * MIB, "share": 0.06}
     assert finding.gain_bytes == 60 * MIB
     assert "aten::_softmax in blocks.*.attn 40.0 MiB, aten::bmm in blocks.*.attn 20.0 MiB" in finding.evidence
     assert "--technique flash" in finding.action
-    small = account({"temporary": 45}, rows=rows, largest=largest[:1])
+    small = account({"temporary": 45}, rows=rows, largest_blocks=largest[:1])
     assert collect_memory_findings(small) == ()
 
 
 def test_maps_of_a_convolution_are_no_scores() -> None:
     rows = (row("activation", "layer1", "aten::convolution", 90),)
     largest = (LiveBlock(bytes=90 * MIB, category="activation", name="x", op="aten::relu", shape="[32, 64, 56, 56]"),)
-    assert collect_memory_findings(account({"activation": 90}, rows=rows, largest=largest)) == ()
+    assert collect_memory_findings(account({"activation": 90}, rows=rows, largest_blocks=largest)) == ()
 
 
 def test_logits_are_told_with_the_layer_that_made_them() -> None:
@@ -226,7 +226,9 @@ def test_logits_are_told_with_the_layer_that_made_them() -> None:
             bytes=25 * MIB, category="activation", name="x", op="aten::mm", module="head", shape="[8, 1024, 50257]"
         ),
     )
-    finding = only(collect_memory_findings(account({"activation": 75, "temporary": 5}, rows=rows, largest=largest)))
+    finding = only(
+        collect_memory_findings(account({"activation": 75, "temporary": 5}, rows=rows, largest_blocks=largest))
+    )
     assert (finding.id, finding.figures["share"]) == ("memory.logits", 0.08)
     assert finding.gain_bytes == 80 * MIB
     assert "aten::mm in head 25.0 MiB" in finding.evidence
@@ -273,7 +275,7 @@ def test_little_that_is_free_or_free_in_one_piece_is_not(fragmentation: Fragment
     [
         ({"fragmentation": held(2000, 1000, 900)}, "900 MiB"),
         ({"fragmentation": held(2000, 1000, None)}, ""),
-        ({"beyond": (MemoryShare(category=RESERVED_FREE, bytes=1000 * MIB),)}, ""),
+        ({"outside_allocator": (MemoryShare(category=RESERVED_FREE, bytes=1000 * MIB),)}, ""),
     ],
 )
 def test_much_that_is_kept_and_not_used_is_a_note(more: dict[str, Any], piece: str) -> None:
@@ -297,7 +299,7 @@ def failed(kept: str = "1.00 MiB", **more: Any) -> FailedRequest:
 
 def test_a_request_that_failed_tells_what_was_missing_and_what_to_attack() -> None:
     where = {"phase": "forward", "step": 2, "op": "aten::mm", "module": "blocks.3"}
-    made = account({"activation": 95, "parameter": 50}, failed=failed(**where))
+    made = account({"activation": 95, "parameter": 50}, failed_request=failed(**where))
     finding = only(collect_memory_findings(made, variant="amp", techniques=("amp",)))
     assert finding.severity == "warning"
     assert (finding.id, finding.variant) == ("memory.request_failed", "amp")
@@ -315,29 +317,29 @@ def test_a_request_that_failed_tells_what_was_missing_and_what_to_attack() -> No
 
 def test_nothing_is_said_to_be_missing_where_it_is_not_known() -> None:
     request = FailedRequest(bytes=None, message="can't allocate memory")
-    finding = only(collect_memory_findings(account({"activation": 90}, failed=request)))
+    finding = only(collect_memory_findings(account({"activation": 90}, failed_request=request)))
     assert (finding.id, finding.details) == ("memory.request_failed", ())
     assert finding.figures == {"peak_bytes": 1000 * MIB}
 
 
 def test_a_request_larger_than_all_that_was_alive_is_looked_at_first() -> None:
-    finding = only(collect_memory_findings(account({"activation": 90}, failed=failed(bytes=5000 * MIB))))
-    usual = only(collect_memory_findings(account({"activation": 90}, failed=failed())))
+    finding = only(collect_memory_findings(account({"activation": 90}, failed_request=failed(bytes=5000 * MIB))))
+    usual = only(collect_memory_findings(account({"activation": 90}, failed_request=failed())))
     assert finding.figures["asked_bytes"] > finding.figures["peak_bytes"] > usual.figures["asked_bytes"]
     assert "shape" in finding.action
     assert "shape" not in usual.action
 
 
 def test_a_request_that_fitted_the_free_total_failed_for_want_of_one_piece() -> None:
-    out, pieces = collect_memory_findings(account({"activation": 90}, failed=failed(kept="2.00 GiB")))
+    out, pieces = collect_memory_findings(account({"activation": 90}, failed_request=failed(kept="2.00 GiB")))
     assert [out.id, pieces.id] == ["memory.request_failed", "memory.fragmented_request"]
     assert pieces.figures == {"asked_bytes": 100 * MIB, "free_bytes": 2048 * MIB}
     without_message = failed(message="")
-    gaps = account({"activation": 90}, failed=without_message, fragmentation=held(1200, 110, 60))
+    gaps = account({"activation": 90}, failed_request=without_message, fragmentation=held(1200, 110, 60))
     fragmented = collect_memory_findings(gaps)[1]
     assert (fragmented.id, fragmented.figures["free_bytes"]) == ("memory.fragmented_request", 110 * MIB)
     assert "60.0 MiB" in fragmented.evidence
-    large = account({"activation": 90}, failed=without_message, fragmentation=held(1200, 110, 105))
+    large = account({"activation": 90}, failed_request=without_message, fragmentation=held(1200, 110, 105))
     assert len(collect_memory_findings(large)) == 1
 
 

@@ -20,7 +20,7 @@ def test_findings_about_the_same_time_say_so() -> None:
 
 
 def test_each_moment_of_idle_time_has_one_cause_so_that_gains_of_several_add_up() -> None:
-    fed = launches(starved_s=0.5, late_s=0.1, queued=queued(launching_s=0.1, launching_gaps=9.0))
+    fed = launches(starved_s=0.5, late_s=0.1, queued_idle=queued(launching_s=0.1, launching_gaps=9.0))
     calls = tuple(call(kind, kind, 3, 0.1) for kind in (WAIT, ALLOCATION, FETCH))
     trace = rank_trace(launches=fed, host_calls=calls, gaps=(gap(0.1),))
     found = collect_trace_findings((trace,), None, None)
@@ -144,4 +144,4 @@ def test_communication_and_a_straggler_are_both_told_and_marked() -> None:
     assert [each.gain_s for each in found] == [0.3, 0.2]
     assert [each.id for each in found] == ["comm.exposed", "ranks.straggler"]
     assert "communication" in found[1].details[0]
-    assert found[1].not_simulated
+    assert found[1].not_simulated_reason

@@ -37,7 +37,7 @@ def difference(verdict: str, ratio: float) -> Difference:
 
 
 def held(holds: bool | None) -> ClaimResult:
-    return ClaimResult(technique="amp", statement="bf16", holds=holds, expected=1.0, found=0.0, evidence="0 of 1")
+    return ClaimResult(technique="amp", statement="bf16", holds=holds, expected=1.0, measured=0.0, evidence="0 of 1")
 
 
 def told(
@@ -49,7 +49,7 @@ def told(
     **amp: Any,
 ) -> list[Finding]:
     """Findings of the suite with fields of its baseline and its variant replaced."""
-    engaged: dict[str, Any] = {"engaged": True, "claims": (held(True),), "difference": difference("faster", 0.8)}
+    engaged: dict[str, Any] = {"active": True, "claims": (held(True),), "difference": difference("faster", 0.8)}
     variants: tuple[Variant, ...] = (
         changed(analysis.variants[0], **{"peak_allocated": make_measurement(1000, "bytes", "x"), **(base or {})}),
         changed(analysis.variants[1], **{"peak_allocated": make_measurement(1000, "bytes", "x"), **engaged, **amp}),
@@ -90,9 +90,9 @@ def test_memory_saved_is_told_with_its_price(analysis: Analysis) -> None:
 
 
 def test_what_did_not_act_or_does_not_train_the_same_is_never_praised(analysis: Analysis) -> None:
-    idle = told(analysis, engaged=False, claims=(held(False),))
+    idle = told(analysis, active=False, claims=(held(False),))
     assert ids(idle) == ["claim.not_active"]
-    undecided = told(analysis, engaged=None, claims=(held(None),))
+    undecided = told(analysis, active=None, claims=(held(None),))
     assert ids(undecided) == ["claim.undecided"]
     wrong = told(analysis, parity=changed(analysis.variants[1].parity, verdict="differs", max_relative=0.5))
     assert ids(wrong) == ["loss.parity_broken"]
@@ -100,8 +100,8 @@ def test_what_did_not_act_or_does_not_train_the_same_is_never_praised(analysis: 
 
 
 def test_a_technique_without_a_change_is_told_once(analysis: Analysis) -> None:
-    already = changed(held(False), already=True)
-    idle = told(analysis, engaged=False, claims=(already, already), difference=difference("no difference", 1.0))
+    already = changed(held(False), holds_in_baseline=True)
+    idle = told(analysis, active=False, claims=(already, already), difference=difference("no difference", 1.0))
     assert ids(idle) == ["claim.already_true"]
 
 
@@ -174,7 +174,7 @@ def test_a_leak_is_told_once_for_all_variants(analysis: Analysis) -> None:
 
 def test_a_request_that_failed_is_told_instead_of_the_largest_category_alone(analysis: Analysis) -> None:
     request = FailedRequest(bytes=50 * MIB, message="")
-    died = memory({"activation": 100}, failed=request)
+    died = memory({"activation": 100}, failed_request=request)
     (finding,) = told(analysis, memory=died, status=RunStatus.OUT_OF_MEMORY, reason="at step 1")
     assert (finding.id, finding.variant) == ("memory.request_failed", "amp")
     assert finding.figures["asked_bytes"] == 50 * MIB
@@ -312,7 +312,9 @@ def test_ceilings_that_did_not_repeat_are_named(analysis: Analysis) -> None:
     doubtful = changed(CEILINGS.ceilings[0], confidence=Confidence.LOW, spread=0.2)
     others = changed(doubtful, threads=16), *CEILINGS.ceilings[1:]
     ceilings = changed(CEILINGS, ceilings=(doubtful, *others))
-    step = row("step", 1.0, kind="step", flops=1e9, bytes=1e6, intensity=1e3, achieved=1e9, unit="matrix", dtype="fp32")
+    step = row(
+        "step", 1.0, kind="step", flops=1e9, bytes=1e6, intensity=1e3, flops_per_s=1e9, unit="matrix", dtype="fp32"
+    )
     held = sum(each.threads in (None, 2) for each in ceilings.ceilings)
     base = {"trace": rank_trace(summary=(step,))}
     (found,) = of(told(analysis, base=base, ceilings=ceilings), "limit.uncertain_ceilings")
@@ -363,7 +365,7 @@ def test_what_all_variants_could_win_is_told_once_of_the_baseline_of_the_fewest_
 def test_gains_in_a_traced_step_that_lost_kernels_are_at_least_so_much(analysis: Analysis) -> None:
     for lost, bound in ((0, "at most"), (50, "at least")):
         count = LostKernels(launched=100, lost=lost, without_time=0, share=lost / 100)
-        found = told(analysis, passes=traced(baseline=rank_trace(ops=(SOFTMAX, SCORES), lost=count)))
+        found = told(analysis, passes=traced(baseline=rank_trace(ops=(SOFTMAX, SCORES), lost_kernels=count)))
         (fused,) = of(found, "attention.unfused")
         assert fused.gain_bound == bound
         assert len(of(found, "limit.lost_kernels")) == bool(lost)

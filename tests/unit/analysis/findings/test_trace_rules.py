@@ -388,9 +388,7 @@ def test_a_starved_device_is_host_bound() -> None:
     assert of(rank_trace(launches=launches(idle_s=0.3, starved_s=0.0)), "launch.cpu_bound") is None
 
 
-PREPROCESS = gap(
-    0.218, frame="/home/me/data.py(31): preprocess", builtin="<built-in function sum>", following="aten::mm"
-)
+PREPROCESS = gap(0.218, frame="/home/me/data.py(31): preprocess", builtin="<built-in function sum>", next_op="aten::mm")
 
 
 def test_a_long_gap_is_named_by_what_the_host_was_in_and_is_no_matter_of_launches() -> None:
@@ -424,7 +422,7 @@ def test_gaps_of_which_nothing_was_recorded_ask_for_stacks_and_small_ones_are_no
 
 def test_idle_time_with_work_queued_is_explained() -> None:
     starting = queued(launching_s=0.06, launching_gaps=4000.0, between_s=0.04, between_gaps=20_000.0)
-    short = of(rank_trace(launches=launches(queued=starting)), "launch.latency")
+    short = of(rank_trace(launches=launches(queued_idle=starting)), "launch.latency")
     assert short is not None
     assert (short.severity, short.gain_s) == ("gain", pytest.approx(0.1))
     assert short.figures == {
@@ -432,7 +430,7 @@ def test_idle_time_with_work_queued_is_explained() -> None:
         "between_gaps": 20_000,
     }  # fmt: skip
     long = of(
-        rank_trace(launches=launches(queued=queued(long_s=0.3, long_gaps=8.0, same_stream_s=0.24, longest_s=0.1))),
+        rank_trace(launches=launches(queued_idle=queued(long_s=0.3, long_gaps=8.0, same_stream_s=0.24, longest_s=0.1))),
         "launch.blocked",
     )
     assert long is not None
@@ -441,7 +439,7 @@ def test_idle_time_with_work_queued_is_explained() -> None:
         "idle_s": 0.3, "gaps": 8, "longest_s": 0.1, "same_stream_share": pytest.approx(0.8),
     }  # fmt: skip
     assert "gemm" in long.evidence
-    assert told(rank_trace(launches=launches(queued=queued(between_s=0.04, long_s=0.04)))) == []
+    assert told(rank_trace(launches=launches(queued_idle=queued(between_s=0.04, long_s=0.04)))) == []
 
 
 @pytest.mark.parametrize("device", ["mtia", "xpu", "cpu"])
@@ -451,7 +449,7 @@ def test_advice_names_nothing_that_the_device_does_not_have(device: str) -> None
         short_kernels=900.0,
         short_s=0.2,
         short_gap_s=0.1,
-        queued=queued(between_s=0.1, between_gaps=10.0),
+        queued_idle=queued(between_s=0.1, between_gaps=10.0),
     )
     trace = rank_trace(
         device=device,
@@ -573,7 +571,7 @@ def test_a_step_without_a_backward_pass_reduces_no_gradients() -> None:
         "collectives": (collective("allreduce", 0.2, message_bytes=4096),),
     }
     forward, backward = mm("bf16", phase="forward"), mm("bf16", phase="backward")
-    graph = ReplayedGraph(nodes=100, launches=2, seconds=0.3, joined=100, capture="a")
+    graph = ReplayedGraph(nodes=100, launches=2, seconds=0.3, joined_nodes=100, capture="a")
     for finding_id in ("comm.exposed", "comm.small_messages"):
         inferring = of(rank_trace(**reduced, ops=(forward,)), finding_id)
         training = of(rank_trace(**reduced, ops=(forward, backward)), finding_id)
@@ -643,7 +641,8 @@ def test_a_refuted_ceiling_of_this_machine_is_a_warning() -> None:
     low = Ceiling(
         level=CeilingLevel.MATRIX, dtype="fp32", value=1e9, unit="FLOP/s",
         kind=CeilingKind.MEASURED, source="", threads=2,
-        measured_at="2026-01-31T10:00:00", refuted="work ran faster than 1.00 GFLOP/s; measure it again with `this`",
+        measured_at="2026-01-31T10:00:00",
+        exceeded_by="work ran faster than 1.00 GFLOP/s; measure it again with `this`",
     )  # fmt: skip
     known = DeviceCeilings(device="cpu", device_name="", fingerprint="", ceilings=(low,))
     first = told(rank_trace(), known)[0]
@@ -675,7 +674,7 @@ def test_unlinked_kernels() -> None:
 
 def test_kernels_of_graphs_whose_capture_is_not_known() -> None:
     graphs = (
-        ReplayedGraph(nodes=100, launches=2, seconds=0.3, joined=100, capture="a"),
+        ReplayedGraph(nodes=100, launches=2, seconds=0.3, joined_nodes=100, capture="a"),
         ReplayedGraph(nodes=10, launches=1, seconds=0.2, reason="none of 1 captures fits its 10 nodes"),
     )
     replayed = rank_trace(coverage=coverage(linked_s=0.7), graphs=graphs)
@@ -702,7 +701,7 @@ def test_low_coverage_names_what_is_missing() -> None:
 
 def test_of_a_device_that_was_not_recorded_no_coverage_is_told() -> None:
     low = coverage(flops_s=0.6)
-    assert of(rank_trace(coverage=low, unseen_device="no kernels"), "limit.unmodeled_kernels") is None
+    assert of(rank_trace(coverage=low, missing_device_reason="no kernels"), "limit.unmodeled_kernels") is None
     on_cpu = of(rank_trace(coverage=low, device="cpu"), "limit.unmodeled_kernels")
     assert on_cpu is not None
     assert on_cpu.figures == {"flops_share": pytest.approx(0.6), "bytes_share": pytest.approx(1.0)}
@@ -763,26 +762,26 @@ def lost(count: int, *, known_fault: bool = False) -> LostKernels:
 
 
 def test_lost_kernels_come_with_what_to_do() -> None:
-    finding = of(rank_trace(lost=lost(400)), "limit.lost_kernels")
+    finding = of(rank_trace(lost_kernels=lost(400)), "limit.lost_kernels")
     assert finding is not None
     assert finding.severity == "warning"
     for number in ("10,000", "300", "100"):
         assert number in finding.evidence
     assert "KINETO_LOG_LEVEL=0" in finding.action
-    known = of(rank_trace(lost=lost(400, known_fault=True)), "limit.lost_kernels")
+    known = of(rank_trace(lost_kernels=lost(400, known_fault=True)), "limit.lost_kernels")
     assert known is not None
     assert "CUPTI 13.0" in known.action
 
 
 @pytest.mark.parametrize("few", [None, lost(0), lost(10)])
 def test_one_in_a_thousand_is_no_finding(few: LostKernels | None) -> None:
-    assert told(rank_trace(lost=few)) == []
+    assert told(rank_trace(lost_kernels=few)) == []
 
 
 def test_gains_in_kernels_are_at_least_and_in_idle_time_at_most_where_kernels_were_lost() -> None:
     rows = (mm("fp32"),)
     for count, bound in ((0, AT_MOST), (400, AT_LEAST)):
-        found = told(rank_trace(ops=rows, launches=launches(starved_s=0.3), lost=lost(count)))
+        found = told(rank_trace(ops=rows, launches=launches(starved_s=0.3), lost_kernels=lost(count)))
         gains = {finding.id: finding.gain_bound for finding in found if finding.gain_s is not None}
         assert set(gains.values()) == {AT_MOST, bound}
         assert gains["launch.cpu_bound"] == AT_MOST
@@ -791,11 +790,11 @@ def test_gains_in_kernels_are_at_least_and_in_idle_time_at_most_where_kernels_we
 def test_functions_that_a_trace_names_are_told_of_late_launches_and_of_waits() -> None:
     collate, small = "/home/me/train.py(88): collate", "/home/me/other.py(1): small"
     rows = (
-        gap(0.2, cause=LATE, own=collate, op="aten::mm"),
-        gap(0.1, cause=LATE, own=collate, op="aten::add"),
+        gap(0.2, cause=LATE, user_frame=collate, op="aten::mm"),
+        gap(0.1, cause=LATE, user_frame=collate, op="aten::add"),
         gap(0.08, cause=LATE),
-        gap(0.02, cause=LATE, own=small),
-        gap(0.06, cause=SYNC, own=collate),
+        gap(0.02, cause=LATE, user_frame=small),
+        gap(0.06, cause=SYNC, user_frame=collate),
     )
     trace = rank_trace(launches=launches(starved_s=0.46, late_s=0.4), gaps=rows)
     finding = of(trace, "launch.cpu_bound")
@@ -833,18 +832,18 @@ def test_findings_about_the_host_name_the_idle_time_and_the_calls() -> None:
         "sync.item",
     )
     assert waiting is not None
-    assert (waiting.ops, waiting.idle) == (("aten::item", "cudaDeviceSynchronize"), (SYNC,))
+    assert (waiting.ops, waiting.idle_causes) == (("aten::item", "cudaDeviceSynchronize"), (SYNC,))
     gaps = of(rank_trace(gaps=(gap(0.2, cause=PEERS), gap(0.1), gap(0.05))), "idle.long_gaps")
     assert gaps is not None
-    assert gaps.idle == (PEERS, ELSEWHERE)
+    assert gaps.idle_causes == (PEERS, ELSEWHERE)
     fetch = call("data", "enumerate(DataLoader)", 1, 0.3)
     loader = of(rank_trace(host_calls=(fetch,), gaps=(gap(0.3, cause=DATA),)), "data.starved")
     assert loader is not None
-    assert (loader.ops, loader.idle) == (("enumerate(DataLoader)",), (DATA,))
+    assert (loader.ops, loader.idle_causes) == (("enumerate(DataLoader)",), (DATA,))
 
 
 def test_a_finding_names_no_cause_without_idle_time() -> None:
     fetch = call("data", "enumerate(DataLoader)", 1, 0.3)
     loader = of(rank_trace(host_calls=(fetch,), gaps=(gap(0.3),)), "data.starved")
     assert loader is not None
-    assert loader.idle == ()
+    assert loader.idle_causes == ()

@@ -29,8 +29,16 @@ def test_the_rank_that_did_not_come_is_named_with_what_the_other_called(tmp_path
     assert "rank 1" in finding.action
     assert "rank 0" not in finding.action
     first, second = made.ranks
-    assert (first.unfinished, first.waits_in and first.waits_in.sequence, first.group) == (2, 1, "default_pg")
-    assert (second.unfinished, second.waits_in, second.last and second.last.sequence) == (0, None, 0)
+    assert (first.unfinished, first.pending_collective and first.pending_collective.sequence, first.group) == (
+        2,
+        1,
+        "default_pg",
+    )
+    assert (
+        second.unfinished,
+        second.pending_collective,
+        second.last_collective and second.last_collective.sequence,
+    ) == (0, None, 0)
     assert msgspec.json.decode(msgspec.json.encode(made), type=FlightAnalysis) == made
 
 

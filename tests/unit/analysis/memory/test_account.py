@@ -73,7 +73,7 @@ def test_a_step_by_hand() -> None:
         "optimizer state": 20,
     }
     assert result.categories[0].category == "activation"
-    assert result.beyond == (MemoryShare(category="libraries", bytes=750),)
+    assert result.outside_allocator == (MemoryShare(category="libraries", bytes=750),)
     assert (result.process_bytes, result.process_source) == (1000, "VmHWM")
     assert (result.device, result.source) == ("cpu", "by hand")
     assert result.timeline_categories["activation"] == (0, 100, 100, 100, 100, 100, 100, 0, 0)
@@ -81,9 +81,9 @@ def test_a_step_by_hand() -> None:
     assert result.peak_s == pytest.approx(0.004)
     assert result.step_peaks == (250,)
     assert [band.name for band in result.bands] == ["3"]
-    assert (result.largest[0].bytes, result.largest[0].category) == (100, "activation")
+    assert (result.largest_blocks[0].bytes, result.largest_blocks[0].category) == (100, "activation")
     assert sum(row.bytes for row in result.rows) == 250
-    assert (result.fragmentation, result.growth, result.failed) == (None, (), None)
+    assert (result.fragmentation, result.growth, result.failed_request) == (None, (), None)
 
 
 def test_what_the_allocator_held_and_the_request_that_failed() -> None:
@@ -92,9 +92,12 @@ def test_what_the_allocator_held_and_the_request_that_failed() -> None:
     result = build_memory_account(
         recorded((FORWARD, 0, 100), (FORWARD, 300, 150), (FORWARD, 0, -100), reserved=obtained, failed=failed)
     )
-    assert result.failed == failed
+    assert result.failed_request == failed
     assert (result.fragmentation.reserved_bytes, result.fragmentation.allocated_bytes) == (512, 250)
-    assert (result.beyond, result.process_bytes) == ((MemoryShare(category="reserved but free", bytes=262),), None)
+    assert (result.outside_allocator, result.process_bytes) == (
+        (MemoryShare(category="reserved but free", bytes=262),),
+        None,
+    )
 
 
 def test_nothing_known_and_nothing_recorded_is_no_account() -> None:

@@ -34,7 +34,7 @@ def test_what_is_known_of_each_block() -> None:
             name="aten::gelu in blocks.0",
             op="aten::gelu",
             phase="forward",
-            kept_by="GeluBackward0",
+            freed_by="GeluBackward0",
             **texts,
         ),
         LiveBlock(bytes=5, category=PARAMETER, name="a.weight", shape="[5]", dtype="int8"),
@@ -48,7 +48,7 @@ def test_what_is_known_of_each_block() -> None:
 def test_what_took_the_address_of_a_block_did_not_keep_it() -> None:
     recording = Recording()
     recording.replace(recording.make("aten::mm"), op="aten::gelu")
-    assert [block.kept_by for block in found(recording)] == ["", ""]
+    assert [block.freed_by for block in found(recording)] == ["", ""]
 
 
 def test_only_those_alive_and_no_more_than_asked_for() -> None:

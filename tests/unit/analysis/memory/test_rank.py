@@ -64,13 +64,13 @@ def test_a_rank_in_main_memory(tmp_path: Path) -> None:
         "gradient": 512,
     }
     assert (account.peak_phase, account.peak_step, account.step_peaks) == ("backward", 5, (3584,))
-    assert {share.category: share.bytes for share in account.beyond} == {
+    assert {share.category: share.bytes for share in account.outside_allocator} == {
         "interpreter and libraries": 10_000,
         BATCHES: 100,
         "residual": 20_000 - 10_000 - 100 - 3584,
     }
     assert (account.process_bytes, account.process_source, account.source) == (20_000, "the largest", "made up")
-    assert account.failed is None
+    assert account.failed_request is None
 
 
 def test_a_rank_of_several_says_which(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_a_rank_of_several_says_which(tmp_path: Path) -> None:
 def test_a_run_that_failed_keeps_its_request(tmp_path: Path) -> None:
     request = FailedRequest(bytes=4096, message="no memory", phase="backward", step=5, module="fc", line="mine.py:3 f")
     account = read_rank_account(stored(tmp_path, step(failed=request), record()))
-    assert account.failed == request
+    assert account.failed_request == request
 
 
 def snapshot(device: int) -> dict[str, object]:
@@ -113,7 +113,7 @@ def test_the_history_of_the_devices_allocator_fills_in_lines_and_segments(tmp_pa
     history.write_text(json.dumps(snapshot(1)))
     account = read_rank_account(stored(tmp_path, step("cuda:1"), record(environment=CUDA), history))
     assert account.peak_bytes == 3584
-    by_size = {block.bytes: block for block in account.largest}
+    by_size = {block.bytes: block for block in account.largest_blocks}
     assert by_size[2048].line == "mine.py:7 loss"
     assert by_size[2048].op == "aten::addmm"
     assert account.fragmentation.free_bytes == (2 << 20) - 3584
@@ -125,7 +125,7 @@ def test_a_history_of_another_device_is_left_alone(tmp_path: Path) -> None:
     history.write_text(json.dumps(snapshot(0)))
     account = read_rank_account(stored(tmp_path, step("cuda:1"), record(environment=CUDA), history))
     assert (account.peak_bytes, account.fragmentation) == (3584, None)
-    assert all(block.line == "" for block in account.largest)
+    assert all(block.line == "" for block in account.largest_blocks)
 
 
 def test_a_rank_without_the_pass_or_without_a_block_has_no_account(tmp_path: Path) -> None:

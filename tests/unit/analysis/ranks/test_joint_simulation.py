@@ -48,7 +48,7 @@ def test_without_communication_a_rank_still_waits_for_the_slow_one(two_ranks: li
         assert asked.step_gain_s == pytest.approx(true_ns / 2e9, rel=0.1)
     exposed = both.traces[0].gains
     assert exposed is not None
-    assert exposed.of["comm.exposed"] == pytest.approx(true_ns / 2e9, rel=0.1)
+    assert exposed.by_finding["comm.exposed"] == pytest.approx(true_ns / 2e9, rel=0.1)
     assert "with 2 ranks" in str(build_replay_section(both))
 
 

@@ -42,7 +42,7 @@ def found(tmp_path: Path, **how: str) -> Pipeline:
 
 def test_the_middle_step_from_the_first_action_to_the_last(tmp_path):
     step = found(tmp_path)
-    assert (step.step, step.waits) == (5, False)
+    assert (step.step, step.includes_waits) == (5, False)
     assert step.end_ns - step.start_ns == 9 * UNIT * 1e3
     assert [[(each.stage, each.kind, each.microbatch) for each in rank.actions] for rank in step.ranks] == [
         [(0, "F", 0), (0, "F", 1), (0, "B", 0), (0, "B", 1)],
@@ -53,8 +53,8 @@ def test_the_middle_step_from_the_first_action_to_the_last(tmp_path):
 
 
 def test_our_marks_go_before_those_of_torch_which_hold_the_wait(tmp_path):
-    assert not found(tmp_path, torch="PP:").waits
-    assert found(tmp_path, prefix="PP:").waits
+    assert not found(tmp_path, torch="PP:").includes_waits
+    assert found(tmp_path, prefix="PP:").includes_waits
 
 
 def test_clocks_are_set_by_what_they_are_ahead(tmp_path):

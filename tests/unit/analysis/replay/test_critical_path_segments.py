@@ -50,7 +50,7 @@ def replayed_rows(
     assert replayed is not None
     rows = build_path_rows(replayed, build_path_spans(replayed))
     assert sum(row.seconds for row in rows) == pytest.approx(replayed.result.recorded_s)
-    return {(row.kind, row.op): [row.call, row.module, row.line, row.stretches, row.seconds * 1e6] for row in rows}
+    return {(row.kind, row.op): [row.call, row.module, row.line, row.segments, row.seconds * 1e6] for row in rows}
 
 
 def test_kernels_are_told_with_op_module_and_line_and_layers_are_one(

@@ -40,9 +40,9 @@ def test_a_recording_that_is_not_explained_gets_no_gain(tmp_path: Path) -> None:
     replayed = replayed_file(_trace(tmp_path / "late.json", every_us=20, kernel_us=10, last_late_us=400))
     assert replayed is not None
     assert replayed.result.error < -0.10
-    assert "10 %" in replayed.result.refused
+    assert "10 %" in replayed.result.reason
     asked = simulate_what_if(replayed, "kernels=0.5")
-    assert (asked.gain_s, asked.share, asked.refused) == (None, None, replayed.result.refused)
+    assert (asked.gain_s, asked.share, asked.reason) == (None, None, replayed.result.reason)
     assert asked.summed_s == pytest.approx(100 * 5e-6)
 
 
@@ -50,7 +50,7 @@ def test_what_is_explained_but_for_less_than_that_gets_one(tmp_path: Path) -> No
     replayed = replayed_file(_trace(tmp_path / "late.json", every_us=20, kernel_us=10, last_late_us=150))
     assert replayed is not None
     assert -0.10 < replayed.result.error < -0.05
-    assert replayed.result.refused == ""
+    assert replayed.result.reason == ""
     assert simulate_what_if(replayed, "kernels=0.5").gain_s is not None
 
 
@@ -60,8 +60,8 @@ def test_a_busy_device_is_not_held_up_by_the_host(kernel_us: float, refused: boo
     replayed = replayed_file(_trace(tmp_path / "busy.json", every_us=100, kernel_us=kernel_us))
     assert replayed is not None
     assert abs(replayed.result.error) < 0.01
-    assert bool(replayed.result.refused) is refused
+    assert bool(replayed.result.reason) is refused
     if refused:
-        assert "critical path" in replayed.result.refused
-        assert replayed.result.busy > 0.90
+        assert "critical path" in replayed.result.reason
+        assert replayed.result.busy_share > 0.90
         assert simulate_what_if(replayed, "host=0.5").gain_s is None

@@ -82,7 +82,7 @@ def test_odd_traces_raise_nothing(variant: Any, seed: int, tmp_path: Path) -> No
     if replayed is None:
         return
     result = replayed.result
-    assert np.isfinite([result.error, result.replayed_s, result.busy, *result.critical_path.values()]).all()
+    assert np.isfinite([result.error, result.replayed_s, result.busy_share, *result.critical_path.values()]).all()
     assert min(result.critical_path.values(), default=0.0) >= 0
     assert sum(result.critical_path.values()) == pytest.approx(result.replayed_s)
     for text in QUESTIONS:
@@ -91,4 +91,4 @@ def test_odd_traces_raise_nothing(variant: Any, seed: int, tmp_path: Path) -> No
         except UsageError:  # nothing of that kind is left in it
             continue
         assert asked.gain_s is None or asked.gain_s <= result.replayed_s
-        assert (asked.gain_s is None) == bool(result.refused)
+        assert (asked.gain_s is None) == bool(result.reason)

@@ -56,8 +56,8 @@ def thread(*taken: Counted, held: tuple[Counted, ...] | None = None, **fields: A
             "seconds": 1.0,
             "functions": FUNCTIONS,
             "calls": CALLS,
-            "taken": counted(taken),
-            "held": None if held is None else counted(held),
+            "stack_samples": counted(taken),
+            "lock_samples": None if held is None else counted(held),
             **fields,
         }
     )
@@ -72,36 +72,36 @@ def hot(*threads: SampledThread) -> ThreadStacks:
 def test_the_programs_innermost_line_has_what_it_calls_of_libraries() -> None:
     found = hot(thread((0, "", 1), (1, "", 4), (2, "", 5), held=((0, "", 1), (1, "", 4), (2, "", 2))))
     first, second = found.lines
-    assert (first.function, first.place, first.inside) == ("main", "train.py:10", "linear")
-    assert (first.share, first.itself, first.total) == pytest.approx((0.6, 0.1, 1.0))
-    assert first.held == pytest.approx(0.5)
-    assert (second.place, second.share, second.itself) == ("data/set.py:88", pytest.approx(0.4), pytest.approx(0.4))
+    assert (first.function, first.place, first.library_function) == ("main", "train.py:10", "linear")
+    assert (first.share, first.self_share, first.total_share) == pytest.approx((0.6, 0.1, 1.0))
+    assert first.lock_share == pytest.approx(0.5)
+    assert (second.place, second.share, second.self_share) == ("data/set.py:88", pytest.approx(0.4), pytest.approx(0.4))
     [library] = found.libraries
-    assert (library.place, library.itself) == ("torch/nn/functional.py:125", pytest.approx(0.5))
-    assert found.held == pytest.approx(0.7)
+    assert (library.place, library.self_share) == ("torch/nn/functional.py:125", pytest.approx(0.5))
+    assert found.lock_share == pytest.approx(0.7)
 
 
 def test_samples_of_the_lock_are_others_than_those_of_the_stack() -> None:
     found = hot(thread((0, "", 5), (1, "", 5), held=((1, "", 7), (3, "", 1), (4, "", 1))))
-    assert (found.held, [line.held for line in found.lines]) == (pytest.approx(0.9), [0.0, 1.0])
-    assert [place.function for place in found.python] == ["Set.__getitem__"]
-    assert hot(thread((0, "", 5), held=())).held == 0.0
+    assert (found.lock_share, [line.lock_share for line in found.lines]) == (pytest.approx(0.9), [0.0, 1.0])
+    assert [place.function for place in found.python_lines] == ["Set.__getitem__"]
+    assert hot(thread((0, "", 5), held=())).lock_share == 0.0
     unknown = hot(thread((0, "", 5)))
-    assert (unknown.held, unknown.lines[0].held, unknown.python) == (None, None, ())
+    assert (unknown.lock_share, unknown.lines[0].lock_share, unknown.python_lines) == (None, None, ())
 
 
 def test_perfkits_own_time_is_its_own() -> None:
     found = hot(thread((3, "", 1), (0, "", 3)))
-    assert found.ours == pytest.approx(0.25)
+    assert found.perfkit_share == pytest.approx(0.25)
     assert [line.function for line in found.lines] == ["main"]
 
 
 def test_workers_that_wait_to_be_asked_are_left_out() -> None:
     found = hot(thread((4, "", 9), (1, "", 1), thread=WORKER), thread((1, "", 1), thread=WORKER, pid=2))
-    assert (found.idle, found.samples, found.processes) == (9, 2, 2)
+    assert (found.idle_samples, found.samples, found.processes) == (9, 2, 2)
     assert found.lines[0].share == 1.0
     assert summarize_thread_stacks([thread((4, "", 9), thread=WORKER)]) is None
-    assert hot(thread((4, "", 9))).unnamed == 1.0  # the loop itself is told of whatever it waits for
+    assert hot(thread((4, "", 9))).unnamed_share == 1.0  # the loop itself is told of whatever it waits for
 
 
 def test_nothing_sampled_is_nothing_known() -> None:
@@ -110,19 +110,19 @@ def test_nothing_sampled_is_nothing_known() -> None:
 
 
 def test_what_sampling_took_is_a_ranks_share_of_a_core() -> None:
-    rank = SampledStacks(threads=(thread((0, "", 8)),), seconds=2.0, cost_s=0.1, failed=1)
+    rank = SampledStacks(threads=(thread((0, "", 8)),), seconds=2.0, cost_s=0.1, failed_samples=1)
     found = summarize_loop_stacks([rank, rank])
     assert found is not None
-    assert (found.cost, found.failed) == (pytest.approx(0.05), pytest.approx(1 / 9))
+    assert (found.sampling_cost, found.failed_share) == (pytest.approx(0.05), pytest.approx(1 / 9))
 
 
 def test_samples_that_failed_are_a_share_of_those_of_all_threads() -> None:
     worker = thread((1, "", 6), thread=WORKER, pid=2)
     found = summarize_loop_stacks(
-        [SampledStacks(threads=(thread((0, "", 8), held=((0, "", 4),)), worker), seconds=2.0, failed=2)]
+        [SampledStacks(threads=(thread((0, "", 8), held=((0, "", 4),)), worker), seconds=2.0, failed_samples=2)]
     )
     assert found is not None
-    assert found.failed == pytest.approx(2 / 20)
+    assert found.failed_share == pytest.approx(2 / 20)
 
 
 def test_findings_name_lines() -> None:

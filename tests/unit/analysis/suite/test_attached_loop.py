@@ -11,8 +11,8 @@ from tests.fixtures.suites import record
 
 
 def watched(steps: tuple[float, ...] = (0.1,) * 4, rank: int = 0, **attached: Any) -> RankRecord:
-    told = AttachedLoop(steps_by="the steps of AdamW", **{"optimizers": ("AdamW, 6 parameters",), **attached})
-    return record(steps, rank=rank, attached=told, flops=None)
+    told = AttachedLoop(step_marker="the steps of AdamW", **{"optimizers": ("AdamW, 6 parameters",), **attached})
+    return record(steps, rank=rank, attached_loop=told, flops=None)
 
 
 def loop(*records: RankRecord) -> LoopAnalysis:
@@ -29,7 +29,7 @@ def test_a_run_of_perfkits_own_loop_is_none() -> None:
 def test_accumulation_is_backward_passes_of_an_optimizer_step() -> None:
     found = loop(watched(optimizer_steps=(1, 1), backwards=(4, 4), forwards=(4, 5)))
     assert found.microbatches == 4
-    assert found.forwards == CountPerStep(median=4.5, least=4, most=5)
+    assert found.forwards == CountPerStep(median=4.5, min=4, max=5)
     # Two updates of one optimizer in a step, of one pass each, accumulate nothing.
     assert loop(watched(optimizer_steps=(2,), backwards=(2,))).microbatches == 1
 
@@ -37,11 +37,11 @@ def test_accumulation_is_backward_passes_of_an_optimizer_step() -> None:
 @pytest.mark.parametrize(
     ("counted", "expected"),
     [
-        ({"forwards": (5,), "again": (4,), "fetches": (1,)}, None),  # evaluations of one batch
+        ({"forwards": (5,), "repeated_forwards": (4,), "fetches": (1,)}, None),  # evaluations of one batch
         ({"forwards": (1,), "fetches": (1,)}, None),  # a penalty's backward passes
         ({"fetches": (1,)}, None),  # a compiled model, whose forward passes are not seen
         ({"fetches": (5,)}, 5.0),
-        ({"forwards": (5,), "again": (4,), "fetches": (5,)}, 5.0),
+        ({"forwards": (5,), "repeated_forwards": (4,), "fetches": (5,)}, 5.0),
         ({"forwards": (5,), "fetches": (1,)}, 5.0),  # a batch in pieces
     ],
 )
@@ -97,17 +97,17 @@ def test_outliers_that_come_regularly_and_wait_for_data() -> None:
     assert found == StepOutliers(
         count=3,
         steps=12,
-        shortest=pytest.approx(5),
-        longest=pytest.approx(5),
+        shortest_ratio=pytest.approx(5),
+        longest_ratio=pytest.approx(5),
         excess_s=pytest.approx(3 * 0.4 / 12),
-        every=4,
+        period=4,
         data_share=pytest.approx(0.75),
     )
 
 
 def test_two_outliers_make_no_rhythm_and_twice_the_median_is_none() -> None:
     found = loop(watched((0.1, 0.1, 0.3, 0.1, 0.1, 0.3, 0.1))).outliers
-    assert (found.count, found.every, found.data_share) == (2, None, None)
+    assert (found.count, found.period, found.data_share) == (2, None, None)
     assert loop(watched((0.1, 0.1, 0.2))).outliers is None
 
 
@@ -116,4 +116,4 @@ def test_outliers_close_together_make_no_rhythm_of_all_steps() -> None:
     for place in (8, 10, 12):
         steps[place] = 0.5
     found = loop(watched(tuple(steps))).outliers
-    assert (found.count, found.every) == (3, None)
+    assert (found.count, found.period) == (3, None)

@@ -50,9 +50,9 @@ ENDED_WELL = RunResult(status=RunStatus.OK)
 
 def loop_record(step_s: float | Sequence[float] = 0.0005, **more: Any) -> RankRecord:
     told = more.pop(
-        "attached", AttachedLoop(steps_by="the steps of SGD", optimizers=("SGD, 2 parameters",), steps_seen=9)
+        "attached_loop", AttachedLoop(step_marker="the steps of SGD", optimizers=("SGD, 2 parameters",), steps_seen=9)
     )
-    return record(step_s, attached=told, flops=None, losses=(), **more)
+    return record(step_s, attached_loop=told, flops=None, losses=(), **more)
 
 
 def write(
@@ -88,15 +88,15 @@ def ids(analysis: Analysis) -> list[str]:
     return [finding.id for finding in analysis.findings]
 
 
-def test_flops_come_from_the_trace_and_utilisation_from_the_timed_step(tmp_path: Path) -> None:
+def test_flops_come_from_the_trace_and_utilization_from_the_timed_step(tmp_path: Path) -> None:
     (train,) = write(tmp_path, {"train": [loop_record(0.0005)]}).variants
     assert isinstance(train.model_flops, Measurement)
-    assert (train.model_flops.value, train.model_flops.how) == (FLOPS, "modelled")
+    assert (train.model_flops.value, train.model_flops.how) == (FLOPS, "modeled")
     assert isinstance(train.mfu, Measurement)
     assert train.mfu.value == pytest.approx(FLOPS / 0.0005 / 1e11)  # not over the traced step of 1000 us
     assert "fp32 matrix peak" in train.mfu_peak
     assert (train.traced_step.step_s, len(train.ops)) == (pytest.approx(0.001), 2)
-    assert train.engaged is None
+    assert train.active is None
 
 
 def test_flops_of_several_ranks_add_up_and_need_every_rank(tmp_path: Path) -> None:
@@ -124,16 +124,16 @@ def test_without_a_trace_flops_say_why_they_are_not_known(tmp_path: Path) -> Non
 
 
 def test_throughput_is_not_known_where_nobody_counted_units(tmp_path: Path) -> None:
-    nobody = AttachedLoop(steps_by="the steps of SGD", units_source="unknown: no DataLoader was used")
+    nobody = AttachedLoop(step_marker="the steps of SGD", units_source="unknown: no DataLoader was used")
     facts = WorkloadFacts(unit="", units_per_batch=0, parameters=5)
-    analysis = write(tmp_path, {"train": [loop_record(workload=facts, attached=nobody)]})
+    analysis = write(tmp_path, {"train": [loop_record(workload=facts, attached_loop=nobody)]})
     assert analysis.variants[0].throughput == MissingEstimate(reason="units per step: unknown: no DataLoader was used")
     assert (analysis.variants[0].throughput_unit, analysis.pareto) == ("", ())
 
 
 def test_waiting_for_data_is_told_as_timed_and_others_as_parts_of_a_timed_step(tmp_path: Path) -> None:
-    waits = AttachedLoop(steps_by="the steps of SGD", data_wait_s=(0.0001, 0.0001, 0.0001, 0.0003))
-    analysis = write(tmp_path, {"train": [loop_record(0.0005, attached=waits)]})
+    waits = AttachedLoop(step_marker="the steps of SGD", data_wait_s=(0.0001, 0.0001, 0.0001, 0.0003))
+    analysis = write(tmp_path, {"train": [loop_record(0.0005, attached_loop=waits)]})
     waiting = told(analysis, "data.starved")
     assert waiting.figures["share"] == pytest.approx(0.3)
     assert waiting.figures["wait_s"] == pytest.approx(0.00015)
@@ -150,7 +150,7 @@ def test_waiting_for_data_is_told_as_timed_and_others_as_parts_of_a_timed_step(t
     traced = analysis.variants[0].traced_step
     assert traced is not None
     assert traced.gains is not None
-    assert 0.0005 <= (traced.gains.together_s or 0.0) <= sum(traced.gains.of.values()) + 1e-9
+    assert 0.0005 <= (traced.gains.together_s or 0.0) <= sum(traced.gains.by_finding.values()) + 1e-9
     assert not any(waiting.title in detail for detail in host.details)
     assert not any(host.title in detail for detail in waiting.details)
     split = {part.category: part.share for part in analysis.variants[0].time_split}
@@ -187,21 +187,21 @@ def test_of_more_ranks_than_are_simulated_together_each_is_simulated_alone(
 
 
 def test_little_waiting_is_not_told(tmp_path: Path) -> None:
-    little = AttachedLoop(steps_by="the steps of SGD", data_wait_s=(0.00001,) * 4)
-    analysis = write(tmp_path, {"train": [loop_record(0.0005, attached=little)]})
+    little = AttachedLoop(step_marker="the steps of SGD", data_wait_s=(0.00001,) * 4)
+    analysis = write(tmp_path, {"train": [loop_record(0.0005, attached_loop=little)]})
     assert "data.starved" not in ids(analysis)
 
 
 def test_waiting_is_told_without_a_trace_too(tmp_path: Path) -> None:
-    waits = AttachedLoop(steps_by="the steps of SGD", data_wait_s=(0.2,) * 4)
-    analysis = write(tmp_path, {"train": [loop_record(0.5, attached=waits)]}, None)
+    waits = AttachedLoop(step_marker="the steps of SGD", data_wait_s=(0.2,) * 4)
+    analysis = write(tmp_path, {"train": [loop_record(0.5, attached_loop=waits)]}, None)
     assert told(analysis, "data.starved").gain_s == pytest.approx(0.2)
 
 
 def test_single_long_steps_and_evaluations_are_told(tmp_path: Path) -> None:
-    evaluated = AttachedLoop(steps_by="the steps of SGD", left_out_s=(2.0, 3.0))
+    evaluated = AttachedLoop(step_marker="the steps of SGD", excluded_steps_s=(2.0, 3.0))
     steps = (0.1,) * 9 + (0.6,)
-    analysis = write(tmp_path, {"train": [loop_record(steps, attached=evaluated)]}, None)
+    analysis = write(tmp_path, {"train": [loop_record(steps, attached_loop=evaluated)]}, None)
     long = told(analysis, "steps.outliers")
     assert long.gain_s == pytest.approx(0.05)
     assert long.figures == {
@@ -215,9 +215,9 @@ def test_single_long_steps_and_evaluations_are_told(tmp_path: Path) -> None:
 
 
 def test_a_later_capture_is_compared_with_the_first(tmp_path: Path) -> None:
-    slow = AttachedLoop(steps_by="the steps of SGD", trigger="a step of 3 times the usual")
+    slow = AttachedLoop(step_marker="the steps of SGD", trigger="a step of 3 times the usual")
     first, later = write(
-        tmp_path, {"train": [loop_record(0.1)], "train@step1234": [loop_record(0.15, attached=slow)]}
+        tmp_path, {"train": [loop_record(0.1)], "train@step1234": [loop_record(0.15, attached_loop=slow)]}
     ).variants
     assert (first.is_baseline, later.is_baseline) == (True, False)
     assert (later.difference.baseline, later.difference.ratio) == ("train", pytest.approx(1.5))
@@ -273,7 +273,7 @@ def test_a_loop_that_drifted_while_it_was_watched_is_a_warning(tmp_path: Path) -
     steps = [(100, 0.1)] * 8 + [(100, 0.3)] * 2
     lines = [
         LiveStart(time_s=0.0, pid=1, hostname="here", name="train", device_name="cpu"),
-        *(LiveWindow(time_s=1.0, last=0, steps=count, step_s=step, step_max_s=step) for count, step in steps),
+        *(LiveWindow(time_s=1.0, last_step=0, steps=count, step_s=step, step_max_s=step) for count, step in steps),
         LiveEvent(time_s=2.0, step=800, kind="drift", text="steps take 200% longer"),
         LiveEvent(time_s=2.0, step=1000, kind="end", text="the loop ended"),
     ]
@@ -281,10 +281,10 @@ def test_a_loop_that_drifted_while_it_was_watched_is_a_warning(tmp_path: Path) -
     log.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
     analysis = analyze_suite(tmp_path)
     loop = analysis.variants[0].loop
-    assert loop.watched == LiveSummary(steps=1000, first_s=0.1, last_s=0.3, drifts=("steps take 200% longer",))
+    assert loop.live_log == LiveSummary(steps=1000, first_s=0.1, last_s=0.3, drifts=("steps take 200% longer",))
     found = told(analysis, "steps.drift")
     assert (found.severity, found.figures) == ("warning", {"first_s": 0.1, "last_s": 0.3, "steps": 1000})
-    assert loop.watched.drifts[0] in found.evidence
+    assert loop.live_log.drifts[0] in found.evidence
 
 
 def test_memory_that_ran_out_before_anything_was_recorded_says_what_to_change(tmp_path: Path) -> None:
@@ -298,7 +298,10 @@ def test_memory_that_ran_out_before_anything_was_recorded_says_what_to_change(tm
 def test_the_slowest_rank_under_an_instrument_is_held_against_the_slowest_of_the_timed_steps(tmp_path: Path) -> None:
     ranks = [
         loop_record(
-            step, rank=rank, world_size=2, attached=AttachedLoop(steps_by="SGD", instrumented_s={"trace": (0.03,) * 2})
+            step,
+            rank=rank,
+            world_size=2,
+            attached_loop=AttachedLoop(step_marker="SGD", instrumented_s={"trace": (0.03,) * 2}),
         )
         for rank, step in enumerate((0.01, 0.02))
     ]

@@ -67,7 +67,7 @@ def runs(folder: Path, variant: str, steps: dict[int, tuple[float, ...]], turns:
             spec(variant),
             repeat,
             [record(walls)],
-            RunResult(status=RunStatus.OK, turns=turns if repeat else ()),
+            RunResult(status=RunStatus.OK, interleaved_variants=turns if repeat else ()),
         )
         for repeat, walls in steps.items()
     }

@@ -20,9 +20,12 @@ def two_variants(folder: Path, **facts: float):
 def test_nothing_is_compared_and_the_speed_up_says_why(tmp_path: Path) -> None:
     analysis = two_variants(tmp_path, emulated=1.0)
     variant = analysis.variants[1]
-    assert variant.engaged is True
+    assert variant.active is True
     assert isinstance(variant.step_time, MedianEstimate)
-    assert (variant.emulated, variant.difference, variant.cpu_difference, variant.memory_ratio) == (WHY, *[None] * 3)
+    assert (variant.emulation_reason, variant.difference, variant.cpu_difference, variant.memory_ratio) == (
+        WHY,
+        *[None] * 3,
+    )
     assert (cells.make_speed_up_cell(variant).text, cells.make_speed_up_cell(variant).reason) == ("emulated", WHY)
     assert cells.make_marked_speed_up_cell(variant).text == "emulated"
     assert headline.find_fastest(analysis) is None
@@ -41,6 +44,6 @@ def test_what_compiling_saves_is_not_known_of_what_is_not_compared(tmp_path: Pat
 def test_without_emulation_the_same_is_compared(tmp_path: Path) -> None:
     analysis = two_variants(tmp_path)
     variant = analysis.variants[1]
-    assert variant.emulated == ""
+    assert variant.emulation_reason == ""
     assert variant.difference is not None
     assert variant.difference.ratio == 0.5

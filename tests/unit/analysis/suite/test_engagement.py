@@ -31,7 +31,7 @@ def test_relations(relation: Relation, value: float, tolerance: float, holds: bo
 def test_relative_to_a_fact_of_the_same_record() -> None:
     half = claim("saved_tensor_bytes", Relation.AT_MOST, 0.5, relative_to="reference_saved_tensor_bytes")
     result = check(half, {"saved_tensor_bytes": 1024.0, "reference_saved_tensor_bytes": 4096.0})
-    assert (result.holds, result.expected, result.found) == (True, 2048.0, 1024.0)
+    assert (result.holds, result.expected, result.measured) == (True, 2048.0, 1024.0)
     assert list_figures(result.evidence) == ['1.00 KiB', '2.00 KiB', '0.500 x', '4.00 KiB']  # fmt: skip
 
 
@@ -66,9 +66,11 @@ REDUCES = claim("op_calls:all_reduce", Relation.AT_LEAST, 1, technique="zero1")
 def test_what_is_so_in_the_baseline_is_no_change(claims: list[Claim], facts: dict[str, Fact]) -> None:
     results = check_claims(claims, [facts], facts, {})
     assert is_engaged(results) is False
-    assert all(result.already and result.evidence.startswith("already true in the baseline; ") for result in results)
+    assert all(
+        result.holds_in_baseline and result.evidence.startswith("already true in the baseline; ") for result in results
+    )
     shared = check_claims(claims, [facts], facts, {}, shared={claims[0].technique})
-    assert (is_engaged(shared), [result.already for result in shared]) == (True, [False] * len(claims))
+    assert (is_engaged(shared), [result.holds_in_baseline for result in shared]) == (True, [False] * len(claims))
 
 
 def test_one_change_shows_that_a_technique_acts() -> None:
@@ -76,7 +78,7 @@ def test_one_change_shows_that_a_technique_acts() -> None:
     ours = {**base, "optimizer_state_bytes": 500.0}
     assert is_engaged(check_claims([SHARD, REDUCES], [ours], base, {})) is True
     (failed,) = check_claims([FLASH], [ours], base, {})
-    assert (failed.holds, failed.already) == (False, False)
+    assert (failed.holds, failed.holds_in_baseline) == (False, False)
 
 
 def test_a_baseline_without_the_fact_shows_nothing_to_be_so_already() -> None:
@@ -86,7 +88,7 @@ def test_a_baseline_without_the_fact_shows_nothing_to_be_so_already() -> None:
 def test_the_worst_rank_decides() -> None:
     at_most = claim("optimizer_state_bytes", Relation.AT_MOST, 100)
     result = check(at_most, {"optimizer_state_bytes": 100.0}, {"optimizer_state_bytes": 200.0})
-    assert (result.holds, result.found) == (False, 200.0)
+    assert (result.holds, result.measured) == (False, 200.0)
     assert "(rank 1 of 2)" in result.evidence
     assert check(at_most, {"optimizer_state_bytes": 100.0}, {}).holds is None
 
@@ -124,7 +126,7 @@ def test_engaged_needs_every_claim() -> None:
 )
 def test_bounds_decide_where_all_between_them_agrees(relation: Relation, value: float, holds: bool | None) -> None:
     result = check(claim("op_calls:a", relation, value), {"op_calls:a": FactBounds(2, 5, "three are unclear")})
-    assert (result.holds, result.found) == (holds, 2)
+    assert (result.holds, result.measured) == (holds, 2)
     assert result.evidence.startswith("undecided: ") is (holds is None)
     assert {"2", "5"} <= {*list_figures(result.evidence)}
     assert result.evidence.endswith("; three are unclear")

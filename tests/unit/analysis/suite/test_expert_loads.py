@@ -5,12 +5,19 @@ from perfkit.record import ExpertLoad, RankRecord, RunStatus
 
 
 def rank(number: int, *loads: ExpertLoad) -> RankRecord:
-    return RankRecord(rank=number, world_size=2, status=RunStatus.OK, experts=loads)
+    return RankRecord(rank=number, world_size=2, status=RunStatus.OK, expert_loads=loads)
 
 
 def load(layer: str, sent: tuple[int, ...], dropped: int, auxiliary: float | None) -> ExpertLoad:
     taken = tuple(min(each, 4) for each in sent)
-    return ExpertLoad(layer=layer, tokens=8, sent=sent, taken=taken, dropped=dropped, auxiliary_loss=auxiliary)
+    return ExpertLoad(
+        layer=layer,
+        tokens=8,
+        routed_tokens=sent,
+        accepted_tokens=taken,
+        dropped_tokens=dropped,
+        auxiliary_loss=auxiliary,
+    )
 
 
 def test_tokens_add_up_and_losses_are_averaged():
@@ -18,8 +25,12 @@ def test_tokens_add_up_and_losses_are_averaged():
     assert sum_expert_loads(ranks) == ()  # ranks with other layers have no whole
     ranks[1] = rank(1, load("0", (2, 6), 2, 1.0), load("1", (8, 0), 4, None))
     assert sum_expert_loads(ranks) == (
-        ExpertLoad(layer="0", tokens=16, sent=(7, 9), taken=(6, 7), dropped=3, auxiliary_loss=1.25),
-        ExpertLoad(layer="1", tokens=16, sent=(12, 4), taken=(8, 4), dropped=4, auxiliary_loss=None),
+        ExpertLoad(
+            layer="0", tokens=16, routed_tokens=(7, 9), accepted_tokens=(6, 7), dropped_tokens=3, auxiliary_loss=1.25
+        ),
+        ExpertLoad(
+            layer="1", tokens=16, routed_tokens=(12, 4), accepted_tokens=(8, 4), dropped_tokens=4, auxiliary_loss=None
+        ),
     )
 
 

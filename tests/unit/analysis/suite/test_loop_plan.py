@@ -49,8 +49,8 @@ def plan(*variants: PlannedVariant) -> Plan:
 
 def loop(**changed: Any) -> RankRecord:
     """Trains on 8 samples a step."""
-    attached = AttachedLoop(steps_by="the steps of AdamW", optimizers=("AdamW, 5 parameters",))
-    return record(0.1, **{"attached": attached, "facts": BYTES, "flops": None, "losses": (), **changed})
+    attached = AttachedLoop(step_marker="the steps of AdamW", optimizers=("AdamW, 5 parameters",))
+    return record(0.1, **{"attached_loop": attached, "facts": BYTES, "flops": None, "losses": (), **changed})
 
 
 def test_what_both_tell_is_the_same() -> None:
@@ -66,7 +66,7 @@ def test_what_both_tell_is_the_same() -> None:
         ({"facts": {"parameter_bytes:fp32": 4004.0}}, "cpu", "parameter bytes: 20 in bf16 and 4,000 in fp32"),
         ({"compute_dtype": "bf16"}, "cpu", "dtype of products: fp32 planned, bf16 in the loop"),
         (
-            {"attached": AttachedLoop(steps_by="", optimizers=("SGD, 5",))},
+            {"attached_loop": AttachedLoop(step_marker="", optimizers=("SGD, 5",))},
             "cpu",
             "optimizer: AdamW planned, SGD in the",
         ),
@@ -129,7 +129,7 @@ def test_a_run_is_held_against_a_plan_of_the_same(tmp_path: Path) -> None:
     (train,) = suite(tmp_path, plan()).variants
     held = train.prediction
     assert held is not None
-    assert held.beforehand
+    assert held.planned_before_run
     assert held.basis.startswith("baseline of gpt:size=nano, with the same device cpu")
     assert held.step is not None
     assert (held.step.measured, held.step.error) == (0.1, pytest.approx(0.1))

@@ -10,7 +10,7 @@ from tests.fixtures.suites import changed, record, write_suite
 def variants(tmp_path: Path, **points: tuple[float, int]) -> dict[str, Variant]:
     folder = write_suite(tmp_path, {name: [record(8 / rate)] for name, (rate, _) in points.items()})
     return {
-        each.name: changed(each, peak_allocated=make_measurement(points[each.name][1], "bytes", "x"), engaged=True)
+        each.name: changed(each, peak_allocated=make_measurement(points[each.name][1], "bytes", "x"), active=True)
         for each in analyze_suite(folder).variants
     }
 
@@ -27,11 +27,11 @@ def test_only_what_ended_well_engaged_and_is_known_competes(tmp_path: Path) -> N
     contenders = [
         found["baseline"],
         found["amp"],
-        changed(found["ckpt"], engaged=False),
+        changed(found["ckpt"], active=False),
         changed(found["flash"], status=RunStatus.FAILED),
         changed(found["compile"], peak_allocated=Unknown(reason="no memory pass")),
-        changed(found["amp"], name="undecided", engaged=None),
-        changed(found["flash"], name="emulated", emulated="a cpu device has no fp8 products"),
+        changed(found["amp"], name="undecided", active=None),
+        changed(found["flash"], name="emulated", emulation_reason="a cpu device has no fp8 products"),
     ]
     assert find_pareto_front(contenders) == ("amp",)
-    assert find_pareto_front([changed(found["baseline"], engaged=None)]) == ("baseline",)
+    assert find_pareto_front([changed(found["baseline"], active=None)]) == ("baseline",)

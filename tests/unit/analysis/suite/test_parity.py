@@ -111,19 +111,19 @@ def test_unknown_without_baseline_losses_or_tolerance() -> None:
 
 
 def test_the_comparison_ends_where_the_baseline_leaves_its_own_echo() -> None:
-    chaotic = record(losses=(3.0, 2.0, 1.0), echo_losses=(3.0, 2.000001, 1.4))  # off by 0, 5e-7 and 0.4
+    chaotic = record(losses=(3.0, 2.0, 1.0), perturbed_losses=(3.0, 2.000001, 1.4))  # off by 0, 5e-7 and 0.4
     result = check_parity(record(losses=(3.0, 2.0, 1.4), parity=RULE), spec("amp"), chaotic, spec())
     assert (result.verdict, result.steps) == ("equal", 2)
     assert result.basis.startswith("rounding of bf16; compared over 2 steps")
 
 
 def test_a_wrong_loss_within_the_predictable_steps_differs() -> None:
-    chaotic = record(losses=(3.0, 2.0, 1.0), echo_losses=(3.0, 2.0, 1.4))
+    chaotic = record(losses=(3.0, 2.0, 1.0), perturbed_losses=(3.0, 2.0, 1.4))
     assert check_parity(record(losses=(3.0, 2.2, 1.0), parity=RULE), spec("amp"), chaotic, spec()).verdict == "differs"
 
 
 def test_the_first_step_always_counts() -> None:
-    wild = record(losses=(3.0, 2.0, 1.0), echo_losses=(3.1, None, 1.4))
+    wild = record(losses=(3.0, 2.0, 1.0), perturbed_losses=(3.1, None, 1.4))
     result = check_parity(record(losses=(3.3, 2.0, 1.0), parity=RULE), spec("amp"), wild, spec())
     assert (result.verdict, result.steps) == ("differs", 1)
 

@@ -65,7 +65,7 @@ def test_figures_and_their_parts_are_held_against_what_was_measured(tmp_path: Pa
     held = baseline.prediction
     assert held is not None
     assert amp.prediction is None
-    assert held.beforehand
+    assert held.planned_before_run
     assert held.peak is not None
     assert (held.peak.measured, held.peak.error) == (400, pytest.approx(0.1))  # 440 of 400
     assert not held.peak.within
@@ -87,7 +87,7 @@ def test_a_plan_that_was_made_later_is_not_called_a_prediction_made_before(tmp_p
     late = suite(tmp_path, replace(PLAN, created_at="2026-01-02T00:00:00+00:00"))
     held = late.variants[0].prediction
     assert held is not None
-    assert not held.beforehand
+    assert not held.planned_before_run
 
 
 def test_a_step_with_other_threads_is_not_compared_and_memory_is(tmp_path: Path) -> None:

@@ -83,7 +83,9 @@ def test_what_is_asked_for_stands_beside_theory_and_what_ran(tmp_path: Path) -> 
     trace = rank_trace(
         collectives=(
             collective("gloo:all_reduce", 0.005, **made, volume_bytes=400.0),
-            collective("gloo:all_reduce", 0.005, **made, volume_bytes=1000.0, asked="c10d::_reduce_scatter_base_"),
+            collective(
+                "gloo:all_reduce", 0.005, **made, volume_bytes=1000.0, requested_kind="c10d::_reduce_scatter_base_"
+            ),
             collective("gloo:broadcast", 0.005, **{**made, "kind": "broadcast"}, volume_bytes=None),
         )
     )
@@ -93,7 +95,12 @@ def test_what_is_asked_for_stands_beside_theory_and_what_ran(tmp_path: Path) -> 
     rows = {row.kind: row for row in compute_volumes(VariantRuns("baseline", read_suite(tmp_path).runs), trace)}
     assert set(rows) == {"all-reduce", "reduce-scatter", "broadcast"}
     reduced, scattered, sent = rows["all-reduce"], rows["reduce-scatter"], rows["broadcast"]
-    assert (reduced.asked_bytes, reduced.least_bytes, reduced.carried_bytes, reduced.ran_as) == (400, 400, 400, "")
-    assert (scattered.least_bytes, scattered.carried_bytes, scattered.ran_as) == (500, 1000, "all-reduce")
-    assert scattered.hidden == pytest.approx(3 / 4)
-    assert (sent.asked_bytes, sent.least_bytes, sent.carried_bytes) == (None, None, None)
+    assert (reduced.message_bytes, reduced.theoretical_bytes, reduced.traced_bytes, reduced.backend_kind) == (
+        400,
+        400,
+        400,
+        "",
+    )
+    assert (scattered.theoretical_bytes, scattered.traced_bytes, scattered.backend_kind) == (500, 1000, "all-reduce")
+    assert scattered.hidden_share == pytest.approx(3 / 4)
+    assert (sent.message_bytes, sent.theoretical_bytes, sent.traced_bytes) == (None, None, None)

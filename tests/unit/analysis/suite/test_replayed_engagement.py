@@ -52,11 +52,11 @@ def one(path: Path, technique: Technique, events: Sequence[Event]) -> ClaimResul
 def test_flash_and_amp_are_engaged_by_the_names_of_replayed_kernels(tmp_path):
     events = replayed_step([PRODUCT, FLASH, POINTWISE, PRODUCT, FLASH], BACKWARD)
     flash, amp = one(tmp_path, Flash(), events), one(tmp_path, Amp(), events)
-    assert (flash.holds, flash.found) == (True, 2.0)
+    assert (flash.holds, flash.measured) == (True, 2.0)
     assert flash.evidence.endswith(
         ": 2, expected at least 1; 2 of them by the names of kernels replayed in CUDA graphs"
     )
-    assert (amp.holds, amp.found) == (True, 1.0)
+    assert (amp.holds, amp.measured) == (True, 1.0)
     assert list_figures(amp.evidence) == (
         ["100.0 %", "90.0 %"]
     )  # fmt: skip
@@ -64,7 +64,7 @@ def test_flash_and_amp_are_engaged_by_the_names_of_replayed_kernels(tmp_path):
 
 def test_math_attention_within_a_graph_is_not_flash(tmp_path):
     flash = one(tmp_path, Flash(), replayed_step([PRODUCT, SOFTMAX, PRODUCT, POINTWISE], [BACKWARD_PRODUCT, SOFTMAX]))
-    assert (flash.holds, flash.found) == (False, 0.0)
+    assert (flash.holds, flash.measured) == (False, 0.0)
     assert "CUDA graphs replayed no kernel named like this" in flash.evidence
 
 
@@ -87,7 +87,7 @@ def test_attention_seen_outside_of_the_graphs_does_not_speak_for_them(tmp_path):
 
 def test_calls_outside_and_kernels_within_are_counted_once_each(tmp_path):
     flash = one(tmp_path, Flash(), replayed_step([PRODUCT, FLASH, FLASH], eager=attention_outside()))
-    assert (flash.holds, flash.found) == (True, 3.0)
+    assert (flash.holds, flash.measured) == (True, 3.0)
 
 
 @pytest.mark.parametrize(
@@ -110,9 +110,9 @@ def test_backends(tmp_path, backend, kernel, holds):
 def test_products_in_fp32_within_graphs_are_not_amp_whatever_ran_outside(tmp_path):
     outside = product_outside("c10::BFloat16")
     amp = one(tmp_path, Amp(), replayed_step([FP32_PRODUCT] * 3, [FP32_PRODUCT] * 6, eager=outside))
-    assert (amp.holds, amp.found) == (False, pytest.approx(0.1))
+    assert (amp.holds, amp.measured) == (False, pytest.approx(0.1))
     mixed = one(tmp_path, Amp(), replayed_step([PRODUCT] * 3, [BACKWARD_PRODUCT] * 6, eager=outside))
-    assert (mixed.holds, mixed.found) == (True, 1.0)
+    assert (mixed.holds, mixed.measured) == (True, 1.0)
 
 
 def test_templates_tell_no_dtype(tmp_path):
@@ -122,7 +122,7 @@ def test_templates_tell_no_dtype(tmp_path):
     assert list_figures(amp.evidence)[:2] == ["50.0 %", "100.0 %"]
     assert amp.evidence.endswith(template)
     few = one(tmp_path, Amp(), replayed_step([PRODUCT] * 19 + [template]))
-    assert (few.holds, few.found) == (True, 0.95)
+    assert (few.holds, few.measured) == (True, 0.95)
 
 
 def test_attention_of_cudnn_takes_16_bits_whichever(tmp_path):

@@ -60,7 +60,7 @@ def test_efficiency_is_of_the_fewest_ranks_and_of_the_baseline_on_one(
 
     assert values("baseline", "efficiency") == [None, *map(pytest.approx, baseline[1:])]
     assert values("ddp", "efficiency") == [None, *map(pytest.approx, ddp[1:])]
-    assert values("ddp", "against_baseline") == [*map(pytest.approx, against)]
+    assert values("ddp", "baseline_efficiency") == [*map(pytest.approx, against)]
     assert curve(scaled, "ddp").points[1].efficiency.reference == "ddp@2"
 
 
@@ -95,7 +95,7 @@ def test_the_machine_of_another_day_is_none_to_compare_with(tmp_path: Path) -> N
 def test_other_batches_are_not_held_against_the_baseline(tmp_path: Path) -> None:
     scaled = found(tmp_path, units={"ddp@2": 16, "ddp@4": 16})
     points = curve(scaled, "ddp").points
-    assert {str(point.against_baseline.reason) for point in points} == {"its batches differ from the baseline's"}
+    assert {str(point.baseline_efficiency.reason) for point in points} == {"its batches differ from the baseline's"}
     assert isinstance(points[1].efficiency, Efficiency)
 
 
@@ -152,14 +152,14 @@ def test_a_plan_is_beside_what_was_measured_and_goes_on(tmp_path: Path) -> None:
     one = 1 + 1 / 4096  # whose bounds are half and twice as much; both steps are at the same end
     assert (last.low, last.high) == pytest.approx((one / 2 / 1.5, 2 * one / 3.0))
     assert scaled.basis == "this machine"
-    assert scaled.not_planned == ()
+    assert scaled.plan_notes == ()
 
 
 def test_why_nothing_is_predicted_is_told(tmp_path: Path) -> None:
     unknown = scaled_by_hand(tmp_path / "a", beside(planned("ddp@2", 2, 1.0, reason="the links are not known")))
-    assert unknown.not_planned == ("ddp: no step predicted: the links are not known",)
+    assert unknown.plan_notes == ("ddp: no step predicted: the links are not known",)
     others = scaled_by_hand(tmp_path / "b", beside(planned("ddp@2", 2, 1.0, threads=8)))
-    assert others.not_planned == ("ddp: no step predicted: planned with a different number of threads",)
+    assert others.plan_notes == ("ddp: no step predicted: planned with a different number of threads",)
     assert curve(others, "ddp").planned == ()
 
 

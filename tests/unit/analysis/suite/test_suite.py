@@ -87,7 +87,7 @@ def test_a_step_faster_than_the_measured_ceiling_takes_it_from_every_variant(tmp
         assert "`perfkit calibrate --device cpu --threads 2 --force`" in unknown.reason
     assert get_value(analysis.variants[2].mfu) == pytest.approx(0.5)  # that of bf16 is another
     assert analysis.ceilings is not None
-    assert [each.dtype for each in analysis.ceilings.ceilings if each.refuted] == ["fp32"]
+    assert [each.dtype for each in analysis.ceilings.ceilings if each.exceeded_by] == ["fp32"]
     (finding,) = (each for each in analysis.findings if each.id == "limit.exceeded_ceilings")
     assert "fp32 matrix" in finding.title
     assert "`perfkit calibrate --device cpu --threads 2 --force`" in finding.action
@@ -126,7 +126,7 @@ def test_over_ranks_time_is_the_slowest_throughput_adds_up_and_claims_meet_the_b
     assert known(zero1.step_time) == pytest.approx(0.4)
     assert known(zero1.throughput) == pytest.approx(2 * 3 * 8 / 0.4)
     assert get_value(zero1.model_flops) == 4e9
-    assert zero1.engaged is True
+    assert zero1.active is True
     assert (zero1.difference.ratio, zero1.difference.verdict) == (pytest.approx(2.0), "inconclusive")
     assert zero1.parity.verdict == "equal"
 
@@ -134,7 +134,7 @@ def test_over_ranks_time_is_the_slowest_throughput_adds_up_and_claims_meet_the_b
 def test_a_failed_claim_is_never_shown_as_engaged(tmp_path: Path) -> None:
     idle = record(0.01, claims=(claim("world_size", Relation.AT_LEAST, 2),))
     analysis = analyze_suite(write_suite(tmp_path, {"baseline": [record(), record()], "amp": [idle, idle]}))
-    assert variant(analysis, "amp").engaged is False
+    assert variant(analysis, "amp").active is False
     assert "amp" not in analysis.pareto
     warnings = [finding for finding in analysis.findings if finding.variant == "amp"]
     assert [finding.severity for finding in warnings] == ["warning"]
@@ -195,7 +195,7 @@ def test_a_skipped_variant_is_no_baseline(tmp_path: Path) -> None:
     )
     analysis = analyze_suite(write_suite(tmp_path, {"baseline": [record()], "offload": [skipped]}, baselines={}))
     offload = variant(analysis, "offload")
-    assert (offload.status, offload.is_baseline, offload.engaged) == (RunStatus.SKIPPED, False, None)
+    assert (offload.status, offload.is_baseline, offload.active) == (RunStatus.SKIPPED, False, None)
     assert variant(analysis, "baseline").is_baseline
 
 
@@ -237,12 +237,12 @@ def test_trace_and_memory_reach_the_variant(tmp_path: Path) -> None:
         events_of_step = build_allocations(device="cpu", source="by hand", known=(weight,), address=[5], size=[grown])
         write_allocations(rank / "memory.parquet", events_of_step)
     amp = variant(analyze_suite(folder), "amp")
-    assert amp.engaged is True
+    assert amp.active is True
     assert amp.traced_step.step_s == pytest.approx(100e-6)
     assert amp.memory.peak_bytes == 200
     assert amp.memory_ratio == pytest.approx(0.5)
     shutil.rmtree(folder / "amp" / "0" / "rank0")
-    assert analyze_suite(folder).variants[1].engaged is None
+    assert analyze_suite(folder).variants[1].active is None
 
 
 def test_an_analysis_survives_its_own_json(tmp_path: Path) -> None:

@@ -36,21 +36,21 @@ def test_the_curve_breaks_where_steps_begin_to_grow_in_proportion(tmp_path: Path
     assert [point.unit_s for point in sweep.points] == pytest.approx([0.05, 0.0275, 0.025, 0.02625])
     # log2 of 0.11/0.10, 0.20/0.11 and 0.42/0.20
     assert [point.growth for point in sweep.points[1:]] == pytest.approx([0.1375, 0.8625, 1.0704], abs=1e-4)
-    assert sweep.breaks_at == 8
+    assert sweep.saturates_at == 8
     assert list_figures(describe_sweep(sweep))[:1] == ["8"]
     assert list_figures(describe_sweep(sweep))[-2:] == ["25.0 ms", "8"]
 
 
 def test_a_curve_may_have_no_break_or_begin_with_it(tmp_path: Path) -> None:
     (flat,) = swept(tmp_path / "flat", {2: 0.10, 4: 0.12, 8: 0.15}).sweeps
-    assert flat.breaks_at is None
+    assert flat.saturates_at is None
     assert {"8"} <= {*list_figures(describe_sweep(flat))}
     assert "larger values may" in describe_sweep(flat)
     (uneven,) = swept(tmp_path / "uneven", {2: 0.10, 4: 0.40, 8: 0.42}).sweeps
     assert {"8"} <= {*list_figures(describe_sweep(uneven))}
     assert "larger" not in describe_sweep(uneven)  # where a smaller one takes the least
     (steep,) = swept(tmp_path / "steep", {2: 0.10, 4: 0.20, 8: 0.40}).sweeps
-    assert steep.breaks_at == 2
+    assert steep.saturates_at == 2
     assert describe_sweep(steep).startswith("Saturated")
 
 
@@ -68,7 +68,10 @@ def test_what_is_not_known_to_act_is_no_point_of_a_sweep(tmp_path: Path, claims:
 def test_what_is_only_emulated_is_no_point_of_a_sweep(tmp_path: Path) -> None:
     variants = swept(tmp_path, {2: 0.1, 4: 0.2, 8: 0.4}).variants
     assert len(find_sweeps(variants)) == 1
-    assert find_sweeps([replace(variant, emulated="a cpu device has no fp8 products") for variant in variants]) == ()
+    assert (
+        find_sweeps([replace(variant, emulation_reason="a cpu device has no fp8 products") for variant in variants])
+        == ()
+    )
 
 
 def test_a_value_of_0_is_no_size(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def test_time_and_memory_of_another_batch_are_per_sample(tmp_path: Path) -> None
     ours = [big(2 * step, 32, memory=peaks(2400.0)) for step in (0.10, 0.11, 0.12, 0.11)]
     analysis = suite(tmp_path, ours)
     baseline, variant = analysis.variants
-    assert (baseline.compared_per, variant.compared_per) == ("", "sample")
+    assert (baseline.comparison_unit, variant.comparison_unit) == ("", "sample")
     assert (baseline.units_per_step, variant.units_per_step) == (8, 32)
     assert variant.difference is not None
     assert variant.difference.ratio == pytest.approx(0.5)
@@ -52,7 +52,7 @@ def test_time_and_memory_of_another_batch_are_per_sample(tmp_path: Path) -> None
     assert variant.cpu_difference.ratio == pytest.approx(0.5)
     assert variant.memory_ratio == pytest.approx(0.75)
     assert (variant.parity.verdict, variant.parity.basis) == ("not comparable", OTHER_DATA.basis)
-    assert variant.engaged is True
+    assert variant.active is True
     assert make_speed_up_cell(variant).detail.endswith("per sample")
     assert make_peak_memory_cell(variant).detail == "-25.0 % per sample"
     assert find_leanest(analysis) is None  # its peak is higher, whatever a sample takes of it

@@ -18,7 +18,7 @@ MM = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n"
 
 def test_kernels_lie_on_their_streams_with_the_op_and_the_launch_that_they_come_from(tmp_path: Path) -> None:
     (step,) = steps_of(tmp_path, training_events(1))
-    assert (step.number, step.why) == (1, "")
+    assert (step.number, step.selection) == (1, "")
     product, added = shown(step, lane(step, words.STREAM, "stream 7"))
     assert (product.name, product.start_us, product.end_us) == (MM, 30, 130)
     assert (product.op, product.kind, product.shapes) == ("aten::mm", "GEMM", "bf16[2048,2048] bf16[2048,2048]")
@@ -97,7 +97,7 @@ def test_the_median_step_comes_first_then_the_slowest_and_the_fastest(tmp_path: 
         events += [mark(f"ProfilerStep#{number}", at, length), op("aten::mm", at + 5, 20, [(4, 4), (4, 4)])]
         at += length
     steps = steps_of(tmp_path, events)
-    assert [(step.number, step.why, step.length_ns) for step in steps] == [
+    assert [(step.number, step.selection, step.length_ns) for step in steps] == [
         (4, "median", 110_000),
         (2, "slowest", 140_000),
         (1, "fastest", 100_000),
@@ -107,7 +107,7 @@ def test_the_median_step_comes_first_then_the_slowest_and_the_fastest(tmp_path: 
 
 def test_a_trace_without_steps_is_shown_whole(tmp_path: Path) -> None:
     (step,) = steps_of(tmp_path, [op("aten::mm", 10, 20, [(4, 4), (4, 4)]), op("aten::relu", 50, 10, [(4, 4)])])
-    assert (step.number, step.why, step.length_ns) == (None, "", 50_000)
+    assert (step.number, step.selection, step.length_ns) == (None, "", 50_000)
     assert step.lanes[-1].kind == words.THREAD
 
 
@@ -154,7 +154,7 @@ def test_of_too_many_events_the_shortest_are_left_out_and_counted(
     monkeypatch.setattr(timeline, "MOST_EVENTS", 3)
     ops = [op("aten::relu", 10 * place, 2 + place, [(4, 4)]) for place in range(5)]
     (step,) = steps_of(tmp_path, ops)
-    assert (step.left_out, step.shortest_ns) == (2, 4_000)
+    assert (step.omitted_slices, step.shortest_ns) == (2, 4_000)
     assert lane(step, words.THREAD).busy_ns == 20_000, "as without leaving any out"
     assert [each.start_us for each in shown(step, lane(step, words.THREAD))] == [20, 30, 40]
 
@@ -168,7 +168,7 @@ def test_of_any_lane_the_shortest_slices_are_left_out_where_they_are_too_many(
     (step,) = steps_of(tmp_path, [*phases, op("aten::relu", 0, 80, [(4, 4)])])
     shortest = lane(step, words.PHASES)
     assert (shortest.slices, len(unpack_lane(shortest)), shortest.busy_ns) == (6, 6, 28_000)
-    assert step.left_out == 5
+    assert step.omitted_slices == 5
     assert step.shortest_ns == 3_000
 
 

@@ -15,7 +15,7 @@ def tensor(*shape: int) -> TensorArg:
 HEADS_FIRST = (tensor(BATCH, HEADS, QUERIES, WIDTH), *(tensor(BATCH, KEY_HEADS, KEYS, WIDTH),) * 2)
 POSITIONS_FIRST = (tensor(BATCH, QUERIES, HEADS, WIDTH), *(tensor(BATCH, KEYS, KEY_HEADS, WIDTH),) * 2)
 PACKED = (tensor(1000, HEADS, WIDTH), *(tensor(1200, KEY_HEADS, WIDTH),) * 2)
-OF = AttentionSizes(BATCH, HEADS, KEY_HEADS, QUERIES, KEYS, WIDTH, backward=False, given_mask=False)
+OF = AttentionSizes(BATCH, HEADS, KEY_HEADS, QUERIES, KEYS, WIDTH, backward=False, has_mask_tensor=False)
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ OF = AttentionSizes(BATCH, HEADS, KEY_HEADS, QUERIES, KEYS, WIDTH, backward=Fals
         (
             "aten::_scaled_dot_product_efficient_attention",
             (*HEADS_FIRST, tensor(1, 1, QUERIES, KEYS), True),
-            OF._replace(given_mask=True),
+            OF._replace(has_mask_tensor=True),
         ),
         (
             "flash_attn::_flash_attn_varlen_forward",

@@ -44,7 +44,7 @@ def test_with_its_captures_all_is_known_of_them(tmp_path: Path) -> None:
     covered = trace.coverage
     assert (covered.replayed_kernels, covered.joined_kernels) == (3 * NODES, 3 * NODES)
     assert covered.joined_s == covered.linked_s == covered.flops_s == covered.bytes_s == covered.kernel_s
-    assert [(row.nodes, row.launches, row.joined, row.capture) for row in trace.graphs] == [
+    assert [(row.nodes, row.launches, row.joined_nodes, row.capture) for row in trace.graphs] == [
         (NODES, 2, NODES, "bs_8_rank0.json.gz"),
         (NODES, 1, NODES, "bs_16_rank0.json.gz"),
     ]
@@ -52,7 +52,7 @@ def test_with_its_captures_all_is_known_of_them(tmp_path: Path) -> None:
     products = [row for row in trace.ops if row.name == "aten::mm"]
     flops = sum((row.flops or 0.0) * len(trace.steps) for row in products)
     assert flops == pytest.approx((8 + 8 + 16) * LAYERS * 6 * HIDDEN * FFN)
-    assert trace.reading.events == 3 * (NODES + 2)
+    assert trace.file_info.events == 3 * (NODES + 2)
 
 
 def test_collectives_have_the_size_of_what_was_captured(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_a_capture_beside_a_trace_that_cannot_be_read_is_left_out(tmp_path: Path
 def test_folders_of_servers_hold_the_replay_and_not_its_captures(tmp_path: Path) -> None:
     path = replay(tmp_path / "run")
     write_captures(tmp_path / "run" / "capture_traces")
-    assert only(str(tmp_path)).reading.path == path
+    assert only(str(tmp_path)).file_info.path == path
 
 
 def test_other_files_beside_a_trace_are_other_traces(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_a_trace_that_replays_nothing_says_that_there_is_nothing_to_join(tmp_pat
 
 def test_some_graphs_without_a_capture_are_told_with_the_reason(tmp_path: Path) -> None:
     trace = only(replay(tmp_path), capture=write_captures(tmp_path / "captured", of=(8,)))
-    assert [(row.joined, bool(row.reason)) for row in trace.graphs] == [(NODES, False), (0, True)]
+    assert [(row.joined_nodes, bool(row.reason)) for row in trace.graphs] == [(NODES, False), (0, True)]
     assert "batch of 16" in trace.graphs[1].reason
     assert trace.coverage.joined_kernels == 2 * NODES
 

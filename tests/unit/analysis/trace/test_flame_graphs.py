@@ -41,7 +41,7 @@ def paths(flame: FlameGraph, measure: str = "time", factor: float = 1e6) -> dict
 
 
 def trees(ops: Ops) -> dict[str, FlameGraph]:
-    return {flame.by: flame for flame in analyze_ops(ops, rank_traces.ceilings()).flames}
+    return {flame.grouping: flame for flame in analyze_ops(ops, rank_traces.ceilings()).flames}
 
 
 def test_a_node_takes_what_all_beneath_it_takes(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_modules_that_differ_in_their_number_are_one_layer(tmp_path: Path) -> No
 def test_flops_bytes_and_time_above_the_roof_add_up_to_those_of_the_tables(tmp_path: Path) -> None:
     ops = four_ops(tmp_path)
     found = analyze_ops(ops, rank_traces.ceilings())
-    (flame,) = (flame for flame in found.flames if flame.by == "phase")
+    (flame,) = (flame for flame in found.flames if flame.grouping == "phase")
     top = [place for place, parent in enumerate(flame.parent) if parent == -1]
     sums = {measure: sum(values[place] for place in top) for measure, values in flame.values.items()}
     assert sums["flops"] == pytest.approx(sum(row.flops or 0.0 for row in found.kernels))
@@ -85,7 +85,7 @@ def test_the_smallest_nodes_of_very_many_are_left_out_and_that_is_told(
     monkeypatch.setattr(module, "MOST_NODES", 4)
     flame = trees(four_ops(tmp_path))["phase"]
     assert len(flame.name) < 10
-    assert flame.least > module.LEAST
+    assert flame.min_share > module.LEAST
     assert all(parent < place for place, parent in enumerate(flame.parent))
 
 

@@ -124,7 +124,7 @@ def test_unknown_flops_or_step_time_keep_their_reason() -> None:
     assert isinstance(compute_utilization(flops(1e9), None, limit).mfu, Unknown)
 
 
-def test_a_step_that_is_faster_than_the_measured_ceiling_has_no_utilisation_and_refutes_it() -> None:
+def test_a_step_that_is_faster_than_the_measured_ceiling_has_no_utilization_and_refutes_it() -> None:
     limit = find_peak(build_roofs(CEILINGS, ENVIRONMENT), "fp32", 1)
     assert isinstance(limit, PeakRate)
     exactly = compute_utilization(flops(0.5e10, 1e10), 0.1, limit)

@@ -75,7 +75,7 @@ def test_what_the_host_does_for_long_after_a_call_is_not_the_calls(tmp_path: Pat
     assert [round((row.idle_s or 0) * 1e6) for row in result.host_calls] == [10]
     (gap,) = long(result)
     # Until the end of the call that launches.
-    assert (round(gap.seconds * 1e6), gap.gaps, gap.following) == (9001 - 210, 1, "aten::b")
+    assert (round(gap.seconds * 1e6), gap.gaps, gap.next_op) == (9001 - 210, 1, "aten::b")
     loader = mark("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 200, 8700)
     fetched = slow(tmp_path, synchronised, loader)
     assert {row.kind: round((row.idle_s or 0) * 1e6) for row in fetched.host_calls} == {"data": 8700, "wait": 0}
@@ -105,8 +105,9 @@ def test_a_long_gap_is_told_with_what_the_host_was_in(tmp_path: Path) -> None:
     )
     (gap,) = long(result)
     assert gap == GapRow(
-        cause=ELSEWHERE, frame="/home/me/prep/data.py(31): preprocess", own="/home/me/prep/data.py(31): preprocess",
-        builtin="<built-in function sum>", module="Encoder_0", range="collate", op="", call="", following="aten::b",
+        cause=ELSEWHERE, frame="/home/me/prep/data.py(31): preprocess",
+        user_frame="/home/me/prep/data.py(31): preprocess",
+        builtin="<built-in function sum>", module="Encoder_0", range="collate", op="", call="", next_op="aten::b",
         gaps=1.0, seconds=pytest.approx(8801e-6), longest_s=pytest.approx(8801e-6),
         longest_start_s=pytest.approx(200e-6),
     )  # fmt: skip

@@ -51,7 +51,7 @@ def test_the_backends_range_tells_what_was_exchanged(tmp_path: Path) -> None:
     assert row.volume_bytes == 2 * 1 / 2 * 400
     assert row.bus_bandwidth == pytest.approx(400 / 40e-6)
     assert row.hidden == pytest.approx(1 / 2)  # 20 of 40 us beside the product
-    assert row.asked == ""
+    assert row.requested_kind == ""
 
 
 def test_what_is_gathered_is_the_parts_of_all_ranks(tmp_path: Path) -> None:
@@ -81,8 +81,8 @@ def test_a_collective_that_gloo_makes_of_another_names_the_call(tmp_path: Path) 
         ran("gloo:all_reduce", 65, 40, 200),
     ]
     rows = {row.message_bytes: row for row in analysed(tmp_path, events, groups(2)).collectives}
-    assert rows[400].asked == "c10d::_reduce_scatter_base_"
-    assert rows[800].asked == ""
+    assert rows[400].requested_kind == "c10d::_reduce_scatter_base_"
+    assert rows[800].requested_kind == ""
 
 
 def test_a_call_that_nothing_ran_keeps_its_row(tmp_path: Path) -> None:
@@ -97,12 +97,12 @@ def test_collectives_are_held_against_what_was_measured_at_their_size(tmp_path: 
     row = only(analysed(tmp_path, [ran("gloo:all_reduce", 10, 40, 100)], groups(2), (MEASURED,)))
     assert row.ceiling == pytest.approx(400 / 10e-6)
     assert "all-reduce of 400 B among 2 ranks by gloo" in row.ceiling_source
-    assert not row.no_share
+    assert not row.efficiency_reason
 
 
 def test_what_is_faster_than_measured_has_no_share(tmp_path: Path) -> None:
     row = only(analysed(tmp_path, [ran("gloo:all_reduce", 10, 5, 100)], groups(2), (MEASURED,)))
-    assert "perfkit calibrate --world-size 2 --force" in row.no_share
+    assert "perfkit calibrate --world-size 2 --force" in row.efficiency_reason
 
 
 @pytest.mark.parametrize(
@@ -124,5 +124,5 @@ def test_ranks_on_several_machines_are_told_that_nothing_is_measured_there(tmp_p
         [mark("ProfilerStep#1", 0, 1000), ran("gloo:all_reduce", 10, 40, 100)],
         **groups(4, world_size=4),
     )
-    known = DeviceCeilings(device="cpu", device_name="", fingerprint="this machine", no_links="on several machines")
+    known = DeviceCeilings(device="cpu", device_name="", fingerprint="this machine", links_reason="on several machines")
     assert only(analyze_trace(read_trace(path), known)).ceiling_source == "on several machines"

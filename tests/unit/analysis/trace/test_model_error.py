@@ -54,7 +54,7 @@ def test_a_kernel_has_a_dot_for_each_level(tmp_path: Path) -> None:
     assert {level: dot.intensity for level, dot in dots.items()} == {"l1": 2.5, "l2": 5.0, "memory": 10.0}
     assert dots["memory"].attainable_s == pytest.approx(10_000 / 1e12)
     assert dots["l1"].attainable_s is None
-    assert all(dot.achieved == pytest.approx(1e10) for dot in found.level_points)
+    assert all(dot.flops_per_s == pytest.approx(1e10) for dot in found.level_points)
 
 
 def test_quantiles_weigh_by_time() -> None:

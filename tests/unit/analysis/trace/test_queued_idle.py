@@ -14,7 +14,7 @@ def queued(tmp_path: Path, events: list[Event]) -> QueuedIdle | None:
     step = [mark("ProfilerStep#1", 0, 1000), op("aten::mm", 0, 990)]
     result = analyze_trace(read_trace(write_trace(tmp_path / "t.json.gz", [*step, *events])), None)
     assert result.launches is not None
-    return result.launches.queued
+    return result.launches.queued_idle
 
 
 def test_what_starting_takes_and_what_nothing_explains_are_apart(tmp_path: Path) -> None:

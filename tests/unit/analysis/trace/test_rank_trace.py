@@ -101,7 +101,7 @@ def test_steps_tile_the_time_from_the_end_of_what_came_before_to_the_last_kernel
         (7, pytest.approx(20e-6), pytest.approx(80e-6)),  # the device is busy with older work until 20
         (8, pytest.approx(100e-6), pytest.approx(125e-6)),
     ]
-    assert (result.span_s, result.outside_s) == (pytest.approx(225e-6), pytest.approx(20e-6))
+    assert (result.span_s, result.outside_steps_s) == (pytest.approx(225e-6), pytest.approx(20e-6))
     assert result.step_s == pytest.approx(102.5e-6)
 
 
@@ -175,7 +175,7 @@ def test_a_convolution_is_held_against_what_it_ran_in(name: str, unit: str, dtyp
     result = analysed(tmp_path, convolution(name))
     row = by_name(result.kernels)[name]
     assert (row.unit, row.dtype) == (unit, dtype)
-    assert [(part.unit, part.dtype, part.flops) for part in result.computed_in] == [(unit, dtype, row.flops)]
+    assert [(part.unit, part.dtype, part.flops) for part in result.flops_by_precision] == [(unit, dtype, row.flops)]
 
 
 def test_fp32_attention_has_a_third_of_the_tf32_peak(tmp_path: Path) -> None:
@@ -263,7 +263,7 @@ def test_rows_are_ranked_by_what_could_be_won(tmp_path: Path) -> None:
     assert won == sorted(won, reverse=True)
 
 
-def test_utilisation_counts_matrix_flops_and_leaves_recomputation_out_of_mfu(tmp_path: Path) -> None:
+def test_utilization_counts_matrix_flops_and_leaves_recomputation_out_of_mfu(tmp_path: Path) -> None:
     ops = read_ops(read(tmp_path, EVENTS))
     result = analyze_ops(ops, CEILINGS)
     assert isinstance(result.mfu, Measurement)
@@ -279,7 +279,7 @@ def test_utilisation_counts_matrix_flops_and_leaves_recomputation_out_of_mfu(tmp
     assert result.recompute.seconds == pytest.approx(15e-6)
 
 
-def test_a_product_whose_flops_are_not_known_leaves_utilisation_unknown(tmp_path: Path) -> None:
+def test_a_product_whose_flops_are_not_known_leaves_utilization_unknown(tmp_path: Path) -> None:
     unlinked = [*EVENTS, kernel("ampere_sgemm_32x32_tn", 91, 140, 40)]
     result = analysed(tmp_path, unlinked)
     assert isinstance(result.mfu, Unknown)
@@ -298,7 +298,7 @@ def test_faster_than_a_roof_is_flagged(tmp_path: Path) -> None:
     assert result.coverage.above_roof_s == pytest.approx(2e-6)
     for row in (result.kernels[0], result.ops[0], result.gemms[0]):
         assert row.efficiency is None
-        assert "10.0 GB/s" in row.no_share
+        assert "10.0 GB/s" in row.efficiency_reason
     assert [row.efficiency for row in (*result.modules, *result.phases)] == [None]
 
 
@@ -313,7 +313,7 @@ def test_a_share_is_never_above_one_even_by_little(tmp_path: Path) -> None:
     (row,) = analysed(tmp_path, close).kernels
     assert not row.above_roof
     assert row.efficiency is None
-    assert "faster than the datasheet's 10.0 GB/s" in row.no_share
+    assert "faster than the datasheet's 10.0 GB/s" in row.efficiency_reason
 
 
 def test_faster_than_a_link_is_no_share_of_it(tmp_path: Path) -> None:
@@ -325,10 +325,12 @@ def test_faster_than_a_link_is_no_share_of_it(tmp_path: Path) -> None:
         with_args(kernel("ncclDevKernel_AllReduce_Sum_f32", 2, 40, 10), **COLLECTIVE),
     ]
     result = analysed(tmp_path, quick)
-    assert "faster than the datasheet's 2.00 GB/s" in result.copies[0].no_share  # 10 kB in 2 us
-    assert "faster than the datasheet's 100 GB/s" in result.collectives[0].no_share  # 6 MB in 10 us
+    assert "faster than the datasheet's 2.00 GB/s" in result.copies[0].efficiency_reason  # 10 kB in 2 us
+    assert "faster than the datasheet's 100 GB/s" in result.collectives[0].efficiency_reason  # 6 MB in 10 us
     slow = analysed(tmp_path, EVENTS)
-    assert [row.no_share for row in (*slow.copies, *slow.collectives)] == [""] * len((*slow.copies, *slow.collectives))
+    assert [row.efficiency_reason for row in (*slow.copies, *slow.collectives)] == [""] * len(
+        (*slow.copies, *slow.collectives)
+    )
 
 
 def test_an_unknown_device_gets_no_percentages_but_all_else(tmp_path: Path) -> None:
@@ -430,10 +432,10 @@ def test_a_product_that_is_faster_than_the_measured_ceiling_refutes_it(tmp_path:
     known = DeviceCeilings(device="cpu", device_name="Test CPU", fingerprint="", ceilings=(low, memory))
     result = analysed(tmp_path, [mark("ProfilerStep#1", 0, 4000), op("aten::mm", 10, 40, [SQUARE, SQUARE])], known)
     assert result.ceilings is not None
-    assert [bool(ceiling.refuted) for ceiling in result.ceilings.ceilings] == [True, False]
+    assert [bool(ceiling.exceeded_by) for ceiling in result.ceilings.ceilings] == [True, False]
     row = by_name(result.ops)["aten::mm"]
     assert (row.attainable_s, row.efficiency, row.bound, row.above_roof) == (None, None, "unknown", False)
-    assert "1.00 GFLOP/s" in row.no_share
+    assert "1.00 GFLOP/s" in row.efficiency_reason
     assert isinstance(result.mfu, Unknown)  # 2 MFLOP in 4 ms are half of that ceiling, which is none
     assert "1.00 GFLOP/s" in result.mfu.reason
     assert result.coverage.above_roof_s == 0

@@ -12,7 +12,7 @@ from tests.fixtures.traces import write_trace
 
 @pytest.mark.parametrize("kernel", [PRODUCT, "triton_tem_fused_addmm_t_view_3", "attn_fwd.kd"])
 @pytest.mark.parametrize("outside", [True, False])
-def test_utilisation_is_unknown_with_the_reason(tmp_path, kernel, outside):
+def test_utilization_is_unknown_with_the_reason(tmp_path, kernel, outside):
     eager = product_outside("c10::BFloat16") if outside else ()
     path = write_trace(tmp_path / "t.json.gz", replayed_step([kernel, POINTWISE], [kernel], eager=eager))
     found = analyze_trace(read_trace(path), ceilings())

@@ -32,7 +32,7 @@ def test_one_trace(tmp_path: Path) -> None:
     assert known is not None
     assert known.find(CeilingLevel.MATRIX, "bf16") is not None
     assert [(read.number, read.total, read.error) for read in seen] == [(1, 1, "")]
-    assert seen[0].json_bytes == found.traces[0].reading.json_bytes > 0
+    assert seen[0].json_bytes == found.traces[0].file_info.json_bytes > 0
     assert msgspec.json.decode(msgspec.json.encode(found), type=TraceAnalysis) == found
 
 
@@ -80,7 +80,7 @@ def test_launches_without_kernels_are_not_taken_for_a_cpus_work_in_silence(tmp_p
     path.write_text(json.dumps({"traceEvents": events}))
     found = analyze_traces([str(path)], device="h100-sxm")
     (trace,) = found.traces
-    assert "kernels" in trace.unseen_device
+    assert "kernels" in trace.missing_device_reason
     assert "trace.unseen_device" in [note.id for note in trace.notes]
     assert found.findings[0].severity == "warning"
     assert found.findings[0].id == "limit.missing_kernels"
@@ -110,8 +110,8 @@ def test_launches_without_kernels_are_not_taken_for_a_cpus_work_in_silence(tmp_p
 def test_memory_and_ops_of_a_gpu_tell_that_it_was_used(tmp_path: Path, events: list[Event], why: str) -> None:
     """A program that uses a GPU, recorded with ProfilerActivity.CPU alone."""
     (trace,) = analyze_traces([str(write_trace(tmp_path / "cpu.json", events))]).traces
-    assert bool(trace.unseen_device) is bool(why)
-    assert why in trace.unseen_device
+    assert bool(trace.missing_device_reason) is bool(why)
+    assert why in trace.missing_device_reason
 
 
 def test_copies_are_not_counted_as_kernels(tmp_path: Path) -> None:
@@ -130,10 +130,10 @@ def test_a_file_that_breaks_off_before_its_kernels_is_no_cpus_work(tmp_path: Pat
     head = '{"deviceProperties": [{"id": 0, "name": "NVIDIA A100-SXM4-80GB"}], "traceEvents": '
     path.write_text(head + events[:-1])
     (trace,) = analyze_traces([str(path)]).traces
-    assert trace.unseen_device
+    assert trace.missing_device_reason
     path.write_text(head + events + "}")
     (trace,) = analyze_traces([str(path)]).traces
-    assert not trace.unseen_device
+    assert not trace.missing_device_reason
     assert [note.id for note in trace.notes if "NVIDIA A100-SXM4-80GB" in note.text] == ["trace.unused_device"]
 
 

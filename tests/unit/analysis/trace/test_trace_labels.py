@@ -9,7 +9,7 @@ from tests.fixtures.rank_traces import rank_trace
 
 def found(label: str, rank: int | None, path: str) -> RankTrace:
     trace = rank_trace(label=label, rank=rank)
-    return msgspec.structs.replace(trace, reading=msgspec.structs.replace(trace.reading, path=path))
+    return msgspec.structs.replace(trace, file_info=msgspec.structs.replace(trace.file_info, path=path))
 
 
 def labels(*traces: RankTrace) -> list[str]:

@@ -51,7 +51,7 @@ def test_the_cpu_is_shown_where_no_gpu_was_recorded(tmp_path: Path) -> None:
     found = analysed(tmp_path, memory(11, 1, 128, total=128), memory(20, 1, -128, total=64))
     assert found.memory is not None
     assert (found.memory.device, found.memory.peak_bytes) == ("cpu", 128)
-    assert found.memory.largest[0].shape == "[8, 4]"
+    assert found.memory.largest_blocks[0].shape == "[8, 4]"
     assert "memory.missing_events" in [note.id for note in found.notes]
 
 
@@ -84,7 +84,7 @@ def test_of_many_ranks_the_balance_is_kept_and_the_rest_is_cut(tmp_path: Path, m
     assert third is not None
     assert third.timeline_s  # the fullest
     assert fourth == second
-    assert (first.categories, first.largest) == (second.categories, second.largest)
+    assert (first.categories, first.largest_blocks) == (second.categories, second.largest_blocks)
     assert (len(first.rows), len(second.rows)) == (2, 1)
     assert len(first.timeline_s) > 1
     assert (second.timeline_s, second.timeline_categories, second.bands, second.step_peaks) == ((), {}, (), ())

@@ -50,7 +50,7 @@ def test_time_split_on_a_cpu(tmp_path: Path) -> None:
     assert seconds["communication"] == pytest.approx(80e-6)  # 20 of its 100 us ran beside an op
     assert seconds["Python and dispatch"] == pytest.approx(510e-6)
     assert sum(part.share for part in result.time_split) == pytest.approx(1)
-    assert result.modelled_share == pytest.approx(350 / 410)
+    assert result.modeled_share == pytest.approx(350 / 410)
 
 
 def test_rows_carry_cost_bound_and_efficiency(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_points_of_ops_phases_and_the_step_add_up(tmp_path: Path) -> None:
     points = {(each.kind, each.name): each for each in analysed(read(tmp_path, HOST)).points if each.kind != "op"}
     assert points["phase", "forward"].flops == 2e6
     assert points["phase", "forward"].seconds == pytest.approx(400e-6)
-    assert points["phase", "forward"].achieved == pytest.approx(2e6 / 400e-6)
+    assert points["phase", "forward"].flops_per_s == pytest.approx(2e6 / 400e-6)
     step = points["step", "step"]
     assert step.flops == 2e6 + 2e6 + 1e4
     assert step.attainable_s == pytest.approx(20e-6 + 10e-6 + 12e-6)

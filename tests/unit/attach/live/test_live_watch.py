@@ -58,8 +58,8 @@ def test_a_line_a_second(tmp_path: Path) -> None:
     loop.run(149, wait_ms=4)
     assert [line for line in read_live(loop.path) if isinstance(line, LiveStart)] == [START]
     first, second = loop.windows()
-    assert (first.last, first.steps, first.time_s) == (50, 50, 1.0)
-    assert (second.last, second.steps, second.time_s) == (100, 50, 2.0)
+    assert (first.last_step, first.steps, first.time_s) == (50, 50, 1.0)
+    assert (second.last_step, second.steps, second.time_s) == (100, 50, 2.0)
     assert second.step_s == second.step_max_s == 0.02
     assert second.data_wait_s == pytest.approx(0.004)
     assert second.units_per_s == pytest.approx(400)
@@ -87,7 +87,7 @@ def test_what_is_not_known_is_none(tmp_path: Path) -> None:
     assert line.mfu is None
 
 
-def test_steps_that_are_faster_than_the_peak_have_no_utilisation(tmp_path: Path) -> None:
+def test_steps_that_are_faster_than_the_peak_have_no_utilization(tmp_path: Path) -> None:
     loop = Loop(tmp_path)
     loop.run(500, step_ms=4)
     loop.run(500, step_ms=2)
@@ -176,7 +176,7 @@ def test_after_a_pause_steps_go_on_with_the_number_given(tmp_path: Path) -> None
     loop.watch.start(loop.now, last=120)
     loop.run(50)
     assert loop.events == []
-    assert (loop.windows()[-1].last, loop.windows()[-1].step_max_s) == (170, 0.02)
+    assert (loop.windows()[-1].last_step, loop.windows()[-1].step_max_s) == (170, 0.02)
 
 
 def test_a_callback_that_fails_is_not_called_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

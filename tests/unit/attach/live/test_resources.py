@@ -43,7 +43,7 @@ def test_peaks_of_the_allocator_and_the_last_reading(tmp_path: Path, monkeypatch
 
     def sample(time_s: float) -> DeviceSample:
         read.set()
-        return DeviceSample(time_s=time_s, utilisation=0.5, power_w=300.0)
+        return DeviceSample(time_s=time_s, utilization=0.5, power_w=300.0)
 
     sensors = SensorThread(sample, period_s=60.0)
     reader = ResourceReader(torch.device("cuda", 0), sensors, tmp_path / "none")
@@ -51,7 +51,7 @@ def test_peaks_of_the_allocator_and_the_last_reading(tmp_path: Path, monkeypatch
     until = time.monotonic() + 10
     while sensors.latest.power_w is None and time.monotonic() < until:
         time.sleep(0.001)
-    assert reader.read() == ProcessResources(allocated_bytes=70, reserved_bytes=100, utilisation=0.5, power_w=300.0)
+    assert reader.read() == ProcessResources(allocated_bytes=70, reserved_bytes=100, utilization=0.5, power_w=300.0)
     reader.close()
     sensors._thread.join(10)
     assert not sensors._thread.is_alive()

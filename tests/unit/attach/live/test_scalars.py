@@ -5,7 +5,7 @@ import msgspec
 from perfkit.attach.live.scalars import SCALARS, build_scalars
 from perfkit.store.live import LiveWindow
 
-WINDOW = LiveWindow(time_s=1.0, last=20, steps=10, step_s=0.1, step_max_s=0.2, allocated_bytes=1024, mfu=0.0)
+WINDOW = LiveWindow(time_s=1.0, last_step=20, steps=10, step_s=0.1, step_max_s=0.2, allocated_bytes=1024, mfu=0.0)
 
 
 def test_what_is_not_known_is_left_out_and_what_is_zero_is_not() -> None:

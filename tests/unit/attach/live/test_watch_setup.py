@@ -1,4 +1,4 @@
-"""The peak that a watched loop's utilisation refers to."""
+"""The peak that a watched loop's utilization refers to."""
 
 from types import SimpleNamespace
 from typing import Any

@@ -48,7 +48,7 @@ def test_a_slower_level_names_its_commits(repository: tuple[GitRepository, list[
 
     found = series(history, "step_time")
     (change,) = found.changes
-    assert (change.at, change.worse) == (24, True)
+    assert (change.first_run, change.worse) == (24, True)
     assert change.change == pytest.approx(0.05, abs=0.012)
     assert change.low is not None
     assert change.high is not None
@@ -73,7 +73,10 @@ def test_what_is_counted_changes_with_every_other_value(tmp_path: Path) -> None:
     found = series(history, "peak_allocated")
     assert not is_regression(found, found.changes[0]), "512 bytes are less than the threshold"
     changes = found.changes
-    assert [(change.at, change.worse, change.p_value) for change in changes] == [(2, True, None), (4, False, None)]
+    assert [(change.first_run, change.worse, change.p_value) for change in changes] == [
+        (2, True, None),
+        (4, False, None),
+    ]
     assert changes[0].change == pytest.approx(512 / GIB)
     assert "no git repository" in changes[0].commits.reason or "is not in the repository" in changes[0].commits.reason
     assert find_latest_regressions(history) == ()
@@ -96,7 +99,7 @@ def test_another_torch_is_told_at_the_change(tmp_path: Path) -> None:
     history = read_history(write_past(tmp_path, noisy_steps([(6, 0.1), (6, 0.2)], 0.01, 2), environments=environments))
 
     (change,) = series(history, "step_time").changes
-    assert change.differs == ("torch: 2.13.0 -> 2.14.0",)
+    assert change.environment_differences == ("torch: 2.13.0 -> 2.14.0",)
 
 
 def test_missing_revisions_widen_the_range(repository: tuple[GitRepository, list[str]]) -> None:
@@ -105,7 +108,7 @@ def test_missing_revisions_widen_the_range(repository: tuple[GitRepository, list
     steps = noisy_steps([(11, 0.1), (9, 0.2)], 0.01, 1)
     (change,) = series(read_history(write_past(git.folder / "runs", steps, revisions=told)), "step_time").changes
 
-    assert change.at == 11
+    assert change.first_run == 11
     assert (change.commits.before, change.commits.after) == (revisions[9], revisions[12])
     assert change.commits.count == 6
     assert "recorded no revision" in change.commits.reason
@@ -154,7 +157,7 @@ def test_newest_runs_that_are_far_off_are_pending(tmp_path: Path) -> None:
     assert found.changes == ()
     assert "above the level" in found.pending
     assert "2 more runs" in found.pending
-    assert found.points[-1].far
+    assert found.points[-1].is_outlier
 
 
 def test_a_damaged_suite_is_left_out_and_said(tmp_path: Path) -> None:
@@ -186,7 +189,7 @@ def test_waits_of_zero_have_no_logarithm(tmp_path: Path) -> None:
         _write_check(tmp_path / f"check-{day}", day, data_wait=0.0 if day < 4 else 1.0)
     (change,) = series(read_history(tmp_path), "data_wait").changes
 
-    assert (change.at, change.change, change.low, change.worse) == (4, None, None, True)
+    assert (change.first_run, change.change, change.low, change.worse) == (4, None, None, True)
 
 
 def test_checks_give_their_newer_side(tmp_path: Path) -> None:
@@ -213,8 +216,8 @@ def _write_check(folder: Path, day: int, data_wait: float) -> None:
         after=CheckedSide(label="here", revision="def-dirty", environment=ENVIRONMENT),
         verdict=Verdict.PASS,
         variants=(
-            CheckedVariant(judged=(exact,), pairs=pairs, **common),
-            CheckedVariant(judged=(wait,), **common),
+            CheckedVariant(quantities=(exact,), pairs=pairs, **common),
+            CheckedVariant(quantities=(wait,), **common),
         ),
     )
     write_json(folder / CHECK_FILE, check)

@@ -75,10 +75,13 @@ def test_kernels_of_a_trace_that_lost_some_are_no_count(tmp_path: Path) -> None:
     whole = of(tmp_path, record())
     lost = LostKernels(launched=400, lost=1, without_time=0, share=1 / 400)
     assert whole.trace is not None
-    found = read_figures(replace(whole, trace=replace(whole.trace, lost=lost)))
+    found = read_figures(replace(whole, trace=replace(whole.trace, lost_kernels=lost)))
     assert "kernel_count" not in found.exact
     assert list_figures(found.missing["kernel_count"]) == ["1", "400"]
-    assert "kernel_count" in read_figures(replace(whole, trace=replace(whole.trace, lost=replace(lost, lost=0)))).exact
+    assert (
+        "kernel_count"
+        in read_figures(replace(whole, trace=replace(whole.trace, lost_kernels=replace(lost, lost=0)))).exact
+    )
 
 
 def test_figures_of_a_bench(tmp_path: Path) -> None:
@@ -131,14 +134,14 @@ def test_a_run_that_failed_says_so(tmp_path: Path) -> None:
 
 
 def test_figures_of_an_attached_loop(tmp_path: Path) -> None:
-    attached = AttachedLoop(steps_by="the steps of SGD", data_wait_s=(0.01, 0.02, 0.03, 0.04))
+    attached = AttachedLoop(step_marker="the steps of SGD", data_wait_s=(0.01, 0.02, 0.03, 0.04))
     units = WorkloadFacts(unit="samples", units_per_batch=8, parameters=5)
-    found = read_figures(of(tmp_path, record(0.0005, attached=attached, workload=units, losses=(), flops=None)))
+    found = read_figures(of(tmp_path, record(0.0005, attached_loop=attached, workload=units, losses=(), flops=None)))
     assert found.exact == {"flops": 4e6, "kernel_count": 2.0}
     assert found.processes["data_wait"] == (pytest.approx(0.025),)
     assert found.processes["throughput"] == (pytest.approx(16000),)
     assert found.missing["parity"] == "losses of external loops are not recorded"
-    nothing = read_figures(of(tmp_path / "b", record(attached=AttachedLoop(steps_by="calls")), events=None))
+    nothing = read_figures(of(tmp_path / "b", record(attached_loop=AttachedLoop(step_marker="calls")), events=None))
     assert nothing.missing["data_wait"] == "no DataLoader fetched in the timed steps"
     assert nothing.missing["kernel_count"] == "no whole step was traced"
 

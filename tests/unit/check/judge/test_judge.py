@@ -54,7 +54,7 @@ def judged(
 def sampled(slower: float, count: int = 20) -> Pairs:
     rng = np.random.default_rng(1)
     return Pairs(
-        variant="amp", turns=LOCK_STEP, pairs=tuple(pair(rng, slower=slower, between=0.02) for _ in range(count))
+        variant="amp", pairing=LOCK_STEP, pairs=tuple(pair(rng, slower=slower, between=0.02) for _ in range(count))
     )
 
 

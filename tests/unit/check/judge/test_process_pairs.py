@@ -140,10 +140,10 @@ def test_worse_is_decided_where_the_interval_leaves_no_other_verdict() -> None:
         assert judged.low is not None
         assert judged.high is not None
         assert judged.threshold.relative is not None
-        assert judged.decided is not (judged.low <= judged.threshold.relative <= judged.high)
-        assert ("certainly" if judged.decided else "by the estimate") in judged.reason
-    assert {judged.decided for judged in worse} == {True, False}
-    assert not any(judged.decided for judged in found if judged.verdict is Verdict.INCONCLUSIVE)
+        assert judged.is_decided is not (judged.low <= judged.threshold.relative <= judged.high)
+        assert ("certainly" if judged.is_decided else "by the estimate") in judged.reason
+    assert {judged.is_decided for judged in worse} == {True, False}
+    assert not any(judged.is_decided for judged in found if judged.verdict is Verdict.INCONCLUSIVE)
 
 
 def test_identical_sides_fail_in_no_more_than_one_of_a_hundred() -> None:
@@ -199,8 +199,8 @@ def test_before_the_first_look_nothing_is_concluded() -> None:
 def test_what_is_inconclusive_says_how_many_more_pairs_would_decide() -> None:
     _, wall = _judge(_pairs(8, between=0.10))
     assert wall.verdict is Verdict.INCONCLUSIVE
-    assert "more pairs" in wall.to_decide
-    assert "5.0 %" in wall.to_decide
+    assert "more pairs" in wall.data_needed
+    assert "5.0 %" in wall.data_needed
 
 
 def test_without_a_threshold_it_is_reported_and_does_not_count() -> None:
@@ -282,4 +282,4 @@ def test_a_single_pair_has_a_change_and_no_interval() -> None:
     assert judged.verdict is Verdict.INCONCLUSIVE
     assert judged.change == pytest.approx(2)  # however large
     assert (judged.low, judged.high) == (None, None)
-    assert judged.to_decide
+    assert judged.data_needed

@@ -50,7 +50,7 @@ def test_pairs_tell_more_than_groups_where_the_machine_drifts() -> None:
     assert _judge(COMPILE, drifting, slower, "10%", paired=True).verdict is Verdict.FAIL
     open_ = _judge(COMPILE, drifting, slower, "10%", paired=False)
     assert open_.verdict is Verdict.INCONCLUSIVE
-    assert "more processes per side" in open_.to_decide
+    assert "more processes per side" in open_.data_needed
 
 
 def test_the_interval_of_groups_is_welchs() -> None:
@@ -89,7 +89,7 @@ def test_nothing_before_and_nothing_after_is_equal() -> None:
 def test_of_nothing_before_only_an_absolute_threshold_decides() -> None:
     nothing, some = (0.0,) * 4, (0.020, 0.021, 0.019, 0.020)
     assert _judge(WAIT, nothing, some, "5%").verdict is Verdict.INCONCLUSIVE
-    assert "absolute" in _judge(WAIT, nothing, some, "5%").to_decide
+    assert "absolute" in _judge(WAIT, nothing, some, "5%").data_needed
     assert _judge(WAIT, nothing, some, "+5ms").verdict is Verdict.FAIL
     assert _judge(WAIT, nothing, some, "+50ms").verdict is Verdict.WORSE
     assert _judge(WAIT, nothing, some, "<=50ms").verdict is Verdict.WORSE

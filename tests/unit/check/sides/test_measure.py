@@ -48,7 +48,7 @@ def pairs_of(monkeypatch, tmp_path):
 
 def test_the_caller_ends_it(pairs_of, tmp_path):
     pairs, indices, _ = pairs_of([1.0] * 9, enough=lambda pairs: "decided" if len(pairs.pairs) == 3 else "")
-    assert pairs.ended == "decided"
+    assert pairs.end_reason == "decided"
     assert indices == [(0, "000"), (1, "001"), (2, "002")]
     assert read_json(tmp_path / "pairs" / PAIRS_FILE, Pairs) == pairs
     assert pairs.variant == "baseline"
@@ -69,7 +69,7 @@ def test_each_pair_has_what_else_the_machine_did(pairs_of, monkeypatch):
 def test_the_number_is_bounded(pairs_of):
     pairs, _, events = pairs_of([1.0] * 9, most=2)
     assert len(pairs.pairs) == 2
-    assert list_figures(pairs.ended) == ["2"]
+    assert list_figures(pairs.end_reason) == ["2"]
     assert [type(event) for event in events] == [PairStarted, PairFinished] * 2
     assert events[2].spent_s == 1.0
 
@@ -86,7 +86,7 @@ def test_the_number_is_bounded(pairs_of):
 def test_no_pair_is_begun_that_would_not_fit(pairs_of, budget_s, count):
     pairs, _, _ = pairs_of([10.0] * 9, budget_s=budget_s)
     assert len(pairs.pairs) == count
-    assert "a pair takes 10.0 s" in pairs.ended
+    assert "a pair takes 10.0 s" in pairs.end_reason
 
 
 def test_one_slow_pair_does_not_stand_for_the_next(pairs_of):
@@ -99,7 +99,7 @@ def test_what_was_measured_before_a_failure_is_kept(pairs_of, tmp_path):
         pairs_of([1.0, 1.0, None])
     kept = read_json(tmp_path / "pairs" / PAIRS_FILE, Pairs)
     assert len(kept.pairs) == 2
-    assert kept.ended == ""
+    assert kept.end_reason == ""
 
 
 def test_what_cannot_be_is_refused(pairs_of, tmp_path):

@@ -21,13 +21,13 @@ REGRESSED = sample_checks.regressed()
 
 
 def with_traced(times_as_long: float) -> ChangeExplanation:
-    assert REGRESSED.why.time is not None
-    time = msgspec.structs.replace(REGRESSED.why.time, before_step_s=0.1, after_step_s=0.1 * times_as_long)
-    return msgspec.structs.replace(REGRESSED.why, time=time)
+    assert REGRESSED.explanation.time is not None
+    time = msgspec.structs.replace(REGRESSED.explanation.time, before_step_s=0.1, after_step_s=0.1 * times_as_long)
+    return msgspec.structs.replace(REGRESSED.explanation, time=time)
 
 
 def timed(low: float | None, high: float | None) -> list[JudgedQuantity]:
-    (step_time,) = [each for each in REGRESSED.judged if each.quantity == "step_time"]
+    (step_time,) = [each for each in REGRESSED.quantities if each.quantity == "step_time"]
     return [msgspec.structs.replace(step_time, low=low, high=high)]
 
 
@@ -71,5 +71,5 @@ def test_a_side_is_judged_from_what_was_read_of_it_once(tmp_path: Path, monkeypa
     monkeypatch.setattr(read_passes, "read_trace", counted)
     before, after = (observe_case([side]) for side in sides)
     checked = [check_variant("gpt", name, before.variants[name], after.variants[name], {}) for name in after.variants]
-    assert all(each.why is not None and each.why.time is not None for each in checked)
+    assert all(each.explanation is not None and each.explanation.time is not None for each in checked)
     assert (len(checked), len(read), len(set(read))) == (3, 6, 6)

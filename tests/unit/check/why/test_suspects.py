@@ -84,9 +84,9 @@ def test_times_are_less_sure_than_counts() -> None:
 
 
 def test_breaks_recompilations_and_broken_claims_are_causes_in_themselves() -> None:
-    breaks = CountChange(kind="graph break", what="Unsupported Tensor.item() at train.py:12", before=0, after=1)
-    again = CountChange(kind="recompilation", what="size mismatch", before=1, after=3)
-    fewer = CountChange(kind="graph", what="", before=1, after=2)
+    breaks = CountChange(kind="graph break", reason="Unsupported Tensor.item() at train.py:12", before=0, after=1)
+    again = CountChange(kind="recompilation", reason="size mismatch", before=1, after=3)
+    fewer = CountChange(kind="graph", reason="", before=1, after=2)
     claim = ClaimChange(technique="flash", statement="the kernel runs", before=True, after=False, evidence="0 calls")
     found = [
         *suspects.find_compile_suspects([fewer, again, breaks]),

@@ -31,7 +31,7 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 def test_repeats_that_agree_are_trusted_and_kept(taken: Sequence[float]) -> None:
     (rate,) = measure_links("cpu", "", 2, short=True)
-    assert (rate.seconds, rate.confidence, rate.disturbed) == (1e-3, Confidence.HIGH, "")
+    assert (rate.seconds, rate.confidence, rate.disturbance) == (1e-3, Confidence.HIGH, "")
     assert rate.repeats_s == tuple(taken)
     assert load_link_rates("cpu", "") == (rate,)
     assert not is_measurement_missing(load_link_rates("cpu", ""), 2, short=True)
@@ -49,7 +49,7 @@ def test_halves_that_differ_are_of_low_confidence(taken: list[float]) -> None:
     taken[2:] = [1.2e-3, 1.3e-3]
     (rate,) = measure_links("cpu", "", 2, short=True)
     assert rate.spread == pytest.approx(1 - 1 / 1.2)
-    assert (rate.confidence, rate.disturbed) == (Confidence.LOW, "")
+    assert (rate.confidence, rate.disturbance) == (Confidence.LOW, "")
 
 
 @pytest.mark.usefixtures("taken")
@@ -63,11 +63,11 @@ def test_what_a_busy_machine_disturbed_is_measured_again(taken: list[float], mon
     monkeypatch.setattr(machine, "read_cpu_pressure", lambda: 0.4)
     taken[:] = [2e-3, 3e-3]
     found = resolve_ceilings("cpu", "", (), calibrate=True, ranks=[2])
-    assert "40.0 %" in found.links[0].disturbed
+    assert "40.0 %" in found.links[0].disturbance
     monkeypatch.setattr(machine, "read_cpu_pressure", lambda: 0.0)
     taken[:] = [1e-3, 1e-3]
     (rate,) = resolve_ceilings("cpu", "", (), calibrate=True, ranks=[2]).links
-    assert (rate.seconds, rate.disturbed) == (1e-3, "")
+    assert (rate.seconds, rate.disturbance) == (1e-3, "")
     taken[:] = [0.5e-3, 0.5e-3]
     assert resolve_ceilings("cpu", "", (), calibrate=True, ranks=[2]).links == (rate,)  # known well enough
 

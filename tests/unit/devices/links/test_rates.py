@@ -22,8 +22,8 @@ def test_the_fastest_of_all_days_holds() -> None:
 
 @pytest.mark.parametrize(("seconds", "disturbed"), [(1.04e-3, ""), (1.2e-3, "busy")])
 def test_what_was_disturbed_stays_so_unless_a_good_one_comes_close(seconds: float, disturbed: str) -> None:
-    (kept,) = merge_rates([replace(RATE, disturbed="busy"), replace(RATE, seconds=seconds)])
-    assert (kept.seconds, kept.disturbed) == (1e-3, disturbed)
+    (kept,) = merge_rates([replace(RATE, disturbance="busy"), replace(RATE, seconds=seconds)])
+    assert (kept.seconds, kept.disturbance) == (1e-3, disturbed)
 
 
 @pytest.mark.parametrize(

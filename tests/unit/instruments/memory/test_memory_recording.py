@@ -333,7 +333,7 @@ def test_a_step_that_runs_out_of_memory(when: str) -> None:
     assert set(found.step.tolist()) == {1}
     assert known(found)[OPTIMIZER_STATE] == 2 * parameters(net) - 2 * parameters(net.again) + 4 * 4
     balance = build_memory_account(found)
-    assert balance.failed == found.failed
+    assert balance.failed_request == found.failed
     assert balance.peak_bytes == sum(share.bytes for share in balance.categories)
     assert undone()
 

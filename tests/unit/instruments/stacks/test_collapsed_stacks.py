@@ -25,11 +25,11 @@ def test_threads_of_all_processes_are_told_apart_and_no_sample_is_lost() -> None
 
 def test_a_stack_is_outermost_first_and_says_whose_code_it_is() -> None:
     main = next(thread for thread in threads() if (thread.pid, thread.thread) == (PID, "MainThread"))
-    calls = [main.functions[call.function] for call in main.stack(main.taken[0].node)][::-1]
+    calls = [main.functions[call.function] for call in main.stack(main.stack_samples[0].node)][::-1]
     assert [call.name for call in calls[:2]] == ["<module>", "train"]
     assert [call.owner for call in calls[:3]] == [PROGRAM, PROGRAM, LIBRARY]
-    assert main.held is None
-    assert {taken.phase for taken in main.taken} == {"data"}
+    assert main.lock_samples is None
+    assert {taken.phase for taken in main.stack_samples} == {"data"}
     standard = [call for call in main.functions if call.file.endswith("/queues.py")]
     assert standard
     assert {call.owner for call in standard} == {LIBRARY}
@@ -55,7 +55,7 @@ def test_the_main_thread_of_a_program_without_threading_has_no_name() -> None:
 def test_equal_stacks_of_several_lines_share_their_calls() -> None:
     [thread] = read('process 7:"x";thread (8): T;f (a.py:3);g (a.py:5) 2\nprocess 7:"x";thread (8): T;f (a.py:3) 1\n')
     assert len(thread.calls) == 2
-    assert [taken.count for taken in thread.taken] == [2, 1]
+    assert [taken.count for taken in thread.stack_samples] == [2, 1]
 
 
 def test_the_loop_is_the_thread_that_was_asked_for_and_others_are_loaders_workers() -> None:
@@ -67,12 +67,12 @@ def test_the_loop_is_the_thread_that_was_asked_for_and_others_are_loaders_worker
     )
     held = "thread (9): trainer;f (a.py:4) 2\nthread (7): MainThread;wait (a.py:1) 1\n"
     loop, worker = read_loop(text, held, pid=7, thread=9, hz=100.0, seconds=1.0, directory="/")
-    assert (loop.thread, loop.samples, worker.thread, worker.pid, worker.held) == (LOOP, 3, WORKER, 8, None)
+    assert (loop.thread, loop.samples, worker.thread, worker.pid, worker.lock_samples) == (LOOP, 3, WORKER, 8, None)
     assert [function.name for function in worker.functions] == ["_worker_loop"]  # not what its parent had called
-    assert loop.held is not None
-    [taken] = loop.held
+    assert loop.lock_samples is not None
+    [taken] = loop.lock_samples
     assert (taken.count, loop.calls[taken.node].line) == (2, 4)
-    assert read_loop(text, "", pid=7, thread=9, hz=1.0, seconds=1.0, directory="/")[0].held == ()
+    assert read_loop(text, "", pid=7, thread=9, hz=1.0, seconds=1.0, directory="/")[0].lock_samples == ()
 
 
 def test_calls_of_perfkits_own_that_call_others_are_left_out() -> None:

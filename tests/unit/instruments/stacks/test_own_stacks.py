@@ -36,9 +36,9 @@ def test_what_the_thread_did_and_what_of_it_with_the_lock(monkeypatch: pytest.Mo
     )
     seen = look(tmp_path, begun=2)
     [loop] = seen.threads
-    assert (loop.thread, loop.samples, seen.reason, seen.failed) == (LOOP, 9, "", 4)
-    assert loop.held is not None
-    assert [taken.count for taken in loop.held] == [4]
+    assert (loop.thread, loop.samples, seen.reason, seen.failed_samples) == (LOOP, 9, "", 4)
+    assert loop.lock_samples is not None
+    assert [taken.count for taken in loop.lock_samples] == [4]
     assert seen.seconds > 0
     assert {path.name for path in tmp_path.glob("*.txt")} == {COLLAPSED_FILE}
 
@@ -46,7 +46,7 @@ def test_what_the_thread_did_and_what_of_it_with_the_lock(monkeypatch: pytest.Mo
 def test_a_thread_that_never_held_the_lock(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     py_spy(monkeypatch, tmp_path, every=f"thread ({threading.get_native_id()});wait (/me/train.py:3) 9\n", held="")
     [loop] = look(tmp_path, begun=2).threads
-    assert loop.held == ()
+    assert loop.lock_samples == ()
 
 
 def test_why_nothing_was_seen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def test_a_run_that_took_too_long_names_who_had_not_come(tmp_path: Path) -> None
     site = "/home/me/train.py:12 (loss)"
     told: dict[str, Any] = {"op": "all_reduce", "group": "default_pg", "call_site": site}
     told |= {"tensors": "[4, 1024] fp32", "bytes": 16384}
-    assert run.waits == (
+    assert run.rank_waits == (
         RankWait(rank=0, sequence=2, finished=False, **told),
         RankWait(rank=1, sequence=1, finished=True, **told),
     )
@@ -50,7 +50,7 @@ def test_a_run_that_crashed_keeps_its_own_reason(tmp_path: Path) -> None:
     run = ended(left(tmp_path, dump(waiting(2)), dump()), None)
     assert run.status == RunStatus.CRASHED
     assert list_rank_and_signal(run.reason) == ["rank 0", "SIGTERM"]
-    assert [wait.rank for wait in run.waits] == [0]
+    assert [wait.rank for wait in run.rank_waits] == [0]
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_what_is_said_of_ranks_that_do_not_meet(tmp_path: Path, ranks: list[dict
 
 def test_records_of_a_format_that_is_not_known_are_none(tmp_path: Path) -> None:
     assert read_flight_records(left(tmp_path, dump(waiting(1), version="4.0")), range(2)) == {}
-    assert ended(tmp_path, RunStatus.TIMEOUT).waits == ()
+    assert ended(tmp_path, RunStatus.TIMEOUT).rank_waits == ()
 
 
 def test_a_rank_that_the_watchdog_ended_is_known_by_its_dump(tmp_path: Path) -> None:

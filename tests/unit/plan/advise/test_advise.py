@@ -72,7 +72,7 @@ def test_the_fastest_comes_first_and_what_trains_something_else_is_not_joined(su
     assert [option.name for option in advice.options] == ["lora", "amp", "bf16", "ckpt"]
     assert advice.best is not None
     assert advice.best.name == "amp"
-    assert advice.options[0].saves_share == pytest.approx(0.6)
+    assert advice.options[0].saving_share == pytest.approx(0.6)
     assert not advice.options[0].risk.comparable
 
 
@@ -81,7 +81,7 @@ def test_for_memory_what_holds_least_comes_first_and_is_joined(subject: AdviceSu
     assert [option.name for option in advice.options] == ["bf16", "lora", "ckpt", "amp"]
     assert advice.best is not None
     assert advice.best.name == "bf16+ckpt"
-    assert advice.best.saves_bytes == 70 * 2**20
+    assert advice.best.saving_bytes == 70 * 2**20
     assert [clash.name for clash in advice.clashes] == ["amp"]
 
 
@@ -106,8 +106,8 @@ def test_for_the_batch_the_one_with_most_room_comes_first(subject: AdviceSubject
 def test_for_the_cost_batches_are_compared_for_a_sample(subject: AdviceSubject) -> None:
     advice = advised(subject, "cost", names="amp,ckpt")
     by_name = {option.name: option for option in advice.options}
-    assert by_name["batch:size=4"].saves_s is not None
-    assert by_name["batch:size=4"].saves_s.value == pytest.approx(0.1 - 0.18 / 2)
+    assert by_name["batch:size=4"].saving_s is not None
+    assert by_name["batch:size=4"].saving_s.value == pytest.approx(0.1 - 0.18 / 2)
     assert [option.name for option in advice.options] == ["amp", "batch:size=4", "batch:size=8", "ckpt"]
 
 
@@ -126,7 +126,7 @@ def test_sizes_that_were_asked_for_are_compared_once(subject: AdviceSubject) -> 
 
 def test_that_memory_is_planned_without_compiling_is_said_once(subject: AdviceSubject) -> None:
     (option,) = advised(subject, names="compile").options
-    assert option.assumes == (f"compile: {Compile().plannable().reason}",)
+    assert option.assumptions == (f"compile: {Compile().plannable().reason}",)
 
 
 def test_why_the_time_of_a_step_is_not_known_is_told(subject: AdviceSubject, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +135,7 @@ def test_why_the_time_of_a_step_is_not_known_is_told(subject: AdviceSubject, mon
 
     monkeypatch.setattr("perfkit.plan.plan.plan_variant", untimed)
     advice = advised(subject, names="amp")
-    assert advice.options[0].not_known == ("time: calibrate first",)
+    assert advice.options[0].unknown_reasons == ("time: calibrate first",)
     assert advice.notes[-1].id == "advice.no_step_time"
     assert "calibrate first" in advice.notes[-1].text
 
@@ -145,11 +145,11 @@ def test_the_json_is_what_programs_were_promised(subject: AdviceSubject) -> None
     assert msgspec.convert(encoded, Advice) == advised(subject)
     assert set(encoded) == {
         "schema_version", "subject", "kind", "device", "goal", "limit_bytes", "step_s", "peak_bytes", "options", "best",
-        "clashes", "left_out", "notes",
+        "clashes", "excluded", "notes",
     }  # fmt: skip
     assert set(encoded["options"][0]) == {
-        "name", "saves_s", "saves_share", "peak_bytes", "saves_bytes", "largest_batch", "fits", "why", "assumes",
-        "risk", "not_known", "measured",
+        "name", "saving_s", "saving_share", "peak_bytes", "saving_bytes", "largest_batch", "fits", "reasons",
+        "assumptions", "risk", "unknown_reasons", "measured",
     }  # fmt: skip
-    assert set(encoded["options"][0]["saves_s"]) == {"value", "low", "high", "bound", "basis"}
-    assert encoded["schema_version"] == 1
+    assert set(encoded["options"][0]["saving_s"]) == {"value", "low", "high", "bound", "basis"}
+    assert encoded["schema_version"] == 2

@@ -13,7 +13,7 @@ def planned(peak: int, *beyond: tuple[int, int, int], **categories: int) -> Plan
     )
     named = {name.replace("_", " "): held for name, held in categories.items()}
     known = PlannedPeak(value=peak, low=peak, high=peak, phase="backward", categories=named)
-    return PlannedVariant(name="amp", world_size=1, peak_allocated_bytes=known, beyond_allocator=rows)
+    return PlannedVariant(name="amp", world_size=1, peak_allocated_bytes=known, outside_allocator=rows)
 
 
 def takes(value: float, low: float, high: float) -> StepTime:

@@ -18,14 +18,14 @@ from tests.fixtures import sample_trace_analysis as sample
 from tests.fixtures.document_blocks import blocks, column
 
 FLAME = FlameGraph(
-    by="module",
+    grouping="module",
     names=("Net_0", "Linear_1", "aten::mm", "gemm_kernel", "no module"),
     kinds=("module", "op", "kernel"),
     parent=(-1, -1, 0, 2, 3),
     name=(0, 4, 1, 2, 3),
     kind=(0, 0, 0, 1, 2),
     values={"time": (0.01, 0.002, 0.008, 0.008, 0.008), "flops": (4e9, 0.0, 4e9, 4e9, 4e9)},
-    least=0.001,
+    min_share=0.001,
 )
 
 
@@ -113,7 +113,7 @@ def test_looks_of_one_color_are_one_entry_of_the_legend() -> None:
 
 
 def test_labels_stand_once_for_all_trees() -> None:
-    trace = replace(sample.trace("rank 0", 0), flames=(FLAME, replace(FLAME, by="phase")))
+    trace = replace(sample.trace("rank 0", 0), flames=(FLAME, replace(FLAME, grouping="phase")))
     found = build_section([trace], {}, "trace")
     assert found is not None
     (made,) = found.blocks

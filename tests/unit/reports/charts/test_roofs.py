@@ -51,10 +51,10 @@ def test_a_disturbed_ceiling_says_so_and_a_refuted_one_is_not_drawn(realistic: A
         changed = msgspec.structs.replace(realistic, ceilings=msgspec.structs.replace(known, ceilings=ceilings))
         return [roof.source for roof in build_roofs(build_plane(changed)) if roof.measured and roof.name == "memory"]
 
-    assert drawn(disturbed="0 of 7 repeats undisturbed") == [
+    assert drawn(disturbance="0 of 7 repeats undisturbed") == [
         "measured, while the machine was busy: best of 5 repeats of 300 windows"
     ]
-    assert drawn(refuted="work ran faster") == []
+    assert drawn(exceeded_by="work ran faster") == []
 
 
 def test_limits_hold_every_weighty_point(realistic: Analysis) -> None:
@@ -67,7 +67,7 @@ def test_limits_hold_every_weighty_point(realistic: Analysis) -> None:
 def test_a_point_many_decades_away_does_not_stretch_the_axes(realistic: Analysis) -> None:
     variant = realistic.variants[0]
     assert variant.trace is not None
-    far = msgspec.structs.replace(variant.points[0], intensity=1e-9, achieved=1.0, share=0.5)
+    far = msgspec.structs.replace(variant.points[0], intensity=1e-9, flops_per_s=1.0, share=0.5)
     longer = msgspec.structs.replace(variant.trace, summary=(*variant.trace.summary, far))
     stretched = msgspec.structs.replace(variant, trace=longer)
     alone, wide = (

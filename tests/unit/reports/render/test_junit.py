@@ -116,7 +116,7 @@ def test_only_gated_quantities_are_cases_and_every_figure_is_a_property() -> Non
     check = sample_checks.passing()
     assert ("gpt baseline", "throughput") not in cases(check)
     values = {each.get("name"): each.get("value", "") for each in parsed(check).iter("property")}
-    throughput = next(each for each in check.variants[0].judged if each.quantity == "throughput")
+    throughput = next(each for each in check.variants[0].quantities if each.quantity == "throughput")
     assert float(values["throughput.after"]) == throughput.after
     assert values["energy.verdict"] == "not compared"
     assert "energy.after" not in values
@@ -153,10 +153,10 @@ def test_equal_names_are_told_apart() -> None:
 def test_any_text_makes_valid_xml(text: str) -> None:
     check = sample_checks.too_noisy()
     judged = tuple(
-        msgspec.structs.replace(each, quantity=text, title=text, reason=text, to_decide=text, verdict=Verdict.FAIL)
-        for each in check.variants[0].judged
+        msgspec.structs.replace(each, quantity=text, title=text, reason=text, data_needed=text, verdict=Verdict.FAIL)
+        for each in check.variants[0].quantities
     )
-    variant = msgspec.structs.replace(check.variants[0], workload=text, variant=text, judged=judged, pairs=())
+    variant = msgspec.structs.replace(check.variants[0], workload=text, variant=text, quantities=judged, pairs=())
     side = msgspec.structs.replace(check.before, label=text, revision=text)
     root = parsed(msgspec.structs.replace(check, variants=(variant,), before=side, created_at=text, perfkit=text))
     assert root[0].get("name") == sentences.get_name(variant)

@@ -45,7 +45,7 @@ print("pandas" in sys.modules)
         ("coverage_bytes_s", "s"),
         ("bytes_per_step", "B"),
         ("recompute_flops", "FLOP"),
-        ("achieved", "FLOP/s"),
+        ("flops_per_s", "FLOP/s"),
         ("bus_bandwidth", "B/s"),
         ("share", ""),
         ("calls", ""),

@@ -16,7 +16,7 @@ def account(peak: int, process: int | None = None) -> MemoryAccount:
             MemoryShare(category="parameter", bytes=2 * MIB),
             MemoryShare(category="activation", bytes=6 * MIB),
         ),
-        beyond=(
+        outside_allocator=(
             MemoryShare(category="reserved but free", bytes=3 * MIB),
             MemoryShare(category="never touched", bytes=-MIB),
         ),

@@ -10,8 +10,12 @@ TRIALS = (
     RecomputationTrial(variant="ckpt", fits=True, planned_bytes=20 * MIB, measured_bytes=21 * MIB, seconds=5.0),
     RecomputationTrial(variant="ckpt:mode=selective", fits=None, reason="needs values"),
 )
-FOUND = RecomputationSearch(asked="ckpt:fit=24MiB", found="ckpt", limit_bytes=24 * MIB, trials=TRIALS)
-NOT_FOUND = RecomputationSearch(asked="ckpt:fit=1MiB", found=None, limit_bytes=MIB, trials=TRIALS[:1], reason="why")
+FOUND = RecomputationSearch(
+    requested_variant="ckpt:fit=24MiB", selected_variant="ckpt", limit_bytes=24 * MIB, trials=TRIALS
+)
+NOT_FOUND = RecomputationSearch(
+    requested_variant="ckpt:fit=1MiB", selected_variant=None, limit_bytes=MIB, trials=TRIALS[:1], reason="why"
+)
 
 
 def test_each_trial_tells_what_was_planned_and_what_was_measured() -> None:
@@ -39,6 +43,14 @@ def test_what_was_found_is_said() -> None:
 def test_where_nothing_was_tried_there_is_no_section() -> None:
     assert list(build_sections(())) == []
     assert (
-        list(build_sections((RecomputationSearch(asked="a", found=None, limit_bytes=1.0, trials=(), reason="b"),)))
+        list(
+            build_sections(
+                (
+                    RecomputationSearch(
+                        requested_variant="a", selected_variant=None, limit_bytes=1.0, trials=(), reason="b"
+                    ),
+                )
+            )
+        )
         == []
     )

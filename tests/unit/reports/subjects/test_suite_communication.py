@@ -24,8 +24,8 @@ def two_ranks(late_s: float | None = 0.03) -> Analysis:
     analysis = realistic()
     first = analysis.variants[0]
     volume = CollectiveVolume(
-        kind="reduce-scatter", calls=2.0, asked_bytes=1024.0, least_bytes=512.0, carried_bytes=1024.0,
-        ran_as="all-reduce", seconds=0.02, exposed_s=0.005, hidden=0.75,
+        kind="reduce-scatter", calls=2.0, message_bytes=1024.0, theoretical_bytes=512.0, traced_bytes=1024.0,
+        backend_kind="all-reduce", seconds=0.02, exposed_s=0.005, hidden_share=0.75,
     )  # fmt: skip
     ranks = tuple(TimedRank(rank=rank, host="host", step_s=0.2, cpu_s=0.1 + rank / 10, steps=40) for rank in range(2))
     fleet = Fleet(ranks=(_row(0, 0.0 if late_s else None), _row(1, late_s)), skew=(), straggler="", step_spread=0.0)

@@ -64,14 +64,14 @@ def test_rows_of_one_name_are_added_up() -> None:
 def test_the_lines_that_launched_it_are_told_with_the_stack_of_the_first() -> None:
     outer, inner = "/home/me/train.py(10): main", "/lib/site-packages/nets/model.py(5): forward"
     stack = FlameGraph(
-        by="stack",
+        grouping="stack",
         names=(outer, inner, "aten::_softmax"),
         kinds=("frame", "op"),
         parent=(-1, 0, 0, 1),
         name=(0, 1, 2, 2),
         kind=(0, 0, 1, 1),
         values={"time": (0.007, 0.004, 0.003, 0.004)},
-        least=0.001,
+        min_share=0.001,
     )
     told_of = told(replace(sample.trace("rank 0", 0), flames=(stack,)))
     (cell,) = {dict(one.facts)["Launched from"] for one in told_of.values() if one.key == "op:aten::_softmax"}

@@ -13,13 +13,13 @@ def cells(shown: OpRow) -> dict[str, Cell]:
 
 
 def test_bounds_are_shown_as_such() -> None:
-    found = cells(row("flash_attn::varlen", 0.5, flops=1e12, most_flops=4e12, bytes=2.0**30))
+    found = cells(row("flash_attn::varlen", 0.5, flops=1e12, max_flops=4e12, bytes=2.0**30))
     assert found["FLOPs"].text == "1.00 TFLOP to 4.00 TFLOP"
     assert found["Bytes"].text == "1.00 GiB"
 
 
 def test_an_estimate_is_shown_as_such() -> None:
-    found = cells(row("mine::blend", 0.5, bytes=2.0**30, estimated=True))
+    found = cells(row("mine::blend", 0.5, bytes=2.0**30, is_estimate=True))
     assert (found["Bytes"].text, found["Bytes"].tone) == ("about 1.00 GiB", "unsure")
     assert found["Bytes"].detail.startswith("estimate")
 

@@ -94,7 +94,7 @@ def test_the_document_tells_the_story() -> None:
     assert list_figures(intro)[-1] == "-6.28 ms"
     assert "Straggler: rank 1" in lines(analysis, "fleet")
     assert {"120", "330"} <= {*list_figures(lines(analysis, "launched-0"))}
-    assert all(note.text in lines(analysis, "notes") for note in analysis.traces[0].reading.notes)
+    assert all(note.text in lines(analysis, "notes") for note in analysis.traces[0].file_info.notes)
     assert column(blocks(told)["uncovered-0"], "Reason") == [
         row.reason for row in analysis.traces[0].coverage.uncovered
     ]
@@ -254,8 +254,8 @@ def test_compiled_code_in_a_comparison_is_told_with_what_it_replaced() -> None:
     change = ChangeRow(
         name="compiled code", module="", phase="forward", shapes="", before_calls=14, after_calls=2, before_s=0.0181,
         after_s=0.0123, before_flops=None, after_flops=None, before_bytes=None, after_bytes=None,
-        compiled=("triton_poi_fused_add_gelu_3", "triton_per_fused_native_layer_norm_0"),
-        replaced=tuple(f"aten::op{place}" for place in range(6)),
+        compiled_names=("triton_poi_fused_add_gelu_3", "triton_per_fused_native_layer_norm_0"),
+        replaced_ops=tuple(f"aten::op{place}" for place in range(6)),
     )  # fmt: skip
     cell = next(column.cell(change) for column in columns.build_change_columns([change]) if column.title == "Op")
     assert (cell.text, cell.detail) == (

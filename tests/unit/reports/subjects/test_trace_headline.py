@@ -99,7 +99,7 @@ def test_files_are_named_as_files() -> None:
     def called(label: str) -> str:
         trace = rank_traces.rank_trace(label=label)
         return get_file_name(
-            msgspec.structs.replace(trace, reading=msgspec.structs.replace(trace.reading, path="a/b.json"))
+            msgspec.structs.replace(trace, file_info=msgspec.structs.replace(trace.file_info, path="a/b.json"))
         )
 
     assert [called(label) for label in ("b", "rank 3", "a/b", "a/b.json", "a/b.json (2)")] == [
@@ -141,14 +141,14 @@ def test_an_empty_trace_has_no_roofline() -> None:
 
 def test_a_file_that_is_cut_off_is_told_beside_the_headline() -> None:
     whole = sample.alone()
-    reading = msgspec.structs.replace(whole.traces[0].reading, cut=True)
-    cut_off = msgspec.structs.replace(whole.traces[0], reading=reading)
+    reading = msgspec.structs.replace(whole.traces[0].file_info, is_truncated=True)
+    cut_off = msgspec.structs.replace(whole.traces[0], file_info=reading)
     host = msgspec.structs.replace(cut_off, device="cpu", device_name="")
     for trace, on in ((cut_off, "NVIDIA H100"), (host, "the CPU, ")):
         text = build_headline(msgspec.structs.replace(whole, traces=(trace,)))
         assert text.startswith("Truncated trace: step ")
         assert on in text
-    assert len(list_remarks(sample.alone(reading=reading))) == len(list_remarks(whole)) + 1
+    assert len(list_remarks(sample.alone(file_info=reading))) == len(list_remarks(whole)) + 1
 
 
 def test_a_trace_of_communication_alone_is_not_asked_for_shapes() -> None:
@@ -178,7 +178,7 @@ def test_tiles_of_a_whole_trace() -> None:
     assert shown["MFU"] == ("15.8 %", ["18.9 %"])
 
 
-def test_a_utilisation_that_counts_masked_pairs_says_so() -> None:
+def test_a_utilization_that_counts_masked_pairs_says_so() -> None:
     trace = sample.trace("rank 0", 0)
     assert isinstance(trace.mfu, Measurement)
     masked = msgspec.structs.replace(trace, mfu=msgspec.structs.replace(trace.mfu, source=f"FLOPs; {UNMASKED}"))
@@ -190,7 +190,9 @@ def test_a_utilisation_that_counts_masked_pairs_says_so() -> None:
 def test_the_saving_is_what_the_replay_gains_with_all_work_at_its_roof() -> None:
     analysis = sample.alone()
     trace = analysis.traces[0]
-    replayed = ReplaySummary(recorded_s=1.0, replayed_s=1.0, error=0.0, nodes=9, busy=0.9, refused="", critical_path={})
+    replayed = ReplaySummary(
+        recorded_s=1.0, replayed_s=1.0, error=0.0, nodes=9, busy_share=0.9, reason="", critical_path={}
+    )
     gains = FindingGains(roofs_s=trace.step_s / 10, step_s=trace.step_s)
 
     def told(**changed: Any) -> Cell:
@@ -209,8 +211,8 @@ def test_the_saving_is_what_the_replay_gains_with_all_work_at_its_roof() -> None
     assert less.text == "3.49 ms"
     for refused in (
         {"replay": None, "gains": gains},
-        {"replay": msgspec.structs.replace(replayed, refused="too far off"), "gains": gains},
-        {"replay": replayed, "gains": msgspec.structs.replace(gains, refused="kernels are missing")},
+        {"replay": msgspec.structs.replace(replayed, reason="too far off"), "gains": gains},
+        {"replay": replayed, "gains": msgspec.structs.replace(gains, reason="kernels are missing")},
         {"replay": replayed, "gains": None},
     ):
         assert told(**refused).text == "10.8 ms"

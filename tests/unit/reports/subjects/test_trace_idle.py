@@ -13,13 +13,13 @@ GAPS = (
     gap(
         0.2,
         cause=ELSEWHERE,
-        own=PREPROCESS,
+        user_frame=PREPROCESS,
         frame=PREPROCESS,
         builtin="sum",
         range="prep",
     ),
-    gap(0.1, cause=LATE, module="Model_0/Layer_3", op="aten::mm", following="aten::mm"),
-    gap(0.06, cause=LATE, named=False),
+    gap(0.1, cause=LATE, module="Model_0/Layer_3", op="aten::mm", next_op="aten::mm"),
+    gap(0.06, cause=LATE, is_named=False),
     gap(0.04, cause=BETWEEN),
 )
 

@@ -79,13 +79,13 @@ def test_a_cpu_has_neither_kernels_nor_waves() -> None:
 
 
 def test_attention_by_its_sizes() -> None:
-    found = texts(table(attentions=(attention(0.2, key_heads=4, backward=True, given_mask=True),)))
+    found = texts(table(attentions=(attention(0.2, key_heads=4, backward=True, has_mask_tensor=True),)))
     told = {
         "Queries × keys": "1024×1024", "Potential savings": "150 ms", "Pass": "backward", "Heads": "16 / 4",
         "Library": "FlashAttention-2", "Head dim": "64", "Batch": "4", "Mask": "causal or window, tensor",
     }  # fmt: skip
     assert {title: found[title] for title in told} == told
-    packed = texts(table(attentions=(attention(0.2, batch=None, masked=False),)))
+    packed = texts(table(attentions=(attention(0.2, batch=None, is_masked=False),)))
     assert packed["Batch"] == "packed"
     assert "Mask" not in packed
 

@@ -22,19 +22,19 @@ TOO_FAR = "the replay misses the recording by 12 %"
 @pytest.fixture
 def asked() -> TraceAnalysis:
     replayed = ReplaySummary(
-        recorded_s=0.00905, replayed_s=0.0090, error=-0.005, nodes=42, busy=0.7, refused="", critical_path=PATH
+        recorded_s=0.00905, replayed_s=0.0090, error=-0.005, nodes=42, busy_share=0.7, reason="", critical_path=PATH
     )
     what_ifs = (
         SimulatedChange(
-            what="gemm=0.8",
+            change="gemm=0.8",
             gain_s=0.0012,
             share=0.1333,
             summed_s=0.0015,
-            refused="",
+            reason="",
             critical_path=PATH,
             step_gain_s=0.0006,
         ),
-        SimulatedChange(what="comm=0", gain_s=None, share=None, summed_s=0.0004, refused=TOO_FAR, critical_path={}),
+        SimulatedChange(change="comm=0", gain_s=None, share=None, summed_s=0.0004, reason=TOO_FAR, critical_path={}),
     )
     return sample.alone(replay=replayed, what_ifs=what_ifs)
 
@@ -56,7 +56,7 @@ def test_why_there_is_no_gain_stands_beside_the_path(asked: TraceAnalysis) -> No
     assert "replay-refused-0" not in _told(asked)
     replayed = asked.traces[0].replay
     assert replayed is not None
-    refused = _told(sample.alone(replay=replace(replayed, refused=TOO_FAR)))["replay-refused-0"]
+    refused = _told(sample.alone(replay=replace(replayed, reason=TOO_FAR)))["replay-refused-0"]
     assert TOO_FAR in refused[0]
     assert "upper bounds" in refused[0]
 
@@ -82,7 +82,7 @@ def test_the_path_is_a_bar_for_the_recording_and_for_each_change(asked: TraceAna
 
 def test_a_change_that_leaves_nothing_is_an_empty_bar(asked: TraceAnalysis) -> None:
     (trace,) = asked.traces
-    gone = replace(trace.what_ifs[0], what="all=0", critical_path={"host": 0.0})
+    gone = replace(trace.what_ifs[0], change="all=0", critical_path={"host": 0.0})
     blocks = walk_blocks(
         block
         for section in build_document(sample.alone(replay=trace.replay, what_ifs=(gone,))).sections
@@ -95,7 +95,7 @@ def test_a_change_that_leaves_nothing_is_an_empty_bar(asked: TraceAnalysis) -> N
 def test_path_and_answers_are_raw_tables(asked: TraceAnalysis) -> None:
     tables = {each.name: build_arrow_table(each).to_pylist() for each in build_data(asked)}
     assert [(row["kind"], row["seconds"]) for row in tables["critical_path"]] == list(PATH.items())
-    assert [(row["what"], row["gain_s"], row["refused"]) for row in tables["what_ifs"]] == [
+    assert [(row["change"], row["gain_s"], row["reason"]) for row in tables["what_ifs"]] == [
         ("gemm=0.8", 0.0012, ""),
         ("comm=0", None, TOO_FAR),
     ]
@@ -110,15 +110,15 @@ def test_what_the_path_leads_through_is_told_by_op_module_and_line(asked: TraceA
     assert replayed is not None
     row = PathRow(
         kind="waits", op="aten::item", call="cudaStreamSynchronize", module="Model/Layer", line="train.py:3 main",
-        stretches=12, seconds=0.0045, longest_s=0.001, longest_start_s=0.002,
+        segments=12, seconds=0.0045, longest_s=0.001, longest_start_s=0.002,
     )  # fmt: skip
-    analysis = sample.alone(replay=replace(replayed, stretches=(row,)))
+    analysis = sample.alone(replay=replace(replayed, segments=(row,)))
     blocks = walk_blocks(block for section in build_document(analysis).sections for block in section.blocks)
-    (found,) = [block for block in blocks if isinstance(block, Table) and block.id == "path_stretches-0"]
+    (found,) = [block for block in blocks if isinstance(block, Table) and block.id == "path_segments-0"]
     shown = [column.cell(each).text for each in found.rows for column in found.columns]
     assert shown == [
         "cudaStreamSynchronize in aten::item", "waits", "4.50 ms", "49.7 %", "12", "1.00 ms", "train.py:3 main",
         "Model/Layer", "2.00 ms",
     ]  # fmt: skip
     tables = {each.name: build_arrow_table(each).to_pylist() for each in build_data(analysis)}
-    assert [(each["op"], each["stretches"]) for each in tables["path_stretches"]] == [("aten::item", 12)]
+    assert [(each["op"], each["segments"]) for each in tables["path_segments"]] == [("aten::item", 12)]

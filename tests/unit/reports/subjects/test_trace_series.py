@@ -39,7 +39,7 @@ def test_of_many_ranks_only_a_few_are_drawn_in_detail() -> None:
 
 
 def test_only_the_longest_ops_are_drawn() -> None:
-    row = next(row for row in sample.trace("rank 0", 0).ops if row.achieved and row.unit)
+    row = next(row for row in sample.trace("rank 0", 0).ops if row.flops_per_s and row.unit)
     many = tuple(msgspec.structs.replace(row, seconds=float(place)) for place in range(MOST_POINTS + 9))
     points = build_plane(sample.alone(ops=many, summary=(), kernels=(), level_points=())).series[0].points
     assert len(points) == MOST_POINTS

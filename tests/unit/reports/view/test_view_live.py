@@ -1,4 +1,4 @@
-"""What the page says of a loop's utilisation where its log has none."""
+"""What the page says of a loop's utilization where its log has none."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def start(flops: float | None, peak: float | None) -> LiveStart:
         ),
     ],
 )
-def test_why_there_is_no_utilisation(flops: float | None, peak: float | None, reason: str) -> None:
+def test_why_there_is_no_utilization(flops: float | None, peak: float | None, reason: str) -> None:
     assert explain_absent(start(flops, peak), 0.002)["mfu"] == reason
 
 

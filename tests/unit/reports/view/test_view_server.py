@@ -250,7 +250,7 @@ def test_a_live_log_is_read_on_from_where_one_was(asked: Asked) -> None:
     assert asked.get(f"{target}?since={first['next']}").json["lines"] == []
     append(asked.folder / "job/baseline@2/0/rank0", windows(1, first=30))
     (line,) = asked.get(f"{target}?since={first['next']}").json["lines"]  # type: ignore[misc]
-    assert line["last"] == 1550
+    assert line["last_step"] == 1550
 
 
 @pytest.mark.parametrize("since", ["-1", "x", "1e9", "9" * 40, ""])

@@ -1,4 +1,4 @@
-"""Replayed graphs and the captures they came from, on traces modelled on those of vLLM and SGLang."""
+"""Replayed graphs and the captures they came from, on traces modeled on those of vLLM and SGLang."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -108,7 +108,7 @@ def test_a_gpu_counts_what_it_had_handed_out_before_and_what_it_holds_reserved(t
     assert one.reserved.at_event.tolist() == [0, 2, 4]
     assert one.reserved.size.tolist() == [8192, 4096, -4096]
     made = build_memory_account(one)
-    assert (made.peak_bytes, [(part.category, part.bytes) for part in made.beyond]) == (
+    assert (made.peak_bytes, [(part.category, part.bytes) for part in made.outside_allocator]) == (
         10240,
         [("reserved but free", 2048)],
     )
@@ -279,7 +279,7 @@ def test_a_recording_tells_ops_phases_and_shapes(recorded: Path) -> None:
         (name, phase) for name, phase, _, _, allocates in rows if not allocates
     }
     largest = build_memory_account(one)
-    assert {block.category for block in largest.largest} >= {"gradient", "optimizer state"}
+    assert {block.category for block in largest.largest_blocks} >= {"gradient", "optimizer state"}
 
 
 def test_numbers_of_python_are_read_however_they_are_written(tmp_path: Path) -> None:

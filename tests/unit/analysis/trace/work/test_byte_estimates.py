@@ -53,7 +53,7 @@ def blend(elements: int, busy_us: float) -> tuple[Event, ...]:
 def test_an_estimate_is_shown_as_one_and_counts_nowhere_as_known(tmp_path: Path) -> None:
     found = analysed(tmp_path, *blend(1000, 4.0))
     row = only(found.ops)
-    assert (row.bytes, row.estimated, row.flops, row.attainable_s) == (4000, True, None, None)
+    assert (row.bytes, row.is_estimate, row.flops, row.attainable_s) == (4000, True, None, None)
     assert row.cost_source == "estimate: recorded arguments once"
     assert (found.coverage.bytes_s, found.coverage.flops_s) == (0, 0)
     assert found.coverage.estimated_s == pytest.approx(4e-6)
@@ -63,14 +63,14 @@ def test_an_estimate_is_shown_as_one_and_counts_nowhere_as_known(tmp_path: Path)
 def test_an_estimate_above_the_bandwidth_is_dropped(tmp_path: Path) -> None:
     # 40 kB in 1 us would be 40 GB/s of the 10 that the memory has.
     row = only(analysed(tmp_path, *blend(10_000, 1.0)).ops)
-    assert (row.bytes, row.estimated) == (None, False)
+    assert (row.bytes, row.is_estimate) == (None, False)
 
 
 def attention(name: str, busy_us: float, *rest: object) -> tuple[Event, ...]:
     return (call(name, 10, 20, *rest), launch(1, 15), kernel("flash_fwd_kernel", 1, 40, busy_us))
 
 
-def test_causal_attention_on_the_roofline_and_in_both_utilisations(tmp_path: Path) -> None:
+def test_causal_attention_on_the_roofline_and_in_both_utilizations(tmp_path: Path) -> None:
     s, heads, d = 1000, 4, 64
     q = ((1, heads, s, d), BF16)
     all_pairs = 4 * heads * s * s * d
@@ -103,9 +103,9 @@ def varlen(busy_us: float) -> tuple[Event, ...]:
 def test_what_data_decide_has_bounds_and_no_gain_beyond_them(tmp_path: Path) -> None:
     found = analysed(tmp_path, *varlen(100.0))
     row = only(found.ops)
-    assert (row.flops, row.most_flops) == (LEAST, MOST)
+    assert (row.flops, row.max_flops) == (LEAST, MOST)
     nbytes = 4 * 100 * 8 * 64 * 2 + 4 * 100 * 8
-    assert (row.bytes, row.most_bytes) == (nbytes, None)
+    assert (row.bytes, row.max_bytes) == (nbytes, None)
     assert row.attainable_s == pytest.approx(max(MOST / PEAK, nbytes / BANDWIDTH))
     assert found.coverage.bounded_s == found.coverage.flops_s == pytest.approx(100e-6)
     assert isinstance(found.mfu, Measurement)
@@ -135,8 +135,8 @@ def test_an_optimizer_outside_of_ops_is_costed_by_name_and_grid(tmp_path: Path) 
     found = analysed(tmp_path, launch(1, 15), adam)
     row = only(found.kernels)
     least, most = 284 * 65536 + 36, 320 * 65536
-    assert (row.flops, row.most_flops) == (14 * least, 14 * most)
-    assert (row.bytes, row.most_bytes) == (28 * least, 28 * most)
+    assert (row.flops, row.max_flops) == (14 * least, 14 * most)
+    assert (row.bytes, row.max_bytes) == (28 * least, 28 * most)
     assert row.cost_source == "kernel over lists: name and grid"
     assert found.coverage.flops_s == found.coverage.bounded_s == pytest.approx(0.1)
 
@@ -149,7 +149,7 @@ def test_kernels_of_compiled_code_do_not_share_the_arguments_of_its_region(tmp_p
         kernel("triton_poi_fused_add_0", 1, 40, 4000),
     )
     row = only(found.ops)
-    assert (row.name, row.bytes, row.estimated) == ("triton_poi_fused_add_0", None, False)
+    assert (row.name, row.bytes, row.is_estimate) == ("triton_poi_fused_add_0", None, False)
     (missing,) = found.coverage.uncovered
     assert missing.name == "triton_poi_fused_add_0"
     assert missing.reason.startswith("generated code")
@@ -185,7 +185,7 @@ def test_an_op_whose_formula_lacks_arguments_is_not_said_to_have_none(tmp_path: 
     assert "arguments" in missing.reason
 
 
-def test_attention_of_unknown_cost_leaves_utilisation_unknown(tmp_path: Path) -> None:
+def test_attention_of_unknown_cost_leaves_utilization_unknown(tmp_path: Path) -> None:
     bf16 = ((64, 64), BF16)
     found = analysed(
         tmp_path,

@@ -67,14 +67,14 @@ def test_the_launches_of_an_op_share_the_elements_of_its_list(tmp_path: Path) ->
     (row,) = (row for row in analyze_trace(read_trace(path), CEILINGS).kernels if row.op == "aten::_foreach_mul_")
     assert row.flops == pytest.approx(ALL)
     assert row.bytes == pytest.approx(8 * ALL)  # read and written
-    assert row.most_bytes is None
+    assert row.max_bytes is None
     assert row.cost_source == SIZED
 
 
 def test_a_list_of_other_tensors_has_bounds_alone(tmp_path: Path) -> None:
     path = trace(tmp_path, *backward(100), *multiplied(300, 5, 4))
     (row,) = (row for row in analyze_trace(read_trace(path), CEILINGS).kernels if row.op == "aten::_foreach_mul_")
-    assert row.most_bytes == 8 * 9 * CHUNK
+    assert row.max_bytes == 8 * 9 * CHUNK
     assert row.bytes is not None
     assert row.bytes < 8 * 9 * CHUNK
     assert row.cost_source == NAME_AND_GRID

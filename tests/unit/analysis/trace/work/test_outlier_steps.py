@@ -61,7 +61,7 @@ def test_figures_per_step_are_of_like_steps(tmp_path: Path) -> None:
     result = analysed(tmp_path, steps(1_174_000, 3300, 2400, compiling=900_000))
     assert [step.number for step in result.steps] == [2, 3]
     assert result.step_s == pytest.approx(2850e-6)
-    (first,) = result.unlike
+    (first,) = result.outlier_steps
     assert (first.number, first.seconds) == (1, pytest.approx(1.174))
     assert first.compiling_s == pytest.approx(0.9)
     assert sum(part.seconds for part in first.time_split) == pytest.approx(first.seconds)
@@ -70,7 +70,7 @@ def test_figures_per_step_are_of_like_steps(tmp_path: Path) -> None:
         "forward": 1.0,
         OUTSIDE: 0.5,
     }  # the first step's stays in sight
-    assert result.outside_s == pytest.approx(1.174, rel=1e-3)
+    assert result.outside_steps_s == pytest.approx(1.174, rel=1e-3)
 
 
 def test_the_headline_has_the_typical_step_and_the_outlier_is_told_as_one(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def test_a_product_is_told_by_its_sizes_tile_waves_and_share_of_its_roof(tmp_pat
     assert (row.dtype, row.layout, row.tile) == ("bf16", "row,row", "256x128x64")
     # 2 x 4096 x 1024 x 1024 FLOPs a call, at 80 TFLOP/s; two calls in 500 us.
     assert row.flops == pytest.approx(2 * 2**33)
-    assert row.achieved == pytest.approx(2 * 2**33 / 500e-6)
+    assert row.flops_per_s == pytest.approx(2 * 2**33 / 500e-6)
     assert row.attainable_s == pytest.approx(2 * 2**33 / 80e12)
     assert (row.bound, row.efficiency) == ("compute", pytest.approx(2 * 2**33 / 80e12 / 500e-6))
     # 1024 / 256 x 4096 / 128 tiles on 132 SMs.
@@ -88,7 +88,7 @@ def test_equal_products_by_other_kernels_and_in_other_sizes_have_rows_of_their_o
 def test_without_a_known_device_there_are_rates_but_no_waves_and_no_share_of_a_roof(tmp_path: Path) -> None:
     trace = read_trace(write_trace(tmp_path / "t.json.gz", product(1, 0, 4096, 200, 128)))
     (row,) = analyze_trace(trace, None).gemms
-    assert row.achieved == pytest.approx(2**33 / 200e-6)
+    assert row.flops_per_s == pytest.approx(2**33 / 200e-6)
     assert (row.units, row.waves, row.efficiency) == (None, None, None)
     assert (row.tiles, row.blocks) == (128, 128)
 
@@ -114,7 +114,7 @@ def test_attention_is_told_by_its_sizes_mask_and_library(tmp_path: Path) -> None
     trace = analysed(tmp_path, *attention("aten::_scaled_dot_product_flash_attention", 0.0, True, False, None))
     (row,) = trace.attentions
     assert (row.batch, row.heads, row.key_heads, row.queries, row.keys, row.width) == (4, 16, 16, 1024, 1024, 64)
-    assert (row.masked, row.given_mask, row.backward, row.backend) == (True, False, False, "FlashAttention-2")
+    assert (row.is_masked, row.has_mask_tensor, row.backward, row.backend) == (True, False, False, "FlashAttention-2")
     # 2 products of 2 x 64 FLOPs for 1024 x 1025 / 2 pairs of each of 64 heads.
     assert row.flops == pytest.approx(64 * 4 * 64 * 1024 * 1025 / 2)
     assert (row.blocks, row.waves) == (512, pytest.approx(512 / 132))
@@ -125,7 +125,7 @@ def test_attention_without_a_mask_leaves_nothing_out(tmp_path: Path) -> None:
     (row,) = analysed(
         tmp_path, *attention("aten::_scaled_dot_product_flash_attention", 0.0, False, False, None)
     ).attentions
-    assert not row.masked
+    assert not row.is_masked
 
 
 def test_what_runs_outside_of_steps_has_no_rows(tmp_path: Path) -> None:
@@ -155,4 +155,4 @@ def test_products_of_a_recorded_step(recorded: RankTrace) -> None:
 def test_attention_of_a_recorded_step(recorded: RankTrace) -> None:
     (row,) = recorded.attentions
     assert (row.batch, row.heads, row.queries, row.keys, row.width, row.calls) == (16, 16, 559, 559, 64, 24)
-    assert (row.masked, row.backend) == (True, "FlashAttention-2")
+    assert (row.is_masked, row.backend) == (True, "FlashAttention-2")

@@ -81,7 +81,7 @@ def test_gated_quantities_are_one_table_the_worst_first(every_verdict: Check) ->
         "After": "330 MiB",
         "Change": "+5.8 %",
         "Threshold": "0.5%",
-        "Reason": every_verdict.variants[0].judged[0].reason,
+        "Reason": every_verdict.variants[0].quantities[0].reason,
     }
 
 
@@ -145,8 +145,8 @@ def test_why_has_the_tables_that_differ(every_verdict: Check) -> None:
 
 def test_a_variant_of_which_nothing_stands_out_says_so(every_verdict: Check) -> None:
     variant = every_verdict.variants[0]
-    assert variant.why is not None
-    quiet = msgspec.structs.replace(variant, why=msgspec.structs.replace(variant.why, suspects=()))
+    assert variant.explanation is not None
+    quiet = msgspec.structs.replace(variant, explanation=msgspec.structs.replace(variant.explanation, suspects=()))
     block = blocks(build_document(msgspec.structs.replace(every_verdict, variants=(quiet,))))["suspects-0"]
     assert isinstance(block, Text)
     assert block.style == "empty"

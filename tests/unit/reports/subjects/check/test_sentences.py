@@ -38,15 +38,15 @@ def test_a_busy_machine_is_the_first_thing_that_is_said_where_times_are_no_pass(
 def test_a_busy_machine_is_not_told_where_it_was_quiet_or_times_pass_or_only_counts_fail() -> None:
     busy = sample_checks.worse().variants[0]
     quiet = tuple(
-        msgspec.structs.replace(pair, load=MachineLoad(seconds=4, cores=2, others=0.02)) for pair in busy.pairs
+        msgspec.structs.replace(pair, load=MachineLoad(seconds=4, cores=2, other_cores=0.02)) for pair in busy.pairs
     )
     assert sentences.describe_load([msgspec.structs.replace(busy, pairs=quiet)]) == ""
-    timed = {each.quantity for each in busy.judged if not each.exact}
+    timed = {each.quantity for each in busy.quantities if not each.exact}
     passing = tuple(
         msgspec.structs.replace(each, verdict=Verdict.PASS if each.quantity in timed else Verdict.FAIL)
-        for each in busy.judged
+        for each in busy.quantities
     )
-    assert sentences.describe_load([msgspec.structs.replace(busy, judged=passing)]) == ""
+    assert sentences.describe_load([msgspec.structs.replace(busy, quantities=passing)]) == ""
 
 
 def test_what_is_worse_is_told_beside_what_failed_and_what_is_open() -> None:

@@ -30,8 +30,8 @@ def test_a_check_is_listed_with_its_verdict_and_the_figures_after(tmp_path: Path
     assert (listed.kind, listed.state, listed.verdict, listed.reported) == ("check", SuiteState.OK, "fail", True)
     assert listed.name == "origin/main (4f2a9c1) → working tree (9c1e77a)"
     assert {"1", "2"} <= {*list_figures(listed.reason)}
-    after = {each.quantity: each.after for each in check.variants[0].judged}
-    assert (listed.figures.of, get_value(listed.figures.step)) == ("gpt baseline", after["step_time"])
+    after = {each.quantity: each.after for each in check.variants[0].quantities}
+    assert (listed.figures.subject, get_value(listed.figures.step)) == ("gpt baseline", after["step_time"])
     assert get_value(listed.figures.peak) == after["peak_allocated"]
     shown = build_row(listed)
     assert (shown["status"], shown["tone"]) == ("fail", "bad")
@@ -46,4 +46,4 @@ def test_what_is_inconclusive_is_neither_good_nor_bad(tmp_path: Path) -> None:
 def test_a_check_without_figures_says_so() -> None:
     summary = summarize_check(msgspec.structs.replace(sample_checks.passing(), variants=()))
     assert isinstance(summary.figures.step, Unknown)
-    assert summary.figures.of == ""
+    assert summary.figures.subject == ""

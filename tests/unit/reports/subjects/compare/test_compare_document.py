@@ -62,7 +62,7 @@ def test_steps_losses_and_loops_over_their_whole_training(tmp_path: Path) -> Non
     comparison = compare_runs(runs)
     assert {"step-times", "losses"} <= set(blocks(build_document(comparison)))
     assert "watched" not in blocks(build_document(comparison))
-    live = (LivePoint(last=10, step_s=0.1), LivePoint(last=20, step_s=0.12))
+    live = (LivePoint(last_step=10, step_s=0.1), LivePoint(last_step=20, step_s=0.12))
     watched = replace(comparison, sides=(replace(comparison.sides[0], live=live), comparison.sides[1]))
     chart = blocks(build_document(watched))["watched"]
     assert isinstance(chart, Chart)

@@ -91,7 +91,7 @@ def test_facts_of_the_watching_are_told_in_words() -> None:
     assert list_figures(facts["Per step"].text) == ["4", "4", "1"]
     assert list_figures(facts["Per step"].detail) == ["4"]
     assert facts["Data wait share"].text == "31.2 %"
-    none = CountPerStep(median=0.0, least=0, most=0)
+    none = CountPerStep(median=0.0, min=0, max=0)
     by_method = dict(loop_facts.list_facts(msgspec.structs.replace(sample_loops.LOOP, forwards=none)))
     assert list_figures(by_method["Per step"].text)[:1] == ["4"]
     assert list_figures(facts["Excluded from step time"].text) == ["2", "1.40 s"]
@@ -115,7 +115,7 @@ def test_what_is_not_known_of_the_watching_says_why() -> None:
 
 def test_counts_that_vary_are_a_span_and_a_gan_accumulates_nothing() -> None:
     varying = msgspec.structs.replace(
-        sample_loops.LOOP, backwards=CountPerStep(median=3.0, least=2, most=4), microbatches=None, forwards=None
+        sample_loops.LOOP, backwards=CountPerStep(median=3.0, min=2, max=4), microbatches=None, forwards=None
     )
     facts = dict(loop_facts.list_facts(varying))
     assert list_figures(facts["Per step"].text) == ["2", "4", "1"]
@@ -212,7 +212,7 @@ def test_a_loop_that_got_slower_while_it_was_watched_says_so_first() -> None:
     slower = first_with(loop=msgspec.structs.replace(sample_loops.LOOP, watched=seen))
     assert ["70.2 ms"] in [list_figures(line) for line in build_document(slower).lead]
     steady = msgspec.structs.replace(seen, last_s=0.0235)
-    same = first_with(loop=msgspec.structs.replace(sample_loops.LOOP, watched=steady))
+    same = first_with(loop=msgspec.structs.replace(sample_loops.LOOP, live_log=steady))
     assert not any("beginning" in line for line in list(build_document(same).lead))
 
 
@@ -250,7 +250,7 @@ def test_findings_of_several_ranks_say_which() -> None:
 def test_what_was_planned_stands_beside_what_was_measured_with_what_both_have_in_common() -> None:
     basis = "baseline of train.py:build, which has the same device cpu, bytes of parameters 4,000 in fp32"
     figure = PredictedFigure(predicted=Interval(value=440, low=440, high=440), measured=400, error=0.1)
-    held = Prediction(planned_at="2026-01-31T11:00:00+00:00", beforehand=True, peak=figure, basis=basis)
+    held = Prediction(planned_at="2026-01-31T11:00:00+00:00", planned_before_run=True, peak=figure, basis=basis)
     found = build_document(first_with(prediction=held))
     assert column(blocks(found)["predictions"], "Peak error") == ["+10.0 %"]
     (section,) = (section for section in found.sections if section.id == "predicted")

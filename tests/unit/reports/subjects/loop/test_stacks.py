@@ -7,21 +7,29 @@ from tests.fixtures import sample_loops
 from tests.fixtures.figures import list_figures
 from tests.fixtures.suites import changed
 
-COLLATE = HotLine(function="collate", place="train.py:88", share=0.41, itself=0.4, total=0.5, held=1.0, inside="")
+COLLATE = HotLine(
+    function="collate",
+    place="train.py:88",
+    share=0.41,
+    self_share=0.4,
+    total_share=0.5,
+    lock_share=1.0,
+    library_function="",
+)
 STACKS = ThreadStacks(
     processes=1,
     samples=20,
-    idle=0,
+    idle_samples=0,
     seconds=0.2,
     hz=100.0,
-    held=0.7,
-    ours=0.02,
-    unnamed=0.0,
+    lock_share=0.7,
+    perfkit_share=0.02,
+    unnamed_share=0.0,
     phases={"": 0.2, "forward": 0.8},
     lines=(COLLATE,),
     libraries=(),
-    python=(),
-    data=(),
+    python_lines=(),
+    data_lines=(),
 )
 
 
@@ -32,8 +40,11 @@ def test_nothing_is_said_where_nothing_was_sampled() -> None:
 def test_hot_lines_and_what_is_known_of_the_samples() -> None:
     analysis = sample_loops.alone()
     first = analysis.variants[0]
-    workers = changed(STACKS, processes=2, samples=60, idle=20)
-    loop = changed(first.loop, stacks=LoopStacks(loop=STACKS, workers=workers, cost=0.042, failed=0.01, others=0.3))
+    workers = changed(STACKS, processes=2, samples=60, idle_samples=20)
+    loop = changed(
+        first.loop,
+        stacks=LoopStacks(loop=STACKS, workers=workers, sampling_cost=0.042, failed_share=0.01, other_steps_share=0.3),
+    )
     [made] = build_sections(changed(analysis, variants=(changed(first, loop=loop),)))
     blocks = list(walk_blocks(made.blocks))
     own, theirs = (block for block in blocks if isinstance(block, Facts))

@@ -42,7 +42,7 @@ def test_lines_are_by_process_and_thread_the_main_one_first() -> None:
 
 
 def test_what_casts_doubt_is_said() -> None:
-    [told] = build_document(analyze_process(changed(facts(), ended=True), threads())).warnings
+    [told] = build_document(analyze_process(changed(facts(), has_ended=True), threads())).warnings
     assert (told.id, told.figures) == ("process.ended", {"seconds": 2.0})
     [told] = build_document(analyze_process(changed(facts(), interrupted=True), threads())).warnings
     assert (told.id, told.figures) == ("process.interrupted", {"seconds": 2.0})

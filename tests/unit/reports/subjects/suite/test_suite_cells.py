@@ -91,7 +91,7 @@ def test_throughput_names_its_unit_per_second_once(realistic: Analysis) -> None:
 
 def test_active_is_yes_no_or_not_known_and_not_asked_of_a_baseline(realistic: Analysis) -> None:
     assert cells.make_active_cell(realistic.variants[0]).text == "–"
-    assert [cells.make_active_cell(with_changes(realistic, engaged=answer)).text for answer in (True, False, None)] == [
+    assert [cells.make_active_cell(with_changes(realistic, active=answer)).text for answer in (True, False, None)] == [
         "yes",
         "no",
         "n/a",

@@ -28,7 +28,7 @@ def test_the_tables_are_these(nothing_measured: Analysis) -> None:
 def test_unknown_is_null_not_zero(every_status: Analysis) -> None:
     rows = {row["variant"]: row for row in tables(every_status)["variants"].rows()}
     skipped = rows["zero2@2"]
-    assert (skipped["step_s"], skipped["peak_allocated_bytes"], skipped["engaged"], skipped["ratio"]) == (None,) * 4
+    assert (skipped["step_s"], skipped["peak_allocated_bytes"], skipped["active"], skipped["ratio"]) == (None,) * 4
     assert rows["amp"]["ratio"] == pytest.approx(0.617)
     assert rows["amp"]["on_pareto_front"] is True
 

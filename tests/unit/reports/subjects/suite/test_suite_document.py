@@ -111,7 +111,7 @@ def test_a_row_unfolds_to_what_lies_behind_it(every_status: Analysis) -> None:
     assert isinstance(traceback, Text)
     assert (traceback.lines, traceback.style) == ((TRACEBACK,), "code")
     assert column(found["variant-1-claims"], "Result") == ["✓ pass"]
-    idle = next(place for place, variant in enumerate(every_status.variants) if variant.engaged is False)
+    idle = next(place for place, variant in enumerate(every_status.variants) if variant.active is False)
     assert column(found[f"variant-{idle}-claims"], "Result") == ["✗ fail"]
     figures, compiled = found["variant-1-figures"], found["variant-4-compile"]
     assert isinstance(figures, Facts)

@@ -11,8 +11,22 @@ from perfkit_reports.subjects.suite.experts import build_sections
 from tests.fixtures.suites import record, write_suite
 
 LOADS = (
-    ExpertLoad(layer="blocks.0.mlp", tokens=8, sent=(5, 3), taken=(4, 3), dropped=1, auxiliary_loss=1.25),
-    ExpertLoad(layer="blocks.1.mlp", tokens=8, sent=(8, 0), taken=(4, 0), dropped=4, auxiliary_loss=1.75),
+    ExpertLoad(
+        layer="blocks.0.mlp",
+        tokens=8,
+        routed_tokens=(5, 3),
+        accepted_tokens=(4, 3),
+        dropped_tokens=1,
+        auxiliary_loss=1.25,
+    ),
+    ExpertLoad(
+        layer="blocks.1.mlp",
+        tokens=8,
+        routed_tokens=(8, 0),
+        accepted_tokens=(4, 0),
+        dropped_tokens=4,
+        auxiliary_loss=1.75,
+    ),
 )
 
 
@@ -22,9 +36,12 @@ def texts(table: Table) -> list[list[tuple[str, str]]]:
 
 
 def test_load_and_dropped_tokens_of_each_variant(tmp_path: Path) -> None:
-    even = tuple(ExpertLoad(layer=f"{place}", tokens=8, sent=(4, 4), taken=(4, 4), dropped=0) for place in range(2))
+    even = tuple(
+        ExpertLoad(layer=f"{place}", tokens=8, routed_tokens=(4, 4), accepted_tokens=(4, 4), dropped_tokens=0)
+        for place in range(2)
+    )
     analysis = analyze_suite(
-        write_suite(tmp_path, {"baseline": [record(0.1, experts=LOADS)], "ep": [record(0.1, experts=even)]})
+        write_suite(tmp_path, {"baseline": [record(0.1, expert_loads=LOADS)], "ep": [record(0.1, expert_loads=even)]})
     )
     (section,) = build_sections(analysis)
     table, chart = section.blocks

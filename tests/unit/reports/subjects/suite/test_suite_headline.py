@@ -58,7 +58,7 @@ def test_no_winner_no_baseline_and_nothing_are_said_plainly(realistic: Analysis,
 
 def test_what_was_not_compared_is_told_as_neither_slower_nor_the_same(realistic: Analysis) -> None:
     baseline, amp, ckpt = realistic.variants[:3]
-    emulated = msgspec.structs.replace(amp, difference=None, emulated="a cpu has no fp8 products")
+    emulated = msgspec.structs.replace(amp, difference=None, emulation_reason="a cpu has no fp8 products")
     alone = msgspec.structs.replace(realistic, variants=(baseline, emulated))
     beside = msgspec.structs.replace(realistic, variants=(baseline, emulated, ckpt))
     assert headline.build_headline(alone).endswith(": a cpu has no fp8 products.")
@@ -84,7 +84,7 @@ def test_an_undecided_speed_is_not_told_as_a_fact(realistic: Analysis) -> None:
 
 
 def test_a_busy_machine_is_told_and_goes_first_where_something_is_undecided(realistic: Analysis) -> None:
-    load = MachineLoad(seconds=60.0, cores=2, own=0.4, others=1.6)
+    load = MachineLoad(seconds=60.0, cores=2, own_cores=0.4, other_cores=1.6)
     told = "Other processes used 1.6 of 2 cores during measurement."
     busy = msgspec.structs.replace(realistic, load=load)
     amp = realistic.variants[1]
@@ -95,5 +95,5 @@ def test_a_busy_machine_is_told_and_goes_first_where_something_is_undecided(real
     assert told not in headline.list_remarks(undecided)
     assert headline.build_headline(decided).startswith("amp is fastest")
     assert headline.list_remarks(decided)[0] == told
-    quiet = msgspec.structs.replace(decided, load=msgspec.structs.replace(load, others=0.1))
+    quiet = msgspec.structs.replace(decided, load=msgspec.structs.replace(load, other_cores=0.1))
     assert told not in headline.list_remarks(quiet)

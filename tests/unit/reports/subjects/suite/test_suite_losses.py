@@ -84,7 +84,7 @@ def test_raw_losses_say_when_their_step_ends(suite: Analysis) -> None:
 
 def test_what_is_only_emulated_has_no_place_in_time(suite: Analysis) -> None:
     base, quick, slow, untimed = suite.variants
-    emulated = replace(suite, variants=(base, replace(quick, emulated="no fp8 here"), slow, untimed))
+    emulated = replace(suite, variants=(base, replace(quick, emulation_reason="no fp8 here"), slow, untimed))
     assert len(chart(emulated, "losses").figure["data"]) == 3
     assert len(chart(emulated, "losses-time").figure["data"]) == 2
     table = blocks(build_document(emulated))["losses-reached"]

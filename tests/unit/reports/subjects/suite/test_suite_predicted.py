@@ -37,7 +37,7 @@ def test_it_says_whether_the_plan_was_made_before(predicted: Analysis) -> None:
     assert [list_figures(line) for line in section.intro] == [["2026", "01", "31", "11", "00"]]
     first = predicted.variants[0]
     assert first.prediction is not None
-    late = replace(first, prediction=replace(first.prediction, beforehand=False))
+    late = replace(first, prediction=replace(first.prediction, planned_before_run=False))
     (section,) = (
         section
         for section in build_document(replace(predicted, variants=(late, *predicted.variants[1:]))).sections

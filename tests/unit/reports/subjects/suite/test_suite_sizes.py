@@ -19,7 +19,9 @@ TRIALS = (
 
 
 def listed(folder: Path, found: str | None) -> Table:
-    searched = BatchSearch(asked="batch", found=found, limit_bytes=2.0**31, margin=0.1, most=64, trials=TRIALS)
+    searched = BatchSearch(
+        requested_variant="batch", selected_variant=found, limit_bytes=2.0**31, margin=0.1, max_size=64, trials=TRIALS
+    )
     analysis = replace(analyze_suite(write_suite(folder, {"baseline": [record(0.1)]})), searches=(searched,))
     (section,) = build_sections(analysis)
     (table,) = section.blocks

@@ -25,7 +25,7 @@ def test_a_suite_in_short(name: str) -> None:
 def test_the_figures_of_a_suite_are_those_of_one_variant() -> None:
     analysis = sample_analysis.realistic()
     figures = short(analysis).figures
-    (shown,) = (variant for variant in analysis.variants if variant.name == figures.of)
+    (shown,) = (variant for variant in analysis.variants if variant.name == figures.subject)
     assert not shown.is_baseline
     assert get_value(figures.step) == getattr(shown.step_time, "value", None)
     assert isinstance(figures.throughput, Measurement)
