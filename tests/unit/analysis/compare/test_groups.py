@@ -8,6 +8,7 @@ from perfkit.analysis.compare.difference import compare_traces
 from perfkit.analysis.compare.groups import KIND, MODULE, PHASE, REPLACED, TIME
 from perfkit.analysis.model.difference import TraceDifference
 from perfkit.analysis.model.step import OpRow
+from perfkit.analysis.model.time_split import WAITING_FOR_CPU
 from perfkit.analysis.trace.op_class import OpClass
 from perfkit_reports.palette import WORK, find_work_style
 from tests.fixtures.rank_traces import rank_trace, row, split
@@ -40,12 +41,12 @@ def test_ops_are_summed_up_by_kind_phase_and_module_without_what_ran_outside_of_
 
 
 def test_parts_of_the_step_sum_to_it() -> None:
-    now = split(2.0, **{"memory-bound": 0.25, "idle waiting for the CPU": 0.75})
+    now = split(2.0, **{"memory-bound": 0.25, WAITING_FOR_CPU: 0.75})
     found = of(BEFORE, BEFORE, time_split=now, step_s=2.0)
-    assert groups(found, TIME) == {"idle waiting for the CPU": (0.0, 1.5), "memory-bound": (1.0, 0.5)}
-    parts = [group for group in found.groups if group.grouping == TIME]
+    assert groups(found, TIME) == {WAITING_FOR_CPU: (0.0, 1.5), "memory-bound": (1.0, 0.5)}
+    parts = [group for group in found.groups if group.by == TIME]
     assert fsum(group.change_s for group in parts) == pytest.approx(found.after_step_s - found.before_step_s)
-    assert parts[0].name == "idle waiting for the CPU", "the largest change comes first"
+    assert parts[0].name == WAITING_FOR_CPU, "the largest change comes first"
 
 
 def test_compiled_code_is_a_kind_together_with_what_it_replaced() -> None:

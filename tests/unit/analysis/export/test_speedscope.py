@@ -25,4 +25,5 @@ def test_stacks_are_phase_modules_and_op_and_weigh_a_step() -> None:
     ]
     assert (time["unit"], time["weights"]) == ("milliseconds", [300.0, 100.0, 50.0])
     assert time["endValue"] == pytest.approx(450.0)
-    assert (above["name"], above["weights"]) == ("rank 0: time above the roofline", [pytest.approx(200.0)])
+    assert above["name"].startswith("rank 0: ")
+    assert above["weights"] == [pytest.approx(200.0)]

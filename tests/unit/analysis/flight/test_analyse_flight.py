@@ -24,7 +24,8 @@ def test_the_rank_that_did_not_come_is_named_with_what_the_other_called(tmp_path
     [finding] = made.findings
     assert finding.id == "collective.absent_rank"
     assert "rank 1" in finding.title.lower()
-    assert "all_reduce 1 of default_pg" in finding.title
+    assert "all_reduce 1" in finding.title
+    assert "default_pg" in finding.title
     assert "all_reduce of [4, 1024] fp32 at /home/me/train.py:12 (loss)" in finding.evidence
     assert "rank 1" in finding.action
     assert "rank 0" not in finding.action
@@ -54,7 +55,7 @@ def test_an_absent_rank_that_waits_itself_is_not_the_cause(tmp_path: Path) -> No
     assert (first.id, second.id) == ("collective.absent_rank",) * 2
     assert "broadcast 0 of tp" in first.title
     assert "rank 2" in first.action
-    assert "all_reduce 0 of dp" in second.title
+    assert "all_reduce 0" in second.title
     assert "broadcast 0 of tp" in second.action
 
 
@@ -71,7 +72,8 @@ def test_ranks_without_a_dump_are_told(tmp_path: Path) -> None:
     (note,) = made.warnings
     assert (note.id, note.figures) == ("flight.missing_dumps", {"missing": 2, "ranks": 3})
     assert made.findings[0].id == "collective.no_record"
-    assert "all_reduce 0 of default_pg" in made.findings[0].title
+    assert "all_reduce 0" in made.findings[0].title
+    assert "default_pg" in made.findings[0].title
 
 
 def test_a_file_that_cannot_be_read_is_left_out_where_others_can_be(tmp_path: Path) -> None:

@@ -3,7 +3,14 @@
 import msgspec
 import pytest
 
-from perfkit.analysis.memory.process_memory import build_process_balance, compute_context_bytes
+from perfkit.analysis.memory.process_memory import (
+    BATCHES,
+    MAPPED,
+    OTHERS_AND_DRIVER,
+    RESERVED_BY_DRIVER,
+    build_process_balance,
+    compute_context_bytes,
+)
 from perfkit.record import (
     DeviceMemoryState,
     Environment,
@@ -53,8 +60,8 @@ def test_main_memory_balances():
     outside = build_process_balance(record("cpu", HOST))(500 * MIB)
     assert parts(outside) == {
         "interpreter and libraries": 400,
-        "code and files mapped since": 30,
-        "batches of the harness": 20,
+        MAPPED: 30,
+        BATCHES: 20,
         "residual": 50,
     }
     assert (
@@ -62,7 +69,7 @@ def test_main_memory_balances():
     )  # pages that were never touched
     assert (outside.device_parts, outside.device_bytes) == ((), None)
     assert outside.process_bytes == 1000 * MIB
-    assert outside.process_source == "the kernel's high-water mark"
+    assert outside.process_source == HOST.peak.source
 
 
 @pytest.mark.parametrize("peak", [0, 1, 123_456_789, 2**40])
@@ -121,16 +128,16 @@ def device_parts(outside):
 def test_the_device_is_what_processes_hold_and_what_the_driver_reserves():
     memory = ProcessMemory(at_context=moment(2, size(502)), at_end=moment(9000, size(10_700), driver=size(480)))
     outside = build_process_balance(record("cuda", memory))(8000 * MIB)
-    assert device_parts(outside) == {"other processes": 29_300, "reserved by the driver": 480}
+    assert device_parts(outside) == {"other processes": 29_300, RESERVED_BY_DRIVER: 480}
     assert outside.device_bytes == 40_480 * MIB
     assert outside.device_bytes == outside.process_bytes + sum(share.bytes for share in outside.device_parts)
-    assert "reserved by the driver" not in parts(outside)
+    assert RESERVED_BY_DRIVER not in parts(outside)
 
 
 def test_an_older_driver_counts_what_it_reserves_as_used():
     memory = ProcessMemory(at_context=moment(2, size(502)), at_end=moment(9000, size(10_700)))
     outside = build_process_balance(record("cuda", memory))(8000 * MIB)
-    assert device_parts(outside) == {"other processes and what the driver reserves": 29_300}
+    assert device_parts(outside) == {OTHERS_AND_DRIVER: 29_300}
     assert outside.device_bytes == 40_000 * MIB
 
 
@@ -145,7 +152,7 @@ def test_a_lone_rank_has_no_nccl():
         (moment(9000, HIDDEN, device=size(9700)), {"context, libraries and other processes": 700}),
         (
             moment(9000, HIDDEN, device=size(9700), driver=size(480)),
-            {"context, libraries and other processes": 700, "reserved by the driver": 480},
+            {"context, libraries and other processes": 700, RESERVED_BY_DRIVER: 480},
         ),
         (moment(9000, HIDDEN, device=HIDDEN), {}),
     ],

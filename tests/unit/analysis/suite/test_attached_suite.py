@@ -31,6 +31,7 @@ from perfkit.record import (
 from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec
 from perfkit.store.layout import CEILINGS_FILE, TRACE_FILE, get_rank_folder
 from perfkit.store.live import LIVE_FILE, LiveEvent, LiveStart, LiveWindow
+from tests.fixtures.figures import list_figures
 from tests.fixtures.suites import CEILINGS, record, spec, write_run, write_suite_file
 from tests.fixtures.traces import Event, mark, op, write_trace
 
@@ -105,7 +106,8 @@ def test_flops_of_several_ranks_add_up_and_need_every_rank(tmp_path: Path) -> No
     assert isinstance(whole.mfu, Measurement)
     assert whole.mfu.value == pytest.approx(2 * FLOPS / 0.0005 / 2e11)
     (part,) = write(tmp_path / "b", {"train": ranks}, traced=(0,)).variants
-    assert part.model_flops == Unknown(reason="only 1 of 2 ranks were traced")
+    assert isinstance(part.model_flops, Unknown)
+    assert list_figures(part.model_flops.reason) == ["1", "2"]
     assert isinstance(part.mfu, Unknown)
 
 
@@ -124,10 +126,12 @@ def test_without_a_trace_flops_say_why_they_are_not_known(tmp_path: Path) -> Non
 
 
 def test_throughput_is_not_known_where_nobody_counted_units(tmp_path: Path) -> None:
-    nobody = AttachedLoop(step_marker="the steps of SGD", units_source="unknown: no DataLoader was used")
+    nobody = AttachedLoop(steps_by="the steps of SGD", units_source="unknown: no DataLoader")
     facts = WorkloadFacts(unit="", units_per_batch=0, parameters=5)
-    analysis = write(tmp_path, {"train": [loop_record(workload=facts, attached_loop=nobody)]})
-    assert analysis.variants[0].throughput == MissingEstimate(reason="units per step: unknown: no DataLoader was used")
+    analysis = write(tmp_path, {"train": [loop_record(workload=facts, attached=nobody)]})
+    throughput = analysis.variants[0].throughput
+    assert isinstance(throughput, MissingEstimate)
+    assert throughput.reason.endswith("unknown: no DataLoader")
     assert (analysis.variants[0].throughput_unit, analysis.pareto) == ("", ())
 
 
@@ -240,10 +244,7 @@ def test_the_ops_that_grew_are_named(tmp_path: Path) -> None:
 
 def test_a_run_without_an_end_still_runs_or_was_killed(tmp_path: Path) -> None:
     (train,) = write(tmp_path, {"train": [loop_record()]}, run=None).variants
-    assert (train.status, train.reason) == (
-        RunStatus.INTERRUPTED,
-        "no recorded end: still running or killed",
-    )
+    assert (train.status, "killed" in train.reason) == (RunStatus.INTERRUPTED, True)
     assert isinstance(train.step_time, MedianEstimate)
 
 

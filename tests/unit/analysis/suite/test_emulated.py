@@ -38,7 +38,7 @@ def test_what_compiling_saves_is_not_known_of_what_is_not_compared(tmp_path: Pat
     (_, variant) = two_variants(tmp_path, emulated=1.0, graphs=1.0, compile_s=10.0).variants
     assert variant.compile is not None
     assert variant.compile.break_even_step is None
-    assert variant.compile.break_even == "unknown: its steps are not compared with a baseline's"
+    assert variant.compile.break_even.startswith("unknown: ")
 
 
 def test_without_emulation_the_same_is_compared(tmp_path: Path) -> None:

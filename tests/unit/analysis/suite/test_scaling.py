@@ -85,7 +85,8 @@ def test_one_process_has_no_interval(tmp_path: Path) -> None:
 def test_the_machine_of_another_day_is_none_to_compare_with(tmp_path: Path) -> None:
     apart = found(tmp_path / "apart", {"baseline": [1.0, 1.0]}, later={"baseline@2": [1.6, 1.6]})
     missing = curve(apart, "baseline").points[1].efficiency
-    assert missing == MissingEstimate(reason="not timed in one session with baseline")
+    assert isinstance(missing, MissingEstimate)
+    assert "session" in missing.reason
     again = found(tmp_path / "again", {"baseline": [1.0, 1.0]}, later={"baseline": [2.0], "baseline@2": [2.5]})
     both = curve(again, "baseline").points[1].efficiency
     assert isinstance(both, Efficiency)
@@ -95,7 +96,7 @@ def test_the_machine_of_another_day_is_none_to_compare_with(tmp_path: Path) -> N
 def test_other_batches_are_not_held_against_the_baseline(tmp_path: Path) -> None:
     scaled = found(tmp_path, units={"ddp@2": 16, "ddp@4": 16})
     points = curve(scaled, "ddp").points
-    assert {str(point.baseline_efficiency.reason) for point in points} == {"its batches differ from the baseline's"}
+    assert all("batches" in point.against_baseline.reason for point in points)
     assert isinstance(points[1].efficiency, Efficiency)
 
 
@@ -157,9 +158,13 @@ def test_a_plan_is_beside_what_was_measured_and_goes_on(tmp_path: Path) -> None:
 
 def test_why_nothing_is_predicted_is_told(tmp_path: Path) -> None:
     unknown = scaled_by_hand(tmp_path / "a", beside(planned("ddp@2", 2, 1.0, reason="the links are not known")))
-    assert unknown.plan_notes == ("ddp: no step predicted: the links are not known",)
+    (why,) = unknown.not_planned
+    assert why.startswith("ddp: ")
+    assert why.endswith(": the links are not known")
     others = scaled_by_hand(tmp_path / "b", beside(planned("ddp@2", 2, 1.0, threads=8)))
-    assert others.plan_notes == ("ddp: no step predicted: planned with a different number of threads",)
+    (why,) = others.not_planned
+    assert why.startswith("ddp: ")
+    assert why.endswith("number of threads")
     assert curve(others, "ddp").planned == ()
 
 

@@ -95,7 +95,8 @@ def test_frames_of_libraries_are_told_with_the_line_that_is_in_them(tmp_path: Pa
         python("torch/utils/data/dataloader.py(700): _try_get_data", 55, 2020),
     )
     (place,) = [place for cause, _, place in told(ops) if cause == ELSEWHERE]
-    assert place == "_try_get_data (dataloader.py:700) in preprocess (prep.py:31)"
+    assert place.startswith("_try_get_data (dataloader.py:700)")
+    assert place.endswith("preprocess (prep.py:31)")
 
 
 def test_a_thread_that_does_nothing_waits_for_the_busiest(tmp_path: Path) -> None:

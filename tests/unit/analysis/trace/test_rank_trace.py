@@ -16,10 +16,12 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from perfkit.analysis.model.step import OpRow
+from perfkit.analysis.model.time_split import IDLE_QUEUED, NO_ESTIMATE, WAITING_FOR_CPU
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.rank_trace import analyze_ops, analyze_trace
 from perfkit.analysis.trace.roofs import Roofs
 from perfkit.analysis.trace.work.work_analysis import analyze_work
+from perfkit.cost.fallback import RECORDED_INPUTS
 from perfkit.devices.ceiling import Ceiling, CeilingKind, CeilingLevel, DeviceCeilings
 from perfkit.record import Measurement, Unknown
 from perfkit.trace.ops import Ops, read_ops
@@ -114,8 +116,8 @@ def test_time_split(tmp_path: Path) -> None:
     assert found["communication"] == pytest.approx(95)
     assert found["copies"] == pytest.approx(10)
     # From 15 something was queued until 50; the copy was queued from 63 to 70, relu from 113 to 120.
-    assert found["idle with work queued"] == pytest.approx(10 + 7 + 7)
-    assert found["idle waiting for the CPU"] == pytest.approx(3 + 20 + 13)
+    assert found[IDLE_QUEUED] == pytest.approx(10 + 7 + 7)
+    assert found[WAITING_FOR_CPU] == pytest.approx(3 + 20 + 13)
     assert sum(found.values()) == pytest.approx(205)
     assert sum(part.share for part in result.time_split) == pytest.approx(1)
     for step in result.steps:
@@ -313,7 +315,7 @@ def test_a_share_is_never_above_one_even_by_little(tmp_path: Path) -> None:
     (row,) = analysed(tmp_path, close).kernels
     assert not row.above_roof
     assert row.efficiency is None
-    assert "faster than the datasheet's 10.0 GB/s" in row.efficiency_reason
+    assert "datasheet's 10.0 GB/s" in row.no_share
 
 
 def test_faster_than_a_link_is_no_share_of_it(tmp_path: Path) -> None:
@@ -325,8 +327,8 @@ def test_faster_than_a_link_is_no_share_of_it(tmp_path: Path) -> None:
         with_args(kernel("ncclDevKernel_AllReduce_Sum_f32", 2, 40, 10), **COLLECTIVE),
     ]
     result = analysed(tmp_path, quick)
-    assert "faster than the datasheet's 2.00 GB/s" in result.copies[0].efficiency_reason  # 10 kB in 2 us
-    assert "faster than the datasheet's 100 GB/s" in result.collectives[0].efficiency_reason  # 6 MB in 10 us
+    assert "datasheet's 2.00 GB/s" in result.copies[0].no_share  # 10 kB in 2 us
+    assert "datasheet's 100 GB/s" in result.collectives[0].no_share  # 6 MB in 10 us
     slow = analysed(tmp_path, EVENTS)
     assert [row.efficiency_reason for row in (*slow.copies, *slow.collectives)] == [""] * len(
         (*slow.copies, *slow.collectives)
@@ -346,7 +348,7 @@ def test_kernels_alone_give_a_result_with_reasons(tmp_path: Path) -> None:
     result = analysed(tmp_path, [kernel("fusion", 1, 10, 20), kernel("fusion", 2, 40, 20)])
     assert (result.steps, result.step_s, result.span_s) == ((), pytest.approx(50e-6), pytest.approx(50e-6))
     assert shares(result)["idle, cause unknown"] == pytest.approx(10)  # nothing tells what the host did
-    assert shares(result)["idle waiting for the CPU"] == shares(result)["idle with work queued"] == 0
+    assert shares(result)[WAITING_FOR_CPU] == shares(result)[IDLE_QUEUED] == 0
     assert result.launches is not None
     assert (result.launches.delay_s, result.launches.starved_s) == (None, None)
     assert "no launches" in result.launches.note
@@ -406,7 +408,7 @@ def test_on_a_cpu_threads_take_the_place_of_streams(tmp_path: Path) -> None:
     assert shares(result) == {
         "compute-bound": pytest.approx(40),
         "memory-bound": 0.0,
-        "no FLOP or byte estimate": 0.0,
+        NO_ESTIMATE: 0.0,
         "no known ceiling": 0.0,
         "communication": pytest.approx(28),
         "copies": 0.0,
@@ -489,5 +491,5 @@ def test_no_roof_follows_from_a_part_of_what_an_op_reads(tmp_path: Path) -> None
         kernel("blend", 1, 30, 40),
     ]
     (row,) = analysed(tmp_path, events).ops
-    assert (row.bytes, row.flops, row.cost_source) == (40_000, None, "estimate: recorded arguments once")
+    assert (row.bytes, row.flops, row.cost_source) == (40_000, None, RECORDED_INPUTS)
     assert (row.attainable_s, row.bound) == (None, "unknown")

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from perfkit.analysis.model.time_split import IDLE_QUEUED, NO_ESTIMATE, WAITING_FOR_CPU
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.suite.facts import derive_trace_facts
 from perfkit.analysis.trace.rank_trace import analyze_ops
@@ -46,7 +47,7 @@ def test_time_split_on_a_cpu(tmp_path: Path) -> None:
     assert result.step_s == pytest.approx(1000e-6)
     assert seconds["compute-bound"] == pytest.approx(300e-6)
     assert seconds["memory-bound"] == pytest.approx(50e-6)
-    assert seconds["no FLOP or byte estimate"] == pytest.approx(60e-6)
+    assert seconds[NO_ESTIMATE] == pytest.approx(60e-6)
     assert seconds["communication"] == pytest.approx(80e-6)  # 20 of its 100 us ran beside an op
     assert seconds["Python and dispatch"] == pytest.approx(510e-6)
     assert sum(part.share for part in result.time_split) == pytest.approx(1)
@@ -120,8 +121,8 @@ def test_on_a_gpu_kernels_are_the_work_and_only_exposed_time_counts(tmp_path: Pa
     assert seconds["copies"] == pytest.approx(50e-6)  # 50 of its 100 us ran beside the product
     assert seconds["communication"] == pytest.approx(100e-6)
     assert seconds["not recorded"] == pytest.approx(100e-6)  # until the first kernel
-    assert seconds["idle with work queued"] == pytest.approx(50e-6)  # from then on something was always queued
-    assert seconds["idle waiting for the CPU"] == 0
+    assert seconds[IDLE_QUEUED] == pytest.approx(50e-6)  # from then on something was always queued
+    assert seconds[WAITING_FOR_CPU] == 0
     assert result.ops[0].name == "aten::mm"
     assert result.ops[0].seconds == pytest.approx(300e-6)
 

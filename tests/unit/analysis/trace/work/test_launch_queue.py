@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from perfkit.analysis.model.launches import Launches
+from perfkit.analysis.model.time_split import IDLE_QUEUED, WAITING_FOR_CPU
 from perfkit.analysis.trace.roofs import Roofs
 from perfkit.analysis.trace.work.launch_queue import summarize_launches
 from perfkit.analysis.trace.work.work_analysis import analyze_work
@@ -83,7 +84,7 @@ def test_the_device_without_data_is_starved_but_not_by_the_host(tmp_path: Path) 
     parts = {share.category: round(share.seconds * 1e6) for share in found.split.compute_shares()}
     # Not known from 0 to 20, and idle from 30 to 80, queued from 71 on; fetching lasts until 60.
     assert (parts["not recorded"], parts["waiting for data"]) == (20, 30)
-    assert (parts["idle with work queued"], parts["idle waiting for the CPU"]) == (9, 31)
+    assert (parts[IDLE_QUEUED], parts[WAITING_FOR_CPU]) == (9, 31)
     assert found.waiting is not None
     result = summarize_launches(ops, found.windows, found.waiting, found.split)
     assert result is not None

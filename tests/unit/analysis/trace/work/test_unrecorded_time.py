@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from perfkit.analysis.model.time_split import IDLE_QUEUED, NO_ESTIMATE, WAITING_FOR_CPU
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.rank_trace import analyze_trace
 from perfkit.trace.read import read_trace
@@ -31,7 +32,7 @@ def test_before_the_first_recorded_kernel_the_device_may_have_worked(tmp_path: P
         tmp_path, [*STEP, launch(1, 10), kernel("gemm", 1, 80, 20), launch(2, 105), kernel("gemm", 2, 110, 90)]
     )
     assert parts(result) == {
-        "not recorded": 80, "no FLOP or byte estimate": 110, "idle waiting for the CPU": 6, "idle with work queued": 4,
+        "not recorded": 80, NO_ESTIMATE: 110, WAITING_FOR_CPU: 6, IDLE_QUEUED: 4,
     }  # fmt: skip
     assert result.launches is not None
     assert result.launches.idle_s == pytest.approx(10e-6)
@@ -40,8 +41,8 @@ def test_before_the_first_recorded_kernel_the_device_may_have_worked(tmp_path: P
 def test_once_the_host_has_waited_for_the_device_what_follows_is_idle_time(tmp_path: Path) -> None:
     events = [*STEP, call("cudaDeviceSynchronize", 10, 20), launch(1, 60), kernel("gemm", 1, 80, 120)]
     assert parts(analysed(tmp_path, events)) == {
-        "not recorded": 30, "no FLOP or byte estimate": 120,
-        "idle waiting for the CPU": 31, "idle with work queued": 19,
+        "not recorded": 30, NO_ESTIMATE: 120,
+        WAITING_FOR_CPU: 31, IDLE_QUEUED: 19,
     }  # fmt: skip
 
 
@@ -65,7 +66,7 @@ def pieces_of_graphs(*, wait: float = 0) -> list[Event]:
 
 def test_while_a_graph_without_recorded_kernels_may_run_nothing_is_known(tmp_path: Path) -> None:
     result = analysed(tmp_path, pieces_of_graphs())
-    assert parts(result) == {"not recorded": 5 + 75 + 99, "no FLOP or byte estimate": 21}
+    assert parts(result) == {"not recorded": 5 + 75 + 99, NO_ESTIMATE: 21}
     assert result.launches is not None
     assert (result.launches.idle_s, result.launches.short_gap_s) == (0, 0)
     assert [row.idle_s for row in result.host_calls] == [0]
@@ -73,7 +74,7 @@ def test_while_a_graph_without_recorded_kernels_may_run_nothing_is_known(tmp_pat
 
 def test_a_graph_is_over_once_the_host_has_waited_for_the_whole_device(tmp_path: Path) -> None:
     found = parts(analysed(tmp_path, pieces_of_graphs(wait=5)))
-    assert (found["not recorded"], found["idle waiting for the CPU"]) == (5 + 75 + 80, 16)
+    assert (found["not recorded"], found[WAITING_FOR_CPU]) == (5 + 75 + 80, 16)
 
 
 def test_a_graph_with_kernels_and_one_that_the_driver_starts_for_the_runtime_hide_nothing(tmp_path: Path) -> None:
@@ -86,7 +87,7 @@ def test_a_graph_with_kernels_and_one_that_the_driver_starts_for_the_runtime_hid
         kernel("gemm", 2, 40, 160),
     ]
     assert parts(analysed(tmp_path, events)) == {
-        "not recorded": 5, "no FLOP or byte estimate": 170, "idle waiting for the CPU": 10, "idle with work queued": 15,
+        "not recorded": 5, NO_ESTIMATE: 170, WAITING_FOR_CPU: 10, IDLE_QUEUED: 15,
     }  # fmt: skip
 
 
