@@ -3,9 +3,12 @@
 from msgspec.structs import replace
 
 from perfkit.analysis.model.plan import Interval, PlannedVariant
+from perfkit.analysis.model.verdicts import Fit
 from perfkit.plan.target import Target
 from perfkit.units import format_bytes, format_significant
 
+# By `check_fit`.
+FIT_IDS: dict[bool | None, Fit] = {True: "fits", False: "does not fit", None: "may fit"}
 _UNITS = ((2**30, "GiB"), (2**20, "MiB"))
 
 
@@ -15,7 +18,10 @@ def judge_fit(variant: PlannedVariant, target: Target) -> PlannedVariant:
     if needed is None or target.limit_bytes is None:
         return variant
     return replace(
-        variant, fits=check_fit(needed, target.limit_bytes), verdict=format_verdict(needed, target.limit_bytes)
+        variant,
+        fits=check_fit(needed, target.limit_bytes),
+        fit=FIT_IDS[check_fit(needed, target.limit_bytes)],
+        verdict=format_verdict(needed, target.limit_bytes),
     )
 
 

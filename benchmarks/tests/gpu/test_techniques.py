@@ -33,7 +33,13 @@ def test_a_process_that_nobody_counted_leaves_the_share_unknown(variant: Variant
 
 def test_claims_that_do_not_hold_are_wrong(variant: Variant) -> None:
     claim = ClaimResult(
-        technique="amp", statement="products in bf16", holds=False, expected=1, measured=0, evidence="0 of 1"
+        technique="amp",
+        statement="products in bf16",
+        outcome="not active",
+        holds=False,
+        expected=1,
+        found=0,
+        evidence="0 of 1",
     )
     assert describe_variant(msgspec.structs.replace(variant, claims=(claim,)))[1] == [
         "claim fails: products in bf16 (0 of 1)"

@@ -1,5 +1,6 @@
 """Estimates with their intervals, and comparisons of two."""
 
+from perfkit.analysis.model.verdicts import SpeedVerdict
 from perfkit.spec import Struct
 
 # Not at the top: results of traces import the definitions above.
@@ -37,7 +38,7 @@ class Difference(Struct):
     ratio: float
     low: float | None
     high: float | None
-    verdict: str
+    verdict: SpeedVerdict
     detectable: float | None
     pairs: int
     more_pairs: int | None = None

@@ -6,6 +6,7 @@ from typing import ClassVar
 from perfkit.analysis.model.display_mixin import DisplayMixin
 from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.analysis.model.step import OpRow
+from perfkit.analysis.model.verdicts import Fit
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.spec import BASELINE, Scaling, Struct, WorkloadSpec
 from perfkit.store.layout import RecomputationSearch
@@ -79,8 +80,9 @@ class PlannedVariant(Struct):
 
     `within_allocator` is what a GPU's libraries ask of torch's allocator, which is in the peak; `outside_allocator` is
     not. `fits` says whether all of it is within what a rank may take, None where the interval does not tell or nothing
-    was said of a limit; `verdict` says it in words. `flops` are those of a step, with what is computed again.
-    `unmeasured_scratch` are ops whose libraries take scratch memory that is not in the peak: they are too large to try.
+    was said of a limit; `fit` and `verdict` say it by id and in words. `flops` are those of a step, with what is
+    computed again.
+    `untried` are ops whose libraries take scratch memory that is not in the peak: they are too large to try.
     `assumptions` say what is planned otherwise than it runs, a line each.
     `memory` is the account of a step that the peak is from, as a measured run has one.
     `facts` (bytes of parameters by dtype, sizes of the batch), `compute_dtype` and the classes of `optimizers` are what
@@ -96,6 +98,7 @@ class PlannedVariant(Struct):
     within_allocator: tuple[NonTensorMemory, ...] = ()
     outside_allocator: tuple[NonTensorMemory, ...] = ()
     fits: bool | None = None
+    fit: Fit = "unknown"
     verdict: str = ""
     flops: float | None = None
     closed_forms: tuple[ClosedForm, ...] = ()

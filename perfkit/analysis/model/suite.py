@@ -17,6 +17,7 @@ from perfkit.analysis.model.sweep import Sweep
 
 # Not at the top: results of traces import the definitions above.
 from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.model.verdicts import ClaimOutcome, ParityVerdict
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.note import Note
 from perfkit.record import NOT_MEASURED, Environment, ExpertLoad, MachineLoad, Quantity, RankWait, RunStatus, SetupCost
@@ -35,7 +36,7 @@ class Parity(Struct):
     infinite: it `differs` then, the baseline's too.
     """
 
-    verdict: str
+    verdict: ParityVerdict
     max_relative: float | None
     tolerance: float | None
     basis: str
@@ -44,7 +45,9 @@ class Parity(Struct):
 
 
 class ClaimResult(Struct):
-    """A claim checked: `holds` is None where a fact is missing. `evidence` states expected and found in words.
+    """A claim checked: `outcome` is its verdict, `holds` is None where a fact is missing.
+
+    `evidence` states expected and found in words.
 
     `holds_in_baseline` where it is true of the baseline, too, as all that the technique claims: then it shows no
     change, and does not hold.
@@ -52,6 +55,7 @@ class ClaimResult(Struct):
 
     technique: str
     statement: str
+    outcome: ClaimOutcome
     holds: bool | None
     expected: float | None
     measured: float | None

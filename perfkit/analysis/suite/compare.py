@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from statistics import fmean, stdev
 
 from perfkit.analysis.model.estimate import Difference
+from perfkit.analysis.model.verdicts import SpeedVerdict
 from perfkit.analysis.suite.runs import VariantRuns, merge_rank_steps
 from perfkit.sampling import compute_log_interval, compute_log_ratio, compute_t_quantile, is_narrow, predict_round_count
 
@@ -65,7 +66,7 @@ def compare_to_baseline(baseline: str, logs: Sequence[float], *, precision: floa
     )
 
 
-def _decide_verdict(low: float | None, high: float | None) -> str:
+def _decide_verdict(low: float | None, high: float | None) -> SpeedVerdict:
     if low is None or high is None:
         return "inconclusive"
     if high < 1:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from msgspec.structs import replace
 
 from perfkit.analysis.model.suite import ClaimResult
+from perfkit.analysis.model.verdicts import ClaimOutcome
 from perfkit.analysis.suite.facts import STANDS_FOR
 from perfkit.analysis.trace.fact_bounds import FactBounds, Facts, get_bounds
 from perfkit.record import Claim, Relation
@@ -58,7 +59,7 @@ def check_claims(
 
 
 def _mark_already_so(result: ClaimResult) -> ClaimResult:
-    return replace(result, holds=False, holds_in_baseline=True, evidence=f"{ALREADY}; {result.evidence}")
+    return replace(result, outcome="already true", holds=False, already=True, evidence=f"{ALREADY}; {result.evidence}")
 
 
 def is_engaged(results: Iterable[ClaimResult]) -> bool | None:
@@ -80,6 +81,7 @@ def _check_claim(claim: Claim, facts: Sequence[Facts], baseline: Facts | None, n
     return ClaimResult(
         technique=claim.technique,
         statement=claim.statement,
+        outcome=result.outcome,
         holds=result.holds,
         expected=result.expected,
         measured=result.measured,
@@ -87,6 +89,7 @@ def _check_claim(claim: Claim, facts: Sequence[Facts], baseline: Facts | None, n
     )
 
 
+_OUTCOMES: dict[bool | None, ClaimOutcome] = {True: "active", False: "not active", None: "unknown"}
 _BADNESS = {False: 0, None: 1, True: 2}
 
 
@@ -114,6 +117,7 @@ def _check_rank(claim: Claim, facts: Facts, baseline: Facts | None) -> ClaimResu
     return ClaimResult(
         technique=claim.technique,
         statement=claim.statement,
+        outcome=_OUTCOMES[holds],
         holds=holds,
         expected=expected,
         measured=bounds.low,
@@ -171,6 +175,7 @@ def _make_undecided(claim: Claim, reason: str, low: float | None = None) -> Clai
     return ClaimResult(
         technique=claim.technique,
         statement=claim.statement,
+        outcome="unknown",
         holds=None,
         expected=None if claim.relative_to else claim.value,
         measured=low,

@@ -5,13 +5,14 @@ of sums, which makes loss equality a free check that a technique trains the same
 """
 
 import math
-from typing import TypeGuard
+from typing import Final, TypeGuard
 
 from perfkit.analysis.model.suite import Parity
+from perfkit.analysis.model.verdicts import ParityVerdict
 from perfkit.record import RankRecord
 from perfkit.spec import RunSpec
 
-NOT_COMPARABLE = "not comparable"
+NOT_COMPARABLE: Final = "not comparable"
 EQUAL = 1e-5
 OTHER_NUMBERS = "the forward pass uses random numbers (dropout); compiled code draws different ones"
 OTHER_PARTS = "the forward pass uses random numbers (dropout); parts of a batch draw different ones"
@@ -72,6 +73,7 @@ def check_parity(
         basis += f"; {SEEDED}"
     elif worst > max(EQUAL, tolerance or 0.0) and (other := _explain_other_numbers(variant, baseline)):
         return Parity(verdict=NOT_COMPARABLE, max_relative=None, tolerance=None, basis=other, steps=steps)
+    verdict: ParityVerdict
     if worst <= EQUAL:
         verdict = "equal"
     elif tolerance is None:

@@ -26,7 +26,7 @@ class Cell:
     `whole` is the full name if `text` is shortened, `mark` a drawing of the figure, `swatch` the (color, marker) in
     charts.
 
-    `tone` is `good`, `bad`, `unsure` or empty; it only repeats the text.
+    `tone` is `good`, `bad`, `unsure` or empty; it only repeats the text. `id` is the stable id of a verdict.
     """
 
     text: str
@@ -37,6 +37,7 @@ class Cell:
     whole: str = ""
     mark: Mark | None = None
     swatch: tuple[str, str] | None = None
+    id: str = ""
 
     @property
     def known(self) -> bool:

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from perfkit.errors import UsageError
-from perfkit.measure.schedule import SkipReason, build_schedule
+from perfkit.measure.schedule import NOT_SKIPPED, SkipReason, build_schedule
 from perfkit.spec import Schedule, TechniqueSpec, WorkloadSpec, parse_variants
 from perfkit.store.request import BenchRequest
 from perfkit.techniques.technique import RankRequirement
@@ -125,7 +125,7 @@ def test_on_gpus_ranks_are_devices():
     assert two.variants == ("baseline@4", "zero1@4")
     assert [run.spec.launch.threads for run in two.runs] == [None, None]
     one = build_schedule(request("zero1", device="cuda", device_count=1), needed)
-    assert [(run.skip_id, list_figures(run.skip)) for run in one.runs] == [("skip.world_size", ["2", "1"])]
+    assert [(run.skip_id, list_figures(run.skip)) for run in one.runs] == [("skip.no_gpu", ["2", "1"])]
     assert one.select_round(1) == ()
 
 
@@ -190,10 +190,13 @@ def test_what_does_not_run_in_the_dtype_is_skipped_with_its_reason():
     """Before anything is started: not even the baseline is run for it."""
 
     def refuses(techniques, device, dtype):
-        return f"{dtype} on {device}" if techniques and techniques[0].name == "flash" else ""
+        is_refused = techniques and techniques[0].name == "flash"
+        return SkipReason(f"{dtype} on {device}", "skip.dtype") if is_refused else NOT_SKIPPED
 
     alone = build_schedule(request("flash", device="cuda", device_count=1), needed, refuses)
-    assert [(run.spec.variant, run.skip) for run in alone.runs] == [("flash", "fp32 on cuda")]
+    assert [(run.spec.variant, run.skip, run.skip_id) for run in alone.runs] == [
+        ("flash", "fp32 on cuda", "skip.dtype")
+    ]
     both = build_schedule(request("flash,amp", device="cuda", device_count=1), needed, refuses)
     assert [(run.spec.variant, bool(run.skip)) for run in both.runs] == [
         ("baseline", False), ("flash", True), ("amp", False),
@@ -205,7 +208,7 @@ def test_a_workload_without_sequences_is_skipped_for_their_length_with_that_reas
     changes = {"workload": WorkloadSpec(name=workload)}
     result = build_schedule(msgspec.structs.replace(request("seq:len=64"), **changes), needed)
     (run,) = result.runs
-    assert run.skip_id == "skip.own_batch"
+    assert run.skip_id == "skip.sizes"
     assert {workload, "seq_len"} <= set(run.skip.split())
 
 

@@ -44,11 +44,12 @@ def variant(peak: int, beyond: int) -> PlannedVariant:
 def test_what_is_needed_is_the_peak_and_all_beyond_it() -> None:
     found = judge_fit(variant(22 * GIB, 1 * GIB), parse_target("rtx-4090", None))
     assert found.needed_bytes == gib(22, 23, 23)
-    assert found.fits is True
+    assert (found.fits, found.fit) == (True, "fits")
     assert list_figures(found.verdict) == ["22", "23 GiB", "24"]
 
 
 def test_without_a_limit_nothing_is_said() -> None:
     assert judge_fit(variant(GIB, 0), CPU) == variant(GIB, 0)
+    assert variant(GIB, 0).fit == "unknown"
     unknown = PlannedVariant(name="amp", world_size=1)
     assert judge_fit(unknown, parse_target("rtx-4090", None)) == unknown

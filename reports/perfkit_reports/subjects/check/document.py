@@ -62,7 +62,7 @@ def build_document(check: Check) -> Document:
         kind="check",
         title=f"{check.verdict.value}: {sentences.format_sides(check)}",
         headline=headline[:1].upper() + headline[1:],
-        verdict=Cell(quantities.format_verdict(check.verdict), tone=_get_tone(check)),
+        verdict=Cell(quantities.format_verdict(check.verdict), id=check.verdict.value, tone=_get_tone(check)),
         perfkit=check.perfkit,
         created_at=check.created_at,
         eyebrow=(

@@ -131,7 +131,12 @@ def make_threshold_cell(judged: JudgedQuantity) -> Cell:
 
 
 def make_verdict_cell(judged: JudgedQuantity) -> Cell:
-    return Cell(format_verdict(judged.verdict), reason=judged.reason, tone=TONES.get(judged.verdict, "unsure"))
+    return Cell(
+        format_verdict(judged.verdict),
+        id=judged.verdict.value,
+        reason=judged.reason,
+        tone=TONES.get(judged.verdict, "unsure"),
+    )
 
 
 def format_verdict(known: Verdict) -> str:

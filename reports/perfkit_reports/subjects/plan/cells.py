@@ -60,13 +60,14 @@ def make_fits_cell(variant: PlannedVariant, limit_bytes: int) -> Cell:
         return _make_no_memory_cell(variant)
     match verdict.check_fit(needed, limit_bytes):
         case True:
-            return Cell("fits", detail=f"{units.format_bytes(limit_bytes - needed.high)} left", tone="good")
+            return Cell("fits", id="fits", detail=f"{units.format_bytes(limit_bytes - needed.high)} left", tone="good")
         case False:
-            return Cell("does not fit", detail=verdict.format_excess(needed, limit_bytes), tone="bad")
-        case None:
             return Cell(
-                "may fit", detail=f"over by up to {units.format_bytes(needed.high - limit_bytes)}", tone="unsure"
+                "does not fit", id="does not fit", detail=verdict.format_excess(needed, limit_bytes), tone="bad"
             )
+        case None:
+            excess = units.format_bytes(needed.high - limit_bytes)
+            return Cell("may fit", id="may fit", detail=f"over by up to {excess}", tone="unsure")
 
 
 def make_step_time_cell(variant: PlannedVariant) -> Cell:

@@ -88,7 +88,7 @@ def make_verdict_cell(variant: Variant) -> Cell:
     limit = "" if detectable is None else f"; changes below {units.format_percent(detectable)} are not detectable"
     what = f"time per {variant.comparison_unit}: " if variant.comparison_unit else ""
     reason = f"{what}{format_plural(difference.pairs, 'pair')} of processes compared with {difference.baseline}{limit}"
-    return Cell(difference.verdict, reason=reason, tone=make_speed_up_cell(variant).tone)
+    return Cell(difference.verdict, id=difference.verdict, reason=reason, tone=make_speed_up_cell(variant).tone)
 
 
 def format_speed_interval(variant: Variant) -> str:
@@ -180,14 +180,16 @@ def make_energy_cell(variant: Variant) -> Cell:
 def make_loss_cell(variant: Variant) -> Cell:
     parity = variant.parity
     if parity.not_finite_step is not None:
-        return Cell(parity.verdict, detail=f"not finite at step {parity.not_finite_step}", tone="bad")
+        return Cell(
+            parity.verdict, id=parity.verdict, detail=f"not finite at step {parity.not_finite_step}", tone="bad"
+        )
     if variant.is_baseline:
         return Cell("reference")
     if parity.verdict == "unknown":
         return make_unknown_cell(parity.basis or variant.reason)
     tone = {"equal": "good", "within tolerance": "good", "differs": "bad"}.get(parity.verdict, "unsure")
     largest = "" if parity.max_relative is None else f"max {format_relative(parity.max_relative)}"
-    return Cell(parity.verdict, detail=largest, value=parity.max_relative, tone=tone)
+    return Cell(parity.verdict, id=parity.verdict, detail=largest, value=parity.max_relative, tone=tone)
 
 
 def make_active_cell(variant: Variant) -> Cell:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from perfkit import units
 from perfkit.analysis.model.suite import ClaimResult, CompileSummary, Variant
+from perfkit.analysis.model.verdicts import ClaimOutcome
 from perfkit_reports import waits
 from perfkit_reports.cells import format_relative, make_optional_cell, make_quantity_cell, make_seconds_cell
 from perfkit_reports.document.blocks import Block, Facts, Text
@@ -15,12 +16,16 @@ from perfkit_reports.subjects.suite import cells
 from perfkit_reports.subjects.suite.columns import is_measured
 from perfkit_reports.subjects.tables import make_list, make_table
 
-_HOLDS = {True: Cell("✓ pass", tone="good"), False: Cell("✗ fail", tone="bad")}
-_UNDECIDED = Cell("? unknown", tone="unsure")
+_OUTCOMES: dict[ClaimOutcome, Cell] = {
+    "active": Cell("✓ pass", id="active", tone="good"),
+    "not active": Cell("✗ fail", id="not active", tone="bad"),
+    "already true": Cell("✗ fail", id="already true", tone="bad"),
+    "unknown": Cell("? unknown", id="unknown", tone="unsure"),
+}
 _CLAIMS: tuple[Column[ClaimResult], ...] = (
     Column("Technique", lambda claim: Cell(claim.technique), numeric=False),
     Column("Check", lambda claim: Cell(claim.statement), numeric=False, wrap=True),
-    Column("Result", lambda claim: _UNDECIDED if claim.holds is None else _HOLDS[claim.holds], numeric=False),
+    Column("Result", lambda claim: _OUTCOMES[claim.outcome], numeric=False),
     Column("Evidence", lambda claim: Cell(claim.evidence), numeric=False, wrap=True),
 )
 

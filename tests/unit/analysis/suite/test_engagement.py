@@ -66,9 +66,7 @@ REDUCES = claim("op_calls:all_reduce", Relation.AT_LEAST, 1, technique="zero1")
 def test_what_is_so_in_the_baseline_is_no_change(claims: list[Claim], facts: dict[str, Fact]) -> None:
     results = check_claims(claims, [facts], facts, {})
     assert is_engaged(results) is False
-    assert all(
-        result.holds_in_baseline and result.evidence.startswith("already true in the baseline; ") for result in results
-    )
+    assert all(result.already and result.outcome == "already true" for result in results)
     shared = check_claims(claims, [facts], facts, {}, shared={claims[0].technique})
     assert (is_engaged(shared), [result.holds_in_baseline for result in shared]) == (True, [False] * len(claims))
 
@@ -78,7 +76,7 @@ def test_one_change_shows_that_a_technique_acts() -> None:
     ours = {**base, "optimizer_state_bytes": 500.0}
     assert is_engaged(check_claims([SHARD, REDUCES], [ours], base, {})) is True
     (failed,) = check_claims([FLASH], [ours], base, {})
-    assert (failed.holds, failed.holds_in_baseline) == (False, False)
+    assert (failed.holds, failed.already, failed.outcome) == (False, False, "not active")
 
 
 def test_a_baseline_without_the_fact_shows_nothing_to_be_so_already() -> None:
@@ -88,13 +86,13 @@ def test_a_baseline_without_the_fact_shows_nothing_to_be_so_already() -> None:
 def test_the_worst_rank_decides() -> None:
     at_most = claim("optimizer_state_bytes", Relation.AT_MOST, 100)
     result = check(at_most, {"optimizer_state_bytes": 100.0}, {"optimizer_state_bytes": 200.0})
-    assert (result.holds, result.measured) == (False, 200.0)
+    assert (result.holds, result.outcome, result.found) == (False, "not active", 200.0)
     assert "(rank 1 of 2)" in result.evidence
     assert check(at_most, {"optimizer_state_bytes": 100.0}, {}).holds is None
 
 
 def test_a_missing_fact_is_undecided_and_a_note_is_shown() -> None:
-    assert check(claim("graphs", Relation.AT_LEAST, 1), {}).holds is None
+    assert check(claim("graphs", Relation.AT_LEAST, 1), {}).outcome == "unknown"
     assert check(claim("graphs", Relation.AT_LEAST, 1)).holds is None
     noted = check(claim("graph_breaks", Relation.EQUAL, 0), {"graph_breaks": 2.0}, graph_breaks="print() in forward")
     assert noted.evidence == "graph breaks: 2, expected exactly 0; print() in forward"
@@ -126,8 +124,8 @@ def test_engaged_needs_every_claim() -> None:
 )
 def test_bounds_decide_where_all_between_them_agrees(relation: Relation, value: float, holds: bool | None) -> None:
     result = check(claim("op_calls:a", relation, value), {"op_calls:a": FactBounds(2, 5, "three are unclear")})
-    assert (result.holds, result.measured) == (holds, 2)
-    assert result.evidence.startswith("undecided: ") is (holds is None)
+    assert (result.holds, result.found) == (holds, 2)
+    assert result.outcome == {True: "active", False: "not active", None: "unknown"}[holds]
     assert {"2", "5"} <= {*list_figures(result.evidence)}
     assert result.evidence.endswith("; three are unclear")
 

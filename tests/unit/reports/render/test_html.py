@@ -50,8 +50,9 @@ def test_the_summary_tells_the_verdict_the_figures_and_the_caveats(page: Page) -
         assert words in page.text
 
 
-def test_notes_and_findings_carry_their_ids(page: Page) -> None:
+def test_notes_verdicts_and_findings_carry_their_ids(page: Page) -> None:
     assert attributes(page, "data-note") == ["ranks.missing"]
+    assert attributes(page, "data-id") == ["fail"]
     assert page.text.count("fusion.elementwise") == 5
 
 
