@@ -41,7 +41,8 @@ def build_index(kinds: Iterable[type[Technique]]) -> str:
     table = _format_table(("technique", "effect", "use when", "losses"), rows)
     suites = [f"- {describe_suite(suite)}" for suite in load_measured_suites()]
     measured = ["## Measured", "\n".join(suites)] if suites else []
-    return "\n\n".join(["# All techniques", table, *measured]) + "\n"
+    checks = "Each technique is [checked](../claims.md) by [facts](../facts.md) that were measured."
+    return "\n\n".join(["# All techniques", checks, table, *measured]) + "\n"
 
 
 def describe_parity(rule: ParityRule) -> str:
@@ -89,7 +90,8 @@ def _build_parameters(kind: type[Technique]) -> list[str]:
 def _format_parameter(it: ParameterInfo) -> str:
     """`- `every` (integer, sqrt; default 1): blocks per segment`."""
     values = it.values.replace("|", ", ")
-    default = f"; default {it.default}" if it.default and it.default != "none" else ""
+    has_default = it.default and (it.default != "none" or "none" in values.split(", "))
+    default = f"; default {it.default}" if has_default else ""
     return f"- `{it.name}` ({values}{default}){f': {it.meaning}' if it.meaning else ''}"
 
 
@@ -111,7 +113,7 @@ def _build_claims(kind: type[Technique]) -> list[str]:
     except (KeyError, AttributeError):  # of what `apply` finds out
         return ["## Checks", "The checks depend on the model."]
     variant = (kind.examples or (kind.name,))[0]
-    subject = f"`{variant}` on `{_WORKLOAD.label}` ([facts](../facts.md)):"
+    subject = f"`{variant}` on `{_WORKLOAD.label}`:"
     return ["## Checks", subject, "\n".join(f"- {claim.statement}: {_format_claim(claim)}" for claim in claims)]
 
 
@@ -133,8 +135,7 @@ def _build_measured(kind: type[Technique]) -> list[str]:
     table = build_example_table(suites, kind.name)
     if not table:
         return []
-    machines = " and ".join(dict.fromkeys(suite.machine for suite in suites))
-    subject = f"Speed-up and peak memory on {machines} ([commands](index.md#measured)):"
+    subject = "Speed-up and peak memory ([machine and command](index.md#measured)):"
     return ["## Measured", subject, _format_table(table[0], table[1:])]
 
 
