@@ -62,7 +62,7 @@ def send_in_8_bits(model: DistributedDataParallel, kept: Held) -> None:
         sizes = [part.numel() for part in parts]
         scales = torch.stack([part.abs().max() for part in parts]).to(_SCALE) / _LARGEST_CODE
         steps = scales.clamp_min(torch.finfo(_SCALE).tiny)  # gradients of zeros are no division by zero
-        codes = [(part / step).select_round().to(torch.int8) for part, step in zip(parts, steps, strict=True)]
+        codes = [(part / step).round().to(torch.int8) for part, step in zip(parts, steps, strict=True)]
 
         def add(scales: torch.Tensor, codes: torch.Tensor) -> None:
             for part, code, scale in zip(parts, codes.split(sizes), scales, strict=True):

@@ -118,7 +118,7 @@ def measured_facts(state: TrainState, reference: dict[str, float]) -> dict[str, 
     exchanged = ExchangedBytes(state.mesh.lines) if state.world.size > 1 else nullcontext()
     with watch_random_updates(state.optimizers.values(), state.device) as drawn, exchanged as collectives:
         train(state, steps=state.cycle, after_backward=after_backward)
-    facts |= drawn | (collectives.facts(state.cycle) if collectives else {})
+    facts |= drawn | (collectives.collect_facts(state.cycle) if collectives else {})
     facts["optimizer_state_bytes"] = state_bytes(state)
     return facts
 

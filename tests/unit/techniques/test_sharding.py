@@ -179,7 +179,7 @@ def accumulated(world: World) -> list[float]:
     for _ in range(2):
         with ExchangedBytes(state.mesh.lines) as exchanged:
             train(state, steps=1, accumulation=2)
-        found.append(exchanged.facts()["collective_bytes:all-reduce"])
+        found.append(exchanged.collect_facts()["collective_bytes:all-reduce"])
         state.no_sync = None
     return found
 
@@ -203,7 +203,7 @@ def buffers_sent(variant: str, world: World) -> float:
     train(state, steps=2)  # with the second one, ranks agree on new buckets
     with ExchangedBytes(state.mesh.lines) as exchanged:
         train(state, steps=1, first=2)
-    return exchanged.facts().get("collective_bytes:broadcast", 0)
+    return exchanged.collect_facts().get("collective_bytes:broadcast", 0)
 
 
 def overflow(rank: int) -> int:
