@@ -1,6 +1,6 @@
-"""Measures what a check asks for, judges it, and writes down why.
+"""Measures and judges a check, and explains the changes.
 
-Called, as `perfkit.check(...)`, it is `perfkit.check.check_change.check_change`.
+Calling `perfkit.check(...)` calls `perfkit.check.check_change.check_change`.
 """
 
 from perfkit.callable_package import make_callable

@@ -1,4 +1,4 @@
-"""The smallest change that this machine can tell: the working tree in pairs with itself."""
+"""Measures the smallest change that this machine detects: the working tree in pairs with itself."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from perfkit.check.sides.side import make_side
 
 
 def calibrate_machine(config: CheckConfig, out: Path, order: CheckOptions) -> CheckCalibration:
-    """Pairs of the first variant of the first case with itself, while the budget lasts, measured into `out`."""
+    """Measure pairs of the first case's first variant with itself into `out`, until the budget ends."""
     case = plan_cases(config, order.machine, COUNTED)[0]
     side = make_side(read_working_tree(Path(config.root)), config.python_path)
     spec = case.specs[0]

@@ -1,4 +1,4 @@
-"""From the cases of a configuration to what is run for them."""
+"""Plans the runs for a configuration's cases."""
 
 import re
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ from perfkit.spec import ENERGY_S, RunSpec, Schedule, WorkloadSpec, format_varia
 from perfkit.store.request import BenchRequest
 from perfkit.workloads.workload_table import WORKLOADS
 
-# What is counted needs few steps; times come from elsewhere. All losses that are compared are among them.
+# Counts need few steps; times come from pairs. All compared losses are among them.
 COUNTED = Schedule(warmup=5, max_warmup=5, timed=5)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """The device to check on: `cpu` or `cuda`, its name, how many there are, and the CPU's cores."""
+    """The device to check on: `cpu` or `cuda`, name, number of devices, and CPU cores."""
 
     device: str
     name: str
@@ -30,7 +30,7 @@ class Machine:
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedCase:
-    """A case with its runs. `specs` are the variants to judge: the request has also what these are compared with."""
+    """A case with its runs. `specs` are the variants to judge; the request also has their baselines."""
 
     case: CheckCase
     request: BenchRequest
@@ -43,12 +43,12 @@ class PlannedCase:
 
     @property
     def thresholds(self) -> Thresholds:
-        """By quantity, None where it is reported only."""
+        """Thresholds by quantity, None if only reported."""
         return self.case.resolve_thresholds()
 
 
 def plan_cases(config: CheckConfig, machine: Machine, schedule: Schedule) -> tuple[PlannedCase, ...]:
-    """All cases. A `UsageError` names what is wrong with one, or says how to write one where there is none."""
+    """Plan all cases. Raises `UsageError` for invalid cases, or with an example if there are none."""
     if not config.cases:
         raise UsageError(
             f"nothing to check: name a workload with --workload, or add cases to pyproject.toml, such as\n\n{EXAMPLE}"

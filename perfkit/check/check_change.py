@@ -1,4 +1,4 @@
-"""Checks a change, as `perfkit check` does: against a revision, a stored baseline, or between two stored runs."""
+"""Checks a change against a revision, a stored baseline, or between two stored runs."""
 
 import difflib
 from collections.abc import Callable, Mapping
@@ -53,16 +53,16 @@ def check_change(
 
     Args:
         run: a stored run to check in place of the working tree; needs `baseline`.
-        against_ref: compare with this git revision, measured beside the working tree.
+        against_ref: compare with this git revision, measured side by side with the working tree.
         baseline: compare with a baseline file, a stored run, or the baseline file at a git revision; by default with
             the configured baseline file.
         workload, technique: check these in place of the configured cases.
         thresholds: by quantity, such as `{"step_time": "3%"}`.
-        exact: compare only what is counted; time nothing.
+        exact: compare only counts, without timing.
         budget: time limit for timing, such as `90s`, or in seconds.
         device, threads: as configured unless given.
         fail_on: fail on this verdict or worse: `fail` or `worse`.
-        out: the folder for what is measured; by default `runs/TIME-check`.
+        out: the output folder; by default `runs/TIME-check`.
         progress: receives the events of `perfkit.check.events`.
 
     Raises:
@@ -106,9 +106,9 @@ def load_check_config(
     fail_on: str | None,
     prefix: str = "",
 ) -> CheckConfig:
-    """The configuration of the current folder with these in place of its own; errors name them with `prefix`."""
+    """The current folder's configuration with these overrides; errors name them with `prefix`."""
     config = load_config(Path.cwd())
-    over = parse_thresholds(thresholds, f"{prefix}threshold")
+    overrides = parse_thresholds(thresholds, f"{prefix}threshold")
     cases = config.cases
     if workload is not None:
         same = [case for case in cases if case.workload == workload]
@@ -119,8 +119,8 @@ def load_check_config(
         raise UsageError(f"{prefix}fail_on {fail_on!r}: expected {' or '.join(_FAILURES)}")
     return replace(
         config,
-        cases=tuple(replace(case, thresholds={**case.thresholds, **over}) for case in cases),
-        thresholds={**config.thresholds, **over},
+        cases=tuple(replace(case, thresholds={**case.thresholds, **overrides}) for case in cases),
+        thresholds={**config.thresholds, **overrides},
         device=device or config.device,
         threads=threads or config.threads,
         budget_s=config.budget_s if budget is None else parse_budget(budget, f"{prefix}budget"),
@@ -143,7 +143,7 @@ def find_baseline_file(config: CheckConfig, baseline: str | Path | None) -> Path
 
 
 def load_stored_side(config: CheckConfig, baseline: str | Path | None = None) -> FigureSource:
-    """The figures to compare with: of a file, a folder, or the baseline file at a revision."""
+    """The figures to compare with: from a file, a folder, or the baseline file at a revision."""
     path = find_baseline_file(config, baseline)
     if path.is_dir():
         return read_run_source(path)
@@ -158,10 +158,10 @@ def load_stored_side(config: CheckConfig, baseline: str | Path | None = None) ->
     try:
         found = read_baseline_at(str(baseline), file)
     except NoRevisionError as error:
-        # A revision has no folder of its name around it: `runs/none` beside a folder `runs` is a path.
+        # `runs/none` is a path, not a revision, if a folder `runs` exists.
         if path.is_absolute() or ".." in path.parts or (path.parent != Path() and path.parent.is_dir()):
-            beside = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []
-            near = difflib.get_close_matches(path.name, beside, n=1)
+            sibling = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []
+            near = difflib.get_close_matches(path.name, sibling, n=1)
             meant = f"did you mean {path.with_name(near[0])}?" if near else "name a run's folder or a baseline file"
             raise UsageError(f"{path}: no such file or folder; {meant}") from None
         raise UsageError(f"{path}: no such file or folder, and not a git revision either: {error}") from None

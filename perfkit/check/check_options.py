@@ -9,13 +9,13 @@ from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.devices.ceiling_lookup import resolve_ceilings
 from perfkit.measure.events import RunEvent
 
-# Runs of each side where something is gated of which each process gives one figure.
+# Runs per side if a quantity with one figure per process is gated.
 ROUNDS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckOptions:
-    """`timed` False leaves out all that needs more than one process of each side."""
+    """Options of a check; `timed` False omits everything that needs several processes per side."""
 
     machine: Machine
     command: str
@@ -23,12 +23,12 @@ class CheckOptions:
     progress: Callable[[CheckEvent], None]
 
     def load_ceilings(self, case: PlannedCase) -> DeviceCeilings:
-        """What is known of the device: nothing is calibrated for a check."""
+        """Known ceilings of the device; a check calibrates none."""
         threads = sorted({spec.launch.threads for spec in case.specs if spec.launch.threads is not None})
         return resolve_ceilings(self.machine.device, self.machine.name, threads, calibrate=False)
 
     def make_progress_reporter(self, case: PlannedCase, index: int, rounds: int) -> Callable[[str, RunEvent], None]:
-        """Tells of the runs with instruments of round `index`, from 0."""
+        """A reporter of the instrumented runs of round `index`, from 0."""
 
         def report(label: str, event: RunEvent) -> None:
             self.progress(SideEvent(case.workload, label, index, rounds, event))

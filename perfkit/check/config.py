@@ -1,7 +1,7 @@
-"""The configuration of a check: `[tool.perfkit.check]` of pyproject.toml, or `[check]` of a perfkit.toml.
+"""Reads the configuration of a check: `[tool.perfkit.check]` of pyproject.toml, or `[check]` of perfkit.toml.
 
-The keys of a case are those of `CheckCase`; dashes and underscores are the same. A threshold of a case goes before the
-one for all cases, and that before the quantity's own.
+The keys of a case are those of `CheckCase`; dashes and underscores are equivalent. A case's threshold overrides the one
+for all cases, which overrides the quantity's default.
 """
 
 import tomllib
@@ -27,17 +27,17 @@ technique = "baseline,amp"
 
 T = TypeVar("T", bound=Struct)
 
-# The word for a quantity that is reported and cannot fail.
+# Marks a quantity that is reported and cannot fail.
 UNGATED = "off"
 
-# By the name of the quantity; None where it is not gated.
+# Thresholds by quantity; None if not gated.
 Thresholds = dict[str, Threshold | None]
 
 _BY_NAME = {quantity.name: quantity for quantity in QUANTITIES}
 
 
 class CheckCase(Struct):
-    """A workload with the variants of it to check, as written: `technique` as `perfkit bench --technique` takes it."""
+    """A workload and its variants to check, as written: `technique` as for `perfkit bench --technique`."""
 
     workload: str
     technique: str = BASELINE
@@ -50,17 +50,17 @@ class CheckCase(Struct):
     thresholds: Thresholds = {}
 
     def resolve_thresholds(self) -> Thresholds:
-        """By quantity: its own, else the quantity's."""
+        """Thresholds by quantity: the case's, else the default."""
         return {**get_default_thresholds(), **self.thresholds}
 
 
 class CheckConfig(Struct):
-    """A whole configuration. Every case has the thresholds that hold for it, `thresholds` are those for all cases.
+    """A whole configuration. Each case has its resolved thresholds; `thresholds` are those for all cases.
 
-    `baseline` is the file of the stored baseline, relative to `root`, the folder that workloads and everything else are
-    found in. `budget_s` is the time for sampling, shared by all variants. `python_path` are folders, relative to a
-    side's root, from which that side imports its code before all else. `fail_on` is the mildest verdict that is a
-    failure: `fail`, or `worse` for what got worse for certain by less than its threshold.
+    `baseline` is the stored baseline file, relative to `root`, the folder of the workloads. `budget_s` is the time for
+    sampling, shared by all variants. `python_path` are folders, relative to a side's root, that precede all others in
+    that side's import path. `fail_on` is the lowest failing verdict: `fail`, or `worse` for a certain worsening within
+    the threshold.
     """
 
     root: str
@@ -90,9 +90,9 @@ class _ConfigFile(Struct):
 
 
 def load_config(folder: Path) -> CheckConfig:
-    """The configuration for `folder`: of the nearest file above it that has one, or one without cases.
+    """The configuration for `folder`: from the nearest file above it, or one without cases.
 
-    A `UsageError` names the file and the key that is wrong.
+    Raises `UsageError` with the file and the invalid key.
     """
     for root in (folder.resolve(), *folder.resolve().parents):
         for name in (OWN_FILE, SHARED_FILE):
@@ -103,7 +103,7 @@ def load_config(folder: Path) -> CheckConfig:
 
 
 def parse_thresholds(written: Mapping[str, str | int | float], where: str) -> Thresholds:
-    """Thresholds by the name of the quantity. A `UsageError` says where the wrong one is."""
+    """Thresholds by quantity. Raises `UsageError` with the invalid key."""
     thresholds: Thresholds = {}
     for key, text in written.items():
         name = key.replace("-", "_")
@@ -135,7 +135,7 @@ def _parse_quantity_threshold(quantity: GatedQuantity, text: str | int | float, 
 
 
 def _read_table(path: Path) -> dict[str, Any] | None:
-    """The table of a file that is for the check, None where there is none."""
+    """The check's table in a file, or None."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Events of a check while it measures."""
+"""Progress events of a check."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from perfkit.measure.events import RunEvent
 
 @dataclass(frozen=True)
 class SideEvent:
-    """A run with instruments on one side, called `label`; round `index` of `rounds`, from 0."""
+    """An instrumented run on the side `label`; round `index` of `rounds`, from 0."""
 
     workload: str
     label: str
@@ -19,7 +19,7 @@ class SideEvent:
 
 @dataclass(frozen=True)
 class SamplingEvent:
-    """Pairs of processes of one variant."""
+    """Process pairs of one variant."""
 
     workload: str
     variant: str

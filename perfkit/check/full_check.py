@@ -1,4 +1,4 @@
-"""The verdicts on all variants as one check."""
+"""Combines the verdicts on all variants into one check."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -28,7 +28,7 @@ def build_check(
     budget_s: float = 0.0,
     notes: tuple[Note, ...] = (),
 ) -> Check:
-    """A check as it is written; `seconds` is how long it took, `budget_s` what timing was given."""
+    """The check to be written; `seconds` is its duration, `budget_s` the time limit for timing."""
     differs: tuple[str, ...] = ()
     if before.environment is not None and after.environment is not None:
         differs = tuple(str(difference) for difference in compare_environments(before.environment, after.environment))

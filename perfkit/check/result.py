@@ -1,4 +1,4 @@
-"""Results of a check: data for renderers and exit codes. Nothing here formats or draws; all of it is `check.json`."""
+"""Results of a check: data for renderers and exit codes, stored as `check.json`."""
 
 from enum import StrEnum
 from typing import ClassVar
@@ -17,16 +17,26 @@ CHECK_VERSION = 7
 class Verdict(StrEnum):
     """What is known of one quantity, and in `Check.verdict` of all of them."""
 
-    PASS = "pass"  # it did not get worse, as far as is known, and not by as much as the threshold
-    FAIL = "fail"  # it got worse for certain, and by the estimate by more than the threshold
-    WORSE = "worse"  # it got worse for certain, by the estimate by no more than the threshold
+    PASS = "pass"  # not worse by the threshold, with confidence
+    FAIL = "fail"  # certainly worse, with an estimate above the threshold
+    WORSE = "worse"  # certainly worse, with an estimate within the threshold
     IMPROVED = "improved"
-    INCONCLUSIVE = "inconclusive"  # neither a pass nor a fail: too little data
-    NOT_COMPARED = "not compared"  # there is no figure on one side, or the sides cannot be compared; `reason` says why
+    INCONCLUSIVE = "inconclusive"  # too little data to decide
+    NOT_COMPARED = "not compared"  # a side has no figure, or the sides are not comparable; see `reason`
+
+
+VERDICT_MEANINGS = {
+    Verdict.PASS.value: "Not worse by the threshold, with confidence.",
+    Verdict.FAIL.value: "Certainly worse, with an estimate above the threshold.",
+    Verdict.WORSE.value: "Certainly worse, with an estimate within the threshold.",
+    Verdict.IMPROVED.value: "Certainly better.",
+    Verdict.INCONCLUSIVE.value: "Too little data to decide.",
+    Verdict.NOT_COMPARED.value: "A side has no figure, or the sides are not comparable.",
+}
 
 
 class CheckedSide(Struct):
-    """One of the two things compared: `label` as a user calls it (`origin/main`, `working tree`, a file)."""
+    """One side of a check: `label` is its name for users (`origin/main`, `working tree`, a file)."""
 
     label: str
     revision: str = ""
@@ -169,7 +179,7 @@ class Check(DisplayMixin, Struct):
 
 
 def is_failure(verdict: Verdict, fail_on: Verdict) -> bool:
-    """Whether a verdict is a failure where those from `fail_on` on are."""
+    """True if a verdict is a failure under `fail_on`."""
     return verdict in (Verdict.FAIL, fail_on)
 
 

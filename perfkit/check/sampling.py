@@ -1,4 +1,4 @@
-"""Pairs of processes of one variant, measured until they have told enough: looks are planned by what a pair takes."""
+"""Decides when a variant has enough process pairs: looks are planned from the time per pair."""
 
 from dataclasses import dataclass, field
 
@@ -8,13 +8,13 @@ from perfkit.check.judge.sequential_tests import is_settled
 from perfkit.store.pairs import Pairs
 from perfkit.units import format_seconds
 
-# However much time there is: beyond it each pair narrows an interval by less than a thousandth of its width.
+# Limit for any budget: more pairs narrow an interval by less than 0.1 % each.
 MOST_PAIRS = 500
 
 
 @dataclass
 class PairSampling:
-    """When to stop. `plan` is made after the first pair, from the time that it took, and does not change."""
+    """The stopping rule. `plan` is made after the first pair, from its duration, and does not change."""
 
     gates: tuple[Gate, ...]
     budget_s: float
@@ -22,7 +22,7 @@ class PairSampling:
     plan: LookPlan | None = field(default=None, init=False)
 
     def find_stop_reason(self, pairs: Pairs) -> str:
-        """Why no more pairs are needed, "" where they are; asked after each of them."""
+        """Reason that no more pairs are needed, else ""; called after each pair."""
         count = len(pairs.pairs)
         if self.plan is None:
             self.plan = plan_looks_for_budget(self.budget_s, pairs.pairs[0].seconds)
@@ -32,11 +32,11 @@ class PairSampling:
                 return "all checks are decided"
         if count >= self.plan.maximum:
             first_s = pairs.pairs[0].seconds
-            return f"no more fit into {format_seconds(self.budget_s)}, since the first took {format_seconds(first_s)}"
+            return f"no more pairs fit into {format_seconds(self.budget_s)}: the first took {format_seconds(first_s)}"
         return ""
 
     def plan_at(self, pairs: Pairs) -> LookPlan | None:
-        """The plan for the last look: where the budget ended before the last one, this is the last."""
+        """The plan for the final look: if the budget ended early, this look is the last."""
         if self.plan is None or not pairs.pairs:
             return None
         return self.plan if len(pairs.pairs) in self.plan.looks else self.plan.end_at(len(pairs.pairs))

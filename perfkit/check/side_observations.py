@@ -1,4 +1,4 @@
-"""Observations of each variant from one side's suites: its figures, its status, and where it ran."""
+"""Reads each variant of one side's suites: figures, status and environment."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from perfkit.store.read import read_suite
 
 @dataclass(frozen=True)
 class ObservedVariant:
-    """A variant as its runs left it. `seen` is that of the first round, which tells why; None for stored figures."""
+    """A variant's observations. `seen` is from the first round, which explains changes; None for stored figures."""
 
     figures: RunFigures
     environment: Environment | None

@@ -1,4 +1,4 @@
-"""The working tree, or a run that is there, against figures that were stored: a baseline file or another run."""
+"""Compares the working tree or a stored run with stored figures: a baseline file or another run."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from perfkit.store.baseline import Baseline, StoredVariant
 
 @dataclass(frozen=True)
 class FigureSource:
-    """Figures that are there: `label` as a user calls them, `cases` by workload."""
+    """Stored figures: `label` is their name for users, `cases` are by workload."""
 
     label: str
     cases: Mapping[str, ObservedCase]
@@ -62,7 +62,7 @@ def read_run_source(folder: Path) -> FigureSource:
 
 
 def measure_working_tree(config: CheckConfig, out: Path, order: CheckOptions) -> FigureSource:
-    """The working tree around `config.root`, measured into `out`; several times where times count."""
+    """Measure the working tree around `config.root` into `out`; several times if times are gated."""
     side = make_side(read_working_tree(Path(config.root)), config.python_path)
     rounds, schedule = (ROUNDS, Schedule()) if order.timed else (1, COUNTED)
     cases: dict[str, ObservedCase] = {}
@@ -84,15 +84,15 @@ def measure_working_tree(config: CheckConfig, out: Path, order: CheckOptions) ->
 
 
 def build_baseline(source: FigureSource, *, timed: bool) -> Baseline:
-    """A baseline of what was measured; `timed` False leaves out what varies from process to process.
+    """A baseline of the measured figures; `timed` False omits quantities that vary between processes.
 
-    A `PerfkitError` names what did not train to the end: it is no baseline.
+    Raises `PerfkitError` for variants that did not complete training.
     """
     for case in source.cases.values():
         for name, observed in case.variants.items():
             if observed.result is not None and observed.result.status != RunStatus.OK:
-                why = f"{observed.result.status}: {observed.result.reason}"
-                raise PerfkitError(f"{case.workload} {name} cannot be a baseline: {why}")
+                reason = f"{observed.result.status}: {observed.result.reason}"
+                raise PerfkitError(f"{case.workload} {name} cannot be a baseline: {reason}")
     environment = source.environment
     if environment is None:
         raise PerfkitError("no run recorded its environment: no baseline to write")
@@ -116,20 +116,20 @@ def compare_stored(
 ) -> Check:
     """What is there on both sides, judged. What only one of them has is a note.
 
-    `began` is the monotonic time at which the check began. Raises `UsageError` where they have nothing in common.
+    `began` is the check's monotonic start time. Raises `UsageError` if they have nothing in common.
     """
     configured = _list_thresholds(config, order.machine)
     common = {**get_default_thresholds(), **config.thresholds}
     variants, notes = [], []
     for workload, new in after.cases.items():
         old = before.cases.get(workload)
-        for name, now in new.variants.items():
+        for name, seconds in new.variants.items():
             if old is None or name not in old.variants:
                 text = f"{workload} {name}: not in {before.label}, nothing to compare with"
                 notes.append(make_note("check.only_after", text, workload=workload, variant=name))
                 continue
             thresholds = configured.get((workload, name), common)
-            variants.append(check_variant(workload, name, old.variants[name], now, thresholds, timed=order.timed))
+            variants.append(check_variant(workload, name, old.variants[name], seconds, thresholds, timed=order.timed))
     notes += [
         make_note(
             "check.only_before",
@@ -157,6 +157,6 @@ def compare_stored(
 
 
 def _list_thresholds(config: CheckConfig, machine: Machine) -> Mapping[tuple[str, str], Thresholds]:
-    """By workload and variant, those of the configured cases."""
+    """Thresholds of the configured cases by workload and variant."""
     cases = plan_cases(config, machine, COUNTED) if config.cases else ()
     return {(case.workload, spec.variant): case.thresholds for case in cases for spec in case.specs}

@@ -1,4 +1,4 @@
-"""Both sides of a variant, judged: its verdicts, and why it changed."""
+"""Judges both sides of a variant, and explains its changes."""
 
 from collections.abc import Mapping, Sequence
 
@@ -26,7 +26,7 @@ def check_variant(
     interleaved: bool = False,
     timed: bool = True,
 ) -> CheckedVariant:
-    """The verdicts on one variant. Arguments are as in `Evidence`; `plan` is that of the looks at `pairs`."""
+    """The verdicts on one variant. Arguments are as in `Evidence`; `plan` has the looks at `pairs`."""
     evidence = Evidence(
         before=before.figures,
         after=after.figures,
@@ -50,12 +50,12 @@ def check_variant(
 
 def _describe_end(pairs: Pairs) -> Note:
     count = len(pairs.pairs)
-    text = f"{count} pair{'' if count == 1 else 's'} of processes: {pairs.end_reason}"
+    text = f"{count} process pair{'' if count == 1 else 's'}: {pairs.end_reason}"
     return make_note("check.pairs", text, pairs=count)
 
 
 def compare_side_environments(before: ObservedVariant, after: ObservedVariant) -> tuple[EnvironmentDifference, ...]:
-    """What differs between where the sides ran; nothing where one does not tell."""
+    """Environment differences between the sides; none if a side recorded none."""
     if before.environment is None or after.environment is None:
         return ()
     return compare_environments(before.environment, after.environment)

@@ -1,1 +1,1 @@
-"""A quantity over many revisions: where it changed."""
+"""History of quantities over many revisions, and their changes."""

@@ -1,4 +1,4 @@
-"""Where a noisy series of runs changed its level: proposed by an exact search, kept only if they stand a test.
+"""Finds level changes of noisy series: proposed by an exact search, kept if they pass a test.
 
 1. The noise from run to run is the median absolute difference of successive runs / 0.954 (sqrt(2) times 0.6745, of a
    normal distribution), which a few steps do not change.
@@ -30,9 +30,9 @@ from perfkit.sampling import LEVEL, compute_t_quantile
 
 Floats = NDArray[np.float64]
 
-FALSE = 0.01  # a change is kept if chance makes one like it in less than this share of all series
-FEWEST = 3  # runs of a level
-_WINDOW = 2  # runs to each side in Hampel's filter
+FALSE = 0.01  # p-value limit of a change, per series
+FEWEST = 3  # minimum runs of a level
+_WINDOW = 2  # half window of Hampel's filter
 _FAR = 3.0  # times the noise
 _NORMAL = 0.6744897501960817  # quantile 0.75 of the normal distribution
 _PLACE = 7.35
@@ -41,9 +41,9 @@ _MOST_CORRELATED = 0.9
 
 @dataclass(frozen=True)
 class LevelChange:
-    """A change: the first run of the new level is number `at`, and it may as well be any from `earliest` to `latest`.
+    """A change: the new level begins with run number `at`, with 95 % confidence between `earliest` and `latest`.
 
-    `p_value` is the probability that some place of a series without a change shows as much.
+    `p_value` is the probability of such a change anywhere in an unchanged series.
     """
 
     at: int
@@ -54,10 +54,10 @@ class LevelChange:
 
 @dataclass(frozen=True)
 class FittedLevels:
-    """A series as levels: `means` of those that begin at 0 and at each step, `half` widths of their 95 % intervals.
+    """A series as levels: `means` of levels that begin at 0 and at each step, `half` widths of their 95 % intervals.
 
-    `deviation` is the standard deviation of a run around its level, `inflation` by how much the variance of a mean is
-    larger than of independent runs. `deviation` is None where there are too few runs to tell.
+    `deviation` is the standard deviation of runs around their level, None for too few runs; `inflation` the variance
+    inflation of a mean due to autocorrelation.
     """
 
     steps: tuple[LevelChange, ...]
@@ -75,7 +75,7 @@ class FittedLevels:
 
 
 def find_levels(values: Sequence[float]) -> FittedLevels:
-    """The levels of a series in the order of its runs. Values must be finite; logarithms of what varies by factors."""
+    """The levels of a series. Values must be finite; use logarithms for multiplicative noise."""
     raw = np.asarray(values, float)
     noise = estimate_noise(raw)
     clean = _clip_outliers(raw, noise)
@@ -87,8 +87,8 @@ def find_levels(values: Sequence[float]) -> FittedLevels:
         _build_step(clean, fit, chance, ends)
         for chance, ends in zip(chances, zip(bounds, bounds[1:], bounds[2:], strict=False), strict=True)
     )
-    known = fit.freedom > 0
-    deviation = math.sqrt(fit.variance) if known else None
+    fitted = fit.freedom > 0
+    deviation = math.sqrt(fit.variance) if fitted else None
     half = tuple(
         None
         if deviation is None
@@ -99,12 +99,12 @@ def find_levels(values: Sequence[float]) -> FittedLevels:
 
 
 def estimate_noise(values: Floats) -> float:
-    """The standard deviation of a run around its level, from the differences of successive runs."""
+    """The standard deviation of runs around their level, from differences of successive runs."""
     if len(values) < 2:
         return 0.0
     differences = np.diff(values)
     typical = float(np.median(np.abs(differences))) / (_NORMAL * math.sqrt(2))
-    # Where most runs are equal to the one before, their differences tell nothing of the others.
+    # If most runs equal their predecessor, the differences say nothing about the others.
     return typical or float(np.sqrt(np.mean(differences**2) / 2))
 
 
@@ -116,11 +116,11 @@ def _clip_outliers(values: Floats, noise: float) -> Floats:
 
 
 def _find_candidate_starts(values: Floats, noise: float) -> list[int]:
-    """Where levels begin, 0 first."""
+    """Candidate starts of levels, 0 first."""
     if len(values) < 2 * FEWEST or noise == 0:
         return [0]
     try:
-        import ruptures  # takes longer to import than everything else here
+        import ruptures  # a slow import
     except ModuleNotFoundError as error:
         raise explain_import_error("ruptures", "'perfkit[history]'", error) from None
 
@@ -141,24 +141,24 @@ def _fit_levels(values: Floats, starts: Sequence[int]) -> _LevelFit:
     bounds = [*starts, len(values)]
     levels = [values[start:end] for start, end in pairwise(bounds)]
     means = [float(level.mean()) for level in levels]
-    left = [level - mean for level, mean in zip(levels, means, strict=True)]
-    squares = sum(float(part @ part) for part in left)
+    residuals = [level - mean for level, mean in zip(levels, means, strict=True)]
+    squares = sum(float(part @ part) for part in residuals)
     freedom = len(values) - len(levels)
-    return _LevelFit(means, squares / freedom if freedom else 0.0, _estimate_inflation(left, squares), freedom)
+    return _LevelFit(means, squares / freedom if freedom else 0.0, _estimate_inflation(residuals, squares), freedom)
 
 
-def _estimate_inflation(left: Sequence[Floats], squares: float) -> float:
-    """(1 + r) / (1 - r): the correlation r of successive runs within a level, without its bias of about -1/n each."""
+def _estimate_inflation(residuals: Sequence[Floats], squares: float) -> float:
+    """(1 + r) / (1 - r), with r the correlation of successive runs within a level, corrected for a bias of -1/n."""
     if squares == 0:
         return 1.0
-    runs = sum(map(len, left))
-    correlation = sum(float(part[1:] @ part[:-1]) for part in left) / squares + len(left) / runs
+    runs = sum(map(len, residuals))
+    correlation = sum(float(part[1:] @ part[:-1]) for part in residuals) / squares + len(residuals) / runs
     correlation = min(max(correlation, 0.0), _MOST_CORRELATED)
     return (1 + correlation) / (1 - correlation)
 
 
 def _keep_significant(raw: Floats, clean: Floats, starts: list[int]) -> tuple[list[int], list[float]]:
-    """The proposed beginnings without those that chance could make, and the p-values of all but the first."""
+    """The significant starts, and the p-values of all but the first."""
     while len(starts) > 1:
         fit = _fit_levels(clean, starts)
         bounds = [*starts, len(clean)]
@@ -171,7 +171,7 @@ def _keep_significant(raw: Floats, clean: Floats, starts: list[int]) -> tuple[li
 
 
 def _compute_p_value(raw: Floats, fit: _LevelFit, place: int, bounds: Sequence[int]) -> float:
-    """Of the step at `bounds[place]`: the larger of the two tests'."""
+    """The p-value of the step at `bounds[place]`: the larger of the two tests'."""
     before, at, after = bounds[place - 1], bounds[place], bounds[place + 1]
     places = bounds[-1] - 2 * FEWEST + 1
     spread = math.sqrt(fit.variance * fit.inflation * (1 / (at - before) + 1 / (after - at)))

@@ -1,4 +1,4 @@
-"""Where one series changed: every change of what is counted exactly, and of what varies those that stand a test."""
+"""Finds the changes of one series: every change of exact counts, and significant changes of noisy quantities."""
 
 import math
 from collections.abc import Sequence
@@ -17,8 +17,8 @@ from perfkit.note import make_note
 from perfkit.record import Environment
 from perfkit.sampling import compute_t_quantile
 
-# What makes another machine. Software that changes is told at a change instead of splitting the series there: it may be
-# the very thing that made it.
+# Keys that identify a machine. Software changes are listed at a change rather than splitting the series, since they
+# may be its cause.
 MACHINE = (
     "device", "device_name", "device_count", "compute_capability", "cpu_model", "cpu_cores", "container_cpu_limit",
     "threads",
@@ -31,7 +31,7 @@ _FAR = 4.0  # times the deviation of a run
 
 @dataclass(frozen=True)
 class SeriesRuns:
-    """A series without its changes, and where each of its runs ran."""
+    """A series without changes, and the environment of each run."""
 
     series: QuantitySeries
     environments: tuple[Environment | None, ...]
@@ -43,7 +43,7 @@ class SeriesRuns:
 
 
 def find_exact_changes(runs: SeriesRuns) -> QuantitySeries:
-    """Every run with another value than the one before begins a level."""
+    """Find exact changes: every run that differs from its predecessor begins a level."""
     values = runs.values
     starts = [0, *(place for place in range(1, len(values)) if values[place] != values[place - 1])]
     levels = tuple(
@@ -55,13 +55,13 @@ def find_exact_changes(runs: SeriesRuns) -> QuantitySeries:
     )
     notes = runs.series.notes
     if 2 * len(changes) >= len(values) > 3:
-        text = f"{len(changes)} changes in {len(values)} runs: this quantity is not repeatable"
+        text = f"{len(changes)} changes in {len(values)} runs: the quantity is not repeatable"
         notes += (make_note("history.not_repeatable", text, changes=len(changes)),)
     return replace(runs.series, levels=levels, changes=changes, notes=notes)
 
 
 def find_noisy_changes(runs: SeriesRuns) -> QuantitySeries:
-    """Levels on a scale of logarithms, or as they are where a figure may be 0."""
+    """Find levels on a log scale, or on a linear one if a figure may be 0."""
     values = runs.values
     logarithmic = all(value > 0 for value in values)
     scaled = [math.log(value) for value in values] if logarithmic else values
@@ -88,7 +88,7 @@ def find_noisy_changes(runs: SeriesRuns) -> QuantitySeries:
                 p_value=step.p_value,
             )
         )  # fmt: skip
-    far = _mark_outliers(scaled, fit, starts)
+    outliers = _mark_outliers(scaled, fit, starts)
     notes = runs.series.notes
     enough = len(values) >= 2 * FEWEST
     if not enough:
@@ -96,7 +96,7 @@ def find_noisy_changes(runs: SeriesRuns) -> QuantitySeries:
         notes += (make_note("history.few_runs", text, runs=len(values), needed=2 * FEWEST),)
     return replace(
         runs.series,
-        points=tuple(replace(point, is_outlier=side != 0) for point, side in zip(runs.series.points, far, strict=True)),
+        points=tuple(replace(point, far=side != 0) for point, side in zip(runs.series.points, outliers, strict=True)),
         levels=levels,
         changes=tuple(changes),
         noise=_convert_to_relative(fit.deviation, levels[-1].value, logarithmic) if enough else None,
@@ -106,7 +106,7 @@ def find_noisy_changes(runs: SeriesRuns) -> QuantitySeries:
         )
         if enough
         else None,
-        pending=_describe_pending(values, levels[-1].value, far),
+        pending=_describe_pending(values, levels[-1].value, outliers),
         notes=notes,
     )
 
@@ -135,7 +135,7 @@ def _build_change(
 ) -> ChangePoint:
     more = after.value > before.value
     at = after.first
-    told = runs.environments[at - 1], runs.environments[at]
+    fields = runs.environments[at - 1], runs.environments[at]
     return ChangePoint(
         first_run=at,
         before=before,
@@ -149,18 +149,18 @@ def _build_change(
         latest=latest,
         commits=_find_commits(runs, at - 1, at),
         candidate_commits=_find_commits(runs, earliest - 1, latest) if (earliest, latest) != (at, at) else None,
-        environment_differences=_list_differences(*told),
+        environment_differences=_list_differences(*fields),
     )
 
 
 def _find_commits(runs: SeriesRuns, last: int, first: int) -> CommitRange:
-    """Between two runs, or the nearest outside of them that recorded a revision."""
+    """Commits between two runs, or between the nearest runs around them with a revision."""
     revisions = [point.revision for point in runs.series.points]
     before = next((revision for revision in reversed(revisions[: last + 1]) if revision), "")
     after = next((revision for revision in revisions[first:] if revision), "")
     commits = read_commit_range(runs.repository, before, after)
     if before and after and not (revisions[last] and revisions[first]) and not commits.reason:
-        return replace(commits, reason="runs nearer the change recorded no revision")
+        return replace(commits, reason="the runs next to the change have no revision")
     return commits
 
 
@@ -171,36 +171,38 @@ def _list_differences(before: Environment | None, after: Environment | None) -> 
 
 
 def _mark_outliers(scaled: Sequence[float], fit: FittedLevels, starts: Sequence[int]) -> list[int]:
-    """1 or -1 for the runs far above or below their level, else 0."""
+    """1 or -1 for runs far above or below their level, else 0."""
     if not fit.deviation:
         return [0] * len(scaled)
     limit = _FAR * fit.deviation
-    off = [
+    distances = [
         value - mean
         for mean, (first, end) in zip(fit.means, pairwise(starts), strict=True)
         for value in scaled[first:end]
     ]
-    return [0 if abs(distance) <= limit else 1 if distance > 0 else -1 for distance in off]
+    return [0 if abs(distance) <= limit else 1 if distance > 0 else -1 for distance in distances]
 
 
 def _describe_pending(values: Sequence[float], level: float, far: Sequence[int]) -> str:
-    """The newest runs that are far off on one side, fewer than make a level."""
+    """The newest outliers on one side, if fewer than a level needs."""
     side = far[-1]
     count = next((place for place, other in enumerate(reversed(far)) if other != side), len(far))
     if side == 0 or count >= FEWEST or level == 0:
         return ""
-    away = units.format_percent(abs(values[-1] / level - 1))
-    which = "run is" if count == 1 else f"{count} runs are outliers, the last"
+    distance = units.format_percent(abs(values[-1] / level - 1))
+    subject = "run is" if count == 1 else f"{count} runs are outliers, the last"
     needed = FEWEST - count
     return (
-        f"the newest {which} {away} {'above' if side > 0 else 'below'} the level: chance, or a change that {needed} "
-        f"more {'run' if needed == 1 else 'runs'} like it would confirm"
+        f"the newest {subject} {distance} {'above' if side > 0 else 'below'} the level: chance, or a change, which "
+        f"{needed} more {'run' if needed == 1 else 'runs'} would confirm"
     )
 
 
 def _compute_detectable(fit: FittedLevels, runs: int, of: int) -> float | None:
-    """The smallest step that is found with a probability of 80 % once five runs of a new level follow:
-    (t(1 - p / 2) + t(0.8)) s sqrt(1 / n + 1 / 5), with p the limit of the p-value over the number of places."""
+    """The smallest step that five runs of a new level detect with a probability of 80 %.
+
+    (t(1 - p / 2) + t(0.8)) s sqrt(1 / n + 1 / 5), with p the p-value limit over the number of positions.
+    """
     if fit.deviation is None:
         return None
     places = of + _NEXT - 2 * FEWEST + 1

@@ -1,4 +1,4 @@
-"""From many runs to series, and from series to where they changed."""
+"""Builds series from many runs, and finds their changes."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from perfkit.record import Environment
 
 __all__ = ["History", "find_latest_regressions", "read_history"]
 
-# Told by others: units per step / step time, and FLOPs / step time / a peak.
+# Derived from other quantities: units per step / step time, and FLOPs / step time / peak.
 _DERIVED = {"throughput", "mfu"}
 _DIRTY = "-dirty"
 _NO_MACHINE = "machine not recorded"
@@ -27,16 +27,16 @@ _NO_MACHINE = "machine not recorded"
 def read_history(
     path: Path, repository: Path | None = None, thresholds: Mapping[str, Threshold | None] | None = None
 ) -> History:
-    """Read all runs in a folder, or the commits of a baseline file, and find where each quantity changed.
+    """Read all runs in a folder, or the commits of a baseline file, and find the changes of each quantity.
 
     Args:
         path: a folder with suites of `perfkit bench` and `perfkit run` and checks, at any depth; or a baseline file.
-        repository: the git repository that names the commits; the one that `path` lies in where None is given.
-        thresholds: what changes are held against, by quantity; by default the quantities' own.
+        repository: the git repository of the commits; by default the one that contains `path`.
+        thresholds: thresholds of changes by quantity; by default the quantities' own.
 
-    Raises `UsageError` where there is nothing to read. What cannot be read of many is left out with a note.
+    Raises `UsageError` if there is nothing to read. Unreadable runs are omitted with a note.
     """
-    held = get_default_thresholds() if thresholds is None else thresholds
+    thresholds_by_name = get_default_thresholds() if thresholds is None else thresholds
     readings = read_all(path)
     repository = repository or find_optional_repository(path if path.is_dir() else path.parent)
     dated, undated = _sort_by_time(readings.entries)
@@ -45,24 +45,26 @@ def read_history(
         key = reading.workload, reading.variant, describe_machine(reading.environment), reading.how
         groups.setdefault(key, []).append(reading)
     series = [
-        made
+        histories
         for (workload, variant, machine, how), group in sorted(groups.items())
         for quantity in QUANTITIES
         if quantity.name not in _DERIVED
         and (
-            made := _build_series(quantity, held.get(quantity.name), workload, variant, machine, how, group, repository)
+            histories := _build_series(
+                quantity, thresholds_by_name.get(quantity.name), workload, variant, machine, how, group, repository
+            )
         )
         is not None
     ]
     machines = tuple(sorted({one.machine for one in series}))
     notes = list(readings.notes)
     if undated:
-        text = f"{undated} readings have no readable time and come first in their series"
+        text = f"{undated} readings have no valid time and come first in their series"
         notes.append(make_note("history.undated", text, readings=undated))
     if len(machines) > 1:
         text = (
-            f"the runs come from {len(machines)} kinds of machines, each with series of its own; figures of "
-            "different machines are never joined"
+            f"the runs come from {len(machines)} kinds of machines, each with its own series; figures from "
+            "different machines are never combined"
         )
         notes.append(make_note("history.machines", text, machines=len(machines)))
     return History(
@@ -81,21 +83,21 @@ def describe_machine(environment: Environment | None) -> str:
     """The fingerprint of a machine: what its figures cannot be joined across, in words."""
     if environment is None:
         return _NO_MACHINE
-    told = {key: getattr(environment, key) for key in MACHINE}
+    fields = {key: getattr(environment, key) for key in MACHINE}
     parts = [environment.device_name]
     if environment.device != "cpu":
         parts += [f"{environment.device_count} devices" * (environment.device_count != 1)]
-        parts += [f"compute capability {told['compute_capability']}" * (told["compute_capability"] is not None)]
-    if told["cpu_model"] and told["cpu_model"] != environment.device_name:
-        parts.append(told["cpu_model"])
-    parts += [f"{told['cpu_cores']} cores" * (told["cpu_cores"] is not None)]
-    parts += [f"limit {told['container_cpu_limit']} CPUs" * (told["container_cpu_limit"] is not None)]
-    parts += [f"{told['threads']} threads" * (told["threads"] is not None)]
+        parts += [f"compute capability {fields['compute_capability']}" * (fields["compute_capability"] is not None)]
+    if fields["cpu_model"] and fields["cpu_model"] != environment.device_name:
+        parts.append(fields["cpu_model"])
+    parts += [f"{fields['cpu_cores']} cores" * (fields["cpu_cores"] is not None)]
+    parts += [f"limit {fields['container_cpu_limit']} CPUs" * (fields["container_cpu_limit"] is not None)]
+    parts += [f"{fields['threads']} threads" * (fields["threads"] is not None)]
     return ", ".join(filter(None, parts))
 
 
 def _sort_by_time(readings: Sequence[RunReading]) -> tuple[list[RunReading], int]:
-    """By time; those of equal times as they were read, which is the same order every time; those without one first."""
+    """Sort by time, stably; readings without a time come first."""
     dated = [(_parse_time(reading.time), reading) for reading in readings]
     first = datetime.min.replace(tzinfo=UTC)
     dated.sort(key=lambda pair: pair[0] or first)  # stable
@@ -120,12 +122,12 @@ def _build_series(
     readings: Sequence[RunReading],
     repository: Path | None,
 ) -> QuantitySeries | None:
-    """None where no run tells the quantity."""
+    """The series; None if no run has the quantity."""
     exact = quantity.judging is JudgingMethod.EXACT
     points, environments, unusable = [], [], 0
     for reading in readings:
-        told = (reading.exact[quantity.name],) if quantity.name in reading.exact else ()
-        processes = told or reading.processes.get(quantity.name, ())
+        known_readings = (reading.exact[quantity.name],) if quantity.name in reading.exact else ()
+        processes = known_readings or reading.processes.get(quantity.name, ())
         if not processes:
             continue
         value = median(processes)

@@ -1,4 +1,4 @@
-"""Figures of the past in a folder: of every suite and check in it, or of a baseline file's commits."""
+"""Reads past figures from a folder's suites and checks, or from a baseline file's commits."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -26,13 +26,13 @@ from perfkit.store.summary import CHECK_FILE
 REPORT = "report.json"
 BENCH, RUN, STORED = "perfkit bench", "perfkit run", "stored"
 
-# What needs the trace or the memory events, which take long to read: only a report has it at hand.
+# Quantities that need traces or memory events, which are slow to read: only reports have them.
 _IN_REPORTS = "CPU peak memory, kernels, waits and communication"
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunReading:
-    """The figures of one variant as one run of it left them. `how` says in which way they were measured."""
+    """The figures of one run of a variant. `how` is the way of measurement."""
 
     time: str
     source: str
@@ -47,9 +47,9 @@ class RunReading:
 
 @dataclass
 class RunReadings:
-    """All readings, of folders by their names, of commits from the oldest on.
+    """All readings: folders by name, commits oldest first.
 
-    `runs` counts suites, checks and commits; `notes` say what is left out.
+    `runs` counts suites, checks and commits; `notes` list omissions.
     """
 
     entries: list[RunReading] = field(default_factory=list)
@@ -58,9 +58,9 @@ class RunReadings:
 
 
 def read_all(path: Path) -> RunReadings:
-    """Read a folder of runs, or a baseline file in a git repository. A `UsageError` says what is wrong with it.
+    """Read a folder of runs, or a baseline file in a git repository. Raises `UsageError` if it cannot.
 
-    A suite or check that cannot be read is left out with a note.
+    Unreadable suites and checks are omitted with a note.
     """
     if path.is_file():
         return _read_baseline_commits(path)
@@ -87,15 +87,15 @@ def read_all(path: Path) -> RunReadings:
         readings.notes.append(make_note("history.unreadable", text, files=len(damaged)))
     if bare:
         text = (
-            f"{bare} of {readings.runs} have no report of all their runs, so their {_IN_REPORTS} are unknown; "
-            "perfkit report writes one"
+            f"{bare} of {readings.runs} runs have no complete report, so their {_IN_REPORTS} are unknown; "
+            "create it with perfkit report"
         )
         readings.notes.append(make_note("history.no_report", text, runs=bare))
     return readings
 
 
 def _read_check_side(folder: Path, name: str) -> Iterator[RunReading]:
-    """The newer side of a check: the older one was measured before, in a run of its own."""
+    """The after side of a check; the before side has a run of its own."""
     check = read_check(folder)
     for variant in check.variants:
         exact = {item.quantity: item.after for item in variant.quantities if item.exact and item.after is not None}
@@ -124,7 +124,7 @@ def _get_pair_medians(variant: CheckedVariant) -> dict[str, tuple[float, ...]]:
 
 
 def _read_suite_figures(folder: Path, name: str) -> tuple[list[RunReading], bool]:
-    """The readings of a suite, and whether they come from a report of all its runs."""
+    """The readings of a suite, and True if they come from a complete report."""
     suite = read_suite_file(folder)
     report = _read_report(folder, suite)
     if report is not None:
@@ -145,7 +145,7 @@ def _read_suite_figures(folder: Path, name: str) -> tuple[list[RunReading], bool
 
 
 def _read_report(folder: Path, suite: Suite) -> Analysis | None:
-    """The suite's report; None where there is none of all its runs, or one of another perfkit."""
+    """The suite's report; None if missing, incomplete, or from another perfkit version."""
     if not (folder / REPORT).is_file():
         return None
     try:
@@ -166,7 +166,7 @@ def _read_labels(folder: Path, suite: Suite) -> dict[str, str]:
 
 
 def _make_label(spec: RunSpec) -> str:
-    """A workload with what else makes it another one: only equal ones share a series."""
+    """A workload with its other settings: only equal labels share a series."""
     more = [spec.dtype] * (spec.dtype != "fp32") + [f"accumulate {spec.accumulation}"] * (spec.accumulation != 1)
     return ", ".join([spec.workload.label, *more])
 

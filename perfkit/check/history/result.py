@@ -12,12 +12,11 @@ HISTORY_FILE = "history.json"
 
 
 class SeriesPoint(Struct):
-    """One run of a series. `value` is in the quantity's unit: the median of `processes` where there are several.
+    """One run of a series. `value` is in the quantity's unit: the median of several `processes`.
 
-    `time` is ISO 8601 in UTC, "" where not known. `revision` is as recorded, without the mark of uncommitted changes,
-    which `dirty` tells; "" outside of git. `source` is the folder that it was read from, relative to that of the
-    history, or the commit of a baseline. `is_outlier` says that it is far off its level: before levels are looked for,
-    such runs are drawn in.
+    `time` is ISO 8601 in UTC, "" if unknown. `revision` is as recorded, "" outside of git; `dirty` means uncommitted
+    changes. `source` is the folder, relative to the history's, or the commit of a baseline. `far` marks outliers, which
+    are clipped before levels are fitted.
     """
 
     time: str
@@ -30,7 +29,7 @@ class SeriesPoint(Struct):
 
 
 class SeriesLevel(Struct):
-    """Runs number `first` to `last` around one value, with its 95 % interval where it varies and can be estimated."""
+    """Runs number `first` to `last` around one value, with its 95 % interval if it varies and can be estimated."""
 
     first: int
     last: int
@@ -49,8 +48,7 @@ class Commit(Struct):
 class CommitRange(Struct):
     """What lies between two runs: after `before`, up to and with `after`. Revisions are "" where not known.
 
-    `commits` are the newest first, at most as many as are shown, `count` is how many there are; None where the
-    repository does not tell, and then `reason` says why.
+    `commits` are the newest ones, newest first; `count` is their total number, None with a `reason` if unknown.
     """
 
     before: str
@@ -61,14 +59,12 @@ class CommitRange(Struct):
 
 
 class ChangePoint(Struct):
-    """A new level begins with run number `first_run`. `change` is relative, positive where there is more; None from
-    zero.
+    """A new level begins with run number `at`. `change` is relative, positive for growth; None from zero.
 
-    `low` and `high` are the 95 % interval of the change. `p_value` is the probability that a series of this length
-    without a change shows as much at any of its places; None for what is counted exactly, where nothing is by chance.
-    `commits` are those between the last run before it and the first after it. With 95 % confidence the new level begins
-    with one of the runs `earliest` to `latest`; where that is not one place, `candidate_commits` are the commits of all
-    of them. `environment_differences` names what else changed in where it ran, `key: before -> after`.
+    `low` and `high` are the 95 % interval of the change. `p_value` is the probability of such a change anywhere in an
+    unchanged series of this length; None for exact counts. `commits` lie between the last run before and the first run
+    after it. With 95 % confidence the new level begins with one of the runs `earliest` to `latest`; if these differ,
+    `within` has the commits of that range. `differs` names environment changes, `key: before -> after`.
     """
 
     first_run: int
@@ -87,14 +83,13 @@ class ChangePoint(Struct):
 
 
 class QuantitySeries(Struct):
-    """One quantity of one variant on one kind of machine, measured in one way, in the order of time.
+    """One quantity of one variant on one kind of machine, measured one way, over time.
 
-    `threshold` is what its changes are held against, None where it is reported only.
-    `machine` is the fingerprint, `how` the way of measuring (`perfkit bench`, `perfkit run`, `lock-step`, `stored`).
-    `noise` is the standard deviation of a run around its level as a share of it, `variance_factor` the factor by which
-    the variance of a mean is larger than of independent runs, `detectable` the smallest relative worsening that the
-    next five runs would show with a probability of 80 %. `pending` says in words that the newest runs are far off,
-    where they are too few to make a level.
+    `threshold` is the threshold of its changes, None if only reported.
+    `machine` is the fingerprint, `how` the way of measurement (`perfkit bench`, `perfkit run`, `lock-step`, `stored`).
+    `noise` is the relative standard deviation of runs around their level, `resemblance` the variance inflation of a
+    mean due to autocorrelation, `detectable` the smallest relative worsening that the next five runs would detect with
+    a probability of 80 %. `pending` describes outliers among the newest runs that are too few for a level.
     """
 
     workload: str
@@ -122,8 +117,10 @@ class QuantitySeries(Struct):
 
 
 class History(DisplayMixin, Struct):
-    """All series of a folder, by workload, variant and quantity. `runs` is how many suites, checks and baselines were
-    read, `machines` what their fingerprints are; `notes` say what was left out or split, and why."""
+    """All series of a folder, by workload, variant and quantity.
+
+    `runs` is the number of suites, checks and baselines, `machines` their fingerprints; `notes` list omissions and
+    splits."""
 
     subject: ClassVar[str] = "history"
     schema_version: int = HISTORY_VERSION
@@ -138,7 +135,7 @@ class History(DisplayMixin, Struct):
 
 
 def is_regression(series: QuantitySeries, change: ChangePoint) -> bool:
-    """Whether a change is worse by more than the threshold allows; of what varies, by half of it, as in a check."""
+    """True if a change is worse by more than the threshold; for noisy quantities, by more than half of it."""
     if series.threshold is None or not change.worse:
         return False
     before, after = change.before.value, change.after.value
@@ -149,5 +146,5 @@ def is_regression(series: QuantitySeries, change: ChangePoint) -> bool:
 
 
 def find_latest_regressions(history: History) -> tuple[QuantitySeries, ...]:
-    """The series whose newest level is a regression from the one before: what `--history` fails for."""
+    """Series whose newest level is a regression, for which `--history` fails."""
     return tuple(series for series in history.series if series.changes and is_regression(series, series.changes[-1]))

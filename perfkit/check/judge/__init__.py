@@ -1,1 +1,1 @@
-"""Verdicts: which quantities changed by more than their threshold, and how sure that is."""
+"""Verdicts: quantities that changed by more than their threshold, and the confidence."""

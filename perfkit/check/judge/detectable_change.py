@@ -18,16 +18,16 @@ from perfkit.store.pairs import Pair
 
 BUDGETS_S = (60.0, 180.0, 300.0, 600.0, 1800.0)
 COMPARISONS = 1000
-# Fewer give a spread that is itself off by more than half.
+# Fewer pairs give a spread with an error above 50 %.
 FEWEST = 4
 
 
 def calibrate_from_pairs(
     pairs: Sequence[Pair], turns: str, margins: Mapping[str, float], *, seed: int = 0
 ) -> CheckCalibration:
-    """The table of what budgets buy, from A/A pairs; `margins` are the relative thresholds by quantity, of times.
+    """Detectable changes by budget, from A/A pairs; `margins` are the relative thresholds of times by quantity.
 
-    Quantities that the pairs do not have are left out. Raises `PerfkitError` for fewer than four pairs.
+    Quantities missing from the pairs are omitted. Raises `PerfkitError` for fewer than four pairs.
     """
     logs = {name: _compute_log_ratios(pairs, turns, name) for name in margins}
     logs = {name: values for name, values in logs.items() if len(values) >= FEWEST}
@@ -48,7 +48,7 @@ def calibrate_from_pairs(
 
 
 def compute_smallest_change(spread: float, pairs: int, alpha: float) -> float | None:
-    """The smallest relative worsening found with a probability of 95 % by so many pairs; None for fewer than two.
+    """The smallest relative worsening that this many pairs detect with a probability of 95 %; None for fewer than two.
 
     exp((t(1 - alpha) + t(0.95)) spread / sqrt(n)) - 1 with n - 1 degrees of freedom.
     """
@@ -85,9 +85,9 @@ def _estimate_noise(quantity: str, logs: Sequence[float], false_alarms: int) -> 
 
 
 def _count_false_alarms(logs: Mapping[str, list[float]], margins: Mapping[str, float], seed: int) -> dict[str, int]:
-    """How often each quantity fails or is worse when the pairs come in any order and with either side first.
+    """Count `fail` and `worse` verdicts per quantity when pairs are shuffled and sides swapped.
 
-    The sides ran the same code, so that both are as likely as what was seen. All quantities of a pair stay together.
+    The sides ran the same code, so every arrangement is equally likely. All quantities of a pair stay together.
     """
     rng = np.random.default_rng(seed)
     count = min(len(values) for values in logs.values())
@@ -97,10 +97,10 @@ def _count_false_alarms(logs: Mapping[str, list[float]], margins: Mapping[str, f
     for _ in range(COMPARISONS):
         order = rng.permutation(count)
         signs = rng.choice((-1.0, 1.0), count)
-        drawn = {
+        sample = {
             name: [values[i] * sign for i, sign in zip(order, signs, strict=True)] for name, values in logs.items()
         }
-        _, verdicts = run_sequence(drawn, bounds, plan)
+        _, verdicts = run_sequence(sample, bounds, plan)
         for name, verdict in verdicts.items():
             alarms[name] += verdict in (Verdict.FAIL, Verdict.WORSE)
     return alarms

@@ -1,4 +1,4 @@
-"""Judges counts that are the same in every process: one run of each side decides."""
+"""Judges counts that are the same in every process: one run per side decides."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -32,8 +32,8 @@ def judge_exact_quantities(
     """Every exact quantity, in the order of the table.
 
     Args:
-        thresholds: by quantity; one that is not in it, or None, is reported and cannot fail.
-        differs: what differs between the environments of the sides. What may be why a count changed is named.
+        thresholds: by quantity; missing or None: reported, cannot fail.
+        differs: environment differences between the sides; possible causes of a changed count are named.
     """
     refused = explain_incomparable_counts(differs)
     causes = "; ".join(str(difference) for difference in select_count_changes(differs))
@@ -60,19 +60,19 @@ def judge_exact(
     after: float | MissingEstimate,
     threshold: Threshold | None,
 ) -> JudgedQuantity:
-    """Compare two counts, each the value or why there is none. A limit needs no value before.
+    """Compare two counts, each a value or a reason. A limit needs no value before.
 
-    What grew by no more than is allowed is `worse`: a count that changed at all changed for certain. `improved` is
-    better by more than the threshold allows to be worse; of a limit, within it and beyond it before.
+    Growth within the threshold is `worse`, since a changed count is certain. `improved` is better by more than the
+    threshold; for a limit, within it and beyond it before.
     """
     if isinstance(after, MissingEstimate):
-        known = before if not isinstance(before, MissingEstimate) else None
-        return make_not_compared(quantity, f"now: {after.reason}", before=known, threshold=threshold)
+        values = before if not isinstance(before, MissingEstimate) else None
+        return make_not_compared(quantity, f"now: {after.reason}", before=values, threshold=threshold)
     if isinstance(before, MissingEstimate):
         if threshold is None or threshold.limit is None:
             return make_not_compared(quantity, f"before: {before.reason}", after=after, threshold=threshold)
-        beyond = is_exceeded(threshold, after, after, more_is_worse=quantity.more_is_worse)
-        verdict = Verdict.FAIL if beyond else Verdict.PASS
+        is_beyond = is_exceeded(threshold, after, after, more_is_worse=quantity.more_is_worse)
+        verdict = Verdict.FAIL if is_beyond else Verdict.PASS
         amount = format_amount(after, quantity.unit)
         reason = f"{quantity.title}: {amount} (before: {before.reason}), {_format_allowed(threshold)}"
         return _make_judgment(quantity, verdict, reason, None, after, threshold)
@@ -89,11 +89,10 @@ def judge_parity(
     threshold: Threshold | None,
     elsewhere: str = "",
 ) -> JudgedQuantity:
-    """Whether both sides trained the same: the largest relative distance of their losses, step by step.
+    """Compare training on both sides: the largest relative difference of their losses, step by step.
 
-    A loss that is no longer finite is a fail, whatever the threshold. `elsewhere` says by what the sides ran on
-    different processors: then the losses around the first update decide alone, since training makes more of every
-    rounding.
+    A loss that is no longer finite fails, whatever the threshold. `elsewhere` names processor differences between the
+    sides: then only the losses around the first update decide, since training amplifies rounding.
     """
     for side, figures in (("before", before), ("now", after)):
         if not figures.losses:
@@ -110,7 +109,7 @@ def judge_parity(
         if threshold is None:
             return make_not_compared(quantity, reason, before=0.0)
         return _make_judgment(quantity, Verdict.FAIL, reason, 0.0, None, threshold)
-    distances = [compute_loss_distance(now, then) for then, now in zip(theirs, ours, strict=False)]
+    distances = [compute_loss_distance(losses_after, then) for then, losses_after in zip(theirs, ours, strict=False)]
     worst = max(distances)
     steps = "the losses of the first step" if len(distances) == 1 else f"losses of {len(distances)} steps"
     if worst == 0:
@@ -118,10 +117,10 @@ def judge_parity(
     elif threshold is None:
         reason = f"{steps} differ by up to {worst:.2g}, most at step {distances.index(worst) + 1}; {_NO_THRESHOLD}"
     else:
-        where = f"most at step {distances.index(worst) + 1}"
-        reason = f"{steps} differ by up to {worst:.2g}, {where}; {_format_allowed(threshold)}"
+        place = f"most at step {distances.index(worst) + 1}"
+        reason = f"{steps} differ by up to {worst:.2g}, {place}; {_format_allowed(threshold)}"
     if elsewhere:
-        reason += f"; later ones are not compared, since other processors round differently ({elsewhere})"
+        reason += f"; later losses are not compared: processors round differently ({elsewhere})"
     elif len(theirs) < len(before.losses):
         reason += f"; before: the loss of step {len(theirs) + 1} was not finite"
     failed = threshold is not None and (
@@ -139,7 +138,7 @@ def make_not_compared(
     after: float | None = None,
     threshold: Threshold | None = None,
 ) -> JudgedQuantity:
-    """A quantity without a verdict, and why."""
+    """A quantity without a verdict, with its reason."""
     return _make_judgment(quantity, Verdict.NOT_COMPARED, reason, before, after, threshold)
 
 
@@ -180,7 +179,7 @@ def _format_reason(quantity: GatedQuantity, before: float, after: float, thresho
 
 
 def _format_change(before: float, after: float) -> str:
-    """`+2.4 %`, with as many decimals as it takes to see that it is not zero."""
+    """`+2.4 %`, with enough decimals to differ from zero."""
     change = after / before - 1
     digits = 1 if abs(change) >= 1e-3 else min(9, 1 - math.floor(math.log10(abs(change) * 100)))
     return format_signed_percent(change, digits)

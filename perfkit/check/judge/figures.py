@@ -1,4 +1,4 @@
-"""The figures of an analyzed variant for every quantity that a check compares, or why there is none."""
+"""Reads the figures of an analyzed variant for every quantity of a check, or the reasons for missing ones."""
 
 import math
 from collections.abc import Sequence
@@ -10,10 +10,10 @@ from perfkit.record import Unknown
 from perfkit.spec import Schedule, Struct
 from perfkit.store.baseline import StoredVariant
 
-# More losses say no more of whether the same model was trained. How many there are depends on how long warming up took.
+# More losses do not help to tell models apart, and their number depends on the warm-up.
 LOSSES = Schedule().parity
 
-# What is judged from losses, which are not a figure.
+# The quantity judged from losses.
 PARITY = "parity"
 
 _NOT_STORED = "not in the baseline"
@@ -22,9 +22,8 @@ _NOT_STORED = "not in the baseline"
 class RunFigures(Struct):
     """The figures of one variant, by the name of the quantity.
 
-    `exact` are those that every process counts alike, `processes` has one figure a process of what varies. `losses` are
-    those of the first steps, None where one was not finite. `missing` has the reason for every quantity that is in none
-    of them.
+    `exact` are counts that all processes share, `processes` has one figure per process. `losses` are those of the first
+    steps, None if not finite. `missing` has the reason for every other quantity.
     """
 
     exact: dict[str, float] = {}
@@ -34,27 +33,27 @@ class RunFigures(Struct):
 
 
 def read_figures(variant: Variant) -> RunFigures:
-    """All figures of a variant, of perfkit's own runs or of a loop that perfkit was attached to."""
+    """All figures of a variant, from perfkit's own runs or an attached loop."""
     read = {quantity.name: quantity.read(variant) for quantity in QUANTITIES if quantity.read is not None}
-    known = {name: value for name, value in read.items() if not isinstance(value, Unknown)}
+    figures = {name: value for name, value in read.items() if not isinstance(value, Unknown)}
     exact = {quantity.name for quantity in QUANTITIES if quantity.judging is JudgingMethod.EXACT}
     losses = variant.losses[:LOSSES]
     missing = {name: value.reason for name, value in read.items() if isinstance(value, Unknown)}
     if not losses:
         missing[PARITY] = _explain_no_losses(variant)
     return RunFigures(
-        exact={name: value[0] for name, value in known.items() if name in exact},
-        processes={name: value for name, value in known.items() if name not in exact},
+        exact={name: value[0] for name, value in figures.items() if name in exact},
+        processes={name: value for name, value in figures.items() if name not in exact},
         losses=losses,
         missing=missing,
     )
 
 
 def pool_rounds(rounds: Sequence[RunFigures]) -> RunFigures:
-    """The figures of equal runs, one each round: what varies has one figure a process, in the order of the rounds.
+    """Pool the figures of equal runs, one per round: varying quantities have one figure per process, in round order.
 
-    A count that is not the same in every round cannot be compared as one, and is missing with its values. Losses are
-    the first round's.
+    A count that differs between rounds cannot be compared and is missing, with its values. Losses are the first
+    round's.
     """
     first = rounds[0]
     exact, missing = {}, dict(first.missing)
@@ -80,7 +79,7 @@ def convert_to_stored(of: RunFigures) -> StoredVariant:
 
 
 def convert_from_stored(variant: StoredVariant) -> RunFigures:
-    """The figures that a baseline holds of a variant."""
+    """The figures of a variant in a baseline."""
     known = variant.exact.keys() | variant.processes.keys() | ({PARITY} if variant.losses else set())
     return RunFigures(
         exact=variant.exact,

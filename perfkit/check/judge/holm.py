@@ -1,13 +1,13 @@
-"""Several quantities at once: p-values adjusted so that the level holds for all of them together."""
+"""Adjusts p-values of several quantities so that the level holds for all of them together."""
 
 from collections.abc import Sequence
 
 
 def adjust_p_values(p_values: Sequence[float], family: int = 0) -> list[float]:
-    """Holm's adjusted p-values, in the order given: to be compared with the level of the whole family.
+    """Holm's adjusted p-values in the given order, to be compared with the family's level.
 
     The i-th smallest of m is multiplied by m - i + 1 and is no less than those before it (S. Holm, Scand. J. Statist.
-    6 (1979), 65-70). It assumes nothing about how the quantities depend on each other. A `family` larger than the
+    6 (1979), 65-70). Valid for any dependence between quantities. A `family` larger than the
     number of p-values counts hypotheses that are tested elsewhere as if they came last.
     """
     size = max(family, len(p_values))

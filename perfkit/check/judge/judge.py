@@ -1,4 +1,4 @@
-"""From the figures of both sides and the pairs of processes to the verdict on every quantity of a variant."""
+"""Judges every quantity of a variant from the figures of both sides and the process pairs."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ Thresholds = Mapping[str, Threshold | None]
 _STEP_TIME = "step_time"
 _DEFAULTS = {quantity.name: quantity.default for quantity in QUANTITIES}
 
-# The worst first: what a check as a whole comes to.
+# Worst first: the overall verdict of a check.
 _SEVERITY = (
     Verdict.FAIL,
     Verdict.INCONCLUSIVE,
@@ -35,11 +35,10 @@ _SEVERITY = (
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What was measured of one variant.
+    """The measurements of one variant.
 
-    `pairs` is None where none were asked for: then times are compared between the processes of each side, if those of
-    the two can be. `interleaved`: the n-th process of one side ran next to the n-th of the other. `timed` False: only
-    what is exact is judged.
+    `pairs` is None if none were requested: then times of the sides' processes are compared, if comparable.
+    `interleaved`: the n-th processes of both sides ran together. `timed` False: only exact quantities are judged.
     """
 
     before: RunFigures
@@ -53,9 +52,9 @@ class Evidence:
 def judge_variant(
     evidence: Evidence, thresholds: Thresholds, plan: LookPlan | None = None
 ) -> tuple[JudgedQuantity, ...]:
-    """All quantities: what is gated first, each in the order of the table.
+    """All quantities, gated ones first, in the order of the table.
 
-    `plan` is that of the looks at the pairs, needed where there are any.
+    `plan` is the plan of looks, required with pairs.
     """
     exact = judge_exact_quantities(evidence.before, evidence.after, thresholds, evidence.differs)
     timed = _judge_times(evidence, thresholds, plan) if evidence.timed else ()
@@ -65,29 +64,29 @@ def judge_variant(
 
 
 def list_gates(before: RunFigures, after: RunFigures, thresholds: Thresholds) -> tuple[Gate, ...]:
-    """The quantities that pairs of processes tell of a variant."""
-    told = []
+    """The quantities of a variant that process pairs measure."""
+    gates = []
     for quantity in _select_quantities(JudgingMethod.PAIRED):
         per_step = _compute_work_per_step(quantity, before, after)
         if quantity.more_is_worse or per_step is not None:
-            told.append(Gate(quantity=quantity, threshold=thresholds.get(quantity.name), per_step=per_step))
-    return tuple(told)
+            gates.append(Gate(quantity=quantity, threshold=thresholds.get(quantity.name), per_step=per_step))
+    return tuple(gates)
 
 
 def count_family(before: RunFigures, after: RunFigures, thresholds: Thresholds, *, paired: bool) -> int:
-    """How many gated quantities are estimated; `paired`: times of steps come from pairs of processes."""
+    """Number of estimated gated quantities; `paired`: step times come from process pairs."""
     steps = [gate.quantity for gate in list_gates(before, after, thresholds)] if paired else []
     alone = _select_process_quantities(before, after, paired=paired)
     return max(1, sum(thresholds.get(quantity.name) is not None for quantity in (*steps, *alone)))
 
 
 def combine_verdicts(judged: Iterable[JudgedQuantity], fail_on: Verdict = Verdict.FAIL) -> Verdict:
-    """The verdict on all gated quantities together; `not compared` where there is not one that could be judged.
+    """The verdict on all gated quantities together; `not compared` if none could be judged.
 
-    What fails, which from `fail_on` on it does, goes before what is inconclusive.
+    Failures, as defined by `fail_on`, take precedence over inconclusive verdicts.
 
-    What is gated and known of one side alone is inconclusive: whatever made it fall silent may hide a regression. What
-    neither side knows, or what must not be compared, leaves the others' verdict as it is, and is said beside it.
+    A gated quantity known for one side only is inconclusive, since a regression may be the cause. Quantities unknown on
+    both sides or not comparable do not affect the overall verdict.
     """
     verdicts = {_get_effective_verdict(judgement) for judgement in judged if judgement.threshold is not None}
     severity = sorted(_SEVERITY, key=lambda verdict: not is_failure(verdict, fail_on))
@@ -105,7 +104,7 @@ def combine_variant_verdicts(variants: Iterable[CheckedVariant], fail_on: Verdic
 
 
 def _drop_idle_gate(judged: JudgedQuantity) -> JudgedQuantity:
-    """What neither side has is gated only where somebody asked for it: nobody expects a CPU to reserve memory."""
+    """Gate a quantity missing on both sides only if requested: a CPU reserves no memory."""
     nowhere = judged.verdict is Verdict.NOT_COMPARED and judged.before is None and judged.after is None
     asked = judged.threshold is not None and judged.threshold.text != _DEFAULTS[judged.quantity]
     return replace(judged, threshold=None) if nowhere and not asked else judged
@@ -139,8 +138,8 @@ def _judge_times(evidence: Evidence, thresholds: Thresholds, plan: LookPlan | No
         for quantity in _select_process_quantities(evidence.before, evidence.after, paired=paired)
     ]
     if evidence.pairs is not None and plan is not None:
-        told = list_gates(evidence.before, evidence.after, thresholds)
-        judged += judge_pairs(evidence.pairs.pairs, evidence.pairs.pairing, told, plan, family=family)
+        gates = list_gates(evidence.before, evidence.after, thresholds)
+        judged += judge_pairs(evidence.pairs.pairs, evidence.pairs.pairing, gates, plan, family=family)
     there = {judgement.quantity for judgement in judged}
     lacking = [
         quantity
@@ -167,7 +166,7 @@ def _select_quantities(judging: JudgingMethod) -> tuple[GatedQuantity, ...]:
 
 
 def _select_process_quantities(before: RunFigures, after: RunFigures, *, paired: bool) -> tuple[GatedQuantity, ...]:
-    """The quantities that are judged from one figure a process."""
+    """Quantities judged from one figure per process."""
     candidates = (
         _select_quantities(JudgingMethod.PROCESSES)
         if paired
@@ -188,7 +187,7 @@ def _compute_median(quantity: GatedQuantity, figures: RunFigures) -> float | Non
 def _compute_work_per_step(
     quantity: GatedQuantity, before: RunFigures, after: RunFigures
 ) -> tuple[float, float] | None:
-    """What a step does on both sides, for a rate: the rate times the step time."""
+    """Work per step on both sides, for a rate: rate times step time."""
     done = []
     for figures in (before, after):
         rates, steps = figures.processes.get(quantity.name), figures.processes.get(_STEP_TIME)

@@ -1,4 +1,4 @@
-"""Whether both sides trained at all: a side that does not is worse than any figure."""
+"""Judges whether both sides completed training: a failed run is worse than any figure."""
 
 from perfkit.analysis.model.suite import Variant
 from perfkit.check.judge.thresholds import Threshold
@@ -6,22 +6,22 @@ from perfkit.check.result import JudgedQuantity, Verdict
 from perfkit.record import RunStatus
 
 OUTCOME = "outcome"
-TITLE = "training to the end"
-_MUST = Threshold(text="must train", limit=0.0)
+TITLE = "training completes"
+_MUST = Threshold(text="must complete", limit=0.0)
 
 
 def judge_outcome(before: Variant | None, after: Variant | None) -> tuple[JudgedQuantity, ...]:
-    """A verdict where a side did not end well (or was skipped); nothing where both did, or nobody knows.
+    """A verdict if a side failed or was skipped; nothing if both completed or the outcome is unknown.
 
-    It fails where the side after does not train, be it that the side before did not either: what cannot be run is no
-    pass. It is improved where only the side before did not. What does not apply to this machine cannot be compared.
+    It fails if the after side failed, even if the before side failed too. It is improved if only the before side
+    failed. Variants that this machine cannot run are not compared.
     """
     if before is None or after is None or (before.status == RunStatus.OK and after.status == RunStatus.OK):
         return ()
     if after.status == RunStatus.OK:
         verdict, side, when = Verdict.IMPROVED, before, "before"
     elif before.status == RunStatus.OK:
-        verdict, side, when = Verdict.FAIL, after, "now"
+        verdict, side, when = Verdict.FAIL, after, "after"
     else:
         verdict = Verdict.NOT_COMPARED if after.status == RunStatus.SKIPPED else Verdict.FAIL
         side, when = after, "both sides"
@@ -30,7 +30,7 @@ def judge_outcome(before: Variant | None, after: Variant | None) -> tuple[Judged
 
 
 def judge_failure(reason: str, *, is_after: bool) -> JudgedQuantity:
-    """A side that trained with instruments and then failed while it was timed: `reason` in words."""
+    """The verdict on a side that completed the instrumented run and failed in a timed run, with its `reason`."""
     return _make_judgment(Verdict.FAIL if is_after else Verdict.NOT_COMPARED, reason)
 
 

@@ -1,9 +1,8 @@
-"""Quantities from the steps of pairs of processes: one log ratio a pair, judged at planned looks.
+"""Judges quantities from process pairs: one log ratio per pair, at planned looks.
 
-Steps of one process depend on each other and on the process, so that tests over pooled steps call every third identical
-pair different. Only the pairs are independent: each gives one number (Georges, Buytaert and Eeckhout, OOPSLA 2007;
-Kalibera and Jones, ISMM 2013). With equal sides the two processes of a pair could be swapped, so that the log ratio is
-symmetric about 0 whatever its distribution.
+Steps of one process are correlated, so tests on pooled steps call every third identical pair different. Only pairs are
+independent: each gives one number (Georges, Buytaert and Eeckhout, OOPSLA 2007; Kalibera and Jones, ISMM 2013). If the
+sides are equal, the processes of a pair are exchangeable, so the log ratio is symmetric about 0 for any distribution.
 """
 
 import math
@@ -24,16 +23,16 @@ from perfkit.store.pairs import LOCK_STEP, Pair
 
 CPU_TIME = "cpu_time"
 
-# What makes two gates one hypothesis: the clock, the log ratio of what a step does, the bound to exceed, gated or not.
+# Gates with the same key are one hypothesis: clock, log ratio of work per step, bound, gated.
 _Key = tuple[str, float, float, bool]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Gate:
-    """A paired quantity with its threshold; None: it is reported only.
+    """A paired quantity with its threshold; None: only reported.
 
-    `per_step` is what a step does, before and after, for a quantity that is a rate: `per_step` / step time. Tokens for
-    the throughput, model FLOPs over the device's peak for the MFU.
+    `per_step` is the work per step, before and after, for rates (`per_step` / step time): tokens for throughput, model
+    FLOPs / device peak for MFU.
     """
 
     quantity: GatedQuantity
@@ -43,7 +42,7 @@ class Gate:
 
 @dataclass(frozen=True, kw_only=True)
 class _MeasuredGate:
-    """A gate with what the pairs gave for it. `key` is the same where they are one hypothesis."""
+    """A gate with its measurements. Gates with the same `key` are one hypothesis."""
 
     question: Question
     key: _Key
@@ -62,12 +61,11 @@ def judge_pairs(
 ) -> tuple[JudgedQuantity, ...]:
     """Each gate's verdict from the pairs so far, in the order of `gates`.
 
-    Only the pairs up to the last planned look count, so that calling it between two looks spends no level. The level
-    holds over all looks and over all gated quantities. `family` is the number of gated quantities that are estimated at
-    all, where more of them are judged elsewhere.
+    Only pairs up to the last planned look count, so calls between looks spend no level. The level holds over all looks
+    and all gated quantities. `family` is the number of all estimated gated quantities, if others are judged elsewhere.
 
-    `before` and `after` are medians over the processes, `change` is the mean over pairs of the log ratio: it may differ
-    a little from their quotient. Two quantities from the same data, as step time and throughput, are one hypothesis.
+    `before` and `after` are medians over processes, `change` is the mean log ratio over pairs, and may differ a little
+    from their quotient. Quantities from the same data, such as step time and throughput, are one hypothesis.
     """
     look = plan.look_at(len(pairs))
     measured = [_measure_gate(gate, pairs[: look or len(pairs)], turns) for gate in gates]
@@ -127,5 +125,5 @@ def _judge_without_estimate(question: Question) -> JudgedQuantity:
         Verdict.INCONCLUSIVE if gated else Verdict.PASS,
         "a single pair shows no variation between pairs",
         change=after / before - 1 if before and after is not None else None,
-        to_decide="two pairs at least; six for anything but a large change" if gated else "",
+        to_decide="at least two pairs; six unless the change is large" if gated else "",
     )

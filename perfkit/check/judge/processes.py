@@ -1,4 +1,4 @@
-"""Quantities of which every process gives one figure: compile time, waiting for data, energy, communication."""
+"""Judges quantities with one figure per process: compile time, data wait, energy, communication."""
 
 from collections.abc import Sequence
 from math import log
@@ -26,18 +26,18 @@ def judge_processes(
     family: int = 1,
     process_s: float | None = None,
 ) -> JudgedQuantity:
-    """The verdict from one figure a process, none negative.
+    """The verdict from one nonnegative figure per process.
 
     Args:
         before, after: the figures of both sides in the quantity's unit.
-        paired: the n-th of one ran beside or next to the n-th of the other, and they are compared pair by pair. Else
-            Welch's t for two groups, as for a stored baseline.
-        alpha: the one-sided level that may be spent, that of the look (`Plan.alpha`) where it is taken at one.
+        paired: compare pair by pair, since the n-th processes ran together. Else Welch's t for two groups, as for a
+            stored baseline.
+        alpha: the one-sided level to spend: that of the look (`Plan.alpha`), if there is one.
         family: the number of gated quantities that are estimated, by Bonferroni's inequality.
-        process_s: what one pair of processes (or one process) takes, for the words of what would decide.
+        process_s: the time of one process pair (or one process), for the estimate of what would decide.
 
-    Figures are compared as logarithms. Where one is 0, which has none, their differences are, as shares of the mean
-    before; where every figure before is 0 too there is no relative change, and only an absolute threshold decides.
+    Figures are compared as logarithms. If one is 0, differences are compared as shares of the mean before. If all
+    figures before are 0, there is no relative change, and only an absolute threshold decides.
     """
     if paired and len(before) != len(after):
         raise ValueError(f"{len(before)} figures before and {len(after)} after do not pair up")
@@ -69,11 +69,11 @@ def _estimate_worsening(
     worse = question.quantity.more_is_worse
     logarithmic = all(before) and all(after)
     scale = 1.0 if logarithmic else fmean(before)
-    left, right = ([log(f) if logarithmic else f / scale for f in side] for side in (before, after))
+    differences, right = ([log(f) if logarithmic else f / scale for f in side] for side in (before, after))
     mean = (
-        estimate_mean([b - a for a, b in zip(left, right, strict=True)])
+        estimate_mean([b - a for a, b in zip(differences, right, strict=True)])
         if paired
-        else estimate_mean_difference(left, right)
+        else estimate_mean_difference(differences, right)
     )
     if mean is None:
         return None
@@ -90,12 +90,12 @@ def _estimate_worsening(
 
 
 def _judge_from_zero(question: Question, after: Sequence[float], alpha: float) -> JudgedQuantity:
-    """Every figure before is 0, of which nothing is a share: an absolute threshold bounds the mean after itself."""
+    """Judge if all figures before are 0: an absolute threshold bounds the mean after."""
     threshold = question.threshold
     if not any(after):
         return make_judgment(question, Verdict.PASS, "0 in every process of both sides", change=0.0)
     if threshold is None or not question.quantity.more_is_worse:
-        return make_judgment(question, Verdict.PASS, "0 in every process before, no threshold to exceed")
+        return make_judgment(question, Verdict.PASS, "0 in every process before, no threshold")
     if threshold.relative is not None:
         reason = f"0 in every process before: {threshold.text} of 0 is undefined"
         return make_judgment(question, Verdict.INCONCLUSIVE, reason, to_decide="an absolute threshold or a limit")

@@ -1,4 +1,4 @@
-"""The quantities that a check compares: what they are called, which way is worse, and how they can be judged."""
+"""The table of quantities that a check compares: titles, directions, judging methods."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,19 +10,19 @@ from perfkit.check.judge.readings import Reading, make_estimate_reader, make_qua
 
 
 class JudgingMethod(Enum):
-    """How a quantity is judged, which depends on what repeats."""
+    """The method of judging a quantity, by its repeatability."""
 
-    EXACT = auto()  # the same in every process: compared as it is, and first
+    EXACT = auto()  # the same in every process: compared exactly, and first
     PAIRED = auto()  # from the steps of pairs of processes
-    PROCESSES = auto()  # one figure a process: needs several processes of each side
+    PROCESSES = auto()  # one figure per process: needs several processes per side
 
 
 @dataclass(frozen=True)
 class GatedQuantity:
     """`unit` is `s`, `bytes`, `FLOP`, `J`, `1` (a share) or "" (a count); `default` the threshold where none is set.
 
-    `default` None: it is reported, and gated only where a threshold is set. `read` finds it in a variant; None for
-    losses, which are no figure, and for what tests measure themselves.
+    `default` None: reported, and gated only with a configured threshold. `read` reads the quantity of a variant; None
+    for losses and for quantities that tests measure.
     """
 
     name: str
@@ -34,9 +34,9 @@ class GatedQuantity:
     more_is_worse: bool = True
 
 
-# What is exact came out the same to the byte, and losses to the bit, in all three or four processes of each of eight
-# variants on a CPU (gpt, resnet, a Transformers model; plain, amp, ckpt, compiled), after 10 to 30 steps of warming up.
-# The thresholds of memory leave room for tensors that nobody minds; what is reserved depends on all requests before.
+# Exact quantities were equal to the byte, and losses to the bit, in all three or four processes of eight CPU variants
+# (gpt, resnet, a Transformers model; plain, amp, ckpt, compiled), after 10 to 30 warm-up steps. Memory thresholds
+# tolerate small tensors; reserved memory depends on all earlier requests.
 QUANTITIES = (
     GatedQuantity(
         "peak_allocated", "peak allocated", "bytes", JudgingMethod.EXACT, make_quantity_reader("peak_allocated"), "0.5%"
@@ -47,7 +47,7 @@ QUANTITIES = (
     GatedQuantity("flops", "FLOPs per step", "FLOP", JudgingMethod.EXACT, make_quantity_reader("hardware_flops"), "0%"),
     GatedQuantity("kernel_count", "kernels per step", "", JudgingMethod.EXACT, readings.read_kernels, "0%"),
     GatedQuantity("graph_breaks", "graph breaks", "", JudgingMethod.EXACT, readings.read_graph_breaks, "+0"),
-    GatedQuantity("parity", "distance of the losses", "1", JudgingMethod.EXACT, None, "<=0.001"),
+    GatedQuantity("parity", "loss difference", "1", JudgingMethod.EXACT, None, "<=0.001"),
     GatedQuantity("cpu_time", "CPU time per step", "s", JudgingMethod.PAIRED, make_estimate_reader("cpu_time"), "3%"),
     GatedQuantity("step_time", "step time", "s", JudgingMethod.PAIRED, make_estimate_reader("step_time"), "5%"),
     GatedQuantity(

@@ -1,4 +1,4 @@
-"""Reading a check back: `check.json`, strictly."""
+"""Reads `check.json`, strictly."""
 
 from pathlib import Path
 
@@ -8,8 +8,8 @@ from perfkit.store.summary import CHECK_FILE
 
 
 def read_check(path: Path) -> Check:
-    """The check of a `check.json`, or of the folder that holds one.
+    """The check in a `check.json` file or its folder.
 
-    Raises `RunFormatError` for what is no check, is damaged, or is in another format.
+    Raises `RunFormatError` if the file is no check, damaged, or in another format.
     """
     return read_json(path / CHECK_FILE if path.is_dir() else path, Check, remedy="check again")

@@ -1,4 +1,4 @@
-"""Readings of one quantity of an analyzed variant: a figure for each process, one for all, or why there is none."""
+"""Reads one quantity of an analyzed variant: one figure per process, one for all, or a reason."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ Reading = tuple[float, ...] | Unknown
 
 
 def make_quantity_reader(field: str) -> Callable[[Variant], Reading]:
-    """A quantity of all processes together."""
+    """A reader of a quantity of all processes together."""
 
     def read(variant: Variant) -> Reading:
         quantity: Quantity = getattr(variant, field)
@@ -21,7 +21,7 @@ def make_quantity_reader(field: str) -> Callable[[Variant], Reading]:
 
 
 def make_estimate_reader(field: str) -> Callable[[Variant], Reading]:
-    """An estimate as one figure a process."""
+    """A reader of an estimate as one figure per process."""
 
     def read(variant: Variant) -> Reading:
         estimate: MedianEstimate | MissingEstimate = getattr(variant, field)
@@ -31,14 +31,14 @@ def make_estimate_reader(field: str) -> Callable[[Variant], Reading]:
 
 
 def explain_missing(variant: Variant, otherwise: str) -> str:
-    """Why something was not recorded: how the variant ended, where it did not end well."""
+    """The reason for missing data: the variant's status if it failed."""
     if variant.status == RunStatus.OK:
         return otherwise
     return f"{variant.status}: {variant.reason}" if variant.reason else str(variant.status)
 
 
 def read_kernels(variant: Variant) -> Reading:
-    """Kernels of the traced step; not where the profiler lost some."""
+    """Kernels of the traced step; unknown if the profiler lost some."""
     step = variant.traced_step
     if step is None:
         return Unknown(reason=explain_missing(variant, "no whole step was traced"))
@@ -58,7 +58,7 @@ def read_graph_breaks(variant: Variant) -> Reading:
 
 
 def read_compile_time(variant: Variant) -> Reading:
-    """Seconds that compiling took."""
+    """Compile time in seconds."""
     if variant.compile is None:
         return Unknown(reason=explain_missing(variant, "nothing was compiled"))
     if variant.compile.seconds is None:
@@ -67,7 +67,7 @@ def read_compile_time(variant: Variant) -> Reading:
 
 
 def read_mfu(variant: Variant) -> Reading:
-    """Of every process: that of the median step time, which alone the analysis gives, scaled by its own."""
+    """MFU per process: the analysis's MFU of the median step time, scaled by each process's step time."""
     if isinstance(variant.mfu, Unknown):
         return variant.mfu
     assert isinstance(variant.step_time, MedianEstimate), "no MFU without a step time"
@@ -75,7 +75,7 @@ def read_mfu(variant: Variant) -> Reading:
 
 
 def read_data_wait(variant: Variant) -> Reading:
-    """Of a loop what its timed steps waited in the mean, else what the traced step spent on its batch."""
+    """Mean data wait of a loop's timed steps, else the traced step's time for its batch."""
     if variant.loop is not None:
         if variant.loop.data_wait_mean_s is None:
             return Unknown(reason=explain_missing(variant, "no DataLoader fetched in the timed steps"))
@@ -84,7 +84,7 @@ def read_data_wait(variant: Variant) -> Reading:
 
 
 def read_exposed_communication(variant: Variant) -> Reading:
-    """Of the traced step: what ran beside no arithmetic."""
+    """Communication of the traced step that no compute overlaps."""
     if variant.world_size == 1:
         return Unknown(reason="a single rank does not communicate")
     return _read_time_share(variant, COMMUNICATION, "no such part in the traced step")

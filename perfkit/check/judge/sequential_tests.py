@@ -1,4 +1,4 @@
-"""Quantities judged together while their pairs grow: one look, and a whole sequence of looks."""
+"""Judges quantities together as pairs accumulate: one look, or a sequence of looks."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
@@ -16,7 +16,7 @@ Key = TypeVar("Key")
 def compute_levels(
     look: int, plan: LookPlan, worsenings: Mapping[Key, Worsening], family: int = 0
 ) -> dict[Key, SignificanceLevels]:
-    """The levels that hold for each hypothesis at a look (0: before the first one).
+    """The levels for each hypothesis at a look (0: before the first one).
 
     A wrong rejection at any look needs a p-value below that look's level over the number of true hypotheses, so that
     Holm's procedure at each look holds the level over all of them (Tamhane et al., Statist. Med. 40 (2021), 5333-5350,
@@ -41,9 +41,9 @@ def compute_levels(
 
 
 def is_settled(verdicts: Iterable[tuple[Verdict, bool]]) -> bool:
-    """Whether more pairs would not change the verdict of all together, from each verdict and whether it is decided.
+    """True if more pairs cannot change the overall verdict, from each verdict and its `decided` flag.
 
-    Something is decided to fail, or everything is decided.
+    That is, a failure is decided, or everything is.
     """
     known = set(verdicts)
     return (Verdict.FAIL, True) in known or all(decided for _, decided in known)
@@ -52,7 +52,7 @@ def is_settled(verdicts: Iterable[tuple[Verdict, bool]]) -> bool:
 def run_sequence(
     logs: Mapping[str, Sequence[float]], margins: Mapping[str, float], plan: LookPlan
 ) -> tuple[int, dict[str, Verdict]]:
-    """Where sampling ends for these log ratios, and the verdicts there: for simulations and calibration.
+    """The end of sampling for these log ratios, and the verdicts there: for simulations and calibration.
 
     `logs` and `margins` (log ratios too) are by quantity, positive is worse; there are as many as the plan's last look.
     """

@@ -1,4 +1,4 @@
-"""Student's t for a mean: how far it reaches at a level, and how unlikely it is by chance."""
+"""Student's t for a mean: confidence bounds and p-values."""
 
 import math
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ class MeanEstimate:
     freedom: float
 
     def compute_reach(self, alpha: float) -> float:
-        """How far the one-sided bound at level 1 - `alpha` lies from the mean; infinite for `alpha` 0."""
+        """Distance of the one-sided bound at level 1 - `alpha` from the mean; infinite for `alpha` 0."""
         if alpha <= 0:
             return math.inf
         return compute_t_quantile(1 - alpha, self.freedom) * self.error
@@ -34,7 +34,7 @@ class MeanEstimate:
 
 
 def estimate_mean(values: Sequence[float]) -> MeanEstimate | None:
-    """The mean of independent values; None for fewer than two, which say nothing of their spread."""
+    """The mean of independent values; None for fewer than two, which have no spread."""
     if len(values) < 2:
         return None
     return MeanEstimate(
@@ -43,7 +43,7 @@ def estimate_mean(values: Sequence[float]) -> MeanEstimate | None:
 
 
 def estimate_mean_difference(before: Sequence[float], after: Sequence[float]) -> MeanEstimate | None:
-    """The difference of the means of two independent groups, whose spreads may differ; None for fewer than two in one.
+    """Difference of the means of two independent groups with unequal spreads; None if a group has fewer than two.
 
     Welch's t with the degrees of freedom of Satterthwaite (Welch, Biometrika 34 (1947), 28-35).
     """
@@ -57,7 +57,7 @@ def estimate_mean_difference(before: Sequence[float], after: Sequence[float]) ->
 
 
 def compute_variance(values: Sequence[float]) -> float:
-    """The sample variance. `statistics.variance` counts in fractions, a hundred times as long for nothing here."""
+    """The sample variance. `statistics.variance` uses fractions and is 100x slower."""
     centre = fmean(values)
     return math.fsum((value - centre) ** 2 for value in values) / (len(values) - 1)
 

@@ -1,4 +1,4 @@
-"""How much worse a figure may get: `3%`, `+64MiB`, `<=2GiB`."""
+"""Parses and applies thresholds: `3%`, `+64MiB`, `<=2GiB`."""
 
 import math
 from collections.abc import Iterable
@@ -8,15 +8,15 @@ from perfkit.errors import UsageError
 from perfkit.parse_units import EXAMPLES, SUFFIXES, parse_amount
 from perfkit.spec import Struct
 
-# What sums and products of doubles may be off by. Without it 0.5 % of 200 is sometimes less than 1.
+# Rounding tolerance of doubles; without it 0.5 % of 200 is sometimes less than 1.
 _ROUNDING = 1e-12
 
 
 class Threshold(Struct):
-    """The most that a figure may get worse. Exactly one of the three is set; `text` is what was given.
+    """The allowed worsening of a figure. Exactly one of the three is set; `text` is as written.
 
     `relative` is a share of the value before, `change` an absolute change in the quantity's unit, both >= 0 and in the
-    direction that is worse; `limit` bounds the value itself: from above where more is worse, else from below.
+    worse direction; `limit` bounds the value itself: from above if more is worse, else from below.
     """
 
     text: str
@@ -28,9 +28,9 @@ class Threshold(Struct):
 def parse_threshold(text: str | int | float, unit: str, *, more_is_worse: bool) -> Threshold:
     """A threshold as written, for a quantity of this unit.
 
-    `3%` is a share of the value before. `+64MiB` is an absolute change, `-100` one where less is worse. `<=2GiB` limits
-    the value itself, `>=40%` where less is worse. 0 stands for no change at all. Raises `UsageError` for anything else,
-    with the forms that the quantity takes.
+    `3%` is a share of the value before. `+64MiB` is an absolute change (`-100` if less is worse). `<=2GiB` limits the
+    value itself (`>=40%` if less is worse). 0 allows no change. Raises `UsageError` for anything else, with the
+    quantity's forms.
     """
     if isinstance(text, bool) or not isinstance(text, str | int | float):
         raise UsageError(f"{text!r} is not a threshold: {_format_forms(unit, more_is_worse)}")
@@ -54,10 +54,10 @@ def parse_threshold(text: str | int | float, unit: str, *, more_is_worse: bool) 
 
 
 def is_exceeded(threshold: Threshold, before: float, after: float, *, more_is_worse: bool) -> bool:
-    """Whether `after` is worse than the threshold allows. With a limit `before` does not matter."""
+    """True if `after` is worse than the threshold allows. With a limit, `before` is ignored."""
     if threshold.limit is not None:
-        beyond = after - threshold.limit if more_is_worse else threshold.limit - after
-        return beyond > _ROUNDING * abs(threshold.limit)
+        exceeds = after - threshold.limit if more_is_worse else threshold.limit - after
+        return exceeds > _ROUNDING * abs(threshold.limit)
     worse = after - before if more_is_worse else before - after
     return worse > get_allowed_change(threshold, before) * (1 + _ROUNDING)
 
@@ -71,22 +71,22 @@ def get_allowed_change(threshold: Threshold, before: float) -> float:
 
 
 def compute_margin(threshold: Threshold, before: float, *, more_is_worse: bool = True) -> float | None:
-    """The worsening that is allowed as a share of `before`; None where `before` is 0, of which nothing is a share.
+    """The allowed worsening as a share of `before`; None if `before` is 0.
 
-    Of a limit it is the way that is left to it, negative where `before` is beyond it already.
+    For a limit, the remaining distance, negative if `before` is beyond it.
     """
     if threshold.relative is not None:
         return threshold.relative
     if before == 0:
         return None
     if threshold.limit is not None:
-        left = threshold.limit - before if more_is_worse else before - threshold.limit
-        return left / abs(before)
+        remaining = threshold.limit - before if more_is_worse else before - threshold.limit
+        return remaining / abs(before)
     return get_allowed_change(threshold, before) / abs(before)
 
 
 def _parse_number(number: float, unit: str, more_is_worse: bool) -> Threshold:
-    """A number as a configuration file may hold it: only 0 is clear without a sign and a unit."""
+    """A number from a configuration file: only 0 is unambiguous without sign and unit."""
     if number != 0:
         raise UsageError(
             f"{number} is not a threshold (it may be a share, a change or a limit): "
@@ -118,7 +118,7 @@ def _is_zero(text: str) -> bool:
 
 
 def _explain_mistake(given: str, more_is_worse: bool) -> str:
-    """What is wrong, in brackets, where one mistake is likely."""
+    """A likely mistake, in parentheses."""
     sign, limit = ("-", ">=") if more_is_worse else ("+", "<=")
     worse, better = ("more", "less") if more_is_worse else ("less", "more")
     if given.startswith((sign, limit)):
@@ -145,7 +145,7 @@ def _format_forms(unit: str, more_is_worse: bool) -> str:
 
 
 def get_default_thresholds(quantities: Iterable[GatedQuantity] = QUANTITIES) -> dict[str, Threshold | None]:
-    """The quantities' own, by name; None where one is reported only."""
+    """The quantities' default thresholds by name; None if only reported."""
     return {
         quantity.name: None
         if quantity.default is None

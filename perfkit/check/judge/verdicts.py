@@ -1,4 +1,4 @@
-"""From the estimate of a worsening to a verdict, with the words for what it rests on and what would decide."""
+"""Derives a verdict from an estimated worsening, with its reason and the data needed to decide."""
 
 import math
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ from perfkit.units import format_percent, format_seconds, format_signed_percent
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """One quantity to judge: its values on both sides, the threshold set for it, and what was sampled how often.
+    """One quantity to judge: its values on both sides, its threshold, and its samples.
 
-    `unit` names the samples (`pairs`); `sample_s` is what one takes, None where that is not known.
+    `unit` names the samples (`pairs`); `sample_s` is the time per sample, None if unknown.
     """
 
     quantity: GatedQuantity
@@ -29,7 +29,7 @@ class Question:
 
 @dataclass(frozen=True, kw_only=True)
 class SignificanceLevels:
-    """The one-sided levels that hold at this look and at the last one, and of how many quantities together.
+    """One-sided levels of this look and of the last one, and the number of quantities tested together.
 
     The p-values are Holm's, adjusted over the quantities.
     """
@@ -42,11 +42,11 @@ class SignificanceLevels:
 
 
 def decide_verdict(worsening: Worsening, levels: SignificanceLevels) -> Verdict:
-    """What got worse for certain is a `fail` where the estimate is beyond the threshold, and else `worse`.
+    """A certain worsening is a `fail` if the estimate exceeds the threshold, else `worse`.
 
-    What did not is a `pass` where the interval excludes a worsening of the threshold's size, and else inconclusive.
-    `improved` where it excludes that nothing got better, and the estimate is beyond half the threshold. Without a
-    threshold nothing fails.
+    Otherwise it is a `pass` if the interval excludes a worsening of the threshold's size, else inconclusive. It is
+    `improved` if the interval excludes no improvement and the estimate exceeds half the threshold. Without a threshold
+    nothing fails.
     """
     if worsening.margin is None:
         return Verdict.PASS
@@ -61,9 +61,9 @@ def decide_verdict(worsening: Worsening, levels: SignificanceLevels) -> Verdict:
 
 
 def is_decided(verdict: Verdict, worsening: Worsening, levels: SignificanceLevels) -> bool:
-    """Whether the interval leaves no other verdict: of what got worse it has to exclude the threshold.
+    """True if the interval allows no other verdict; for a worsening it must exclude the threshold.
 
-    Without this a first look at few pairs would say by how much: what is significant there is so by its overestimate.
+    Otherwise a first look at few pairs would decide: significant results are overestimates there.
     """
     if worsening.margin is None or verdict not in (Verdict.FAIL, Verdict.WORSE):
         return verdict is not Verdict.INCONCLUSIVE
@@ -71,7 +71,7 @@ def is_decided(verdict: Verdict, worsening: Worsening, levels: SignificanceLevel
 
 
 def judge_quantity(question: Question, worsening: Worsening, levels: SignificanceLevels) -> JudgedQuantity:
-    """The verdict on one quantity, with its figures and words."""
+    """The verdict on one quantity, with figures and reason."""
     verdict = decide_verdict(worsening, levels)
     interval = worsening.compute_interval(levels.alpha)
     low, high = (None, None) if interval is None else interval
@@ -100,9 +100,7 @@ def make_judgment(
     to_decide: str = "",
     decided: bool | None = None,
 ) -> JudgedQuantity:
-    """A `JudgedQuantity` of this question, with what could be estimated; `decided` by default where it is not
-    inconclusive.
-    """
+    """The `JudgedQuantity` with all available estimates; `decided` by default unless inconclusive."""
     quantity = question.quantity
     return JudgedQuantity(
         quantity=quantity.name,
@@ -136,17 +134,19 @@ def _format_reason(question: Question, worsening: Worsening, levels: Significanc
     worst, least = (high, low) if worsening.more_is_worse else (low, high)
     allowed = "" if question.threshold is None else f" {question.threshold.text}"
     if verdict is Verdict.PASS:
-        return f"a change of {worst} or worse is ruled out ({sure} confidence); threshold{allowed}"
+        return f"{worst} or worse is ruled out ({sure} confidence); threshold{allowed}"
     if verdict in (Verdict.FAIL, Verdict.WORSE):
-        beyond = "beyond" if verdict is Verdict.FAIL else "within"
-        sides = f"certainly {beyond}" if is_decided(verdict, worsening, levels) else f"by the estimate {beyond}"
-        return f"worse by at least {least} ({sure} confidence); {sides} the threshold{allowed}"
+        position = "above" if verdict is Verdict.FAIL else "within"
+        certainty = "certainly" if is_decided(verdict, worsening, levels) else "estimate"
+        return f"worse by at least {least} ({sure} confidence); {certainty} {position} the{allowed} threshold"
     if verdict is Verdict.IMPROVED:
         return f"better by at least {worst} ({sure} confidence)"
     if worsening.margin <= 0:
         return f"{low} to {high}: measurement cannot show zero change; set a threshold above 0"
     if worsening.p_worse <= levels.alpha:
-        return f"{low} to {high}: significant alone, but not among {levels.family} quantities tested together (Holm)"
+        return (
+            f"{low} to {high}: significant alone, but not among the {levels.family} quantities tested together (Holm)"
+        )
     return f"{low} to {high} ({sure} confidence): cannot rule out a regression beyond{allowed or ' the threshold'}"
 
 
@@ -157,10 +157,10 @@ def _format_too_few(question: Question) -> str:
 def _format_needed_samples(question: Question, worsening: Worsening, levels: SignificanceLevels) -> str:
     if worsening.margin is None or worsening.margin <= 0 or not math.isfinite(worsening.margin):
         return ""
-    told = format_percent(abs(worsening.compute_change(worsening.margin)))
+    change = format_percent(abs(worsening.compute_change(worsening.margin)))
     needed = worsening.count_samples_to_decide(levels.last_alpha / levels.family)
     if needed is None:
-        return f"no affordable number of {question.unit} detects a change of {told} with this spread"
+        return f"no affordable number of {question.unit} detects a {change} change with this spread"
     more = needed - question.samples
-    cost = "" if question.sample_s is None else f", {format_seconds(more * question.sample_s)},"
-    return f"about {float(f'{more:.1e}'):,.0f} more {question.unit}{cost} would detect a change of {told}"
+    cost = "" if question.sample_s is None else f" ({format_seconds(more * question.sample_s)})"
+    return f"about {float(f'{more:.1e}'):,.0f} more {question.unit}{cost} would detect a {change} change"

@@ -1,7 +1,7 @@
-"""By how much a quantity got worse, estimated: a mean on a scale on which positive is worse.
+"""Estimates how much a quantity got worse: a mean on a scale on which positive is worse.
 
-The scale is the logarithm of the ratio, on which swapping the sides changes the sign and nothing else. Where a figure
-can be 0 it is the difference as a share of the mean before.
+The scale is the log ratio, on which swapping the sides only changes the sign. If a figure can be 0, it is the
+difference as a share of the mean before.
 """
 
 import math
@@ -11,14 +11,16 @@ from perfkit.check.judge.student import MeanEstimate
 from perfkit.sampling import compute_t_quantile
 
 POWER = 0.95
-# Of more than so many pairs it is only said that they are too many.
+# Larger numbers of pairs are reported as unaffordable.
 TOO_MANY = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class Worsening:
-    """`mean` is of `samples` pairs, or of two groups of about so many. `margin` is the threshold on the same scale,
-    None without one: negative where the value before is beyond a limit, infinite where no worsening reaches it."""
+    """A worsening: `mean` of `samples` pairs, or of two groups of about that size.
+
+    `margin` is the threshold on the same scale, None without one: negative if the value before is beyond a limit,
+    infinite if no worsening reaches it."""
 
     mean: MeanEstimate
     samples: int
@@ -28,7 +30,7 @@ class Worsening:
 
     @property
     def bound(self) -> float:
-        """What is exceeded by a worsening: 0, or the limit where the value before is beyond it."""
+        """The bound that a worsening exceeds: 0, or the limit if the value before is beyond it."""
         return 0.0 if self.margin is None else min(0.0, self.margin)
 
     @property
@@ -50,7 +52,7 @@ class Worsening:
             return math.inf
 
     def compute_interval(self, alpha: float) -> tuple[float, float] | None:
-        """Both one-sided bounds of the relative change, the lower first; None where nothing bounds it."""
+        """Both one-sided bounds of the relative change, lower first; None if unbounded."""
         reach = self.mean.compute_reach(alpha)
         if not math.isfinite(reach):
             return None
@@ -58,18 +60,18 @@ class Worsening:
         return min(ends), max(ends)
 
     def compute_detectable(self, alpha: float, family: int = 1) -> float:
-        """The smallest relative worsening (positive) that data with this spread find with a probability of 95 %.
+        """The smallest relative worsening (positive) that data with this spread detect with a probability of 95 %.
 
-        What is found is worse or a fail: its estimate exceeds the reach of the test, reach + t(0.95) s / sqrt(n).
+        Detected means `worse` or `fail`: the estimate exceeds the test's reach, reach + t(0.95) s / sqrt(n).
         """
         reach = self.mean.compute_reach(alpha / family)
         return abs(self.compute_change(reach + compute_t_quantile(POWER, self.mean.freedom) * self.mean.error))
 
     def count_samples_to_decide(self, alpha: float) -> int | None:
-        """How many samples in total would decide; None where that is too many or there is nothing to decide.
+        """Total number of samples to decide; None if too many or nothing is undecided.
 
-        So many tell a worsening of the threshold's size from none. If there are that many, the change lies between, and
-        it is what tells the estimate from the farther of the two.
+        This many distinguish a worsening of the threshold's size from none. If that many are there already, the change
+        lies between, and the number is what separates the estimate from the farther of the two.
         """
         if self.margin is None or self.margin <= 0 or not math.isfinite(self.margin):
             return None
@@ -109,7 +111,7 @@ def _compute_smallest(spread: float, samples: int, alpha: float) -> float:
 
 
 def convert_to_log_scale(margin: float | None, *, more_is_worse: bool) -> float | None:
-    """A relative margin as a log ratio in the direction that is worse: 3 % more is log 1.03, 3 % less -log 0.97."""
+    """A relative margin as a log ratio in the worse direction: 3 % more is log 1.03, 3 % less -log 0.97."""
     if margin is None:
         return None
     if more_is_worse:

@@ -1,1 +1,1 @@
-"""Figures of what a training step takes, for tests to make assertions on: what `perfkit_check` in pytest is made of."""
+"""Figures of a training step for assertions in tests: the parts of `perfkit_check` in pytest."""

@@ -109,10 +109,10 @@ class PerfkitCheck:
             self._test, self._test.make_name_distinct(f"{name} on {trained.device.type}"), trained.device
         )
         measured = CheckedStep(measure_step(step, trained, warmup), stored)
-        shown = [
+        name_text = [
             f"{BY_NAME[key].title} {figure!r}" for key, figure in measured.figures.items() if isinstance(figure, int)
         ]
-        self._test.shown.append((stored.name, ", ".join(shown)))
+        self._test.shown.append((stored.name, ", ".join(name_text)))
         measured.hold(gates, of_calls, of_kernels)
         return measured
 

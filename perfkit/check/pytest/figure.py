@@ -1,4 +1,4 @@
-"""A figure that knows what it is of, so that a failed assertion on it can say why."""
+"""A number with its meaning, which explains failed assertions."""
 
 from dataclasses import dataclass, field
 from typing import Self
@@ -12,7 +12,7 @@ _MANIFOLD = 10
 
 @dataclass(frozen=True)
 class Meaning:
-    """`title` in words, `unit` as quantities have them, `made_by` lines on what the figure is made of."""
+    """The `title`, the `unit` as for quantities, and `made_by` with lines on the figure's parts."""
 
     title: str
     unit: str = ""
@@ -20,7 +20,7 @@ class Meaning:
 
 
 class Figure(int):
-    """A count or an amount in bytes or FLOPs: an int in every respect, but for what pytest says of it."""
+    """A count or an amount in bytes or FLOPs: an int with explanations in pytest."""
 
     meaning: Meaning
 
@@ -37,16 +37,16 @@ class Figure(int):
 
 
 def format_amount(value: float, unit: str) -> str:
-    """A value of a quantity in words; of bytes and FLOPs the exact number beside the rounded one."""
+    """A quantity's value; bytes and FLOPs both exact and rounded."""
     exact = f"{value:,.0f}"
-    shown = _SHOWN[unit](value) if unit in _SHOWN else exact
-    return shown if unit not in _SHOWN or shown == f"{exact} B" else f"{shown} ({exact})"
+    text = _SHOWN[unit](value) if unit in _SHOWN else exact
+    return text if unit not in _SHOWN or text == f"{exact} B" else f"{text} ({exact})"
 
 
 def format_change(before: float, after: float, unit: str) -> str:
-    """`+10.3 MiB, +12.5 %`; what has grown manifold is in no per cent."""
-    shown = format_amount(abs(after - before), unit).partition(" (")[0]
+    """`+10.3 MiB, +12.5 %`; without a percentage for growth by factors."""
+    text = format_amount(abs(after - before), unit).partition(" (")[0]
     relative = (
         f", {units.format_signed_percent(after / before - 1, 2)}" if before and after < _MANIFOLD * before else ""
     )
-    return f"{'-' if after < before else '+'}{shown}{relative}"
+    return f"{'-' if after < before else '+'}{text}{relative}"

@@ -1,5 +1,4 @@
-"""Parts that the figures of a step are made of, by name: stored beside them, so that a change can be told by what
-changed."""
+"""Lists the parts of a step's figures by name, stored with them to explain changes."""
 
 from collections.abc import Iterable, Mapping
 
@@ -9,7 +8,7 @@ from perfkit.check.pytest.memory import format_origin
 
 MEMORY, SAVED, OPS, KERNELS, FLOPS, BREAKS = "memory", "saved", "ops", "kernels", "flops", "graph break"
 
-# The parts of each figure, and their unit.
+# Parts of each figure, with their unit.
 PARTS_OF = {
     "peak_allocated": (MEMORY, "bytes"),
     "peak_above_start": (MEMORY, "bytes"),
@@ -21,7 +20,7 @@ PARTS_OF = {
 }
 
 _SEPARATOR = ": "
-# Memory by op and module has as many parts as a model has modules; the smallest ones are left out.
+# Memory by op and module has as many parts as the model has modules; the smallest are omitted.
 _LEAST_SHARE = 0.01
 _MOST_LINES = 8
 
@@ -54,9 +53,9 @@ def format_largest_parts(parts: Parts, quantity: str) -> tuple[str, ...]:
 
 
 def format_changed_parts(before: Mapping[str, float], after: Parts, quantity: str) -> tuple[str, ...]:
-    """Lines on the parts of a figure that differ, those that changed most first.
+    """Lines on the changed parts of a figure, largest change first.
 
-    A part of the memory that is on one side alone may have been below what is stored.
+    A memory part on one side only may have been below the storage limit on the other.
     """
     kind, unit = PARTS_OF[quantity]
     old, new = _select_parts(before, kind), _select_parts(after, kind)

@@ -1,4 +1,4 @@
-"""All figures of a step by name, and why those that are not known are not."""
+"""Builds all figures of a step by name, with reasons for unknown ones."""
 
 from perfkit.check.pytest.figure import Figure, Meaning
 from perfkit.check.pytest.figure_parts import Parts, format_largest_parts
@@ -10,7 +10,7 @@ StepFigures = dict[str, Figure | Unknown]
 
 
 def build_figures(measured: StepMeasurement, parts: Parts) -> StepFigures:
-    """In the order of the table of quantities."""
+    """Figures in the order of the quantities' table."""
     memory, ops = measured.memory, measured.ops
     values: dict[str, float | Unknown] = {
         "peak_allocated": memory.peak,

@@ -1,4 +1,4 @@
-"""Holding figures against what a test allows."""
+"""Judges figures against a test's thresholds."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from perfkit.check.pytest.figure import format_amount, format_change
 from perfkit.check.pytest.quantities import BY_NAME
 from perfkit.errors import UsageError, make_unknown_name_error
 
-# Given in place of a threshold: the figure is not held against the baseline.
+# Replaces a threshold: the figure is not compared with the baseline.
 OFF = "off"
 
 Given = str | int | float
@@ -19,7 +19,7 @@ _TIMES = ("step_time", "cpu_time", "throughput", "compile_time", "data_wait", "m
 
 @dataclass(frozen=True)
 class Judgement:
-    """A figure held against a threshold. `before` is the stored figure, None where only the value itself is bounded."""
+    """A judged figure. `before` is the stored figure, None if only the value itself is bounded."""
 
     quantity: GatedQuantity
     subject: str
@@ -33,14 +33,14 @@ class Judgement:
 
     @property
     def worse(self) -> bool:
-        """Whether it is worse than before, and by no more than is allowed."""
+        """True if worse than before, within the threshold."""
         if self.before is None or self.threshold.limit is not None or self.failed:
             return False
         return self.after > self.before if self.quantity.more_is_worse else self.after < self.before
 
     @property
     def improved(self) -> bool:
-        """Whether it is better than before by more than it may be worse."""
+        """True if better than before by more than the threshold."""
         if self.before is None or self.threshold.limit is not None:
             return False
         return is_exceeded(self.threshold, self.after, self.before, more_is_worse=self.quantity.more_is_worse)
@@ -49,8 +49,8 @@ class Judgement:
         unit = self.quantity.unit
         after = format_amount(self.after, unit)
         if self.threshold.limit is not None:
-            over = f", {format_change(self.threshold.limit, self.after, unit)} over" if self.failed else ""
-            return f"{self.subject}: {after}, allowed {format_amount(self.threshold.limit, unit)}{over}"
+            excess = f", {format_change(self.threshold.limit, self.after, unit)} over" if self.failed else ""
+            return f"{self.subject}: {after}, allowed {format_amount(self.threshold.limit, unit)}{excess}"
         assert self.before is not None, "a change needs a previous figure"
         most = format_amount(self.before + get_allowed_change(self.threshold, self.before), unit)
         return (
@@ -60,16 +60,16 @@ class Judgement:
 
 
 def parse_gates(given: Mapping[str, Given]) -> dict[str, Threshold | None]:
-    """Thresholds by quantity; None for one that is `off`. A number stands for the most that is allowed.
+    """Thresholds by quantity; None for `off`. A number is the allowed maximum.
 
     Raises:
-        UsageError: for a quantity that there is not, with the nearest ones, and for what is no threshold.
+        UsageError: unknown quantity, with the nearest names, or invalid threshold.
     """
     for name in given:
         if name in _TIMES:
             raise UsageError(
-                f"{name} cannot be checked in a test: times from one process, beside other tests, cannot show a few "
-                "per cent. `perfkit check --against-ref` times pairs of processes."
+                f"{name} cannot be checked in a test: one process among other tests cannot resolve percents. "
+                "`perfkit check --against-ref` times process pairs."
             )
         if name not in BY_NAME:
             raise make_unknown_name_error("figure", name, BY_NAME)
@@ -77,7 +77,7 @@ def parse_gates(given: Mapping[str, Given]) -> dict[str, Threshold | None]:
 
 
 def parse_gate(quantity: GatedQuantity, given: Given, where: str) -> Threshold | None:
-    """The threshold that is meant by what was given for `where`."""
+    """The threshold given for `where`."""
     if given == OFF:
         return None
     if isinstance(given, int | float) and not isinstance(given, bool):

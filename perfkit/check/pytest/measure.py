@@ -1,4 +1,4 @@
-"""Running a step a few times, each time under one instrument, for the figures that every process counts alike."""
+"""Runs a step a few times, each under one instrument, for figures that are the same in every process."""
 
 import os
 import sys
@@ -24,7 +24,7 @@ from perfkit.errors import PerfkitError, UsageError
 from perfkit.instruments.range_marks import mark_step
 from perfkit.instruments.trained_models import TrainedModels
 
-# What Kineto says of each of its recordings is no output of the tests.
+# Kineto's messages on its recordings do not belong into the tests' output.
 _KINETO_LEVEL, _KINETO_SILENT = "KINETO_LOG_LEVEL", "6"
 
 Models = nn.Module | Iterable[nn.Module] | None
@@ -46,9 +46,9 @@ class StepMeasurement:
 
 
 def find_trained(models: Models, optimizers: Optimizers, device: torch.device | str | None) -> TrainedModels:
-    """The models and optimizers of a step.
+    """Find the models and optimizers of a step.
 
-    Without `device` it is that of the parameters; without parameters the GPU where this process has used one.
+    The default device is that of the parameters; without parameters, the GPU if this process has used one.
     """
     modules = [models] if isinstance(models, nn.Module) else list(models or ())
     steppers = [optimizers] if isinstance(optimizers, Optimizer) else list(optimizers or ())
@@ -72,10 +72,10 @@ def find_trained(models: Models, optimizers: Optimizers, device: torch.device | 
 
 
 def measure_step(step: Callable[[], object], trained: TrainedModels, warmup: int) -> StepMeasurement:
-    """Run `step` `warmup` times, then once under each instrument and a few times more around the memory's.
+    """Run `step` `warmup` times, then once under each instrument, and a few more times around the memory recording.
 
     Raises:
-        PerfkitError: a profiler is on in this process, or perfkit watches it.
+        PerfkitError: a profiler or perfkit.profile is active in this process.
     """
     _refuse_other_profilers()
     if warmup < 1:
@@ -112,10 +112,10 @@ def measure_step(step: Callable[[], object], trained: TrainedModels, warmup: int
 
 @contextmanager
 def _mark_phases(trained: TrainedModels) -> Iterator[LoopFollower]:
-    """The phases of the steps are marked while this is entered."""
+    """Mark the phases of the steps inside this context."""
     loop = LoopFollower(StepFinder(), lambda: None)
     loop.by_hand, loop.sizing = True, False
-    # Marked phases stand for all there are. Without a model whose calls are seen, what torch itself records tells more.
+    # Marked phases replace torch's own. Without an observed model, torch's records are better.
     loop.phases.on = bool(trained.models)
     guard = Guard(lambda: None)
     hooks = LoopHooks(loop, guard)
@@ -138,18 +138,18 @@ def _mark_phases(trained: TrainedModels) -> Iterator[LoopFollower]:
 def _refuse_other_profilers() -> None:
     watching = sys.modules.get("perfkit.attach.profile")
     if watching is not None and watching._watching is not None:
-        raise PerfkitError("perfkit.profile watches this process: call perfkit_check outside it")
+        raise PerfkitError("perfkit.profile is active in this process: call perfkit_check outside it")
     if torch._C._autograd._profiler_enabled():
         raise PerfkitError(
-            "a torch profiler is already running: call perfkit_check outside it, and run pytest without a profiling "
+            "a torch profiler is already active: call perfkit_check outside it, and run pytest without a profiling "
             "plugin"
         )
 
 
 def _reset_compiled() -> None:
-    """Have what torch.compile made before be made again: breaks are counted when graphs are made, not when they run.
+    """Force recompilation: graph breaks are counted at compile time.
 
-    A model that an earlier test compiled would seem to have none.
+    A model compiled by an earlier test would seem to have none.
     """
     if _has_compiled():
         torch._dynamo.reset()

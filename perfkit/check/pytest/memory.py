@@ -1,4 +1,4 @@
-"""Memory that a step allocates, from the events of the allocator."""
+"""Measures a step's memory from the allocator's events."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ from perfkit.record import PHASES, InitialBlock
 
 _FORWARD, _BACKWARD = PHASES.index("forward"), PHASES.index("backward")
 
-# `record_memory` wants one step before those that it records, and two after.
+# `record_memory` needs one step before the recorded ones, and two after.
 STEPS = 4
 
 
@@ -29,12 +29,12 @@ class StepMemory:
     """Bytes of one step.
 
     Attributes:
-        peak: the most at once of what is trained (parameters, gradients, optimizer state, buffers) and of what the step
-            allocates. What else there is, such as other tests' tensors and a batch made before, is left out.
-        above_start: the same less what there is of it when the step begins.
-        saved: what a forward pass leaves for its backward pass, by what made it (`by aten::gelu in h.0`), of several
-            the one that leaves most; None without a backward pass.
-        account: what there was at the peak, None where nothing was allocated. On a GPU it is of a step of its own.
+        peak: peak of parameters, gradients, optimizer state, buffers and the step's allocations, without other tests'
+            tensors and a batch made before.
+        above_start: the peak minus the bytes at the step's start.
+        saved: bytes kept for the backward pass, by origin (`by aten::gelu in h.0`), for the forward pass that keeps
+            most; None without a backward pass.
+        account: the account of the peak, None if nothing was allocated. On a GPU, from a separate step.
     """
 
     peak: int
@@ -44,13 +44,13 @@ class StepMemory:
 
 
 def measure_step_memory(step: Step, first: int, trained: TrainedModels) -> StepMemory:
-    """Run `step(first)` and those after it, `STEPS` in all, and one more on a GPU."""
+    """Run `STEPS` steps from `step(first)`, and one more on a GPU."""
     own: set[int] = set()
 
     def blocks() -> tuple[InitialBlock, ...]:
-        held = list_trained_blocks(trained)
-        own.update(block.address for block in held)
-        return held
+        tensors = list_trained_blocks(trained)
+        own.update(block.address for block in tensors)
+        return tensors
 
     everything = drive_recording(record_memory(1, trained, blocks=blocks), step, first)
     mine = [block for block in everything.known if block.address in own or block.category == GRADIENT]
@@ -66,7 +66,7 @@ def measure_step_memory(step: Step, first: int, trained: TrainedModels) -> StepM
 
 
 def _measure_allocator_peak(step: Callable[[], object], trained: TrainedModels) -> tuple[int, int]:
-    """The peak of a step and what was allocated before it, by the statistics of CUDA's allocator, with nothing on."""
+    """A step's peak and the bytes allocated before it, from CUDA's allocator statistics, without instruments."""
     device = trained.device
     state = sum(round_cuda_size(block.size_bytes) for block in list_trained_blocks(trained))
     torch.cuda.synchronize(device)
@@ -78,7 +78,7 @@ def _measure_allocator_peak(step: Callable[[], object], trained: TrainedModels) 
 
 
 def _sum_saved(events: Allocations, lives: Lifetimes) -> dict[str, int] | None:
-    """What was allocated in a forward pass and alive at its end, before a backward pass; of several the most bytes."""
+    """Bytes allocated in a forward pass and alive at its end, before a backward pass; the maximum of several."""
     by_pass: list[dict[str, int]] = []
     for visit in np.unique(events.visit[events.phase == _FORWARD]).tolist():
         following = events.phase[events.visit == visit + 1]
@@ -86,16 +86,16 @@ def _sum_saved(events: Allocations, lives: Lifetimes) -> dict[str, int] | None:
             continue
         forward = np.flatnonzero((events.visit == visit) & (events.phase == _FORWARD))
         first, last = int(forward[0]), int(forward[-1])
-        kept: dict[str, int] = {}
+        saved: dict[str, int] = {}
         for life in np.flatnonzero(lives.alive_after(last) & (lives.born >= first)).tolist():
             made_by = format_origin(
                 *(events.get_text(column, int(lives.born[life])) for column in (events.op, events.module))
             )
-            kept[made_by] = kept.get(made_by, 0) + int(lives.size[life])
-        by_pass.append(kept)
-    return max(by_pass, key=lambda kept: sum(kept.values()), default=None)
+            saved[made_by] = saved.get(made_by, 0) + int(lives.size[life])
+        by_pass.append(saved)
+    return max(by_pass, key=lambda saved: sum(saved.values()), default=None)
 
 
 def format_origin(op: str, module: str) -> str:
-    """`by aten::gelu in h.0`, of what is known."""
+    """`by aten::gelu in h.0`, as far as known."""
     return " ".join([*([f"by {op}"] if op else []), *([f"in {module}"] if module else [])])

@@ -1,4 +1,4 @@
-"""Messages on a test's figures, and the values that pytest keeps of them."""
+"""Messages on a test's figures, and their plain values for pytest."""
 
 import operator
 from typing import Any
@@ -14,7 +14,7 @@ _HOLDS = {
 
 
 def explain_comparison(op: str, left: object, right: object) -> list[str] | None:
-    """Lines on a failed comparison with a figure; None where neither side is one."""
+    """Lines on a failed comparison with a figure; None if neither side is one."""
     figure, other = (left, right) if isinstance(left, Figure) else (right, left)
     if not isinstance(figure, Figure) or not isinstance(other, int | float) or op not in _HOLDS:
         return None
@@ -22,7 +22,7 @@ def explain_comparison(op: str, left: object, right: object) -> list[str] | None
     sides = [format_amount(side, unit) for side in (left, right)]  # type: ignore[arg-type]  # one is a figure, one a number
     lines = [f"{sides[0]} {op} {sides[1]}", f"{figure.meaning.title}: {figure!r}"]
     if figure != other:
-        lines[1] += f", {format_change(other, figure, unit)} against {format_amount(other, unit)}"
+        lines[1] += f", {format_change(other, figure, unit)} vs {format_amount(other, unit)}"
     if figure.meaning.made_by:
         lines += ["largest parts:", *(f"    {line}" for line in figure.meaning.made_by)]
     return lines

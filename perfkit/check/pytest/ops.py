@@ -1,4 +1,4 @@
-"""How often which op and which kernel ran in a step, from a trace of it."""
+"""Counts the ops and kernels of a step, from its trace."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _WORK = (OpRole.COSTED, OpRole.UNMODELED, OpRole.COMMUNICATION)
 
 @dataclass(frozen=True)
 class CalledOp:
-    """An op of the step. `parent` is the number of the op around it, NONE at the top, `phase` "" where unknown."""
+    """An op of the step. `parent` is the index of the enclosing op, NONE at the top; `phase` is "" if unknown."""
 
     name: str
     parent: int
@@ -34,9 +34,9 @@ class CalledOp:
 
 @dataclass(frozen=True)
 class TracedStepOps:
-    """The ops of a step in the order of time, nested ones too, and the kernels by name.
+    """The ops of a step in time order, including nested ones, and kernels by name.
 
-    `kernels` are those of the device, and of a CPU those that torch.compile generated; `on_device` tells which.
+    `kernels` are those of the device (`on_device`), or on a CPU those that torch.compile generated.
     """
 
     ops: tuple[CalledOp, ...]
@@ -44,16 +44,17 @@ class TracedStepOps:
     on_device: bool
 
     def count_working(self) -> Counter[str]:
-        """Calls of the ops that work on data, by name: no views, nothing that calls such ops, or that they call."""
+        """Calls of ops that work on data, by name, without views, callers of such ops, and nested calls."""
         return Counter(op.name for op in self.ops if op.works)
 
     def count_calls(self, pattern: str, phase: str | None = None) -> Counter[str]:
-        """Calls of the ops whose names match a glob (case counts), by name; of matching ones within each other the
-        outermost. Nodes of autograd are no ops, but those that they call are."""
+        """Calls of ops whose names match a case-sensitive glob, by name. Of nested matches the outermost counts.
+
+        Autograd nodes are not ops, but the ops that they call are."""
         if phase is not None and phase not in PHASES:
             raise UsageError(f"phase={phase!r}: expected one of {', '.join(PHASES)}")
         wanted = {name: _is_op(name) and fnmatchcase(name, pattern) for name in {op.name for op in self.ops}}
-        covered: list[bool] = []  # whether the op or one around it matches
+        covered: list[bool] = []  # True if the op or an enclosing one matches
         counts: Counter[str] = Counter()
         for op in self.ops:
             around = op.parent != NONE and covered[op.parent]

@@ -1,6 +1,6 @@
 """The pytest plugin: the fixture `perfkit_check`, `--perfkit-update` and `--perfkit-fail-on`. See docs/pytest.md.
 
-Every run of pytest loads it where perfkit is installed, so nothing is imported here until a test asks for it.
+Every pytest run with perfkit installed loads it, so it imports nothing until a test needs it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 FILE = "tests/perfkit-baseline.json"
 
-_ON_REPORT = "perfkit"  # attribute of a test's report
+_ON_REPORT = "perfkit"  # attribute of a test report
 _FAIL_ON = ("fail", "worse")
 _FOUND: pytest.StashKey[TestFigures] = pytest.StashKey()
 
@@ -46,7 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def perfkit_check(request: pytest.FixtureRequest) -> PerfkitCheck:
-    """Measures a step's memory, FLOPs and ops, and holds them against what the test allows. See docs/pytest.md."""
+    """Measures a step's memory, FLOPs and ops, and judges them by the test's thresholds. See docs/pytest.md."""
     from perfkit.check.pytest.check import PerfkitCheck, TestFigures
 
     config = request.config
@@ -72,7 +72,7 @@ def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str]
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Put what was found on the report, in plain values: pytest-xdist sends it to the process that prints."""
+    """Attach the figures to the report as plain values: pytest-xdist sends it to the controller."""
     report = yield
     figures = item.stash.get(_FOUND, None)
     if call.when == "call" and figures is not None:
@@ -83,14 +83,14 @@ def pytest_runtest_makereport(
 
 
 class _PytestRun:
-    """One run of pytest, in the process that prints."""
+    """One pytest run, in the controller process."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._path = config.rootpath / config.getini("perfkit_baseline")
         self._found: dict[str, dict[str, Any]] = {}
         self._passed: set[str] = set()
-        self._files: set[str] = set()  # those of which every test was collected
+        self._files: set[str] = set()  # fully collected files
         self._tests: set[str] = set()
         self._stale: list[str] = []
 
@@ -100,24 +100,24 @@ class _PytestRun:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Before any of them is deselected."""
+        """Runs before any test is deselected."""
         self._tests = {item.nodeid for item in items}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when != "call":
             return
-        told = vars(report).get(_ON_REPORT)
-        if told is not None:
-            self._found[report.nodeid] = told
+        figures = vars(report).get(_ON_REPORT)
+        if figures is not None:
+            self._found[report.nodeid] = figures
             if report.passed:
                 self._passed.add(report.nodeid)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
-        if hasattr(self._config, "workerinput"):  # a worker of pytest-xdist: the process that prints stores
+        if hasattr(self._config, "workerinput"):  # a worker of pytest-xdist: the controller stores
             return
         updating = self._config.option.perfkit_update
-        # Where no test asks for figures nothing is imported, though there may be a file.
+        # Import nothing if no test needs figures, even if the file exists.
         if not self._found and not (updating and self._path.exists()):
             return
         from perfkit.check.pytest.run import find_removed_tests, store_figures
@@ -128,13 +128,13 @@ class _PytestRun:
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         from_all = terminalreporter.config.get_verbosity() > 0
-        shown = {test: told for test, told in self._found.items() if from_all or test not in self._passed}
-        improved = [(test, line) for test, told in self._found.items() for line in told["improvements"]]
-        worse = [(test, line) for test, told in self._found.items() for line in told["worsenings"]]
-        if not (shown or improved or worse or self._stale or self._count_kept()):
+        lines = {test: figures for test, figures in self._found.items() if from_all or test not in self._passed}
+        improved = [(test, line) for test, figures in self._found.items() for line in figures["improvements"]]
+        worse = [(test, line) for test, figures in self._found.items() for line in figures["worsenings"]]
+        if not (lines or improved or worse or self._stale or self._count_kept()):
             return
         terminalreporter.section("perfkit")
-        for line in self._format_lines(shown, improved, worse):
+        for line in self._format_lines(lines, improved, worse):
             terminalreporter.line(line)
 
     def _format_lines(
@@ -147,17 +147,17 @@ class _PytestRun:
         yield from (f"better than stored: {test} ({line})" for test, line in improved)
         if improved:
             yield "to store the improvement: `pytest --perfkit-update`"
-        what = "removed from" if updating else "still in"
-        yield from (f"{what} {self._path.name}, no such test: {test}" for test in self._stale)
-        kept = self._count_kept()
-        if kept:
-            yield f"stored figures of {kept} test{'' if kept == 1 else 's'} in {self._path}"
+        action = "removed from" if updating else "still in"
+        yield from (f"{action} {self._path.name}, no such test: {test}" for test in self._stale)
+        stored_count = self._count_kept()
+        if stored_count:
+            yield f"stored figures of {stored_count} test{'' if stored_count == 1 else 's'} in {self._path}"
 
     def _count_kept(self) -> int:
         return sum(1 for told in self._found.values() if told["kept"])
 
     def _list_whole_files(self) -> set[str]:
-        """The files of which all tests are known: those that no argument and no earlier failure picks tests from."""
+        """Fully collected files: no arguments and no earlier failures select tests from them."""
         option = self._config.option
         if getattr(option, "lf", False) or getattr(option, "numprocesses", None):
             return set()

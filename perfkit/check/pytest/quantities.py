@@ -1,11 +1,11 @@
-"""The figures of a step in a test: what they are called and how they are judged where no threshold is given."""
+"""The figures of a step in a test, with titles and default thresholds."""
 
 from perfkit.check.judge.quantities import QUANTITIES, GatedQuantity, JudgingMethod
 
 _OF_CHECKS = {quantity.name: quantity for quantity in QUANTITIES}
 
-# In the order in which they are shown. All of them are the same in every process, so that they are compared exactly.
-# What differs from test to test by what ran before (bytes reserved) and what is not exact (any time) is not among them.
+# In display order. All are the same in every process, so they are compared exactly. Excluded are quantities that
+# depend on earlier tests (reserved bytes) or are not exact (times).
 FIGURES = (
     _OF_CHECKS["peak_allocated"],
     GatedQuantity(
@@ -21,6 +21,6 @@ FIGURES = (
 )
 BY_NAME = {quantity.name: quantity for quantity in FIGURES}
 
-# Asked for as `calls=` and `kernels=`, for each pattern.
+# Requested per pattern with `calls=` and `kernels=`.
 CALLS = GatedQuantity(name="calls", title="calls", unit="", judging=JudgingMethod.EXACT)
 KERNELS = GatedQuantity(name="kernels", title="kernels", unit="", judging=JudgingMethod.EXACT)

@@ -1,4 +1,4 @@
-"""Figures of a step as `perfkit_check` found them."""
+"""The figures of a step measured by `perfkit_check`."""
 
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
@@ -17,15 +17,15 @@ from perfkit.record import Unknown
 
 
 class FiguresError(AssertionError):
-    """A step takes more than its test allows."""
+    """A step exceeds its test's thresholds."""
 
 
 class StoredFigures(Protocol):
     """The stored figures of one step."""
 
     updating: bool
-    fails_on_worse: bool  # what is worse by less than is allowed fails as well
-    missing: str  # what to do where nothing is stored
+    fails_on_worse: bool  # any worsening fails, even within the threshold
+    missing: str  # what to do if nothing is stored
 
     def get_before(self) -> Mapping[str, float] | None: ...
 
@@ -53,65 +53,65 @@ class CheckedStep:
         self.figures: StepFigures = build_figures(measured, self._parts)
 
     def __repr__(self) -> str:
-        known = {name: value for name, value in self.figures.items() if isinstance(value, Figure)}
-        return f"Found({', '.join(f'{name}={value!r}' for name, value in known.items())})"
+        figures = {name: value for name, value in self.figures.items() if isinstance(value, Figure)}
+        return f"Found({', '.join(f'{name}={value!r}' for name, value in figures.items())})"
 
     @property
     def peak_allocated(self) -> Figure:
-        """Bytes: the most at once of the parameters, gradients, optimizer state and buffers of the given models and
-        optimizers, and of what the step allocates. Other tests' tensors and a batch made before are not in it."""
+        """Peak bytes of the models and optimizers (parameters, gradients, optimizer state, buffers) and of the step.
+
+        Excludes other tests' tensors and a batch made before."""
         return self._get_known("peak_allocated")
 
     @property
     def peak_above_start(self) -> Figure:
-        """Bytes: the most that the step has allocated at once above what there was when it began."""
+        """Peak bytes above the step's start."""
         return self._get_known("peak_above_start")
 
     @property
     def saved_activations(self) -> Figure:
-        """Bytes: what a forward pass leaves allocated for the backward pass, the most of several."""
+        """Bytes that a forward pass keeps for the backward pass; the maximum of several."""
         return self._get_known("saved_activations")
 
     @property
     def flops(self) -> Figure:
-        """FLOPs of matrix products, convolutions and attention, as run (recomputation counts)."""
+        """Executed FLOPs of matrix products, convolutions and attention, including recomputation."""
         return self._get_known("flops")
 
     @property
     def op_count(self) -> Figure:
-        """Calls of ops that work on data: no views, and not what these ops call themselves."""
+        """Calls of ops that work on data, without views and nested calls."""
         return self._get_known("op_count")
 
     @property
     def kernel_count(self) -> Figure:
-        """Kernels, copies and fills that ran on a device. Not known on a CPU."""
+        """Kernels, copies and fills on a device. Unknown on a CPU."""
         return self._get_known("kernel_count")
 
     @property
     def graph_breaks(self) -> Figure:
-        """Graph breaks while torch.compile compiled the step; 0 where nothing is compiled."""
+        """Graph breaks while torch.compile compiled the step; 0 if nothing is compiled."""
         return self._get_known("graph_breaks")
 
     def calls(self, pattern: str, phase: str | None = None) -> Figure:
-        """How often ops were called whose names match a glob, such as `aten::mm` or `*attention*`; case counts.
+        """Calls of ops whose names match a case-sensitive glob, such as `aten::mm` or `*attention*`.
 
-        Of matching ops within each other the outermost is counted. With `phase` (`forward`, `backward`, `optimizer`)
-        only those in it.
+        Of nested matches the outermost counts. `phase` (`forward`, `backward`, `optimizer`) restricts the count.
         """
         by_name = self.measured.ops.count_calls(pattern, phase)
         title = f"calls of {pattern}" + (f" in {phase}" if phase else "")
         return Figure(by_name.total(), Meaning(title, made_by=_format_counts(by_name)))
 
     def kernels(self, pattern: str) -> Figure:
-        """How many kernels ran whose names match a glob: those of a device, on a CPU those that torch.compile made."""
+        """Kernels whose names match a glob: of a device, or on a CPU those that torch.compile generated."""
         by_name = {name: count for name, count in self.measured.ops.kernels.items() if fnmatchcase(name, pattern)}
         return Figure(sum(by_name.values()), Meaning(f"kernels {pattern}", made_by=_format_counts(by_name)))
 
     def against_baseline(self, **thresholds: Given) -> None:
-        """Hold every figure against the stored ones of this test; see docs/pytest.md for the thresholds.
+        """Compare every figure with the stored ones of this test; see docs/pytest.md for the thresholds.
 
         Raises:
-            FiguresError: one is worse by more than its threshold, or nothing is stored.
+            FiguresError: a figure is worse by more than its threshold, or nothing is stored.
         """
         __tracebackhide__ = True
         self.hold({**get_default_thresholds(FIGURES), **parse_gates(thresholds)}, {}, {})
@@ -122,7 +122,7 @@ class CheckedStep:
         calls: Mapping[str, Threshold | None],
         kernels: Mapping[str, Threshold | None],
     ) -> None:
-        """Hold figures against thresholds, by quantity and by pattern; all that fail are in one error."""
+        """Judge figures by quantity and by pattern; one error lists all failures."""
         __tracebackhide__ = True
         subjects = [(BY_NAME[name], name, self.figures[name], gate) for name, gate in gates.items()]
         subjects += [(CALLS, f"calls: {pattern}", self.calls(pattern), gate) for pattern, gate in calls.items()]
@@ -141,15 +141,15 @@ class CheckedStep:
             raise FiguresError("\n".join([*failures, *notes]))
 
     def _get_before(self, compared: Mapping[str, Figure | Unknown]) -> Mapping[str, float] | None:
-        """The stored figures where any are asked for; while updating, those found now are kept and held against."""
+        """The stored figures, if needed; when updating, the measured ones."""
         __tracebackhide__ = True
         if not compared:
             return None
         if self._stored.updating:
             patterns = {key: figure for key, figure in compared.items() if key not in self.figures}
-            known = {k: float(v) for k, v in {**self.figures, **patterns}.items() if isinstance(v, Figure)}
-            self._stored.keep_figures({**known, **self._parts})
-            return known
+            stored = {k: float(v) for k, v in {**self.figures, **patterns}.items() if isinstance(v, Figure)}
+            self._stored.keep_figures({**stored, **self._parts})
+            return stored
         before = self._stored.get_before()
         if before is None:
             raise FiguresError(self._stored.missing)
@@ -166,7 +166,7 @@ class CheckedStep:
         stored = None if before is None or gate.limit is not None else before.get(key)
         if isinstance(figure, Unknown):
             if stored is None and gate.limit is None:
-                return []  # not known on either side, and nobody asked for it alone
+                return []  # unknown on both sides, and not requested individually
             raise UnavailableError(f"{quantity.title}: {figure.reason}")
         if stored is None and gate.limit is None:
             return [f"{figure.meaning.title}: {figure!r}; no stored figure. {self._stored.missing}"]
@@ -177,8 +177,8 @@ class CheckedStep:
             self._stored.report_worsening(judgement)
         if not (judgement.failed or (judgement.worse and self._stored.fails_on_worse)):
             return []
-        why = "; any worsening fails" if judgement.worse else ""
-        return [f"{judgement}{why}", *(f"    {line}" for line in self._list_reasons(key, figure, stored, before))]
+        reason = "; any worsening fails" if judgement.worse else ""
+        return [f"{judgement}{reason}", *(f"    {line}" for line in self._list_reasons(key, figure, stored, before))]
 
     def _list_reasons(
         self, key: str, figure: Figure, stored: float | None, before: Mapping[str, float] | None

@@ -1,4 +1,4 @@
-"""The stored figures of tests: one file for all of them, by the test's node id, sorted, made to be read in a diff."""
+"""Reads and writes the stored figures of tests: one sorted file, by node id, readable in a diff."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from perfkit.instruments.environment import read_environment
 from perfkit.record import Environment
 from perfkit.store.baseline import Baseline, StoredVariant, read_baseline, write_baseline
 
-# By what a call of `perfkit_check` is named, every figure and what it is made of.
+# By name of a `perfkit_check` call: every figure and its parts.
 Calls = dict[str, dict[str, float]]
 
 
@@ -28,7 +28,7 @@ class FiguresUpdate:
 
 
 def read_stored(path: Path) -> Baseline | None:
-    """The stored figures; None where there is no file. A `RunFormatError` for one that is no such file."""
+    """The stored figures; None without a file. Raises `RunFormatError` for another kind of file."""
     return read_baseline(path) if path.exists() else None
 
 
@@ -39,12 +39,12 @@ def get_stored_calls(baseline: Baseline | None, test: str) -> Calls:
 
 
 def write_stored(path: Path, change: FiguresUpdate) -> None:
-    """Write what was measured over what is stored of the same tests, and leave the others' as they are."""
+    """Replace the stored figures of measured tests, and keep those of others."""
     before = read_stored(path)
     variants = {} if before is None else dict(before.variants)
     for test, calls in change.measured.items():
-        kept = {} if test in change.whole else variants.get(test, {})
-        variants[test] = {**kept, **{name: StoredVariant(exact=exact) for name, exact in calls.items()}}
+        stored = {} if test in change.whole else variants.get(test, {})
+        variants[test] = {**stored, **{name: StoredVariant(exact=exact) for name, exact in calls.items()}}
     for test in change.gone:
         variants.pop(test, None)
     write_baseline(path, Baseline(perfkit=perfkit.__version__, environment=change.environment, variants=variants))
@@ -52,25 +52,25 @@ def write_stored(path: Path, change: FiguresUpdate) -> None:
 
 def read_current_environment(device: torch.device) -> Environment:
     """What of the environment can change a figure that is counted exactly; the rest would only fill a diff."""
-    here = read_environment(device)
+    environment = read_environment(device)
     return Environment(
         hostname="",
         platform="",
-        python=here.python,
-        torch=here.torch,
-        device=here.device,
-        device_name=here.device_name,
+        python=environment.python,
+        torch=environment.torch,
+        device=environment.device,
+        device_name=environment.device_name,
         device_count=1,
-        matmul_precision=here.matmul_precision,
-        conv_precision=here.conv_precision,
-        rnn_precision=here.rnn_precision,
-        threads=here.threads,
-        cpu_capability=here.cpu_capability,
-        cuda=here.cuda,
+        matmul_precision=environment.matmul_precision,
+        conv_precision=environment.conv_precision,
+        rnn_precision=environment.rnn_precision,
+        threads=environment.threads,
+        cpu_capability=environment.cpu_capability,
+        cuda=environment.cuda,
     )
 
 
-def list_differences(before: Environment, now: Environment) -> tuple[str, ...]:
+def list_differences(before: Environment, current: Environment) -> tuple[str, ...]:
     """What differs and can change a figure: `torch: 2.12.0 -> 2.13.0`."""
-    differs = environments.compare_environments(before, now)
+    differs = environments.compare_environments(before, current)
     return tuple(str(entry) for entry in differs if entry.effect is not environments.ComparisonEffect.TIMES)

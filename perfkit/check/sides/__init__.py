@@ -1,1 +1,1 @@
-"""Measuring two revisions of a training step beside each other, in pairs of processes."""
+"""Measures two revisions of a training step side by side, in process pairs."""

@@ -1,4 +1,4 @@
-"""A pair of whole processes, one after the other: where both cannot be resident, as on a GPU."""
+"""Measures a pair of whole processes, one after the other, if both cannot be resident, as on a GPU."""
 
 import time
 from collections.abc import Callable
@@ -20,9 +20,9 @@ from perfkit.store.pairs import Pair
 def measure_pair(
     before: MeasuredSide, after: MeasuredSide, spec: RunSpec, folder: Path, *, index: int, report: Callable[[str], None]
 ) -> Pair:
-    """Run each side once in `folder`, with no instrument; in every other pair `after` is first.
+    """Run each side once in `folder`, without instruments; in every other pair `after` is first.
 
-    Raises `SideFailedError` if a side does not train to the end. `spec.launch.timeout_s` bounds each process.
+    Raises `SideFailedError` if a side does not complete training. `spec.launch.timeout_s` bounds each process.
     """
     start = time.monotonic()
     where = place_sides(before, after)

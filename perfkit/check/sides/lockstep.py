@@ -1,4 +1,4 @@
-"""A pair in lock step: both sides' processes resident, stepping by turns, so that both see the same machine."""
+"""Measures a pair in lock-step: both processes are resident and alternate steps, so both see the same load."""
 
 import time
 from collections.abc import Callable
@@ -18,8 +18,8 @@ def measure_pair(
 ) -> Pair:
     """Start one process (or one per rank) of each side in `folder`, and take steps in the order ABBA.
 
-    In every other pair `after` is first. Raises `SideFailedError` if a side does not train to the end; nothing is
-    left running in any case. `spec.launch.timeout_s` bounds the pair as a whole.
+    In every other pair `after` is first. Raises `SideFailedError` if a side does not complete training; no process is
+        left running in any case. `spec.launch.timeout_s` bounds the pair as a whole.
     """
     start = time.monotonic()
     cores = choose_round_cores(list_usable_cpus(), spec.launch.world_size, spec.launch.threads, index // 2)

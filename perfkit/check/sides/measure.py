@@ -1,4 +1,4 @@
-"""Measuring pair after pair until enough is known or the budget is used up."""
+"""Measures pairs until the verdicts are decided or the budget is used up."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ TURNS: dict[str, Callable[..., Pair]] = {
 
 @dataclass(frozen=True)
 class PairStarted:
-    """Pair `index` (from 0) of at most `most` begins, `spent_s` of the budget are used."""
+    """Pair `index` (from 0) of at most `most` begins; `spent_s` of the budget is used."""
 
     index: int
     most: int
@@ -32,7 +32,7 @@ class PairStarted:
 
 @dataclass(frozen=True)
 class PairProgress:
-    """What the processes of the running pair do, in words."""
+    """Progress of the running pair's processes, in words."""
 
     text: str
 
@@ -61,15 +61,15 @@ def measure_pairs(
     enough: Callable[[Pairs], str],
     progress: Callable[[PairEvent], None],
 ) -> Pairs:
-    """Measure pairs of fresh processes into `folder`, which must not exist, at least one and at most `most`.
+    """Measure at least one and at most `most` pairs of fresh processes into the new folder `folder`.
 
-    The runs of a pair lie in `000/before` and `000/after`, and so on. After each pair, `pairs.json` is written and
-    `enough` is asked why no more are needed ("" where they are). No pair is begun that would not fit into the budget,
-    judged by the median of what pairs took; the first is always measured. `ended` says what ended it.
+    The runs of a pair are in `000/before` and `000/after`, and so on. After each pair, `pairs.json` is written and
+    `enough` returns a reason to stop, or "". A pair that would not fit into the budget, by the median time per pair, is
+    not started; the first is always measured. `ended` is the reason for the end.
 
     Raises:
-        UsageError: unknown `turns`, a `most` below 1, a folder that is in use, or a side's folder that is not there.
-        SideFailedError: a side did not train to the end; the pairs before are in `pairs.json`.
+        UsageError: unknown `turns`, `most` below 1, a folder in use, or a side's missing folder.
+        SideFailedError: a side did not complete training; earlier pairs are in `pairs.json`.
     """
     if turns not in TURNS:
         raise UsageError(f"turns must be {' or '.join(TURNS)}, got {turns!r}")
@@ -94,7 +94,7 @@ def measure_pairs(
 
 
 def _find_stop_reason(pairs: Pairs, most: int, budget_s: float, enough: Callable[[Pairs], str]) -> str:
-    """Why no more pairs are needed, or possible; "" where the next one is to be measured."""
+    """Reason that no more pairs are needed or possible; "" to measure the next one."""
     if reason := enough(pairs):
         return reason
     if len(pairs.pairs) >= most:

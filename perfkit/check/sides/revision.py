@@ -1,4 +1,4 @@
-"""Code of another revision, checked out beside the working tree for as long as it is measured."""
+"""Checks out another revision into a temporary folder while it is measured."""
 
 import os
 import re
@@ -14,7 +14,7 @@ from pathlib import Path
 from perfkit.errors import PerfkitError, UsageError, raise_terminated
 from perfkit.git import find_optional_repository, find_repository, run_git
 
-# The folder's name has the process that made it, so that what a killed one left can be told from what is in use.
+# The folder's name has the creating process, so leftovers of killed processes can be removed.
 _PREFIX = "perfkit-worktree-"
 _OWNED = re.compile(_PREFIX + r"(\d+)-")
 _LFS_POINTER = b"version https://git-lfs.github.com/spec/"
@@ -22,14 +22,14 @@ _LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 
 @dataclass(frozen=True, kw_only=True)
 class Revision:
-    """Code as it lies in a folder.
+    """A revision's code in a folder.
 
     Attributes:
-        path: the folder that stands for the one that was asked from.
+        path: the counterpart of the requesting folder.
         tree: the top folder of the code; `path` is this or a folder in it.
         hash: the full hash of its commit; "" outside of git.
-        label: as a user calls it, `origin/main (1a2b3c4)`.
-        notes: what a checkout lacks, in words.
+        label: its name for users, `origin/main (1a2b3c4)`.
+        notes: missing parts of the checkout.
     """
 
     path: Path
@@ -41,10 +41,10 @@ class Revision:
 
 @contextmanager
 def open_worktree(repository: Path, ref: str) -> Iterator[Revision]:
-    """Check out `ref` of the repository that `repository` is (a folder in) into a temporary folder while the body runs.
+    """Check out `ref` of the repository around the folder `repository` into a temporary folder while the body runs.
 
-    The folder is removed however the body ends; a SIGTERM is a KeyboardInterrupt meanwhile. What an earlier process
-    left because it was killed is removed first.
+    The folder is always removed; SIGTERM raises a KeyboardInterrupt meanwhile. Leftovers of killed processes are
+    removed first.
 
     Raises:
         UsageError: no repository, no such revision, or the folder is not part of that revision.
@@ -68,7 +68,7 @@ def open_worktree(repository: Path, ref: str) -> Iterator[Revision]:
 
 
 def read_working_tree(folder: Path) -> Revision:
-    """The code as it lies in `folder`, with what is not committed. Outside of git too."""
+    """The code in `folder`, including uncommitted changes; also outside of git."""
     folder = folder.resolve()
     top = find_optional_repository(folder)
     if top is None:
@@ -88,16 +88,16 @@ def _resolve_commit(top: Path, ref: str) -> str:
     shallow = run_git(top, "rev-parse", "--is-shallow-repository").text == "true"
     remote, _, branch = ref.rpartition("/")
     fetch = f"git fetch {remote or 'origin'} {branch}" + (f":refs/remotes/{ref}" if remote else "")
-    why = "; this clone is shallow, as in most CI: it contains only the checked-out revision" if shallow else ""
+    hint = "; this clone is shallow, as in most CI: it contains only the checked-out revision" if shallow else ""
     names = run_git(
         top, "for-each-ref", "--count=10", "--sort=-committerdate", "--format=%(refname:short)"
     ).text.split()
     there = f"; available: {', '.join(names)}" if names else ""
-    raise UsageError(f"no revision {ref!r} in {top}{why}; get it with `{fetch}`{there}")
+    raise UsageError(f"no revision {ref!r} in {top}{hint}; get it with `{fetch}`{there}")
 
 
 def _check_out(top: Path, tree: Path, commit: str) -> None:
-    # Without the repository's hooks: they are made for people's checkouts, and may ask, download or fail.
+    # Without the repository's hooks, which may prompt, download or fail.
     added = run_git(
         top, "-c", f"core.hooksPath={os.devnull}", "worktree", "add", "--detach", str(tree), commit, within_s=None
     )
@@ -108,13 +108,13 @@ def _check_out(top: Path, tree: Path, commit: str) -> None:
 
 def _remove_worktree(top: Path, tree: Path) -> None:
     run_git(top, "worktree", "remove", "--force", str(tree))
-    if tree.exists():  # not registered (yet), or git cannot remove it, as with submodules in old versions
+    if tree.exists():  # not registered (yet), or git cannot remove it, as with submodules in old git versions
         shutil.rmtree(tree, ignore_errors=True)
         run_git(top, "worktree", "prune")
 
 
 def _remove_left_over(top: Path) -> None:
-    """Remove what processes that are no longer there have left of this repository."""
+    """Remove leftovers of dead processes from this repository."""
     listed = run_git(top, "worktree", "list", "--porcelain").text
     for line in listed.splitlines():
         kind, _, path = line.partition(" ")
@@ -150,14 +150,14 @@ def _list_missing(tree: Path) -> tuple[str, ...]:
 
 
 def _find_lfs_pointers(tree: Path) -> list[str]:
-    """A few of the files that are still pointers."""
+    """Some files that are still LFS pointers."""
     names = run_git(tree, "grep", "-l", _LFS_POINTER.decode(), "--", ".", within_s=None).text.splitlines()
     return [name for name in names if (tree / name).read_bytes().startswith(_LFS_POINTER)][:3]
 
 
 @contextmanager
 def _raise_on_sigterm() -> Iterator[None]:
-    """SIGTERM raises `Terminated`, a KeyboardInterrupt, in the body. Signals reach the main thread alone."""
+    """Make SIGTERM raise `Terminated`, a KeyboardInterrupt, in the body. Only the main thread receives signals."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

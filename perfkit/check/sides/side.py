@@ -1,4 +1,4 @@
-"""One of the two things that are measured beside each other: its code, and the place its processes run in."""
+"""One side of a comparison: its code, and the working folder of its processes."""
 
 import os
 from dataclasses import dataclass
@@ -19,11 +19,11 @@ class MeasuredSide:
     """One side of a comparison.
 
     Attributes:
-        label: as a user calls it.
-        root: the working folder of its processes; a workload `train.py:build` is looked up here.
-        python_path: folders, relative to `root`, from which its code is imported before all else.
+        label: its name for users.
+        root: the working folder of its processes, which contains workloads such as `train.py:build`.
+        python_path: folders, relative to `root`, that precede all others in its import path.
         tree: the folder that holds all of its code; `root` is this or a folder in it.
-        notes: what its code lacks, said beside its failures.
+        notes: missing parts of its code, reported with its failures.
     """
 
     label: str
@@ -34,7 +34,7 @@ class MeasuredSide:
 
 
 class SideFailedError(PerfkitError):
-    """A side did not train to the end: `label` says which, `run` how it ended, `traceback` is its own error's."""
+    """A side did not complete training: `label` names it, `run` has its outcome, `traceback` its error."""
 
     id = "check.side_failed"
 
@@ -59,15 +59,15 @@ def make_side(revision: Revision, python_path: tuple[str, ...] = ()) -> Measured
 
 
 def make_failure(side: MeasuredSide, run: RunResult, folder: Path) -> SideFailedError:
-    """The error for a `run` of `side` in `folder`, with the traceback of the rank that explains how it ended."""
+    """The error for a `run` of `side` in `folder`, with the traceback of the rank at fault."""
     records = (read_json(path, RankRecord) for path in sorted(folder.glob(f"rank*/{RECORD_FILE}")))
     return SideFailedError(side, run, find_traceback(run, records))
 
 
 def place_sides(before: MeasuredSide, after: MeasuredSide) -> tuple[RankPlace, RankPlace]:
-    """Where the processes of both sides run. A `UsageError` names a folder that is not there.
+    """Places of both sides' processes. Raises `UsageError` for a missing folder.
 
-    Where the repository is perfkit's own, each side runs its own perfkit.
+    In perfkit's own repository, each side runs its own perfkit.
     """
     own_package = _find_perfkit_folder((before.tree, after.tree))
     return _place_side(before, after, own_package), _place_side(after, before, own_package)
@@ -95,7 +95,7 @@ def _place_side(side: MeasuredSide, other: MeasuredSide, own_package: Path | Non
 
 
 def _find_perfkit_folder(trees: tuple[Path, Path]) -> Path | None:
-    """Where in its repository perfkit's package lies, if that is the repository under test; None where it is not."""
+    """Path of perfkit's package in the repository under test; None in other repositories."""
     package = Path(perfkit.__file__).resolve().parent
     for tree in trees:
         home = package.parent

@@ -25,21 +25,21 @@ def measure_sides(
     ceilings: DeviceCeilings | None,
     progress: Callable[[str, RunEvent], None],
 ) -> tuple[Suite, Suite]:
-    """Run every variant of `request` on both sides, into `folder/before` and `folder/after`, which must not exist.
+    """Run every variant of `request` on both sides, into the new folders `folder/before` and `folder/after`.
 
-    Instruments run in the first of the `repeats`. A variant's runs take turns in the order ABBA. `progress` gets the
-    side's label with each event. A run that fails is a result in its suite, and is not repeated on its side.
+    Instruments run in the first of the `repeats`. A variant's runs alternate in ABBA order. `progress` gets the side's
+    label with each event. A failed run is recorded in its suite, and not repeated on its side.
     """
     schedule = build_schedule(request, compute_needed_ranks, find_dtype_refusal)
-    making = [
+    writers = [
         (side, place, create_suite(schedule, folder / name, command=command, ceilings=ceilings))
         for side, place, name in zip((before, after), place_sides(before, after), ("before", "after"), strict=True)
     ]
     for repeat in range(repeats):
         for item in schedule.select_round(repeat):
-            for side, place, suite in making if repeat % 2 == 0 else reversed(making):
+            for side, place, suite in writers if repeat % 2 == 0 else reversed(writers):
                 suite.run(item, partial(progress, side.label), place)
-    return making[0][2].suite, making[1][2].suite
+    return writers[0][2].suite, writers[1][2].suite
 
 
 def measure_side(
@@ -51,7 +51,7 @@ def measure_side(
     ceilings: DeviceCeilings | None,
     progress: Callable[[str, RunEvent], None],
 ) -> Suite:
-    """Run every variant of `request` once on one side alone, into `folder`, which must not exist."""
+    """Run every variant of `request` once on one side, into the new folder `folder`."""
     schedule = build_schedule(request, compute_needed_ranks, find_dtype_refusal)
     suite = create_suite(schedule, folder, command=command, ceilings=ceilings)
     place, _ = place_sides(side, side)

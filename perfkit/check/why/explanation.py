@@ -60,7 +60,7 @@ def explain_variant(before: SideAnalysis, after: SideAnalysis, *, times_differ: 
 
 
 def check_traced_change(explained: ChangeExplanation | None, judged: Sequence[JudgedQuantity]) -> Iterator[Note]:
-    """A note where the traced steps changed otherwise than those that were timed, which no instrument slowed down."""
+    """A note if traced steps changed differently from timed steps, which run without instruments."""
     time = explained.time if explained is not None else None
     timed = next((judgement for judgement in judged if judgement.quantity == "step_time"), None)
     if time is None or not time.before_step_s or timed is None or timed.low is None or timed.high is None:
@@ -70,7 +70,7 @@ def check_traced_change(explained: ChangeExplanation | None, judged: Sequence[Ju
         text = (
             f"traced steps changed by {format_signed_percent(traced)}, steps without a profiler by "
             f"{format_signed_percent(timed.low)} to {format_signed_percent(timed.high)}: the trace shows which ops "
-            "changed, but not their part of the step time"
+            "changed, but not their share of the step time"
         )
         yield make_note("why.traced_differently", text, traced=traced, low=timed.low, high=timed.high)
 

@@ -1,4 +1,4 @@
-"""Changes of the memory at the peak between two sides: by category, and by what made it."""
+"""Compares memory at the peak between two sides, by category and by origin."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from perfkit.check.result import MemoryChange
 
 
 def compare_by_category(before: MemoryAccount, after: MemoryAccount) -> tuple[MemoryChange, ...]:
-    """Every category, the one that changed most first; they sum to the peaks."""
+    """Every category, largest change first; they sum to the peaks."""
     was = {share.category: share.bytes for share in before.categories}
     now = {share.category: share.bytes for share in after.categories}
     changes = [
@@ -22,8 +22,7 @@ def compare_by_category(before: MemoryAccount, after: MemoryAccount) -> tuple[Me
 def compare_by_origin(before: MemoryAccount, after: MemoryAccount) -> tuple[MemoryChange, ...]:
     """What differs by category, module and op, the largest change first.
 
-    Modules that differ only in their numbers and changed alike are one, `h.*.attn`; one that changed alone keeps its
-    name.
+    Modules that differ only in numbers and changed alike share a row, `h.*.attn`; a single one keeps its name.
     """
     was, now = _map_bytes(before.rows), _map_bytes(after.rows)
     groups: dict[tuple[str, str, str], list[tuple[str, int, int]]] = defaultdict(list)

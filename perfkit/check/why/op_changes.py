@@ -1,8 +1,8 @@
 """Which ops of a step changed, and what kind of evidence each change is.
 
-How often an op is called, and with what, is exact. How long it takes is not: a trace is a few steps of one process, on
-a machine that may hold it up at any moment. So equal calls took longer only if they did in every step of one side
-against every step of the other, and by more than ops whose work is the same differ among themselves.
+Op calls and inputs are exact. Op times are not: a trace has a few steps of one process, which other load may interrupt.
+So equal calls took longer only if they did in every step of one side compared with every step of the other, and by more
+than the variation of identical work.
 """
 
 import math
@@ -26,16 +26,16 @@ from perfkit.units import format_significant
 
 NEW, GONE, MORE, FEWER, INPUTS = "new", "gone", "more calls", "fewer calls", "other inputs"
 SLOWER, FASTER, NOISE = "slower", "faster", "noise"
-CALLS = (NEW, GONE, MORE, FEWER)  # what changes how often an op is called
+CALLS = (NEW, GONE, MORE, FEWER)  # evidence of changed call counts
 
-# Rows beyond these are not kept: those whose change is exact come first, then the others by their change.
+# Maximum rows: exact changes first, then others by size.
 MOST_CHANGES = 300
 
-# Ops that take less than this share of a step tell nothing by their time.
+# Times of ops below this share of a step are ignored.
 _LEAST_SHARE = 0.01
-# An op's time stands out of the others' beyond so many of their standard deviations (1.4826 MAD).
+# An op's time stands out beyond this many standard deviations (1.4826 MAD) of the others'.
 _DEVIATIONS = 4.0
-# With fewer ops to compare with, this is taken for one standard deviation of the logarithm of a ratio.
+# Assumed standard deviation of the log ratio, if there are fewer ops.
 _FEW, _ASSUMED = 8, 0.25
 # From here on the machine, not an op, made the difference: that is told. Where it is that much, a process is held up
 # in the same op of every step often enough that times tell nothing of an op.
@@ -44,27 +44,26 @@ _DRIFT, _USELESS = 0.1, math.log(1.5)
 
 @dataclass(frozen=True)
 class Drift:
-    """How many times as long ops of equal work take on the other side: the median `ratio` and the spread of its log."""
+    """Time ratio of identical work between the sides: the median `ratio` and the spread of its log."""
 
     ratio: float
     deviation: float
 
     @property
     def useless(self) -> bool:
-        """Whether the machine was so different that times of single ops cannot be compared."""
+        """True if the machine changed so much that op times cannot be compared."""
         return abs(math.log(self.ratio)) > _USELESS
 
 
 def find_changed_ops(
     before: TracedSteps, after: TracedSteps, allocated: tuple[Mapping[OpPlace, float], Mapping[OpPlace, float]]
 ) -> tuple[TraceDifference, Drift]:
-    """The ops of a step that differ, those whose change is exact first, then by how much.
+    """The changed ops of a step, exact changes first, then by size.
 
     Args:
         before: the trace of one side.
         after: that of the other.
-        allocated: what the memory pass of each side saw allocated, which tells the module of an op where the trace
-            does not.
+        allocated: allocations in each side's memory recording, which provide an op's module if the trace lacks it.
     """
     pairs = pair_ops(before.trace.ops, after.trace.ops)
     drift = _estimate_drift(pairs, before)
@@ -74,14 +73,14 @@ def find_changed_ops(
     ]
     judged = [(pair, _add_module(row, allocated)) for pair, row in judged]
     judged.sort(key=lambda item: (item[1].evidence == NOISE, -abs(item[0].change_s)))
-    rest = [pair for pair, _ in judged[MOST_CHANGES:]]
-    whole = compare_traces(after.trace, before.trace)
+    others = [pair for pair, _ in judged[MOST_CHANGES:]]
+    total = compare_traces(after.trace, before.trace)
     return (
         replace(
-            drop_trace_tables(whole),
+            drop_trace_tables(total),
             changes=tuple(row for _, row in judged[:MOST_CHANGES]),
-            rest_before_s=fsum(pair.before_s for pair in rest),
-            rest_after_s=fsum(pair.after_s for pair in rest),
+            rest_before_s=fsum(pair.before_s for pair in others),
+            rest_after_s=fsum(pair.after_s for pair in others),
         ),
         drift,
     )
@@ -91,9 +90,9 @@ def list_drift_notes(drift: Drift) -> list[Note]:
     """What is to be said where everything takes longer or shorter; none where it does not."""
     if abs(math.log(drift.ratio)) < _DRIFT:
         return []
-    rest = "; single op times prove nothing, and no op is listed for its time" if drift.useless else ""
+    rest = "; op times prove nothing, so no op is listed for its time" if drift.useless else ""
     text = (
-        f"ops with equal work took {format_significant(drift.ratio)} times as long in the trace after (median): "
+        f"identical work took {format_significant(drift.ratio)} times as long in the after trace (median): "
         f"probably the machine rather than the change{rest}"
     )
     return [make_note("why.drift", text, ratio=drift.ratio)]
@@ -154,17 +153,17 @@ def _list_step_times(rows: Sequence[OpRow], steps_s: Mapping[OpKey, tuple[float,
 
 
 def _add_module(row: ChangeRow, allocated: tuple[Mapping[OpPlace, float], Mapping[OpPlace, float]]) -> ChangeRow:
-    """With the module in which the memory pass saw the calls that changed, or all of them where none did.
+    """Add the module in which the memory recording saw the changed calls, or all calls if none changed.
 
-    Empty where it does not tell: an op that allocates nothing, or that does so in modules of different parents.
+    Empty if unknown: the op allocates nothing, or allocates in modules with different parents.
     """
     if row.module or row.evidence == NOISE:
         return row
     before, after = (_count_by_module(side, row.name, row.phase) for side in allocated)
     if row.evidence in CALLS:
         sign = 1 if row.evidence in (NEW, MORE) else -1
-        grown = {module: sign * (after.get(module, 0.0) - before.get(module, 0.0)) for module in before | after}
-        modules = {module for module, calls in grown.items() if calls > 0}
+        changed = {module: sign * (after.get(module, 0.0) - before.get(module, 0.0)) for module in before | after}
+        modules = {module for module, calls in changed.items() if calls > 0}
     else:
         modules = set(after)
     return replace(row, module=_merge_names(modules))
@@ -175,7 +174,7 @@ def _count_by_module(allocated: Mapping[OpPlace, float], op: str, phase: str) ->
 
 
 def _merge_names(modules: set[str]) -> str:
-    """Of modules that differ only in numbers the name of them all, of others what they all lie in; empty for none."""
+    """The common name of modules that differ only in numbers, else their common parent; empty for none."""
     if len(modules) <= 1:
         return next(iter(modules), "")
     names = {fold_layer_numbers(module) for module in modules}

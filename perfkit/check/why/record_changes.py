@@ -10,12 +10,12 @@ from perfkit.check.why.side import SideAnalysis
 GRAPH, BREAK, RECOMPILED = "graph", "graph break", "recompilation"
 
 _COUNTED = re.compile(r"(?P<count>\d+) x (?P<reason>.+)", re.DOTALL)
-# A line that merely moved within its file is the same line.
+# A line that only moved within its file is the same line.
 _LINE = re.compile(r"(?<=\.py):\d+(?= in )")
 
 
 def compare_compilation(before: SideAnalysis, after: SideAnalysis) -> tuple[CountChange, ...]:
-    """Graphs, breaks by reason and recompilations, where they differ; none where one side does not compile."""
+    """Differences in graphs, breaks by reason and recompilations; none if a side does not compile."""
     sides = [side.runs.records[0].facts if side.runs.records else {} for side in (before, after)]
     if not all("graphs" in facts for facts in sides):
         return ()
@@ -46,7 +46,7 @@ def _parse_reasons(variant: Variant) -> dict[str, int]:
 
 
 def compare_setup(before: Variant, after: Variant) -> tuple[SetupChange, ...]:
-    """Every set-up cost, in the order in which it is paid."""
+    """Every setup cost, in order of occurrence."""
     was, now = ({cost.name: cost.seconds for cost in side.setup} for side in (before, after))
     return tuple(SetupChange(name=name, before_s=was.get(name), after_s=now.get(name)) for name in was | now)
 

@@ -1,4 +1,4 @@
-"""One side of a check as its instrumented run left it: the ops of a step, and what was allocated where."""
+"""Reads the instrumented run of one side: the ops of a step, and allocations by origin."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -23,8 +23,10 @@ OpPlace = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class TracedSteps:
-    """A trace of a few steps. `trace.ops` and `trace.step_s` are medians over its steps, so that one step in which
-    the process was held up changes nothing; `steps_s` are the seconds of an op (`op_key`) in each step."""
+    """A trace of a few steps.
+
+    `trace.ops` and `trace.step_s` are medians over its steps, so one interrupted step has no effect; `steps_s` are the
+    seconds of an op (`op_key`) in each step."""
 
     trace: RankTrace
     steps_s: Mapping[OpKey, tuple[float, ...]]
@@ -32,10 +34,10 @@ class TracedSteps:
 
 @dataclass(frozen=True)
 class SideAnalysis:
-    """A variant of one side, as it was analysed.
+    """The analysis of a variant of one side.
 
-    `traced` is its first rank with a trace, None where there is none. `allocations` counts, per step, what the memory
-    pass saw an op allocate: by op, phase and module.
+    `traced` is its first rank with a trace, or None. `allocations` counts allocations per step in the memory recording,
+    by op, phase and module.
     """
 
     variant: Variant
@@ -45,7 +47,7 @@ class SideAnalysis:
 
 
 def observe_variant(variant: Variant, runs: VariantRuns, passes: PassResults) -> SideAnalysis:
-    """What a side's runs of a variant left, from its analysis (`perfkit.analysis.suite.analyze.inspect_suite`)."""
+    """Read a side's runs of a variant, from its analysis (`perfkit.analysis.suite.analyze.inspect_suite`)."""
     ranks = () if runs.main is None else runs.main.ranks
     with_memory = next((rank for rank in ranks if rank.memory is not None), None)
     return SideAnalysis(
@@ -67,10 +69,10 @@ def _build_traced_steps(passes: PassResults) -> TracedSteps | None:
 def _count_allocations(rank: StoredRank) -> dict[OpPlace, float]:
     assert rank.memory is not None
     events = read_allocations(rank.memory)
-    made = np.flatnonzero((events.size > 0) & (events.step != NONE) & (events.op != 0))
+    counts = np.flatnonzero((events.size > 0) & (events.step != NONE) & (events.op != 0))
     steps = max(1, len(np.unique(events.step[events.step != NONE])))
     count = Counter(
-        zip(events.op[made].tolist(), events.phase[made].tolist(), events.module[made].tolist(), strict=True)
+        zip(events.op[counts].tolist(), events.phase[counts].tolist(), events.module[counts].tolist(), strict=True)
     )
     return {_name_place(events, *key): calls / steps for key, calls in count.items()}
 

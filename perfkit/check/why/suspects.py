@@ -1,4 +1,4 @@
-"""Suspects among the changes, in words: what is exact first, then by the share of a step or of the peak."""
+"""Describes suspects among the changes: exact ones first, then by share of the step or the peak."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -16,34 +16,34 @@ from perfkit.check.why.record_changes import BREAK, RECOMPILED
 from perfkit.units import format_bytes, format_flops, format_seconds, format_significant
 
 MOST_SUSPECTS = 8
-_MOST_OPS = 4  # named in one sentence
+_MOST_OPS = 4  # maximum ops named in one sentence
 _MOST_INPUTS, _MOST_NAMES = 3, 8  # each in a sentence of its own; named where more are summed up
 
-# Of the peak: what changes it by less is told by the tables alone.
+# Share of the peak; smaller changes are only in the tables.
 _LEAST_BYTES = 0.002
-# The same of the time in a step.
+# Share of the step time; smaller changes are only in the tables.
 _LEAST_SHARE = 0.001
 _LONGEST_REASON = 160
 
-# Causes in themselves, whatever they cost: what no longer acts, what breaks a graph, what grows without end.
+# Suspects at any cost: inactive techniques, graph breaks, unbounded growth.
 _CLAIM, _BREAK, _GROWTH = 1e3, 1e2, 1e1
 
 
 class Suspect(NamedTuple):
-    """`weight` is the share of the step or of the peak that it explains; above 1 for what is a cause in itself."""
+    """A suspect; `weight` is its share of the step or the peak, above 1 for suspects at any cost."""
 
     weight: float
     text: str
 
 
 def format_suspects(suspects: Sequence[Suspect]) -> tuple[str, ...]:
-    """The sentences, the weightiest first."""
+    """The sentences by weight."""
     ordered = sorted(suspects, key=lambda suspect: -abs(suspect.weight))
     return tuple(suspect.text for suspect in ordered[:MOST_SUSPECTS])
 
 
 def find_claim_suspects(changes: Sequence[ClaimChange]) -> Iterator[Suspect]:
-    """Techniques that no longer act."""
+    """Techniques that no longer take effect."""
     for change in changes:
         if change.before and change.after is False:
             text = f"{change.technique} no longer takes effect ({change.statement}): {change.evidence}"
@@ -51,7 +51,7 @@ def find_claim_suspects(changes: Sequence[ClaimChange]) -> Iterator[Suspect]:
 
 
 def find_compile_suspects(changes: Sequence[CountChange]) -> Iterator[Suspect]:
-    """Graphs that break, and code that is compiled again."""
+    """Graph breaks and recompilations."""
     for change in changes:
         more = change.after - change.before
         if change.kind in (BREAK, RECOMPILED) and more:
@@ -59,22 +59,22 @@ def find_compile_suspects(changes: Sequence[CountChange]) -> Iterator[Suspect]:
             what = " ".join(change.reason.split())
             reason = f": {what[:_LONGEST_REASON]}{'...' if len(what) > _LONGEST_REASON else ''}" if what else ""
             plural = "" if abs(more) == 1 else "s"
-            # A break is often why the rest is compiled again.
+            # A break often causes the recompilations.
             weight = _BREAK if change.kind == BREAK else _BREAK / 2
             yield Suspect(weight, f"{abs(more)} {word} {change.kind}{plural}{reason}")
 
 
 def find_call_suspects(changes: Sequence[ChangeRow], step_s: float) -> Iterator[Suspect]:
-    """Ops that are called more or less often, those in one module together."""
+    """Ops that are called more or less often, grouped by module."""
     names: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
     for row in changes:
         names[row.name][0] += row.before_calls or 0.0
         names[row.name][1] += row.after_calls or 0.0
-    # Of the ops' own time: the step of a process that is held up is long for other reasons.
+    # Relative to the ops' own time, since an interrupted step is longer.
     least_s = _LEAST_SHARE * fsum(row.before_s or 0.0 for row in changes)
     modules: dict[str, list[ChangeRow]] = defaultdict(list)
     for row in changes:
-        # Calls that only moved to other shapes, as many as before, are no more and no fewer.
+        # Calls that only changed shapes, in the same number, do not count.
         if row.evidence in CALLS and names[row.name][0] != names[row.name][1]:
             modules[row.module].append(row)
     for module, rows in modules.items():
@@ -84,16 +84,16 @@ def find_call_suspects(changes: Sequence[ChangeRow], step_s: float) -> Iterator[
         total = fsum(cost.values())
         ranked = sorted(cost, key=lambda name: (-abs(cost[name]), name))
         named = "; ".join(_describe_calls(name, *names[name]) for name in ranked[:_MOST_OPS])
-        others = f"; and {len(ranked) - _MOST_OPS} more ops" if len(ranked) > _MOST_OPS else ""
-        # What one op takes more must not hide what another takes less: an op in place of another is a change.
+        more_ops = f"; and {len(ranked) - _MOST_OPS} more ops" if len(ranked) > _MOST_OPS else ""
+        # Gains and losses must not cancel: replacing an op by another is a change.
         if fsum(map(abs, cost.values())) < least_s:
             continue
         phases = [phase for phase in dict.fromkeys(row.phase for row in rows) if phase]
         place = module or " and ".join(phases)
-        where = f"in {place}: " if place else ""
+        prefix = f"in {place}: " if place else ""
         yield Suspect(
             _compute_share(total, step_s),
-            f"{where}{named}{others}; {_format_cost(total, step_s)}{_format_flops_change(rows)}",
+            f"{prefix}{named}{more_ops}; {_format_cost(total, step_s)}{_format_flops_change(rows)}",
         )
 
 
@@ -112,8 +112,8 @@ def _estimate_call_seconds(row: ChangeRow) -> float:
         return row.after_s or 0.0
     if row.evidence == GONE:
         return -(row.before_s or 0.0)
-    was, now = row.before_calls or 0.0, row.after_calls or 0.0
-    return (now - was) * ((row.before_s or 0.0) + (row.after_s or 0.0)) / (was + now)
+    before, after = row.before_calls or 0.0, row.after_calls or 0.0
+    return (after - before) * ((row.before_s or 0.0) + (row.after_s or 0.0)) / (before + after)
 
 
 def _format_cost(change_s: float, step_s: float) -> str:
@@ -130,7 +130,7 @@ def _format_flops_change(rows: Sequence[ChangeRow]) -> str:
 
 
 def find_input_suspects(changes: Sequence[ChangeRow], step_s: float) -> Iterator[Suspect]:
-    """Ops that are called as often, with other shapes or dtypes."""
+    """Ops with the same number of calls, but other shapes or dtypes."""
     rows = [row for row in changes if row.evidence == INPUTS]
     if len(rows) > _MOST_INPUTS:
         total = fsum((row.after_s or 0.0) - (row.before_s or 0.0) for row in rows)
@@ -148,19 +148,19 @@ def find_input_suspects(changes: Sequence[ChangeRow], step_s: float) -> Iterator
 
 
 def find_time_suspects(changes: Sequence[ChangeRow], step_s: float, steps: int) -> Iterator[Suspect]:
-    """Ops that are called as before and take longer or shorter in every step: less sure than what is counted."""
+    """Ops with unchanged calls that take longer or shorter in every step: less certain than counts."""
     for row in changes:
         if row.evidence not in (SLOWER, FASTER) or row.before_s is None or row.after_s is None:
             continue
         text = (
             f"{_format_op(row)} takes {format_seconds(row.after_s)} per step, was {format_seconds(row.before_s)}, "
-            f"for the same {_format_calls(row.after_calls or 0.0)}, in each of {steps} traced steps"
+            f"with the same {_format_calls(row.after_calls or 0.0)}, in each of {steps} traced steps"
         )
         yield Suspect(_compute_share(row.after_s - row.before_s, step_s) / 2, text)
 
 
 def find_wait_suspects(before: RankTrace, after: RankTrace) -> Iterator[Suspect]:
-    """Calls that make the host wait for the device, by the op that makes them."""
+    """Calls that make the CPU wait for the device, by op."""
     was, now = (_count_waits(trace) for trace in (before, after))
     for key, calls in now.items():
         if calls > was.get(key, 0.0):
@@ -207,9 +207,9 @@ def _find_category_suspects(category: str, changes: Sequence[MemoryChange], grow
             continue
         amount = f"{format_bytes(abs(total))} {'more' if total > 0 else 'less'} at the peak ({category})"
         makers = sorted((part for part in parts if part.op), key=lambda part: -abs(_sum_growth([part])))[:_MOST_OPS]
-        made = ", ".join(f"{part.op} ({format_bytes(part.before)} -> {format_bytes(part.after)})" for part in makers)
+        origins = ", ".join(f"{part.op} ({format_bytes(part.before)} -> {format_bytes(part.after)})" for part in makers)
         who = f"{module} holds " if module else ""
-        yield Suspect(_compute_share(total, peak), f"{who}{amount}" + (f", made by {made}" if made else ""))
+        yield Suspect(_compute_share(total, peak), f"{who}{amount}" + (f", allocated by {origins}" if origins else ""))
 
 
 def _merge_moved_ops(changes: Sequence[MemoryChange]) -> list[MemoryChange]:
@@ -234,13 +234,13 @@ def _sum_growth(changes: Sequence[MemoryChange]) -> int:
 
 
 def find_growth_suspects(before: Sequence[MemoryGrowth], after: Sequence[MemoryGrowth]) -> Iterator[Suspect]:
-    """Memory that every step leaves behind."""
-    known = {(growth.category, growth.module, growth.op) for growth in before}
+    """Memory that every step leaks."""
+    known_origins = {(growth.category, growth.module, growth.op) for growth in before}
     for growth in after:
-        if (growth.category, growth.module, growth.op) not in known:
-            maker = f", made by {growth.op}" if growth.op else ""
-            where = f" in {growth.module}" if growth.module else ""
-            text = f"each step leaves {format_bytes(growth.bytes_per_step)} of {growth.category} behind{maker}{where}"
+        if (growth.category, growth.module, growth.op) not in known_origins:
+            maker = f", allocated by {growth.op}" if growth.op else ""
+            place = f" in {growth.module}" if growth.module else ""
+            text = f"each step leaks {format_bytes(growth.bytes_per_step)} of {growth.category}{maker}{place}"
             yield Suspect(_GROWTH, f"{text}: memory grows every step")
 
 

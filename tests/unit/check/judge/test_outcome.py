@@ -18,11 +18,11 @@ SKIPPED = msgspec.structs.replace(FINE, status=RunStatus.SKIPPED, reason="needs 
 @pytest.mark.parametrize(
     ("before", "after", "verdict", "reason"),
     [
-        (FINE, DEAD, Verdict.FAIL, "now: out of memory: at step 3"),
+        (FINE, DEAD, Verdict.FAIL, "after: out of memory: at step 3"),
         (DEAD, FINE, Verdict.IMPROVED, "before: out of memory: at step 3"),
         (DEAD, DEAD, Verdict.FAIL, "both sides: out of memory: at step 3"),
         (SKIPPED, SKIPPED, Verdict.NOT_COMPARED, "both sides: skipped: needs a GPU"),
-        (FINE, SKIPPED, Verdict.FAIL, "now: skipped: needs a GPU"),
+        (FINE, SKIPPED, Verdict.FAIL, "after: skipped: needs a GPU"),
     ],
 )
 def test_a_side_that_does_not_train(before: Variant, after: Variant, verdict: Verdict, reason: str) -> None:

@@ -33,7 +33,7 @@ def timed(low: float | None, high: float | None) -> list[JudgedQuantity]:
 
 def test_a_trace_that_exaggerates_is_told() -> None:
     (note,) = check_traced_change(with_traced(1.52), timed(0.065, 0.229))
-    assert list_figures(note) == ["+52.0 %", "+6.5 %", "+22.9 %"]
+    assert list_figures(note.text) == ["+52.0 %", "+6.5 %", "+22.9 %"]
 
 
 @pytest.mark.parametrize(

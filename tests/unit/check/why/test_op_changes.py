@@ -7,7 +7,7 @@ from perfkit.analysis.model.difference import ChangeRow
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.trace.work.ops_by_step import make_op_key
 from perfkit.check.why import op_changes as module
-from perfkit.check.why.op_changes import Drift, find_changed_ops, format_drift_note
+from perfkit.check.why.op_changes import Drift, find_changed_ops, list_drift_notes
 from perfkit.check.why.side import TracedSteps
 from tests.fixtures.figures import list_figures
 from tests.fixtures.rank_traces import rank_trace, row
@@ -83,19 +83,19 @@ def test_what_all_ops_do_is_the_machine() -> None:
     found, drift = find_changed_ops(before, traced(*QUIET, ("aten::a", (0.1, 0.1, 0.1)), factor=1.3), ({}, {}))
     assert drift.ratio == pytest.approx(1.3)
     assert {change.evidence for change in found.changes} == {"noise"}
-    assert {"1.30"} <= {*list_figures(format_drift_note(drift))}
-    assert "none is named" not in format_drift_note(drift)
+    assert {"1.30"} <= {*list_figures(list_drift_notes(drift)[0].text)}
+    assert "no op" not in list_drift_notes(drift)[0].text
 
 
 def test_on_a_machine_that_was_held_up_no_op_is_named_for_its_time() -> None:
     before = traced(*QUIET, ("aten::a", (0.1, 0.1, 0.1)))
     found, drift = find_changed_ops(before, traced(*QUIET, ("aten::a", (0.9, 0.9, 0.9)), factor=2.0), ({}, {}))
     assert {change.evidence for change in found.changes} == {"noise"}
-    assert "no op is listed" in format_drift_note(drift)
+    assert "no op" in list_drift_notes(drift)[0].text
 
 
 def test_nothing_is_said_of_a_machine_that_was_the_same() -> None:
-    assert format_drift_note(Drift(1.02, 0.1)) == ""
+    assert list_drift_notes(Drift(1.02, 0.1)) == []
 
 
 def test_the_module_is_the_one_in_which_the_memory_pass_saw_the_calls_that_changed() -> None:

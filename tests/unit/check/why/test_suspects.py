@@ -5,6 +5,7 @@ from perfkit.check.result import ClaimChange, CountChange
 from perfkit.check.why import suspects
 from perfkit.check.why.suspects import Suspect
 from tests.fixtures import rank_traces
+from tests.fixtures.figures import list_figures
 from tests.fixtures.rank_traces import call, rank_trace
 
 STEP_S = 0.1
@@ -75,9 +76,8 @@ def test_other_inputs_are_named_and_many_are_summed_up() -> None:
 def test_times_are_less_sure_than_counts() -> None:
     slower = change("aten::gelu", "slower", before_calls=2.0, after_calls=2.0, before_s=0.01, after_s=0.03)
     (found,) = suspects.find_time_suspects([slower], STEP_S, 3)
-    assert found.text == (
-        "aten::gelu in h.0.attn takes 30.0 ms per step, was 10.0 ms, for the same 2 calls, in each of 3 traced steps"
-    )
+    assert "aten::gelu in h.0.attn" in found.text
+    assert list_figures(found.text)[-4:] == ["30.0 ms", "10.0 ms", "2", "3"]
     (counted,) = suspects.find_call_suspects([change("aten::mm", "new", after_calls=1.0, after_s=0.02)], STEP_S)
     assert counted.weight > found.weight > 0
     assert texts(suspects.find_time_suspects([msgspec.structs.replace(slower, evidence="noise")], STEP_S, 3)) == []
