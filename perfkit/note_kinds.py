@@ -174,4 +174,14 @@ ADVICE = {
     "advice.no_step_time": "Step time is unknown.",
 }
 
+# By subject, in the order of the page.
+NOTES_BY_SUBJECT = {
+    "Reading a trace or a memory recording": READING,
+    "Traces and ranks": TRACES,
+    "Memory": MEMORY,
+    "Comparisons and dumps": COMPARISONS,
+    "Runs and recordings": RUNS,
+    "Checks, histories and processes": CHECKS,
+    "Advice": ADVICE,
+}
 NOTE_KINDS: dict[str, str] = READING | TRACES | MEMORY | COMPARISONS | RUNS | CHECKS | ADVICE

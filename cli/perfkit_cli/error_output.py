@@ -9,14 +9,8 @@ from perfkit.errors import PerfkitError, RunFormatError, UsageError
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
-
-# Ids of errors that are not perfkit's own, with their meaning.
 OPTION_ERROR = "usage.option"
 SYSTEM_ERROR = "system.failed"
-OTHER_ERRORS = {
-    OPTION_ERROR: "An option or an argument of a command is missing, unknown or of the wrong form.",
-    SYSTEM_ERROR: "The operating system refused an operation on a file or a connection.",
-}
 
 
 class ErrorMessage(click.ClickException):

@@ -1,4 +1,4 @@
-"""The parts of docs/ that are made of the code: commands, facts, JSON schemas, findings and techniques.
+"""Writes the generated parts of docs/: commands, facts, JSON schemas, findings and techniques.
 
 `python -m perfkit_cli.reference_pages docs` writes them all.
 """
@@ -15,11 +15,13 @@ import click
 
 from perfkit.facts import DERIVED, RECORDED_BY_SUBJECT
 from perfkit_cli.findings_page import format_page
+from perfkit_cli.ids_page import format_ids_page
 from perfkit_cli.json_schemas import write_schemas
 from perfkit_cli.main import commands
 
 CLI_PAGE = "cli.md"
 FACTS_PAGE = "facts.md"
+IDS_PAGE = "ids.md"
 _WRITTEN = "<!-- Written by `make docs-reference`. -->"
 EXAMPLES = "Examples:"
 EXIT_CODES = re.compile(r"^Exit codes: (?:.+\n?)+", re.MULTILINE)
@@ -128,13 +130,14 @@ def _pair_with_heading(lines: Sequence[str]) -> Iterator[tuple[bool, str, str]]:
 
 
 def write_pages(folder: Path) -> None:
-    """Write all pages that are made of the code into a folder."""
+    """Write all generated pages into a folder."""
     from perfkit_cli import techniques
 
     (folder / CLI_PAGE).write_text(format_cli_page())
     (folder / FACTS_PAGE).write_text(format_facts_page())
     write_schemas(folder / "schemas")
     (folder / "findings.md").write_text(format_page())
+    (folder / IDS_PAGE).write_text(format_ids_page())
     techniques.write_pages(folder / "techniques")
 
 

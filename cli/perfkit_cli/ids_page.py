@@ -1,0 +1,74 @@
+"""Renders the page of all stable ids, `docs/ids.md`."""
+
+from collections.abc import Iterator, Mapping
+
+from perfkit.analysis.findings import SUBJECTS
+from perfkit.analysis.model.verdicts import CLAIM_OUTCOMES, FITS, PARITY_VERDICTS, SPEED_VERDICTS
+from perfkit.check.result import VERDICT_MEANINGS
+from perfkit.error_kinds import ERRORS, SKIP_REASONS, UNKNOWN_NAME
+from perfkit.note_kinds import NOTES_BY_SUBJECT
+
+_INTRO = """\
+# Ids
+
+<!-- Written by `make docs-reference`. -->
+
+Sentences change between versions; ids do not. JSON holds them, and so does a report: a finding's is its anchor
+(`#finding-fusion-elementwise`), a note's the attribute `data-note`, a verdict's `data-id`. `figures` beside an id
+are the numbers of the sentence by name.
+
+## Findings
+
+`findings[].id`; [findings](findings.md) explains each.
+
+"""
+_ERRORS_INTRO = """\
+## Errors
+
+`PerfkitError.id`. The first line of a message ends in it; `--json` prints `{{"error": {{"id": ..., "message": ...}}}}`.
+`{UNKNOWN_NAME}KIND` is a name that is not known, where KIND is `technique`, `workload`, `variant`, `device`, ...
+"""
+_SKIPS_INTRO = """\
+## Skipped runs
+
+`reason_id` of a run. A run that failed has the id of its error, "" for an exception that is not perfkit's.
+"""
+_NOTES_INTRO = """\
+## Notes
+
+`notes[].id` and `warnings[].id`: what to know before relying on figures.
+"""
+_VERDICTS: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "Check": ("`verdict` in `check.json`.", VERDICT_MEANINGS),
+    "Step time": ("`difference.verdict` of a variant.", dict(SPEED_VERDICTS)),
+    "Losses": ("`parity.verdict` of a variant.", dict(PARITY_VERDICTS)),
+    "Claim": ("`claims[].outcome` of a variant.", dict(CLAIM_OUTCOMES)),
+    "Memory of a plan": ("`fit` of a variant in `plan.json`.", dict(FITS)),
+}
+
+
+def format_ids_page() -> str:
+    """All ids with their meaning, as Markdown."""
+    return "\n".join([_INTRO + "\n".join(_format_findings()), *_format_sections()])
+
+
+def _format_findings() -> Iterator[str]:
+    for subject in SUBJECTS:
+        yield f"- {subject.title}: {', '.join(f'`{kind.id}`' for kind in subject.kinds)}"
+    yield ""
+
+
+def _format_sections() -> Iterator[str]:
+    yield from (_ERRORS_INTRO, *_format_list(ERRORS))
+    yield from (_SKIPS_INTRO, *_format_list(SKIP_REASONS))
+    yield _NOTES_INTRO
+    for subject, kinds in NOTES_BY_SUBJECT.items():
+        yield from (f"### {subject}", "", *_format_list(kinds))
+    yield from ("## Verdicts", "")
+    for title, (field, words) in _VERDICTS.items():
+        yield from (f"### {title}", "", field, "", *_format_list(words))
+
+
+def _format_list(kinds: Mapping[str, str]) -> Iterator[str]:
+    yield from (f"- `{id}`: {meaning}" for id, meaning in kinds.items())
+    yield ""

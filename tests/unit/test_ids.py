@@ -1,0 +1,83 @@
+"""Every stable id: unique, well-formed, listed where it is used and used where it is listed."""
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from perfkit.analysis.findings import SUBJECTS
+from perfkit.analysis.model import verdicts
+from perfkit.check.result import VERDICT_MEANINGS, Verdict
+from perfkit.error_kinds import ERROR_KINDS, ERRORS, SKIP_REASONS
+from perfkit.note import Note, has_note, make_note
+from perfkit.note_kinds import NOTE_KINDS, NOTES_BY_SUBJECT
+from perfkit_cli.ids_page import format_ids_page
+
+ROOT = Path(__file__).parents[2]
+TABLES = ("note_kinds.py", "error_kinds.py")
+FINDINGS = [kind.id for subject in SUBJECTS for kind in subject.kinds]
+
+
+def list_strings() -> Iterator[str]:
+    """Every string in the source but in the tables of ids."""
+    for folder in ("perfkit", "cli", "reports"):
+        for file in (ROOT / folder).rglob("*.py"):
+            if file.name not in TABLES:
+                for node in ast.walk(ast.parse(file.read_text())):
+                    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                        yield node.value
+
+
+@pytest.fixture(scope="module")
+def strings() -> set[str]:
+    return set(list_strings())
+
+
+def test_ids_are_unique_and_well_formed() -> None:
+    ids = [*dict.fromkeys(FINDINGS), *NOTE_KINDS, *ERROR_KINDS]
+    assert [id for id, count in Counter(ids).items() if count > 1] == []
+    assert [id for id in ids if not re.fullmatch(r"[a-z]+(_[a-z]+)*\.[a-z0-9]+(_[a-z0-9]+)*", id)] == []
+    assert len(NOTE_KINDS) == sum(len(kinds) for kinds in NOTES_BY_SUBJECT.values())
+    assert len(ERROR_KINDS) == len(ERRORS) + len(SKIP_REASONS)
+
+
+def test_every_listed_id_is_used(strings: set[str]) -> None:
+    assert sorted({*NOTE_KINDS, *ERROR_KINDS} - strings) == []
+
+
+def test_every_id_of_an_error_or_a_skip_is_listed(strings: set[str]) -> None:
+    families = {id.partition(".")[0] for id in ERROR_KINDS} - {"run", "check", "error"}
+    used = {text for text in strings if re.fullmatch(rf"({'|'.join(families)})\.[a-z_]*[a-z]", text)}
+    files = {text for text in used if text.endswith((".json", ".py"))}
+    assert sorted(used - ERROR_KINDS.keys() - files) == []
+
+
+def test_every_word_of_a_verdict_has_a_meaning() -> None:
+    assert set(VERDICT_MEANINGS) == set(Verdict)
+    for words, meanings in (
+        (verdicts.SpeedVerdict, verdicts.SPEED_VERDICTS),
+        (verdicts.ParityVerdict, verdicts.PARITY_VERDICTS),
+        (verdicts.ClaimOutcome, verdicts.CLAIM_OUTCOMES),
+        (verdicts.Fit, verdicts.FITS),
+    ):
+        assert get_args(words) == tuple(meanings)
+
+
+def test_the_page_in_the_docs_lists_all_of_them() -> None:
+    page = format_ids_page()
+    assert (ROOT / "docs" / "ids.md").read_text() == page, "write it anew: make docs-reference"
+    assert {*FINDINGS, *NOTE_KINDS, *ERROR_KINDS} <= set(re.findall(r"`([a-z_]+\.[a-z0-9_]+)`", page))
+
+
+def test_a_note_is_of_a_listed_kind_and_reads_as_its_text() -> None:
+    note = make_note("trace.no_steps", "no steps", count=0)
+    assert (f"{note}", note.figures) == ("no steps", {"count": 0})
+    assert has_note([note], "trace.no_ops", "trace.no_steps")
+    assert not has_note([note], "trace.no_ops")
+    assert len({note, Note(id="trace.no_steps", text="no steps", figures={"count": 0})}) == 1
+    with pytest.raises(AssertionError, match=r"trace\.unheard"):
+        make_note("trace.unheard", "?")
