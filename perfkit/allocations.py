@@ -1,7 +1,7 @@
-"""Defines allocation events, the one abstraction of memory, whatever recorded them.
+"""Defines allocation events, the common form of all memory recordings.
 
-Written by the recorder of a run, read out of traces, allocator snapshots and memory timelines; the engine in
-`analysis/memory` takes them all alike.
+A run's recorder writes them; readers derive them from traces, allocator snapshots and memory timelines; the engine in
+`analysis/memory` analyzes them.
 """
 
 from collections.abc import Iterable
@@ -73,10 +73,10 @@ _DEFAULT_STREAM = 0
 def is_graph_pool(pool: PoolId, streams: Iterable[int | None]) -> bool:
     """True if a private pool of a CUDA caching allocator belongs to a CUDA graph, by its id and its streams.
 
-    The id of a graph's own pool is (n, 0). A handle that the program asks for (`torch.cuda.graph_pool_handle`, as
-    torch.compile does) and a `torch.cuda.MemPool` (registered with NCCL, say) are (0, n) alike (`MemPool::MemPool`,
-    ATen/cuda/MemPool.cpp). But the default stream is never captured (`cudaStreamBeginCapture`), so that a pool that
-    serves it is no graph's. One that serves only others is taken for a graph's.
+    The id of a graph's own pool is (n, 0). A handle requested by the program (`torch.cuda.graph_pool_handle`, as
+    torch.compile does) and a `torch.cuda.MemPool` (registered with NCCL, say) are both (0, n) (`MemPool::MemPool`,
+    ATen/cuda/MemPool.cpp). The default stream is never captured (`cudaStreamBeginCapture`), so a pool that serves it
+    does not belong to a graph; a pool that serves only other streams is assumed to.
     """
     return pool != SHARED_POOL and (pool[0] != 0 or _DEFAULT_STREAM not in streams)
 
@@ -107,7 +107,7 @@ class TimeBand(Struct):
 
 
 class FailedRequest(Struct):
-    """The allocation that failed: its size where it is known, the allocator's message, and where it was asked for."""
+    """The allocation that failed: its size if known, the allocator's message, and its place."""
 
     bytes: int | None
     message: str
@@ -143,10 +143,10 @@ class ReservedSegments:
 
 @dataclass(frozen=True)
 class PrivateSegment:
-    """A segment of a CUDA graph's private pool, which serves nobody else.
+    """A segment of a CUDA graph's private pool, which serves no other requests.
 
-    `unused_bytes` are those that no block had when recording ended. A graph uses its pool in every replay, of which the
-    allocator knows nothing.
+    `unused_bytes` belonged to no block when recording ended. A graph uses its pool in every replay, unseen by the
+    allocator.
     """
 
     address: int
@@ -156,28 +156,27 @@ class PrivateSegment:
 
 @dataclass(frozen=True, kw_only=True)
 class Allocations:
-    """The allocation events of one device, in the order of time.
+    """The allocation events of one device, ordered by time.
 
     Attributes:
         device: `cpu`, `cuda:0`, ...
         source: how the events were obtained, in words.
-        time_ns: when; on no particular clock, but the same as that of `bands`.
-        address: of the block; NONE where a source does not tell addresses.
+        time_ns: time of the event, on an unspecified clock that `bands` share.
+        address: of the block; NONE if the source does not report addresses.
         size: bytes, positive for an allocation, negative for a free.
         phase: index into `perfkit.record.PHASES`, NONE outside of all.
-        visit: number of phases begun so far, so that two backward phases of one step are told apart.
+        visit: number of phases begun so far, which distinguishes two backward phases of one step.
         step: number of the step as the source counts them, NONE outside of steps.
-        op, module, line, shape, dtype: index into `names`, 0 where it is not known. For an allocation: what made the
-            block, `line` as `file.py:123 function`, `shape` as `[8, 1024]`, `dtype` short (`bf16`). For a free, the
-            op it happened in, so the last that held the block.
-        category: what an allocation is for, where the source could tell (index into `names`, 0 where it could not):
-            by an address of the training state, a stack, or the source's own classification.
+        op, module, line, shape, dtype: index into `names`, 0 if unknown. For an allocation: its origin, `line` as
+            `file.py:123 function`, `shape` as `[8, 1024]`, `dtype` short (`bf16`). For a free: its op, which
+            was the last to hold the block.
+        category: purpose of an allocation, if the source knows it (index into `names`, else 0): from an address of the
+            training state, a stack, or the source's own classification.
         names: the texts; `names[0]` is "".
         known: blocks alive before the first event whose purpose is known.
-        unexplained_bytes: what the allocator had handed out before the first event beside `known`; 0 where it keeps
-            no count.
-        reserved: what the allocator holds of the device; empty where it holds nothing back or it was not recorded.
-        private: segments of CUDA graphs' private pools; empty where it was not recorded.
+        unexplained_bytes: bytes allocated before the first event, besides `known`; 0 without a count.
+        reserved: segments reserved from the device; empty if not recorded or not cached.
+        private: segments of CUDA graphs' private pools; empty if not recorded.
         bands: steps, phases and modules over time.
         failed: the request that ended the recording.
     """

@@ -1,4 +1,4 @@
-"""Makes a package callable, as `perfkit.plan(...)` beside `perfkit.plan.target`."""
+"""Makes a package callable: `perfkit.plan(...)` as well as `perfkit.plan.target`."""
 
 import inspect
 import sys
@@ -10,9 +10,9 @@ from typing import Any
 def make_callable(package: str, function: str) -> None:
     """Let the module object of `package` call `function` (`module:name`), which is imported at the first call.
 
-    A function of the package's name in `perfkit` would not last: importing any module of the package binds the name
-    in `perfkit` to the package again. So the package is what is called. The function is found by name: importing the
-    package alone stays fast, and nothing below it depends on what the function needs.
+    A function with the package's name in `perfkit` would not last: importing any module of the package rebinds the name
+    to the package. So the package itself is callable. The function is found by name, which keeps importing the package
+    fast and free of the function's dependencies.
     """
 
     class CallablePackage(ModuleType):

@@ -1,13 +1,13 @@
-"""Versions of CUPTI, through which torch's profiler records NVIDIA's GPUs, that are known to record wrongly.
+"""Versions of CUPTI, through which torch's profiler records NVIDIA GPUs, with known recording faults.
 
 - Records of kernels get zero or stale times from CUDA 12.6 update 2 until before 13.1, and Kineto drops those that seem
-  to lie before the recording began: the head of a session is lost, more of it the longer the process has lived
+  to lie before the recording began: the head of a session is lost, the more the longer the process has lived
   (pytorch#192021), or records are written with `ts` 0 and `dur` 0 (pytorch#188481, CUDA 13.0). CUPTI's release notes of
   13.1: "Fixed an issue that could cause invalid (zero) kernel timestamps when using the function
   cuptiActivityRegisterTimestampCallback [...] introduced in the CUDA 12.6 Update 2 release". Kineto registers one.
-- Of a CUDA graph the launch and its kernels get wrong correlation ids in every session of a process but the first,
-  until 13.1 update 1 (release notes: "Fixed incorrect correlation IDs for cudaGraphLaunch API calls and their
-  associated kernel launches in profiling sessions after the first session").
+- A CUDA graph launch and its kernels get wrong correlation ids in every session of a process but the first, until 13.1
+  update 1 (release notes: "Fixed incorrect correlation IDs for cudaGraphLaunch API calls and their associated kernel
+  launches in profiling sessions after the first session").
 
 https://docs.nvidia.com/cupti/release-notes/release-notes.html
 """
@@ -52,7 +52,7 @@ class CuptiVersion(NamedTuple):
 
 
 def read_trace_version(properties: dict[str, str]) -> CuptiVersion | None:
-    """The version that Kineto wrote into a trace (`cupti_version`); None where there is none, or one not known."""
+    """The version that Kineto wrote into a trace (`cupti_version`); None if missing or unknown."""
     number = int(text) if (text := properties.get("cupti_version", "")).isdecimal() else 0
     if number >= 130000:
         return CuptiVersion(number // 10000, number // 100 % 100)
@@ -60,7 +60,7 @@ def read_trace_version(properties: dict[str, str]) -> CuptiVersion | None:
 
 
 def derive_cuda_version(release: str) -> CuptiVersion | None:
-    """The version that comes with a release of CUDA (`12.8`); None for what is none."""
+    """The version that comes with a release of CUDA (`12.8`); None for other text."""
     numbers = release.split(".")[:2]
     return CuptiVersion(*map(int, numbers)) if len(numbers) == 2 and all(map(str.isdecimal, numbers)) else None
 

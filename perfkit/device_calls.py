@@ -1,12 +1,12 @@
-"""Calls of CUDA's and HIP's runtimes and drivers that a device has to answer with a record of work.
+"""Calls of CUDA's and HIP's runtimes and drivers that must have a record of device work.
 
-A profiler records the call on the host and what it started on the device, each on its own; both carry the call's
-correlation id. A call of this table without work of its id means that the device's record was lost: CUPTI promises one
-for each kernel ("each kernel invocation is assigned a unique correlation ID that is identical to the correlation ID in
-the driver or runtime API activity record that launched the kernel", `CUpti_ActivityKernel9`).
+A profiler records the CPU call and the device work it started separately; both carry the call's correlation id. If a
+call of this table has no work with its id, the device's record was lost: CUPTI promises one for each kernel ("each
+kernel invocation is assigned a unique correlation ID that is identical to the correlation ID in the driver or runtime
+API activity record that launched the kernel", `CUpti_ActivityKernel9`).
 
-Copies and fills are not in it: those of no bytes return at once and start nothing (cuBLAS makes them before its
-products), nor do copies within the host's memory.
+Copies and fills are not included: empty ones return at once and start nothing (cuBLAS makes them before its matmuls),
+nor do copies within host memory.
 """
 
 import re

@@ -56,7 +56,7 @@ class OlderFormatError(RunFormatError):
 
 
 class UnavailableError(PerfkitError):
-    """Something exists but cannot act here; the message is the reason shown beside `skipped`."""
+    """Something exists but cannot run here; the message is the reason shown with `skipped`."""
 
     id = "skip.unfit"
 

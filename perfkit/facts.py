@@ -1,6 +1,6 @@
-"""The facts that claims are about, and what each means: `perfkit.FACTS`, and docs/facts.md, which is made of it.
+"""The facts that claims refer to, with their meanings: `perfkit.FACTS`, and the source of docs/facts.md.
 
-A `perfkit.Claim` says `fact relation value`. A name with `<...>` stands for one fact for each dtype, kind or list of
+A `perfkit.Claim` says `fact relation value`. A name with `<...>` stands for one fact per dtype, kind or list of
 patterns.
 """
 

@@ -92,7 +92,7 @@ def _get_current_version(kind: type[msgspec.Struct]) -> Any:
 
 
 def _check_format(name: Path | str, data: bytes, kind: type[msgspec.Struct], remedy: str) -> None:
-    """Refuse another format. What has no version is left to the strict decode, which names what is wrong."""
+    """Refuse another format. A file without a version is left to the strict decoder, which names the problem."""
     known = _get_current_version(kind)
     if known is None:
         return

@@ -1,4 +1,4 @@
-"""Runs Git in the repository that a folder lies in, and in no other."""
+"""Runs Git in the repository around a folder."""
 
 import os
 import subprocess

@@ -16,9 +16,9 @@ _REACH_S = 10.0
 
 
 def connect_ray() -> tuple[Any, bool]:
-    """The module `ray`, connected, and whether it was not before: then whoever asks shuts it down.
+    """The module `ray`, connected, and True if it was not connected before: then the caller shuts it down.
 
-    `UnavailableError` says what is missing where Ray is not installed or the cluster cannot be reached.
+    `UnavailableError` says what is missing if Ray is not installed or the cluster cannot be reached.
     """
     handler = signal.getsignal(signal.SIGTERM)
     ray = _import_ray()
@@ -41,7 +41,7 @@ def connect_ray() -> tuple[Any, bool]:
 def keep_signal_errors() -> Iterator[None]:
     """Re-raise errors of a SIGTERM handler unchanged, also while Ray waits.
 
-    Ray itself raises a plain KeyboardInterrupt in its place, whatever the signal.
+    Ray itself replaces them by a plain KeyboardInterrupt, whatever the signal.
     """
     handler = signal.getsignal(signal.SIGTERM)
     if not callable(handler) or threading.current_thread() is not threading.main_thread():

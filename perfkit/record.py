@@ -1,6 +1,6 @@
-"""Records that a worker leaves behind: plain data, written by the measuring side and read by the analyzing side.
+"""Records that a worker writes: plain data, written by the measuring side and read by the analyzing side.
 
-Every quantity says how it was obtained, and what is not known is an `Unknown` with a reason, never a zero.
+Every quantity says how it was obtained; an unknown one is an `Unknown` with a reason, never zero.
 """
 
 from collections.abc import Iterable
@@ -39,9 +39,9 @@ class RunStatus(StrEnum):
 
 
 class Measurement(Struct, tag="known"):
-    """A number, its unit (`s`, `bytes`, `FLOP`, `FLOP/s`, `B/s`, `J`, `W`, `1`), how it was obtained and from what.
+    """A number, its unit (`s`, `bytes`, `FLOP`, `FLOP/s`, `B/s`, `J`, `W`, `1`), how it was obtained and its source.
 
-    `bound` is `at least` where what it was obtained from is known to lack something.
+    `bound` is `at least` if the source is known to be incomplete.
     """
 
     value: float
@@ -103,9 +103,9 @@ class SetupCost(Struct):
 
 
 class StepSamples(Struct):
-    """Raw series of consecutive steps, in seconds, one entry a step.
+    """Raw series of consecutive steps, in seconds, one entry per step.
 
-    `device_s` is the time between device events, and is empty where there is no device but the CPU.
+    `device_s` is the time between device events, empty on a CPU.
     """
 
     wall_s: tuple[float, ...] = ()
@@ -117,8 +117,8 @@ class Flops(Struct):
     """FLOPs of one optimizer step of this rank.
 
     `model` counts forward and backward of the unmodified model (for MFU), `hardware` the step as run, with
-    recomputation (for HFU). `by_dtype` splits `hardware` by what it is computed in (`tf32`, `fp32`, `bf16`), empty
-    where nobody counted that. `uncounted` names ops that have no formula, with the number of their calls.
+    recomputation (for HFU). `by_dtype` splits `hardware` by compute precision (`tf32`, `fp32`, `bf16`), empty if not
+    counted. `uncounted` names ops without a formula, with their number of calls.
     """
 
     model: Quantity
@@ -143,10 +143,10 @@ NOT_MEASURED = Unknown(reason="not measured")
 
 
 class DeviceMemoryState(Struct):
-    """The memory of a device at one moment, in bytes: what the caching allocator counts and what the driver sees.
+    """Memory of a device at one moment, in bytes: the caching allocator's counts and the driver's view.
 
-    `process` is what this process holds of the device, `device` what all processes hold together. `driver` is what
-    the driver and the firmware keep for themselves; where it is not known it is within `device`.
+    `process` is the memory of this process, `device` that of all processes. `driver` is reserved for the driver and the
+    firmware; if unknown, it is within `device`.
     """
 
     allocated: int
@@ -159,14 +159,13 @@ class DeviceMemoryState(Struct):
 class ProcessMemory(Struct):
     """Memory of a process besides the allocated bytes, read at moments that tell its parts apart.
 
-    In main memory: the resident set before the model was built (`before_model`, interpreter and libraries), of it
-    pages of files and shared memory (`mapped_before_model`), the largest resident set over the memory pass alone
-    (`peak`), pages of files and shared memory at the end of that pass (`mapped_after`), and the batches that are kept
-    for training on (`batches`).
+    In main memory: the resident set before the model was built (`before_model`, interpreter and libraries), its pages
+    of files and shared memory (`mapped_before_model`), the peak resident set over the memory pass alone (`peak`), pages
+    of files and shared memory at the end of that pass (`mapped_after`), and the batches kept for training (`batches`).
 
     On a GPU also moments of the device: its context just created (`at_context`), the process group's first collective
-    done (`at_group`, with several ranks), the steps warm (`at_warm`), the memory pass about to begin (`at_memory`) and
-    done (`at_end`).
+    done (`at_group`, with several ranks), the steps warm (`at_warm`), before the memory pass (`at_memory`) and after it
+    (`at_end`).
     """
 
     before_model: Quantity = NOT_MEASURED
@@ -184,7 +183,7 @@ class ProcessMemory(Struct):
 class InitialBlock(Struct):
     """A storage alive when a recording of allocations begins, with its category (`perfkit.allocations`) and name.
 
-    `shape` (`[8, 1024]`) and `dtype` (`bf16`) are those of the tensor it was found by; "" where there is none.
+    `shape` (`[8, 1024]`) and `dtype` (`bf16`) are those of its tensor; "" if unknown.
     """
 
     address: int
@@ -198,9 +197,9 @@ class InitialBlock(Struct):
 class DeviceSample(Struct):
     """One reading of the device's sensors; None where the device does not report it.
 
-    `memory_used_bytes` is what all processes hold, and with it what the driver reserves where `memory_reserved_bytes`
-    is None. `power_w` is what NVML calls the power usage: the mean over the last second on Ampere (without GA100, the
-    chip of the A100) and later, of the moment on others. `power_instant_w` is of the moment on all.
+    `memory_used_bytes` is the memory of all processes, including the driver's reserve if `memory_reserved_bytes` is
+    None. `power_w` is NVML's power usage: the mean over the last second on Ampere (without GA100, the chip of the A100)
+    and later, the current power on others. `power_instant_w` is the current power on all.
     """
 
     time_s: float
@@ -216,9 +215,9 @@ class DeviceSample(Struct):
 class Environment(Struct):
     """Environment of a rank: everything that can change its numbers. Values are None where they cannot be read.
 
-    `matmul_precision` is what torch multiplies fp32 matrices in on this device, in the words of
-    `torch.set_float32_matmul_precision` (`highest`, `high`, `medium`); `conv_precision` and `rnn_precision` are what it
-    does fp32 convolutions and recurrent layers in, in those of `fp32_precision` (`ieee`, `tf32`, `bf16`).
+    `matmul_precision` is the precision of fp32 matmuls on this device, in the words of
+    `torch.set_float32_matmul_precision` (`highest`, `high`, `medium`); `conv_precision` and `rnn_precision` are those
+    of fp32 convolutions and recurrent layers, in the words of `fp32_precision` (`ieee`, `tf32`, `bf16`).
     """
 
     hostname: str
@@ -253,11 +252,11 @@ class Environment(Struct):
 class MachineLoad(Struct):
     """Other load of the machine during a measurement; a value is None where the system does not report it.
 
-    Over `seconds`, and over the `cores` that the measured processes may run on: how many of these, in the mean, were
-    taken by them and all that they started (`own_cores`), by other processes and the system (`other_cores`), and by the
-    hypervisor for other machines (`stolen_cores`). In a container `other_cores` are all that runs on these cores of its
-    host. `waiting_share` is the share of the time in which some task of the machine, be it one of the measured, waited
-    for a core; `throttled_share` the share of its periods in which the container's limit on CPU time stopped tasks.
+    Over `seconds`, and over the `cores` that the measured processes may use: the mean number of cores used by them and
+    their children (`own_cores`), by other processes and the system (`other_cores`), and by the hypervisor for other
+    machines (`stolen_cores`). In a container, `other_cores` covers everything on these cores of its host.
+    `waiting_share` is the share of time in which some task of the machine, measured or not, waited for a core;
+    `throttled_share` the share of its periods in which the container's CPU limit stopped tasks.
     """
 
     seconds: float
@@ -282,15 +281,14 @@ class WorkloadFacts(Struct):
 class AttachedLoop(Struct):
     """How a user's loop was watched, and the counts of its timed steps, one entry per step.
 
-    `step_marker` says in words what a step was told by, `units_source` where the units of a step come from.
-    `first_timed` is the number of the first timed step, counted from where the watching began; `steps_seen` how many
-    were seen in all. `data_wait_s` is the time spent in `next()` of torch's DataLoaders, empty where none was used.
-    `excluded_steps_s` are timed steps that are not among the samples since an evaluation ran in them. `instrumented_s`
-    are the wall times of the steps under each instrument (`trace`, `memory`), which slow a step down. `fetches` are the
-    batches asked of DataLoaders, empty where none was used; `repeated_forwards` the forward passes on what is, or may
-    be, a batch that an earlier one of the same step was on. Of each instrument `pauses_s` is how long the loop stood
-    still for it, `peak_bytes` how much the process's largest resident set grew by it, and `early_end_reasons` why it
-    ended before all its steps.
+    `step_marker` says in words how steps were detected, `units_source` the source of the units per step. `first_timed`
+    is the number of the first timed step, counted from the start of watching; `steps_seen` is the number of steps seen.
+    `data_wait_s` is the time spent in `next()` of torch's DataLoaders, empty without one. `excluded_steps_s` are timed
+    steps excluded from the samples because an evaluation ran in them. `instrumented_s` are the wall times of the steps
+    under each instrument (`trace`, `memory`), which slow a step down. `fetches` are the batches requested from
+    DataLoaders, empty without one; `repeated_forwards` the forward passes on what is, or may be, a batch already used
+    in the same step. Per instrument, `pauses_s` is how long the loop was stopped for it, `peak_bytes` how much it
+    raised the process's peak resident set, and `early_end_reasons` why it ended before all its steps.
     """
 
     step_marker: str
@@ -330,14 +328,13 @@ class ExpertLoad(Struct):
 
 
 class RankRecord(Struct):
-    """Everything one rank measured. Written again after every pass, so a killed worker leaves what it had.
+    """Everything one rank measured. Written after every pass, so that a killed worker leaves its results.
 
-    `pass_s` is how long each pass took as a whole, in seconds. `perturbed_losses` are those of the same training
-    started one rounding away (baselines only), of several the furthest from `losses`: where they leave these, losses
-    can tell nothing more. `seeded_losses` are those of compiled code that was trained once more with the random numbers
-    of eager code. `energy` is that of a step (J) and `power` the mean over the steps that it was taken from (W).
-    `expert_loads` is of a batch after the timed steps. `attached_loop` is there for loops that perfkit was attached to,
-    and None for those that it ran itself.
+    `pass_s` is the total time of each pass, in seconds. `perturbed_losses` are those of the same training started one
+    rounding away (baselines only), of several the furthest from `losses`: where they part, losses no longer tell
+    anything. `seeded_losses` are those of compiled code trained once more with eager code's random numbers. `energy` is
+    per step (J), and `power` the mean over the steps it covers (W). `expert_loads` is of a batch after the timed steps.
+    `attached_loop` is set for loops that perfkit was attached to, else None.
     """
 
     schema_version: int = RECORD_VERSION
@@ -397,11 +394,10 @@ class RankWait(Struct):
 class RunResult(Struct):
     """The parent's record of one launch: `run.json`, next to the ranks' records.
 
-    `interleaved_variants` names the variants whose runs were resident at the same time, its own included, and stepped
-    by turns: the n-th sample of each is of the same turn. Empty where it had the machine to itself. `load` is what else
-    the machine did meanwhile. `rank_waits` says of a run of several ranks that failed where each was, of those that
-    could tell. `reason_id` is the stable id of the error that the reason is the message of (`skip.package`); "" where
-    none has one.
+    `interleaved_variants` names the variants whose runs were resident at the same time, including its own, and stepped
+    by turns: the n-th samples of all belong to the same turn. Empty if it ran alone. `load` is the machine's other
+    load. `rank_waits` gives the position of each rank of a failed run, as far as recorded. `reason_id` is the stable id
+    of the reason's error (`skip.package`); "" if it has none.
     """
 
     schema_version: int = RECORD_VERSION

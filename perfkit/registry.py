@@ -1,7 +1,7 @@
-"""Resolves names to objects, loaded when asked for, open to third parties through entry points.
+"""Resolves names to objects, loaded on demand, open to third parties through entry points.
 
-A registry is a table `{name: "module:attribute"}`. Reading the table imports nothing, so that listing names
-costs no import of torch. Another package adds a name with an entry point of the registry's group.
+A registry is a table `{name: "module:attribute"}`. Reading the table imports nothing, so listing names does not import
+torch. Another package adds a name with an entry point of the registry's group.
 """
 
 import importlib
@@ -24,7 +24,7 @@ class BrokenPluginError(UsageError):
 class Registry(Generic[T]):
     """A lazy table of named objects of type `T`.
 
-    `misfit` says why an object that another package adds under a name is none of these; empty if it is one.
+    `misfit` says why another package's object is not one of these; empty if it is.
     """
 
     def __init__(

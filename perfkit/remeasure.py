@@ -1,6 +1,5 @@
-"""Measures ceilings again that a suite's own work was faster than, and stores the new ones beside the suite: its
-folder alone gives the same report afterwards.
-"""
+"""Re-measures ceilings that a suite's own work exceeded, and stores the new ones with the suite, so that its folder
+alone gives the same report later."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -18,11 +17,11 @@ from perfkit.store.layout import CEILINGS_FILE
 def analyze_and_remeasure(
     folder: Path, *, calibrate: bool, progress: Callable[[str], None] = lambda _: None
 ) -> Analysis:
-    """Analyse a suite that was just measured on this machine.
+    """Analyze a suite that was just measured on this machine.
 
-    A ceiling that it refutes is kept as such, so that the next command measures it; with `calibrate` it is measured at
-    once, briefly, merged with earlier calibrations, and what is known then replaces the suite's. `progress` receives a
-    line for each measurement. A calibration that fails, or finds no more, leaves figures unknown, with the reason.
+    A ceiling that it refutes is marked, so that the next command measures it; with `calibrate` it is measured at once,
+    briefly, merged with earlier calibrations, and the result replaces the suite's. `progress` receives a line per
+    measurement. A calibration that fails, or finds no more, leaves figures unknown, with the reason.
     """
     analysis = analyze_suite(folder)
     known = analysis.ceilings

@@ -23,7 +23,7 @@ _MOST_ROUNDS = 1000
 
 
 def compute_t_quantile(probability: float, freedom: float) -> float:
-    """Student's t quantile with so many degrees of freedom, which need not be a whole number.
+    """Student's t quantile for `freedom` degrees of freedom, which need not be a whole number.
 
     `scipy.special.stdtrit` is what `scipy.stats.t.ppf` calls, without the second that importing `scipy.stats` takes.
     """
@@ -46,8 +46,8 @@ def compute_log_interval(logs: Sequence[float], *, until_narrow: bool = False) -
 def compute_difference_interval(
     before: Sequence[float], after: Sequence[float], *, until_narrow: bool = False
 ) -> tuple[float, float] | None:
-    """Welch's two-sided interval at `LEVEL` of mean(`after`) - mean(`before`) of logs that are no pairs; None where
-    either has fewer than two (Welch, Biometrika 34, 1947; degrees of freedom by Satterthwaite)."""
+    """Welch's two-sided interval at `LEVEL` of mean(`after`) - mean(`before`) of unpaired logs; None if either has
+    fewer than two (Welch, Biometrika 34, 1947; degrees of freedom by Satterthwaite)."""
     if len(before) < 2 or len(after) < 2:
         return None
     parts = [(stdev(logs) ** 2 / len(logs), len(logs) - 1) for logs in (before, after)]
@@ -89,10 +89,10 @@ def predict_round_count(logs: Sequence[float], precision: float) -> int | None:
 def compute_log_ratio(
     reference: StepSamples, variant: StepSamples, *, by_turns: bool, cpu: bool = False
 ) -> float | None:
-    """The log of variant / reference of two processes' steps; None where there is none, or a clock shows 0.
+    """The log of variant / reference of two processes' steps; None if there is none, or a clock shows 0.
 
-    Between device events where both have them, else by the wall clock, or by the `cpu`'s. Where the steps were taken
-    `by_turns`, it is the median over the ratios of turns that were next to each other; else the ratio of the medians.
+    Device events are used if both have them, else the wall clock, or the `cpu` clock. For steps taken `by_turns`, it is
+    the median over the ratios of adjacent turns; else the ratio of the medians.
     """
     before, after = select_common_clock(reference, variant, cpu=cpu)
     if not before or not after:

@@ -85,9 +85,9 @@ class TechniqueSpec(Struct):
 class Schedule(Struct):
     """Number of steps of each pass of a worker.
 
-    Warm-up lasts at least `warmup` steps and at most `max_warmup`, until step times are steady. `timed` is
-    the number of steps measured with no instrument but the clock. `energy_s` is for how many seconds steps are
-    repeated for their energy, in a pass of its own; 0: there is none.
+    Warm-up lasts at least `warmup` and at most `max_warmup` steps, until step times are steady. `timed` is the number
+    of steps measured with no instrument but the clock. `energy_s` is the duration of the energy pass in seconds; 0: no
+    such pass.
     """
 
     warmup: int = 5
@@ -137,7 +137,7 @@ class WorkloadSpec(Struct):
         return ":".join((self.name, *(f"{key}={format_param_value(value)}" for key, value in self.params.items())))
 
     def replace_params(self, **params: ParamValue) -> "WorkloadSpec":
-        """The same with these parameters in place of its own of these names."""
+        """A copy with these parameters replaced."""
         return msgspec.structs.replace(self, params={**self.params, **params})
 
 
@@ -173,8 +173,8 @@ def format_variant_label(techniques: Iterable[TechniqueSpec]) -> str:
 def parse_variants(text: str) -> list[tuple[TechniqueSpec, ...]]:
     """`"amp,amp+ckpt:mode=selective"` -> a list of technique combinations, duplicates removed.
 
-    The word `baseline` stands for no technique. A parameter with several values, `batch:size=4|8|16`, makes a
-    combination of each. An empty part or a malformed parameter is a `UsageError`.
+    The word `baseline` means no technique. A parameter with several values, `batch:size=4|8|16`, makes a combination of
+    each. An empty part or a malformed parameter is a `UsageError`.
     """
     variants: list[tuple[TechniqueSpec, ...]] = []
     for part in text.split(","):
@@ -226,7 +226,7 @@ def parse_workload(text: str, known: Iterable[str]) -> WorkloadSpec:
 
 
 def convert_params(cls: type[Any], kind: str, name: str, params: Mapping[str, ParamValue]) -> Any:
-    """An instance of the msgspec Struct `cls` from parameters as given; a `UsageError` names what is wrong."""
+    """Make an instance of the msgspec Struct `cls` from parameters; a `UsageError` names the problem."""
     from perfkit.errors import UnknownParameterError, make_unknown_name_error
 
     fields = {field.name: field for field in msgspec.structs.fields(cls)}

@@ -1,4 +1,4 @@
-"""Reads results that commands wrote: the file that tells each kind of folder, and what reads it."""
+"""Reads results that commands wrote: each kind of folder by its marker file."""
 
 from pathlib import Path
 from pkgutil import resolve_name
@@ -31,7 +31,7 @@ READERS = {
 
 
 def find_marker(folder: Path) -> str | None:
-    """The file that tells what a folder holds; None where a command wrote none of these."""
+    """The marker file of a folder; None if no command wrote it."""
     return next((name for name in READERS if (folder / name).is_file()), None)
 
 

@@ -37,31 +37,30 @@ def bench(
     progress: Callable[[Event], None] = lambda _: None,
     **options: Any,
 ) -> Analysis:
-    """Compare training techniques on a workload, as `perfkit bench` does, and return what its report shows.
+    """Compare training techniques on a workload, as `perfkit bench` does, and return the contents of its report.
 
-    Each variant is trained in processes of its own; this process sleeps meanwhile. A workload is named, since those
-    processes must find it: `gpt:size=nano`, `train.py:build`, `package.module:build`.
+    Each variant trains in its own processes; this process sleeps meanwhile. The workload is given by name, so that
+    those processes can find it: `gpt:size=nano`, `train.py:build`, `package.module:build`.
 
     Args:
-        workload: what to train, with `:key=value` parameters.
-        technique: what to switch on: separated by commas, joined by `+` where they go together; or `all`.
-        out: the folder to write, which must not hold anything; by default `runs/TIME-WORKLOAD`.
-        device: `auto` (the GPU that is there, or the CPU), `cpu` or `cuda`.
-        batch_size, seq_len: in place of the workload's own.
-        steps: timed steps of a process; by default as many as pay.
-        warmup: steps before them, at least.
-        calibrate: whether ceilings of this machine that are not known yet are measured first, and those that the steps
-            were faster than once more.
-        progress: gets the events of `perfkit.measure.events`.
-        options: other fields of `perfkit.store.request.BenchRequest`: `precision` (0.05), `budget_s`, `rounds`,
-            `dtype` (`fp32`, `bf16`, `fp16`), `world_size`, `world_sizes`, `scaling` (`weak`, `strong`), `threads`,
-            `accumulation`, `seed`, `timeout_s`, `memory_limit_bytes`, `launcher` (`process`, `torchrun`,
-            `slurm`, `ray`).
+        workload: workload to train, with `:key=value` parameters.
+        technique: techniques, separated by commas, combined with `+`; or `all`.
+        out: folder to write, new or empty; by default `runs/TIME-WORKLOAD`.
+        device: `auto` (the GPU if available, else the CPU), `cpu` or `cuda`.
+        batch_size, seq_len: override the workload's sizes.
+        steps: timed steps per process; by default chosen automatically.
+        warmup: minimum warm-up steps.
+        calibrate: True to measure unknown ceilings of this machine first, and exceeded ones again.
+        progress: receives the events of `perfkit.measure.events`.
+        options: other fields of `perfkit.store.request.BenchRequest`: `precision` (0.05), `budget_s`, `rounds`, `dtype`
+            (`fp32`, `bf16`, `fp16`), `world_size`, `world_sizes`, `scaling` (`weak`, `strong`), `threads`,
+            `accumulation`, `seed`, `timeout_s`, `memory_limit_bytes`, `launcher` (`process`, `torchrun`, `slurm`,
+            `ray`).
 
     Raises:
-        UsageError: the request is wrong; nothing was run.
+        UsageError: the request is invalid; nothing was run.
         UserCodeError: the workload's code raised when it was built.
-        KeyboardInterrupt: what was measured until then is kept in `out`, for `perfkit.analyze(out)`.
+        KeyboardInterrupt: results so far are kept in `out`, for `perfkit.analyze(out)`.
     """
     from perfkit.plan.resolve_auto import (
         find_open_params,  # not sooner: plans take long to import, and other commands need none

@@ -31,7 +31,7 @@ def translate_read_errors(url: str) -> Iterator[None]:
     """Translate errors of fsspec and its file systems in this block into errors that name `url`.
 
     Raises:
-        RunFormatError: there is no such file, or it cannot be read.
+        RunFormatError: no such file, or it cannot be read.
         PerfkitError: the kind of URL needs another package.
     """
     with _handle_errors(lambda error: _raise_unreadable(url, error)):

@@ -1,1 +1,1 @@
-"""The command line: parses, calls, prints. Measuring and analysing are the library's."""
+"""The command line: parses, calls, prints. Measurement and analysis belong to the library."""

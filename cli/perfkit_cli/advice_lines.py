@@ -103,7 +103,7 @@ def _format_loss(option: AdviceOption) -> SafeText:
 
 
 class _Column(NamedTuple):
-    """A column: its title, its width (None: what the others leave) and the cell of an option."""
+    """A column: its title, its width (None: the remaining space) and the cell of an option."""
 
     title: str
     width: int | None

@@ -1,4 +1,4 @@
-"""`perfkit advise --verify`: runs the first options and the best combination, and shows predicted beside measured."""
+"""`perfkit advise --verify`: measures the first options and the best combination, and compares with the prediction."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 
 def prepare_existing_suite(ctx: click.Context, console: "Console") -> tuple[Path, Callable[[], None]]:
-    """The folder, and what measures what is left or was asked for; a wrong request is a `UsageError` before."""
+    """The suite's folder, and a function that measures the remaining or added runs; an invalid request is a
+    `UsageError`."""
     from perfkit.devices.device_choice import find_device
     from perfkit.measure.launch.launcher_table import STARTS_HERE
     from perfkit.resume import measure_remaining, read_first_request

@@ -59,7 +59,7 @@ def refuse_given(ctx: click.Context, names: Iterable[str], why: str) -> None:
 
 
 def apply_options(request: BenchRequest, options: Mapping[str, Any]) -> BenchRequest:
-    """`request` with what these options say in place of its own."""
+    """Replace fields of `request` by these options."""
     fields = {field: options[name] for name, field in _FIELDS.items() if name in options}
     if "rounds" not in options and ("precision" in options or "budget" in options):
         fields["rounds"] = None  # a number of rounds would stand in for them
@@ -116,7 +116,7 @@ def resolve_ceilings(
 
 
 def get_command_line() -> str:
-    """This command, to be told in reports."""
+    """This command line, as reports show it."""
     return shlex.join(["perfkit", *sys.argv[1:]])
 
 

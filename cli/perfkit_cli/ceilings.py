@@ -14,7 +14,7 @@ _WIDE = 120
 
 
 def build_ceilings_table(known: DeviceCeilings, width: int) -> Table:
-    """A row for each ceiling, in the order given; their sources only where there is room for them."""
+    """Build a table with a row per ceiling, in the given order; sources are shown only if there is room."""
     table = Table(title=f"{known.device_name} ({known.device})", title_justify="left", box=None, pad_edge=False)
     for name in ("level", "dtype", "threads"):
         table.add_column(name, no_wrap=True)

@@ -60,7 +60,7 @@ Mode = Callable[[CheckArguments, Path], int]
 
 
 def run_check(arguments: CheckArguments) -> int:
-    """Do what was asked for; the exit code."""
+    """Run the requested check and return its exit code."""
     name, mode = _choose_mode(arguments)
     folder = arguments.out or OUT / f"{datetime.now():%Y-%m-%d-%H%M%S}-{name}"
     refuse_foreign(folder, CHECK_FILE, "perfkit check")

@@ -9,7 +9,7 @@ from perfkit.errors import RunFormatError, UsageError
 
 
 def refuse_impossible(folder: Path) -> None:
-    """A folder that cannot be made or written to is told before anything is measured, with what to do."""
+    """Refuse a folder that cannot be created or written, before anything is measured."""
     absolute = folder.absolute()
     there = next(path for path in (absolute, *absolute.parents) if os.path.exists(path))  # noqa: PTH110, `Path.exists` may raise
     if there.is_dir():
@@ -20,8 +20,9 @@ def refuse_impossible(folder: Path) -> None:
 
 
 def refuse_foreign(folder: Path, marker: str, command: str) -> None:
-    """An earlier report of `command`, told by the file `marker`, is replaced; a folder with anything else in it is not
-    touched. Nor is one that cannot be written.
+    """Allow only an earlier report of `command`, marked by the file `marker`, to be replaced.
+
+    Refuses a folder with any other content, or one that cannot be written.
     """
     refuse_impossible(folder)
     if not folder.exists() or (folder / marker).is_file():

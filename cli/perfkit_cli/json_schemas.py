@@ -46,7 +46,7 @@ _LATER_SUBJECT = re.compile(r"(?:, |; |: | and )(`\w+`)")
 
 
 def format_schemas() -> dict[str, str]:
-    """The schema of each file, as JSON, by the name of its own file."""
+    """The schema of each file, as JSON, by schema file name."""
     return {
         f"{Path(file).stem}.schema.json": json.dumps(build_schema(root), indent=1, ensure_ascii=False) + "\n"
         for file, root in ROOTS.items()

@@ -10,12 +10,12 @@ from perfkit.spec import Struct
 
 
 class ListedItem(Struct):
-    """Something a user can name. `unavailable` is the reason it cannot be used on this machine, None where it can.
+    """Something a user can name. `unavailable` is the reason it cannot be used on this machine, else None.
 
-    `group` is what it is listed under. `unavailable_choices` are values of its parameters, as `backend=liger`, that
-    cannot be used here where others can, with the reasons. `describe_parameters` maps a name to its values, default and
-    meaning in words. `when` says in a line when it helps, `paper` where it comes from. `broken` is why what another
-    package adds cannot be used at all.
+    `group` is its heading. `unavailable_choices` are parameter values that cannot be used here, such as
+    `backend=liger`, with reasons. `describe_parameters` maps a name to its values, default and meaning in words. `when`
+    says in a line when it helps, `paper` names its source. `broken` says why another package's object cannot be used at
+    all.
     """
 
     name: str
@@ -31,7 +31,7 @@ class ListedItem(Struct):
 
 
 class ParameterInfo(NamedTuple):
-    """A parameter in words; empty where there is nothing to say."""
+    """A parameter in words; empty fields have no text."""
 
     name: str
     values: str

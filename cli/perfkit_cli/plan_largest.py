@@ -22,7 +22,7 @@ _FITS = {True: "fits", False: "does not fit", None: "unknown"}
 def find_largest_batches(
     request: BenchRequest, target: Target, *, margin: float, most: int, console: Console
 ) -> list[LargestBatch]:
-    """The largest batch of the baseline and of every variant; the console tells each size as it is planned."""
+    """Find the largest batch of the baseline and of every variant; the console shows each size as it is planned."""
     if target.limit_bytes is None:
         raise UsageError("--max batch_size needs a memory limit; give one, such as --memory 6GiB or --gpu h100-80g")
     first = read_batch_size(request.workload, target.kind) or 1
@@ -42,7 +42,7 @@ def find_largest_batches(
 
 
 def format_largest(batches: Sequence[LargestBatch], target: Target) -> Iterator[str]:
-    """A line for each variant, and what was asked for."""
+    """Format a line per variant below the request."""
     limit, margin = batches[0].limit_bytes, batches[0].margin
     alone = "" if target.kind != "cpu" else "; torch's allocator only, a process needs more"
     yield f"limit {format_bytes(limit)}, {format_percent(margin, 0)} kept free{alone}:"

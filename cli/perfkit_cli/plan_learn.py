@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def learn_and_show(paths: Sequence[str], gpu: str | None, console: Console) -> None:
-    """Learn from suites and traces, add it to what is stored for each device, and print the result.
+    """Learn from suites and traces, update the stored times of each device, and print the result.
 
-    Sources that yield nothing are named with the reason; if none yields anything, that is an error.
+    Sources that yield nothing are named with the reason; it is an error if none yields anything.
     """
     from perfkit.devices.catalog import resolve_entry
     from perfkit.plan.device_efficiencies import make_measured_devices

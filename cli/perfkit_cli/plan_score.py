@@ -87,7 +87,7 @@ def format_summary(score: "PlanScore") -> Iterator[str]:
 
 
 def _list_uncounted(variants: "Sequence[ScoredVariant]") -> Iterator[str]:
-    """A line for each suite and reason; variants are named where others of the suite count."""
+    """A line per suite and reason; variants are named if others of the suite count."""
     left_out: dict[tuple[str, str], list[str]] = {}
     for variant in variants:
         if variant.not_counted:

@@ -20,9 +20,9 @@ PLAIN_WIDTH = 100
 def write_and_show(
     document: "Document", folder: Path, *, static: bool = False, quiet: bool = False, verbose: bool = False
 ) -> None:
-    """Write the report to `folder`, print its summary unless `quiet`, more of it if `verbose`, and where it is.
+    """Write the report to `folder`; print its summary unless `quiet`, more if `verbose`, and the path.
 
-    A suite's main figures are always written, with `static` all that there are of anything.
+    A suite's main figures are always written; `static` writes all figures.
     """
     from perfkit_reports.render.report_files import write_report
 
@@ -40,7 +40,7 @@ def show_document(document: "Document", *, verbose: bool = False) -> None:
 
 
 def make_console() -> Console:
-    """Standard output, with a fixed width where it is no terminal."""
+    """A console on standard output, with a fixed width unless it is a terminal."""
     console = Console()
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = PLAIN_WIDTH

@@ -47,9 +47,9 @@ def is_submitted(ctx: click.Context) -> bool:
 
 
 def run_as_job(ctx: click.Context, folder: Path) -> int:
-    """Submit this command with all that it was given, print what it prints, and return its exit code.
+    """Submit this command with its arguments, print its output, and return its exit code.
 
-    Raises a `PerfkitError` where Slurm ended the job before the command had ended.
+    Raises a `PerfkitError` if Slurm ended the job before the command.
     """
     from perfkit.measure.launch.slurm_job import SlurmJob
     from perfkit.store.layout import SLURM_FOLDER
@@ -125,7 +125,7 @@ def _build_request(ctx: click.Context, folder: Path) -> "BenchRequest":
 
 
 def _compute_job_size(request: "BenchRequest") -> tuple[int, int]:
-    """Nodes, and tasks on each: as many as the largest variant has ranks."""
+    """Nodes, and tasks per node: the ranks of the largest variant."""
     from perfkit.measure.bench import compute_needed_ranks
     from perfkit.measure.launch.rank_processes import count_ranks_per_node, refuse_endpoint
     from perfkit.measure.resolve_request import resolve_request

@@ -29,10 +29,10 @@ class Speed(Struct):
 
 
 class MeasuredVariant(Struct):
-    """A variant against its baseline.
+    """A variant compared with its baseline.
 
-    `speed` is None where there is no interval, or the machine was busy with something else; `memory_ratio` is that of
-    the peaks. `per` is the unit (`token`, `sample`) that both are of where the batches are not the baseline's.
+    `speed` is None without an interval, or if the machine was busy; `memory_ratio` is that of the peaks. `per` is the
+    unit (`token`, `sample`) of both if the batches differ from the baseline's.
     """
 
     name: str

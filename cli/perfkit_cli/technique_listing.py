@@ -30,7 +30,7 @@ def describe_availability(item: ListedItem) -> str:
 
 
 def format_listing(items: Sequence[ListedItem], width: int) -> Iterator[str]:
-    """The listing in so many columns: the groups in their order, each with its techniques."""
+    """Format the listing in `width` columns: the groups in order, each with its techniques."""
     names = max(len(item.name) for item in items)
     for group, members in groupby(sort_by_group(items, lambda item: item.name), key=lambda item: item.group):
         yield f"{group}:"
@@ -84,7 +84,7 @@ def _format_available(item: ListedItem) -> str:
 
 
 def _build_paragraphs(item: ListedItem) -> Iterator[str]:
-    """Its paragraphs: what it does, its parameters, what it needs here, and what it lacks."""
+    """Paragraphs of a technique: effect, parameters, requirements, and missing packages."""
     if item.broken is not None:
         yield f"broken: {item.broken}"
         return

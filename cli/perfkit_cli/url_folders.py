@@ -22,7 +22,7 @@ else:
 
 
 class FolderOrUrl(_Type):
-    """A `Path`, for a URL that of its copy, in `runs`; `get_url` tells which. A `new` one must not be there yet."""
+    """A `Path`; for a URL, that of its copy in `runs`, and `get_url` returns the URL. A `new` one must not exist."""
 
     name = "folder"
 

@@ -21,7 +21,7 @@ class ClashingCombination(NamedTuple):
 
 
 def parse_named_variants(text: str) -> tuple[Techniques, ...]:
-    """The variants of `amp,ckpt,amp+ckpt`, checked: unknown names, bad parameters and clashes are a `UsageError`.
+    """Parse the variants of `amp,ckpt,amp+ckpt`; unknown names, bad parameters and clashes are a `UsageError`.
 
     The word `all` stands for every technique's examples.
     """
@@ -36,8 +36,8 @@ def combine_variants(
 ) -> tuple[tuple[Techniques, ...], tuple[ClashingCombination, ...]]:
     """The named variants and every union of two or more of them, and the unions left out because they clash.
 
-    `refusal` says why a technique cannot act here whatever it is combined with, empty if it can: what names such a one
-    is in no union, and is told once. A union that names one technique twice with different parameters is no variant.
+    `refusal` says why a technique cannot act here in any combination, empty if it can; such a technique is in no union
+    and reported once. A union with one technique twice, with different parameters, is not a variant.
     """
     variants = {format_variant_label(variant): variant for variant in named}
     left_out = []

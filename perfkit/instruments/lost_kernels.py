@@ -97,19 +97,19 @@ def list_remarks(count: KernelCount | None, session: int) -> list[Note]:
     """List remarks on a trace that was the process's `session`-th on a GPU; empty if there are none."""
     if count is None:
         return []
-    said, version = [], find_cupti()
+    remarks, version = [], find_cupti()
     if count.too_many:
         known = f": {version} is known to lose some" if version is not None and version.loses_records else ""
         text = (
             f"the profiler lost {count.lost:,} of {count.launched:,} kernels of the traced steps "
             f"({format_percent(count.share)}){known}"
         )
-        said.append(make_note("recording.lost_kernels", text, lost=count.lost, launched=count.launched))
+        remarks.append(make_note("recording.lost_kernels", text, lost=count.lost, launched=count.launched))
     if count.graphs and session > 1 and version is not None and version.mixes_up_graphs:
         text = (
             f"the trace is the {session}. recording of this process: before 13.1 update 1 ({version} here) "
             "CUPTI mixes up the ids of CUDA graphs in all but the first one, so their kernels may be "
             "attributed to other launches"
         )
-        said.append(make_note("recording.mixed_up_graphs", text, recording=session))
-    return said
+        remarks.append(make_note("recording.mixed_up_graphs", text, recording=session))
+    return remarks

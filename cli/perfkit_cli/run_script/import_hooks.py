@@ -11,7 +11,7 @@ Told = Callable[[ModuleType], None]
 
 
 def call_after_import(name: str, tell: Told) -> None:
-    """Call `tell(module)` once the module `name` has been executed, before whoever imports it first goes on."""
+    """Call `tell(module)` once the module `name` has been executed, before its first importer continues."""
     if name in sys.modules:
         tell(sys.modules[name])
     else:
@@ -19,7 +19,7 @@ def call_after_import(name: str, tell: Told) -> None:
 
 
 class _ImportFinder(MetaPathFinder):
-    """Finds one module as the finders behind it do, with a loader that tells. It leaves when the module is there."""
+    """Finds one module as the finders behind it do, with a loader that reports it, and then removes itself."""
 
     def __init__(self, name: str, tell: Told) -> None:
         self._name = name

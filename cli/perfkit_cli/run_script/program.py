@@ -20,7 +20,7 @@ class UserProgram:
     """The program of `python PATH` or `python -m NAME`: loaded first, then run in its own module `__main__`.
 
     Attributes:
-        name: what a run of it is called.
+        name: the default name of its run.
         main: the module, once it runs.
     """
 
@@ -32,10 +32,10 @@ class UserProgram:
         self._spec = spec
 
     def load(self, arguments: tuple[str, ...], code_of: Compile) -> tuple[CodeType, Mapping[str, Any]]:
-        """Loads its code and the module's attributes. Sets `sys.argv` and `sys.path`; packages around a module run.
+        """Load the code and the module's attributes, set `sys.argv` and `sys.path`, and run enclosing packages.
 
         Raises:
-            UsageError: there is no such module.
+            UsageError: no such module.
         """
         sys.path[:0] = self._first
         sys.argv = [self._argv0, *arguments]
@@ -67,10 +67,10 @@ class UserProgram:
 
 
 def make_script_program(path: str) -> UserProgram:
-    """The program that `python PATH` runs.
+    """Make the program of `python PATH`.
 
     Raises:
-        UsageError: there is none, or it cannot be read.
+        UsageError: no such file, or it cannot be read.
     """
     place = Path(path)
     try:
@@ -90,12 +90,12 @@ def make_script_program(path: str) -> UserProgram:
 
 
 def make_module_program(name: str, first: list[str]) -> UserProgram:
-    """The program that `python -m NAME` runs; `first` is what Python puts first into the search path for it.
+    """Make the program of `python -m NAME`; `first` is Python's first entry of the search path for it.
 
-    Whether there is such a module shows when it is loaded.
+    A missing module is detected when the program is loaded.
 
     Raises:
-        UsageError: it is the path of a script.
+        UsageError: the name is the path of a script.
     """
     if name.endswith(".py") and Path(name).is_file():
         raise UsageError(f"{name} is a script, not a module; omit -m")
@@ -106,7 +106,7 @@ def _find_module_spec(name: str) -> ModuleSpec:
     """Find a module's spec; for a package, that of its `__main__`.
 
     Raises:
-        UsageError: there is no such module, or it cannot be run.
+        UsageError: no such module, or it cannot be run.
     """
     try:
         spec = importlib.util.find_spec(name)

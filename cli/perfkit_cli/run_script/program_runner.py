@@ -23,7 +23,7 @@ _AGENT = "TORCHELASTIC_RUN_ID"  # which torchrun's agent gives to every rank tha
 
 
 def main(first: list[str]) -> None:
-    """Run what the command line asks for; `first` is what Python has put first into the search path for `-m`."""
+    """Run the command line; `first` is Python's first entry of the search path for `-m`."""
     try:
         options = parse_run_options(sys.argv[1:])
         program = (
@@ -59,7 +59,7 @@ def main(first: list[str]) -> None:
 
 
 def _replace_with_torchrun(ranks: int) -> NoReturn:
-    """Start this command anew as each of so many ranks."""
+    """Restart this command as each of the ranks."""
     torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks))
     # Without the dashes torchrun takes options of ours for short forms of its own.
     command = [sys.executable, *torchrun, "-m", "--", "perfkit.run", *sys.argv[1:]]

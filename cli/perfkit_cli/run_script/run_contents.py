@@ -9,7 +9,7 @@ from perfkit.store.layout import MEMORY_FILE, RECORD_FILE, SUITE_FILE, TRACE_FIL
 
 
 def describe_run_contents(folder: Path) -> str:
-    """`20 timed steps, the trace`; empty where there is nothing to draw."""
+    """Describe the contents of a run: `20 timed steps, the trace`; empty if there is nothing to report."""
     suite = folder / SUITE_FILE
     if not suite.is_file() or not suite.stat().st_size:
         return ""

@@ -37,7 +37,7 @@ def make_run_profile(options: RunOptions, folder: Path, name: str, *, logs: bool
 
 
 def _make_loggers(options: RunOptions, name: str) -> "list[Logger]":
-    """The available loggers; the reason is logged for each of the others."""
+    """Make the available loggers; for each other one, the reason is logged."""
     loggers = []
     for text in options.log:
         try:

@@ -15,14 +15,14 @@ DECORATOR = "__perfkit_step__"
 
 
 class StepFunction:
-    """Makes a function tell when a call of it is over. Calls of it within a call of it are none.
+    """Reports the end of each outermost call of a function.
 
-    What torch.compile traces tells nothing: a function must not be compiled after it was defined.
+    Calls traced by torch.compile report nothing: the function must not be compiled after its definition.
 
     Attributes:
-        calls: how many steps were told.
-        found: whether the function was there.
-        on_step: called after each call, once there is somebody to be told.
+        calls: number of reported steps.
+        found: True if the function exists.
+        on_step: called after each call, once set.
     """
 
     def __init__(self, name: str) -> None:
@@ -137,5 +137,5 @@ def _list_defined_functions(module: ModuleType) -> list[str]:
 
 
 def _is_offered(name: str) -> bool:
-    """Python's own methods (`__getitem__`) are no step, but for `__call__`."""
+    """False for Python's own methods (`__getitem__`), which are no steps, except `__call__`."""
     return name == "__call__" or not name.startswith("__")

@@ -12,7 +12,7 @@ from perfkit.analysis.trace.op_class import OpClass, classify_kernel, classify_w
 from perfkit.analysis.trace.work.roofline_rows import NO_OP
 
 # The groupings of a step's changes.
-TIME, KIND, PHASE, MODULE = "part of the step", "work type", "phase", "module"
+TIME, KIND, PHASE, MODULE = "part of the step", "kind of work", "phase", "module"
 
 # Of ops whose pair holds code that torch.compile made.
 REPLACED = "compiled code and what it replaced"
