@@ -22,7 +22,7 @@ are the numbers of the sentence by name.
 `findings[].id`; [findings](findings.md) explains each.
 
 """
-_ERRORS_INTRO = """\
+_ERRORS_INTRO = f"""\
 ## Errors
 
 `PerfkitError.id`. The first line of a message ends in it; `--json` prints `{{"error": {{"id": ..., "message": ...}}}}`.
