@@ -59,6 +59,7 @@ def test_each_variant_has_one_of_each_level(every_verdict: Check) -> None:
 
 def test_a_side_that_does_not_train_any_more_is_an_error_with_the_reason() -> None:
     (error, warning) = shown(sample_checks.stopped())
+    assert error[2].startswith("fail: ")
     assert list_figures(error[2]) == ["3", "1.93 GiB", "2.00 GiB"]
     assert warning[2].startswith("not compared: peak allocated")
 

@@ -63,7 +63,7 @@ def test_a_ranked_table_is_cut_and_says_so() -> None:
 
     assert "kernel\\_11" in text
     assert "kernel\\_12" not in text
-    assert "18 more kernels, all in tables/kernels.parquet" in text
+    assert re.search(r"\b18 .*tables/kernels\.parquet", text)
 
 
 def test_reasons_are_footnotes() -> None:

@@ -1,4 +1,5 @@
 import io
+import re
 import subprocess
 import sys
 
@@ -81,7 +82,7 @@ def test_a_notebook_shows_brief_blocks_without_scripts() -> None:
 
     assert "<script" not in text
     assert "A step takes 8 ms." in text
-    assert "23 more kernels in the report." in text
+    assert "23 more kernels " in text
     assert text.count("data:image/png;base64,") == 2
-    assert "1 more in the report." in text
+    assert re.search(r"\b1 more\b", text)
     assert "Machine" not in text

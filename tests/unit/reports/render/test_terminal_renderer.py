@@ -92,7 +92,7 @@ def test_meters_are_drawn_where_there_is_room() -> None:
 
 
 def test_the_report_is_named_last() -> None:
-    assert _shown(report=Path("out/report.html")).endswith("report: out/report.html\n")
+    assert _shown(report=Path("out/report.html")).endswith("out/report.html\n")
 
 
 def test_second_lines_give_way_where_numbers_would_be_cut() -> None:
