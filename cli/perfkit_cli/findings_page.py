@@ -15,7 +15,7 @@ INTRO = (
     "report links to it as `report.html#finding-fusion-elementwise`.",
     "**Gains of time are simulated**: the trace is [replayed](replay.md) with the finding's change "
     "(`simulated_s`). The summed gain (`gain_s`), by which the work itself gets shorter, is the upper bound; "
-    "where simulation is not possible it stands alone, with the reason (`not_simulated`). The combined gain of "
+    "where simulation is not possible it stands alone, with the reason (`not_simulated_reason`). The combined gain of "
     "all findings stands above them: gains do not add up.",
     "Gains below 1 % of the step are not reported. Of the ranks of a job, the one with the largest potential "
     "saving is reported; of several variants the baseline, with the result of the technique that follows the "
