@@ -19,7 +19,7 @@ class Batch(Technique):
     Several sizes make a variant each: `'batch:size=4|8|16'`. `batch:auto` searches for the largest batch that fits
     before the suite begins: the planned size, else the workload's, is doubled until one does not fit, then bisected. A
     trial is a few steps in new processes; it fits if 10 % of the memory stays free (of the device, on a CPU of
-    `--memory-limit`, else of what is available). The report lists the trials.
+    `--memory-limit`, else of what is available).
 
     Time, throughput and memory are compared per token or sample. Losses are not comparable: the data differ.
     """

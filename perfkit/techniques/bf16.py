@@ -22,14 +22,11 @@ class Bf16(Technique):
 
     bf16 has 8 bits of mantissa, so an update below 1/256 of a parameter is rounded away.
 
-    - `update=kahan`: the loss is kept in one more number per parameter and added to the next update (Kahan summation),
+    - `update=kahan` keeps the loss in one more number per parameter and adds it to the next update (Kahan summation),
       by torch-optimi's Adam, AdamW and SGD.
-    - `update=stochastic`: the fp32 sum is rounded up or down at random with the right mean, by torchao's AdamW, which
-      compiles its update on a GPU.
-    - `update=nearest`: the workload's own optimizer, which loses it.
-
-    Hyperparameters and parameter groups stay. With `stochastic`, losses are not comparable if the forward draws random
-    numbers too (dropout).
+    - `update=stochastic` rounds the fp32 sum up or down at random with the right mean, by torchao's AdamW. Losses are
+      not comparable if the forward draws random numbers too (dropout).
+    - `update=nearest` is the workload's own optimizer, which loses it.
     """
 
     name: ClassVar[str] = "bf16"

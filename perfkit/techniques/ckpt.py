@@ -28,22 +28,19 @@ class Ckpt(Technique):
     - `full` keeps only the blocks' inputs (`checkpoint_wrapper`, non-reentrant).
     - `selective` also keeps the results of some ops (`create_selective_checkpoint_contexts`): by default GEMMs,
       convolutions and attention, which saves less memory and costs hardly any time. `save` names others:
-      `save=mm/addmm`, `save=mylib.attention`.
+      `save=mm/addmm`.
     - `budget` leaves the choice to torch.compile's partitioner (`activation_memory_budget`), and needs `compile`.
 
     **Segments.** `every=N` keeps the input of every N-th block and recomputes N blocks at once; `every=sqrt` has
-    ceil(sqrt(n)) of n blocks. With inputs of b bytes and blocks that save A bytes, the least memory is at N = sqrt(n
-    b/A): `sqrt` suits layers that save about as much as they take. A GPT's block saves 16 times as much, so fewer than
-    16 blocks need least with `every=1`. `skip=M` leaves M blocks unchanged after each segment; `blocks=K` takes the
-    first K blocks.
+    ceil(sqrt(n)) of n blocks, which suits layers that save about as much as they take. A GPT's block saves 16 times as
+    much, so fewer than 16 blocks need least with `every=1`.
 
     **The least that fits.** `fit=8GiB` finds the least recomputation whose peak is within 8 GiB: none; `selective` in
-    the first block, the first two, all; then `full` likewise. Peaks are planned (`perfkit plan`), and `perfkit bench`
-    verifies them by a few steps. Memory outside the allocator is not in the peak: leave room for it.
+    the first block, the first two, all; then `full` likewise. Peaks are planned, and `perfkit bench` verifies them by
+    a few steps. Memory outside the allocator is not in the peak.
 
-    **Budget** bounds what is saved, not the peak: a smaller one may need more (pytorch#197838). Compiled
-    `gpt:size=nano` peaked at 45 MiB without a budget, 28 MiB at 0.5, 37 MiB at 0.15 and 53 MiB at 0 (CPU, torch 2.13).
-    Try several: `'ckpt:mode=budget:budget=0.1|0.3|0.5+compile'`.
+    **Budget** bounds what is saved, not the peak: a smaller one may need more (pytorch#197838). Try several:
+    `'ckpt:mode=budget:budget=0.1|0.3|0.5+compile'`.
     """
 
     name: ClassVar[str] = "ckpt"

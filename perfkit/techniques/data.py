@@ -21,15 +21,12 @@ class Data(Technique):
     """Loads batches by other options of the DataLoader: in worker processes during the step, ahead of time, from pinned
     memory.
 
-    It acts on `images` and on workloads with [`make_loader`](../workloads.md#a-dataloader-of-your-own). Options that
-    are not given stay as the loader has them; `workers` is at least 1. `format` and `augment` are given to
-    `make_loader`. Shards are tar files that webdataset reads in order, without shuffling.
+    It acts on `images` and on workloads with [`make_loader`](../workloads.md#a-dataloader-of-your-own), which gets
+    `format` and `augment`. Shards are tar files that webdataset reads in order. Each worker needs a core; its CPU time
+    is not in the report's. The share of the steps spent waiting for the loader is reported, but is no claim.
 
-    The report has the share of the steps spent waiting for the loader; it is no claim, since a working loader may
-    still be too slow. Each worker needs a core; its CPU time is not in the report's.
-
-    Losses of `images` are the same with any number of workers. They are not comparable with `augment`, with a dataset
-    that draws from its process's random numbers, and with several workers of an iterable dataset such as shards.
+    Losses are the same with any number of workers. They are not comparable with `augment`, with a dataset that draws
+    from its process's random numbers, and with several workers of an iterable dataset such as shards.
     """
 
     name: ClassVar[str] = "data"

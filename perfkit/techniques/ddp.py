@@ -53,8 +53,8 @@ class Ddp(Technique):
     """Every rank holds the whole model, and gradients are averaged (`DistributedDataParallel`).
 
     Added wherever there is more than one rank and no other technique that averages gradients. Gradients are averaged
-    in buckets during backward: small ones begin earlier, large ones take fewer collectives. They are views of the
-    buckets unless `bucket_view=false`. `static_graph=true` does not go with accumulation.
+    in buckets during backward: small ones begin earlier, large ones take fewer collectives. `static_graph=true` does
+    not go with accumulation.
 
     | `hook` | sends |
     |---|---|
@@ -63,11 +63,9 @@ class Ddp(Technique):
     | `topk` | the largest `share` of each gradient, with places |
     | `quantized` | 8 bits of each number and a scale per gradient, rounded to nearest |
 
-    `powersgd` and `topk` keep what they leave out and add it to the next step's gradients: as much memory as the
-    gradients again. `topk` and `quantized` cannot be summed on the way: over N ranks they receive N - 1 times what one
-    sends, where an all-reduce takes 2 (N - 1) / N times the gradients. So `quantized` takes less below 8 ranks, `topk`
-    below 1 / `share`. Losses of these three follow another trajectory, which the report shows over steps and over
-    time.
+    `powersgd` and `topk` keep what they leave out for the next step: as much memory as the gradients again. `topk` and
+    `quantized` are gathered, not summed: `quantized` takes less than an all-reduce below 8 ranks, `topk` below 1 /
+    `share`. Losses of these three follow another trajectory.
     """
 
     name: ClassVar[str] = "ddp"

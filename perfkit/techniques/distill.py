@@ -26,16 +26,14 @@ class Distill(Technique):
     """Knowledge distillation: a frozen teacher sees every batch, and the student learns its soft targets.
 
     The loss is (1 - `weight`) times the workload's own and `weight` T² times the Kullback-Leibler divergence of the
-    student's softmax from the teacher's, both of logits divided by the `temperature` T (Hinton et al., section 2).
-    Logits are the input of `torch.nn.functional.cross_entropy`; a workload with another loss is skipped.
+    student's softmax from the teacher's, at `temperature` T (Hinton et al., section 2). Logits are the input of
+    `torch.nn.functional.cross_entropy`; a workload with another loss is skipped.
 
-    - `teacher=same`: a copy of the model as built. It teaches nothing, but costs what a trained one of this size
-      costs.
+    - `teacher=same`: a copy of the model as built, which costs what a trained one costs.
     - `teacher=int8`: linear weights in 8 bits with a scale per output, by torchao (`Int8WeightOnlyConfig`).
     - `teacher=own`: the workload's (`Workload.build_teacher`), such as `gpt:size=nano:teacher=micro`.
 
-    Each rank has the whole teacher. `compile` leaves it as it is. MFU counts the student's FLOPs alone, HFU the
-    teacher's too.
+    Each rank has the whole teacher. MFU counts the student's FLOPs alone, HFU the teacher's too.
     """
 
     name: ClassVar[str] = "distill"

@@ -29,14 +29,12 @@ class Ep(Technique):
     """Distributes the experts of every layer over the ranks; all else is data parallelism.
 
     Each rank sends its tokens to the ranks that have their experts and gets the results back: two all-to-alls per
-    layer in forward and two in backward. Slots are sent, filled or not: an all-to-all is experts x slots x width.
-    Routing is each rank's own, so losses are those of data parallelism.
-
-    With `size=N` experts are distributed over groups of N neighboring ranks, and the groups are replicas whose expert
-    gradients are averaged. Other parameters are averaged by `ddp`, or sharded by `zero2` or `zero3`.
+    layer in forward and two in backward, of experts x slots x width, filled or not. Routing is each rank's own, so
+    losses are those of data parallelism. With `size=N` experts are distributed over groups of N neighboring ranks, and
+    the groups are replicas. Other parameters are averaged by `ddp`, or sharded by `zero2` or `zero3`.
 
     `Workload(expert_parallel=...)` names the expert modules. Experts that take tokens, choices and weights
-    (Transformers') drop no token: ranks first exchange counts, and one that gets more is waited for.
+    (Transformers') drop no token: ranks first exchange counts.
     """
 
     name: ClassVar[str] = "ep"

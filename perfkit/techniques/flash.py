@@ -45,16 +45,13 @@ class Flash(Technique):
     """Switches the workload's explicit attention to `torch.nn.functional.scaled_dot_product_attention`.
 
     `auto` leaves the backend to torch; `flash`, `efficient` (memory-efficient), `math` and `cudnn` allow one only.
-    `flex` is a compiled `torch.nn.attention.flex_attention` with a causal block mask; it has no backward pass on a
-    CPU. A backend that cannot run this dtype or this model is skipped with the reason: `flash` on a CPU knows no
-    dropout, and on a GPU `flash` and `cudnn` need bf16 or fp16 (`amp+flash`, `--dtype bf16`).
+    `flex` is a compiled `torch.nn.attention.flex_attention` with a causal block mask. A backend that cannot run this
+    dtype or this model is skipped with the reason: on a GPU `flash` and `cudnn` need bf16 or fp16 (`amp+flash`,
+    `--dtype bf16`).
 
     With `window=N` a token attends to the last N only, itself included. That is another model: losses are not
     comparable, and MFU counts N keys per token. `flex` leaves out what lies outside; the others compute all scores
     with a mask.
-
-    The choice holds for the whole process, because checkpointing reruns the forward pass inside backward. On AMD
-    `flash` and `efficient` share their kernels, so under CUDA graphs only `auto` can be verified.
     """
 
     name: ClassVar[str] = "flash"

@@ -24,16 +24,13 @@ _SAVING_TECHNIQUES = frozenset({"amp", "ckpt", "compile", "flash"})
 class Offload(Technique):
     """Moves what is not needed right now out of the training device's memory, and frees it there.
 
-    - `activations`: each storage that autograd saves, until backward asks for it. Parameters, their views and tensors
-      under 4 KiB stay.
+    - `activations`: each storage that autograd saves, until backward asks for it.
     - `optimizer`: state is in memory only around the update of its parameters, about 16 MiB of parameters at a time.
-      Right for optimizers that update each parameter independently (Adam, SGD and their kin).
-    - `parameters`: a block's parameters are in memory only while it runs, and around their update. Shared parameters
-      stay.
+      For optimizers that update each parameter independently (Adam, SGD and their kin).
+    - `parameters`: a block's parameters are in memory only while it runs, and around their update.
 
     `host` is pinned memory, copied on separate streams; it needs a GPU. `disk` writes one file per storage into a
-    temporary folder, through the operating system's page cache; a folder in memory (tmpfs) is refused. With `amp`,
-    `ckpt`, `compile` or `flash` fewer activations are left to move.
+    temporary folder, through the page cache; a folder in memory (tmpfs) is refused.
     """
 
     name: ClassVar[str] = "offload"

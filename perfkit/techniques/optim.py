@@ -32,30 +32,26 @@ _SLACK = 0.02
 class Optim(Technique):
     """Sets the optimizer, or how torch runs the workload's own.
 
-    | `use` | state of a weight | from | learning rate |
-    |---|---|---|---|
-    | `fused`, `foreach`, `forloop` | as before | the workload's own | as before; lossless |
-    | `sgd`, `momentum` | 0, 4 B | torch | default |
-    | `adamw` | 8 B | torch | the same |
-    | `adafactor` | 4 B for each row and column | torch | default |
-    | `adamw8bit`, `lion8bit` | 2.03, 1.02 B | bitsandbytes | the same, a tenth |
-    | `paged_adamw8bit` | 0.03 B on the GPU, 2 B in managed memory | bitsandbytes | the same |
-    | `lars`, `lamb`, `came` | 4, 8, 4 B | pytorch-optimizer | default |
-    | `lion` | 4 B | pytorch-optimizer | a tenth, with ten times the weight decay |
-    | `adam_mini` | 4 B, of embeddings 8 B | pytorch-optimizer | the same |
-    | `galore` | of a matrix m x n, m <= n: 4 (m r + 2 n r) B at `rank` r | pytorch-optimizer | the same |
-    | `soap` | of a matrix 8 (m n + m m + n n) B | pytorch-optimizer | the same |
-    | `muon` | 4 B of the matrices within blocks, 8 B of others (AdamW) | pytorch-optimizer | the same |
-    | `sm3` | 4 B for each row and column | perfkit, after the paper | default |
-    | `torchao_adamw8bit`, `torchao_adamw4bit` | 2.03, 1.06 B | torchao | the same |
+    | `use` | state of a weight | from |
+    |---|---|---|
+    | `fused`, `foreach`, `forloop` | as before; lossless | the workload's own |
+    | `sgd`, `momentum`, `adamw` | 0, 4, 8 B | torch |
+    | `adafactor`, `sm3` | 4 B for each row and column | torch, perfkit after the paper |
+    | `adamw8bit`, `lion8bit` | 2.03, 1.02 B | bitsandbytes |
+    | `paged_adamw8bit` | 0.03 B on the GPU, 2 B in managed memory | bitsandbytes |
+    | `lars`, `lamb`, `came`, `lion` | 4, 8, 4, 4 B | pytorch-optimizer |
+    | `adam_mini` | 4 B, of embeddings 8 B | pytorch-optimizer |
+    | `galore` | of a matrix m x n, m <= n: 4 (m r + 2 n r) B at `rank` r | pytorch-optimizer |
+    | `soap` | of a matrix 8 (m n + m m + n n) B | pytorch-optimizer |
+    | `muon` | 4 B of the matrices within blocks, 8 B of others (AdamW) | pytorch-optimizer |
+    | `torchao_adamw8bit`, `torchao_adamw4bit` | 2.03, 1.06 B | torchao |
 
-    Parameter groups stay. The learning rate and weight decay of an Adam or AdamW are kept or scaled as the paper says,
-    else the library's default is taken; `lr` sets it. torchao's compile their update, which takes minutes once.
-    Packages: `pip install 'perfkit[techniques]'`.
+    Parameter groups stay. The learning rate of an Adam or AdamW is kept by the Adam-like optimizers and divided by ten
+    for `lion` (with ten times the weight decay) and `lion8bit`; others take the library's default. `lr` sets it.
+    torchao's compile their update, which takes minutes once. Packages: `pip install 'perfkit[techniques]'`.
 
     Another optimizer follows another trajectory, so losses are not comparable step by step. It is skipped where a
-    learning-rate scheduler holds the workload's optimizer. `paged_adamw8bit` needs CUDA, `adam_mini` is skipped where
-    heads would have to be known.
+    learning-rate scheduler holds the workload's optimizer.
     """
 
     name: ClassVar[str] = "optim"

@@ -49,8 +49,8 @@ _MICROBATCHES_A_STAGE = 4
 class Pp(ModelParallel):
     """Distributes the blocks over the ranks in stages; batches pass in microbatches (`torch.distributed.pipelining`).
 
-    The ranks of a pipeline take the batch of all of them, so losses are the same. Where `size` leaves ranks, there are
-    several pipelines, which average their gradients after they have drained.
+    The ranks of a pipeline take the batch of all of them, so losses are the same. Where `size` leaves ranks, several
+    pipelines average their gradients.
 
     | `schedule` | order |
     |---|---|
@@ -59,9 +59,8 @@ class Pp(ModelParallel):
     | `interleaved`, `bfs` | several stages a rank (`stages`): a shorter bubble, more messages |
     | `zb`, `zbv` | weight gradients separately, where a rank would wait (zero bubble; `zbv` has two stages a rank) |
 
-    The model is cut at the workload's blocks. What lies before the first block belongs to the first stage, what lies
-    behind the last to the last stage; a parameter of both is on both. Blocks that exchange more than one tensor cannot
-    be cut: before training all stages run in one process, and their loss must be the model's.
+    The model is cut at the workload's blocks. Blocks that exchange more than one tensor cannot be cut: before training
+    all stages run in one process, and their loss must be the model's.
     """
 
     name: ClassVar[str] = "pp"

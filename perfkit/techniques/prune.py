@@ -21,13 +21,12 @@ class Prune(Technique):
     """Magnitude pruning (`torch.nn.utils.prune.L1Unstructured`).
 
     Of the weights of all linear layers and convolutions, the smallest `amount` are masked before the first step and
-    stay zero. Matmuls are as large as before, and memory grows: each of these weights has a mask and a masked copy, 8
-    bytes more in fp32. Savings in inference are not measured here.
+    stay zero. Matmuls are as large as before, and each of these weights has a mask and a masked copy, 8 bytes more in
+    fp32. Savings in inference are not measured here.
 
     `rewind=STEPS` finds a lottery ticket (Frankle and Carbin): a copy of the model is trained for so many steps, masks
     are chosen by its weights, and the rest begins again as built, or with `late=STEPS` as it was after so many steps
-    (Frankle et al. 2020). The short training is a set-up cost with the memory of a second model. What the ticket
-    learns is not measured.
+    (Frankle et al. 2020).
     """
 
     name: ClassVar[str] = "prune"

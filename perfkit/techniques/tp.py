@@ -60,14 +60,12 @@ _COLLECTIVES = {
 class Tp(ModelParallel):
     """Splits the matrices of attention, MLP, embedding and output layer over all ranks (DTensor, `parallelize_module`).
 
-    All ranks take the batch of all ranks of data parallelism, so a step trains on as much and losses are the same. A
-    pair of layers, the first split by its outputs and the second by its inputs, takes one all-reduce of the
-    activations in forward and one in backward; a transformer block two of each.
+    All ranks take the batch of all ranks of data parallelism, so losses are the same. A transformer block takes two
+    all-reduces of the activations in forward and two in backward.
 
     - `sp=true` (sequence parallelism): norms and residuals work on a part of the sequence. Each all-reduce becomes an
       all-gather and a reduce-scatter: as many bytes, less memory.
-    - `loss=true` (loss parallelism): each rank has the logits of a part of the vocabulary, and cross-entropy exchanges
-      three numbers per token.
+    - `loss=true` (loss parallelism): each rank has the logits of a part of the vocabulary.
 
     The workload gives the plan (`Workload(tensor_parallel_plan=...)`). Optimizers update tensor by tensor
     (`foreach=False`).
