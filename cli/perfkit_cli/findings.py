@@ -11,6 +11,7 @@ EXAMPLES = """\b
 Examples:
   perfkit findings                           all ids, by subject
   perfkit findings fusion.elementwise        one: trigger, advice, how the gain is computed
+  perfkit findings ranks.missing             the meaning of a note
   perfkit findings --docs docs/findings.md   all, as a Markdown page
 """
 
@@ -25,17 +26,23 @@ Examples:
     help="Write a Markdown page of all kinds to this file.",
 )
 def command(finding_id: str | None, as_json: bool, docs: Path | None) -> None:
-    """List the kinds of findings by id, or explain one."""
+    """List the kinds of findings by id, or explain the id of a finding, a note or an error."""
     from perfkit.analysis.findings import SUBJECTS
+    from perfkit.error_kinds import ERROR_KINDS
+    from perfkit.note_kinds import NOTE_KINDS
     from perfkit_cli.findings_page import format_kind, format_page
 
     kinds = {kind.id: kind for subject in SUBJECTS for kind in subject.kinds}
     if docs is not None and finding_id is not None:
         raise UsageError(f"--docs writes the page of all findings; omit {finding_id}")
-    if finding_id is not None and finding_id not in kinds:
-        raise make_unknown_name_error("finding", finding_id, kinds)
+    meanings = NOTE_KINDS | ERROR_KINDS
+    if finding_id is not None and finding_id not in kinds | meanings:
+        raise make_unknown_name_error("id", finding_id, kinds | meanings)
     if docs is not None:
         docs.write_text(format_page())
+    elif finding_id in meanings:
+        meaning = {"id": finding_id, "meaning": meanings[finding_id]}
+        click.echo(json.dumps([meaning], indent=2) if as_json else "{id}\n  meaning  {meaning}".format(**meaning))
     elif as_json:
         chosen = [kinds[name]._asdict() for name in ([finding_id] if finding_id else kinds)]
         click.echo(json.dumps(chosen, indent=2))

@@ -1,6 +1,7 @@
 """Renders the page of all stable ids, `docs/ids.md`."""
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from perfkit.analysis.findings import SUBJECTS
 from perfkit.analysis.model.verdicts import CLAIM_OUTCOMES, FITS, PARITY_VERDICTS, SPEED_VERDICTS
@@ -38,12 +39,12 @@ _NOTES_INTRO = """\
 
 `notes[].id` and `warnings[].id`: what to know before relying on figures.
 """
-_VERDICTS: Mapping[str, tuple[str, Mapping[str, str]]] = {
+_VERDICTS: Mapping[str, tuple[str, Mapping[Any, str]]] = {
     "Check": ("`verdict` in `check.json`.", VERDICT_MEANINGS),
-    "Step time": ("`difference.verdict` of a variant.", dict(SPEED_VERDICTS)),
-    "Losses": ("`parity.verdict` of a variant.", dict(PARITY_VERDICTS)),
-    "Claim": ("`claims[].outcome` of a variant.", dict(CLAIM_OUTCOMES)),
-    "Memory of a plan": ("`fit` of a variant in `plan.json`.", dict(FITS)),
+    "Step time": ("`difference.verdict` of a variant.", SPEED_VERDICTS),
+    "Losses": ("`parity.verdict` of a variant.", PARITY_VERDICTS),
+    "Claim": ("`claims[].outcome` of a variant.", CLAIM_OUTCOMES),
+    "Memory of a plan": ("`fit` of a variant in `plan.json`.", FITS),
 }
 
 

@@ -38,6 +38,13 @@ def test_it_lists_explains_and_writes(perfkit_in_process: Any, tmp_path: Path) -
     assert (tmp_path / "page.md").read_text() == PAGE.read_text()
 
 
+@pytest.mark.parametrize("id", ["ranks.missing", "skip.no_gpu", "usage.option"])
+def test_it_explains_notes_and_errors_too(perfkit_in_process: Any, id: str) -> None:
+    (one,) = json.loads(perfkit_in_process("findings", id, "--json").stdout)
+    assert one["id"] == id
+    assert one["meaning"] in perfkit_in_process("findings", id).stdout
+
+
 @pytest.mark.parametrize("given", [("sync.itm",), ("sync.item", "--docs", "page.md")])
 def test_it_refuses(perfkit_in_process: Any, given: tuple[str, ...]) -> None:
     assert perfkit_in_process("findings", *given).returncode == 2

@@ -3,6 +3,8 @@
 from collections import Counter
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from perfkit import units
 from perfkit.check.history import result as history_result
 from perfkit.check.history.result import (
@@ -13,6 +15,7 @@ from perfkit.check.history.result import (
     SeriesPoint,
     find_latest_regressions,
 )
+from perfkit.note import Note
 from perfkit.parse_units import format_amount, format_precise_amount
 from perfkit_reports.cells import format_bounds, format_change
 from perfkit_reports.document.cells import Cell
@@ -168,7 +171,9 @@ def describe_noise(series: QuantitySeries) -> str:
     )
 
 
-def list_notes(history: History) -> list[str]:
+def list_notes(history: History) -> list[Note]:
     """Distinct notes, each with its number of series."""
     count = Counter(note for series in history.series for note in series.notes)
-    return [f"{format_plural(number, 'series', 'series')}: {note}" for note, number in count.items()]
+    return [
+        replace(note, text=f"{format_plural(number, 'series', 'series')}: {note}") for note, number in count.items()
+    ]

@@ -82,7 +82,9 @@ def _build_changes(history: History, changes: list[SeriesChange]) -> Iterator[Bl
         yield Text(id="steady", lines=("No significant change in any series.",), style="empty")
     pending = [f"? {flatten_text(f'{series.name}: {series.pending}')}" for series in history.series if series.pending]
     yield from make_list("pending", pending, "Pending", weight=Weight.BRIEF)
-    yield from make_list("notes", map(flatten_text, change_cells.list_notes(history)), "Notes", weight=Weight.BRIEF)
+    yield from make_list(
+        "notes", map_texts(flatten_text, change_cells.list_notes(history)), "Notes", weight=Weight.BRIEF
+    )
 
 
 def _build_details(change: SeriesChange) -> tuple[Block, ...]:
