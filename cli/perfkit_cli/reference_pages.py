@@ -6,7 +6,6 @@
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from inspect import cleandoc
 from itertools import groupby, zip_longest
 from pathlib import Path
 from textwrap import dedent
@@ -112,7 +111,7 @@ def _format_text(text: str) -> Iterator[str]:
 
     Examples are left to `--help`, and exit codes to the introduction.
     """
-    for paragraph in re.split(r"\n\s*\n", EXIT_CODES.sub("", cleandoc(text.replace("\b\n", "")))):
+    for paragraph in re.split(r"\n\s*\n", EXIT_CODES.sub("", text.replace("\b\n", ""))):
         for is_code, group in groupby(_pair_with_heading(paragraph.strip().splitlines()), key=lambda line: line[0]):
             lines = [line for _, heading, line in group if heading != EXAMPLES]
             if lines:

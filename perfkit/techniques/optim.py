@@ -46,9 +46,10 @@ class Optim(Technique):
     | `muon` | 4 B of the matrices within blocks, 8 B of others (AdamW) | pytorch-optimizer |
     | `torchao_adamw8bit`, `torchao_adamw4bit` | 2.03, 1.06 B | torchao |
 
-    Parameter groups stay. The learning rate of an Adam or AdamW is kept by the Adam-like optimizers and divided by ten
-    for `lion` (with ten times the weight decay) and `lion8bit`; others take the library's default. `lr` sets it.
-    torchao's compile their update, which takes minutes once. Packages: `pip install 'perfkit[techniques]'`.
+    Parameter groups stay. The learning rate of an Adam or AdamW is kept by `adamw`, `adam_mini`, `galore`, `soap`,
+    `muon` and those in 8 and 4 bits, and divided by ten for `lion` (with ten times the weight decay) and `lion8bit`;
+    others take the library's default. `lr` sets it. torchao's compile their update, which takes minutes once.
+    Packages: `pip install 'perfkit[techniques]'`.
 
     Another optimizer follows another trajectory, so losses are not comparable step by step. It is skipped where a
     learning-rate scheduler holds the workload's optimizer.
