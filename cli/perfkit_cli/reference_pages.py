@@ -6,6 +6,7 @@
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from inspect import cleandoc
 from itertools import groupby, zip_longest
 from pathlib import Path
 from textwrap import dedent
@@ -92,7 +93,7 @@ def format_cli_page(group: click.Group = commands) -> str:
 def _format_command(command: click.Command, context: click.Context) -> Iterator[str]:
     yield from (f"## {context.command_path}", "")
     yield from ("```", f"{context.command_path} {' '.join(command.collect_usage_pieces(context))}", "```", "")
-    yield from _format_text(command.help or "")
+    yield from _format_text(cleandoc(command.help or ""))
     records = [
         record
         for parameter in command.get_params(context)
