@@ -1,4 +1,4 @@
-"""Low-rank adapters beside linear layers (LoRA), with everything else frozen."""
+"""Low-rank adapters (LoRA) for linear layers, with everything else frozen."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -52,9 +52,10 @@ class Adapters:
     """
 
     def __init__(self, state: TrainState, layers: Mapping[str, nn.Linear], rank: int, alpha: float) -> None:
-        """Freeze the model and put adapters of `rank` beside the layers called as the keys of `layers`.
+        """Freeze the model and add adapters of `rank` to the layers that are the keys of `layers`.
 
-        The values are these layers as the workload made them, or of their shapes: they may stand in for others now.
+        The values are these layers as the workload built them, or layers of their shapes, since the keys may be
+        replacements.
         """
         from peft import LoraConfig, inject_adapter_in_model
 

@@ -16,10 +16,10 @@ from perfkit.techniques.technique import LOSSLESS, Technique, classify_inability
 
 @dataclass(frozen=True)
 class AppliedTechniques:
-    """A training state that is ready to train, and what was applied to it.
+    """A training state that is ready to train, and the techniques applied to it.
 
-    `setup` has the seconds of each technique and of building the optimizer. `parity` is the loosest of the
-    techniques' rules.
+    `setup` has the seconds of each technique and of building the optimizer. `parity` is the loosest of the techniques'
+    rules.
     """
 
     state: TrainState

@@ -46,10 +46,10 @@ Attend = Callable[[AttentionCall, Attention], torch.Tensor]  # the call, and wha
 
 @contextmanager
 def replace_attention(attend: Attend) -> Iterator[None]:
-    """`attend` in place of `torch.nn.functional.scaled_dot_product_attention`, for the whole process.
+    """Replace `torch.nn.functional.scaled_dot_product_attention` by `attend` for the whole process.
 
-    By its name in the module: a mode of torch's would not be seen where checkpointing runs the forward pass again, and
-    torch.compile would trace it at every op. What a model holds under a name of its own is not replaced.
+    It is replaced by name in the module: a torch function mode would miss the forward that checkpointing reruns, and
+    torch.compile would trace it at every op. A model's own alias is not replaced.
     """
     before = F.scaled_dot_product_attention
 

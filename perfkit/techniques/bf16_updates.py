@@ -16,10 +16,10 @@ class Bf16Update(NamedTuple):
     """A method that keeps small updates.
 
     Attributes:
-        optimizer: in place of a workload's own, of the same method and hyperparameters; raises `UnavailableError` for
-            another method.
-        state: the bytes of state of a parameter.
-        package: what it comes from.
+        optimizer: replaces a workload's own by one of the same method and hyperparameters; raises `UnavailableError`
+            for another method.
+        state: bytes of state per parameter.
+        package: the package that has it.
     """
 
     optimizer: Callable[[Optimizer], Optimizer]
@@ -28,7 +28,7 @@ class Bf16Update(NamedTuple):
 
 
 def count_kahan_state_bytes(parameter: Tensor, group: Group) -> float:
-    """Bytes of Adam's two moments or SGD's momentum, and of what the last update lost."""
+    """Bytes of Adam's two moments or SGD's momentum, and of the last update's rounding error."""
     moments = 2 if "betas" in group or "beta1" in group else int(group["momentum"] != 0)
     return float((moments + 1) * parameter.numel() * torch.bfloat16.itemsize)
 

@@ -23,7 +23,7 @@ class _BlockCall(NamedTuple):
 def find_unchained_blocks(state: TrainState, segments: Sequence[Sequence[str]]) -> str:
     """Find the blocks of a segment that cannot run as one, from a forward pass; empty if all can.
 
-    Each must be called right after the one before it, with what that returned in place of what it was given.
+    Each must be called right after the one before it, with that one's result as its input.
     """
     names = [name for segment in segments for name in segment]
     with draw_trial_batch(state) as batch, _record_calls(state.model, names) as calls:

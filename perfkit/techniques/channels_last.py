@@ -1,4 +1,4 @@
-"""`channels_last`: images and the weights of convolutions lie in memory with their channels last (NHWC)."""
+"""`channels_last`: images and convolution weights are stored channels-last (NHWC)."""
 
 import math
 from typing import Any, ClassVar

@@ -1,8 +1,8 @@
 """Techniques that cannot be combined, with reasons: a table that is checked before anything runs.
 
-A pattern is a technique's name with parameters that must have these values (`offload:what=parameters`). What is
-listed crashes, fails, averages gradients twice, or could not be told from doing nothing; `docs/techniques.md` says
-what was run to find out (`benchmarks/compatibility.py`).
+A pattern is a technique's name with parameters that must have these values (`offload:what=parameters`). Listed pairs
+crash, fail, average gradients twice, or cannot be verified; `docs/techniques.md` says how this was tested
+(`benchmarks/compatibility.py`).
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Counts what torch.compile did in this process so far: graphs, breaks, recompilations, time, caches."""
+"""Counts torch.compile's work in this process so far: graphs, breaks, recompilations, time, caches."""
 
 from pathlib import Path
 
@@ -8,13 +8,13 @@ _LONGEST_LINE = 80
 
 
 def collect_compile_facts(*, asked: bool = False) -> dict[str, float]:
-    """Counts and seconds since the process began; empty where nothing was compiled, unless it was `asked` for.
+    """Counts and seconds since the process began; empty if nothing was compiled, unless `asked` for.
 
     `graphs` are distinct forward graphs, `graph_breaks` those met while compiling (code that four layers share breaks
-    once), `dynamic_graphs` those guarded by sizes that are symbols, `recompiles` graphs made because a guard failed.
-    `compile_s` is the time spent compiling forward and backward graphs. A hit or miss of a cache is counted per graph:
-    the autograd cache holds forward and backward together and is asked first, the graph cache holds each of them.
-    `autotuned` are products and convolutions whose kernels inductor has timed to choose among.
+    once), `dynamic_graphs` those guarded by symbolic sizes, `recompiles` graphs made because a guard failed.
+    `compile_s` is the time spent compiling forward and backward graphs. Cache hits and misses are counted per graph:
+    the autograd cache holds forward and backward together and is tried first, the graph cache holds each of them.
+    `autotuned` are matmuls and convolutions whose kernels Inductor has autotuned.
     """
     counters = torch._dynamo.utils.counters
     # With fullgraph=True torch counts no frames, and without a graph nothing but frames.

@@ -137,7 +137,7 @@ class _SequenceParts:
 
 
 def _check_batch(name: str, batch: Batch, dimensions: Mapping[str, int], ranks: int) -> None:
-    """`UnavailableError` where the sequences of a batch cannot be dealt."""
+    """Raise `UnavailableError` if the sequences of a batch cannot be split."""
     if not dimensions.keys() <= batch.keys():
         raise UnavailableError(f"a batch of {name} has no {', '.join(dimensions.keys() - batch.keys())}")
     lengths = {batch[tensor_name].shape[dimension] for tensor_name, dimension in dimensions.items()}

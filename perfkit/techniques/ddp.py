@@ -280,7 +280,7 @@ def _skip_gradient_sync(models: Iterable[DistributedDataParallel]) -> Iterator[N
 
 
 def count_fewest_buckets(gradients: Iterable[torch.Tensor], limit: int) -> int:
-    """The least number of buckets of so many bytes: DDP closes one with the gradient that reaches the limit."""
+    """The minimum number of buckets of this size: DDP closes one with the gradient that reaches the limit."""
     sizes = [gradient.nbytes for gradient in gradients]
     return math.ceil(sum(sizes) / (limit + max(sizes, default=0)))
 

@@ -60,9 +60,9 @@ def make_sharding_claims(technique: str, stage: int, state: TrainState) -> tuple
 
 
 def compute_largest_slice_share(groups: Sequence[Sequence[int]], ranks: int) -> float:
-    """The largest rank's share of tensors of these sizes when each group is cut into slices of the same size.
+    """The largest rank's share of tensors of these sizes when each group is cut into equal slices.
 
-    A tensor that lies in two slices counts for both: DeepSpeed's stage 2 frees whole ones.
+    A tensor in two slices counts for both: DeepSpeed's stage 2 frees only whole tensors.
     """
     elements = [0] * ranks
     for sizes in groups:
@@ -75,9 +75,9 @@ def compute_largest_slice_share(groups: Sequence[Sequence[int]], ranks: int) -> 
 
 
 def shard_with_deepspeed(state: TrainState, stage: int) -> TrainState:
-    """Have DeepSpeed train the model with this stage of ZeRO, on the process group that there is.
+    """Have DeepSpeed train the model with this stage of ZeRO, on the existing process group.
 
-    Its engine is made with the optimizer. `UnavailableError` where it would train something else than was asked for.
+    Its engine is made with the optimizer. Raises `UnavailableError` if it would train something else.
     """
     _check_model(state)
     _prepare_deepspeed(state)
@@ -112,10 +112,10 @@ def _check_model(state: TrainState) -> None:
 
 
 def _prepare_deepspeed(state: TrainState) -> None:
-    """Import DeepSpeed, compile what it needs, and have it take the process group that there is.
+    """Import DeepSpeed, compile its extension, and give it the existing process group.
 
-    On a CPU DeepSpeed compiles a C++ extension when it is first used. Of the ranks of a machine one does, while the
-    others wait for its file (torch's `FileBaton`).
+    On a CPU DeepSpeed compiles a C++ extension on first use. One rank of each machine does, while the others wait for
+    its file (torch's `FileBaton`).
     """
     os.environ.setdefault("DS_ACCELERATOR", state.device.type)
     os.environ.setdefault("LOCAL_RANK", str(state.world.local_rank))

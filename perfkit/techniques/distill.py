@@ -1,4 +1,4 @@
-"""`distill`: the model learns from a frozen teacher, which runs beside it, as well as from its data."""
+"""`distill`: the model learns from a frozen teacher as well as from its data."""
 
 import copy
 from collections.abc import Mapping, Sequence
@@ -84,7 +84,7 @@ class Distill(Technique):
 
     @property
     def _forward_fact(self) -> str:
-        """The fact that tells what a forward pass of the teacher computes."""
+        """The fact with the FLOPs of a teacher's forward pass."""
         return "teacher_forward_flops" if self.teacher == "own" else "student_forward_flops"
 
     def _build_teacher(self, state: TrainState) -> nn.Module:

@@ -1,4 +1,4 @@
-"""Experts dealt over ranks: a rank keeps some of each layer's, and tokens go to theirs and back by all-to-all."""
+"""Experts distributed over ranks: a rank keeps some of each layer's, and tokens reach their experts by all-to-all."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -22,7 +22,7 @@ _TO_BE = (
 class ExpertExchange(NamedTuple):
     """Exchange of expert layers with other ranks in a step of one batch: number of all-to-alls and their bytes.
 
-    `backward` are those of the calls in backward. `slots`: as many tokens are sent whatever the router says.
+    `backward` counts the calls in backward. `slots`: the number of tokens sent does not depend on the router.
     """
 
     calls: int
@@ -32,7 +32,7 @@ class ExpertExchange(NamedTuple):
 
 
 def check_experts(model: nn.Module, names: tuple[str, ...], ranks: int) -> None:
-    """`UnavailableError` where these modules' experts cannot be dealt over so many ranks."""
+    """Raise `UnavailableError` if these modules' experts cannot be distributed over the ranks."""
     if not names:
         raise UnavailableError("the workload names no expert module (expert_parallel)")
     modules = dict(model.named_modules())
@@ -126,7 +126,8 @@ def shard_experts(
 
 
 def _average_gradient(ranks: int, replicas: ProcessGroup, gradient: torch.Tensor) -> torch.Tensor:
-    """The gradient of the mean of all ranks' losses: what the tokens of a group made, of all groups, over all ranks."""
+    """The gradient of the mean of all ranks' losses: the sum over a group's tokens and over all groups, divided by all
+    ranks."""
     gradient = gradient / ranks
     if replicas.size() > 1:
         dist.all_reduce(gradient, group=replicas)
@@ -157,10 +158,10 @@ def _run_without_slots(
     chosen: torch.Tensor,
     weights: torch.Tensor,
 ) -> torch.Tensor:
-    """Each choice of each token to its expert's rank and back, where what it became is weighted and summed.
+    """Send each choice of each token to its expert's rank and back; the results are weighted and summed.
 
-    `forward` is that of this rank's part of the `experts`, which has these parameters. Ranks first tell each other how
-    many tokens will come.
+    `forward` is that of this rank's part of the `experts`, which has these parameters. Ranks first exchange the numbers
+    of tokens to come.
     """
     ranks, choices = group.size(), chosen.shape[1]
     order = chosen.flatten().argsort(stable=True)

@@ -10,7 +10,7 @@ from perfkit.techniques.state import TrainState
 
 
 def wrap_blocks(state: TrainState, one: Callable[[nn.Module], object]) -> None:
-    """Have `one` wrap every block in place, and then what is left of each model; gradients are averaged by them."""
+    """Wrap every block in place by `one`, then the rest of each model; the wrappers average gradients."""
     roots = tuple(state.models.values())
     for module in (*state.blocks, *roots):
         one(module)

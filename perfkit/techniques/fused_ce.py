@@ -100,7 +100,7 @@ class FusedCe(Technique):
                 return value
 
         def loss(features: torch.Tensor, weight: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-            """Autocast knows a linear layer, but not this op, and would cast in the midst of it."""
+            """Autocast handles a linear layer but not this op, and would cast inside it."""
             if not torch.is_autocast_enabled(device):
                 return fused(features, weight, targets)
             dtype = torch.get_autocast_dtype(device)

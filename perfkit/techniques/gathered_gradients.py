@@ -1,8 +1,8 @@
-"""Gradients that ranks gather from each other in place of summing them on the way: the largest, or 8 bits of each.
+"""Gathers gradients from all ranks instead of reducing them in flight: the largest numbers, or 8 bits of each.
 
-Sums of what is compressed are not compressed, so an all-reduce cannot make them: every rank receives what all send and
-sums it itself, and what it receives grows with their number. Whatever is chosen or scaled is so within one parameter's
-gradient, so that it does not depend on how DistributedDataParallel deals them to buckets.
+A sum of compressed gradients is not compressed, so an all-reduce does not apply: every rank receives the data of all
+and sums it, and traffic grows with their number. Selection and scaling stay within one parameter's gradient, so that
+they do not depend on DistributedDataParallel's buckets.
 """
 
 import math
@@ -23,9 +23,9 @@ Held = list[list[Any]]
 
 
 def send_largest(model: DistributedDataParallel, share: float, kept: Held) -> None:
-    """Send this share of each gradient, its largest numbers, and add what is left to the next step's gradient.
+    """Send this share of each gradient, its largest numbers, and add the rest to the next step's gradient.
 
-    What is received is in `kept` as well, for `release_received`.
+    Received tensors are also put into `kept`, for `release_received`.
     """
     residuals: dict[torch.Tensor, torch.Tensor] = {}
 
@@ -52,9 +52,9 @@ def send_largest(model: DistributedDataParallel, share: float, kept: Held) -> No
 
 
 def send_in_8_bits(model: DistributedDataParallel, kept: Held) -> None:
-    """Send each gradient as integers from -127 to 127 and what one of them stands for.
+    """Send each gradient as integers from -127 to 127 and their scale.
 
-    An overflow stays one: the scale is infinite then. What is received is in `kept` as well, for `release_received`.
+    An overflow persists: the scale is then infinite. Received tensors are also put into `kept`, for `release_received`.
     """
 
     def in_8_bits(_state: None, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
@@ -74,8 +74,8 @@ def send_in_8_bits(model: DistributedDataParallel, kept: Held) -> None:
 
 
 def release_received(kept: Held) -> None:
-    """Let go of what was received, once backward is over: the last to hold it were else a thread of gloo's, and a
-    profiler does not see what these free."""
+    """Release received tensors once backward is over: otherwise a gloo thread would hold them last, and a profiler does
+    not see its frees."""
     for received in kept:
         received.clear()
     kept.clear()
@@ -99,7 +99,7 @@ def count_8_bit_bytes(gradients: Iterable[torch.Tensor]) -> int:
 
 
 def _split_bucket(bucket: GradBucket) -> tuple[torch.Tensor, ...]:
-    """The gradients as they lie in the bucket, whatever the layout of their parameters."""
+    """The gradients as laid out in the bucket, whatever the layout of their parameters."""
     parts: tuple[torch.Tensor, ...] = bucket.buffer().split([parameter.numel() for parameter in bucket.parameters()])
     return parts
 
@@ -112,9 +112,9 @@ def _average_over_ranks(
     add: Callable[[torch.Tensor, torch.Tensor], None],
     kept: Held,
 ) -> torch.futures.Future[torch.Tensor]:
-    """The mean of what all ranks give, in the place of `gradients`: `add` is called with each one's keys and values.
+    """The mean of all ranks' gradients, in place of `gradients`: `add` is called with each rank's keys and values.
 
-    Keys say what values are of: their places, their scales.
+    Keys describe the values: their places, or their scales.
     """
     all_keys, keyed = _gather_from_ranks(keys, model)
     all_values, sent = _gather_from_ranks(values, model)

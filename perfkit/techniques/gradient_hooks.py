@@ -1,5 +1,4 @@
-"""Communication hooks of DistributedDataParallel: what they send in place of its gradients, and how many bytes that
-is."""
+"""Communication hooks of DistributedDataParallel: the data that they send instead of gradients, and its size."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -32,7 +31,7 @@ def _run_bf16_hook(group: Any, bucket: GradBucket) -> torch.futures.Future[torch
 
 
 def send_low_rank(model: DistributedDataParallel, rank: int, sent: Callable[[int], None]) -> None:
-    """Send PowerSGD's factors of gradients; `sent` is told of the bytes of all buckets, each time they are sent."""
+    """Send PowerSGD's factors of gradients; `sent` receives the bytes of all buckets at each exchange."""
     state = PowerSGDState(
         process_group=None,
         matrix_approximation_rank=rank,

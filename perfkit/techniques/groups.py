@@ -1,4 +1,4 @@
-"""Groups techniques by what they are for, as they are listed."""
+"""Groups techniques by purpose, for listings."""
 
 from collections.abc import Callable, Iterable
 from typing import TypeVar

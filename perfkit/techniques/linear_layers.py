@@ -25,7 +25,7 @@ def find_linear_layers(state: TrainState, *kinds: type[nn.Module]) -> dict[str, 
 
 
 def find_divisible_layers(state: TrainState, *, inputs: int = 1, outputs: int = 1) -> dict[str, nn.Linear]:
-    """Those whose inputs and outputs are multiples of these; `UnavailableError` where there are none."""
+    """Linear layers whose inputs and outputs are multiples of these; raises `UnavailableError` if there are none."""
     layers = {
         name: layer
         for name, layer in find_linear_layers(state).items()

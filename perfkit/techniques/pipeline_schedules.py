@@ -124,7 +124,8 @@ def explain_schedule_refusal(name: str, ranks: int, microbatches: int) -> str:
 
 
 def list_microbatch_counts(name: str, ranks: int, samples: int, accumulation: int = 1) -> list[int]:
-    """In how many microbatches a schedule takes a batch of so many samples, so many batches being a step."""
+    """List the numbers of microbatches into which a schedule can split a batch of this size, with this number of
+    batches per step."""
     divisors = (parts for parts in range(1, samples + 1) if samples % parts == 0)
     return [parts for parts in divisors if not explain_schedule_refusal(name, ranks, parts * accumulation)]
 
@@ -132,7 +133,7 @@ def list_microbatch_counts(name: str, ranks: int, samples: int, accumulation: in
 def make_schedule(
     name: str, stages: "list[PipelineStage]", microbatches: int, loss: Callable[..., Any]
 ) -> "_PipelineSchedule":
-    """torch's schedule over the stages of this rank. Gradients are not scaled: `loss` is what they are to be of."""
+    """Make torch's schedule over the stages of this rank. Gradients are not scaled: they are those of `loss`."""
     from torch.distributed import pipelining  # not sooner: plans of other techniques do without
 
     kind = SCHEDULES[name]
@@ -143,10 +144,10 @@ def make_schedule(
 
 
 def count_in_flight(name: str, schedule: Any, rank: int, ranks: int, microbatches: int) -> int:
-    """The most microbatches, times stages, that a rank holds activations of at once.
+    """The maximum number of microbatches, times stages, whose activations a rank holds at once.
 
-    GPipe all of them, 1F1B as many as stages from its own on (Narayanan et al. 2021, section 2.2.1); else as many as
-    the order of torch's schedule has.
+    GPipe holds all, 1F1B as many as there are stages from its own on (Narayanan et al. 2021, section 2.2.1); others
+    follow the order of torch's schedule.
     """
     if name == "gpipe":
         return microbatches
@@ -158,7 +159,7 @@ def count_in_flight(name: str, schedule: Any, rank: int, ranks: int, microbatche
 
 
 def count_most_held(actions: Iterable[str]) -> int:
-    """The most forward passes (F) whose backward pass, or the part of it that goes last, is to come (B, W)."""
+    """The maximum number of forward passes (F) that await their backward pass, or its last part (B, W)."""
     counts: Counter[str] = Counter()
     most = 0
     for action in actions:

@@ -12,7 +12,7 @@ from perfkit.techniques.pipeline_schedules import ScheduleKind, get_stage_rank, 
 
 
 class PipelineSplit:
-    """A model dealt out to the stages of so many ranks, each with as many stages.
+    """A model split into pipeline stages over the ranks, with the same number of stages each.
 
     Attributes:
         parts: the blocks of each stage.

@@ -39,8 +39,7 @@ class SharedParameters(NamedTuple):
 class PipelineSteps:
     """`TrainState.engine` with pipeline parallelism: all microbatches of a step go through one schedule.
 
-    torch's schedule is made with the first step of so many. Every rank returns the loss that the last stage
-    has.
+    torch's schedule is made with the first step of this size. Every rank returns the last stage's loss.
     """
 
     def __init__(
@@ -122,14 +121,14 @@ class PipelineSteps:
         return sent / len(self._batches) if stage == self.stages.total - 1 else sent
 
     def _make_schedule(self, microbatches: int) -> tuple[Any, int]:
-        """The schedule for so many, and how many a rank holds at once by it."""
+        """Make the schedule for this number of microbatches, with the number that a rank holds at once."""
         name, ranks, rank = self.stages.name, self.stages.ranks, self.stages.rank
         stages: list[PipelineStage] = [_MarkedStage(self, stage) for stage in self.stages.own]
         schedule = pipeline_schedules.make_schedule(name, stages, microbatches, lambda loss, _number: loss)
         return schedule, pipeline_schedules.count_in_flight(name, schedule, rank, ranks, microbatches)
 
     def _check_batches(self) -> None:
-        """Messages have the sizes of the first step's; with others a rank would fail and the rest wait for it."""
+        """Check that batches have the first step's sizes: with others a rank would fail while the rest wait for it."""
         for batch in self._batches:
             shapes = {name: tensor.shape for name, tensor in batch.items()}
             self._shapes = self._shapes or shapes
@@ -159,7 +158,7 @@ class _StageModule(nn.Module):
         self.number = 0
 
     def forward(self, activation: torch.Tensor) -> torch.Tensor:
-        """The first stage is given the number of the microbatch, the others activations."""
+        """The first stage gets the number of the microbatch, the others get activations."""
         steps, stage = self._steps
         return steps._run_microbatch(stage, self.number, activation if stage > 0 else None)
 
@@ -169,7 +168,7 @@ class _StageModule(nn.Module):
 
 
 class _MarkedStage(PipelineStage):
-    """A stage whose actions are told of."""
+    """A stage whose actions are reported."""
 
     def __init__(self, steps: PipelineSteps, stage: int) -> None:
         stages = steps.stages

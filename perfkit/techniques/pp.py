@@ -194,9 +194,9 @@ class Pp(ModelParallel):
         return self.stages or SCHEDULES[self.schedule].stages
 
     def _choose_microbatches(self, samples: int, ranks: int) -> int:
-        """As many as asked for; else the most up to four a stage that the schedule takes the batch in.
+        """Choose the given number; else the largest, up to four per stage, into which the schedule can split the batch.
 
-        Where it takes it in none, those that the batch divides into.
+        If the schedule allows none, the numbers that divide the batch.
         """
         if self.microbatches is not None:
             return self.microbatches
@@ -207,7 +207,7 @@ class Pp(ModelParallel):
         return max((parts for parts in fitting if parts <= most), default=fitting[0])
 
     def _check_division(self, state: TrainState, samples: int, parts: Sequence[BlockRange]) -> None:
-        """`UnavailableError` where the batch or the blocks cannot be dealt out: on all ranks, before any waits."""
+        """Raise `UnavailableError` if the batch or the blocks cannot be divided: on all ranks, before any waits."""
         blocks, stages, ranks = parts[-1].end, len(parts), state.mesh.size("pp")
         if not blocks:
             raise UnavailableError(
@@ -271,7 +271,8 @@ class Pp(ModelParallel):
 
 
 def _copy_from_first_rank(model: nn.Module) -> None:
-    """As with DDP, which the baseline of several ranks is. Tensor parallelism has done so with what it splits."""
+    """Copy parameters from the first rank, as DDP does, the baseline of several ranks. Tensor parallelism has already
+    copied split layers."""
     for tensor in (*model.parameters(), *model.buffers()):
         if not isinstance(tensor, DTensor):
             dist.broadcast(tensor.detach(), src=0)

@@ -1,4 +1,4 @@
-"""`qlora`: low-rank adapters beside frozen linear layers whose weights are in 4 bits."""
+"""`qlora`: low-rank adapters for frozen linear layers with 4-bit weights."""
 
 from importlib.util import find_spec
 from typing import ClassVar

@@ -1,8 +1,8 @@
 """Saved activations in 8 bits, or fewer where many are zero, after Gist (Jain et al., ISCA 2018, sections 4.2 and 4.3).
 
 Values are cut into blocks of 256. A value becomes the nearest of 255 multiples of its block's largest magnitude / 127.
-Where at least an eighth of all values are zero (behind ReLU and dropout), a bit for each says whether it is, and only
-the others keep their 8 bits.
+If at least an eighth of all values are zero (behind ReLU and dropout), a bit per value marks zeros, and only the others
+take 8 bits.
 """
 
 import math
@@ -36,7 +36,7 @@ class QuantizedPage:
 
 @dataclass
 class RoundingError:
-    """Sums of squares of what was lost, and of the values, while it is open."""
+    """Sums of squares of the rounding errors and of the values, while it is open."""
 
     open: bool = True
     lost: torch.Tensor = field(default_factory=lambda: torch.zeros(()))
@@ -49,7 +49,7 @@ class RoundingError:
 
     @property
     def relative(self) -> float:
-        """Root mean square of what was lost, relative to that of the values; 0 for nothing."""
+        """Root mean square of the rounding errors, relative to that of the values; 0 without values."""
         total = float(self.total)
         return math.sqrt(float(self.lost) / total) if total else 0.0
 
@@ -74,7 +74,7 @@ class QuantizedStore:
         view_as_bytes(into).view(self._dtype).copy_(dequantize_page(page))
 
     def close(self) -> None:
-        """Pages hold all there is."""
+        """Nothing to delete: pages hold the data."""
 
 
 def quantize_values(values: torch.Tensor) -> QuantizedPage:

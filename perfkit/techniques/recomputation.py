@@ -1,4 +1,4 @@
-"""Variants of `ckpt` in the order of what they recompute, from nothing to every block."""
+"""Variants of `ckpt` ordered by recomputation, from none to every block."""
 
 from collections.abc import Sequence
 
@@ -12,10 +12,10 @@ _MODES = ("selective", "full")
 
 
 def list_rungs(techniques: Sequence[TechniqueSpec], blocks: int) -> tuple[tuple[Techniques, ...], ...]:
-    """A combination with `ckpt:fit`, with more and more recomputation of so many blocks in its place.
+    """A combination with `ckpt:fit`, with increasing recomputation of the blocks in its place.
 
-    First without any; then for each mode a rung in which one block more is checkpointed each time and the peak of the
-    memory falls. A mode that is given is the only one.
+    First none; then for each mode a series that checkpoints one more block each time, with a falling peak. A given mode
+    is the only one.
     """
     asked = next(spec for spec in techniques if spec.name == Ckpt.name)
     params = {key: value for key, value in asked.params.items() if key != "fit"}

@@ -8,14 +8,14 @@ from torch import nn
 
 
 class BlockSegment(nn.Module):
-    """Blocks that run one after the other in the call of the first; the others' places take a `JoinedBlock`."""
+    """Blocks that run one after the other in the call of the first; the others are replaced by a `JoinedBlock`."""
 
     def __init__(self, blocks: Sequence[nn.Module]) -> None:
         super().__init__()
         self.blocks = nn.ModuleList(blocks)
 
     def forward(self, x: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
-        """Each block takes what the one before it returned, and all the same other arguments."""
+        """Each block takes the result of the one before it, and the same other arguments."""
         for block in self.blocks:
             x = block(x, *args, **kwargs)
         return x
@@ -30,7 +30,7 @@ class BlockSegment(nn.Module):
 
 
 class JoinedBlock(nn.Module):
-    """In the place of a block that has run with its segment: hands on what it is given."""
+    """Replaces a block that has run with its segment: passes its input on."""
 
     def __init__(self, block: nn.Module) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
 """SM3 after its paper (arXiv 1901.11150, algorithm SM3-II): second moments kept by row and column of a tensor.
 
-pytorch-optimizer's allocates a momentum of the parameters' size even where there is none.
+pytorch-optimizer's version allocates a momentum of the parameters' size even without momentum.
 """
 
 from collections.abc import Callable

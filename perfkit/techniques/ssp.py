@@ -85,9 +85,9 @@ Update = Callable[[Optimizer, Closure | None], object]
 
 
 def make_late_update(update: Update, staleness: int, ranks: int, facts: dict[str, float]) -> Update:
-    """`update` of an optimizer by the mean gradients of so many steps ago.
+    """Make `update` use the mean gradients of `staleness` steps ago.
 
-    `facts` are told how old those were that were applied last.
+    `facts` receive the age of the gradients applied last.
     """
     under_way: dict[Optimizer, deque[tuple[int, list[_GradientSum]]]] = {}
     steps: dict[Optimizer, count[int]] = {}
@@ -117,7 +117,7 @@ def make_late_update(update: Update, staleness: int, ranks: int, facts: dict[str
 
 
 def _start_reduction(parameters: Iterable[torch.Tensor]) -> list[_GradientSum]:
-    """Begin to sum the gradients that there are, a tensor of each dtype."""
+    """Start summing the existing gradients, in one tensor per dtype."""
     with_gradient = sorted(
         (parameter for parameter in parameters if parameter.grad is not None),
         key=lambda parameter: str(parameter.dtype),

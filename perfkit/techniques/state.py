@@ -43,47 +43,48 @@ class TrainState:
     """Everything one rank trains with. Techniques replace parts of it in the order of their stages.
 
     Attributes:
-        device: where tensors are.
-        mesh: the same ranks along the dimensions that techniques share them by.
-        parameter_share: of the model's bytes of parameters the most that a rank has as layers or stages are split.
-        planned_for: the device of a plan, whose tensors without contents are on another; None in a run.
-        model: the workload's own model, changed in place by techniques; `Models` where it has several.
-        teacher: a frozen model that is called beside it.
-        wrapped: what is called in place of a model, by its name: DistributedDataParallel, which is no change in place.
-        optimizers: by the names that the workload gives them; empty until the last technique is applied.
-        built_contexts: entered while the workload builds its optimizers: what a technique put in place of modules is
-            taken out meanwhile.
-        group_changes: what techniques change in the parameter groups of each of these optimizers.
-        optimizer_changes: what techniques then make of each of them, in order.
+        device: device of the tensors.
+        mesh: the ranks along the dimensions that techniques share.
+        parameter_share: the largest share of the model's parameter bytes on a rank, with layers or stages split.
+        planned_for: the device of a plan, whose fake tensors are on another; None in a run.
+        model: the workload's own model, changed in place by techniques; `Models` if it has several.
+        teacher: a frozen model that is also called.
+        wrapped: the object to call instead of a model, by its name: DistributedDataParallel, which does not change it
+            in place.
+        optimizers: by the workload's names; empty until the last technique is applied.
+        built_contexts: entered while the workload builds its optimizers: they undo replacements of modules for that
+            time.
+        group_changes: techniques' changes to the parameter groups of each optimizer.
+        optimizer_changes: techniques' later changes to each optimizer, in order.
         forward_contexts: entered around the forward pass and the loss of every microbatch.
         backward: runs the backward pass of a scaled loss.
-        optimizer_step: one update of one optimizer, with its closure where it has one.
-        after_updates: called once a step, after the last update.
-        engine: runs a whole step over microbatches on the host in place of perfkit's own loop, and returns its loss;
-            it marks its phases. None: perfkit's own.
-        dealt: names of the parameters of which each rank has a part of its own, and over how many ranks they are dealt.
-        exchanges: calls of layers that are split over ranks in a forward pass of the whole model.
-        own_forward: of a rank that computes a part of the model, what it computes of a batch's first microbatch, as one
-            number from which a backward pass goes through all of it; None where a rank computes the whole loss.
-        joined: the ranks along `dp` train on one batch, that of all of them, each on a part of every sequence.
-        cycle: after so many steps what a step does repeats; whole cycles are measured.
-        settles_after: so many steps at the beginning are unlike those to come, and warm-up outlasts them.
+        optimizer_step: one update of one optimizer, with its closure if it has one.
+        after_updates: called once per step, after the last update.
+        engine: runs a whole step over microbatches in CPU memory instead of perfkit's own loop, marks its phases and
+            returns its loss. None: perfkit's own loop.
+        dealt: names of the parameters that differ between ranks, with the number of ranks they are split over.
+        exchanges: calls of split layers in a forward pass of the whole model.
+        own_forward: on a rank with a part of the model, its computation of a batch's first microbatch, as one number
+            whose backward pass covers all of it; None if a rank computes the whole loss.
+        joined: the ranks along `dp` train on one joint batch, each on a part of every sequence.
+        cycle: number of steps after which a step's work repeats; whole cycles are measured.
+        settles_after: number of initial steps that differ from later ones; warm-up is longer.
         gradients_reduced: a technique already averages gradients over ranks, so no plain DDP is added.
         no_sync: entered around every microbatch but the last of a step, to skip gradient reduction.
-        compute_dtype: dtype of the matrix products' operands ("fp32", "tf32", "bf16", "fp16"), the peak MFU refers to.
-        left_out_flops: FLOPs of the unmodified model's forward and backward of a batch that techniques took out of it.
-        counters: facts that a technique counts while it acts (for instance `bytes_to_disk`), merged into the
-            record's facts.
-        facts: what else a technique found out while it acts, for the record's facts.
-        fact_notes: explanations of facts, shown beside them (for instance the first graph break's reason).
+        compute_dtype: dtype of matmul operands ("fp32", "tf32", "bf16", "fp16"); MFU refers to its peak.
+        left_out_flops: FLOPs of the unmodified model's forward and backward of a batch that techniques removed.
+        counters: facts that a technique counts while it acts (for instance `bytes_to_disk`), merged into the record's
+            facts.
+        facts: other facts that a technique finds while it acts, for the record.
+        fact_notes: explanations of facts, shown with them (for instance the first graph break's reason).
         checkpointed: names of the blocks that a technique recomputes in backward.
-        skipped_updates: of each update whether a gradient scaler left it out; tensors where the device knows it.
-        accumulation: batches of a step, with one update for all.
-        microbatches: in how many equal parts every batch is taken.
-        loading: what techniques change of the workload's DataLoader.
-        non_blocking: the host does not wait for copies of batches to the device.
-        parity_rules: what techniques found in this model that keeps its losses from being the baseline's.
-        setup: what a technique's set-up took besides applying it, such as compiling a library.
+        skipped_updates: for each update, whether a gradient scaler skipped it; tensors if the device knows it.
+        accumulation: batches per step, with one update for all.
+        microbatches: number of equal parts of every batch.
+        loading: techniques' changes to the workload's DataLoader.
+        non_blocking: the CPU does not wait for copies of batches to the device.
+        parity_rules: reasons found in this model why its losses differ from the baseline's.
+        setup: seconds of a technique's set-up besides applying it, such as compiling a library.
         applied: names of the techniques applied so far; claims of one may depend on the others.
         on_close: called when the worker is done, last first.
     """
@@ -145,7 +146,7 @@ class TrainState:
 
     @property
     def models(self) -> dict[str, nn.Module]:
-        """The models by name, "" where there is one."""
+        """The models by name, "" for a single one."""
         return {**self.model} if isinstance(self.model, Models) else {"": self.model}
 
     @property
@@ -172,7 +173,7 @@ class TrainState:
 
     @property
     def dealt_parameters(self) -> frozenset[nn.Parameter]:
-        """The parameters of which each rank has a part of its own."""
+        """The parameters that differ between ranks."""
         return frozenset(map(self.model.get_parameter, self.dealt))
 
     def enter(self, context: AbstractContextManager[object]) -> None:

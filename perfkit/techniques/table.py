@@ -1,4 +1,4 @@
-"""The techniques there are. In a stage they are applied in the order of this table."""
+"""The table of techniques. Within a stage they are applied in this order."""
 
 from perfkit.registry import Registry
 from perfkit.techniques.technique import Technique, explain_misfit

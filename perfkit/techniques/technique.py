@@ -38,7 +38,7 @@ class Package(NamedTuple):
 
 
 class RankRequirement(NamedTuple):
-    """A number of ranks that serves: at least so many, and a multiple of this."""
+    """A number of ranks that fits: at least `least`, and a multiple of `multiple`."""
 
     least: int = 1
     multiple: int = 1
@@ -69,17 +69,17 @@ class Technique(Struct):
 
     The docstring of a subclass is the text of its page (`perfkit techniques NAME`), in Markdown.
 
-    A subclass that cannot act raises `UnavailableError` with the reason from `apply`; `unavailable` answers
-    the same for a listing, without a model.
+    A subclass that cannot act raises `UnavailableError` with the reason from `apply`; `unavailable` gives the same
+    answer for a listing, without a model.
 
     Attributes:
-        summary: what it does, in less than a line.
+        summary: its effect, in less than a line.
         when: when it helps, in a line.
-        costs: what it takes for that, in a line.
-        paper: author, title, venue or year and URL; of the library's documentation where there is no paper.
+        costs: its cost, in a line.
+        paper: author, title, venue or year and URL; the library's documentation if there is no paper.
         examples: variants to try, as on the command line; `--technique all` runs them. Its name alone if empty.
-        min_world_size: how many ranks it needs, with its defaults and by itself.
-        dimension: of the mesh of ranks the dimension that it acts along.
+        min_world_size: the minimum number of ranks, with its defaults and alone.
+        dimension: the dimension of the mesh of ranks that it acts along.
     """
 
     name: ClassVar[str]
@@ -127,7 +127,7 @@ class Technique(Struct):
         return False
 
     def computes_in(self, dtype: str) -> str:
-        """The dtype of the matrix products' operands, given what it is without the technique."""
+        """The dtype of matmul operands, given their dtype without the technique."""
         return dtype
 
     def describe_open_params(self) -> str:
@@ -139,10 +139,10 @@ class Technique(Struct):
         return workload
 
     def count_batch_parts(self, samples: int | None = None, joined: int = 1, ranks: int = 1) -> float:
-        """In how many equal parts it takes a rank's batch of so many samples; None where they are not known.
+        """The number of equal parts into which it splits a rank's batch of this size; None if unknown.
 
-        `joined` is how many ranks' batches are one, of whose parts this is each one's share; `ranks` how many lie along
-        its dimension.
+        `joined` is the number of ranks whose batches form one, of which this is a share; `ranks` the number along its
+        dimension.
         """
         return 1
 

@@ -1,4 +1,4 @@
-"""Splitting a model over ranks by a plan: its parameters become DTensors, and what is one parameter stays one."""
+"""Splits a model over ranks by a plan: parameters become DTensors, and shared parameters stay shared."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -1,7 +1,7 @@
-"""`Trainer.fit`, one step at a time: its loop waits in its data loader until a step is asked for.
+"""`Trainer.fit`, one step at a time: its loop waits in its data loader until a step is requested.
 
-The loop runs in a greenlet, a call that can wait in the middle. It is in the same thread, so that the profilers and
-counters of whoever asks for a step act on it as on any other code.
+The loop runs in a greenlet, a call that can wait in the middle, in the same thread, so that profilers and counters of
+the caller see it like any other code.
 """
 
 import sys
@@ -23,8 +23,8 @@ from perfkit.workloads.workload import Batch, move_to_device
 class TrainerSteps:
     """`TrainState.engine` with the Lightning Trainer.
 
-    The fit begins with the first step, and ends in `close` or with a step that fails. Where the optimizers, which it
-    takes at its beginning, are built anew, a new one begins. Every step has as many microbatches as the first.
+    The fit begins with the first step, and ends in `close` or with a failing step. If the optimizers are rebuilt, a new
+    fit begins. Every step has the first one's number of microbatches.
     """
 
     def __init__(self, state: TrainState) -> None:

@@ -1,4 +1,4 @@
-"""Forward passes by which a technique finds out what it has to do with, before anything is trained."""
+"""Forward passes by which a technique inspects the model before training."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,9 +13,9 @@ from perfkit.workloads.workload import Batch, count_samples, draw_batches, join_
 
 @contextmanager
 def draw_trial_batch(state: TrainState) -> Iterator[Batch]:
-    """A batch as those of a run: on the device, what is floating in the dtype of the parameters.
+    """Draw a batch like those of a run: on the device, with floating-point tensors in the parameters' dtype.
 
-    What runs with it leaves no trace: torch's random numbers and the model's buffers are afterwards as they were.
+    Running it has no side effects: torch's random numbers and the model's buffers are restored.
     """
     with draw_trial_batches(state) as batches:
         yield next(batches)
@@ -23,7 +23,7 @@ def draw_trial_batch(state: TrainState) -> Iterator[Batch]:
 
 @contextmanager
 def draw_trial_samples(state: TrainState, count: int) -> Iterator[Batch]:
-    """The same, of so many samples; their number of one batch must be known."""
+    """Draw a batch of `count` samples; a batch's number of samples must be known."""
     with draw_trial_batches(state) as batches:
         drawn = [next(batches)]
         while sum(count_samples(batch) or count for batch in drawn) < count:

@@ -11,10 +11,10 @@ from perfkit.techniques.segments import BlockSegment, JoinedBlock
 
 @contextmanager
 def unwrap_modules(model: nn.Module) -> Iterator[None]:
-    """Take the wrappers that techniques put into `model` out meanwhile, so that names and types are the workload's.
+    """Take techniques' wrappers out of `model` while entered, so that names and types are the workload's.
 
-    Blocks of a segment have their own places back, and a pruned module its parameter `weight` (`torch.nn.utils.prune`
-    calls it `weight_orig`). All else that techniques do to a model is done in place.
+    Blocks of a segment return to their places, and a pruned module's parameter is called `weight` again
+    (`torch.nn.utils.prune` calls it `weight_orig`). All other changes of techniques are in place.
     """
     wrappers = [
         (name, module) for name, module in model.named_modules() if isinstance(module, CheckpointWrapper | JoinedBlock)

@@ -101,9 +101,9 @@ class _ShardedOptimizer(ZeroRedundancyOptimizer):
 
 
 def shard_optimizer(optimizer: Optimizer) -> Optimizer:
-    """ZeroRedundancyOptimizer around an optimizer, which keeps this rank's part of each of its parameter groups.
+    """Shard an optimizer with ZeroRedundancyOptimizer, which keeps this rank's part of each parameter group.
 
-    It is not made anew from a part of the parameters, of which its maker may make other groups.
+    The optimizer is not rebuilt from a part of the parameters, since its builder may form other groups.
     """
 
     def keep(groups: Sequence[dict[str, Any]]) -> Optimizer:
