@@ -37,16 +37,16 @@ def describe_machine_load(load: MachineLoad | None) -> str:
     """
     if load is None:
         return ""
-    taken = [
+    parts = [
         f"{who} {cores:.1f} of {load.cores} core{'' if load.cores == 1 else 's'}"
         for who, cores in (("other processes used", load.other_cores), ("the hypervisor took", load.stolen_cores))
         if cores is not None and cores / load.cores >= BUSY
     ]
     if load.throttled_share is not None and load.throttled_share >= THROTTLED:
-        taken.append(
+        parts.append(
             f"the container's CPU limit throttled it in {format_percent(load.throttled_share, 0)} of all periods"
         )
-    return f"{', '.join(taken)} during measurement" if taken else ""
+    return f"{', '.join(parts)} during measurement" if parts else ""
 
 
 def _compute_mean(values: Sequence[tuple[float | None, float]]) -> float | None:

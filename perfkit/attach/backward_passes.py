@@ -65,7 +65,7 @@ class BackwardPasses:
 def _find_gradient_holders() -> list[torch.Tensor]:
     with torch._C.DisableTorchFunctionSubclass():  # subclasses may answer in their own way
         tensors: list[torch.Tensor] = find_instances(torch.Tensor)
-        return [each for each in tensors if each.is_leaf and each.requires_grad and each.grad is not None]
+        return [tensor for tensor in tensors if tensor.is_leaf and tensor.requires_grad and tensor.grad is not None]
 
 
 def _has_gradient(tensor: torch.Tensor) -> bool:

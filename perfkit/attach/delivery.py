@@ -38,9 +38,9 @@ class Delivery:
 
     def scalars(self, step: int, values: Mapping[str, float]) -> None:
         """Send figures; never waits."""
-        given = dict(values)
+        figures = dict(values)
         try:
-            self._waiting.put_nowait(lambda: self._logger.scalars(step, given))
+            self._waiting.put_nowait(lambda: self._logger.scalars(step, figures))
         except Full:
             self.dropped += 1
             if self.dropped == 1:

@@ -35,5 +35,5 @@ def read_local_rank() -> int:
 
 
 def _read_first_number(names: Iterable[str]) -> int:
-    given = next((os.environ[name] for name in names if name in os.environ), "0")
-    return int(given) if given.isdigit() else 0
+    value = next((os.environ[name] for name in names if name in os.environ), "0")
+    return int(value) if value.isdigit() else 0

@@ -59,20 +59,20 @@ def sample_loop_stacks(
     looked again. `evaluates` says that evaluations are a part of all steps.
     """
     for _ in range(_MOST_LOOKS):
-        found: list[SampledStacks] = []
+        samples: list[SampledStacks] = []
         steps = _SampledSteps(loop, usual_s, evaluates, clock)
         try:
-            with sample_own_stacks(folder, hz, found.append):
+            with sample_own_stacks(folder, hz, samples.append):
                 yield
                 while steps.end() < SAMPLED_S:
                     yield
                 others = steps.compute_others_share()
         except GeneratorExit:
-            _write_stacks(folder, _judge_stacks(found[0], steps.compute_others_share()))
+            _write_stacks(folder, _judge_stacks(samples[0], steps.compute_others_share()))
             raise
-        if found[0].reason or others <= _OF_OTHERS:
+        if samples[0].reason or others <= _OF_OTHERS:
             break
-    _write_stacks(folder, _judge_stacks(found[0], others))
+    _write_stacks(folder, _judge_stacks(samples[0], others))
 
 
 def _judge_stacks(seen: SampledStacks, others: float) -> SampledStacks:

@@ -189,8 +189,8 @@ def profile(
         "on_drift": on_drift,
         "flops_per_step": flops_per_step,
     }
-    for option, given in only_always.items():
-        if given and not always_on:
+    for option, value in only_always.items():
+        if value and not always_on:
             raise UsageError(f"{option} needs a loop that is watched to the end; also pass always_on=True")
     planned = schedule or Schedule()
     if always_on:

@@ -32,10 +32,10 @@ def wait_for_ranks(run: Path, world_size: int) -> None:
 
 def write_report(folder: Path) -> bool:
     """Write the report of a run's folder; whether that went well. What did not is logged."""
-    made = run_report_command(folder, "--quiet")
-    if made.returncode:
-        LOG.warning("perfkit could not write the report; try `perfkit report %s`: %s", folder, made.stderr.strip())
-    return made.returncode == 0
+    process = run_report_command(folder, "--quiet")
+    if process.returncode:
+        LOG.warning("perfkit could not write the report; try `perfkit report %s`: %s", folder, process.stderr.strip())
+    return process.returncode == 0
 
 
 def run_report_command(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:

@@ -33,10 +33,10 @@ def build_summary(folder: Path) -> RunSummary:
     """
     if not _has_records(folder):
         return _make_message(f"Nothing has been recorded in {folder} yet: no step of the loop has ended.")
-    made = run_report_command(folder, "--notebook")
-    if made.returncode:
-        return _make_message(f"Could not write a report of {folder}: {made.stderr.strip()}")
-    return RunSummary(text=made.stdout.strip(), page=(folder / NOTEBOOK_FILE).read_text(encoding="utf-8"))
+    process = run_report_command(folder, "--notebook")
+    if process.returncode:
+        return _make_message(f"Could not write a report of {folder}: {process.stderr.strip()}")
+    return RunSummary(text=process.stdout.strip(), page=(folder / NOTEBOOK_FILE).read_text(encoding="utf-8"))
 
 
 def _has_records(folder: Path) -> bool:

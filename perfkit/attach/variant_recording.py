@@ -202,14 +202,14 @@ class VariantRecording:
         counts = [self.series.counts[index] for index in chosen]
         walls = self.series.wall_s()
         # With several models (a critic, called several times per batch), no single one shows the samples of a step.
-        given = [count.given for count in counts] if len(self._trained.models) == 1 else []
+        inputs = [count.given for count in counts] if len(self._trained.models) == 1 else []
         fetched = [count.fetched for count in counts]
         units = count_units(
             fetched,
-            given,
+            inputs,
             stated=units_per_step,
             unit=unit,
-            doubt=_explain_doubt(counts, self._trained.models.values()) if given else "",
+            doubt=_explain_doubt(counts, self._trained.models.values()) if inputs else "",
         )
         fetching = any(count.fetches for count in counts)
         captures = sum(1 for count in self.series.counts if count.captures)

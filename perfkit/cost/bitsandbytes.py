@@ -92,7 +92,7 @@ def _make_update(scales: int | None) -> Formula:
             count += len(states) * (1 + _count_quantize_flops(1, 256))
             written += [get_tensor(args, scales + place) for place in range(len(states))]
         nbytes = count_read_bytes(*walk_tensors(args)) + sum(
-            count_output_bytes(numel(each), each.dtype) for each in written
+            count_output_bytes(numel(output), output.dtype) for output in written
         )
         return make_vector_cost(count * numel(parameter), nbytes, "fp32", _OPTIMIZER)
 

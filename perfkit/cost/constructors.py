@@ -126,9 +126,11 @@ def _make_triangle(upper: bool) -> Formula:
 
 def _cost_drawn(args: Args) -> OpCost:
     """Cost bernoulli, poisson(self), normal(mean, std): reads parameters, draws as many numbers."""
-    given = [parameter for parameter in args[:2] if isinstance(parameter, TensorArg)]
-    if given:
-        return _cost_written(max(numel(parameter) for parameter in given), given[0].dtype, count_read_bytes(*given))
+    parameters = [parameter for parameter in args[:2] if isinstance(parameter, TensorArg)]
+    if parameters:
+        return _cost_written(
+            max(numel(parameter) for parameter in parameters), parameters[0].dtype, count_read_bytes(*parameters)
+        )
     return _cost_written(math.prod(get_integers(args, 2)), get_dtype_argument(args, 4) or _DEFAULT_DTYPE)
 
 

@@ -63,9 +63,9 @@ _GRID_OF_THREADS = re.compile(r"Cijk_")
 def parse_tile(kernel_name: str) -> GemmTile | None:
     """The tile in a kernel's name, None without one."""
     for pattern, along in _TABLE:
-        found = pattern.search(kernel_name)
-        if found is not None:
-            first, second, depth = found.groups()
+        match = pattern.search(kernel_name)
+        if match is not None:
+            first, second, depth = match.groups()
             return GemmTile(int(first), int(second), None if depth is None else int(depth), along)
     return None
 

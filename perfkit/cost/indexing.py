@@ -66,12 +66,12 @@ def _get_indices(args: Args) -> tuple[list[TensorArg | None], bool]:
 
 def compute_selected_shape(x: TensorArg, slots: list[TensorArg | None]) -> Shape | None:
     """The shape of x[slots], None where a mask selects: its count depends on data."""
-    given = [slot for slot in slots if slot is not None]
-    if any(index.dtype in ("bool", "uint8") for index in given):
+    indices = [slot for slot in slots if slot is not None]
+    if any(index.dtype in ("bool", "uint8") for index in indices):
         return None
     kept = tuple(size for axis, size in enumerate(x.shape) if axis >= len(slots) or slots[axis] is None)
     selected: Shape = ()
-    for index in given:
+    for index in indices:
         selected = index.shape if math.prod(index.shape) >= math.prod(selected) else selected
     return kept + selected
 

@@ -54,8 +54,8 @@ def _make_rearrangement(*positions: int) -> Formula:
     """These tensors are read and as much is written, in another order."""
 
     def formula(args: Args) -> OpCost:
-        given = [moved for moved in (get_optional_tensor(args, at) for at in positions) if moved is not None]
-        nbytes = count_read_bytes(*given) + sum(count_output_bytes(numel(moved), moved.dtype) for moved in given)
+        tensors = [moved for moved in (get_optional_tensor(args, at) for at in positions) if moved is not None]
+        nbytes = count_read_bytes(*tensors) + sum(count_output_bytes(numel(moved), moved.dtype) for moved in tensors)
         return make_vector_cost(0, nbytes, get_tensor(args, positions[0]).dtype, "data movement")
 
     return formula

@@ -21,21 +21,21 @@ def compute_bus_bandwidth(rate: LinkRate) -> float:
 
 def find_link_ceiling(rates: Sequence[LinkRate], message: Message, ranks: int) -> Ceiling | None:
     """The bus bandwidth of collectives of this kind and size between this many ranks; None where not measured."""
-    found = interpolate_rate(rates, _MEASURED_AS.get(message.kind, message.kind), ranks, message.bytes)
-    if found is None:
+    rate = interpolate_rate(rates, _MEASURED_AS.get(message.kind, message.kind), ranks, message.bytes)
+    if rate is None:
         return None
     return Ceiling(
         level=CeilingLevel.INTERCONNECT,
         dtype=None,
-        value=compute_bus_bandwidth(found),
+        value=compute_bus_bandwidth(rate),
         unit="B/s",
         kind=Obtained.MEASURED,
-        source=f"{found.collective} of {format_bytes(found.bytes)} among {ranks} ranks by {found.backend}"
-        f"{_format_gpus(found)}",
-        spread=found.spread,
-        confidence=found.confidence,
-        measured_at=found.measured_at,
-        disturbance=found.disturbance,
+        source=f"{rate.collective} of {format_bytes(rate.bytes)} among {ranks} ranks by {rate.backend}"
+        f"{_format_gpus(rate)}",
+        spread=rate.spread,
+        confidence=rate.confidence,
+        measured_at=rate.measured_at,
+        disturbance=rate.disturbance,
     )
 
 

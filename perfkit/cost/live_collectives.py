@@ -57,7 +57,9 @@ def count_tensor_bytes(tree: Any) -> int:
 
 def _get_group(schema: Any, args: Sequence[Any]) -> ProcessGroup:
     """The group of a collective: an argument of c10d's ops, a name for functional ones."""
-    at = next(index for index, each in enumerate(schema.arguments) if each.name in ("process_group", "group_name"))
+    at = next(
+        index for index, argument in enumerate(schema.arguments) if argument.name in ("process_group", "group_name")
+    )
     group = args[at]
     if isinstance(group, torch.ScriptObject):
         group = ProcessGroup.unbox(group)

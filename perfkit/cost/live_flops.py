@@ -155,9 +155,11 @@ def _list_parameters(func: Any) -> tuple[_SchemaParameter, ...]:
 
 def _record_arguments(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Arg, ...]:
     """All arguments in schema order, as a trace records them, without output tensors."""
-    given = [_describe_argument(value) for value in args]
+    arguments = [_describe_argument(value) for value in args]
     return tuple(
-        given[index] if index < len(given) else _describe_argument(kwargs.get(parameter.name, parameter.default))
+        arguments[index]
+        if index < len(arguments)
+        else _describe_argument(kwargs.get(parameter.name, parameter.default))
         for index, parameter in enumerate(_list_parameters(func))
         if not parameter.is_out
     )

@@ -64,7 +64,7 @@ def _cost_linear_cross_entropy(args: Args) -> OpCost:
     compute_linear_weight_grad (13), ...): logits and, in the same pass, the gradients, a matrix product each.
     """
     x, weight = get_tensor(args, 0, 2), get_tensor(args, 1, 2)
-    gradients = [given for given, wanted in ((x, args[12]), (weight, args[13])) if wanted is True]
+    gradients = [tensor for tensor, wanted in ((x, args[12]), (weight, args[13])) if wanted is True]
     flops = 2.0 * x.shape[0] * x.shape[1] * weight.shape[0] * (1 + len(gradients))
     nbytes = count_read_bytes(x, weight, get_tensor(args, 2)) + sum(
         count_output_bytes(numel(it), it.dtype) for it in gradients

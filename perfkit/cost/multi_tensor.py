@@ -66,8 +66,8 @@ def cost_multi_tensor_kernel(name: str, blocks: int, elements: float | None = No
     tensors = min((_MOST_TENSORS_OF_TORCH if "at::native" in name else _MOST_TENSORS)[depth - 1], blocks)
     most = blocks * CHUNK
     least = (blocks - tensors) * CHUNK + tensors
-    found = make_vector_cost(known.flops * least, element * least, dtype.name, NAME_AND_GRID)
-    return found._replace(most_flops=float(known.flops * most), most_bytes=element * most)
+    cost = make_vector_cost(known.flops * least, element * least, dtype.name, NAME_AND_GRID)
+    return cost._replace(most_flops=float(known.flops * most), most_bytes=element * most)
 
 
 def _parse_foreach_functor(name: str, more: str, depth: int) -> _FunctorCost | None:

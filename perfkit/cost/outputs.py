@@ -61,9 +61,15 @@ def infer_block_output(call: OpCall, size: int, cached: bool) -> BlockOutput | N
         return None
     try:
         outputs = rule(call.args)
-        exact = {made for made in outputs if any(_is_size(size, bytes_, cached) for bytes_ in _list_sizes(made))}
+        exact = {
+            candidate
+            for candidate in outputs
+            if any(_is_size(size, bytes_, cached) for bytes_ in _list_sizes(candidate))
+        }
         near = {
-            made for made in outputs if cached and any(can_cuda_serve(size, bytes_) for bytes_ in _list_sizes(made))
+            candidate
+            for candidate in outputs
+            if cached and any(can_cuda_serve(size, bytes_) for bytes_ in _list_sizes(candidate))
         }
     except _MISFITS:
         return None
@@ -143,8 +149,8 @@ def _infer_index_select(args: Args) -> tuple[OpOutput, ...]:
 def _infer_reduced(args: Args) -> tuple[OpOutput, ...]:
     """Infer sum, mean(self, dims, keepdim, dtype): the shape without the reduced axes (all without dims)."""
     x = get_tensor(args, 0)
-    given = get_integers(args, 1) if len(args) > 2 and args[1] is not None else ()
-    gone = {axis % len(x.shape) for axis in given} or set(range(len(x.shape)))
+    axes = get_integers(args, 1) if len(args) > 2 and args[1] is not None else ()
+    gone = {axis % len(x.shape) for axis in axes} or set(range(len(x.shape)))
     keep = len(args) > 2 and args[2] is True
     shape = [1 if axis in gone else size for axis, size in enumerate(x.shape) if keep or axis not in gone]
     return (OpOutput(tuple(shape), get_dtype_argument(args, 3) or x.dtype),)

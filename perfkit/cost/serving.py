@@ -46,9 +46,9 @@ def _cost_fused_experts(args: Args) -> OpCost:
     around = count_read_bytes(hidden, weights, ids) + count_output_bytes(numel(hidden), hidden.dtype)
     elsewhere = any(_is_expert_map(args, index) for index in range(5, len(args)))
     least, most = (0 if elsewhere else min(chosen, experts)), min(experts, tokens * chosen)
-    found = make_matrix_cost(flops, around + expert * least, hidden.dtype, _ROUTED)
-    found = found._replace(most_bytes=around + expert * most if most > least else None)
-    return found._replace(flops=None) if elsewhere else found
+    cost = make_matrix_cost(flops, around + expert * least, hidden.dtype, _ROUTED)
+    cost = cost._replace(most_bytes=around + expert * most if most > least else None)
+    return cost._replace(flops=None) if elsewhere else cost
 
 
 def _is_expert_map(args: Args, index: int) -> bool:
@@ -70,8 +70,8 @@ def _make_paged_attention(query_at: int) -> Formula:
         row = get_integer(args, query_at + 3) * width * (get_element_size(cache.dtype) + get_element_size(values.dtype))
         computed = PairRange(sequences, sequences * max(longest, 1))
         least = around + row * computed.least
-        found = make_attention_cost(4.0 * heads * width, computed, computed.least, least, query.dtype, lost=BOUNDED)
-        return found._replace(most_bytes=None if longest <= 1 else around + row * computed.most)
+        cost = make_attention_cost(4.0 * heads * width, computed, computed.least, least, query.dtype, lost=BOUNDED)
+        return cost._replace(most_bytes=None if longest <= 1 else around + row * computed.most)
 
     return formula
 

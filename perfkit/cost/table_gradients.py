@@ -48,13 +48,14 @@ def cost_table_gradient(call: OpCall, lookups: Sequence[OpCall]) -> OpCost | Non
     gradient = get_optional_tensor(call.args, 0)
     if gradient is None or len(gradient.shape) != 2:
         return None
-    found = [lookup for lookup in map(_parse_lookup, lookups) if lookup is not None]
-    found = [lookup for lookup in found if (lookup.batch, lookup.total) == gradient.shape]
-    if not found:
+    matches = [lookup for lookup in map(_parse_lookup, lookups) if lookup is not None]
+    matches = [lookup for lookup in matches if (lookup.batch, lookup.total) == gradient.shape]
+    if not matches:
         return None
-    least = min((_cost_lookup_gradient(gradient, lookup, 1) for lookup in found), key=_get_bytes)
+    least = min((_cost_lookup_gradient(gradient, lookup, 1) for lookup in matches), key=_get_bytes)
     most = max(
-        (_cost_lookup_gradient(gradient, lookup, min(lookup.indices, lookup.rows)) for lookup in found), key=_get_bytes
+        (_cost_lookup_gradient(gradient, lookup, min(lookup.indices, lookup.rows)) for lookup in matches),
+        key=_get_bytes,
     )
     return least._replace(most_flops=most.flops, most_bytes=most.bytes)
 

@@ -55,18 +55,18 @@ def find_mismatches(records: Records) -> tuple[MismatchedCollective, ...]:
 
     First those in which an absent rank waits for nothing itself: it holds up the others.
     """
-    found = [
+    mismatches = [
         meeting
         for group in _list_groups(records)
         for meeting in (*_find_first_mismatch(records, group), *_find_unanswered_messages(records, group))
     ]
-    waiting = {rank for meeting in found for rank in meeting.waiting}
+    waiting = {rank for meeting in mismatches for rank in meeting.waiting}
 
     def last(meeting: MismatchedCollective) -> tuple[bool, int]:
         held_up = bool(meeting.absent) and waiting.issuperset(meeting.absent)
         return held_up, min((call.created_ns for call in meeting.calls.values()), default=0)
 
-    return tuple(sorted(found, key=last))
+    return tuple(sorted(mismatches, key=last))
 
 
 def _list_groups(records: Records) -> tuple[ProcessGroup, ...]:
@@ -97,7 +97,7 @@ def _find_first_mismatch(records: Records, group: ProcessGroup) -> Iterator[Mism
     for sequence in sorted({number for numbers in here.values() for number in numbers if number >= max(begun)}):
         entered = {rank: numbers[sequence] for rank, numbers in here.items() if sequence in numbers}
         absent = tuple(rank for rank in here if rank not in entered)
-        calls = {rank: _pick_call(each) for rank, each in entered.items()}
+        calls = {rank: _pick_call(coalesced) for rank, coalesced in entered.items()}
         differs = _find_difference(entered)
         if differs is None and any(_is_held_up(call, absent) for call in calls.values()):
             differs = Mismatch.ABSENT if absent or unrecorded else Mismatch.UNFINISHED
@@ -138,8 +138,8 @@ def _find_difference(entered: Mapping[int, Calls]) -> Mismatch | None:
         (Mismatch.DTYPES, lambda call: {*call.inputs.dtypes, *call.outputs.dtypes}),
     )
     for mismatch, aspect in aspects:
-        said = [[aspect(call) for call in calls] for calls in entered.values()]
-        if any(each != said[0] for each in said):
+        compared = [[aspect(call) for call in calls] for calls in entered.values()]
+        if any(values != compared[0] for values in compared):
             return mismatch
     return None
 
@@ -185,7 +185,7 @@ def _list_unanswered(
     counted. Where a full ring has dropped some, only a peer that waits as well is known to have called, and of a launch
     with several peers that do not it is not known which: nothing is told.
     """
-    found: list[tuple[RecordedCollective, int]] = []
+    unanswered: list[tuple[RecordedCollective, int]] = []
     counted = True
     begun: Counter[tuple[int, int] | None] = Counter()
     for call in messages[rank]:
@@ -193,14 +193,14 @@ def _list_unanswered(
         peer = _get_peer(call, group)
         if call.finished or peer is None:
             continue
-        if found and call.sequence != found[0][0].sequence:
+        if unanswered and call.sequence != unanswered[0][0].sequence:
             break
         answers = [each for each in messages.get(peer, ()) if each.peers == call.peers]
         both = all(not records[each].dropped for each in (rank, peer) if each in records)
         if len(answers) < begun[call.peers] if both else all(each.finished for each in answers):
-            found.append((call, peer))
+            unanswered.append((call, peer))
             counted = counted and both
-    return found if counted or len(found) == 1 else []
+    return unanswered if counted or len(unanswered) == 1 else []
 
 
 def _get_peer(call: RecordedCollective, group: ProcessGroup) -> int | None:

@@ -26,7 +26,7 @@ def describe_absence(meeting: MismatchedCollective) -> str:
 
 def describe_disagreement(meeting: MismatchedCollective) -> str:
     """Describe the differing calls, grouping ranks with equal calls."""
-    alike: dict[str, list[int]] = {}
+    groups: dict[str, list[int]] = {}
     for rank, call in sorted(meeting.calls.items()):
-        alike.setdefault(f"{call.op} of {call.inputs} into {call.outputs}", []).append(rank)
-    return "; ".join(f"{format_ranks(ranks)}: {said}" for said, ranks in alike.items())
+        groups.setdefault(f"{call.op} of {call.inputs} into {call.outputs}", []).append(rank)
+    return "; ".join(f"{format_ranks(ranks)}: {text}" for text, ranks in groups.items())

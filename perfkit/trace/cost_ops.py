@@ -168,11 +168,11 @@ def _cost_remaining_ops(
 
     # A nested op shows more: its outputs, and the tensors between it and its neighbors.
     wanted = custom & ((working & ~telling) | itself) if len(kernel_op) else custom & ~telling
-    told = np.zeros(len(parent), np.bool_)
+    decided = np.zeros(len(parent), np.bool_)
     for level in reversed(levels):
-        told[cost(level[wanted[level] & (owner[level] == NONE) & (~told[level] | itself[level])])] = True
+        decided[cost(level[wanted[level] & (owner[level] == NONE) & (~decided[level] | itself[level])])] = True
         nested = level[parent[level] != NONE]
-        told[parent[nested[told[nested]]]] = True
+        decided[parent[nested[decided[nested]]]] = True
     others = moves & ~covered
     wanted = (others & working) | (itself & ~custom) if len(kernel_op) else others
     for level in levels:

@@ -110,10 +110,10 @@ def parse_rank(file: str) -> int:
     name = path.name
     while name.endswith(_ENDS):
         name = name.rpartition(".")[0]
-    found = _RANK.search(name) or _LAST_NUMBER.search(name) or _RANK.fullmatch(path.parent.name)
-    if found is None:
+    match = _RANK.search(name) or _LAST_NUMBER.search(name) or _RANK.fullmatch(path.parent.name)
+    if match is None:
         raise UsageError(f"{file}: no rank in its name: name it after its rank, as in dump_rank_3")
-    return int(found[1][:9])
+    return int(match[1][:9])
 
 
 def map_ranks(files: Sequence[str]) -> dict[int, str]:

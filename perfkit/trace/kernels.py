@@ -111,8 +111,8 @@ class _LinkIds:
             # Whether this is the id of an op or of a launch, launches share it. It is no id of an op if each launch
             # has its own, though ops launch several kernels each.
             its = trace.external_id[launches]
-            given = its[its != NONE]
-            distinct = len(np.unique(given)) == len(given) > 0
+            ids = its[its != NONE]
+            distinct = len(np.unique(ids)) == len(ids) > 0
             return cls(external, its, external, name_ops=not distinct)
         # Some files repeat the correlation id under the name of the op's.
         return cls(kernel, launch, np.where(external == kernel, NONE, external), name_ops=True)
@@ -122,8 +122,8 @@ def _match_launches(trace: Trace, events: Ints, launches: Ints, ids: _LinkIds) -
     """The position of each kernel's launch, NONE where none has its id."""
     starts, launch_starts = trace.start_ns[events], trace.start_ns[launches]
     process = map_processes(trace)[trace.thread[launches]] if len(launches) else trace.thread[launches]
-    given = ids.launch[ids.launch != NONE]
-    if len(np.unique(process)) < 2 or len(np.unique(given)) == len(given):
+    launch_ids = ids.launch[ids.launch != NONE]
+    if len(np.unique(process)) < 2 or len(np.unique(launch_ids)) == len(launch_ids):
         return find_latest_before(ids.kernel, starts, ids.launch, launch_starts)
     # Processes number their launches independently of each other: a device's kernels come from the process that has
     # most of their ids before them, with the same op's id if there is one, and has them soonest before.

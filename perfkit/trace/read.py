@@ -199,7 +199,10 @@ def _build_trace(
         runtime=find_runtime(cats),
         signatures=[Signature(*signature.split(b"\0")) for signature in tables.signature],
         geometries=list(tables.geometry),
-        statements=[each._replace(kernel=_clean_name(each.kernel)) if each.kernel else each for each in tables.stated],
+        statements=[
+            statement._replace(kernel=_clean_name(statement.kernel)) if statement.kernel else statement
+            for statement in tables.stated
+        ],
         collectives=list(tables.collective),
         flows=collection.build_flows(),
         memory=collection.build_memory_events(),

@@ -39,10 +39,10 @@ def find_program_steps(trace: Trace, ops: Ints) -> tuple[Ints, str] | None:
     events, stems = map_names(trace, trace.select_events(Category.RANGE), _extract_stem)
     if not len(events) or not len(work):
         return None
-    alike = {stem: number for number, stem in enumerate(sorted(set(stems.values())))}
+    numbers = {stem: number for number, stem in enumerate(sorted(set(stems.values())))}
     number = np.zeros(len(trace.names), np.int64)
     for index, stem in stems.items():
-        number[index] = alike[stem]
+        number[index] = numbers[stem]
     group = number[trace.name[events]] * len(trace.threads) + trace.thread[events]
     events = events[np.argsort(group, kind="stable")]
     starts, ends = trace.start_ns[events], trace.end_ns[events]

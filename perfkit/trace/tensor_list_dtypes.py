@@ -56,7 +56,7 @@ def infer_from_kernels(names: Iterable[str]) -> str:
 
 def adjust_to_kernels(dtype: str, names: Iterable[str]) -> str:
     """`dtype`, or one of the size that kernels are made for, where the dtype is not known or of another size."""
-    sizes = {int(found[1]) for name in names for found in _OPAQUE.finditer(name)}
+    sizes = {int(match[1]) for name in names for match in _OPAQUE.finditer(name)}
     size = next(iter(sizes)) if len(sizes) == 1 else None
     if size is None or size not in OPAQUE or (dtype and BY_NAME[dtype].size == size):
         return dtype

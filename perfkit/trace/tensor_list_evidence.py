@@ -83,14 +83,14 @@ class TensorListEvidence:
         first, last = self._locate_kernels(first, last)
         kernels = np.unique(self._kernel_name[self._kernel_order[int(first[0]) : int(last[0])]]).tolist()
         names = [self._trace.names[name] for name in kernels]
-        found = (
+        dtypes = (
             tensor_list_dtypes.infer_from_shapes(self._collect_worked_on(row), shapes)
             or tensor_list_dtypes.infer_from_shapes(near, shapes)
             or tensor_list_dtypes.infer_from_kernels(names)
             or tensor_list_dtypes.infer_from_shapes(self._gradients, shapes)
             or tensor_list_dtypes.infer_from_shapes(self._everywhere, shapes)
         )
-        return tensor_list_dtypes.adjust_to_kernels(found, names)
+        return tensor_list_dtypes.adjust_to_kernels(dtypes, names)
 
     def _collect_worked_on(self, row: int) -> tensor_list_dtypes.Evidence:
         """The first arguments of direct calls: a list's tensors one by one, no converted numbers."""

@@ -47,18 +47,18 @@ def merge_compiled_pairs(pairs: Sequence[OpPair]) -> list[OpPair]:
     That are the ops it names which this side lacks, or calls less often than the other.
     """
     compiled = [pair for pair in pairs if _is_one_sided(pair) and is_compiled(pair.first.name)]
-    left = [pair for pair in pairs if not any(pair is each for each in compiled)]
+    rest = [pair for pair in pairs if not any(pair is other for other in compiled)]
     for group in _group_compiled_pairs(compiled):
-        replaced = [pair for pair in left if _has_replaced_op(group, pair)]
+        replaced = [pair for pair in rest if _has_replaced_op(group, pair)]
         together = [*group.pairs, *replaced]
         before = [row for pair in together for row in pair.before]
         after = [row for pair in together for row in pair.after]
         if before and after:
-            left = [pair for pair in left if not any(pair is each for each in replaced)]
-            left.append(OpPair(before, after, COMPILED))
+            rest = [pair for pair in rest if not any(pair is other for other in replaced)]
+            rest.append(OpPair(before, after, COMPILED))
         else:
-            left += group.pairs
-    return left
+            rest += group.pairs
+    return rest
 
 
 def _group_compiled_pairs(compiled: Sequence[OpPair]) -> list[_CompiledGroup]:

@@ -110,7 +110,7 @@ def _merge_inferred_ops(
         was = [*old.get(op, ()), *(row for pair in short for row in pair.before)]
         now = [*new.get(op, ()), *(row for pair in short for row in pair.after)]
         if was and now:
-            pairs = [pair for pair in pairs if not any(pair is each for each in short)]
+            pairs = [pair for pair in pairs if not any(pair is other for other in short)]
             pairs.append(OpPair(was, now, level))
             old.pop(op, None)
             new.pop(op, None)

@@ -25,11 +25,11 @@ def compare_figures(sides: Sequence[LoadedSide]) -> tuple[ComparedFigure, ...]:
     """Compare figures in reading order: timed, counted, then traced."""
     rates = {variant.throughput_unit for variant in (side.variant for side in sides) if variant is not None}
     unit = rates.pop() if len(rates) == 1 else ""
-    found = [
+    figures = [
         ComparedFigure(title=title, unit=of, better=better, amounts=tuple(amount(side) for side in sides))
         for title, of, better, amount in _list_figures(unit)
     ]
-    return tuple(figure for figure in found if any(amount.value is not None for amount in figure.amounts))
+    return tuple(figure for figure in figures if any(amount.value is not None for amount in figure.amounts))
 
 
 _Row = tuple[str, str, str, Callable[[LoadedSide], ComparedAmount]]

@@ -49,7 +49,7 @@ def group_changes(after: RankTrace, before: RankTrace, pairs: Sequence[OpPair]) 
 def _compare_groups(by: str, before: Iterable[_Row], after: Iterable[_Row]) -> list[GroupChange]:
     old, new = _sum_groups(before), _sum_groups(after)
     none = (0.0, 0.0)
-    found = [
+    changes = [
         GroupChange(
             grouping=by,
             name=name,
@@ -60,7 +60,7 @@ def _compare_groups(by: str, before: Iterable[_Row], after: Iterable[_Row]) -> l
         )
         for name in dict.fromkeys((*old, *new))
     ]
-    return sorted(found, key=lambda group: -abs(group.change_s))
+    return sorted(changes, key=lambda group: -abs(group.change_s))
 
 
 def _sum_groups(rows: Iterable[_Row]) -> dict[str, tuple[float, float]]:
@@ -86,24 +86,24 @@ def _classify_rows(some: Sequence[OpRow], pair: OpPair, trace: RankTrace, own: C
     rows = [row for row in some if row.phase != OUTSIDE]
     if pair.level == COMPILED:
         return [(REPLACED, row.calls, row.seconds) for row in rows]
-    return [told for row in rows for told in _classify_row(row, trace, own)]
+    return [entry for row in rows for entry in _classify_row(row, trace, own)]
 
 
 def _classify_row(row: OpRow, trace: RankTrace, own: Collection[str]) -> Iterator[_Row]:
     """Classify a row by its op, else by the names of its kernels."""
     if row.name == NO_OP and row.bound not in _BY_BOUND:
-        kernels = [each for each in trace.kernels if not each.op and _is_kernel_of_row(each, row)]
-        left = row.seconds - fsum(each.seconds for each in kernels)
-        if abs(left) <= 0.01 * row.seconds:  # truncated tables are incomplete
-            yield from ((classify_kernel(each.name).value, each.calls, each.seconds) for each in kernels)
+        kernels = [kernel for kernel in trace.kernels if not kernel.op and _is_kernel_of_row(kernel, row)]
+        rest_s = row.seconds - fsum(kernel.seconds for kernel in kernels)
+        if abs(rest_s) <= 0.01 * row.seconds:  # truncated tables are incomplete
+            yield from ((classify_kernel(kernel.name).value, kernel.calls, kernel.seconds) for kernel in kernels)
             return
     if row.bound in _BY_BOUND:
         kind = _BY_BOUND[row.bound]
     elif row.name in own and row.name != NO_OP:
         kind = row.name
     else:
-        told = OpClass.OTHER if row.kind == REST else classify_work(row.op, row.name)
-        kind = OTHER_OPS if told == OpClass.OTHER else told.value
+        op_class = OpClass.OTHER if row.kind == REST else classify_work(row.op, row.name)
+        kind = OTHER_OPS if op_class == OpClass.OTHER else op_class.value
     yield kind, row.calls, row.seconds
 
 

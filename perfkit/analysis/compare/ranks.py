@@ -27,12 +27,12 @@ def select_common_rank(loaded: Sequence[LoadedSide]) -> RankSelection:
     """Select the straggler, else the slowest rank, of the run with the longest traced step if all runs have it; else
     the first common rank; else the first rank of each run.
     """
-    traced = [each for each in loaded if each.ranks]
-    if len(traced) < 2 or all(len(each.ranks) == 1 for each in traced):
+    traced = [side for side in loaded if side.ranks]
+    if len(traced) < 2 or all(len(side.ranks) == 1 for side in traced):
         return RankSelection(tuple(loaded))
-    numbers = [{trace.rank for trace in each.ranks if trace.rank is not None} for each in traced]
+    numbers = [{trace.rank for trace in side.ranks if trace.rank is not None} for side in traced]
     common = sorted(numbers[0].intersection(*numbers[1:]))
-    slow = max(traced, key=lambda each: max(trace.step_s for trace in each.ranks))
+    slow = max(traced, key=lambda side: max(trace.step_s for trace in side.ranks))
     slowest = max(slow.ranks, key=lambda trace: trace.step_s)
     wanted = next((trace for trace in slow.ranks if trace.label == slow.straggler), slowest)
     if wanted.rank in common:
@@ -47,10 +47,10 @@ def select_common_rank(loaded: Sequence[LoadedSide]) -> RankSelection:
         rank = None
         note = "no common rank: compares the first rank of each run"
     return RankSelection(
-        tuple(_select_rank(each, rank) for each in loaded),
+        tuple(_select_rank(side, rank) for side in loaded),
         note,
         tuple(
-            RankSteps(rank=number, steps_s=tuple(_get_step_time(each, number) for each in loaded)) for number in common
+            RankSteps(rank=number, steps_s=tuple(_get_step_time(side, number) for side in loaded)) for number in common
         ),
     )
 

@@ -91,7 +91,7 @@ def _split_variant(named: str) -> tuple[str, str]:
 
 def _load_suite_variant(path: str, variant: str, examined: SuiteInspection) -> LoadedSide:
     analysis = examined.analysis
-    by_name = {each.name: each for each in analysis.variants}
+    by_name = {member.name: member for member in analysis.variants}
     if variant and variant not in by_name:
         raise make_unknown_name_error(f"variant of {path}", variant, by_name)
     chosen = by_name[variant] if variant else next((v for v in analysis.variants if v.is_baseline), None)
@@ -186,19 +186,21 @@ def _load_file(path: str) -> LoadedSide:
 
 def name_sides(loaded: Sequence[LoadedSide]) -> tuple[LoadedSide, ...]:
     """Name each side as briefly as is unique: the last parts of its path, and its variant."""
-    paths = [each.side.path for each in loaded]
+    paths = [entry.side.path for entry in loaded]
     depth = 1
     while depth < 8 and len({_shorten_path(path, depth) for path in paths}) < len(set(paths)):
         depth += 1
     names = [
-        _shorten_path(each.side.path, depth) + (f"{AT}{each.side.subject}" if each.side.subject else "")
-        for each in loaded
+        _shorten_path(entry.side.path, depth) + (f"{AT}{entry.side.subject}" if entry.side.subject else "")
+        for entry in loaded
     ]
     numbered = (
         name if names.count(name) == 1 else f"{name} ({names[: place + 1].count(name)})"
         for place, name in enumerate(names)
     )
-    return tuple(replace(each, side=_rename_side(each.side, name)) for each, name in zip(loaded, numbered, strict=True))
+    return tuple(
+        replace(entry, side=_rename_side(entry.side, name)) for entry, name in zip(loaded, numbered, strict=True)
+    )
 
 
 def _rename_side(side: ComparedRun, name: str) -> ComparedRun:

@@ -18,12 +18,12 @@ _Pick = Callable[[Variant], ComparedAmount]
 def compare_variants(sides: Sequence[LoadedSide]) -> tuple[ComparedVariant, ...]:
     """Compare the variants that at least two suites have, in the order of the first; none unless two are suites."""
     names = dict.fromkeys(variant.name for side in sides for variant in side.variants)
-    found = []
+    compared = []
     for name in names:
-        given = [_find_variant(side, name) for side in sides]
-        if sum(variant is not None for variant in given) > 1:
-            found.append(ComparedVariant(name=name, figures=_compare_variant_figures(given)))
-    return tuple(found)
+        variants = [_find_variant(side, name) for side in sides]
+        if sum(variant is not None for variant in variants) > 1:
+            compared.append(ComparedVariant(name=name, figures=_compare_variant_figures(variants)))
+    return tuple(compared)
 
 
 def find_unshared_variants(sides: Sequence[LoadedSide]) -> dict[str, tuple[str, ...]]:
@@ -31,23 +31,23 @@ def find_unshared_variants(sides: Sequence[LoadedSide]) -> dict[str, tuple[str, 
     suites = [side for side in sides if side.variants]
     if len(suites) < 2:
         return {}
-    found = {}
+    unshared = {}
     for suite in suites:
         others = {variant.name for other in suites if other is not suite for variant in other.variants}
         if own := tuple(variant.name for variant in suite.variants if variant.name not in others):
-            found[suite.side.name.removesuffix(f"{AT}{suite.side.subject}")] = own
-    return found
+            unshared[suite.side.name.removesuffix(f"{AT}{suite.side.subject}")] = own
+    return unshared
 
 
 def _find_variant(side: LoadedSide, name: str) -> Variant | None:
     return next((variant for variant in side.variants if variant.name == name), None)
 
 
-def _compare_variant_figures(given: Sequence[Variant | None]) -> tuple[ComparedFigure, ...]:
-    rates = {variant.throughput_unit for variant in given if variant is not None and variant.throughput_unit}
+def _compare_variant_figures(variants: Sequence[Variant | None]) -> tuple[ComparedFigure, ...]:
+    rates = {variant.throughput_unit for variant in variants if variant is not None and variant.throughput_unit}
     rate = rates.pop() if len(rates) == 1 else "units/s"
     prices = {
-        variant.cost.unit for variant in given if variant is not None and isinstance(variant.cost, MedianEstimate)
+        variant.cost.unit for variant in variants if variant is not None and isinstance(variant.cost, MedianEstimate)
     }
     rows: list[tuple[str, str, str, _Pick]] = [
         (STEP, "s", LESS, lambda variant: _convert_estimate(variant.step_time)),
@@ -64,13 +64,13 @@ def _compare_variant_figures(given: Sequence[Variant | None]) -> tuple[ComparedF
                 lambda variant: _convert_estimate(variant.cost or MissingEstimate(reason="no price")),
             )
         )
-    made = [
+    figures = [
         ComparedFigure(
-            title=title, unit=unit, better=better, amounts=tuple(_get_amount(variant, pick) for variant in given)
+            title=title, unit=unit, better=better, amounts=tuple(_get_amount(variant, pick) for variant in variants)
         )
         for title, unit, better, pick in rows
     ]
-    return tuple(figure for figure in made if any(amount.value is not None for amount in figure.amounts))
+    return tuple(figure for figure in figures if any(amount.value is not None for amount in figure.amounts))
 
 
 def _get_amount(variant: Variant | None, pick: _Pick) -> ComparedAmount:

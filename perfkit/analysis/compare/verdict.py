@@ -45,16 +45,16 @@ def format_verdict(difference: TraceDifference, before: str) -> str:
     whole = " per step" if difference.before_trace.steps else ""
     if old <= 0:
         return f"{format_seconds(new)}{whole}, no step time in {before} to compare"
-    said = f"{format_speed_change(old, new, before)}: {format_time_change(old, new)}{whole}"
+    speed = f"{format_speed_change(old, new, before)}: {format_time_change(old, new)}{whole}"
     cause = format_causes(difference)
-    return f"{said}; {cause}" if cause else said
+    return f"{speed}; {cause}" if cause else speed
 
 
 def format_speed_change(before_s: float, after_s: float, than: str = "") -> str:
     """`60 % slower than B`, `2.41 times as long as in B`, `as fast as B`; without a name without these."""
     ratio = after_s / before_s
-    said, word = _format_ratio(ratio)
-    return f"{said} {word} {than}" if than else said
+    ratio_text, word = _format_ratio(ratio)
+    return f"{ratio_text} {word} {than}" if than else ratio_text
 
 
 def _format_ratio(ratio: float) -> tuple[str, str]:
@@ -96,8 +96,8 @@ def rank_causes(difference: TraceDifference) -> list[tuple[str, float]]:
 
 def _summarize_compute(kinds: Sequence[GroupChange], work: Sequence[GroupChange]) -> tuple[str, float]:
     change = fsum(part.change_s for part in work)
-    alike = [kind for kind in kinds if kind.change_s * change > 0]
-    most = max(alike, key=lambda kind: abs(kind.change_s), default=None)
+    same_sign = [kind for kind in kinds if kind.change_s * change > 0]
+    most = max(same_sign, key=lambda kind: abs(kind.change_s), default=None)
     return ("compute" if most is None else f"compute (mostly {most.name})"), change
 
 

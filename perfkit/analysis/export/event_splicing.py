@@ -73,9 +73,9 @@ def _read_first_event(rest: bytes, blocks: Iterator[bytes]) -> bytes:
 
 def _peek_first_event(events: Iterable[bytes]) -> tuple[bytes, Iterable[bytes]]:
     """The first event, empty without one, and all text read so far."""
-    left = iter(events)
-    first = list(islice(left, 1))
-    return b"".join(first), chain(first, left)
+    remaining = iter(events)
+    first = list(islice(remaining, 1))
+    return b"".join(first), chain(first, remaining)
 
 
 def _join_events(events: Iterable[bytes]) -> Iterator[bytes]:

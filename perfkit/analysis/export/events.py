@@ -72,13 +72,13 @@ def _nest_slices(slices: Iterable[Slice]) -> Iterator[Slice]:
     doubles, so that what follows may begin before the end of what it follows.
     """
     ends: list[int] = []
-    for each in slices:
-        while ends and ends[-1] <= each.begin_ns:
+    for piece in slices:
+        while ends and ends[-1] <= piece.begin_ns:
             ends.pop()
-        end_ns = max(each.end_ns - _estimate_rounding_ns(each.end_ns), each.begin_ns)
-        end_ns = max(min(end_ns, ends[-1]), each.begin_ns) if ends else end_ns
+        end_ns = max(piece.end_ns - _estimate_rounding_ns(piece.end_ns), piece.begin_ns)
+        end_ns = max(min(end_ns, ends[-1]), piece.begin_ns) if ends else end_ns
         ends.append(end_ns)
-        yield each._replace(end_ns=end_ns)
+        yield piece._replace(end_ns=end_ns)
 
 
 def _estimate_rounding_ns(time_ns: int) -> int:

@@ -12,8 +12,8 @@ def build_speedscope(trace: RankTrace) -> bytes:
     profiles = [
         StackProfile(f"{trace.label}: time", "milliseconds", [_build_stack(row, row.seconds) for row in within])
     ]
-    if any(left > 0 for _, left in above):
-        stacks = [_build_stack(row, left) for row, left in above if left > 0]
+    if any(excess_s > 0 for _, excess_s in above):
+        stacks = [_build_stack(row, excess_s) for row, excess_s in above if excess_s > 0]
         profiles.append(StackProfile(f"{trace.label}: time above the roofline", "milliseconds", stacks))
     return encode_speedscope_profiles(profiles)
 

@@ -124,14 +124,14 @@ def _make_bound_slicer(engine: WorkAnalysis) -> Callable[[int], Iterator[Slice]]
     """A function from a lane to its slices: rows of groups are made once for all."""
     placed, work = engine.placed, engine.pieces
     of_groups = build_op_rows(placed, np.arange(len(placed)), engine.step_s, of_kernels=work.on_device)
-    said = CPU_CATEGORIES if not work.on_device else DEVICE_CATEGORIES
+    categories = CPU_CATEGORIES if not work.on_device else DEVICE_CATEGORIES
     share = _compute_roofline_shares(placed)
 
     def slices(lane: int) -> Iterator[Slice]:
         mine = np.flatnonzero(work.lane == lane)
         for piece in mine[np.lexsort((-work.end_ns[mine], work.start_ns[mine]))].tolist():
             group = int(placed.groups.of[piece])
-            row, bound = of_groups[group], said[int(engine.category[piece])]
+            row, bound = of_groups[group], categories[int(engine.category[piece])]
             reached = share[piece]
             args: dict[str, Any] = {"kernel" if work.on_device else "op": row.name, "op": row.op or row.name}
             module = get_module(work, piece)
@@ -152,9 +152,9 @@ def _make_bound_slicer(engine: WorkAnalysis) -> Callable[[int], Iterator[Slice]]
 
 def _compute_roofline_shares(placed: RooflineGroups) -> Floats:
     """Attainable over actual time of each piece's group; NaN where unknown or above the roof."""
-    each = placed.limits.attainable_s / np.maximum(placed.groups.count_by_group(), 1)
+    per_piece = placed.limits.attainable_s / np.maximum(placed.groups.count_by_group(), 1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        reached = each[placed.groups.of] * 1e9 / placed.pieces.busy_ns
+        reached = per_piece[placed.groups.of] * 1e9 / placed.pieces.busy_ns
     return np.where(reached < 1, reached, np.nan)
 
 

@@ -104,16 +104,18 @@ def _count_samples(main: SampledThread, pattern: _FramePattern) -> int:
         and any(part in function.file.replace("\\", "/") for part in pattern.files)
     }
     return sum(
-        taken.count for taken in main.stack_samples if any(call.function in matching for call in main.stack(taken.node))
+        sample.count
+        for sample in main.stack_samples
+        if any(call.function in matching for call in main.stack(sample.node))
     )
 
 
 def _count_tensor_reads(main: SampledThread, source: Callable[[str, int], str]) -> int:
     """Samples whose innermost line is the program's and reads a tensor."""
     count = 0
-    for taken in main.stack_samples:
-        call = next(iter(main.stack(taken.node)), None)
+    for sample in main.stack_samples:
+        call = next(iter(main.stack(sample.node)), None)
         if call is not None and main.functions[call.function].owner == PROGRAM:
             text = source(main.functions[call.function].file, call.line)
-            count += taken.count * any(read in text for read in _READS)
+            count += sample.count * any(read in text for read in _READS)
     return count

@@ -50,7 +50,7 @@ def analyze_flight(files: Sequence[str], *, command: str = "") -> FlightAnalysis
 
 
 def _build_rank_row(rank: int, file: str, record: FlightRecord) -> DumpedRank:
-    told = record.waits_in or record.last
+    collective = record.waits_in or record.last
     return DumpedRank(
         rank=rank,
         file=file,
@@ -60,7 +60,7 @@ def _build_rank_row(rank: int, file: str, record: FlightRecord) -> DumpedRank:
         unfinished=sum(not call.finished for call in record.collectives),
         pending_collective=record.waits_in,
         last_collective=record.last,
-        group="" if told is None else record.groups[told.group].label,
+        group="" if collective is None else record.groups[collective.group].label,
     )
 
 

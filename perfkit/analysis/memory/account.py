@@ -41,8 +41,8 @@ def build_memory_account(
     assert sum(share.bytes for share in shares) == peak_bytes, "the categories at the peak must sum to it"
     over_time = build_timeline(allocations, lives, named, totals, peak)
     phase, step = (NONE, NONE) if peak == AT_START else (int(allocations.phase[peak]), int(allocations.step[peak]))
-    held = compute_fragmentation(allocations, lives, peak)
-    beyond = _get_reserved_memory(held) if outside is None else outside(peak_bytes)
+    fragmentation = compute_fragmentation(allocations, lives, peak)
+    beyond = _get_reserved_memory(fragmentation) if outside is None else outside(peak_bytes)
     return MemoryAccount(
         peak_bytes=peak_bytes,
         peak_phase="" if phase == NONE else PHASES[phase],
@@ -62,16 +62,16 @@ def build_memory_account(
         bands=over_time.bands,
         largest_blocks=find_largest_blocks(allocations, lives, named, alive),
         rows=build_memory_rows(allocations, lives, named, alive),
-        fragmentation=held,
+        fragmentation=fragmentation,
         growth=find_growth(allocations, lives, named),
         failed_request=allocations.failed,
     )
 
 
-def _get_reserved_memory(held: Fragmentation | None) -> NonAllocatorMemory:
-    if held is None:
+def _get_reserved_memory(fragmentation: Fragmentation | None) -> NonAllocatorMemory:
+    if fragmentation is None:
         return NonAllocatorMemory(())
-    return NonAllocatorMemory((MemoryShare(category=RESERVED_FREE, bytes=held.free_bytes),))
+    return NonAllocatorMemory((MemoryShare(category=RESERVED_FREE, bytes=fragmentation.free_bytes),))
 
 
 def _sum_categories(lives: Lifetimes, named: NDArray[np.int8], alive: NDArray[np.bool_]) -> tuple[MemoryShare, ...]:

@@ -89,11 +89,11 @@ def build_allocation_context(allocations: Allocations, lives: Lifetimes) -> Allo
 
 def _number_op_runs(allocations: Allocations) -> Ints:
     """The index of the run of allocations by one op in one module that contains an event; a free begins none."""
-    made = np.flatnonzero(allocations.size > 0)
-    keys = np.stack([column[made] for column in (allocations.op, allocations.module, allocations.visit)])
+    allocated = np.flatnonzero(allocations.size > 0)
+    keys = np.stack([column[allocated] for column in (allocations.op, allocations.module, allocations.visit)])
     begins = np.zeros(len(allocations), np.int64)
-    if len(made):
-        begins[made[1:]] = (keys[:, 1:] != keys[:, :-1]).any(axis=0)
+    if len(allocated):
+        begins[allocated[1:]] = (keys[:, 1:] != keys[:, :-1]).any(axis=0)
     return np.cumsum(begins)
 
 

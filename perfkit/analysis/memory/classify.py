@@ -100,6 +100,6 @@ def _mask_collective_copies(names: tuple[str, ...], births: AllocationContext) -
     """Mask copies that a collective makes on its own thread (gloo), where FSDP reduces gradients."""
     copies = (births.phase == BACKWARD) & match_names(names, births.op, COPY)
     reducing = match_names(names, births.op, REDUCTION)
-    taken = match_names(names, births.freed_op, REDUCTION)
-    result: Mask = copies & reducing.any() & (births.outlives | taken)
+    reduced = match_names(names, births.freed_op, REDUCTION)
+    result: Mask = copies & reducing.any() & (births.outlives | reduced)
     return result

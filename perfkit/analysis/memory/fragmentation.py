@@ -19,15 +19,15 @@ def compute_fragmentation(allocations: Allocations, lives: Lifetimes, peak_event
     """
     if not len(allocations.reserved):
         return None
-    held = _select_reserved_until(allocations.reserved, peak_event)
+    segments = _select_reserved_until(allocations.reserved, peak_event)
     alive = lives.alive_after(peak_event)
     size, address = lives.size[alive], _find_addresses(allocations, lives)[alive]
     placed = address != NONE
-    located = bool((held.address != NONE).all())
-    pieces = _find_free_pieces(held, address[placed], size[placed]) if located else np.empty(0, np.int64)
+    located = bool((segments.address != NONE).all())
+    pieces = _find_free_pieces(segments, address[placed], size[placed]) if located else np.empty(0, np.int64)
     if pieces is None:
         return None
-    reserved, allocated = int(held.size.sum()), int(size.sum())
+    reserved, allocated = int(segments.size.sum()), int(size.sum())
     if reserved < allocated:
         return None
     return Fragmentation(
@@ -53,25 +53,25 @@ def _select_reserved_until(reserved: ReservedSegments, event: int) -> ReservedSe
 def _find_addresses(allocations: Allocations, lives: Lifetimes) -> Ints:
     """The address of each block: of its allocation, of its known state, or of its free."""
     address = np.full(len(lives), NONE, np.int64)
-    made = lives.born != AT_START
-    address[made] = allocations.address[lives.born[made]]
-    known = ~made & (lives.known != NONE)
+    allocated = lives.born != AT_START
+    address[allocated] = allocations.address[lives.born[allocated]]
+    known = ~allocated & (lives.known != NONE)
     address[known] = np.array([block.address for block in allocations.known], np.int64)[lives.known[known]]
-    freed = ~made & ~known & (lives.died < len(allocations))
+    freed = ~allocated & ~known & (lives.died < len(allocations))
     address[freed] = allocations.address[lives.died[freed]]
     return address
 
 
-def _find_free_pieces(held: ReservedSegments, address: Ints, size: Ints) -> Ints | None:
+def _find_free_pieces(reserved: ReservedSegments, address: Ints, size: Ints) -> Ints | None:
     """Sizes of the free pieces of reserved memory, in a sweep over addresses; None where blocks lie outside it.
 
     Each piece obtained raises the level between its ends by one and each given back lowers it, so that a part cut out
     of a mapped range needs no care; a live block lowers what is free. Segments have borders that no free piece crosses:
     as many as were obtained at an end less those given back.
     """
-    sign, amount = np.sign(held.size), np.abs(held.size)
-    border = np.where(held.expandable, 0, sign)
-    ends = np.concatenate([held.address, held.address + amount])
+    sign, amount = np.sign(reserved.size), np.abs(reserved.size)
+    border = np.where(reserved.expandable, 0, sign)
+    ends = np.concatenate([reserved.address, reserved.address + amount])
     nothing = np.zeros(2 * len(address), np.int64)
     points, place = np.unique(np.concatenate([ends, address, address + size]), return_inverse=True)
     width = np.diff(points)

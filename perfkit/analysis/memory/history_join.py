@@ -88,12 +88,12 @@ def _apply_block_sizes(allocations: Allocations, history: Allocations) -> tuple[
 
     The recorder, which no event told of them, knows the tensors' sizes; a block may not have been split off for one.
     """
-    given = {block.address: block.size_bytes for block in history.known}
+    sizes = {block.address: block.size_bytes for block in history.known}
     for address in np.unique(allocations.address).tolist():
-        given.pop(address, None)
+        sizes.pop(address, None)
     return tuple(
-        msgspec.structs.replace(block, size_bytes=given[block.address])
-        if block.address in given and can_cuda_serve(given[block.address], block.size_bytes)
+        msgspec.structs.replace(block, size_bytes=sizes[block.address])
+        if block.address in sizes and can_cuda_serve(sizes[block.address], block.size_bytes)
         else block
         for block in allocations.known
     )
@@ -101,11 +101,11 @@ def _apply_block_sizes(allocations: Allocations, history: Allocations) -> tuple[
 
 def _find_cublas_workspaces(known: tuple[InitialBlock, ...], history: Allocations) -> tuple[InitialBlock, ...]:
     """Blocks of the sizes of cuBLAS' workspaces that stood throughout and that no tensor was found in."""
-    held = {block.address for block in known}
+    addresses = {block.address for block in known}
     return tuple(
         InitialBlock(address=block.address, size_bytes=block.size_bytes, category=WORKSPACE, name="cuBLAS")
         for block in history.known
-        if block.address not in held and block.size_bytes in (CUBLAS_BYTES, CUBLAS_HOPPER_BYTES)
+        if block.address not in addresses and block.size_bytes in (CUBLAS_BYTES, CUBLAS_HOPPER_BYTES)
     )
 
 

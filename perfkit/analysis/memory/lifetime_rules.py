@@ -34,7 +34,7 @@ def classify_by_lifetime(allocations: Allocations, births: AllocationContext) ->
     freed = births.died < len(allocations)
     later_update = births.next_update < len(allocations)
     before_update = freed & later_update & (births.died < births.next_update)
-    taken = match_names(names, births.freed_op, GRADIENT_TAKER) & (births.freed_op != births.op)
+    accumulated = match_names(names, births.freed_op, GRADIENT_TAKER) & (births.freed_op != births.op)
     again = (phase == BACKWARD) & find_recomputed_blocks(allocations, births)
     # Where backward is marked, what was made outside of it is of a forward pass: one that no module's call marks.
     of_forward = match_names(names, births.op, FORWARD_OP)
@@ -42,7 +42,7 @@ def classify_by_lifetime(allocations: Allocations, births: AllocationContext) ->
         of_forward |= (births.op != 0) & ~match_names(names, births.op, MOVE)
     saved = of_forward & match_names(names, births.freed_op, AUTOGRAD_NODE)
     categories = _pick_first_category(
-        (GRADIENT, np.isin(phase, (BACKWARD, NONE)) & taken),
+        (GRADIENT, np.isin(phase, (BACKWARD, NONE)) & accumulated),
         (RECOMPUTED, again & ~outlives & ~births.brief),
         (ACTIVATION, (phase == NONE) & saved),
         (INPUT, (phase == DATA) & outlives),

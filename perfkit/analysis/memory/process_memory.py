@@ -110,9 +110,9 @@ def compute_context_bytes(measured: ProcessMemory) -> int | None:
     That is the context with the kernels and libraries that were loaded by then. Older records have no such moment, and
     what is taken there, of the end of the memory pass, has the profiler's buffers in it.
     """
-    taken = _get_non_allocator_bytes(measured.at_warm or measured.at_end)
+    context = _get_non_allocator_bytes(measured.at_warm or measured.at_end)
     nccl = 0 if measured.at_group is None else _compute_non_allocator_growth(measured.at_context, measured.at_group)
-    return None if taken is None or nccl is None else taken - nccl
+    return None if context is None or nccl is None else context - nccl
 
 
 def _subtract_quantities(after: Quantity, before: Quantity) -> int | None:

@@ -34,14 +34,14 @@ def find_blocks_made_once(births: AllocationContext) -> Mask:
     that is left behind by several steps is (a leak). Nothing is said of blocks whose op and module are unknown.
     """
     result = np.zeros(len(births.row), np.bool_)
-    left = np.flatnonzero((births.updates > births.update) & ((births.op != 0) | (births.module != 0)))
-    if not len(left):
+    survivors = np.flatnonzero((births.updates > births.update) & ((births.op != 0) | (births.module != 0)))
+    if not len(survivors):
         return result
-    kind = _number_pairs(_number_kinds(births, left), births.line[left])
-    of_step = np.unique(np.stack([kind, births.update[left]]), axis=1)  # each kind once per step
+    kind = _number_pairs(_number_kinds(births, survivors), births.line[survivors])
+    of_step = np.unique(np.stack([kind, births.update[survivors]]), axis=1)  # each kind once per step
     steps = np.bincount(of_step[0])
-    through = births.updates[left] - births.update[left] >= 2
-    result[left] = through & (steps[kind] == 1)
+    through = births.updates[survivors] - births.update[survivors] >= 2
+    result[survivors] = through & (steps[kind] == 1)
     return result
 
 

@@ -54,8 +54,8 @@ class DisplayMixin:
         """
         path, document = Path(folder), self._build_document()
         markers = (next(iter(document.raw)), *([SUITE_FILE] if self.subject == "suite" else []))
-        taken = path.exists() and (not path.is_dir() or any(path.iterdir()))
-        if taken and not any((path / marker).is_file() for marker in markers):
+        occupied = path.exists() and (not path.is_dir() or any(path.iterdir()))
+        if occupied and not any((path / marker).is_file() for marker in markers):
             raise UsageError(f"{path} exists and contains no report of this kind: name another folder")
         resolve_name("perfkit_reports.render.report_files:write_report")(document, path)
         return path

@@ -79,13 +79,13 @@ def find_arrivals(ops: Ops) -> Arrivals:
         kernel = np.searchsorted(ops.kernels.event, events)  # both in the order of time
         record = find_recorded_collectives(ops, events, ops.kernel_op[kernel])
         name = _name_kernels(ops, events, ops.kernels.launch[kernel])
-        step, given = ops.kernel_step[kernel], find_recorded_numbers(ops, events, ops.kernel_op[kernel])
+        step, recorded = ops.kernel_step[kernel], find_recorded_numbers(ops, events, ops.kernel_op[kernel])
     else:
         events = events[~mark_named(trace, events, lambda name: name.startswith(_ENQUEUE))]
         record = find_recorded_collectives(ops, events, np.full(len(events), NONE, np.int64))
         name = trace.name[events].astype(np.int64)
         step = ops.steps.locate_times(trace.start_ns[events])
-        given = find_recorded_numbers(ops, events, np.full(len(events), NONE, np.int64))
+        recorded = find_recorded_numbers(ops, events, np.full(len(events), NONE, np.int64))
     table: dict[CollectiveKind, int] = {}
     pairs = group_rows(record, name)  # few distinct ones, however many events
     kinds = [_number_kind(table, ops, record[row], name[row]) for row in pairs.first.tolist()]
@@ -96,7 +96,7 @@ def find_arrivals(ops: Ops) -> Arrivals:
         kinds=tuple(table),
         kind=kind,
         step=step,
-        number=_number_collectives(kind, step, given[kept]),
+        number=_number_collectives(kind, step, recorded[kept]),
         elements=np.asarray([*map(_count_elements, trace.collectives), NONE], np.int64)[record[kept]],
         start_ns=trace.base_ns + trace.start_ns[events],
         end_ns=trace.base_ns + trace.end_ns[events],

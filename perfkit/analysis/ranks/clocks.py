@@ -40,7 +40,7 @@ def align_clocks(source: Source, ranks: int, slots: Slots) -> list[RankClock | N
     clocks: list[RankClock | None] = [None] * ranks
     pending, islands, begin = list(range(ranks)), 0, False
     while pending:
-        left = []
+        remaining = []
         for rank in pending:
             rows = source(rank)
             slot = slots.find_slots(rows)
@@ -51,16 +51,16 @@ def align_clocks(source: Source, ranks: int, slots: Slots) -> list[RankClock | N
                 clock, begin = RankClock(0, islands), False
                 islands += 1
             else:
-                left.append(rank)
+                remaining.append(rank)
                 continue
             clocks[rank] = clock
             fresh = ~common
             reference[slot[fresh]] = rows.end_ns[fresh] - clock.offset_ns
-        if len(left) == len(pending):
+        if len(remaining) == len(pending):
             if begin:
                 break
             begin = True
-        pending = left
+        pending = remaining
     return clocks
 
 

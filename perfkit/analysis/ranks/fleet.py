@@ -112,11 +112,11 @@ class FleetReducer:
         matched = _exclude_unlike_steps(matched, unlike) if any(member.steps for member in members) else matched
         parts = max(1, len(np.unique(matched.step[matched.counted])))
         late = [compute_lateness(source(index), slots, matched) for index in range(len(chosen))]
-        found = compute_step_lateness(source, len(chosen), slots, matched)
-        last = found.compute_last_shares()
+        lateness = compute_step_lateness(source, len(chosen), slots, matched)
+        last = lateness.compute_last_shares()
         placed = {
             id(member): _add_lateness(
-                member.row, late[index], clocks[index], parts, _compute_mean_wait(found, index, parts), last[index]
+                member.row, late[index], clocks[index], parts, _compute_mean_wait(lateness, index, parts), last[index]
             )
             for index, member in enumerate(chosen)
         }
@@ -127,10 +127,10 @@ class FleetReducer:
         return Fleet(
             ranks=rows,
             skew=_build_skew_rows(matched, kinds, [member.row.label for member in chosen], parts),
-            straggler=_find_straggler(rows, len(found.steps)),
+            straggler=_find_straggler(rows, len(lateness.steps)),
             step_spread=_compute_spread([row.step_s for row in rows]),
             notes=collect_fleet_notes(rows, paths, sizes, matched, kinds, clocks),
-            grid=_build_grid(chosen, found),
+            grid=_build_grid(chosen, lateness),
         )
 
     def _write_rows(self, member: FleetMember, rows: Iterable[Ints]) -> None:
@@ -182,21 +182,21 @@ def _add_lateness(
     )
 
 
-def _compute_mean_wait(found: StepLateness, rank: int, parts: int) -> float | None:
-    waits = found.wait_s[rank]
+def _compute_mean_wait(lateness: StepLateness, rank: int, parts: int) -> float | None:
+    waits = lateness.wait_s[rank]
     return None if np.isnan(waits).all() else float(np.nansum(waits)) / parts
 
 
-def _build_grid(members: Sequence[FleetMember], found: StepLateness) -> StepGrid | None:
+def _build_grid(members: Sequence[FleetMember], lateness: StepLateness) -> StepGrid | None:
     """The grid of the steps of every rank's own trace; none for traces without steps."""
     steps = sorted({number for member in members for number in member.step_s})
     if not steps:
         return None
     times = np.array([[member.step_s.get(number, np.nan) for number in steps] for member in members])
-    shared = np.isin(steps, found.steps)
-    at = np.searchsorted(found.steps, np.array(steps)[shared])
+    shared = np.isin(steps, lateness.steps)
+    at = np.searchsorted(lateness.steps, np.array(steps)[shared])
     figures = {STEP: times}
-    for name, values in ((LATE, found.late_s), (WAIT, found.wait_s)):
+    for name, values in ((LATE, lateness.late_s), (WAIT, lateness.wait_s)):
         figures[name] = np.full(times.shape, np.nan)
         figures[name][:, shared] = values[:, at]
     if len(members) > MOST_ROWS:

@@ -92,12 +92,12 @@ def _compute_error(length: _ReplayLength, rank: RankReplay) -> float:
 def _simulate_lengths(
     job: JobGraph, ranks: Sequence[RankReplay], changes: Sequence[GraphDelta | None]
 ) -> list[_ReplayLength]:
-    made = [rank.graph.apply_delta(change) for rank, change in zip(ranks, changes, strict=True)]
+    graphs = [rank.graph.apply_delta(change) for rank, change in zip(ranks, changes, strict=True)]
     return [
         _ReplayLength(
             float(ends.max()), None if rank.graph.steps is None else rank.graph.steps.measure_length_ns(happens, ends)
         )
-        for rank, (happens, ends) in zip(ranks, job.simulate_ranks(made), strict=True)
+        for rank, (happens, ends) in zip(ranks, job.simulate_ranks(graphs), strict=True)
     ]
 
 

@@ -40,13 +40,13 @@ def find_shared_collectives(ranks: Sequence[Arrivals]) -> SharedCollectives:
     """The collectives at which ranks meet."""
     kinds: dict[CollectiveKind, int] = {}
     rows = [build_collective_rows(arrivals, kinds) for arrivals in ranks]
-    found = match_collectives(rows.__getitem__, rows.__setitem__, len(rows))
-    counted = np.append(found.matched.counted, False)
+    matching = match_collectives(rows.__getitem__, rows.__setitem__, len(rows))
+    counted = np.append(matching.matched.counted, False)
     numbers = []
     for its in rows:
-        slot = found.slots.find_slots(its)
+        slot = matching.slots.find_slots(its)
         numbers.append(np.where(counted[slot], slot, NONE))
-    offsets = (None if clock is None or clock.island else clock.offset_ns for clock in found.clocks)
+    offsets = (None if clock is None or clock.island else clock.offset_ns for clock in matching.clocks)
     return SharedCollectives(tuple(numbers), tuple(offsets))
 
 

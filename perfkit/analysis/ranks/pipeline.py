@@ -42,13 +42,13 @@ def build_pipeline(ranks: Mapping[int, StageActions], ahead_ns: Mapping[int, int
 
 
 def add_measured_bubbles(
-    found: Pipeline, facts: Mapping[int, Mapping[str, float]], notes: Mapping[str, str], device: str
+    pipeline: Pipeline, facts: Mapping[int, Mapping[str, float]], notes: Mapping[str, str], device: str
 ) -> Pipeline:
     """Add the recorded bubble of the timed steps, and the expected one with its source."""
     any_rank = next(iter(facts.values()))
-    ranks = tuple(replace(each, bubble=_measure_bubble(facts.get(each.rank, {}), device)) for each in found.ranks)
+    ranks = tuple(replace(rank, bubble=_measure_bubble(facts.get(rank.rank, {}), device)) for rank in pipeline.ranks)
     expected = any_rank.get("expected_bubble_share")
-    return replace(found, ranks=ranks, expected_bubble=expected, source=notes.get("expected_bubble_share", ""))
+    return replace(pipeline, ranks=ranks, expected_bubble=expected, source=notes.get("expected_bubble_share", ""))
 
 
 def _measure_bubble(facts: Mapping[str, float], device: str) -> Quantity:

@@ -63,9 +63,9 @@ def reduce_collectives(source: Source, ranks: int, slots: Slots, clocks: list[Ra
         offset = 0 if clock is None else clock.offset_ns
         duration = rows.end_ns - rows.start_ns
         present[slot] += 1
-        told = rows.elements != NONE
-        fewest[slot[told]] = np.minimum(fewest[slot[told]], rows.elements[told])
-        most[slot[told]] = np.maximum(most[slot[told]], rows.elements[told])
+        recorded = rows.elements != NONE
+        fewest[slot[recorded]] = np.minimum(fewest[slot[recorded]], rows.elements[recorded])
+        most[slot[recorded]] = np.maximum(most[slot[recorded]], rows.elements[recorded])
         last_start[slot] = np.maximum(last_start[slot], rows.start_ns - offset)
         first_end[slot] = np.minimum(first_end[slot], rows.end_ns - offset)
         latest[slot] = np.where(duration < shortest[slot], rank, latest[slot])

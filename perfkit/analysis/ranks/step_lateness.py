@@ -42,7 +42,7 @@ def compute_step_lateness(source: Source, ranks: int, slots: Slots, matched: Mat
         used = matched.counted[slot]
         slot, lasted = slot[used], (rows.end_ns - rows.start_ns)[used]
         at = np.searchsorted(steps, matched.step[slot])
-        there = np.bincount(at, minlength=len(steps)) > 0
+        matched_steps = np.bincount(at, minlength=len(steps)) > 0
         for into, waited in ((late, matched.longest_ns[slot] - lasted), (wait, lasted - shortest[slot])):
-            into[rank, there] = (np.bincount(at, waited, len(steps)) / 1e9)[there]
+            into[rank, matched_steps] = (np.bincount(at, waited, len(steps)) / 1e9)[matched_steps]
     return StepLateness(steps, late, wait)

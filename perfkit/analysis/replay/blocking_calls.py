@@ -130,8 +130,8 @@ def _find_awaited_work(ops: Ops, device: DeviceActivities, calls: Ints) -> Ints:
     until = np.append(device.ended, np.iinfo(np.int64).min)[result]
     unexplained = (end - begin > _OWN_NS) & ((until > end) | (until < begin) | (end - until > _RETURNS_NS))
     order = device.by_end
-    found = np.searchsorted(device.ended[order], end, side="right") - 1
-    candidate = np.where(found >= 0, order[np.maximum(found, 0)], NONE)
+    row = np.searchsorted(device.ended[order], end, side="right") - 1
+    candidate = np.where(row >= 0, order[np.maximum(row, 0)], NONE)
     ended = np.append(device.ended, 0)[candidate]
     before = np.append(called, 0)[candidate] < begin
     fits = unexplained & (candidate != NONE) & (ended >= begin) & (end - ended <= _RETURNS_NS) & before

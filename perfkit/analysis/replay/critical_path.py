@@ -63,8 +63,8 @@ def find_critical_path(graph: DependencyGraph, work: ReplayWork, change: Modifie
     runs = np.append(table.carries[edge], last >= graph.first_kernel)
     ran = times[np.append(came, order.place[last])] + np.where(runs, change.duration_ns[nodes], 0.0)
     # Kernels of a stream can overlap: each piece counts from the end of all before it.
-    taken = np.diff(np.maximum.accumulate(interleave_pieces(ran, times[path])), prepend=0.0)
-    of_nodes, of_edges = taken[::2], taken[1::2]
+    path_ns = np.diff(np.maximum.accumulate(interleave_pieces(ran, times[path])), prepend=0.0)
+    of_nodes, of_edges = path_ns[::2], path_ns[1::2]
     spent: dict[str, float] = {}
     for kind in np.unique(table.kind[edge]).tolist():
         name = OF_EDGE[EdgeKind(kind)]

@@ -24,29 +24,29 @@ def build_path_rows(replayed: ReplayResult, path: PathSpans, host: HostEvents | 
     # Of the gaps between kernels it does not matter which kernels these are.
     nowhere = (spans.kind == _GAPS) | (spans.kind == _BEFORE)
     keys = [np.where(nowhere, NONE, key) for key in (work.op, work.call, work.module, work.own)]
-    alike = group_rows(spans.kind, *keys)
+    groups = group_rows(spans.kind, *keys)
     length = spans.end_ns - spans.begin_ns
-    run = _group_segments(alike.of.astype(np.int64), spans.kind == _GAPS)
+    run = _group_segments(groups.of.astype(np.int64), spans.kind == _GAPS)
     _, head = np.unique(run, return_index=True)
     lasts = np.bincount(run, weights=length)
-    order = np.lexsort((-lasts, alike.of[head]))
-    begins = np.searchsorted(alike.of[head][order], np.arange(len(alike) + 1))
-    taken = alike.sum_by_group(length)
+    order = np.lexsort((-lasts, groups.of[head]))
+    begins = np.searchsorted(groups.of[head][order], np.arange(len(groups) + 1))
+    spent = groups.sum_by_group(length)
     names, first_ns = [*trace.names, ""], int(replayed.graph.origin_ns)  # NONE (-1) takes the last
     modules = [*work.modules, ""]
     rows = []
-    for number in np.argsort(-taken, kind="stable")[:MOST_ROWS].tolist():
-        op, call, module, own = (int(key[alike.first[number]]) for key in keys)
+    for number in np.argsort(-spent, kind="stable")[:MOST_ROWS].tolist():
+        op, call, module, own = (int(key[groups.first[number]]) for key in keys)
         longest = int(order[begins[number]])
         rows.append(
             PathRow(
-                kind=KINDS[spans.kind[alike.first[number]]],
+                kind=KINDS[spans.kind[groups.first[number]]],
                 op=names[op],
                 call=names[call],
                 module=modules[module],
                 line=parse_line(names[own]) or "",
                 segments=int(begins[number + 1] - begins[number]),
-                seconds=float(taken[number]) / 1e9,
+                seconds=float(spent[number]) / 1e9,
                 longest_s=float(lasts[longest]) / 1e9,
                 longest_start_s=int(spans.begin_ns[head[longest]] - first_ns) / 1e9,
             )

@@ -107,41 +107,41 @@ def _collect_points(
     woken: Handoffs,
     threads: Ints,
 ) -> HostPoints:
-    found = PointCollector.create_empty()
+    collector = PointCollector.create_empty()
     trace = ops.trace
     leading = np.flatnonzero(device.launched & device.leads)
     # The work of a call that blocks is handed over when it begins, and so is that of one that waits for room.
     at = space.point.copy()
-    held = blocks.row != NONE
-    at[blocks.row[held]] = blocks.begin[held]
-    found.add(
+    waiting = blocks.row != NONE
+    at[blocks.row[waiting]] = blocks.begin[waiting]
+    collector.add(
         PointRole.POINT,
         device.thread[leading],
         _move_out_of_calls(blocks, device.thread[leading], at[leading]),
         leading,
     )
     numbers = np.arange(len(blocks))
-    found.add(PointRole.BEGIN, blocks.thread, blocks.begin, numbers)
-    found.add(PointRole.END, blocks.thread, blocks.end, numbers)
+    collector.add(PointRole.BEGIN, blocks.thread, blocks.begin, numbers)
+    collector.add(PointRole.END, blocks.thread, blocks.end, numbers)
     numbers = len(blocks) + np.arange(len(full.row))
-    found.add(PointRole.BEGIN, device.thread[full.row], device.called[full.row], numbers)
-    found.add(PointRole.END, device.thread[full.row], device.returned[full.row], numbers)
+    collector.add(PointRole.BEGIN, device.thread[full.row], device.called[full.row], numbers)
+    collector.add(PointRole.END, device.thread[full.row], device.returned[full.row], numbers)
     numbers = np.arange(len(woken.thread))
-    found.add(PointRole.SLEEPS, woken.thread, np.maximum(woken.slept, windows.span[0]), numbers)
-    found.add(PointRole.WAKES, woken.thread, woken.woke, numbers)
-    found.add(PointRole.MARK, woken.by, _move_out_of_calls(blocks, woken.by, woken.at), numbers)
+    collector.add(PointRole.SLEEPS, woken.thread, np.maximum(woken.slept, windows.span[0]), numbers)
+    collector.add(PointRole.WAKES, woken.thread, woken.woke, numbers)
+    collector.add(PointRole.MARK, woken.by, _move_out_of_calls(blocks, woken.by, woken.at), numbers)
     marks = np.concatenate([ops.steps.start_ns, ops.steps.end_ns])
     on = np.concatenate([ops.steps.thread, ops.steps.thread])
     if not ops.steps.on_device:
         here = np.isin(on, threads)
-        found.add(PointRole.MARK, on[here], marks[here], np.full(int(here.sum()), NONE))
+        collector.add(PointRole.MARK, on[here], marks[here], np.full(int(here.sum()), NONE))
     active = np.flatnonzero(trace.are(Category.OP, Category.LAUNCH, Category.RANGE))
     for thread in threads.tolist():
         its = active[trace.thread[active] == thread]
         if len(its):
             ends = np.asarray([trace.start_ns[its[0]], trace.end_ns[its].max()])
-            found.add(PointRole.MARK, np.full(2, thread), ends, np.full(2, NONE))
-    return found.build_points()
+            collector.add(PointRole.MARK, np.full(2, thread), ends, np.full(2, NONE))
+    return collector.build_points()
 
 
 def _move_out_of_calls(blocks: BlockingCalls, thread: Ints, at: Ints) -> Ints:
@@ -201,12 +201,12 @@ def _build_device_edges(
     launched = np.flatnonzero(device.launched)
     lead = _find_leaders(device)
     by_launch = make_edges(EdgeKind.LAUNCH, at[lead[launched]], node[launched], space.latency[launched])
-    held = blocks.row != NONE
+    waiting = blocks.row != NONE
     lag = by_launch.lag_ns
     place = np.full(len(device), -1)
     place[launched] = np.arange(len(launched))
-    moved = blocks.row[held]
-    lag[place[moved]] = np.minimum(space.latency[moved], np.maximum(device.begun[moved] - blocks.begin[held], 0))
+    moved = blocks.row[waiting]
+    lag[place[moved]] = np.minimum(space.latency[moved], np.maximum(device.begun[moved] - blocks.begin[waiting], 0))
     chained = np.flatnonzero(device.before != NONE)
     by_stream = make_edges(
         EdgeKind.STREAM, node[device.before[chained]], node[chained], space.gap[chained], carries=True

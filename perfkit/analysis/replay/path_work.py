@@ -43,19 +43,19 @@ def build_path_work(replayed: ReplayResult, spans: PathSpans, host: HostEvents |
     spans = _cut_at_ops(ops, spans)
     kernel = spans.kernel if work.on_device else np.full(len(spans), NONE)
     on_the_host = host or HostEvents(ops)
-    found = _look_up_places(ops, on_the_host, spans, kernel)
-    labels, classes = _merge_layers([*ops.modules, *found.modules])
+    places = _look_up_places(ops, on_the_host, spans, kernel)
+    labels, classes = _merge_layers([*ops.modules, *places.modules])
     of_kernel = np.append(ops.kernel_module, NONE)[kernel]
-    at = np.where(found.module == NONE, NONE, found.module + len(ops.modules))
-    on_host = np.where((found.op == NONE) & (found.own == NONE), found.range, found.op)
+    at = np.where(places.module == NONE, NONE, places.module + len(ops.modules))
+    on_host = np.where((places.op == NONE) & (places.own == NONE), places.range, places.op)
     its_op = np.append(np.where(work.op == NONE, work.name, work.op), NONE).astype(np.int32)[kernel]
     forward = _find_forward_frames(ops, on_the_host, np.append(work.owner, NONE)[kernel])
     return PathWork(
         spans=spans,
         op=np.where(kernel == NONE, on_host, its_op),
-        call=np.where(spans.kind == KINDS.index(WAITS), found.call, np.int32(NONE)),
+        call=np.where(spans.kind == KINDS.index(WAITS), places.call, np.int32(NONE)),
         module=np.append(classes, np.int32(NONE))[np.where(of_kernel == NONE, at, of_kernel)],
-        own=np.where(found.own == NONE, forward, found.own),
+        own=np.where(places.own == NONE, forward, places.own),
         modules=labels,
     )
 
@@ -63,11 +63,11 @@ def build_path_work(replayed: ReplayResult, spans: PathSpans, host: HostEvents |
 def _look_up_places(ops: Ops, host: HostEvents, spans: PathSpans, kernel: Ints) -> HostPlaces:
     """The CPU place of each piece, or of its launch; NONE without one."""
     launch = np.append(ops.kernels.launch, NONE)[kernel]
-    found = host.find_places(_locate_pieces(ops, spans, launch))
+    places = host.find_places(_locate_pieces(ops, spans, launch))
     nowhere = (spans.thread == NONE) & (launch == NONE)
-    for column in found.columns.values():
+    for column in places.columns.values():
         column[nowhere] = NONE
-    return found
+    return places
 
 
 def _cut_at_ops(ops: Ops, spans: PathSpans) -> PathSpans:
@@ -113,8 +113,8 @@ def _find_forward_frames(ops: Ops, host: HostEvents, owner: Ints) -> Small:
     stretches = ThreadSpans(trace.thread[event].astype(np.int64), trace.start_ns[event], trace.end_ns[event])
     lines = np.full(len(ops) + 1, NONE, np.int32)
     lines[asked] = host.find_own_frames(stretches)
-    found: Small = lines[forward]
-    return found
+    frames: Small = lines[forward]
+    return frames
 
 
 def _merge_layers(modules: list[str]) -> tuple[list[str], Small]:

@@ -58,10 +58,10 @@ def _find_work_before_record(ops: Ops, device: DeviceActivities, rows: Ints, cal
     """
     syncs = ops.trace.syncs
     record = _find_calls(ops, syncs.record[rows], _get_begin(ops, call))
-    found = _find_launched(
+    last_rows = _find_launched(
         device, _find_lanes(ops, device, syncs.device[rows], syncs.source[rows]), _get_begin(ops, record), False
     )
-    return np.where((record == NONE) | (_get_begin(ops, record) > _get_begin(ops, call)), NONE, found)
+    return np.where((record == NONE) | (_get_begin(ops, record) > _get_begin(ops, call)), NONE, last_rows)
 
 
 def _find_calls(ops: Ops, correlation: Ints, time_ns: Ints) -> Ints:

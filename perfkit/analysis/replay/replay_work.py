@@ -100,10 +100,8 @@ class ReplayWork:
 
     @cached_property
     def _collective(self) -> Flags:
-        found: Flags = self._match_names(self.name, is_collective_kernel) | self._match_names(
-            self.op, _is_communication
-        )
-        return found
+        mask: Flags = self._match_names(self.name, is_collective_kernel) | self._match_names(self.op, _is_communication)
+        return mask
 
     @cached_property
     def classes(self) -> NDArray[np.int8]:

@@ -62,11 +62,11 @@ def order_nodes(at_ns: Ints, rank: NDArray[np.integer], table: Edges, count: int
         table = table.select_rows(kept)
     rows = np.argsort(position[table.target], kind="stable")
     target = position[table.target[rows]]
-    held = np.bincount(target, minlength=count)
-    begins = np.concatenate(([0], np.cumsum(held)[:-1]))
+    waiting = np.bincount(target, minlength=count)
+    begins = np.concatenate(([0], np.cumsum(waiting)[:-1]))
     nth = np.arange(len(rows)) - begins[target]
     # A node with m dependencies takes max(m - 1, 1) places.
-    places = np.maximum(held - 1, 1)
+    places = np.maximum(waiting - 1, 1)
     last = np.cumsum(places) - 1
     base = last - places + 1
     total = int(places.sum())
@@ -82,9 +82,9 @@ def order_nodes(at_ns: Ints, rank: NDArray[np.integer], table: Edges, count: int
     first_edge[here[is_first]] = rows[is_first]
     second[here[~is_first]] = source[~is_first]
     second_edge[here[~is_first]] = rows[~is_first]
-    alone = here[is_first][held[target[is_first]] == 1]
+    alone = here[is_first][waiting[target[is_first]] == 1]
     second[alone], second_edge[alone] = first[alone], first_edge[alone]
-    lone = base[(held == 0)]
+    lone = base[(waiting == 0)]
     first[lone] = second[lone] = 0
     return NodeOrder(place, first, second, first_edge, second_edge, table, kept)
 

@@ -66,9 +66,9 @@ def infer_edges(ops: Ops, device: DeviceActivities, explained: Floats) -> Edges:
     soon = _SOON_NS["rocm" if _is_amd(ops) else ""]
     order = device.by_end
     late = np.flatnonzero(device.begun > explained + _EXPLAINED_NS)
-    found = np.searchsorted(device.ended[order], device.begun[late], side="right") - 1
-    late, found = late[found >= 0], found[found >= 0]
-    source = order[found]
+    row = np.searchsorted(device.ended[order], device.begun[late], side="right") - 1
+    late, row = late[row >= 0], row[row >= 0]
+    source = order[row]
     fits: Flags = (
         (device.lane[source] != device.lane[late])
         & (device.begun[late] - device.ended[source] <= soon)

@@ -36,15 +36,15 @@ def parse_what_if(text: str) -> WhatIf:
     factors: list[tuple[str, float]] = []
     fused: list[str] = []
     host, without_syncs, graphs = 1.0, False, False
-    for part in (each.strip() for each in text.split(",")):
-        what, given, value = part.rpartition("=") if "=" in part else (part, "", "")
+    for part in (piece.strip() for piece in text.split(",")):
+        what, sign, value = part.rpartition("=") if "=" in part else (part, "", "")
         if part == GRAPHS:
             graphs = True
         elif what == FUSE and value:
             fused.append(value)
         elif what == SYNC and value in (NOTHING, "0"):
             without_syncs = True
-        elif what and given:
+        elif what and sign:
             factor = _parse_factor(value, part)
             if what == HOST:
                 host = factor

@@ -37,12 +37,12 @@ def summarize_loop_stacks(ranks: Iterable[SampledStacks]) -> LoopStacks | None:
     every = [thread for rank in sampled for thread in rank.threads if thread.stack_samples]
     seconds = sum(rank.seconds for rank in sampled)
     failed = sum(rank.failed_samples for rank in sampled)
-    taken = sum(each.count for thread in every for each in (*thread.stack_samples, *(thread.lock_samples or ())))
+    count = sum(sample.count for thread in every for sample in (*thread.stack_samples, *(thread.lock_samples or ())))
     return LoopStacks(
         loop=summarize_thread_stacks([thread for thread in every if thread.thread == LOOP]),
         workers=summarize_thread_stacks([thread for thread in every if thread.thread == WORKER]),
         sampling_cost=sum(rank.cost_s for rank in sampled) / seconds if seconds else 0.0,
-        failed_share=failed / (taken + failed) if failed else 0.0,
+        failed_share=failed / (count + failed) if failed else 0.0,
         other_steps_share=max(rank.other_steps_share for rank in sampled),
         reason=next((rank.reason for rank in sampled if rank.reason), ""),
     )
@@ -52,10 +52,10 @@ def summarize_thread_stacks(threads: Sequence[SampledThread]) -> ThreadStacks | 
     """Merge threads that do the same work; None without any, or if they only waited for work."""
     counts = _SampleCounts()
     for thread in threads:
-        for taken in thread.stack_samples:
-            counts.add(thread, taken)
-        for taken in thread.lock_samples or ():
-            counts.hold(thread, taken)
+        for sample in thread.stack_samples:
+            counts.add(thread, sample)
+        for sample in thread.lock_samples or ():
+            counts.hold(thread, sample)
     if not counts.samples:
         return None
     counts.looked_for_lock = all(thread.lock_samples is not None for thread in threads)
@@ -101,14 +101,14 @@ class _SampleCounts:
         self.data: Counter[Line] = Counter()
         self._inside: dict[Line, Counter[str]] = {}
 
-    def add(self, thread: SampledThread, taken: StackSamples) -> None:
-        calls, count = list(thread.stack(taken.node)), taken.count
+    def add(self, thread: SampledThread, sample: StackSamples) -> None:
+        calls, count = list(thread.stack(sample.node)), sample.count
         owners = [thread.functions[call.function].owner for call in calls]
         if _is_waiting_for_batch(thread, calls) and PROGRAM not in owners:
             self.idle += count
             return
         self.samples += count
-        self.phases[taken.phase] += count
+        self.phases[sample.phase] += count
         if owners and owners[0] == OURS:
             self.ours += count
             return
@@ -126,16 +126,16 @@ class _SampleCounts:
             self.itself[own] += count
         else:
             self._inside.setdefault(own, Counter())[lines[0][0]] += count
-        if taken.phase == DATA:
+        if sample.phase == DATA:
             self.data[own] += count
 
-    def hold(self, thread: SampledThread, taken: StackSamples) -> None:
-        calls = list(thread.stack(taken.node))
+    def hold(self, thread: SampledThread, sample: StackSamples) -> None:
+        calls = list(thread.stack(sample.node))
         ours = bool(calls) and thread.functions[calls[0].function].owner == OURS
         own = None if ours else _find_program_line(thread, calls)
-        self.held[own] += taken.count
-        if own is not None and taken.phase != DATA:
-            self.python[own] += taken.count
+        self.held[own] += sample.count
+        if own is not None and sample.phase != DATA:
+            self.python[own] += sample.count
 
     def share(self, count: int) -> float:
         return count / self.samples
@@ -163,7 +163,9 @@ def _is_waiting_for_batch(thread: SampledThread, calls: Sequence[StackCall]) -> 
     if thread.thread != WORKER:
         return False
     functions = (thread.functions[call.function] for call in calls)
-    return any((each.name, PurePath(each.file).as_posix()[-len(_ASKED[1]) :]) == _ASKED for each in functions)
+    return any(
+        (function.name, PurePath(function.file).as_posix()[-len(_ASKED[1]) :]) == _ASKED for function in functions
+    )
 
 
 def _find_program_line(thread: SampledThread, calls: Sequence[StackCall]) -> Line | None:

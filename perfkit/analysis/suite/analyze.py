@@ -60,7 +60,7 @@ def inspect_suite(stored: StoredSuite, *, by_step: bool = False) -> SuiteInspect
     passes = {name: subject.passes for name, subject in subjects.items()}
 
     environment, workload = _find_environment(stored), _find_workload(stored)
-    beside = read_suite_plan(stored, environment)
+    suite_plan = read_suite_plan(stored, environment)
     baselines = find_baseline_names(runs.values(), suite.baselines)
     variants = []
     for name, subject in subjects.items():
@@ -71,12 +71,12 @@ def inspect_suite(stored: StoredSuite, *, by_step: bool = False) -> SuiteInspect
             is_baseline=name in baselines,
             precision=None if suite.sampling is None else suite.sampling.precision,
         )
-        prediction = build_prediction(beside, subject)
+        prediction = build_prediction(suite_plan, subject)
         variants.append(build_variant(subject, verdicts, is_baseline=name in baselines, prediction=prediction))
 
     sessions = summarize_sessions(suite, runs, sorted(baselines))
     load = combine_loads(run.run.load for variant in runs.values() for run in variant.timed)
-    scaling = build_scaling(suite, runs, variants, beside, None if load is None else load.cores)
+    scaling = build_scaling(suite, runs, variants, suite_plan, None if load is None else load.cores)
     label = stored.runs[0].spec.workload.label if stored.runs else "no runs"
     analysis = Analysis(
         title=f"{label} on {environment.device_name}" if environment is not None else label,
@@ -98,7 +98,7 @@ def inspect_suite(stored: StoredSuite, *, by_step: bool = False) -> SuiteInspect
         load=load,
         findings=collect_suite_findings(variants, environment, ceilings, passes, suite.sampling, sessions, scaling),
         provenance=list_provenance(variants, environment, ceilings),
-        warnings=(*suite.warnings, *([] if beside.refused is None else [beside.refused])),
+        warnings=(*suite.warnings, *([] if suite_plan.refused is None else [suite_plan.refused])),
     )
     if suite.price is not None:
         analysis = add_costs(analysis, suite.price)
@@ -120,8 +120,8 @@ def _apply_ceilings(
     beaten = {ceiling for subject in subjects.values() for ceiling in _find_exceeded_ceilings(subject)}
     if ceilings is None or not beaten:
         return subjects, ceilings
-    held = mark_refuted(ceilings, beaten)
-    return against(held), held
+    marked = mark_refuted(ceilings, beaten)
+    return against(marked), marked
 
 
 def _find_exceeded_ceilings(subject: VariantData) -> Iterator[Ceiling]:

@@ -27,26 +27,26 @@ def build_loop(
     watched = [(record, record.attached_loop) for record in records if record.attached_loop is not None]
     if not watched:
         return None
-    first, told = watched[0]
+    first, loop = watched[0]
     ranks = tuple(_summarize_rank(record, attached) for record, attached in watched)
     waiting = max(ranks, key=lambda rank: rank.data_wait_share or 0.0)
     slowest = max(watched, key=lambda pair: _compute_median_step(pair[0]))
     counted = [record.workload for record, _ in watched if record.workload is not None]
     return LoopAnalysis(
-        step_marker=told.step_marker,
-        steps_seen=told.steps_seen,
-        first_timed=told.first_timed,
+        step_marker=loop.step_marker,
+        steps_seen=loop.steps_seen,
+        first_timed=loop.first_timed,
         steps_timed=len(first.samples.wall_s),
-        optimizers=told.optimizers,
-        models=told.models,
-        optimizer_steps=_summarize_counts(told.optimizer_steps),
-        forwards=_summarize_counts(told.forwards),
-        backwards=_summarize_counts(told.backwards),
-        microbatches=_infer_microbatches(told),
+        optimizers=loop.optimizers,
+        models=loop.models,
+        optimizer_steps=_summarize_counts(loop.optimizer_steps),
+        forwards=_summarize_counts(loop.forwards),
+        backwards=_summarize_counts(loop.backwards),
+        microbatches=_infer_microbatches(loop),
         data_wait_s=waiting.data_wait_s,
         data_wait_mean_s=waiting.data_wait_mean_s,
         data_wait_share=waiting.data_wait_share,
-        excluded_steps_s=told.excluded_steps_s,
+        excluded_steps_s=loop.excluded_steps_s,
         slowdowns=_compute_slowdowns(watched),
         outliers=_find_outliers(slowest[0]),
         data_waits_s=_get_waits(*slowest),
@@ -54,8 +54,8 @@ def build_loop(
         unit=counted[0].unit if counted else "",
         live_log=None if log is None else summarize_live_log(read_live(log)),
         stacks=summarize_loop_stacks(stacks),
-        units_source=told.units_source,
-        trigger=told.trigger,
+        units_source=loop.units_source,
+        trigger=loop.trigger,
         ranks=ranks,
     )
 
@@ -107,20 +107,20 @@ def _summarize_counts(counts: Sequence[int]) -> CountPerStep | None:
     return CountPerStep(median=median(counts), min=min(counts), max=max(counts)) if counts else None
 
 
-def _infer_microbatches(told: AttachedLoop) -> float | None:
+def _infer_microbatches(loop: AttachedLoop) -> float | None:
     """The number of backward passes per optimizer step; None where they may not be microbatches.
 
     With several optimizers each pass may be for another one (a GAN's), so that only a single pass a step is clear.
     Several passes are of as many microbatches where each had a batch, or a forward pass on another batch, of its own:
     optimizers evaluate one batch several times, and penalties have backward passes of their own.
     """
-    backwards, steps = sum(told.backwards), sum(told.optimizer_steps)
+    backwards, steps = sum(loop.backwards), sum(loop.optimizer_steps)
     if not backwards or not steps:
         return None
-    if len(told.optimizers) > 1:
-        return 1.0 if max(told.backwards) == 1 else None
-    batches = sum(told.forwards) - sum(told.repeated_forwards)
-    if backwards > steps and backwards > batches and backwards != sum(told.fetches):
+    if len(loop.optimizers) > 1:
+        return 1.0 if max(loop.backwards) == 1 else None
+    batches = sum(loop.forwards) - sum(loop.repeated_forwards)
+    if backwards > steps and backwards > batches and backwards != sum(loop.fetches):
         return None
     return backwards / steps
 

@@ -59,7 +59,7 @@ def check_claims(
 
 
 def _mark_already_so(result: ClaimResult) -> ClaimResult:
-    return replace(result, outcome="already true", holds=False, already=True, evidence=f"{ALREADY}; {result.evidence}")
+    return replace(result, outcome="already true", holds=False, holds_in_baseline=True, evidence=f"{ALREADY}; {result.evidence}")
 
 
 def is_engaged(results: Iterable[ClaimResult]) -> bool | None:
@@ -152,10 +152,10 @@ def _get_reference(claim: Claim, facts: Facts, baseline: Facts | None) -> tuple[
     return _get_exact_value(baseline, claim.fact, "the baseline")
 
 
-def _get_exact_value(facts: Facts, name: str, said: str) -> tuple[float | None, str]:
+def _get_exact_value(facts: Facts, name: str, label: str) -> tuple[float | None, str]:
     bounds = get_bounds(facts[name])
     return (
-        (bounds.low, said) if bounds.low == bounds.high else (None, f"only bounds of {said} are known: {bounds.note}")
+        (bounds.low, label) if bounds.low == bounds.high else (None, f"only bounds of {label} are known: {bounds.note}")
     )
 
 

@@ -88,8 +88,8 @@ def _estimate_throughput(runs: VariantRuns, steps: Sequence[float], why: str) ->
         return MissingEstimate(reason=units)
     assert runs.main is not None
     if runs.attached:
-        told = runs.units_source
-        source = f"{units:,} per step{f' ({told})' if told else ''}, all ranks / step time"
+        units_source = runs.units_source
+        source = f"{units:,} per step{f' ({units_source})' if units_source else ''}, all ranks / step time"
         return estimate_over_processes([units / seconds for seconds in steps], f"{runs.unit}/s", source)
     source = f"{units:,} per step ({runs.world_size} ranks x {runs.main.spec.accumulation} microbatches) / step time"
     return estimate_over_processes([units / seconds for seconds in steps], f"{runs.unit}/s", source)

@@ -45,8 +45,8 @@ def match_plan(plan: Plan, name: str, record: RankRecord, device: str) -> PlanMa
     keys = list(_list_keys(plan, planned, record, device))
     different = [key for key in keys if key.is_known and key.planned != key.ran]
     if different:
-        said = "; ".join(f"{key.name}: {key.planned} planned, {key.ran} in the loop" for key in different)
-        return PlanMatch(None, f"it differs from the loop: {said}")
+        differences = "; ".join(f"{key.name}: {key.planned} planned, {key.ran} in the loop" for key in different)
+        return PlanMatch(None, f"it differs from the loop: {differences}")
     if not next(key for key in keys if key.name == _BYTES).is_known:
         return PlanMatch(None, f"{_BYTES} of one are unknown")
     same = ", ".join(f"{key.name} {key.ran}" for key in keys if key.is_known)
@@ -64,9 +64,9 @@ _BYTES = "parameter bytes"
 
 
 def _find_variant(plan: Plan, name: str, world_size: int) -> PlannedVariant | None:
-    there = [variant for variant in plan.variants if variant.world_size == world_size]
-    baselines = [variant for variant in there if variant.is_baseline]
-    chosen = _find_by_name(there, name) or (there if len(there) == 1 else baselines)
+    variants = [variant for variant in plan.variants if variant.world_size == world_size]
+    baselines = [variant for variant in variants if variant.is_baseline]
+    chosen = _find_by_name(variants, name) or (variants if len(variants) == 1 else baselines)
     return chosen[0] if chosen else None
 
 
@@ -75,8 +75,8 @@ def _find_by_name(variants: Iterable[PlannedVariant], name: str) -> list[Planned
 
 
 def _explain_name_mismatch(plan: Plan, name: str) -> str:
-    there = ", ".join(variant.name for variant in plan.variants)
-    return f"no variant is named like the run, {name}: {there}"
+    names = ", ".join(variant.name for variant in plan.variants)
+    return f"no variant is named like the run, {name}: {names}"
 
 
 def _list_keys(plan: Plan, planned: PlannedVariant, record: RankRecord, device: str) -> Iterator[_ComparedKey]:

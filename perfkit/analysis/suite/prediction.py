@@ -46,11 +46,11 @@ def read_suite_plan(stored: StoredSuite, environment: Environment | None) -> Sui
     plan, first = read_plan(stored.folder), stored.runs[0]
     loop = next((rank.record for rank in first.ranks if rank.record.attached_loop is not None), None)
     if loop is not None:
-        planned, told = match_plan(plan, first.variant, loop, _identify_device(first.spec, environment))
+        planned, explanation = match_plan(plan, first.variant, loop, _identify_device(first.spec, environment))
         if planned is None:
-            text = f"the plan in {PLAN_FILE} is not compared with this loop: {told}"
+            text = f"the plan in {PLAN_FILE} is not compared with this loop: {explanation}"
             return SuitePlan(refused=make_note("plan.other_loop", text))
-        return SuitePlan(plan.created_at, {first.variant: planned}, basis=told)
+        return SuitePlan(plan.created_at, {first.variant: planned}, basis=explanation)
     different = ", ".join(_list_differences(plan, first.spec, stored.suite, environment))
     if different:
         text = f"the plan in {PLAN_FILE} has a different {different}: it is not compared with these runs"
@@ -59,7 +59,10 @@ def read_suite_plan(stored: StoredSuite, environment: Environment | None) -> Sui
 
 
 def _list_differences(plan: Plan, spec: RunSpec, suite: Suite, environment: Environment | None) -> list[str]:
-    asked, sources = next((each.request for each in suite.sessions if each.request is not None), None), suite.sources
+    asked, sources = (
+        next((session.request for session in suite.sessions if session.request is not None), None),
+        suite.sources,
+    )
     divided = asked is not None and asked.scaling == "strong"  # then a run has a part of the batch that was asked for
     conditions = {
         "workload": plan.workload == (asked.workload if asked is not None and divided else spec.workload),
@@ -82,10 +85,10 @@ def _identify_device(spec: RunSpec, environment: Environment | None) -> str:
     return spec.launch.device if entry is None else entry.id
 
 
-def build_prediction(beside: SuitePlan, subject: VariantData) -> Prediction | None:
+def build_prediction(suite_plan: SuitePlan, subject: VariantData) -> Prediction | None:
     """Compare the plan of a variant with its figures and its traced step; None where it was not planned."""
     runs, figures, passes = subject.runs, subject.figures, subject.passes
-    planned = beside.variants.get(runs.name)
+    planned = suite_plan.variants.get(runs.name)
     if planned is None or planned.world_size != runs.world_size:
         return None
     peak, needed, step = planned.peak_allocated_bytes, planned.needed_bytes, planned.step_s
@@ -95,9 +98,9 @@ def build_prediction(beside: SuitePlan, subject: VariantData) -> Prediction | No
     process = None if passes.account is None or not planned.outside_allocator else passes.account.process_bytes
     step_s = figures.step_time.value if isinstance(figures.step_time, MedianEstimate) else None
     return Prediction(
-        planned_at=beside.created_at,
-        planned_before_run=_is_planned_before(beside.created_at, runs),
-        basis=beside.basis,
+        planned_at=suite_plan.created_at,
+        planned_before_run=_is_planned_before(suite_plan.created_at, runs),
+        basis=suite_plan.basis,
         reason=planned.reason,
         peak=_compare_figure(None if peak is None else peak.bounds, get_value(figures.allocated)),
         categories=_compare_categories(planned, passes.account),

@@ -17,13 +17,13 @@ def summarize_timed_ranks(runs: VariantRuns) -> tuple[TimedRank, ...]:
     whole = _find_complete_runs(runs)
     if not whole:
         return ()
-    found = []
+    ranks = []
     for rank in range(runs.world_size):
         samples = [run.ranks[rank].record.samples for run in whole]
-        steps = [step for each in samples for step in get_step_times(each)]
-        cpu = [step for each in samples for step in each.cpu_s]
+        steps = [step for series in samples for step in get_step_times(series)]
+        cpu = [step for series in samples for step in series.cpu_s]
         environment = whole[0].ranks[rank].record.environment
-        found.append(
+        ranks.append(
             TimedRank(
                 rank=rank,
                 host="" if environment is None else environment.hostname,
@@ -32,7 +32,7 @@ def summarize_timed_ranks(runs: VariantRuns) -> tuple[TimedRank, ...]:
                 steps=len(steps),
             )
         )
-    return tuple(found)
+    return tuple(ranks)
 
 
 def build_timed_grid(runs: VariantRuns) -> StepGrid | None:
@@ -47,8 +47,8 @@ def build_timed_grid(runs: VariantRuns) -> StepGrid | None:
         if len({len(row) for row in rows}) == 1 and rows[0]:
             figures[name] = np.array(rows)
     steps = max((values.shape[1] for values in figures.values()), default=0)
-    alike = {name: values for name, values in figures.items() if values.shape[1] == steps}
-    return build_step_grid([f"rank {rank}" for rank in ranks], range(steps), alike)
+    complete = {name: values for name, values in figures.items() if values.shape[1] == steps}
+    return build_step_grid([f"rank {rank}" for rank in ranks], range(steps), complete)
 
 
 def _get_cpu_times(samples: StepSamples) -> Sequence[float]:
@@ -62,6 +62,6 @@ def _find_complete_runs(runs: VariantRuns) -> list[StoredRun]:
     return [
         run
         for run in runs.timed
-        if run.complete and len({len(get_step_times(each.record.samples)) for each in run.ranks}) == 1
+        if run.complete and len({len(get_step_times(rank.record.samples)) for rank in run.ranks}) == 1
         if get_step_times(run.ranks[0].record.samples)
     ]

@@ -58,15 +58,15 @@ def read_passes(
     fleet = FleetReducer()
     traced = sum(rank.trace is not None for rank in runs.main.ranks)
     with_others = runs.attached and 1 < traced <= MOST_RANKS
-    beside = set() if runs.attached or traced < 2 else _list_compared_ranks(runs)
+    compared = set() if runs.attached or traced < 2 else _list_compared_ranks(runs)
     actions: dict[int, StageActions] = {}
     met: list[tuple[Arrivals, RankReplay | None]] = []
     for rank in runs.main.ranks:
         wanted = runs.attached or not any(trace.steps for trace in traces)
         in_pipeline = _STAGES in rank.record.facts
-        ops = _read_rank_ops(rank) if wanted or names or in_pipeline or rank.record.rank in beside else None
-        if in_pipeline and ops is not None and (found := find_stage_actions(ops)) is not None:
-            actions[rank.record.rank] = found
+        ops = _read_rank_ops(rank) if wanted or names or in_pipeline or rank.record.rank in compared else None
+        if in_pipeline and ops is not None and (stages := find_stage_actions(ops)) is not None:
+            actions[rank.record.rank] = stages
         facts.append({**rank.record.facts, **({} if ops is None else derive_trace_facts(ops, names))})
         if wanted and ops is not None and len(ops.trace):
             wants_steps = by_step and not any(trace.steps for trace in traces)
@@ -76,9 +76,9 @@ def read_passes(
             if runs.attached:
                 met.append((find_arrivals(ops), analysed.replay))
                 fleet.add(traces[-1], met[-1][0])
-            elif rank.record.rank in beside:
+            elif rank.record.rank in compared:
                 fleet.add(traces[-1], find_arrivals(ops))
-        elif rank.record.rank in beside and ops is not None and len(ops.trace):
+        elif rank.record.rank in compared and ops is not None and len(ops.trace):
             fleet.add(_analyze_compared_rank(runs, rank, ops, ceilings), find_arrivals(ops))
     if len(met) > 1:
         traces = simulate_jointly(traces, [came for came, _ in met], [replay for _, replay in met])
@@ -126,14 +126,14 @@ def _get_clock_offsets(fleet: Fleet | None, ranks: Collection[int]) -> dict[int,
 def _build_measured_pipeline(
     runs: VariantRuns, actions: Mapping[int, StageActions], ahead_ns: Mapping[int, int]
 ) -> Pipeline | None:
-    found = build_pipeline(actions, ahead_ns)
-    if found is None or runs.main is None:
+    pipeline = build_pipeline(actions, ahead_ns)
+    if pipeline is None or runs.main is None:
         return None
     records = {rank.record.rank: rank.record for rank in runs.main.ranks}
-    first = records[found.ranks[0].rank]
+    first = records[pipeline.ranks[0].rank]
     device = "" if first.environment is None else first.environment.device
     return add_measured_bubbles(
-        found, {rank: record.facts for rank, record in records.items()}, first.fact_notes, device
+        pipeline, {rank: record.facts for rank, record in records.items()}, first.fact_notes, device
     )
 
 

@@ -78,9 +78,9 @@ class VariantRuns:
             return RunStatus.OK, "", ""
         first = bad[0]
         ends: list[RunResult | RankRecord] = [first.run, *(rank.record for rank in first.ranks)]
-        told = next((end for end in ends if end.reason), first.run)
+        end_run = next((end for end in ends if end.reason), first.run)
         where = f"{self._describe_run(first)}: " if len(bad) < len(self.runs) else ""
-        return first.run.status, where + told.reason, told.reason_id
+        return first.run.status, where + end_run.reason, end_run.reason_id
 
     def _describe_run(self, run: StoredRun) -> str:
         return f"process {self.runs.index(run) + 1} of {len(self.runs)}"
@@ -123,8 +123,8 @@ class VariantRuns:
             return "a rank did not record its batch size"
         per_batch = sum(workload.units_per_batch for workload in workloads if workload is not None)
         if not per_batch:
-            told = self.units_source or "unknown: neither given nor detected"
-            return f"units per step: {told}"
+            source = self.units_source or "unknown: neither given nor detected"
+            return f"units per step: {source}"
         return per_batch * self.main.spec.accumulation
 
     @property
@@ -174,7 +174,11 @@ class VariantRuns:
 def merge_rank_steps(run: StoredRun) -> StepSamples:
     """Merge the steps of a run's ranks; none where a rank has none, or a different number."""
     ranks = [rank.record.samples for rank in run.ranks]
-    whole = run.complete and len({(len(each.wall_s), len(each.cpu_s), len(each.device_s)) for each in ranks}) == 1
+    whole = (
+        run.complete
+        and len({(len(rank_steps.wall_s), len(rank_steps.cpu_s), len(rank_steps.device_s)) for rank_steps in ranks})
+        == 1
+    )
     return merge_slowest_ranks(ranks) if whole else StepSamples()
 
 

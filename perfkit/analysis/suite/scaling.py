@@ -36,7 +36,7 @@ def build_scaling(
     suite: Suite,
     runs: Mapping[str, VariantRuns],
     variants: Sequence[Variant],
-    beside: SuitePlan,
+    suite_plan: SuitePlan,
     cores: int | None,
 ) -> SuiteScaling | None:
     """The scaling of a suite that was asked for on several numbers of ranks; None of any other.
@@ -60,17 +60,17 @@ def build_scaling(
         if variant.status == RunStatus.OK:
             families.setdefault(_get_techniques(variant.name), []).append(variant)
     whole = next(iter(families.get(BASELINE, [])), None)
-    curves = [_build_curve(name, members, whole, measured, runs, beside) for name, members in families.items()]
+    curves = [_build_curve(name, members, whole, measured, runs, suite_plan) for name, members in families.items()]
     threads = {point.world_size: point.threads for curve in curves for point in curve.points}
     nodes = {run.spec.launch.world_size: run.spec.launch.nodes for of in runs.values() for run in of.runs}
     on_cpu = any(run.spec.launch.device == "cpu" for of in runs.values() for run in of.runs)
-    steps = [planned.step_s for planned in beside.variants.values() if planned.step_s is not None]
+    steps = [planned.step_s for planned in suite_plan.variants.values() if planned.step_s is not None]
     return SuiteScaling(
         mode=measured.mode,
         curves=tuple(curves),
         notes=tuple(_list_notes(threads, nodes, cores)) if on_cpu else (),
         basis=next((step.source for step in steps), ""),
-        plan_notes=tuple(_explain_unplanned(curves, beside)),
+        plan_notes=tuple(_explain_unplanned(curves, suite_plan)),
     )
 
 
@@ -85,7 +85,7 @@ def _build_curve(
     whole: Variant | None,
     measured: _MeasuredScaling,
     runs: Mapping[str, VariantRuns],
-    beside: SuitePlan,
+    suite_plan: SuitePlan,
 ) -> ScalingCurve:
     points = [
         ScalingPoint(
@@ -102,7 +102,7 @@ def _build_curve(
         name=name,
         is_baseline=name == BASELINE,
         points=tuple(points),
-        planned=tuple(_build_planned_points(name, points, measured.mode, beside)),
+        planned=tuple(_build_planned_points(name, points, measured.mode, suite_plan)),
     )
 
 
@@ -112,8 +112,8 @@ def _estimate_efficiency(
     together = [steps for steps in measured.sessions if steps.get(variant.name) and steps.get(reference.name)]
     if not together:
         return MissingEstimate(reason=f"not timed in the same session as {reference.name}")
-    steps = max(together, key=lambda each: min(len(each[variant.name]), len(each[reference.name])))
-    before, after = ([math.log(each) for each in steps[of.name]] for of in (reference, variant))
+    steps = max(together, key=lambda session: min(len(session[variant.name]), len(session[reference.name])))
+    before, after = ([math.log(step) for step in steps[of.name]] for of in (reference, variant))
     bounds = compute_difference_interval(before, after, until_narrow=measured.until_narrow)
 
     def at(log: float) -> float:
@@ -182,25 +182,27 @@ def _format_count(count: int, what: str) -> str:
 
 
 def _build_planned_points(
-    name: str, points: Sequence[ScalingPoint], mode: Scaling, beside: SuitePlan
+    name: str, points: Sequence[ScalingPoint], mode: Scaling, suite_plan: SuitePlan
 ) -> Iterator[PlannedPoint]:
     """The planned points on every number of ranks of the plan, against the fewest measured ranks."""
     threads = {point.threads for point in points}
     known = {
-        each.world_size: each.step_s.total
-        for each in sorted(beside.variants.values(), key=lambda each: each.world_size)
-        if _get_techniques(each.name) == name and each.step_s is not None and each.step_s.threads in (None, *threads)
+        variant.world_size: variant.step_s.total
+        for variant in sorted(suite_plan.variants.values(), key=lambda variant: variant.world_size)
+        if _get_techniques(variant.name) == name
+        and variant.step_s is not None
+        and variant.step_s.threads in (None, *threads)
     }
     fewest = points[0].world_size
     reference = known.get(fewest)
     for ranks, step in known.items():
         if ranks >= fewest:
-            found = (
+            efficiency = (
                 None
                 if reference is None or ranks == fewest
                 else _compute_efficiency_interval(mode, ranks, fewest, step, reference)
             )
-            yield PlannedPoint(world_size=ranks, step_s=step, efficiency=found)
+            yield PlannedPoint(world_size=ranks, step_s=step, efficiency=efficiency)
 
 
 def _compute_efficiency_interval(
@@ -211,14 +213,14 @@ def _compute_efficiency_interval(
     return Interval(value=value, low=min(value, *others), high=max(value, *others))
 
 
-def _explain_unplanned(curves: Sequence[ScalingCurve], beside: SuitePlan) -> Iterator[str]:
+def _explain_unplanned(curves: Sequence[ScalingCurve], suite_plan: SuitePlan) -> Iterator[str]:
     """The reasons that curves have no planned steps."""
     for curve in curves:
-        ours = [each for each in beside.variants.values() if _get_techniques(each.name) == curve.name]
+        ours = [variant for variant in suite_plan.variants.values() if _get_techniques(variant.name) == curve.name]
         if ours and not curve.planned:
-            reasons = dict.fromkeys(each.step_reason or each.reason for each in ours)
-            told = "; ".join(filter(None, reasons)) or "planned with a different number of threads"
-            yield f"{curve.name}: no step predicted: {told}"
+            reasons = dict.fromkeys(variant.step_reason or variant.reason for variant in ours)
+            explanation = "; ".join(filter(None, reasons)) or "planned with a different number of threads"
+            yield f"{curve.name}: no step predicted: {explanation}"
 
 
 def _get_techniques(variant: str) -> str:

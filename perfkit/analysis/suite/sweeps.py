@@ -32,8 +32,8 @@ def find_sweeps(variants: Sequence[Variant]) -> tuple[Sweep, ...]:
         if measured and variant.active is True and not variant.emulation_reason:
             for technique, parameter, value, rest in _list_numeric_parameters(variant):
                 families[technique, parameter, rest][value] = variant
-    made = (_build_sweep(*key, members) for key, members in families.items() if len(members) >= _LEAST_POINTS)
-    return tuple(sweep for sweep in made if sweep is not None)
+    sweeps = (_build_sweep(*key, members) for key, members in families.items() if len(members) >= _LEAST_POINTS)
+    return tuple(sweep for sweep in sweeps if sweep is not None)
 
 
 def _list_numeric_parameters(variant: Variant) -> Iterator[tuple[str, str, float, str]]:
@@ -87,9 +87,9 @@ def _build_point(value: float, variant: Variant, before: SweepPoint | None) -> S
 
 def find_proportional_start(points: Sequence[SweepPoint]) -> float | None:
     """The value from which on every growth is in proportion, or more than that; None where the last is not."""
-    found = None
+    start = None
     for before, after in reversed([*pairwise(points)]):
         if after.growth is None or after.growth < PROPORTIONAL:
             break
-        found = before.value
-    return found
+        start = before.value
+    return start

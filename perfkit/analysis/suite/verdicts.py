@@ -99,7 +99,7 @@ _PARITY_ORDER = ("differs", "unknown", NOT_COMPARABLE, "within tolerance", "equa
 def _find_worst_parity(runs: VariantRuns, baseline: VariantData | None, is_baseline: bool) -> Parity:
     """The parity of the rank that is worst off."""
     if is_baseline and baseline is None:
-        if broken := [found for record in runs.records if (found := find_non_finite_loss(record))]:
+        if broken := [parity for record in runs.records if (parity := find_non_finite_loss(record))]:
             return broken[0]
         return Parity(verdict="equal", max_relative=0.0, tolerance=None, basis="this is the baseline", steps=0)
     if runs.main is None:

@@ -15,12 +15,12 @@ def compute_volumes(runs: VariantRuns, trace: RankTrace | None) -> tuple[Collect
     for row in trace.collectives if trace is not None and trace.steps else ():
         if row.calls:
             rows.setdefault(_get_asked_kind(row), []).append(row)
-    found = []
+    volumes = []
     for kind in CollectiveType:
         asked, least = (facts.get(f"collective_{what}:{kind}") for what in ("bytes", "volume"))
         if asked or kind in rows:
-            found.append(_build_volume(kind, asked, least, rows.get(kind, [])))
-    return tuple(found)
+            volumes.append(_build_volume(kind, asked, least, rows.get(kind, [])))
+    return tuple(volumes)
 
 
 def _get_asked_kind(row: CollectiveRow) -> str:
@@ -43,7 +43,7 @@ def _build_volume(
         calls=sum(row.calls for row in rows),
         message_bytes=asked,
         theoretical_bytes=least,
-        traced_bytes=None if not rows or None in carried else sum(each for each in carried if each is not None),
+        traced_bytes=None if not rows or None in carried else sum(amount for amount in carried if amount is not None),
         backend_kind=", ".join(sorted({row.kind for row in rows if row.kind != kind})),
         seconds=sum(row.seconds for row in rows),
         exposed_s=exposed_s,

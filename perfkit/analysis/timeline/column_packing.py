@@ -33,8 +33,8 @@ def pack_links(links: Ints) -> str:
     if not has.any():
         return ""
     steps = np.zeros(len(links), np.int64)
-    taken = take_differences(links[has] + 1)
-    steps[has] = np.where(taken > 0, taken, taken - 1)
+    differences = take_differences(links[has] + 1)
+    steps[has] = np.where(differences > 0, differences, differences - 1)
     return pack_column(steps)
 
 
@@ -43,6 +43,6 @@ def unpack_links(text: str, count: int) -> Ints:
     links = np.full(count, NONE, np.int64)
     steps = unpack_column(text)
     has = np.flatnonzero(steps)
-    taken = steps[has]
-    links[has] = sum_differences(np.where(taken > 0, taken, taken + 1)) - 1
+    differences = steps[has]
+    links[has] = sum_differences(np.where(differences > 0, differences, differences + 1)) - 1
     return links

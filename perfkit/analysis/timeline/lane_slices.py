@@ -38,7 +38,9 @@ class LaneSlices:
     def select_rows(self, rows: Ints) -> "LaneSlices":
         """These slices alone."""
         columns = {
-            each.name: getattr(self, each.name)[rows] for each in fields(self) if each.name not in ("lane", "title")
+            column.name: getattr(self, column.name)[rows]
+            for column in fields(self)
+            if column.name not in ("lane", "title")
         }
         return replace(self, **columns)
 
@@ -93,6 +95,6 @@ class TextTable:
         """Map a column of indices to the numbers of their texts, looking up each index once; NONE stays NONE."""
         if not len(column):
             return np.empty(0, np.int64)
-        alike = group_rows(column)
-        numbers = [NONE if index == NONE else self.number(text(index)) for index in column[alike.first].tolist()]
-        return np.asarray(numbers, np.int64)[alike.of]
+        groups = group_rows(column)
+        numbers = [NONE if index == NONE else self.number(text(index)) for index in column[groups.first].tolist()]
+        return np.asarray(numbers, np.int64)[groups.of]

@@ -20,15 +20,15 @@ def build_memory_lines(memory: MemoryEvents, begin: int, end: int) -> Iterator[M
         if not len(served):
             continue
         time = memory.time_ns[served]
-        held = memory.allocated[served] if has_allocator_count(memory, served) else _sum_sizes(memory, served)
+        level = memory.allocated[served] if has_allocator_count(memory, served) else _sum_sizes(memory, served)
         here = np.flatnonzero((time >= begin) & (time < end))
         if len(here) < 2:
             continue
-        kept = here[_thin_rows(time[here] - begin, held[here], end - begin)]
+        kept = here[_thin_rows(time[here] - begin, level[here], end - begin)]
         yield MemoryLine(
             device=get_device_name(memory, int(served[0])),
             time_ns=pack_column(take_differences(time[kept] - begin)),
-            bytes=pack_column(take_differences(held[kept])),
+            bytes=pack_column(take_differences(level[kept])),
         )
 
 
@@ -37,10 +37,10 @@ def _sum_sizes(memory: MemoryEvents, mine: Ints) -> Ints:
     return total
 
 
-def _thin_rows(time: Ints, held: Ints, length: int) -> Ints:
+def _thin_rows(time: Ints, level: Ints, length: int) -> Ints:
     """The rows that are kept: of each of `_BINS` equal parts the fullest moment and the last."""
     bins = np.minimum(time * _BINS // length, _BINS - 1)
-    order = np.lexsort((held, bins))
+    order = np.lexsort((level, bins))
     last_of = np.append(np.flatnonzero(np.diff(bins)), len(bins) - 1)
     fullest = order[last_of]  # bins ascend, so that those sorted by bin and bytes end where these do
     return np.unique(np.concatenate((fullest, last_of)))

@@ -38,14 +38,14 @@ def _build_thread_modules(ops: Ops, texts: TextTable, rows: Ints, title: str) ->
     start, end = ops.start_ns[rows], ops.end_ns[rows]
     module = ops.module[rows].astype(np.int64)
     prefixes, names = _list_prefixes(ops.modules, np.unique(module[module != NONE]))
-    found = []
+    modules = []
     for level in range(prefixes.shape[1]):
         key = np.append(prefixes[:, level], NONE)[module]  # NONE (-1) takes the last
         first = np.flatnonzero(np.diff(key, prepend=NONE - 1))
         until = np.maximum.reduceat(end, first)
         known = key[first] != NONE
-        found.append((start[first][known], until[known], key[first][known], np.full(int(known.sum()), level)))
-    begin, until, key, depth = (np.concatenate(columns) for columns in zip(*found, strict=True))
+        modules.append((start[first][known], until[known], key[first][known], np.full(int(known.sum()), level)))
+    begin, until, key, depth = (np.concatenate(columns) for columns in zip(*modules, strict=True))
     path = texts.add_texts(key, names.__getitem__)
     kind = np.full(len(key), texts.number(words.MODULES))
     return make_slices(words.MODULES, title, begin, until, name=path, kind=kind, depth=depth, module=path)

@@ -124,12 +124,12 @@ def _measure_busy_ns(whole: TraceContext, lane: LaneSlices, every: Ints, begin: 
     if lane.lane in (words.THREAD, words.STREAM):
         one = lane.event[0]
         of_host = lane.lane == words.THREAD
-        beside = np.isin(trace.category[every], HOST if of_host else DEVICE_CATEGORIES)
+        same_lane = np.isin(trace.category[every], HOST if of_host else DEVICE_CATEGORIES)
         if not of_host:
-            beside &= (trace.device[every] == trace.device[one]) & (trace.stream[every] == trace.stream[one])
+            same_lane &= (trace.device[every] == trace.device[one]) & (trace.stream[every] == trace.stream[one])
         if of_host or trace.stream[one] == NONE:
-            beside &= trace.thread[every] == trace.thread[one]
-        start, until = trace.start_ns[every[beside]], trace.end_ns[every[beside]]
+            same_lane &= trace.thread[every] == trace.thread[one]
+        start, until = trace.start_ns[every[same_lane]], trace.end_ns[every[same_lane]]
     return measure_length(merge_intervals(np.maximum(start, begin), np.minimum(until, end)))
 
 

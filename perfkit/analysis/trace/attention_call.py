@@ -52,9 +52,16 @@ def parse_attention(name: str, args: Sequence[Arg]) -> AttentionSizes | None:
     heads, positions = (1, 2) if _HEADS_FIRST.match(name) else (2, 1)
     # A mask is (batch, heads, queries, keys); where heads are as wide as there are keys, other tensors are like it.
     scores = (query[positions], key[positions])
-    given = key[positions] != query[3] and any(tensor.shape[2:] == scores for tensor in tensors[3:])
+    has_mask = key[positions] != query[3] and any(tensor.shape[2:] == scores for tensor in tensors[3:])
     return AttentionSizes(
-        query[0], query[heads], key[heads], query[positions], key[positions], query[3], backward, has_mask_tensor=given
+        query[0],
+        query[heads],
+        key[heads],
+        query[positions],
+        key[positions],
+        query[3],
+        backward,
+        has_mask_tensor=has_mask,
     )
 
 

@@ -133,10 +133,12 @@ def make_row_key(about: CollectiveRecord) -> tuple[str, str, str, int | None]:
 def _measure_exposure(pieces: WorkItems, members: list[Ints]) -> tuple[Ints, Ints]:
     """For each group of pieces, the time with any running within the windows, and the time without compute."""
     spans = [merge_intervals(pieces.start_ns[mine], pieces.end_ns[mine]) for mine in members]
-    of = np.repeat(np.arange(len(spans)), [len(each) for each in spans])
+    of = np.repeat(np.arange(len(spans)), [len(intervals) for intervals in spans])
     begin, end = np.concatenate(spans).T
     windows = merge_intervals(pieces.windows.spans[:, 0], pieces.windows.spans[:, 1])
     alone = subtract_intervals(windows, pieces.merge_spans(pieces.is_kind(WorkKind.WORK)))
     # Sums of doubles are exact up to 2**53 ns, which are 104 days.
-    wall, exposed = (np.bincount(of, measure_covered(begin, end, each), len(spans)) for each in (windows, alone))
+    wall, exposed = (
+        np.bincount(of, measure_covered(begin, end, intervals), len(spans)) for intervals in (windows, alone)
+    )
     return wall.astype(np.int64), exposed.astype(np.int64)

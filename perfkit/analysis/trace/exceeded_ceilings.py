@@ -20,11 +20,11 @@ _WEIGHTY = 0.01
 def find_exceeded_ceilings(ops: Iterable[OpRow], roofs: Roofs) -> tuple[Ceiling, ...]:
     """The measured ceilings that GEMMs with enough weight exceed (by more than `TOLERANCE`, the difference between two
     good calibrations)."""
-    found: list[Ceiling] = []
+    exceeded: list[Ceiling] = []
     for row in ops:
         if not row.above_roof or row.bound != COMPUTE or row.share < _WEIGHTY or row.phase == OUTSIDE:
             continue
         ceiling = roofs.compute(ComputeUnit(row.unit), row.dtype) if classify_op(row.name) == OpClass.MATMUL else None
-        if ceiling is not None and ceiling.kind == CeilingKind.MEASURED and ceiling not in found:
-            found.append(ceiling)
-    return tuple(found)
+        if ceiling is not None and ceiling.kind == CeilingKind.MEASURED and ceiling not in exceeded:
+            exceeded.append(ceiling)
+    return tuple(exceeded)

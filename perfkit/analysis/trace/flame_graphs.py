@@ -96,17 +96,17 @@ def _build_flame_graph(
     work = engine.pieces
     label = np.where((work.owner == NONE) & work.on_device, NONE, work.label)
     within = engine.within
-    alike = group_rows(column, label, work.name, within.astype(np.int8))
-    longest = np.argsort(-alike.sum_by_group(values[TIME]), kind="stable")
-    longest = longest[within[alike.first[longest]]]
+    groups = group_rows(column, label, work.name, within.astype(np.int8))
+    longest = np.argsort(-groups.sum_by_group(values[TIME]), kind="stable")
+    longest = longest[within[groups.first[longest]]]
     tree = _FlameBuilder()
     leaves = [
         tree.add([*outer[int(column[first])], *_list_inner_steps(engine, int(label[first]), first)])
-        for first in alike.first[longest[:MOST_LEAVES]].tolist()
+        for first in groups.first[longest[:MOST_LEAVES]].tolist()
     ]
     if len(longest) > MOST_LEAVES:
         leaves += [tree.add([(OP, OTHER_OPS)])] * (len(longest) - MOST_LEAVES)
-    sums = {name: tree.sum_subtrees(leaves, alike.sum_by_group(value)[longest]) for name, value in values.items()}
+    sums = {name: tree.sum_subtrees(leaves, groups.sum_by_group(value)[longest]) for name, value in values.items()}
     return tree.build_flame_graph(by, sums)
 
 
@@ -130,11 +130,11 @@ class _FlameBuilder:
         """The number of the node at the end of a path from the top."""
         node = NONE
         for step in path:
-            found = self._number.setdefault((node, step), len(self.step))
-            if found == len(self.step):
+            number = self._number.setdefault((node, step), len(self.step))
+            if number == len(self.step):
                 self.parent.append(node)
                 self.step.append(step)
-            node = found
+            node = number
         return node
 
     def sum_subtrees(self, leaves: Sequence[int], values: Floats) -> Floats:

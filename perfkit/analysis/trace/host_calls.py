@@ -83,16 +83,16 @@ def _build_kind_rows(
     around = find_around_times(trace, ops.event, trace.thread[events], trace.start_ns[events], ops.parent)
     op = np.append(trace.name[ops.event], NONE)[around]  # NONE (-1) takes the last entry, which is NONE
     name = trace.name[events].astype(np.int64)
-    alike = group_rows(name, op.astype(np.int64))
-    calls, taken = alike.count_by_group(), alike.sum_by_group(trace.end_ns[events] - trace.start_ns[events])
-    idle_ns = None if idle is None else alike.sum_by_group(idle)
-    for number in np.argsort(-(taken if idle_ns is None else idle_ns), kind="stable")[:MOST_CALLS].tolist():
-        first = alike.first[number]
+    groups = group_rows(name, op.astype(np.int64))
+    calls, spent = groups.count_by_group(), groups.sum_by_group(trace.end_ns[events] - trace.start_ns[events])
+    idle_ns = None if idle is None else groups.sum_by_group(idle)
+    for number in np.argsort(-(spent if idle_ns is None else idle_ns), kind="stable")[:MOST_CALLS].tolist():
+        first = groups.first[number]
         yield HostCallRow(
             kind=kind,
             name=trace.names[int(name[first])],
             op="" if op[first] == NONE else trace.names[int(op[first])],
             calls=int(calls[number]) / steps,
-            seconds=float(taken[number]) / steps / 1e9,
+            seconds=float(spent[number]) / steps / 1e9,
             idle_s=None if idle_ns is None else float(idle_ns[number]) / steps / 1e9,
         )

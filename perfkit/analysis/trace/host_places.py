@@ -60,8 +60,8 @@ class HostPlaces:
     @property
     def known(self) -> NDArray[np.bool_]:
         """True if anything covers a span."""
-        found: NDArray[np.bool_] = np.max(list(self.columns.values()), axis=0, initial=NONE) != NONE
-        return found
+        mask: NDArray[np.bool_] = np.max(list(self.columns.values()), axis=0, initial=NONE) != NONE
+        return mask
 
 
 class HostEvents:

@@ -31,23 +31,23 @@ def build_gap_rows(ops: Ops, windows: StepWindows, idle: IdleTime) -> tuple[GapR
     if not len(pieces):
         return ()
     length = idle.length_ns[pieces]
-    alike = group_by_place(ops, idle, pieces)
+    groups = group_by_place(ops, idle, pieces)
     cause = idle.cause[pieces].astype(np.int64)
-    shown = _select_longest(alike.sum_by_group(length), cause[alike.first])
+    shown = _select_longest(groups.sum_by_group(length), cause[groups.first])
     # The others of a cause share a row.
-    rows = group_rows(np.where(shown[alike.of], alike.of, len(alike) + cause))
-    taken, counted = rows.sum_by_group(length), rows.count_by_group()
+    rows = group_rows(np.where(shown[groups.of], groups.of, len(groups) + cause))
+    spent, counted = rows.sum_by_group(length), rows.count_by_group()
     # Of each row the piece that lasts longest.
     order = np.lexsort((-length, rows.of))
     longest = pieces[order[np.searchsorted(rows.of[order], np.arange(len(rows)))]]
-    parts, named = max(len(windows), 1), shown[alike.of[rows.first]].tolist()
-    order = np.argsort(-taken, kind="stable")
+    parts, named = max(len(windows), 1), shown[groups.of[rows.first]].tolist()
+    order = np.argsort(-spent, kind="stable")
     return tuple(
         GapRow(
             cause=CAUSES[idle.cause[longest[number]]],
             **(place if named[number] else dict.fromkeys(place, "")),
             gaps=int(counted[number]) / parts,
-            seconds=float(taken[number]) / 1e9 / parts,
+            seconds=float(spent[number]) / 1e9 / parts,
             longest_s=int(idle.length_ns[longest[number]]) / 1e9,
             longest_start_s=int(idle.begin_ns[longest[number]] - windows.span[0]) / 1e9,
             is_named=named[number],
@@ -94,20 +94,20 @@ def group_by_place(ops: Ops, idle: IdleTime, rows: Ints) -> RowGroups:
 def _find_following_ops(ops: Ops, idle: IdleTime, rows: Ints) -> Ints:
     """The name of the op of the kernel that came next, for some pieces."""
     name = np.full(len(rows), NONE, np.int64)
-    told = np.flatnonzero(idle.has_cause(*_BEFORE)[rows] & (idle.following[rows] != NONE))
-    op = ops.kernels.op[idle.following[rows[told]]]
-    name[told] = np.where(op == NONE, NONE, ops.trace.name[op])
+    named = np.flatnonzero(idle.has_cause(*_BEFORE)[rows] & (idle.following[rows] != NONE))
+    op = ops.kernels.op[idle.following[rows[named]]]
+    name[named] = np.where(op == NONE, NONE, ops.trace.name[op])
     return name
 
 
 def describe_idle_places(ops: Ops, idle: IdleTime) -> tuple[Ints, list[str]]:
     """For each piece, the number of a text with the CPU activity, or with the next op."""
-    alike = group_by_place(ops, idle, np.arange(len(idle)))
+    groups = group_by_place(ops, idle, np.arange(len(idle)))
     texts = [
         _join_place_parts(where) or _format_following(where["next_op"])
-        for where in _describe_places(ops, idle, alike.first)
+        for where in _describe_places(ops, idle, groups.first)
     ]
-    return alike.of.astype(np.int64), texts
+    return groups.of.astype(np.int64), texts
 
 
 def format_function(row: GapRow) -> str:
@@ -154,5 +154,5 @@ def _format_match(pattern: re.Pattern[str], name: str) -> str:
     match = pattern.fullmatch(name)
     if match is None:
         return name
-    found = match.groupdict()
-    return f"{found['function']} ({found['file']}:{found['line']})" if "file" in found else match[1]
+    parts = match.groupdict()
+    return f"{parts['function']} ({parts['file']}:{parts['line']})" if "file" in parts else match[1]

@@ -107,20 +107,20 @@ def find_idle_time(ops: Ops, spans: StepWindows, waiting: LaunchQueue, calls: Ho
     nothing = subtract_intervals(merge_intervals([spans.span[0]], [spans.span[1]]), merge_intervals(begun, ended))
     gaps = np.concatenate([clip_intervals(nothing, steps), subtract_intervals(nothing, steps)])
     gaps = gaps[np.argsort(gaps[:, 0], kind="stable")]
-    found = _IdleCollector(gaps)
-    found.add(UNRECORDED, clip_intervals(gaps, waiting.unrecorded))
-    left = exclude_intervals(gaps, waiting.unrecorded)
+    collector = _IdleCollector(gaps)
+    collector.add(UNRECORDED, clip_intervals(gaps, waiting.unrecorded))
+    rest = exclude_intervals(gaps, waiting.unrecorded)
     if waiting.known:
         everything = slice(None)
         queued, perhaps = waiting.find_queued_time(everything), waiting.find_possibly_queued_time(everything)
-        _classify_queued(ops, gaps, find_overlaps(left, queued[:, 0], queued[:, 1])[0], found)
-        left = exclude_intervals(left, queued)
-        found.add(IDLE_UNKNOWN, find_overlaps(left, perhaps[:, 0], perhaps[:, 1])[0])
-        left = exclude_intervals(left, perhaps)
+        _classify_queued(ops, gaps, find_overlaps(rest, queued[:, 0], queued[:, 1])[0], collector)
+        rest = exclude_intervals(rest, queued)
+        collector.add(IDLE_UNKNOWN, find_overlaps(rest, perhaps[:, 0], perhaps[:, 1])[0])
+        rest = exclude_intervals(rest, perhaps)
     launched = _list_launch_times(ops)
-    left = _charge_calls(ops, spans, calls, launched, left, found)
-    _classify_host_time(waiting, launched, left, found)
-    return _build_idle_time(ops, steps, found)
+    rest = _charge_calls(ops, spans, calls, launched, rest, collector)
+    _classify_host_time(waiting, launched, rest, collector)
+    return _build_idle_time(ops, steps, collector)
 
 
 class _IdleCollector:
@@ -139,7 +139,7 @@ class _IdleCollector:
         self.events.append(np.broadcast_to(np.asarray(events, np.int64), (len(pieces),)))
 
 
-def _classify_queued(ops: Ops, gaps: Intervals, pieces: Intervals, found: _IdleCollector) -> None:
+def _classify_queued(ops: Ops, gaps: Intervals, pieces: Intervals, collector: _IdleCollector) -> None:
     """Classify idle pieces with work queued, by what came next and by their length."""
     trace, event = ops.trace, ops.kernels.event
     start, end = trace.start_ns[event], trace.end_ns[event]
@@ -158,7 +158,7 @@ def _classify_queued(ops: Ops, gaps: Intervals, pieces: Intervals, found: _IdleC
         np.where(same, NUMBER[HELD_UP], NUMBER[OTHER_STREAM]),
         np.where(into_idle, NUMBER[STARTING], NUMBER[BETWEEN]),
     )
-    found.add(cause.astype(np.int8), pieces)
+    collector.add(cause.astype(np.int8), pieces)
 
 
 def _is_launched_into_idle(ops: Ops, begin: Ints, following: Ints) -> NDArray[np.bool_]:
@@ -169,23 +169,23 @@ def _is_launched_into_idle(ops: Ops, begin: Ints, following: Ints) -> NDArray[np
 
 
 def _charge_calls(
-    ops: Ops, spans: StepWindows, calls: HostCalls, launched: Ints, left: Intervals, found: _IdleCollector
+    ops: Ops, spans: StepWindows, calls: HostCalls, launched: Ints, rest: Intervals, collector: _IdleCollector
 ) -> Intervals:
     """Charge idle time to fetching and blocking calls; returns the rest of `left`."""
     trace = ops.trace
     fetched = merge_event_times(trace, calls.fetching)
     begin = trace.start_ns[calls.fetching]
     pieces, _, turn = find_overlaps(
-        find_overlaps(left, fetched[:, 0], fetched[:, 1])[0], begin, np.append(begin[1:], _LATEST)
+        find_overlaps(rest, fetched[:, 0], fetched[:, 1])[0], begin, np.append(begin[1:], _LATEST)
     )
-    found.add(DATA, pieces, calls.fetching[turn])
-    left = exclude_intervals(left, fetched)
+    collector.add(DATA, pieces, calls.fetching[turn])
+    rest = exclude_intervals(rest, fetched)
     begin, until = _find_charged_spans(ops, spans, calls.blocking, launched)
-    pieces, _, call = find_overlaps(left, begin, until)
+    pieces, _, call = find_overlaps(rest, begin, until)
     waits = np.isin(calls.blocking[call], calls.waits)
     cause = np.where(waits, NUMBER[SYNC], NUMBER[ALLOCATION]).astype(np.int8)
-    found.add(cause, pieces, calls.blocking[call])
-    return exclude_intervals(left, merge_intervals(begin, until))
+    collector.add(cause, pieces, calls.blocking[call])
+    return exclude_intervals(rest, merge_intervals(begin, until))
 
 
 def _find_charged_spans(ops: Ops, spans: StepWindows, calls: Ints, launched: Ints) -> tuple[Ints, Ints]:
@@ -209,19 +209,23 @@ def _list_launch_times(ops: Ops) -> Ints:
     return np.sort(trace.start_ns[np.concatenate((launch[launch != NONE], graphs))])
 
 
-def _classify_host_time(waiting: LaunchQueue, launched: Ints, left: Intervals, found: _IdleCollector) -> None:
+def _classify_host_time(waiting: LaunchQueue, launched: Ints, rest: Intervals, collector: _IdleCollector) -> None:
     """Classify idle time without another cause: late launches, or CPU busy elsewhere."""
     if not waiting.known:
-        found.add(IDLE_UNKNOWN, left)
+        collector.add(IDLE_UNKNOWN, rest)
         return
     last = launched.max(initial=0)
-    long = left[:, 1] - left[:, 0] >= LONG_NS
-    cause = np.where(long, NUMBER[ELSEWHERE], np.where(left[:, 0] < last, NUMBER[LATE], NUMBER[AT_THE_END]))
-    found.add(cause.astype(np.int8), left)
+    long = rest[:, 1] - rest[:, 0] >= LONG_NS
+    cause = np.where(long, NUMBER[ELSEWHERE], np.where(rest[:, 0] < last, NUMBER[LATE], NUMBER[AT_THE_END]))
+    collector.add(cause.astype(np.int8), rest)
 
 
-def _build_idle_time(ops: Ops, steps: Intervals, found: _IdleCollector) -> IdleTime:
-    pieces, cause, event = np.concatenate(found.pieces), np.concatenate(found.causes), np.concatenate(found.events)
+def _build_idle_time(ops: Ops, steps: Intervals, collector: _IdleCollector) -> IdleTime:
+    pieces, cause, event = (
+        np.concatenate(collector.pieces),
+        np.concatenate(collector.causes),
+        np.concatenate(collector.events),
+    )
     order = np.argsort(pieces[:, 0], kind="stable")
     pieces, cause, event = pieces[order], cause[order], event[order]
     begun = ops.trace.start_ns[ops.kernels.event]
@@ -233,7 +237,7 @@ def _build_idle_time(ops: Ops, steps: Intervals, found: _IdleCollector) -> IdleT
         begin_ns=pieces[:, 0],
         end_ns=pieces[:, 1],
         cause=cause,
-        gap=np.searchsorted(found.gaps[:, 0], pieces[:, 0], side="right") - 1,
+        gap=np.searchsorted(collector.gaps[:, 0], pieces[:, 0], side="right") - 1,
         event=event,
         following=following,
         within=np.searchsorted(steps[:, 0], pieces[:, 0], side="right")
@@ -275,24 +279,24 @@ def _find_busiest_thread(ops: Ops) -> int:
 
 def _look_up_places(host: HostEvents, where: ThreadSpans, busiest: int) -> HostPlaces:
     """The CPU places, from the busiest thread where the launching thread has none."""
-    found = host.find_places(where)
-    lost = np.flatnonzero(~found.known & (where.thread != busiest))
+    places = host.find_places(where)
+    lost = np.flatnonzero(~places.known & (where.thread != busiest))
     if not len(lost):
-        return found
-    there = where.select_rows(lost)
-    more = host.find_places(replace(there, thread=np.full(len(there), busiest)))
-    for name, column in found.columns.items():
+        return places
+    lost_lookups = where.select_rows(lost)
+    more = host.find_places(replace(lost_lookups, thread=np.full(len(lost_lookups), busiest)))
+    for name, column in places.columns.items():
         column[lost] = more.columns[name]
-    return found
+    return places
 
 
-def _spread_rows(found: HostPlaces, looked: NDArray[np.bool_]) -> HostPlaces:
+def _spread_rows(places: HostPlaces, looked: NDArray[np.bool_]) -> HostPlaces:
     """Repeat rows to match the pieces."""
     wide = {}
-    for name, column in found.columns.items():
+    for name, column in places.columns.items():
         wide[name] = np.full(len(looked), NONE, np.int32)
         wide[name][looked] = column
-    return HostPlaces(modules=found.modules, **wide)
+    return HostPlaces(modules=places.modules, **wide)
 
 
 def _mark_peer_waits(ops: Ops, idle: IdleTime) -> IdleTime:
@@ -305,7 +309,7 @@ def _mark_peer_waits(ops: Ops, idle: IdleTime) -> IdleTime:
     )
     op = idle.places.op
     collective = EventNames(trace.names, op[op != NONE]).are(lambda name: classify_op(name) == OpClass.COMMUNICATION)
-    held = 2 * going_on > idle.length_ns
-    held[op != NONE] |= collective
-    waits = idle.has_cause(ELSEWHERE) & held
+    waiting = 2 * going_on > idle.length_ns
+    waiting[op != NONE] |= collective
+    waits = idle.has_cause(ELSEWHERE) & waiting
     return replace(idle, cause=np.where(waits, NUMBER[PEERS], idle.cause).astype(np.int8))

@@ -82,8 +82,8 @@ def _build_table(placed: RooflineGroups, step_s: float, rest: str, *, of_kernels
     own = zip(build_op_rows(placed, order, step_s, of_kernels=of_kernels), order[:, None], strict=True)
     rows = [*own, *_build_rest_rows(placed, np.flatnonzero(~longest), step_s, rest)]
     members = {id(row): groups for row, groups in rows}
-    made = rank_rows([row for row, _ in rows])
-    return build_table(made, [members[id(row)] for row in made], placed.groups)
+    ranked = rank_rows([row for row, _ in rows])
+    return build_table(ranked, [members[id(row)] for row in ranked], placed.groups)
 
 
 def _build_rest_rows(

@@ -8,6 +8,7 @@ from perfkit.analysis.model.provenance import Provenance
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.devices.ceiling import CeilingKind, DeviceCeilings
+from perfkit.note import list_texts
 from perfkit.record import Measurement, Quantity
 from perfkit.units import format_bytes, format_percent, format_seconds, format_signed_percent
 
@@ -134,7 +135,7 @@ def _describe_ceilings(traces: Sequence[RankTrace]) -> list[Provenance]:
 
 def _describe_device_ceilings(ceilings: DeviceCeilings | None) -> list[Provenance]:
     if ceilings is None or not ceilings.ceilings:
-        reason = "; ".join(ceilings.notes) if ceilings is not None else "none known for this device"
+        reason = "; ".join(list_texts(ceilings.notes)) if ceilings is not None else "none known for this device"
         return [Provenance(figure="ceilings", how="unknown", detail=reason or "none known for this device")]
     measured = [ceiling for ceiling in ceilings.ceilings if ceiling.kind == CeilingKind.MEASURED]
     rest = [ceiling for ceiling in ceilings.ceilings if ceiling.kind == CeilingKind.DATASHEET]

@@ -25,9 +25,9 @@ def measure_queued_idle(ops: Ops, windows: StepWindows, idle: IdleTime) -> Queue
 
     (launching_s, launching), (between_s, between) = total(STARTING), total(BETWEEN)
     long_s, long = total(OTHER_STREAM, HELD_UP)
-    held = np.flatnonzero(idle.has_cause(OTHER_STREAM, HELD_UP) & idle.within)
-    lasts = np.bincount(idle.gap[held], weights=idle.length_ns[held])
-    longest = held[lasts[idle.gap[held]].argmax()] if len(held) else NONE
+    delayed = np.flatnonzero(idle.has_cause(OTHER_STREAM, HELD_UP) & idle.within)
+    lasts = np.bincount(idle.gap[delayed], weights=idle.length_ns[delayed])
+    longest = delayed[lasts[idle.gap[delayed]].argmax()] if len(delayed) else NONE
     return QueuedIdle(
         launching_s=launching_s,
         launching_gaps=launching,
@@ -36,6 +36,6 @@ def measure_queued_idle(ops: Ops, windows: StepWindows, idle: IdleTime) -> Queue
         long_s=long_s,
         long_gaps=long,
         same_stream_s=total(HELD_UP)[0],
-        longest_s=float(lasts.max()) / 1e9 if len(held) else 0.0,
-        longest_before=trace.names[int(trace.name[kernels.event[idle.following[longest]]])] if len(held) else "",
+        longest_s=float(lasts.max()) / 1e9 if len(delayed) else 0.0,
+        longest_before=trace.names[int(trace.name[kernels.event[idle.following[longest]]])] if len(delayed) else "",
     )

@@ -203,14 +203,14 @@ def analyze_with_details(
         return DetailedAnalysis(
             rank_trace, engine, kernel_rows, op_rows, gemms, attentions, idle.long, idle.time, idle.of
         )
-    held = mark_refuted(ceilings, beaten)
+    marked = mark_refuted(ceilings, beaten)
     return analyze_with_details(
-        ops, held, device_name=device_name, counters=counters, environment=environment, critical=critical, idle=idle
+        ops, marked, device_name=device_name, counters=counters, environment=environment, critical=critical, idle=idle
     )
 
 
-def _describe_basis(recorded: str, said: str) -> str:
-    if said and said != recorded:
+def _describe_basis(recorded: str, fallback: str) -> str:
+    if fallback and fallback != recorded:
         return "given with --device"
     return "recorded in the trace" if recorded else "not recorded in the trace"
 

@@ -96,9 +96,9 @@ def combine_limits(least: RooflineLimits, most: RooflineLimits, seconds: Floats)
     """
     kept = least.above_roof | (most.attainable_s == least.attainable_s)
     attainable = np.where(kept, least.attainable_s, np.minimum(most.attainable_s, seconds))
-    taken = np.where(kept, least.bound, most.bound).astype(np.int8)
+    bound = np.where(kept, least.bound, most.bound).astype(np.int8)
     level = np.where(kept, least.level, most.level).astype(np.int8)
-    return RooflineLimits(attainable, taken, level, least.above_roof)
+    return RooflineLimits(attainable, bound, level, least.above_roof)
 
 
 def _compute_memory_s(moved: Floats, seconds: Floats, calls: Floats, roofs: Roofs) -> tuple[Floats, NDArray[np.int8]]:

@@ -47,8 +47,12 @@ class Roofs:
         """The reason that a measured ceiling of a dtype is not valid."""
         threads = self.threads if self.device == CPU else None
         known = () if self.ceilings is None else self.ceilings.ceilings
-        held = (each for each in known if each.dtype == dtype and (threads is None or each.threads in (None, threads)))
-        return next((each.exceeded_by for each in held if each.exceeded_by), "")
+        measured = (
+            ceiling
+            for ceiling in known
+            if ceiling.dtype == dtype and (threads is None or ceiling.threads in (None, threads))
+        )
+        return next((ceiling.exceeded_by for ceiling in measured if ceiling.exceeded_by), "")
 
     def compute(self, unit: ComputeUnit, dtype: str, kind: CeilingKind | None = None) -> Ceiling | None:
         """The peak rate of a functional unit that computes in `dtype`.

@@ -28,15 +28,15 @@ def find_stage_actions(ops: Ops) -> StageActions | None:
         if not len(inside):
             continue
         middle = int(inside[len(inside) // 2])
-        found = []
+        actions = []
         for event in events[at == middle].tolist():
             stage, kind, microbatch = matches[int(trace.name[event])].groups()
             begin, end = (int(trace.base_ns + at[event]) for at in (trace.start_ns, trace.end_ns))
-            found.append(
+            actions.append(
                 StageAction(stage=int(stage), kind=kind, microbatch=int(microbatch), start_ns=begin, end_ns=end)
             )
         number = int(steps.number[middle])
         return StageActions(
-            step=number, actions=tuple(sorted(found, key=lambda each: each.start_ns)), includes_waits=waits
+            step=number, actions=tuple(sorted(actions, key=lambda each: each.start_ns)), includes_waits=waits
         )
     return None

@@ -189,8 +189,8 @@ class _ResultCollector:
         warnings = [make_note("trace.skipped", f"skipped: {error}", error_id=error.id) for error in failed]
         # Where the first trace has no ceilings, a finding says so, with advice.
         known = "" if first.ceilings else f"no ceilings: {first.notes[0]}"
-        told = [device.warning for _, device in ordered if device.warning is not None]
-        warnings += [warning for warning in told if warning.text != known]
+        device_notes = [device.warning for _, device in ordered if device.warning is not None]
+        warnings += [warning for warning in device_notes if warning.text != known]
         names = {device.device_name for _, device in ordered}
         if len(names) > 1:
             listed = ", ".join(sorted(name or "(unnamed)" for name in names))

@@ -163,8 +163,8 @@ def _group_by_key(
 
 
 def _collect_unmatched(rows: dict[str, NDArray[np.int64]], matched: set[str]) -> NDArray[np.int64]:
-    left = [members for key, members in rows.items() if key not in matched]
-    return np.sort(np.concatenate(left)) if left else np.empty(0, np.int64)
+    rest = [members for key, members in rows.items() if key not in matched]
+    return np.sort(np.concatenate(rest)) if rest else np.empty(0, np.int64)
 
 
 def _spread_counts(values: Floats, count: int) -> Floats:

@@ -63,32 +63,32 @@ def align_nodes(
     named = [bool(token.kernel) for token in captured if token.kind == Category.KERNEL]
     by_names = bool(named) and sum(named) >= _LEAST_NAMED * len(named)
     if len(captured) == len(replayed) and (in_order or all(named)):
-        each = says.compare_pairs(np.arange(len(captured)), np.arange(len(replayed)))
-        if _is_plausible(each, captured):
-            return NodeAlignment(np.arange(len(captured)), int((each == TokenAgreement.SAME).sum()), by_names)
+        agreement = says.compare_pairs(np.arange(len(captured)), np.arange(len(replayed)))
+        if _is_plausible(agreement, captured):
+            return NodeAlignment(np.arange(len(captured)), int((agreement == TokenAgreement.SAME).sum()), by_names)
     if not by_names:
         return _align_kernels_first(captured, content, replayed, stream) if in_order else None
     node = _align_common_subsequence(says, content) if in_order else _align_by_name(captured, content, replayed, stream)
-    found = np.flatnonzero(node != NONE)
-    if len(found) < _LEAST_NAMED * len(replayed):
+    aligned = np.flatnonzero(node != NONE)
+    if len(aligned) < _LEAST_NAMED * len(replayed):
         return None
-    each = says.compare_pairs(node[found], found)
-    if _count_changed(each) > _MOST_CHANGED * len(found):
+    agreement = says.compare_pairs(node[aligned], aligned)
+    if _count_changed(agreement) > _MOST_CHANGED * len(aligned):
         return None
-    return NodeAlignment(node, int((each == TokenAgreement.SAME).sum()), by_names)
+    return NodeAlignment(node, int((agreement == TokenAgreement.SAME).sum()), by_names)
 
 
-def _is_plausible(each: NDArray[np.int8], captured: Sequence[NodeToken]) -> bool:
+def _is_plausible(agreement: NDArray[np.int8], captured: Sequence[NodeToken]) -> bool:
     kernels = np.asarray([token.kind == Category.KERNEL for token in captured], np.bool_)
     return (
-        not (each == TokenAgreement.DIFFERENT).any()
-        and _count_changed(each) <= _MOST_CHANGED * len(each)
-        and int((each[kernels] > TokenAgreement.UNTOLD).sum()) >= max(1, _LEAST_AGREEING * int(kernels.sum()))
+        not (agreement == TokenAgreement.DIFFERENT).any()
+        and _count_changed(agreement) <= _MOST_CHANGED * len(agreement)
+        and int((agreement[kernels] > TokenAgreement.UNTOLD).sum()) >= max(1, _LEAST_AGREEING * int(kernels.sum()))
     )
 
 
-def _count_changed(each: NDArray[np.int8]) -> int:
-    return int(((each == TokenAgreement.RESIZED) | (each == TokenAgreement.RENAMED)).sum())
+def _count_changed(agreement: NDArray[np.int8]) -> int:
+    return int(((agreement == TokenAgreement.RESIZED) | (agreement == TokenAgreement.RENAMED)).sum())
 
 
 def _align_kernels_first(
@@ -100,15 +100,17 @@ def _align_kernels_first(
     its = np.asarray([at for at, token in enumerate(replayed) if token.kind == Category.KERNEL], np.int64)
     if len(mine) != len(its) or (len(mine) == len(captured) and len(its) == len(replayed)):
         return None
-    found = align_nodes(
+    alignment = align_nodes(
         [captured[at] for at in mine], [content[at] for at in mine], [replayed[at] for at in its], stream[its],
         in_order=True,
     )  # fmt: skip
-    if found is None:
+    if alignment is None:
         return None
     node = np.full(len(replayed), NONE, np.int64)
-    node[its] = mine[found.node]
-    return NodeAlignment(_fill_gaps(node, _TokenTable.from_tokens(captured, replayed)), found.same, found.by_names)
+    node[its] = mine[alignment.node]
+    return NodeAlignment(
+        _fill_gaps(node, _TokenTable.from_tokens(captured, replayed)), alignment.same, alignment.by_names
+    )
 
 
 class _TokenTable(NamedTuple):
@@ -136,10 +138,10 @@ class _TokenTable(NamedTuple):
         pairs = self.row[captured] * len(self.replayed) + self.column[replayed]
         distinct, place = np.unique(pairs, return_inverse=True)
         sides = (divmod(pair, len(self.replayed)) for pair in distinct.tolist())
-        each: NDArray[np.int8] = np.asarray(
+        agreement: NDArray[np.int8] = np.asarray(
             [compare_tokens(self.captured[mine], self.replayed[its]) for mine, its in sides], np.int8
         )[place]
-        return each
+        return agreement
 
     def mark_agreeing(self) -> NDArray[np.bool_]:
         """True where a distinct token of the capture is that of a kernel by its name."""
@@ -212,11 +214,11 @@ def _align_by_name(
     node = np.full(len(replayed), NONE, np.int64)
     for name, places in its.items():
         calls = mine.get(name, [])
-        alike = len({content[at] for at in calls}) == 1
+        is_unique = len({content[at] for at in calls}) == 1
         ordered = len(calls) == len(places) and len(np.unique(stream[places])) == 1
-        if alike and len(calls) != len(places):
+        if is_unique and len(calls) != len(places):
             node[places] = calls[0]
-        elif calls and (alike or ordered):
+        elif calls and (is_unique or ordered):
             node[places] = calls
     return node
 

@@ -183,8 +183,8 @@ def _find_sizes(trace: Trace, begins: Iterable[int]) -> list[int]:
     begins = np.asarray(list(begins), np.int64)
     ranges, sizes = map_names(trace, trace.select_events(Category.RANGE), _parse_range_size)
     around = find_around_times(trace, ranges, trace.thread[begins], trace.start_ns[begins])
-    found = _FILE.search(PurePosixPath(trace.source.replace("\\", "/")).name)
-    of_file = NONE if found is None else int(found[1])
+    match = _FILE.search(PurePosixPath(trace.source.replace("\\", "/")).name)
+    of_file = NONE if match is None else int(match[1])
     return [of_file if at == NONE else sizes[int(trace.name[ranges[at]])] for at in around.tolist()]
 
 
@@ -195,9 +195,9 @@ def _parse_range_size(name: str) -> int | None:
 
 def _get_call_key(trace: Trace, event: int) -> tuple[str, bytes, bytes, bytes, bytes]:
     number = int(trace.signature[event])
-    given = Signature(b"", b"", b"", b"") if number == NONE else trace.signatures[number]
+    signature = Signature(b"", b"", b"", b"") if number == NONE else trace.signatures[number]
     name = trace.names[int(trace.name[event])]
-    return name, given.dims, given.strides, given.types, _NAME.sub(b'""', given.concrete)
+    return name, signature.dims, signature.strides, signature.types, _NAME.sub(b'""', signature.concrete)
 
 
 # For an op, its kernels as it launched them whenever it ran eagerly.
@@ -212,12 +212,12 @@ def _find_eager_kernels(trace: Trace, kernels: Kernels) -> Eager:
     for row in linked.tolist():
         event = int(kernels.event[row])
         launched[int(kernels.op[row])].append((trace.names[int(trace.name[event])], _get_geometry(trace, event)))
-    found: Eager = {}
+    eager: Eager = {}
     for op, names in launched.items():
         call = _get_call_key(trace, op)
         its = tuple(names)
-        found[call] = its if found.get(call, its) == its else None
-    return found
+        eager[call] = its if eager.get(call, its) == its else None
+    return eager
 
 
 def _get_geometry(trace: Trace, event: int) -> bytes:

@@ -50,10 +50,10 @@ class _CaptureFit(NamedTuple):
 
 def choose_captures(graphs: Sequence[ReplayedLaunches], captures: Sequence[CapturedGraph]) -> list[CaptureChoice]:
     """Choose the capture of each replayed graph."""
-    alike: dict[tuple[object, ...], list[CapturedGraph]] = {}
+    groups: dict[tuple[object, ...], list[CapturedGraph]] = {}
     for captured in captures:
-        alike.setdefault((captured.tokens, captured.content), []).append(captured)
-    distinct = [tuple(group) for group in alike.values()]
+        groups.setdefault((captured.tokens, captured.content), []).append(captured)
+    distinct = [tuple(group) for group in groups.values()]
     # Steps of different batches replay one graph: fits are searched once.
     fits: dict[tuple[object, ...], list[_CaptureFit]] = {}
     grids: dict[tuple[int, ...], int | None] = {}
@@ -79,10 +79,10 @@ def _choose_capture(
     fits = [fit for fit, rank in zip(fits, ranks, strict=True) if rank == max(ranks)]
     if not fits:
         return CaptureChoice(replayed, reason=_explain_no_fit(replayed, captures))
-    told = _narrow_fits(fits, replayed, captures, grids)
-    if isinstance(told, str):
-        return CaptureChoice(replayed, reason=told)
-    same, basis = told
+    choice = _narrow_fits(fits, replayed, captures, grids)
+    if isinstance(choice, str):
+        return CaptureChoice(replayed, reason=choice)
+    same, basis = choice
     return CaptureChoice(
         replayed, tuple(captured for fit in same for captured in fit.captures), same[0].alignment, basis
     )
@@ -92,16 +92,16 @@ def _find_fits(distinct: Sequence[tuple[CapturedGraph, ...]], replayed: Replayed
     """The captures that fit a graph, among those of equal length, else among the others."""
     count = len(replayed.tokens)
     for as_many in (True, False):
-        found = []
+        all_fits = []
         for group in distinct:
             first = group[0]
             if (len(first.tokens) == count) == as_many:
                 fit = align_nodes(
                     first.tokens, first.content, replayed.tokens, replayed.stream, in_order=replayed.in_order
                 )
-                found += [] if fit is None else [_CaptureFit(group, fit)]
-        if found:
-            return found
+                all_fits += [] if fit is None else [_CaptureFit(group, fit)]
+        if all_fits:
+            return all_fits
     return []
 
 
@@ -121,10 +121,10 @@ def _narrow_fits(
     grids: dict[tuple[int, ...], int | None],
 ) -> tuple[list[_CaptureFit], str] | str:
     """Narrow the fits to those that called the same, with the basis; or the reason that the origin is unknown."""
-    alike: dict[tuple[object, ...], list[_CaptureFit]] = {}
+    groups: dict[tuple[object, ...], list[_CaptureFit]] = {}
     for fit in fits:
-        alike.setdefault(_get_called_content(fit), []).append(fit)
-    kinds = list(alike.values())
+        groups.setdefault(_get_called_content(fit), []).append(fit)
+    kinds = list(groups.values())
     if len(kinds) == 1:
         return kinds[0], _describe_basis(fits[0].alignment)
     asked = tuple(id(fit) for fit in fits)
@@ -191,7 +191,7 @@ def _pick_by_size(
     if replayed.size == NONE or not sizes:
         return None
     least = min(sizes)
-    mine = [kind for kind in kinds if any(each.size == least for fit in kind for each in fit.captures)]
+    mine = [kind for kind in kinds if any(capture.size == least for fit in kind for capture in fit.captures)]
     return mine[0] if len(mine) == 1 else None
 
 

@@ -46,12 +46,12 @@ class _CaptureTemplate(NamedTuple):
 def join_captured_ops(ops: Ops, choices: Sequence[CaptureChoice]) -> Ops:
     """The ops of a trace with those of the captures that its graphs came from."""
     growth = _OpsBuilder(ops)
-    alike: dict[tuple[int, ...], list[CaptureChoice]] = {}  # steps of different batches replay one graph
+    groups: dict[tuple[int, ...], list[CaptureChoice]] = {}  # steps of different batches replay one graph
     for choice in choices:
         if choice.captures:
             captures = (id(captured) for captured in choice.captures)
-            alike.setdefault((*captures, id(choice.alignment)), []).append(choice)
-    for same in alike.values():
+            groups.setdefault((*captures, id(choice.alignment)), []).append(choice)
+    for same in groups.values():
         growth.add(_build_template(same[0]), np.concatenate([choice.replayed.rows for choice in same]))
     return growth.build_ops()
 

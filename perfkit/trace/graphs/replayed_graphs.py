@@ -74,7 +74,7 @@ def find_replayed_graphs(trace: Trace, kernels: Kernels) -> list[ReplayedLaunche
     graphs = []
     for launch, mine in zip(first.tolist(), members, strict=True):
         its = slice(int(begin[launch]), int(begin[launch] + count[launch]))
-        tokens = tuple(_build_token(trace, int(each)) for each in event[its])
+        tokens = tuple(_build_token(trace, int(member)) for member in event[its])
         matrix = rows[begin[mine][:, None] + np.arange(int(count[launch]))]
         graphs.append(ReplayedLaunches(matrix, tokens, stream[its], bool(in_order[launch]), int(size[launch])))
     return sorted(graphs, key=lambda graph: -graph.rows.size)

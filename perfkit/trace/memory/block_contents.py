@@ -39,7 +39,7 @@ def infer_block_contents(ops: Ops, op: Ints, table: TraceTextNumbers) -> BlockCo
     kind = (call * len(sizes) + size) * 2 + (memory.device_type[asked] != CPU)
     kinds, of = np.unique(kind, return_inverse=True)
     outputs = np.zeros((len(kinds), 2), np.int32)
-    made, exact = np.zeros(len(kinds), np.int64), np.zeros(len(kinds), np.bool_)
+    counts, exact = np.zeros(len(kinds), np.int64), np.zeros(len(kinds), np.bool_)
     known: dict[int, OpCall | None] = {}
     for index, code in enumerate(kinds.tolist()):
         number = int(calls[code // 2 // len(sizes)])
@@ -50,15 +50,15 @@ def infer_block_contents(ops: Ops, op: Ints, table: TraceTextNumbers) -> BlockCo
         block = None if this is None else infer_block_output(this, int(sizes[code // 2 % len(sizes)]), bool(code % 2))
         if block is not None:
             outputs[index] = table.number(str(list(block.output.shape))), table.number(block.output.dtype)
-            made[index], exact[index] = block.made, block.exact
-    certain = _find_certain(op[asked], outputs[of], made[of], exact[of])
+            counts[index], exact[index] = block.made, block.exact
+    certain = _find_certain(op[asked], outputs[of], counts[of], exact[of])
     shape[asked], dtype[asked] = np.where(certain, outputs[of].T, 0)
     return BlockContents(shape, dtype)
 
 
-def _find_certain(op: Ints, outputs: NDArray[np.int32], made: Ints, exact: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _find_certain(op: Ints, outputs: NDArray[np.int32], counts: Ints, exact: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """The blocks that certainly hold an output: those of its exact size; larger ones if their op has no more blocks per
     output than it makes. Otherwise one of them is a workspace, and which one is unknown."""
     _, call = np.unique(np.column_stack([op, outputs]), axis=0, return_inverse=True)
     blocks = np.bincount(call.reshape(-1))[call.reshape(-1)]
-    return exact | (blocks <= made)
+    return exact | (blocks <= counts)

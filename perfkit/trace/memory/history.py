@@ -165,8 +165,8 @@ def _collect_contexts(entries: list[Entry]) -> tuple[Ints, tuple[str, ...]]:
         texts = set(values) - {"", _NOT_COMPILED}
         if texts:
             numbers |= {text: len(numbers) + at for at, text in enumerate(sorted(texts - numbers.keys()))}
-            told = np.fromiter((numbers.get(text, 0) for text in values), np.int64, len(values))
-            context = np.where(told, told, context)
+            recorded = np.fromiter((numbers.get(text, 0) for text in values), np.int64, len(values))
+            context = np.where(recorded, recorded, context)
     return context, tuple(numbers)
 
 

@@ -140,18 +140,18 @@ def _extend_blocks(
 ) -> None:
     """Extend blocks of the large pool in place by the rest not split off, for allocated and initial blocks, with the
     entries that free their space."""
-    made, before = (np.flatnonzero(chosen & (size > CUDA_SMALL_BYTES)) for chosen, _ in (made_until, there_until))
+    allocated, before = (np.flatnonzero(chosen & (size > CUDA_SMALL_BYTES)) for chosen, _ in (made_until, there_until))
     through = np.flatnonzero(
         (held.block_size > CUDA_SMALL_BYTES) & ~np.isin(held.block, history.address[made_until[0]])
     )
     at_start = [np.full(len(blocks), AT_START, np.int64) for blocks in (before, through)]
     blocks = AddressSpans(
-        address=np.concatenate([history.address[made], history.address[before], held.block[through]]),
-        begin=np.concatenate([made, *at_start]),
-        end=np.concatenate([made_until[1][made], there_until[1][before], np.full(len(through), len(history))]),
+        address=np.concatenate([history.address[allocated], history.address[before], held.block[through]]),
+        begin=np.concatenate([allocated, *at_start]),
+        end=np.concatenate([made_until[1][allocated], there_until[1][before], np.full(len(through), len(history))]),
     )
-    asked = np.concatenate([made, before])
-    born = np.concatenate([made, at_start[0]])
+    asked = np.concatenate([allocated, before])
+    born = np.concatenate([allocated, at_start[0]])
     size[asked] = extend_unsplit_blocks(history.address[asked], size[asked], born, blocks, ends, settings)
 
 
@@ -187,13 +187,13 @@ def _rebuild_segments(
         ),
     )
     end_of, start_of = _pair_entries(history.address, gains, losses)
-    made, lost = np.flatnonzero(gains), np.flatnonzero(losses & (start_of == NONE))
+    obtained, lost = np.flatnonzero(gains), np.flatnonzero(losses & (start_of == NONE))
     until = dict(zip(history.address[lost[::-1]].tolist(), lost[::-1].tolist(), strict=True))
     ends = AddressSpans(
-        address=np.concatenate([start.sum(axis=1), (history.address + history.size)[made]]),
-        begin=np.concatenate([np.full(len(start), AT_START), made]),
+        address=np.concatenate([start.sum(axis=1), (history.address + history.size)[obtained]]),
+        begin=np.concatenate([np.full(len(start), AT_START), obtained]),
         end=np.concatenate(
-            [np.array([until.get(begin, len(history)) for begin in start[:, 0].tolist()], np.int64), end_of[made]]
+            [np.array([until.get(begin, len(history)) for begin in start[:, 0].tolist()], np.int64), end_of[obtained]]
         ),
     )
     return reserved, ends, missing

@@ -61,10 +61,10 @@ def find_holders(ops: Ops, threads: NDArray[np.int32], times: Ints, table: Trace
         parent = find_parents(trace, event)
         innermost = find_around_times(trace, event, threads, times, parent)
     names = EventNames.from_events(trace, event)
-    held = names.are(lambda name: is_autograd_node(name) or _WORKING.fullmatch(name) is not None)
+    holding = names.are(lambda name: is_autograd_node(name) or _WORKING.fullmatch(name) is not None)
     numbers = table.get_numbers(trace.names, names.occurring, _strip_engine_prefix)
     made_by = _look_up_numbers(numbers, names, _find_makers(names, parent), innermost)
-    in_node = _look_up_numbers(numbers, names, find_nearest(parent, held), innermost)
+    in_node = _look_up_numbers(numbers, names, find_nearest(parent, holding), innermost)
     return MemoryHolders(inner, made_by, np.where(in_node != 0, in_node, made_by))
 
 

@@ -96,19 +96,19 @@ def _build_from_points(points: list[_TimelinePoint], label: str) -> MemoryFile:
         raise RunFormatError(f"{label}: not a memory timeline of torch.profiler: no points with known categories")
     names = TextNumbers()
     number = np.array([names.number(name) for name in _CATEGORIES])
-    there = action == _PREEXISTING
+    preexisting = action == _PREEXISTING
     known = tuple(
         InitialBlock(address=NONE, size_bytes=bytes_, category=_CATEGORIES[which], name="")
-        for bytes_, which in zip(size[there].tolist(), category[there].tolist(), strict=True)
+        for bytes_, which in zip(size[preexisting].tolist(), category[preexisting].tolist(), strict=True)
     )
-    start = int(size[there].sum())
-    level = start + np.cumsum(np.where(there, 0, size))
+    start = int(size[preexisting].sum())
+    level = start + np.cumsum(np.where(preexisting, 0, size))
     if (level < 0).any():
         raise RunFormatError(
             f"{label}: does not balance: point {int(np.flatnonzero(level < 0)[0])} frees more than was allocated; "
             "it is damaged or truncated"
         )
-    kept = ~there & (size != 0)
+    kept = ~preexisting & (size != 0)
     # A version that stays what it was comes as a removal and an addition, one after the other.
     same = (action[:-1] == _INCREMENT_VERSION) & (action[1:] == _INCREMENT_VERSION)
     same &= (size[:-1] == -size[1:]) & (size[:-1] < 0) & (number[category[:-1]] == number[category[1:]])
@@ -141,13 +141,13 @@ def _build_from_sums(sums: _CategorySums, label: str) -> MemoryFile:
     changes = np.diff(rows, axis=0, prepend=0)
     for row, category in zip(*(indices.tolist() for indices in np.nonzero(changes)), strict=True):
         pieces.add_change(row, category, int(changes[row, category]))
-    made = np.array(pieces.list_events(), np.int64).reshape(-1, 4)
-    first = made[:, 0] == 0
+    events = np.array(pieces.list_events(), np.int64).reshape(-1, 4)
+    first = events[:, 0] == 0
     known = tuple(
         InitialBlock(address=address, size_bytes=bytes_, category=_CATEGORIES[category], name="")
-        for _, address, bytes_, category in made[first].tolist()
+        for _, address, bytes_, category in events[first].tolist()
     )
-    row, address, size, category = made[~first].T
+    row, address, size, category = events[~first].T
     result = build_allocations(
         device=DEVICE,
         source=_SOURCE,
@@ -174,10 +174,10 @@ class _GrowthPieces:
         if by > 0:
             self._open[category].append((row, by))
         while by < 0:
-            begun, left = self._open[category].pop()
-            ended = min(left, -by)
-            if left > ended:
-                self._open[category].append((begun, left - ended))
+            begun, remaining = self._open[category].pop()
+            ended = min(remaining, -by)
+            if remaining > ended:
+                self._open[category].append((begun, remaining - ended))
             self._add_piece(begun, category, ended, row)
             by += ended
 
@@ -190,7 +190,7 @@ class _GrowthPieces:
     def list_events(self) -> list[tuple[int, int, int, int]]:
         """The starts and ends of all pieces in row order, ends first within one."""
         for category, pieces in self._open.items():
-            for begun, left in pieces:
-                self._add_piece(begun, category, left, None)
+            for begun, remaining in pieces:
+                self._add_piece(begun, category, remaining, None)
         self._open.clear()
         return sorted(self._made, key=lambda event: (event[0], event[2] > 0))

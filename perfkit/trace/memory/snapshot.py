@@ -138,10 +138,10 @@ class _SnapshotDevice:
         if not len(self._replay.events):
             return self._build_state()
         replayed, history, names = self._replay, self._history, self._names
-        events, made = replayed.events, replayed.size > 0
+        events, allocated = replayed.events, replayed.size > 0
         stack = history.stack[events]
-        owned = made.copy()  # whether the stack is that of the event itself
-        free = np.flatnonzero(~made & (replayed.allocated_by != NONE))
+        owned = allocated.copy()  # whether the stack is that of the event itself
+        free = np.flatnonzero(~allocated & (replayed.allocated_by != NONE))
         owned[free] = stack[free] != stack[replayed.allocated_by[free]]
         time_ns = events if history.time_ns is None else history.time_ns[events]
         phase = self._find_phases(stack, owned)
@@ -149,8 +149,8 @@ class _SnapshotDevice:
         if history.time_ns is not None:
             by_mark = phases.find_numbers(time_ns)
             phase, step = np.where(by_mark != NONE, by_mark, phase), steps.find_numbers(time_ns)
-        phase[self._mark_program_stacks()[stack] & find_batches(fill_phases(phase, made), stack, made)] = DATA
-        phase = fill_phases(phase, made)
+        phase[self._mark_program_stacks()[stack] & find_batches(fill_phases(phase, allocated), stack, allocated)] = DATA
+        phase = fill_phases(phase, allocated)
         if not len(steps.number):
             step = count_steps_by_optimizer(phase)
         visit = count_visits(phase, step)
@@ -168,11 +168,11 @@ class _SnapshotDevice:
             visit=visit,
             step=step,
             op=np.where(owned, numbers[stack, 0], 0),
-            line=np.where(made, numbers[stack, 1], 0),
-            module=np.where(made, contexts[history.context[events]], 0),
+            line=np.where(allocated, numbers[stack, 1], 0),
+            module=np.where(allocated, contexts[history.context[events]], 0),
             category=category,
             known=self._list_known_blocks(replayed.from_start),
-            unexplained_bytes=-int(replayed.size[~made & (replayed.allocated_by == NONE)].sum()),
+            unexplained_bytes=-int(replayed.size[~allocated & (replayed.allocated_by == NONE)].sum()),
             reserved=replayed.reserved,
             private=self._list_private_segments(),
             bands=build_bands(phase, step, visit, time_ns),
@@ -196,19 +196,19 @@ class _SnapshotDevice:
         """Categories of allocations by stack and pool, and where the stack leaves it open, by whether they outlive the
         phase."""
         replayed, number = self._replay, self._names.number
-        made = np.flatnonzero(replayed.size > 0)
-        told = np.array([0 if place.purpose in BY_LIFE else number(place.purpose) for place in self._places])
+        allocated = np.flatnonzero(replayed.size > 0)
+        purposes = np.array([0 if place.purpose in BY_LIFE else number(place.purpose) for place in self._places])
         category = np.zeros(len(stack), np.int64)
-        category[made] = told[stack[made]]
-        until = np.append(visit, NONE)[replayed.freed_by[made]]
+        category[allocated] = purposes[stack[allocated]]
+        until = np.append(visit, NONE)[replayed.freed_by[allocated]]
         ended = np.where(until == NONE, visit[-1], until)
         for purpose, (brief, lasting) in BY_LIFE.items():
-            open_ = np.array([place.purpose == purpose for place in self._places], np.bool_)[stack[made]]
-            category[made[open_ & (until == visit[made])]] = number(brief)
-            category[made[open_ & (ended > visit[made])]] = number(lasting)
-        pool = self._find_pools()[made]
-        category[made[pool == GRAPHS]] = number(GRAPH_POOL)
-        category[made[(pool == PROGRAMS) & (category[made] == 0)]] = number(MEMORY_POOL)
+            open_ = np.array([place.purpose == purpose for place in self._places], np.bool_)[stack[allocated]]
+            category[allocated[open_ & (until == visit[allocated])]] = number(brief)
+            category[allocated[open_ & (ended > visit[allocated])]] = number(lasting)
+        pool = self._find_pools()[allocated]
+        category[allocated[pool == GRAPHS]] = number(GRAPH_POOL)
+        category[allocated[(pool == PROGRAMS) & (category[allocated] == 0)]] = number(MEMORY_POOL)
         return category
 
     def _find_pools(self) -> NDArray[np.int8]:
@@ -228,12 +228,12 @@ class _SnapshotDevice:
 
     def _list_private_segments(self) -> tuple[PrivateSegment, ...]:
         held = self._held
-        found = []
+        segments = []
         for at in np.flatnonzero(held.in_pool == GRAPHS).tolist():
             start, size = int(held.segment[at]), int(held.segment_size[at])
             used = int(held.block_size[(held.block >= start) & (held.block < start + size)].sum())
-            found.append(PrivateSegment(start, size, size - used))
-        return tuple(found)
+            segments.append(PrivateSegment(start, size, size - used))
+        return tuple(segments)
 
     def _list_known_blocks(self, blocks: Ints) -> tuple[InitialBlock, ...]:
         """List initial blocks that are still held at the end, with the evidence of their stacks."""

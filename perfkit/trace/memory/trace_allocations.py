@@ -55,20 +55,20 @@ def _build_columns(ops: Ops) -> _MemoryColumns:
     memory, table = ops.trace.memory, TraceTextNumbers()
     modules, ranges = ops.calls_of_modules, PhaseRanges.from_trace(ops.trace)
     spans = find_phase_spans(ops, ranges)
-    held = find_holders(ops, memory.thread, memory.time_ns, table)
-    phase = np.append(ops.phase, NONE)[held.op]
+    holders = find_holders(ops, memory.thread, memory.time_ns, table)
+    phase = np.append(ops.phase, NONE)[holders.op]
     for known in (ranges.locate_phases(memory.thread, memory.time_ns), spans.locate_phases(memory.time_ns)):
         phase = np.where(phase == NONE, known, phase)
     # Step times on a device are not CPU times.
     step = np.full(len(memory), NONE) if ops.steps.on_device else ops.steps.locate_times(memory.time_ns)
-    blocks = infer_block_contents(ops, held.op, table)
+    blocks = infer_block_contents(ops, holders.op, table)
     columns: dict[str, NDArray[np.generic]] = {
         "phase": phase,
         "visit": np.searchsorted(spans.start_ns, memory.time_ns, side="right"),
         "step": np.append(ops.steps.number, NONE)[step],
-        "op": np.where(memory.size > 0, held.made_by, held.freed_by),
-        "module": _find_modules(ops, modules, held.op, table),
-        "line": _find_lines(ops, held.op, table),
+        "op": np.where(memory.size > 0, holders.made_by, holders.freed_by),
+        "module": _find_modules(ops, modules, holders.op, table),
+        "line": _find_lines(ops, holders.op, table),
         "shape": blocks.shape,
         "dtype": blocks.dtype,
     }
@@ -139,10 +139,10 @@ def _build_failed_request(recorded: _MemoryColumns, event: int) -> FailedRequest
     phase, step = int(columns["phase"][event]), int(columns["step"][event])
     op, module, line = (recorded.names[int(columns[name][event])] for name in ("op", "module", "line"))
     totals = (("allocated", int(memory.allocated[event])), ("reserved", int(memory.reserved[event])))
-    held = " and ".join(f"{size:,} bytes {what}" for what, size in totals if size > 0)
+    totals_text = " and ".join(f"{size:,} bytes {what}" for what, size in totals if size > 0)
     return FailedRequest(
         bytes=int(memory.size[event]) if memory.size[event] > 0 else None,
-        message="torch.profiler recorded a request that failed" + (f", with {held}" if held else ""),
+        message="torch.profiler recorded a request that failed" + (f", with {totals_text}" if totals_text else ""),
         phase="" if phase == NONE else PHASES[phase],
         step=None if step == NONE else step,
         op=op,

@@ -147,7 +147,7 @@ class ColumnBuilder:
     ) -> Columns:
         count = len(events)
         tables = self.tables
-        args = [given or _NO_ARGS for given in map(_ARGS, events)]
+        args = [event_args or _NO_ARGS for event_args in map(_ARGS, events)]
 
         def numbers_of(table: Callable[[Any], int], keys: Iterable[Any]) -> NDArray[np.int32]:
             return np.fromiter(map(table, keys), np.int32, count)
@@ -209,7 +209,7 @@ class ColumnBuilder:
 
     def _build_collectives(self, args: list[EventArgs]) -> NDArray[np.int32]:
         column = np.full(len(args), NONE, np.int32)
-        for index in [index for index, given in enumerate(args) if given.collective]:
+        for index in [index for index, event_args in enumerate(args) if event_args.collective]:
             column[index] = self.tables.collective[_make_collective(args[index])]
         return column
 

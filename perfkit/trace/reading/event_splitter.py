@@ -110,9 +110,9 @@ class EventSplitter:
             )
         for at in _find_members(self._rest, self._searched):
             if self._rest[at : at + 1] != b"[":
-                given = self._rest[at : at + 20].decode(errors="replace")
+                text = self._rest[at : at + 20].decode(errors="replace")
                 raise RunFormatError(
-                    f"{self._label}: not a torch.profiler trace: traceEvents is not a list of events but {given!r}"
+                    f"{self._label}: not a torch.profiler trace: traceEvents is not a list of events but {text!r}"
                 )
             self._before, self._rest = self._rest[:at], self._rest[at + 1 :]
             return True

@@ -27,7 +27,9 @@ def add_rare_fields(rows: dict[str, NDArray[Any]], args: list[EventArgs], tables
     if uncategorised:
         rows["numbered"] = mark_present(map(attrgetter("step_num"), args), len(args))
     if uncategorised or (rows["collective"] != NONE).any():
-        for row in [row for row, given in enumerate(args) if given.number != NONE or given.accessed != NONE]:
+        for row in [
+            row for row, event_args in enumerate(args) if event_args.number != NONE or event_args.accessed != NONE
+        ]:
             rows["stated"][row] = tables.stated[_make_statement(args[row])]
     replayed = find_rows(rows, tables, *_DEVICE)
     if replayed:  # nodes of graphs are numbered from 1; a kernel that no graph replayed has 0
@@ -41,7 +43,9 @@ def add_rare_fields(rows: dict[str, NDArray[Any]], args: list[EventArgs], tables
                 known[kernel] = tables.stated[EventStatement(NONE, NONE, NONE, kernel)]
             rows["stated"][row] = known[kernel]
     if _has_category(rows, tables, _OLD_OPS):
-        old = [replace(given, dims=given.dims_old) if given.dims_old else given for given in args]
+        old = [
+            replace(event_args, dims=event_args.dims_old) if event_args.dims_old else event_args for event_args in args
+        ]
         rows["signature"] = join_members(old, "types", SIGNATURE, tables.signature)
     if uncategorised or _has_category(rows, tables, *_NSIGHT):
         for other in _OTHER_IDS:

@@ -195,20 +195,20 @@ def _convert_event(text: bytes, decoders: EventDecoders, notes: Counter[str]) ->
     notes["wrong type"] += 1
     event: AnyEvent = ExactEvent() if decoders.exact else Event()
     for name in _TEXTS:
-        given = value.get(name)
-        if isinstance(given, str | int | float):
-            setattr(event, name, str(given))
+        member = value.get(name)
+        if isinstance(member, str | int | float):
+            setattr(event, name, str(member))
     for name in _IDS:
-        given = value.get(name)
-        setattr(event, name, given if isinstance(given, str | int | float) else None)
+        member = value.get(name)
+        setattr(event, name, member if isinstance(member, str | int | float) else None)
     if isinstance(event, ExactEvent):
         event.ts = msgspec.Raw(_extract_raw_time(text))
     else:
         event.ts = _parse_number(value.get("ts"))
     event.dur = _parse_number(value.get("dur"))
-    given = value.get("args")
-    if isinstance(given, dict):
-        event.args = _convert_args(given)
+    member = value.get("args")
+    if isinstance(member, dict):
+        event.args = _convert_args(member)
     return event
 
 
@@ -227,10 +227,10 @@ def _parse_number(value: Any) -> float:
         return float("nan")
 
 
-def _convert_args(given: dict[str, Any]) -> EventArgs:
+def _convert_args(members: dict[str, Any]) -> EventArgs:
     args = EventArgs()
     for name, key, is_raw in _ARGS:
-        value = given.get(key)
+        value = members.get(key)
         if value is None:
             continue
         if is_raw:

@@ -79,14 +79,16 @@ def read_thread_info(threads: list[tuple[str, str]], stated: list[tuple[int, str
     streams = [_STREAM_THREAD.match(name or number) for name, (_, number) in zip(names, threads, strict=True)]
     has_streams = {process for (process, _), match in zip(threads, streams, strict=True) if match}
     device, lane = np.full(len(threads), NONE, np.int64), np.zeros(len(threads), np.int8)
-    told = _ProcessLabels(processes)
+    labels = _ProcessLabels(processes)
     for index, (process, number) in enumerate(threads):
-        device[index] = told.find_device(process, number)
-        lane[index] = told.find_host_lane(process) if device[index] == NONE else ThreadLane.SUMMARY
-        if device[index] != NONE and told.is_work(process, names[index], process in has_streams, bool(streams[index])):
+        device[index] = labels.find_device(process, number)
+        lane[index] = labels.find_host_lane(process) if device[index] == NONE else ThreadLane.SUMMARY
+        if device[index] != NONE and labels.is_work(
+            process, names[index], process in has_streams, bool(streams[index])
+        ):
             lane[index] = ThreadLane.WORK
     stream = np.asarray([int(match[1]) if match else NONE for match in streams], np.int64)
-    parallel = np.asarray([told.has_parallel_streams(process) for process, _ in threads], np.bool_)
+    parallel = np.asarray([labels.has_parallel_streams(process) for process, _ in threads], np.bool_)
     return ThreadInfo(names, device, stream, lane, ~parallel)
 
 

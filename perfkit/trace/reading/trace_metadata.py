@@ -93,8 +93,8 @@ def _parse_natural(value: object) -> int | None:
 
 def _collect_group_sizes(value: object) -> tuple[int, ...]:
     """The distinct numbers of ranks of process groups."""
-    groups = [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
-    sizes = {size for each in groups if (size := _parse_natural(each.get("pg_size"))) is not None}
+    groups = [group for group in value if isinstance(group, dict)] if isinstance(value, list) else []
+    sizes = {size for group in groups if (size := _parse_natural(group.get("pg_size"))) is not None}
     return tuple(sorted(sizes))
 
 

@@ -48,8 +48,8 @@ def find_captures(source: str) -> tuple[str, ...]:
     if source == STANDARD_INPUT or is_url(source):
         return ()
     files = [path for folder in list_capture_folders(source) for path in folder.iterdir() if is_capture_file(path)]
-    found = {str(path) for path in files if path != Path(source) and path.is_file() and is_trace_file(path)}
-    return tuple(sorted(found, key=make_natural_key))
+    paths = {str(path) for path in files if path != Path(source) and path.is_file() and is_trace_file(path)}
+    return tuple(sorted(paths, key=make_natural_key))
 
 
 def open_source(source: str | Path) -> tuple[BinaryIO, int]:

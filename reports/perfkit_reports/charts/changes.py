@@ -52,8 +52,8 @@ def _limit_parts(named: Sequence[Part], difference: TraceDifference, one: str, m
     parts = [(f"{place}. {name}", change) for place, (name, change) in enumerate(shown, 1)]  # each its own place
     if others:
         parts.append((format_plural(len(others), one, many), sum(change for _, change in others)))
-    left = compute_change(difference) - sum(change for _, change in parts)
-    return [*parts, (rest, left)] if rest else parts
+    remainder = compute_change(difference) - sum(change for _, change in parts)
+    return [*parts, (rest, remainder)] if rest else parts
 
 
 def compute_change(difference: TraceDifference) -> float:

@@ -33,8 +33,8 @@ def build_chart(variant: str, loads: Sequence[ExpertLoad]) -> Chart:
             "width": 0.98,
             "marker": {"color": [interpolate_color(value / far) for value in row], "line": {"width": 0}},
             "hovertext": [
-                format_hover(f"{load.layer}, expert {expert}", f"{sent:,} tokens sent", f"{taken:,} taken")
-                for expert, (sent, taken) in enumerate(zip(load.routed_tokens, load.accepted_tokens, strict=True))
+                format_hover(f"{load.layer}, expert {expert}", f"{sent:,} tokens sent", f"{accepted:,} taken")
+                for expert, (sent, accepted) in enumerate(zip(load.routed_tokens, load.accepted_tokens, strict=True))
             ],
             "hoverinfo": "text",
         }

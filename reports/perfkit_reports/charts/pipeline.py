@@ -52,7 +52,7 @@ def _build_figure(pipeline: Pipeline, kinds: list[str]) -> Figure:
         frame.build_row_bars(_IDLE, waiting, base=[0.0] * len(waiting), hoverinfo="skip", name="waiting")
     ]
     for kind in kinds:
-        fill, ink, said = _LOOKS[kind]
+        fill, ink, label = _LOOKS[kind]
         chosen = [(place, action) for place, actions in rows.items() for action in actions if action.kind == kind]
         traces.append(
             frame.build_row_bars(
@@ -61,12 +61,12 @@ def _build_figure(pipeline: Pipeline, kinds: list[str]) -> Figure:
                     (
                         names[place],
                         _scale_time(action.end_ns - action.start_ns, scale),
-                        _format_hover(names[place], action, said),
+                        _format_hover(names[place], action, label),
                     )
                     for place, action in chosen
                 ],
                 base=[_scale_time(action.start_ns - pipeline.start_ns, scale) for _, action in chosen],
-                name=said,
+                name=label,
                 text=[str(action.microbatch) for _, action in chosen],
                 textposition="inside",
                 insidetextanchor="middle",
@@ -86,9 +86,9 @@ def _build_figure(pipeline: Pipeline, kinds: list[str]) -> Figure:
     )
 
 
-def _format_hover(row: str, action: StageAction, said: str) -> str:
+def _format_hover(row: str, action: StageAction, label: str) -> str:
     took = units.format_seconds((action.end_ns - action.start_ns) / 1e9)
-    return format_hover(f"microbatch {action.microbatch}, {said}", row, f"took {took}")
+    return format_hover(f"microbatch {action.microbatch}, {label}", row, f"took {took}")
 
 
 def _scale_time(time_ns: int, scale: float) -> float:

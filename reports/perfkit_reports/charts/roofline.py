@@ -219,9 +219,11 @@ def _build_roof_label(roof: Roof, others: Sequence[Roof]) -> Note:
     The page turns those named `slope ...` to lie along their line, whose angle depends on the size of the window, and
     leaves out names of `several` devices on a small screen.
     """
-    alike = sum(not other.flat and abs(math.log(other.ceiling.value / roof.ceiling.value)) < _CLOSE for other in others)
+    parallel = sum(
+        not other.flat and abs(math.log(other.ceiling.value / roof.ceiling.value)) < _CLOSE for other in others
+    )
     kind, along, anchor = (
-        ("flat", 1.0, {"xanchor": "right", "xshift": -2}) if roof.flat else ("slope", 0.22 + 0.3 * alike, {})
+        ("flat", 1.0, {"xanchor": "right", "xshift": -2}) if roof.flat else ("slope", 0.22 + 0.3 * parallel, {})
     )
     return {
         "name": f"{kind} {'below' if roof.below else 'above'}{' several' if roof.device else ''}",

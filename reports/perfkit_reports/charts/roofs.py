@@ -109,8 +109,8 @@ def build_roofs(plane: RooflinePlane) -> list[Roof]:
 
 def _is_lower(roof: Roof, roofs: list[Roof]) -> bool:
     """True where a similar, higher roof of another device leaves no room above this one."""
-    alike = [other for other in roofs if other.device != roof.device and other.flat == roof.flat]
-    return any(other.ceiling.value > roof.ceiling.value for other in alike)
+    comparable = [other for other in roofs if other.device != roof.device and other.flat == roof.flat]
+    return any(other.ceiling.value > roof.ceiling.value for other in comparable)
 
 
 def _build_device_roofs(device: RooflineDevice, frame: AxisLimits) -> list[Roof]:

@@ -54,10 +54,10 @@ class AccountView:
 
     def advise(self, remedies: Iterable[Remedy]) -> str:
         """The remedies that still apply, each with its technique and the outcome where it was tried."""
-        left = [remedy for remedy in remedies if not any(map(self.is_on, (remedy.technique, *remedy.unless)))]
+        remaining = [remedy for remedy in remedies if not any(map(self.is_on, (remedy.technique, *remedy.unless)))]
         if self.own_loop:
-            return self._advice_for_own_loop([remedy for remedy in left if remedy.api_on_cpu or not self.on_cpu])
-        return "; ".join(f"{self._get_how(remedy)}{self._format_outcome(remedy.technique)}" for remedy in left)
+            return self._advice_for_own_loop([remedy for remedy in remaining if remedy.api_on_cpu or not self.on_cpu])
+        return "; ".join(f"{self._get_how(remedy)}{self._format_outcome(remedy.technique)}" for remedy in remaining)
 
     def _advice_for_own_loop(self, remedies: Sequence[Remedy]) -> str:
         changes = "; ".join(map(self._get_how, remedies))

@@ -30,18 +30,18 @@ def _choose_advice(view: AccountView, for_cuda: str) -> str:
 
 def find_request_without_one_piece(view: AccountView) -> Iterator[Finding]:
     """A failed request that the free reserved memory could have served in one piece."""
-    failed, held = view.account.failed_request, view.account.fragmentation
+    failed, reserve = view.account.failed_request, view.account.fragmentation
     if failed is None or failed.bytes is None:
         return
     kept = parse_message_bytes(_KEPT_IN_MESSAGE, failed.message)
     if kept is not None and kept >= failed.bytes:
         figures = {"asked_bytes": failed.bytes, "free_bytes": kept}
         evidence = f"{format_bytes(failed.bytes)} requested with about {format_bytes(kept)} reserved but unused"
-    elif kept is None and held is not None and _has_too_small_pieces(held, failed.bytes):
-        figures = {"asked_bytes": failed.bytes, "free_bytes": held.free_bytes}
+    elif kept is None and reserve is not None and _has_too_small_pieces(reserve, failed.bytes):
+        figures = {"asked_bytes": failed.bytes, "free_bytes": reserve.free_bytes}
         evidence = (
-            f"{format_bytes(failed.bytes)} requested; {format_bytes(held.free_bytes)} reserved but unused at the "
-            f"peak, in pieces of at most {format_bytes(held.largest_free_bytes or 0)}"
+            f"{format_bytes(failed.bytes)} requested; {format_bytes(reserve.free_bytes)} reserved but unused at the "
+            f"peak, in pieces of at most {format_bytes(reserve.largest_free_bytes or 0)}"
         )
     else:
         return
@@ -55,44 +55,45 @@ def find_request_without_one_piece(view: AccountView) -> Iterator[Finding]:
     )
 
 
-def _has_too_small_pieces(held: Fragmentation, asked: int) -> bool:
-    return held.largest_free_bytes is not None and held.largest_free_bytes < asked <= held.free_bytes
+def _has_too_small_pieces(reserve: Fragmentation, asked: int) -> bool:
+    return reserve.largest_free_bytes is not None and reserve.largest_free_bytes < asked <= reserve.free_bytes
 
 
 def find_fragmentation(view: AccountView) -> Iterator[Finding]:
     """Reserved memory that is free in small pieces."""
-    held = view.account.fragmentation
-    if held is None or not _is_in_pieces(held):
+    reserve = view.account.fragmentation
+    if reserve is None or not _is_in_pieces(reserve):
         return
     yield view.build_gain(
         "memory.fragmentation",
-        f"Fragmentation: {format_percent(held.free_bytes / held.reserved_bytes, 0)} of reserved memory",
-        f"{format_bytes(held.free_bytes)} of {format_bytes(held.reserved_bytes)} unused at the peak, largest piece "
-        f"{format_bytes(held.largest_free_bytes or 0)}",
+        f"Fragmentation: {format_percent(reserve.free_bytes / reserve.reserved_bytes, 0)} of reserved memory",
+        f"{format_bytes(reserve.free_bytes)} of {format_bytes(reserve.reserved_bytes)} unused at the peak, largest "
+        "piece "
+        f"{format_bytes(reserve.largest_free_bytes or 0)}",
         _choose_advice(view, _EXPANDABLE),
-        held.free_bytes,
+        reserve.free_bytes,
         details=("upper bound: all free pieces; allocators never use all reserved memory",),
         figures={
-            "free_bytes": held.free_bytes,
-            "reserved_bytes": held.reserved_bytes,
-            "largest_bytes": held.largest_free_bytes or 0,
+            "free_bytes": reserve.free_bytes,
+            "reserved_bytes": reserve.reserved_bytes,
+            "largest_bytes": reserve.largest_free_bytes or 0,
         },
     )
 
 
 def find_unused_reserve(view: AccountView) -> Iterator[Finding]:
     """Reserved memory that is unused at the peak, in large pieces or in pieces of unknown size."""
-    held = view.account.fragmentation
-    if held is not None and _is_in_pieces(held):
+    reserve = view.account.fragmentation
+    if reserve is not None and _is_in_pieces(reserve):
         return
-    free = held.free_bytes if held is not None else _sum_free_reserve(view)
-    reserved = held.reserved_bytes if held is not None else view.account.peak_bytes + free
+    free = reserve.free_bytes if reserve is not None else _sum_free_reserve(view)
+    reserved = reserve.reserved_bytes if reserve is not None else view.account.peak_bytes + free
     if free < SEGMENT or free < KEPT * reserved:
         return
     piece = (
         ""
-        if held is None or held.largest_free_bytes is None
-        else f", {format_bytes(held.largest_free_bytes)} in one piece"
+        if reserve is None or reserve.largest_free_bytes is None
+        else f", {format_bytes(reserve.largest_free_bytes)} in one piece"
     )
     yield view.build_remark(
         "memory.unused_reserve",
@@ -105,10 +106,10 @@ def find_unused_reserve(view: AccountView) -> Iterator[Finding]:
     )
 
 
-def _is_in_pieces(held: Fragmentation) -> bool:
-    largest = held.largest_free_bytes
-    much = held.free_bytes >= SMALL_BYTES and held.free_bytes >= FREE * held.reserved_bytes
-    return much and largest is not None and largest < IN_ONE_PIECE * held.free_bytes
+def _is_in_pieces(reserve: Fragmentation) -> bool:
+    largest = reserve.largest_free_bytes
+    much = reserve.free_bytes >= SMALL_BYTES and reserve.free_bytes >= FREE * reserve.reserved_bytes
+    return much and largest is not None and largest < IN_ONE_PIECE * reserve.free_bytes
 
 
 def _sum_free_reserve(view: AccountView) -> int:

@@ -140,12 +140,12 @@ def find_uncategorized_memory(view: AccountView) -> Iterator[Finding]:
         return
     rows = [row for row in view.account.rows if row.category == UNKNOWN and (row.op or row.module)]
     unknown = "allocated before recording began (such as data in memory), or of unrecorded purpose"
-    made = format_origins(rows) if 2 * sum(row.bytes for row in rows) > size else ""
+    origins = format_origins(rows) if 2 * sum(row.bytes for row in rows) > size else ""
     yield view.build_remark(
         "memory.uncategorized",
         "note",
         f"{format_percent(view.get_share(size))} of peak is unattributed",
-        f"{format_bytes(size)}: {made or unknown}",
+        f"{format_bytes(size)}: {origins or unknown}",
         "start recording before the model is built, with stacks (torch.cuda.memory._record_memory_history with "
         "context='all'), or run the loop under perfkit"
         if view.techniques is None
@@ -168,12 +168,12 @@ def _find_large(
     if view.get_share(size) < LARGE or view.get_share(won) < NOTABLE or won < small or not action:
         return
     rows = [row for row in view.account.rows if row.category == category]
-    made = format_origins([*rows, *(msgspec.structs.replace(row, bytes=-row.bytes) for row in logits)])
+    origins = format_origins([*rows, *(msgspec.structs.replace(row, bytes=-row.bytes) for row in logits)])
     where = f", in {view.account.peak_phase}" if view.account.peak_phase else ""
     yield view.build_gain(
         finding_id,
         f"{subject}{' without logits' if logits else ''}: {format_percent(view.get_share(size), 0)} of peak",
-        f"{view.format_peak_share(size)}{where}" + (f"; most: {made}" if made else ""),
+        f"{view.format_peak_share(size)}{where}" + (f"; most: {origins}" if origins else ""),
         action,
         won,
         details=(

@@ -93,7 +93,8 @@ def _list_origins(leaks: Sequence[MemoryGrowth], most: int = 3) -> str:
         together[leak.category, format_origin(leak.op, leak.module, leak.line)] += leak.bytes_per_step
     ranked = sorted(together.items(), key=lambda item: -item[1])
     origins = [
-        f"{format_bytes(size)} of {category}{f' ({made})' if made else ''}" for (category, made), size in ranked[:most]
+        f"{format_bytes(size)} of {category}{f' ({origin})' if origin else ''}"
+        for (category, origin), size in ranked[:most]
     ]
     return ", ".join(origins) + (f" and {len(ranked) - most} more" if len(ranked) > most else "")
 

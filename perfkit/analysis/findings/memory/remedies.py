@@ -128,9 +128,9 @@ def is_technique_on(wanted: str, techniques: tuple[str, ...]) -> bool:
     """True if a technique with the given parameters is among others (`offload:what=optimizer:to=disk`)."""
     name, *parameters = wanted.split(":")
     for technique in techniques:
-        given, *settings = technique.split(":")
-        if given == "offload" and not any(setting.startswith("what=") for setting in settings):
+        base, *settings = technique.split(":")
+        if base == "offload" and not any(setting.startswith("what=") for setting in settings):
             settings.append("what=activations")
-        if given == name and set(parameters) <= set(settings):
+        if base == name and set(parameters) <= set(settings):
             return True
     return False

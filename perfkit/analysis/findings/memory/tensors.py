@@ -82,8 +82,8 @@ def _find_similar_blocks(view: AccountView, maker: re.Pattern[str]) -> list[Live
     blocks = [
         block for block in view.account.largest_blocks if block.category in _RESULTS and _parse_size(block) is not None
     ]
-    made = {_parse_size(block) for block in blocks if maker.search(block.op)}
-    return [block for block in blocks if _parse_size(block) in made and not maker.search(block.op)]
+    sizes = {_parse_size(block) for block in blocks if maker.search(block.op)}
+    return [block for block in blocks if _parse_size(block) in sizes and not maker.search(block.op)]
 
 
 def _parse_size(block: LiveBlock) -> tuple[int, int] | None:

@@ -103,9 +103,11 @@ def find_uncertain_ceilings(suite: SuiteView) -> Iterator[Finding]:
     if suite.ceilings is None or not any(variant.points for variant in suite.variants):
         return  # nothing was compared with them
     threads = None if suite.environment is None else suite.environment.threads
-    held = [ceiling for ceiling in suite.ceilings.ceilings if threads is None or ceiling.threads in (None, threads)]
+    measured = [ceiling for ceiling in suite.ceilings.ceilings if threads is None or ceiling.threads in (None, threads)]
     doubtful = [
-        ceiling for ceiling in held if not ceiling.exceeded_by and (ceiling.confidence == "low" or ceiling.disturbance)
+        ceiling
+        for ceiling in measured
+        if not ceiling.exceeded_by and (ceiling.confidence == "low" or ceiling.disturbance)
     ]
     if doubtful:
         names = ", ".join(dict.fromkeys(f"{ceiling.dtype or ''} {ceiling.level}".strip() for ceiling in doubtful))
@@ -114,11 +116,11 @@ def find_uncertain_ceilings(suite: SuiteView) -> Iterator[Finding]:
         yield Finding(
             id="limit.uncertain_ceilings",
             severity="note",
-            title=f"{len(doubtful):,} of {len(held):,} measured ceilings have low confidence",
+            title=f"{len(doubtful):,} of {len(measured):,} measured ceilings have low confidence",
             variant="",
             evidence=f"{names}{spread}; shares of these roofs are rough",
             action="Calibrate again on an idle machine with `perfkit calibrate --force`.",
-            figures={"uncertain": len(doubtful), "ceilings": len(held)},
+            figures={"uncertain": len(doubtful), "ceilings": len(measured)},
         )
 
 

@@ -88,11 +88,11 @@ def _map_links(
     for row, of_row, _ in takes:
         if isinstance(row, CollectiveRow):
             key = (row.name, row.group, row.dtype, row.message_bytes)
-            alike = [make_row_key(about) == key for about in exchanged.table]
-            chosen = np.asarray([*alike, False])[exchanged.which]
+            matching = [make_row_key(about) == key for about in exchanged.table]
+            chosen = np.asarray([*matching, False])[exchanged.which]
         elif isinstance(row, CopyRow):
-            alike = [parse_copy_kind(name) == row.kind and is_pageable_copy(name) == row.pageable for name in names]
-            chosen = pieces.is_kind(WorkKind.COPY) & np.asarray(alike)[pieces.name]
+            matching = [parse_copy_kind(name) == row.kind and is_pageable_copy(name) == row.pageable for name in names]
+            chosen = pieces.is_kind(WorkKind.COPY) & np.asarray(matching)[pieces.name]
             if row.pageable:
                 launch = pieces.ops.kernels.launch[chosen & within].astype(np.int64)
                 returns.append(launch[launch != NONE])

@@ -112,11 +112,11 @@ def _fill_from_ranges(pieces: WorkItems, which: Ints, table: list[CollectiveReco
     trace = pieces.ops.trace
     signature = trace.signature[pieces.event]
     ranges = pieces.is_kind(WorkKind.COMMUNICATION) & (which == NONE) & (trace.category[pieces.event] == Category.RANGE)
-    told = np.flatnonzero(ranges & (signature != NONE))
-    alike = group_rows(pieces.name[told], signature[told])
-    for number, first in enumerate(told[alike.first].tolist()):
+    known = np.flatnonzero(ranges & (signature != NONE))
+    groups = group_rows(pieces.name[known], signature[known])
+    for number, first in enumerate(known[groups.first].tolist()):
         tensors = list(walk_tensors(parse_arguments(trace.signatures[int(signature[first])]) or ()))
-        which[told[alike.of == number]] = len(table)
+        which[known[groups.of == number]] = len(table)
         table.append(_infer_from_parts(trace.names[int(pieces.name[first])], tensors, only))
 
 

@@ -23,14 +23,14 @@ def count_elements_by_blocks(ops: Ops) -> dict[int, int]:
     """The elements of lists of gradients, by how many chunks they are cut into: all gradients, and those with and
     without weight decay as a rule (of matrices, of vectors). Counts of chunks that lists of other sizes share are left
     out."""
-    found: dict[int, set[int]] = {}
+    counts: dict[int, set[int]] = {}
     for gradients in _list_backward_gradients(ops):
         matrices = Counter({dims: count for dims, count in gradients.items() if len(dims) > 1})
         for chosen in (gradients, matrices, gradients - matrices):
             sizes = [(math.prod(dims), count) for dims, count in chosen.items()]
             blocks = sum(-(-size // CHUNK) * count for size, count in sizes)
-            found.setdefault(blocks, set()).add(sum(size * count for size, count in sizes))
-    return {blocks: elements.pop() for blocks, elements in found.items() if blocks and len(elements) == 1}
+            counts.setdefault(blocks, set()).add(sum(size * count for size, count in sizes))
+    return {blocks: elements.pop() for blocks, elements in counts.items() if blocks and len(elements) == 1}
 
 
 def _list_backward_gradients(ops: Ops) -> Iterator[Counter[Dims]]:
@@ -44,11 +44,11 @@ def _list_backward_gradients(ops: Ops) -> Iterator[Counter[Dims]]:
     for calls in {frozenset(calls) for calls in steps.values()}:
         gradients: Counter[Dims] = Counter()
         for number, count in calls:
-            given = parse_arguments(ops.trace.signatures[number]) if number >= 0 else None
-            gradient = given[0] if given else None
+            arguments = parse_arguments(ops.trace.signatures[number]) if number >= 0 else None
+            gradient = arguments[0] if arguments else None
             if isinstance(gradient, TensorArg):
                 gradients[gradient.shape] += count
         passes = math.gcd(*gradients.values())
-        for alike in range(1, passes + 1):
-            if passes % alike == 0:
-                yield Counter({dims: count // alike for dims, count in gradients.items()})
+        for repeat in range(1, passes + 1):
+            if passes % repeat == 0:
+                yield Counter({dims: count // repeat for dims, count in gradients.items()})

@@ -51,8 +51,8 @@ def infer_calls(
         return call
     neighbours, closeness = (_NEIGHBOURS_ALONE, _ALIKE_ALONE) if alone else (_NEIGHBOURS, _ALIKE)
     result = call.copy()
-    alike = group_rows(name, geometry).of
-    for like in _match_contexts(alike, lane, neighbours):
+    kind = group_rows(name, geometry).of
+    for like in _match_contexts(kind, lane, neighbours):
         known = np.flatnonzero(usable & (owner != NONE))
         asked = np.flatnonzero(wanted & (result == NONE))
         if not len(known) or not len(asked):
@@ -75,10 +75,10 @@ def fill_inferred_values(values: Floats, name: Small, geometry: Small, call: Com
     return np.where(inferred, mean[like], values)
 
 
-def _match_contexts(alike: Compact, lane: Compact, neighbours: tuple[int, ...]) -> Iterator[Compact]:
+def _match_contexts(kind: Compact, lane: Compact, neighbours: tuple[int, ...]) -> Iterator[Compact]:
     """Number pieces by equal context: alike with like neighbors, for growing numbers of neighbors."""
     order = np.argsort(lane, kind="stable")
-    stream, mine = lane[order], alike[order]
+    stream, mine = lane[order], kind[order]
     keys = [mine]
     for distance in range(1, min(neighbours[-1], len(mine) - 1) + 1):
         same = stream[distance:] == stream[:-distance]
@@ -87,9 +87,9 @@ def _match_contexts(alike: Compact, lane: Compact, neighbours: tuple[int, ...]) 
         after[:-distance] = np.where(same, mine[distance:], NONE)
         keys += [before, after]
         if distance in neighbours:
-            found = group_rows(*keys).of
-            result = np.empty_like(found)
-            result[order] = found
+            contexts = group_rows(*keys).of
+            result = np.empty_like(contexts)
+            result[order] = contexts
             yield result
 
 

@@ -63,11 +63,11 @@ def build_copy_rows(trace: Trace, events: Ints, exposed_ns: Ints, parts: int, ro
     if not len(events):
         return ()
     names = EventNames.from_events(trace, events)
-    alike: dict[tuple[str, bool | None], int] = {}
+    groups: dict[tuple[str, bool | None], int] = {}
     look = np.zeros(len(trace.names), np.int64)
     for number in names.occurring:
         called = trace.names[number]
-        look[number] = alike.setdefault((parse_copy_kind(called), is_pageable_copy(called)), len(alike))
+        look[number] = groups.setdefault((parse_copy_kind(called), is_pageable_copy(called)), len(groups))
     kinds = group_rows(look[names.column])
     durations = trace.end_ns[events] - trace.start_ns[events]
     moved = trace.moved_bytes[events]

@@ -36,22 +36,22 @@ def estimate_named_costs(pieces: WorkItems) -> NamedCosts:
         return NamedCosts((), number)
     blocks = _parse_blocks(trace, trace.geometry[pieces.event[rows]])
     per_block = _estimate_elements_per_block(pieces, rows, blocks)
-    found: dict[OpCost, int] = {}
+    numbers: dict[OpCost, int] = {}
     known: dict[tuple[int, int, float], int] = {}
-    for row, size, each in zip(rows.tolist(), blocks.tolist(), per_block.tolist(), strict=True):
-        key = (int(pieces.name[row]), size, each)
+    for row, size, per_launch in zip(rows.tolist(), blocks.tolist(), per_block.tolist(), strict=True):
+        key = (int(pieces.name[row]), size, per_launch)
         if key not in known:
-            cost = cost_multi_tensor_kernel(trace.names[key[0]], size, size * each if each else None)
-            known[key] = NONE if cost is None else found.setdefault(cost, len(found))
+            cost = cost_multi_tensor_kernel(trace.names[key[0]], size, size * per_launch if per_launch else None)
+            known[key] = NONE if cost is None else numbers.setdefault(cost, len(numbers))
         number[row] = known[key]
-    return NamedCosts(tuple(found), number)
+    return NamedCosts(tuple(numbers), number)
 
 
 def _parse_blocks(trace: Trace, geometry: NDArray[np.int64]) -> NDArray[np.int64]:
     """The blocks of launch grids, 0 where unknown."""
     distinct, of_launch = np.unique(geometry, return_inverse=True)
     first = (_FIRST_OF_GRID.match(trace.geometries[number]) for number in distinct.tolist())
-    return np.asarray([0 if found is None else int(found[1]) for found in first], np.int64)[of_launch]
+    return np.asarray([0 if match is None else int(match[1]) for match in first], np.int64)[of_launch]
 
 
 def _estimate_elements_per_block(

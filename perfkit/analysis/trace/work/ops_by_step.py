@@ -40,7 +40,7 @@ def split_ops_by_step(engine: WorkAnalysis) -> OpsByStep:
     inside = work.step != NONE
     seconds = np.zeros((len(groups), max(1, len(engine.windows))))
     np.add.at(seconds, (groups.of[inside], work.step[inside]), work.busy_ns[inside] / 1e9)
-    made: list[OpRow] = []
+    rows: list[OpRow] = []
     steps_s: dict[OpKey, tuple[float, ...]] = {}
     for row, series in zip(
         build_op_rows(engine.by_op, np.arange(len(groups)), engine.step_s, of_kernels=False),
@@ -51,7 +51,7 @@ def split_ops_by_step(engine: WorkAnalysis) -> OpsByStep:
             continue
         named = replace(row, name=COMPILED) if is_compiled_graph(row.name) else row
         named = replace(named, seconds=median(series))
-        made.append(named)
+        rows.append(named)
         have = steps_s.get(make_op_key(named))
         steps_s[make_op_key(named)] = tuple(series if have is None else map(fsum, zip(have, series, strict=True)))
-    return OpsByStep(tuple(made), steps_s)
+    return OpsByStep(tuple(rows), steps_s)

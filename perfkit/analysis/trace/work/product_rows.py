@@ -114,7 +114,7 @@ def _make_call_group(
 
 def _parse_grid(geometry: bytes, kernel: str) -> Grid | None:
     """The blocks of a grid, from the JSON of grid and block; None where one of them is not three sizes, or is empty."""
-    triples = [tuple(map(int, found)) for found in _TRIPLE.findall(geometry)]
+    triples = [tuple(map(int, triple)) for triple in _TRIPLE.findall(geometry)]
     if not triples or not all(triples[0]):
         return None
     x, y, z = triples[0]
@@ -132,8 +132,8 @@ def _measure_fill(of: _CallGroup, tiles: int | None = None, parts: int | None = 
     blocks = prod(of.grid)
     whole = has_whole_tiles(of.kernel)
     filled = None if of.units is None else compute_waves(blocks, of.units, tiles, parts, whole_tiles=whole)
-    told = {"blocks": blocks, "units": of.units}
-    return told if filled is None else {**told, "waves": filled.number, "wave_loss": filled.loss}
+    fields = {"blocks": blocks, "units": of.units}
+    return fields if filled is None else {**fields, "waves": filled.number, "wave_loss": filled.loss}
 
 
 def _build_gemm_row(of: _CallGroup) -> GemmRow | None:

@@ -176,8 +176,8 @@ def _share_call_costs(pieces: WorkItems, named_product: Flags) -> tuple[Floats, 
     costed = pieces.call != NONE
     call = np.append(ops.call, NONE)[pieces.owner]
     total = (
-        _make_call_table([made.cost.flops for made in ops.calls])[call],
-        _make_call_table([made.cost.bytes for made in ops.calls])[call],
+        _make_call_table([call_cost.cost.flops for call_cost in ops.calls])[call],
+        _make_call_table([call_cost.cost.bytes for call_cost in ops.calls])[call],
     )
     if not pieces.on_device:
         return np.where(costed, total[0], np.nan), np.where(costed, total[1], np.nan)
@@ -239,10 +239,10 @@ def _find_precisions(pieces: WorkItems, fp32: Fp32Settings | None) -> tuple[Ints
     used, inverse = np.unique(pieces.name, return_inverse=True)
     named_units = [classify_matrix_unit(names[name]) for name in used.tolist()]
     by_name = np.asarray([NONE if unit is None else number(unit) for unit in named_units], np.int64)[inverse]
-    told = by_name != NONE
+    named = by_name != NONE
     # A counted kernel has arithmetic of its own without a call.
-    replaced = told & (matrix_calls[pieces.call] | (pieces.call == NONE))
-    return np.where(replaced, by_name, precision), tuple(table), told
+    replaced = named & (matrix_calls[pieces.call] | (pieces.call == NONE))
+    return np.where(replaced, by_name, precision), tuple(table), named
 
 
 def _get_call_precision(call: CostedCall, fp32: Fp32Settings | None) -> Precision:

@@ -114,10 +114,10 @@ def _build_tiles(analysis: ProcessAnalysis) -> Iterator[Tile]:
     )
 
 
-def _make_known_cell(quantity: Quantity, said: Callable[[float], str]) -> Cell:
+def _make_known_cell(quantity: Quantity, show: Callable[[float], str]) -> Cell:
     if isinstance(quantity, Unknown):
         return Cell(NOT_KNOWN, reason=quantity.reason)
-    return Cell(said(quantity.value), value=quantity.value)
+    return Cell(show(quantity.value), value=quantity.value)
 
 
 def _list_warnings(analysis: ProcessAnalysis) -> Iterator[Note]:

@@ -18,14 +18,14 @@ _FRAMES = 6  # the innermost ones
 
 def find_call_sites(trace: RankTrace) -> Mapping[str, Cell]:
     """The functions that launched most of each name, by its key, and the stack of the first one."""
-    taken: dict[str, dict[tuple[str, ...], float]] = defaultdict(lambda: defaultdict(float))
+    spent: dict[str, dict[tuple[str, ...], float]] = defaultdict(lambda: defaultdict(float))
     for flame in (graph for graph in trace.flames if graph.grouping == BY_STACK):
         for path, seconds in zip(list_paths(flame), flame.values.get(TIME, ()), strict=True):
             kind, name = path[-1]
             frames = tuple(format_frame(step) for of, step in path if of == FRAME)
             if kind in (OP, KERNEL):
-                taken[make_key(kind, name)][frames] += seconds
-    return {name: _make_cell(stacks) for name, stacks in taken.items()}
+                spent[make_key(kind, name)][frames] += seconds
+    return {name: _make_cell(stacks) for name, stacks in spent.items()}
 
 
 def _make_cell(stacks: Mapping[tuple[str, ...], float]) -> Cell:

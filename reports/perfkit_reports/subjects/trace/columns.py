@@ -245,12 +245,12 @@ def _make_op_cell(row: ChangeRow) -> Cell:
     """The op; for compiled code also the ops it replaced."""
     if not row.compiled_names:
         return make_code_cell(flatten_text(row.name))
-    made, ops = list(map(flatten_text, row.compiled_names)), list(map(flatten_text, row.replaced_ops))
-    shown = shorten_kernel(made[0].strip("# ").removeprefix("Call "), 40)
-    shown += f" and {len(made) - 1:,} more" if len(made) > 1 else ""
+    compiled, ops = list(map(flatten_text, row.compiled_names)), list(map(flatten_text, row.replaced_ops))
+    shown = shorten_kernel(compiled[0].strip("# ").removeprefix("Call "), 40)
+    shown += f" and {len(compiled) - 1:,} more" if len(compiled) > 1 else ""
     replaced = f" for {format_plural(len(ops), 'op')}: {', '.join(ops[:_REPLACED])}" if ops else ""
     more = f" and {len(ops) - _REPLACED:,} more" if len(ops) > _REPLACED else ""
-    return Cell(row.name, detail=f"{shown}{replaced}{more}", whole=shorten_middle(", ".join((*made, *ops)), 2000))
+    return Cell(row.name, detail=f"{shown}{replaced}{more}", whole=shorten_middle(", ".join((*compiled, *ops)), 2000))
 
 
 # The meaning of each kind of evidence.

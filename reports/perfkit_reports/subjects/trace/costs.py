@@ -209,7 +209,7 @@ def _build_tables(trace: RankTrace, place: int, limit: int, weight: Weight) -> I
             many = "threads" if on_cpu else "streams"
             caption = f"Work on several {many} overlaps, so shares add up to more than 100 %."
         title = kind.capitalize()
-        made = Table(
+        table = Table(
             id=f"{kind}-{place}",
             title=f"{title} of {trace.label}",
             columns=build_cost_columns(kind, trace.device_name),
@@ -222,7 +222,7 @@ def _build_tables(trace: RankTrace, place: int, limit: int, weight: Weight) -> I
             weight=weight,
             key=make_row_key,
         )
-        yield title, trace.label, made
+        yield title, trace.label, table
 
 
 _INTRO = (
