@@ -41,7 +41,7 @@ def test_of_several_devices_the_headline_is_of_the_fullest() -> None:
 def test_what_is_not_known_is_left_out_of_the_headline() -> None:
     bare = MemoryAccount(peak_bytes=MIB, peak_phase="", source="", categories=())
     assert memory_story.build_headline([Holder("cpu", bare)]) == "Peak 1.00 MiB."
-    assert memory_story.build_headline([]) == "The file contains no allocation events."
+    assert "no allocation" in memory_story.build_headline([])
 
 
 def test_running_out_of_memory_tells_the_request_and_what_was_alive() -> None:

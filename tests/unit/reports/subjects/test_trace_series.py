@@ -12,6 +12,7 @@ from perfkit_reports.subjects.trace.series import (
     list_detailed_traces,
 )
 from tests.fixtures import sample_trace_analysis as sample
+from tests.fixtures.figures import list_figures
 
 
 def test_the_trace_to_look_at_is_the_changed_one_then_the_straggler_then_the_first() -> None:
@@ -49,10 +50,9 @@ def test_only_the_longest_ops_are_drawn() -> None:
 def test_bars_of_steps_and_streams_are_named_apart() -> None:
     trace = sample.trace("rank 0", 0)
     assert [bar.name for bar in build_step_bars(trace)] == ["step 10, 35.6 ms", "step 11, 34.6 ms", "step 12, 34.6 ms"]
-    assert [bar.name for bar in build_stream_bars(trace)] == [
-        "stream 7: 900 kernels, busy 75.0 ms",
-        "stream 20: 90 kernels, busy 31.4 ms",
-    ]
+    streams = [bar.name for bar in build_stream_bars(trace)]
+    assert [list_figures(name) for name in streams] == [["7", "900", "75.0 ms"], ["20", "90", "31.4 ms"]]
+    assert {name.split()[0] for name in streams} == {"stream"}
     assert build_stream_bars(msgspec.structs.replace(trace, device="cpu"))[0].name.startswith("thread 7: 900 ops")
 
 

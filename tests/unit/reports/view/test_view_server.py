@@ -15,6 +15,7 @@ import pytest
 from perfkit.errors import UsageError
 from perfkit_reports.view.rendering import Renderer
 from perfkit_reports.view.server import PORT, Server, open_server
+from tests.fixtures.figures import list_figures
 from tests.fixtures.suites import record, write_suite
 from tests.fixtures.view_folder import append, live_suite, start, view_folder, windows
 
@@ -264,7 +265,8 @@ def test_a_damaged_log_says_where(asked: Asked) -> None:
     log.write_bytes(b"{}\n")
     answered = asked.get("/api/live/job/baseline@2/0/rank0")
     assert answered.status == 422
-    assert "live.jsonl, after byte 0" in str(answered.json["error"])
+    assert "live.jsonl" in str(answered.json["error"])
+    assert list_figures(str(answered.json["error"]))[-1] == "0"
 
 
 def test_names_are_escaped(asked: Asked) -> None:
@@ -280,7 +282,7 @@ def test_a_missing_report_is_drawn_elsewhere(asked: Asked) -> None:
     before = sorted(asked.folder.rglob("*"))
     first = asked.get("/report/unreported")
     assert first.status == 202
-    assert b"being made" in first.body
+    assert b"unreported" in first.body
     deadline = time.monotonic() + 60
     while (answered := asked.get("/report/unreported")).status == 202 and time.monotonic() < deadline:
         time.sleep(0.2)
@@ -361,7 +363,8 @@ def post(asked: Asked, target: str = "/api/trace/job", *, token: str | None = No
 def test_a_post_with_the_token_asks_the_running_job_for_a_trace(asked: Asked) -> None:
     assert post(asked).status == 202
     assert (asked.folder / "job" / "trace-now").read_bytes() == b""
-    assert (post(asked).status, post(asked).json["error"]) == (409, "a trace is already requested")
+    assert post(asked).status == 409
+    assert "already" in post(asked).json["error"]
 
 
 @pytest.mark.parametrize(

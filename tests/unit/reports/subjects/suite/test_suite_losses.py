@@ -65,7 +65,7 @@ def test_the_table_has_the_losses_after_as_many_steps_and_after_as_much_time(sui
         [("2.800", "2 steps"), ("2.600", "4 steps")],
         [("2.500", "2 steps"), ("n/a", "")],
     ]
-    assert table.columns[2].cell(table.rows[2]).reason == "its first step is slower"
+    assert table.columns[2].cell(table.rows[2]).reason.startswith("its first step")
 
 
 def test_losses_of_one_trajectory_stay_among_the_samples(realistic: Analysis) -> None:
@@ -90,4 +90,4 @@ def test_what_is_only_emulated_has_no_place_in_time(suite: Analysis) -> None:
     table = blocks(build_document(emulated))["losses-reached"]
     assert isinstance(table, Table)
     assert table.columns[2].title == "After 800 ms"  # the baseline's 4 steps; the quick one's 400 ms do not count
-    assert table.columns[2].cell(table.rows[1]).reason == "emulated: no fp8 here"
+    assert table.columns[2].cell(table.rows[1]).reason.endswith(": no fp8 here")

@@ -65,4 +65,4 @@ def test_it_says_why_a_step_is_not_compared(predicted: Analysis) -> None:
     reason = "planned with 4 threads a rank, measured with 2"
     other = replace(first, prediction=replace(first.prediction, step=None, parts=(), step_reason=reason))
     found = blocks(build_document(replace(predicted, variants=(other, *predicted.variants[1:]))))
-    assert f"baseline: step time not compared, {reason}" in str(found["not-predicted"])
+    assert reason in str(found["not-predicted"])

@@ -94,8 +94,8 @@ def test_a_prediction_is_beside_the_measured_sizes_and_goes_on(planned: Analysis
     assert isinstance(onwards, Table)
     assert shown(measured, "Predicted step")[:2] == ["1.00 s", "1.00 s"]
     assert shown(measured, "Predicted efficiency")[:2] == ["reference", "50 %"]
-    assert shown(measured, "Predicted step")[2] == "n/a: not planned on this many ranks"
-    assert "Op efficiencies: this machine" in measured.caption
+    assert shown(measured, "Predicted step")[2].startswith("n/a: not planned")
+    assert "this machine" in measured.caption
     assert shown(onwards, "Ranks") == ["4,096"]
     assert onwards.title == "Predicted scaling"
 
