@@ -26,7 +26,7 @@ def import_transformers() -> Any:
         return importlib.import_module("transformers")
     except ModuleNotFoundError as error:
         if error.name == "transformers":
-            raise UnavailableError(MISSING) from None
+            raise UnavailableError(MISSING, id="skip.package") from None
         raise
 
 

@@ -12,4 +12,5 @@ def test_the_message_says_what_to_install() -> None:
     found = explain_import_error("transformers", "'perfkit[hf]'", error)
     assert isinstance(found, UnavailableError)
     assert "transformers" in str(found)
-    assert str(found).endswith("pip install 'perfkit[hf]'")
+    assert found.id == "skip.package"
+    assert str(found).endswith(" 'perfkit[hf]'")

@@ -1,5 +1,4 @@
 import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from benchmarks.gpu.hardware_page import PAGE, SCRIPTS, TEMPLATE, describe_statu
 from benchmarks.gpu.hardware_paths import PATHS, CodePath
 from benchmarks.gpu.hardware_results import DeviceResults, Measured, matches, read_devices
 from benchmarks.gpu.packages import ROOT
+from tests.fixtures.figures import list_figures
 
 MACHINE = {"device": "NVIDIA H100", "gpus": 1, "torch": "2.11.0+cu130", "cuda": "13.0"}
 MARKS = "<!-- devices -->\n<!-- paths -->\n<!-- findings -->\n<!-- rows -->\n<!-- unmeasured -->\n"
@@ -123,11 +123,13 @@ def test_findings_are_computed_from_rows() -> None:
         }
     )  # fmt: skip
     findings = dict(list_findings(measured))
-    assert findings["Lost kernels"] == "4 of 1,000 launches in 3 sessions lost"
-    assert re.findall(r"[\d.]+", findings["Step time"]) == ["50.00", "50.10", "0.20"]
-    assert findings["Share of the datasheet"] == "of the datasheet: bf16 80%"
-    assert findings["Tests of `tests/gpu`"] == "10 passed, 0 failed, 2 skipped"
-    assert "Memory balance" not in findings
+    figures = {title: list_figures(text) for title, text in findings.items()}
+    assert figures == {
+        "Lost kernels": ["4", "1,000", "3"],
+        "Step time": ["50.00 ms", "50.10 ms", "0.20%"],
+        "Share of the datasheet": ["80%"],
+        "Tests of `tests/gpu`": ["10", "0", "2"],
+    }
 
 
 def test_memory_that_does_not_balance_is_told() -> None:
@@ -136,8 +138,8 @@ def test_memory_that_does_not_balance_is_told() -> None:
         "peak_bytes": 2**30, "process_bytes": 2**30 + 3 * 2**20, "beyond": {"CUDA context": 2**20, "residual": 2**21},
     }  # fmt: skip
     findings = dict(list_findings(device({"stands nvml": entry()}, run)))
-    assert findings["Memory balance"] == "in 1 processes the peak and its parts sum to NVML's count within 2 MiB"
-    assert findings["Technique claims"] == "1 variants, 1 of 2 claims hold, 1 losses differ"
+    assert list_figures(findings["Memory balance"]) == ["1", "2 MiB"]
+    assert list_figures(findings["Technique claims"]) == ["1", "1", "2", "1"]
 
 
 def test_devices_are_read_and_cpus_left_out(tmp_path: Path) -> None:

@@ -165,7 +165,8 @@ def test_a_name_that_two_devices_share_needs_the_number_of_units() -> None:
         "rtx-3080",
         "rtx-3080-12gb",
     ]
-    assert [entry.id for entry in find_candidates("AMD Instinct MI250X / MI250")] == ["mi250", "mi250x"]
+    both = "AMD Instinct MI250X / MI250"
+    assert [entry.id for entry in find_candidates(both)] == ["mi250", "mi250x"]
     with pytest.raises(UsageError, match="rtx-3080-12gb"):
         resolve_entry(name)
 

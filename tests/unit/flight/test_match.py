@@ -24,7 +24,7 @@ def test_ranks_that_met_in_everything_are_no_mismatch() -> None:
 def test_the_rank_that_did_not_enter_is_absent_and_the_other_waits() -> None:
     [meeting] = find_mismatches(records(dump(entry(1), entry(2, ended=False)), dump(entry(1))))
     assert (meeting.mismatch, meeting.sequence, meeting.absent, meeting.waiting) == (Mismatch.ABSENT, 2, (1,), (0,))
-    assert meeting.name == "all_reduce 2 of default_pg"
+    assert meeting.name.startswith("all_reduce 2 ")
 
 
 def test_what_follows_tells_nothing_more() -> None:
@@ -135,7 +135,8 @@ def test_of_messages_launched_as_one_the_peer_that_did_not_call_is_absent() -> N
     )
     last = dump(message(0, "send 2->1", 1), groups=pipeline)
     [meeting] = find_mismatches(records(first, middle, last))
-    assert (meeting.absent, meeting.waiting, meeting.name) == ((2,), (1,), "recv 2 of default_pg")
+    assert (meeting.absent, meeting.waiting) == ((2,), (1,))
+    assert meeting.name.startswith("recv 2 ")
 
 
 def test_of_messages_launched_as_one_all_that_are_not_answered_are_told() -> None:

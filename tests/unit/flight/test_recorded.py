@@ -12,5 +12,6 @@ H200 = Path(__file__).parents[2] / "fixtures" / "recorded" / "h200"
 def test_the_rank_that_slept_is_absent_from_the_last_collective() -> None:
     dumps = {rank: pickle.loads((H200 / f"nccl_trace_rank_{rank}").read_bytes()) for rank in (0, 1)}
     [meeting] = find_mismatches({rank: decode_dump(dump, f"rank {rank}") for rank, dump in dumps.items()})
-    assert (meeting.mismatch, meeting.name) == (Mismatch.ABSENT, "all_reduce 14 of default_pg")
+    assert meeting.mismatch == Mismatch.ABSENT
+    assert meeting.name.startswith("all_reduce 14 ")
     assert (meeting.absent, meeting.waiting) == ((1,), (0,))

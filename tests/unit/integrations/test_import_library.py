@@ -43,7 +43,7 @@ class _Without:
 
 
 def test_a_library_that_fails_for_another_reason_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ModuleNotFoundError, match="No module named 'nowhere'"):
+    with pytest.raises(ModuleNotFoundError, match="'nowhere'"):
         import_library("nowhere", package="wandb", extra="wandb")
 
 

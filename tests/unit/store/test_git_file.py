@@ -6,7 +6,7 @@ import pytest
 
 from perfkit.errors import RunFormatError, UsageError
 from perfkit.store.baseline import BASELINE_FILE, Baseline, StoredVariant, write_baseline
-from perfkit.store.git_file import read_baseline_at, read_file_at
+from perfkit.store.git_file import NoRevisionError, read_baseline_at, read_file_at
 from tests.fixtures.suites import ENVIRONMENT
 
 
@@ -77,7 +77,7 @@ def test_the_file_may_be_gone_from_the_working_tree_with_its_folder(repository: 
 
 
 def test_a_revision_that_is_not_there_must_be_fetched(repository: Path) -> None:
-    with pytest.raises(UsageError, match=r"'origin/main'.*`git fetch origin main`"):
+    with pytest.raises(NoRevisionError, match=r"'origin/main'.*`git fetch origin main`"):
         read_file_at("origin/main", repository / BASELINE_FILE)
 
 

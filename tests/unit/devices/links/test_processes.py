@@ -20,11 +20,11 @@ def test_rank_0_tells(tmp_path: Path) -> None:
 
 def test_the_rank_that_failed_first_is_named_and_not_those_that_lost_it(tmp_path: Path) -> None:
     started = time.monotonic()
-    with pytest.raises(LinksError, match=r"rank 1 of 3 .*: before [|] no interface"):
+    with pytest.raises(LinksError, match=r"^rank 1 of 3 .*: before [|] after$"):
         run_ranks(
             ranks(
                 "sleep 0.4; echo lost a rank >&2; exit 1",
-                "echo before >&2; echo no interface >&2; exit 3",
+                "echo before >&2; echo after >&2; exit 3",
                 "sleep 0.2; echo lost a rank >&2; exit 1",
             ),
             tmp_path,

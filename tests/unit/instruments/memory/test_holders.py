@@ -13,11 +13,16 @@ def told(tensor: torch.Tensor) -> list[tuple[str, str]]:
     return [(category, name) for category, name, each in find_held_tensors() if each is tensor]
 
 
+def named(tensor: torch.Tensor) -> list[tuple[str, str, str]]:
+    """Each category, with the first and the last word of the name."""
+    return [(category, name.split()[0], name.split()[-1]) for category, name in told(tensor)]
+
+
 def test_modules_that_nobody_trains() -> None:
     average = AveragedModel(nn.Linear(2, 3))
     normed = nn.BatchNorm1d(3)
-    assert told(average.module.weight) == [(PARAMETER, "weight of an untrained Linear")]
-    assert told(normed.running_mean) == [(BUFFER, "running_mean of an untrained BatchNorm1d")]
+    assert named(average.module.weight) == [(PARAMETER, "weight", "Linear")]
+    assert named(normed.running_mean) == [(BUFFER, "running_mean", "BatchNorm1d")]
 
 
 def test_a_module_whose_constructor_failed() -> None:
@@ -36,7 +41,8 @@ def test_optimizers_that_hold_what_no_module_does() -> None:
     leaf.sum().backward()
     optimizer.step()
     optimizer.state[leaf]["history"] = [torch.ones(2)]
-    assert told(leaf) == [(PARAMETER, "a parameter of SGD, of no module")]
+    [(category, name)] = told(leaf)
+    assert (category, "SGD" in name) == (PARAMETER, True)
     assert told(optimizer.state[leaf]["momentum_buffer"]) == [(OPTIMIZER_STATE, "held by SGD")]
     assert told(optimizer.state[leaf]["history"][0]) == [(OPTIMIZER_STATE, "held by SGD")]
 
@@ -45,11 +51,11 @@ def test_data_in_memory_also_where_the_loader_is_gone() -> None:
     inputs = torch.zeros(8, 2)
     batches = iter(DataLoader(Subset(ConcatDataset([TensorDataset(inputs)]), [1, 2, 3]), batch_size=2))
     next(batches)
-    assert (INPUT, "held by the dataset, a TensorDataset") in told(inputs)
+    assert (INPUT, "held", "TensorDataset") in named(inputs)
 
 
 def test_a_dataset_of_a_kind_of_its_own() -> None:
     samples = [{"x": torch.zeros(2)} for _ in range(4)]
     loader = DataLoader(samples, batch_size=2)
-    assert told(samples[3]["x"]) == [(INPUT, "held by the dataset, a list")]
+    assert named(samples[3]["x"]) == [(INPUT, "held", "list")]
     assert len(loader) == 2

@@ -144,8 +144,8 @@ def test_watching_can_begin_and_end_within_a_hook_for_all_optimizers(register) -
 
 def test_nothing_is_watched_afterwards() -> None:
     model, optimizer = stepped()
-    with pytest.raises(ValueError, match="on purpose, with 2 hooks"), watch_gradients(one(model, optimizer)):
-        raise ValueError(f"on purpose, with {watchers(optimizer)} hooks")
+    with pytest.raises(ValueError, match=r"^2 hooks"), watch_gradients(one(model, optimizer)):
+        raise ValueError(f"{watchers(optimizer)} hooks")
     assert watchers(optimizer) == 0
 
 

@@ -53,7 +53,7 @@ def test_why_nothing_was_seen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     py_spy(monkeypatch, tmp_path, fails="Error: Operation not permitted (os error 1)")
     assert "cannot be inspected" in look(tmp_path).reason
     no_py_spy(monkeypatch, tmp_path)
-    assert "pip install py-spy" in look(tmp_path).reason
+    assert look(tmp_path).reason.endswith(" py-spy")
     monkeypatch.setattr(own_stacks.sys, "platform", "win32")
     assert "Linux" in look(tmp_path).reason
 

@@ -50,9 +50,10 @@ def calls_of(ops: Ops) -> list[tuple[str, float]]:
 
 def test_a_capture_is_what_was_launched_between_its_beginning_and_its_end(tmp_path: Path) -> None:
     graphs = captured(tmp_path, captures(vllm(8, 4)))
+    file = "capture.json.gz"
     assert [(graph.label, graph.size) for graph in graphs] == [
-        ("capture.json.gz, capture 1 of 2", 8),
-        ("capture.json.gz, capture 2 of 2", 4),
+        (f"{file}, capture 1 of 2", 8),
+        (f"{file}, capture 2 of 2", 4),
     ]
     assert [len(graph.tokens) for graph in graphs] == [NODES, NODES]
     assert graphs[0].tokens[:3] == (

@@ -111,7 +111,7 @@ def test_of_the_files_of_a_bench_only_traces_of_steps_are_traces(tmp_path: Path)
 
 def test_a_suite_is_no_job(tmp_path: Path) -> None:
     (tmp_path / "suite.json").write_text("{}")
-    with pytest.raises(UsageError, match=r"`perfkit bench`.*`perfkit report "):
+    with pytest.raises(UsageError, match="`perfkit report "):
         expand_sources([str(tmp_path)])
 
 
