@@ -2,7 +2,7 @@
 
     python benchmarks/replay_error.py TRACE...
 
-Prints the table of docs/replay.md: of each trace the share of time its device is busy, the replay error, how long the
+Prints a table: of each trace the share of time its device is busy, the replay error, how long the
 graph takes to build and one simulation to run, and the gains of two changes, simulated and summed.
 """
 
