@@ -21,6 +21,7 @@ import msgspec
 from perfkit.devices.ceiling import Ceiling, CeilingLevel, Confidence, DeviceCeilings
 from perfkit.devices.repeats import SPREAD_TOLERANCE
 from perfkit.files import read_json, write_json
+from perfkit.note import list_texts
 from perfkit.units import format_bandwidth, format_flop_rate, format_percent
 
 
@@ -121,7 +122,7 @@ def main() -> None:
             fingerprint=runs[0].fingerprint,
             short=options.short,
             seconds=tuple(round(second, 1) for second in seconds),
-            notes=tuple(ceilings.notes for ceilings in runs),
+            notes=tuple(list_texts(ceilings.notes) for ceilings in runs),
             figures=figures,
         ),
     )

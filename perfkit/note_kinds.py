@@ -174,6 +174,34 @@ ADVICE = {
     "advice.no_step_time": "Step time is unknown.",
 }
 
+# Of a device's ceilings.
+CEILINGS = {
+    "ceilings.unreadable": "The measured ceilings could not be read.",
+    "ceilings.calibration_failed": "The calibration failed.",
+    "ceilings.not_calibrated": "The machine is not calibrated.",
+    "ceilings.not_saved": "The calibration could not be saved.",
+    "ceilings.links_failed": "The links between ranks could not be measured.",
+    "ceilings.links_unreadable": "The measured links could not be read.",
+    "ceilings.no_datasheet": "No datasheet of the device is in the catalog.",
+    "ceilings.disturbed": "Ceilings were measured on a busy machine, and may be too low.",
+    "ceilings.low_confidence": "Measured ceilings have low confidence.",
+    "ceilings.unknown_device": "The trace's device is unknown.",
+    "ceilings.unknown_threads": "The trace does not record its number of threads.",
+    "ceilings.busy_device": "The device was busy while it was calibrated.",
+    "ceilings.unknown_load": "It is unknown how busy the machine was.",
+    "ceilings.load": "How busy the machine was.",
+    "ceilings.cpu_share": "How many CPUs the calibration got.",
+    "ceilings.not_measured": "A ceiling was not measured.",
+    "ceilings.kernel_failed": "A kernel of the calibration failed.",
+    "ceilings.smaller_sizes": "Only smaller sizes were measured.",
+    "ceilings.counted_bytes": "Which bytes a bandwidth counts.",
+    "ceilings.lower_bound": "The ceiling is a lower bound.",
+    "ceilings.cached_dram": "A part of the DRAM bandwidth may come from a cache.",
+    "ceilings.no_vector": "No vector ceiling follows from matmuls.",
+    "ceilings.implausible": "An implausible ceiling was omitted.",
+    "ceilings.slow_dtype": "A dtype has no kernels of its own.",
+}
+
 # By subject, in the order of the page.
 NOTES_BY_SUBJECT = {
     "Reading a trace or a memory recording": READING,
@@ -183,5 +211,6 @@ NOTES_BY_SUBJECT = {
     "Runs and recordings": RUNS,
     "Checks, histories and processes": CHECKS,
     "Advice": ADVICE,
+    "Ceilings": CEILINGS,
 }
-NOTE_KINDS: dict[str, str] = READING | TRACES | MEMORY | COMPARISONS | RUNS | CHECKS | ADVICE
+NOTE_KINDS: dict[str, str] = READING | TRACES | MEMORY | COMPARISONS | RUNS | CHECKS | ADVICE | CEILINGS

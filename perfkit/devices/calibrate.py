@@ -21,12 +21,14 @@ from perfkit.devices.kernel_timing import KernelResults, Progress, make_wall_tim
 from perfkit.devices.repeats import KernelRepeats, find_best_canary, summarize_repeats
 from perfkit.errors import UsageError
 from perfkit.files import write_json
+from perfkit.note import Note, make_note
 from perfkit.spec import Struct
 
 if TYPE_CHECKING:
     from perfkit.devices.cuda_kernels import CalibratedGpu
 
 REPEATS_VERSION = 1
+_COUNTED_BYTES = "bandwidths count bytes as STREAM does: write-allocate traffic is excluded (x4/3 for a triad)"
 
 
 class CalibrationRepeats(Struct):
@@ -84,9 +86,11 @@ def calibrate_cpu(
         *outcome.failures,
         *implausible,
         *why_not,
-        "bandwidths count bytes as STREAM does: write-allocate traffic is excluded (x4/3 for a triad)",
-        cpu.format_load_note(pressure, pressure_after),
-        f"the calibrating process got {cpu.compute_cpu_share(started):.2f} CPUs on average",
+        make_note("ceilings.counted_bytes", _COUNTED_BYTES),
+        cpu.describe_load(pressure, pressure_after),
+        make_note(
+            "ceilings.cpu_share", f"the calibrating process got {cpu.compute_cpu_share(started):.2f} CPUs on average"
+        ),
     ]
     return _build_device_ceilings("cpu", machine.read_cpu_model(), (*ceilings, *derived), notes), tuple(outcome.kernels)
 
@@ -108,7 +112,7 @@ def calibrate_cuda(
     )
 
 
-def _measure_cuda(device: "CalibratedGpu", *, short: bool, progress: Progress) -> tuple[KernelResults, list[str]]:
+def _measure_cuda(device: "CalibratedGpu", *, short: bool, progress: Progress) -> tuple[KernelResults, list[Note]]:
     """Every buffer on the device ends with this call."""
     from perfkit.devices import cuda_kernels as cuda
 
@@ -122,7 +126,7 @@ def _measure_cuda(device: "CalibratedGpu", *, short: bool, progress: Progress) -
 
 
 def _build_device_ceilings(
-    device: str, name: str, ceilings: tuple[Ceiling, ...], notes: Sequence[str]
+    device: str, name: str, ceilings: tuple[Ceiling, ...], notes: Sequence[Note]
 ) -> DeviceCeilings:
     return DeviceCeilings(
         device=device,

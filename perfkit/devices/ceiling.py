@@ -2,6 +2,7 @@
 
 from enum import StrEnum
 
+from perfkit.note import Note
 from perfkit.spec import Struct
 
 CEILINGS_VERSION = 4
@@ -109,7 +110,7 @@ class DeviceCeilings(Struct):
     caches: tuple[CacheCapacity, ...] = ()
     links: tuple[LinkRate, ...] = ()
     links_reason: str = ""
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
     def find(
         self,

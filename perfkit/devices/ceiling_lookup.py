@@ -16,6 +16,7 @@ from perfkit.devices.links.processes import LinksError
 from perfkit.devices.links.rates import select_link_rates
 from perfkit.errors import PerfkitError, RunFormatError
 from perfkit.files import read_json
+from perfkit.note import Note, make_note
 
 Progress = Callable[[str], None]
 
@@ -48,12 +49,12 @@ def resolve_ceilings(
     15 s for each number of threads. A calibration that fails or a cache that cannot be read becomes a note, since a run
     is worth having without its ceilings.
     """
-    notes: list[str] = []
+    notes: list[Note] = []
     key = build_fingerprint(device, device_name)
     try:
         cached = ceilings_cache.load_ceilings(key)
     except RunFormatError as error:
-        notes.append(f"measured ceilings ignored: {error}")
+        notes.append(make_note("ceilings.unreadable", f"measured ceilings ignored: {error}", error_id=error.id))
         cached = None
     wanted: tuple[int | None, ...] = tuple(dict.fromkeys(threads)) if device == "cpu" else (None,)
     missing = [
@@ -69,9 +70,9 @@ def resolve_ceilings(
                 device_name=device_name,
             )
         except CalibrationError as error:
-            notes.append(str(error))
+            notes.append(make_note("ceilings.calibration_failed", error, error_id=error.id))
     elif any(cached is None or count not in cached.threads() for count in missing):
-        notes.append("not calibrated on this machine; run `perfkit calibrate`")
+        notes.append(make_note("ceilings.not_calibrated", "not calibrated on this machine; run `perfkit calibrate`"))
     measured = cached.measured if cached is not None else None
     notes += [] if measured is None else _list_doubts(measured)
     links: tuple[LinkRate, ...] = ()
@@ -84,17 +85,19 @@ def resolve_ceilings(
                 try:
                     links = between_ranks.measure_links(device, device_name, count, short=True, progress=progress)
                 except LinksError as error:
-                    notes.append(str(error))
+                    notes.append(make_note("ceilings.links_failed", error, error_id=error.id))
         for count in ranks:
             links = select_link_rates(links, count, groups[count][0].link)  # ranks take the first GPUs
     except RunFormatError as error:
-        notes.append(f"measured links ignored: {error}")
+        notes.append(make_note("ceilings.links_unreadable", f"measured links ignored: {error}", error_id=error.id))
     entry = find_entry(device_name) if device != "cpu" else None
     sheet = () if entry is None else build_datasheet_ceilings(entry)
     if device == "cpu":
-        notes.append("no datasheet ceilings: the catalog lists GPUs only")
+        notes.append(make_note("ceilings.no_datasheet", "no datasheet ceilings: the catalog lists GPUs only"))
     elif not sheet:
-        notes.append(f"no datasheet ceilings: {device_name!r} is not in the catalog")
+        notes.append(
+            make_note("ceilings.no_datasheet", f"no datasheet ceilings: {device_name!r} is not in the catalog")
+        )
     return DeviceCeilings(
         device=device,
         device_name=device_name,
@@ -107,17 +110,19 @@ def resolve_ceilings(
     )
 
 
-def _list_doubts(measured: DeviceCeilings) -> list[str]:
+def _list_doubts(measured: DeviceCeilings) -> list[Note]:
     """List notes on ceilings that may be too low."""
     disturbed = [ceiling for ceiling in measured.ceilings if ceiling.disturbance]
     if disturbed:
         names = ", ".join(dict.fromkeys(f"{c.dtype or ''} {c.level}".strip() for c in disturbed))
-        return [
+        text = (
             f"measured while the machine was busy, and possibly too low: {names} ({disturbed[0].disturbance}); "
             "`perfkit bench` and `perfkit calibrate` measure them again until undisturbed"
-        ]
+        )
+        return [make_note("ceilings.disturbed", text)]
     if any(ceiling.confidence == Confidence.LOW for ceiling in measured.ceilings):
-        return ["low confidence in some measured ceilings; on a quiet machine, run `perfkit calibrate --force`"]
+        text = "low confidence in some measured ceilings; on a quiet machine, run `perfkit calibrate --force`"
+        return [make_note("ceilings.low_confidence", text)]
     return []
 
 

@@ -17,6 +17,7 @@ from perfkit.devices.fingerprint import make_file_stem
 from perfkit.devices.repeats import SPREAD_TOLERANCE, KernelRepeats
 from perfkit.errors import PerfkitError, RunFormatError
 from perfkit.files import read_json, write_json
+from perfkit.note import make_note
 from perfkit.spec import Struct
 
 CACHE_VERSION = 4
@@ -174,7 +175,8 @@ def store_calibration(measured: DeviceCeilings, repeats: Sequence[KernelRepeats]
     try:
         write_json(get_ceilings_path(measured.fingerprint), new)
     except PerfkitError as error:
-        note = f"the calibration could not be saved and will be repeated next time: {error}"
+        text = f"the calibration could not be saved and will be repeated next time: {error}"
+        note = make_note("ceilings.not_saved", text, error_id=error.id)
         noted = replace(calibration, measured=replace(dated, notes=(*dated.notes, note)))
         return replace(new, calibrations=(*new.calibrations[:-1], noted))
     return new

@@ -23,6 +23,7 @@ from perfkit.devices.kernel_timing import (
 )
 from perfkit.devices.peak import IEEE
 from perfkit.devices.repeats import SPREAD_TOLERANCE
+from perfkit.note import Note, make_note
 from perfkit.units import format_bandwidth, format_flop_rate, format_percent
 
 SHORT = CalibrationEffort(repeats=5, windows=150, budget_s=0.06, quantile=0.99)
@@ -45,7 +46,7 @@ BUSY = 0.1  # share of time in which some task waited for a CPU
 
 def choose_kernels(
     threads: Sequence[int], *, short: bool, progress: Progress
-) -> tuple[list[CalibrationKernel], dict[int | None, CalibrationKernel], list[str]]:
+) -> tuple[list[CalibrationKernel], dict[int | None, CalibrationKernel], list[Note]]:
     """The kernels to measure, a canary for each number of threads, and notes on what is left out and why."""
     set_matmul_precision(IEEE)  # otherwise an fp32 product may run in bf16
     chosen: list[CalibrationKernel] = []
@@ -64,14 +65,15 @@ def choose_kernels(
     return chosen, canaries, notes
 
 
-def derive_vector_ceilings(measured: Sequence[Ceiling]) -> tuple[list[Ceiling], list[str]]:
+def derive_vector_ceilings(measured: Sequence[Ceiling]) -> tuple[list[Ceiling], list[Note]]:
     """The vector ceilings that follow from the matrix products.
 
     An fp32 or fp64 product on an x86 or Arm server processor runs on the vector FMA units, since there is no
     matrix unit for these dtypes, and is the code that uses those units best.
     """
     if sys.platform == "darwin":
-        return [], ["no vector ceiling: Apple's library may run fp32 matmuls on a matrix coprocessor"]
+        text = "no vector ceiling: Apple's library may run fp32 matmuls on a matrix coprocessor"
+        return [], [make_note("ceilings.no_vector", text)]
     source = "the matmul of the same dtype, which runs on the vector FMA units; "
     return [
         Ceiling(
@@ -91,7 +93,7 @@ def derive_vector_ceilings(measured: Sequence[Ceiling]) -> tuple[list[Ceiling], 
     ], []
 
 
-def filter_plausible(measured: Sequence[Ceiling]) -> tuple[list[Ceiling], list[str]]:
+def filter_plausible(measured: Sequence[Ceiling]) -> tuple[list[Ceiling], list[Note]]:
     """The ceilings that can be true, and a note for each that is left out.
 
     A cache is not slower than DRAM, and more threads do not make the same work slower. Where a figure says so,
@@ -99,7 +101,7 @@ def filter_plausible(measured: Sequence[Ceiling]) -> tuple[list[Ceiling], list[s
     not to be trusted either, what else was measured with as many threads was disturbed, too.
     """
     kept: list[Ceiling] = []
-    notes: list[str] = []
+    notes: list[Note] = []
     for ceiling in measured:
         slower_than = _find_contradiction(ceiling, measured)
         if slower_than is None:
@@ -107,10 +109,11 @@ def filter_plausible(measured: Sequence[Ceiling]) -> tuple[list[Ceiling], list[s
             continue
         show = format_flop_rate if ceiling.unit == "FLOP/s" else format_bandwidth
         name = f"{ceiling.dtype or ''} {ceiling.level}".strip()
-        notes.append(
+        text = (
             f"{name} with {format_threads(ceiling.threads or 1)} left out: measured {show(ceiling.value)}, "
             f"less than {slower_than}; the machine was too busy"
         )
+        notes.append(make_note("ceilings.implausible", text, threads=ceiling.threads or 1))
     unsure = {
         doubtful.threads for doubtful in measured if doubtful not in kept and doubtful.confidence == Confidence.LOW
     }
@@ -136,19 +139,20 @@ def _find_contradiction(ceiling: Ceiling, measured: Sequence[Ceiling]) -> str | 
     return None
 
 
-def select_native_dtypes(dtypes: Sequence[str], rate: Callable[[str], float]) -> tuple[list[str], list[str]]:
+def select_native_dtypes(dtypes: Sequence[str], rate: Callable[[str], float]) -> tuple[list[str], list[Note]]:
     """The dtypes whose products are not absurdly slow, by `rate` in FLOP/s, and a note for each that is.
 
     Only 16-bit dtypes are in question. One thread and a small product decide, since many threads on a busy
     machine can look slow for other reasons.
     """
     kept: list[str] = []
-    notes: list[str] = []
+    notes: list[Note] = []
     fp32 = rate("fp32")
     for name in dtypes:
         share = rate(name) / fp32 if name in ("bf16", "fp16") else 1.0
         if share < TOO_SLOW:
-            notes.append(f"{name} matmuls run at {share:.1%} of the fp32 rate (a fallback); left out")
+            text = f"{name} matmuls run at {share:.1%} of the fp32 rate (a fallback); left out"
+            notes.append(make_note("ceilings.slow_dtype", text, dtype=name, share=share))
         else:
             kept.append(name)
     return kept, notes
@@ -225,13 +229,14 @@ def reduce_confidence(ceiling: Ceiling, *pressures: float | None) -> Ceiling:
     return msgspec.structs.replace(ceiling, confidence=Confidence.LOW)
 
 
-def format_load_note(before: float | None, after: float | None) -> str:
+def describe_load(before: float | None, after: float | None) -> Note:
     """One line on how busy the machine was, for the notes."""
     if before is None or after is None:
-        return "machine load unknown: the kernel reports no CPU pressure"
-    return (
+        return make_note("ceilings.unknown_load", "machine load unknown: the kernel reports no CPU pressure")
+    text = (
         f"CPU pressure (tasks waiting for a CPU) was {before:.1%} when calibration began and {after:.1%} when it ended"
     )
+    return make_note("ceilings.load", text, before=before, after=after)
 
 
 def compute_cpu_share(started: tuple[float, float]) -> float:

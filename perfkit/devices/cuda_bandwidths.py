@@ -6,6 +6,7 @@ import torch
 
 from perfkit.devices.ceiling import CeilingLevel
 from perfkit.devices.kernel_timing import FAILURES, CalibrationKernel, TimingWindow, format_reason
+from perfkit.note import Note, make_note
 
 STREAM_BYTES = 2**30  # of one array, far beyond any L2
 STREAM_SHARE = 8  # of the free memory, three arrays of it at a time
@@ -13,18 +14,20 @@ LINK_BYTES = 256 * 2**20
 L2_CALLS = 100
 
 
-def build_kernels(free_bytes: int, l2_bytes: int) -> tuple[list[CalibrationKernel], list[str]]:
+def build_kernels(free_bytes: int, l2_bytes: int) -> tuple[list[CalibrationKernel], list[Note]]:
     """The kernels that bound bandwidths, and notes on how they are to be read and what is left out."""
-    notes = ["bandwidths count each byte read and each byte written"]
+    notes = [make_note("ceilings.counted_bytes", "bandwidths count each byte read and each byte written")]
     elements = min(STREAM_BYTES, free_bytes // STREAM_SHARE) // 4
     chosen = [_build_copy(elements), _build_triad(CeilingLevel.MEMORY, elements)]
     if l2_bytes:
         chosen.append(_build_triad(CeilingLevel.L2, l2_bytes // 2 // 12, calls=L2_CALLS))
-        notes.append("L2 is measured by triads replayed from a graph; launch gaps between them make it a lower bound")
+        text = "L2 is measured by triads replayed from a graph; launch gaps between them make it a lower bound"
+        notes.append(make_note("ceilings.lower_bound", text))
     try:
         host = torch.randint(0, 127, (LINK_BYTES,), dtype=torch.int8, pin_memory=True)
     except FAILURES as error:
-        notes.append(f"host link not measured: {LINK_BYTES // 2**20} MiB cannot be pinned ({format_reason(error)})")
+        text = f"host link not measured: {LINK_BYTES // 2**20} MiB cannot be pinned ({format_reason(error)})"
+        notes.append(make_note("ceilings.not_measured", text))
     else:
         chosen += [_build_host_link(host, to_device=True), _build_host_link(host, to_device=False)]
     return chosen, notes

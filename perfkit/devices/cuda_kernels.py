@@ -20,6 +20,7 @@ from perfkit.devices.fp32_precision import set_matmul_precision
 from perfkit.devices.gpu_usage import GpuUse, find_gpu_use
 from perfkit.devices.kernel_timing import CalibrationEffort, CalibrationKernel, Call, Progress, Timer
 from perfkit.errors import UnavailableError
+from perfkit.note import Note, list_texts, make_note
 
 SHORT = CalibrationEffort(repeats=5, windows=20, budget_s=0.1, quantile=0.5)
 FULL = CalibrationEffort(repeats=7, windows=50, budget_s=0.5, quantile=0.5)
@@ -89,7 +90,7 @@ def _describe_device(index: int) -> CalibratedGpu:
 
 def choose_kernels(
     device: CalibratedGpu, timer: Timer, *, short: bool
-) -> tuple[list[CalibrationKernel], CalibrationKernel, list[str]]:
+) -> tuple[list[CalibrationKernel], CalibrationKernel, list[Note]]:
     """The kernels to measure, the canary, and notes on what is left out and why.
 
     No product takes longer than what the effort's smallest number of windows has time for.
@@ -100,7 +101,7 @@ def choose_kernels(
     sizes = SHORT_SIZES if short else FULL_SIZES
     chosen = cuda_products.choose_kernels(products, find_entry(device.name, device.units), sizes, limits, timer)
     if chosen.canary is None:
-        raise UnavailableError("no matmul works on this device: " + "; ".join(chosen.notes))
+        raise UnavailableError("no matmul works on this device: " + "; ".join(list_texts(chosen.notes)))
     release_memory()
     bandwidths, how_read = cuda_bandwidths.build_kernels(device.free_bytes, device.l2_bytes)
     return [*chosen.kernels, *bandwidths], chosen.canary, [*_list_use_notes(device.use), *chosen.notes, *how_read]
@@ -150,10 +151,12 @@ def reduce_confidence(ceiling: Ceiling, device: CalibratedGpu) -> Ceiling:
     return msgspec.structs.replace(ceiling, confidence=Confidence.LOW, disturbance=busy) if busy else ceiling
 
 
-def _list_use_notes(use: GpuUse) -> list[str]:
+def _list_use_notes(use: GpuUse) -> list[Note]:
     notes = []
     if use.busy:
-        notes.append(f"the device was not idle: {use.busy}; confidence is low")
+        text = f"the device was not idle: {use.busy}; confidence is low"
+        notes.append(make_note("ceilings.busy_device", text))
     if use.unknown:
-        notes.append(f"unknown whether others used the device: {use.unknown}")
+        text = f"unknown whether others used the device: {use.unknown}"
+        notes.append(make_note("ceilings.unknown_load", text))
     return notes

@@ -13,6 +13,7 @@ from perfkit.devices.catalog import CatalogEntry
 from perfkit.devices.ceiling import CeilingLevel
 from perfkit.devices.fp32_precision import set_matmul_precision
 from perfkit.devices.kernel_timing import FAILURES, CalibrationKernel, Call, Timer, TimingWindow, format_reason
+from perfkit.note import Note, make_note
 from perfkit.units import format_seconds
 
 PROBE_SIZE = 1024
@@ -45,7 +46,7 @@ class ProductKernels(NamedTuple):
 
     kernels: list[CalibrationKernel]
     canary: CalibrationKernel | None
-    notes: list[str]
+    notes: list[Note]
 
 
 def list_products(capability: tuple[int, int], *, rocm: bool) -> list[DtypeProduct]:
@@ -88,20 +89,22 @@ def choose_kernels(
     How long a size takes follows from the datasheet's peak in `entry` or, where it has none, from a small product.
     """
     chosen: list[CalibrationKernel] = []
-    notes: list[str] = []
+    notes: list[Note] = []
     canary: CalibrationKernel | None = None
     for product in candidates:
         outcome = product.why_not or probe_product(product, timer)
         if isinstance(outcome, str):
-            notes.append(f"{product.dtype} matmuls not measured: {outcome}")
+            text = f"{product.dtype} matmuls not measured: {outcome}"
+            notes.append(make_note("ceilings.not_measured", text, dtype=product.dtype))
             continue
         rate = _get_datasheet_peak(product, entry) or outcome
         allowed = filter_sizes(sizes, rate, limits)
         if allowed != list(sizes):
-            notes.append(
+            text = (
                 f"{product.dtype} matmuls measured up to n={allowed[-1]}: larger ones take more than "
                 f"{format_seconds(limits.window_s)} or too much memory"
             )
+            notes.append(make_note("ceilings.smaller_sizes", text, dtype=product.dtype, size=allowed[-1]))
         chosen += [_build_kernel(product, size) for size in allowed]
         canary = canary or _build_kernel(product, filter_sizes((CANARY_SIZE,), rate, limits)[0])
     return ProductKernels(chosen, canary, notes)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from perfkit.devices.ceiling import CeilingLevel
 from perfkit.devices.repeats import KernelRepeats, Repeat, compute_quantile_rate
+from perfkit.note import Note, make_note
 
 Call = Callable[[], object]
 Timer = Callable[[Call], float]  # runs the call, returns seconds
@@ -55,7 +56,7 @@ class KernelResults(NamedTuple):
     """The repeats of every kernel that ran to the end, and a line for each that did not, with the reason."""
 
     kernels: list[KernelRepeats]
-    failures: list[str]
+    failures: list[Note]
 
 
 MIN_WINDOW_S = 0.3e-3  # shorter calls are repeated within a window, so that the clock and the call cost nothing
@@ -122,7 +123,7 @@ def run_kernels(
     An error of the canary is raised, since then the device itself no longer works.
     """
     repeats: list[list[Repeat]] = [[] for _ in kernels]
-    failed: dict[int, str] = {}
+    failed: dict[int, Note] = {}
     for turn in range(effort.repeats):
         before: tuple[int | None, float] | None = None
         for index, kernel in enumerate(kernels):
@@ -136,7 +137,7 @@ def run_kernels(
             release()
             after = _measure_canary(canary, timer, release)
             if isinstance(outcome, str):
-                failed[index] = f"{kernel.label} left out: {outcome}"
+                failed[index] = make_note("ceilings.kernel_failed", f"{kernel.label} left out: {outcome}")
             else:
                 rate, windows = outcome
                 repeats[index].append(Repeat(rate=rate, windows=windows, canary_before=before[1], canary_after=after))

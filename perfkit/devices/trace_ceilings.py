@@ -72,12 +72,12 @@ def resolve_trace_ceilings(device: TraceDevice, override: str | None = None) -> 
     if entry is not None:
         return TraceCeilings(_build_ceilings(device, device.name, entry), device.name, "recorded in the trace")
     basis = "recorded in the trace" if device.name else "not recorded in the trace"
-    note = _explain_missing(device)
-    warning = make_note("ceilings.none", f"no ceilings: {note}")
-    return TraceCeilings(_build_ceilings(device, device.name, None, note), device.name, basis, warning)
+    reason = _explain_missing(device)
+    known = _build_ceilings(device, device.name, None, make_note("ceilings.unknown_device", reason))
+    return TraceCeilings(known, device.name, basis, make_note("ceilings.none", f"no ceilings: {reason}"))
 
 
-def _build_ceilings(device: TraceDevice, name: str, entry: CatalogEntry | None, *notes: str) -> DeviceCeilings:
+def _build_ceilings(device: TraceDevice, name: str, entry: CatalogEntry | None, *notes: Note) -> DeviceCeilings:
     return DeviceCeilings(
         device=_normalize_kind(device),
         device_name=name,
@@ -94,13 +94,16 @@ def _load_local_ceilings(device: TraceDevice) -> TraceCeilings:
     if threads is not None:
         # A trace does not say with how many threads a CPU ran, and the roof must not lie below what it could do.
         kept = tuple(ceiling for ceiling in known.ceilings if ceiling.threads == threads)
-        note = f"the trace does not record its number of threads; compared with the roofs of {threads}"
+        text = f"the trace does not record its number of threads; compared with the roofs of {threads}"
+        note = make_note("ceilings.unknown_threads", text, threads=threads)
         known = replace(known, ceilings=kept, notes=(*known.notes, note))
     warning = None
     if not known.ceilings:
-        note = "--device here needs this machine's measured ceilings, and there are none; run `perfkit calibrate` first"
-        known = replace(known, notes=(note, *known.notes))
-        warning = make_note("ceilings.none", f"no ceilings: {note}")
+        reason = (
+            "--device here needs this machine's measured ceilings, and there are none; run `perfkit calibrate` first"
+        )
+        known = replace(known, notes=(make_note("ceilings.not_calibrated", reason), *known.notes))
+        warning = make_note("ceilings.none", f"no ceilings: {reason}")
     return TraceCeilings(known, device.name or known.device_name, "this machine, by --device here", warning)
 
 

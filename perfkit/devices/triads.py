@@ -14,33 +14,36 @@ import torch
 from perfkit.devices import machine
 from perfkit.devices.ceiling import CeilingLevel
 from perfkit.devices.kernel_timing import CalibrationKernel, TimingWindow, fill_window, format_threads, make_wall_timer
+from perfkit.note import Note, make_note
 
 TRIAD_BYTES = 12  # per fp32 element: two reads and a write
 SLICE_BYTES = 8 * 2**20  # per thread and window, so that a window takes about 0.5 ms
 DRAM_BYTES = {"short": 512 * 2**20, "full": 2**30}
 
 
-def build_triads(threads: int, *, short: bool) -> tuple[list[CalibrationKernel], list[str]]:
+def build_triads(threads: int, *, short: bool) -> tuple[list[CalibrationKernel], list[Note]]:
     """The triads for a number of threads, and notes on levels that are left out and why."""
     caches = machine.read_data_caches(machine.list_usable_cpus())
     kernels: list[CalibrationKernel] = []
-    notes: list[str] = []
+    notes: list[Note] = []
     sizes = compute_working_sets(caches, threads)
     for level, size in sizes.items():
         kernels.append(_build_triad(level, size, threads))
     for name, level in (("L2", CeilingLevel.L2), ("L3", CeilingLevel.L3)):
         if level not in sizes:
-            notes.append(
+            text = (
                 f"{name} with {format_threads(threads)} not measured: its size is unknown, or too small to tell apart"
             )
+            notes.append(make_note("ceilings.not_measured", text, threads=threads))
     last = caches.get(max(caches, default=0))
     cached = last.size_bytes * last.instances if last else 0
     total = size_dram_buffer(cached, psutil.virtual_memory().available, DRAM_BYTES["short" if short else "full"])
     if total < 4 * cached:
-        notes.append(
+        text = (
             f"DRAM is measured in {total / 2**20:.0f} MiB, {total / cached:.1f} times the reported "
             f"last-level cache of {cached / 2**20:.0f} MiB: part of it may come from the cache"
         )
+        notes.append(make_note("ceilings.cached_dram", text, threads=threads))
     kernels.append(_build_dram_triad(total, threads))
     return kernels, notes
 

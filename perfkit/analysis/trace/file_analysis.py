@@ -14,7 +14,7 @@ from perfkit.analysis.trace.trace_device import identify_device
 from perfkit.analysis.trace.trace_memory import summarize_memory
 from perfkit.devices.trace_ceilings import TraceCeilings, resolve_trace_ceilings
 from perfkit.errors import RunFormatError
-from perfkit.note import list_texts
+from perfkit.note import list_texts, make_note
 from perfkit.trace.counters.match_counters import read_counters
 from perfkit.trace.ops import read_ops
 from perfkit.trace.read import read_trace
@@ -69,7 +69,7 @@ def analyze_file(job: TraceJob) -> TraceOutcome:
     device = identify_device(trace)
     device_ceilings = resolve_trace_ceilings(device, job.device)
     counted = None if job.counters is None else read_counters(job.counters)
-    ops, graphs, found = join_captures(
+    ops, graphs, join_notes = join_captures(
         read_ops(trace), job.source, job.captures, job.limits, must_fit=job.must_fit, workers=job.readers
     )
     whole = analyze_and_replay(
@@ -87,10 +87,15 @@ def analyze_file(job: TraceJob) -> TraceOutcome:
         device_basis=device_ceilings.basis,
         memory=memory,
         graphs=graphs,
-        notes=(*whole.rank_trace.notes, *found, *remarks),
+        notes=(*whole.rank_trace.notes, *join_notes, *remarks),
     )
     if rank.missing_device_reason:
         device_ceilings = device_ceilings._replace(
-            ceilings=replace(device_ceilings.ceilings, ceilings=(), notes=(rank.missing_device_reason,)), warning=None
+            ceilings=replace(
+                device_ceilings.ceilings,
+                ceilings=(),
+                notes=(make_note("trace.unseen_device", rank.missing_device_reason),),
+            ),
+            warning=None,
         )
     return TraceOutcome(rank, find_arrivals(ops), device_ceilings, perf_counter() - started, whole.replay)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from perfkit.analysis.model.provenance import Provenance
 from perfkit.devices.ceiling import DeviceCeilings
+from perfkit.note import list_texts
 from perfkit.record import Environment
 from perfkit_reports.document.blocks import Block, Facts, Table, Text
 from perfkit_reports.document.cells import Cell
@@ -45,7 +46,7 @@ def _build_ceilings_table(known: DeviceCeilings, place: int, several: bool) -> T
         rows=known.ceilings,
         what="ceiling",
         data="ceilings",
-        caption=" ".join(known.notes),
+        caption=" ".join(list_texts(known.notes)),
     )
 
 

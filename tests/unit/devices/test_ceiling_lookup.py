@@ -66,7 +66,7 @@ def test_without_calibration_a_note_says_what_to_do(monkeypatch: pytest.MonkeyPa
     found = ceiling_lookup.resolve_ceilings("cpu", "x", [1], calibrate=False)
     assert asked == []
     assert found.ceilings == ()
-    assert any("perfkit calibrate" in note for note in found.notes)
+    assert "ceilings.not_calibrated" in [note.id for note in found.notes]
 
 
 def test_a_damaged_cache_becomes_a_note_and_is_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,7 +76,7 @@ def test_a_damaged_cache_becomes_a_note_and_is_measured_again(monkeypatch: pytes
     file.write_text("{")
     found = ceiling_lookup.resolve_ceilings("cpu", "x", [1], calibrate=True)
     assert asked == [[1]]
-    assert any("ignored" in note and file.name in note for note in found.notes)
+    assert [note.id for note in found.notes if file.name in note.text] == ["ceilings.unreadable"]
     assert found.find(CeilingLevel.MEMORY, threads=1) is not None
 
 
@@ -84,7 +84,7 @@ def test_low_confidence_comes_with_advice() -> None:
     doubtful = msgspec.structs.replace(measured(1).ceilings[0], confidence=Confidence.LOW)
     ceilings_cache.store_calibration(msgspec.structs.replace(measured(1), ceilings=(doubtful,)), [], full=True)
     found = ceiling_lookup.resolve_ceilings("cpu", "x", [1], calibrate=False)
-    assert any("perfkit calibrate --force" in note for note in found.notes)
+    assert "ceilings.low_confidence" in [note.id for note in found.notes]
 
 
 def test_what_was_disturbed_is_used_and_measured_again_the_next_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,9 +93,9 @@ def test_what_was_disturbed_is_used_and_measured_again_the_next_time(monkeypatch
     ceilings_cache.store_calibration(msgspec.structs.replace(measured(1), ceilings=(busy,)), [], full=True)
     unmeasured = ceiling_lookup.resolve_ceilings("cpu", "x", [1], calibrate=False)
     assert [ceiling.value for ceiling in unmeasured.ceilings] == [1e9]
-    (note,) = (note for note in unmeasured.notes if "0 of 7 repeats" in note)
-    assert "busy" in note
-    assert not any("not calibrated" in note for note in unmeasured.notes)
+    (note,) = (note for note in unmeasured.notes if "0 of 7 repeats" in note.text)
+    assert note.id == "ceilings.disturbed"
+    assert "ceilings.not_calibrated" not in [note.id for note in unmeasured.notes]
     found = ceiling_lookup.resolve_ceilings("cpu", "x", [1], calibrate=True)
     assert asked == [[1]]
     assert [ceiling.value for ceiling in found.ceilings] == [1e10]
@@ -117,7 +117,7 @@ def test_a_known_gpu_gets_its_datasheet_and_an_unknown_one_nothing() -> None:
     assert known.find(CeilingLevel.MATRIX, "bf16", kind=CeilingKind.DATASHEET) is not None
     unknown = ceiling_lookup.resolve_ceilings("cuda", "NVIDIA H999", [], calibrate=False)
     assert unknown.ceilings == ()
-    assert any("H999" in note for note in unknown.notes)
+    assert [note.id for note in unknown.notes if "H999" in note.text] == ["ceilings.no_datasheet"]
 
 
 def fake_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, body: str) -> None:
@@ -136,7 +136,9 @@ def test_a_failing_calibration_becomes_a_note_with_its_last_words(
     found = ceiling_lookup.resolve_ceilings("cpu", "x", [1], calibrate=True, progress=lines.append)
     assert lines == ["[1/2] a", "RuntimeError: no luck"]
     assert found.ceilings == ()
-    assert any("exit code 3" in note and "no luck" in note for note in found.notes)
+    (note,) = (note for note in found.notes if note.id == "ceilings.calibration_failed")
+    assert "exit code 3" in note.text
+    assert "no luck" in note.text
     with pytest.raises(ceiling_lookup.CalibrationError, match="exit code 3"):
         ceiling_lookup.calibrate_machine("cpu", [1], short=True)
 

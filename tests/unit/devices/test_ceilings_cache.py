@@ -9,6 +9,7 @@ from perfkit.devices import ceilings_cache
 from perfkit.devices.ceiling import CeilingKind, CeilingLevel, DeviceCeilings
 from perfkit.devices.repeats import KernelRepeats
 from perfkit.errors import RunFormatError
+from perfkit.note import list_texts, make_note
 from tests.fixtures.rank_traces import ceiling
 
 
@@ -27,7 +28,7 @@ def measured(values: dict[int | None, float], note: str = "", key: str = "machin
             ceiling(CeilingLevel.MEMORY, None, value, kind=CeilingKind.MEASURED, threads=threads)
             for threads, value in values.items()
         ),
-        notes=(note,) if note else (),
+        notes=(make_note("ceilings.load", note),) if note else (),
     )
 
 
@@ -57,7 +58,7 @@ def test_more_threads_are_added() -> None:
     ceilings_cache.store_calibration(measured({1: 10.0}, "first"), repeats(1), full=False)
     merged = ceilings_cache.store_calibration(measured({2: 19.0}, "second"), repeats(2), full=False)
     assert values(merged) == {1: 10.0, 2: 19.0}
-    assert merged.measured.notes == ("first", "second")
+    assert list_texts(merged.measured.notes) == ("first", "second")
     assert [kernel.threads for kernel in merged.repeats] == [1, 2]
 
 
@@ -68,7 +69,7 @@ def test_the_best_of_all_calibrations_holds_and_says_its_day() -> None:
     assert {each.threads: each.measured_at for each in merged.measured.ceilings} == {1: "2026-01-02", 2: "2026-01-01"}
     assert [made.measured.measured_at for made in merged.calibrations] == ["2026-01-01", "2026-01-02"]
     assert merged.measured.measured_at == "2026-01-02"
-    assert merged.measured.notes == ("2026-01-02",)
+    assert list_texts(merged.measured.notes) == ("2026-01-02",)
     assert [kernel.threads for kernel in merged.repeats] == [1, 2]
 
 
@@ -200,4 +201,4 @@ def test_a_folder_that_cannot_be_written_costs_the_cache_not_the_figures(
     monkeypatch.setenv("PERFKIT_CACHE", str(tmp_path / "file"))
     stored = ceilings_cache.store_calibration(measured({1: 10.0}), repeats(1), full=True)
     assert values(stored) == {1: 10.0}
-    assert any("saved" in note for note in stored.measured.notes)
+    assert [note.id for note in stored.measured.notes] == ["ceilings.not_saved"]

@@ -28,7 +28,9 @@ def test_a_16_bit_dtype_without_kernels_of_its_own_is_left_out_with_a_note() -> 
     rates = {"fp32": 100.0, "bf16": 12.5, "fp16": 12.4, "fp64": 1.0}
     kept, notes = cpu_kernels.select_native_dtypes(("fp32", "bf16", "fp16", "fp64"), rates.__getitem__)
     assert kept == ["fp32", "bf16", "fp64"]
-    assert [re.findall(r"fp\d+|[\d.]+%", note) for note in notes] == [["fp16", "12.4%", "fp32"]]
+    assert [(note.id, note.figures["dtype"], note.figures["share"]) for note in notes] == [
+        ("ceilings.slow_dtype", "fp16", pytest.approx(0.124))
+    ]
 
 
 def measured(level: CeilingLevel, dtype: str | None, value: float, threads: int) -> Ceiling:
@@ -51,7 +53,7 @@ def test_no_vector_ceiling_where_a_coprocessor_may_run_fp32_products(monkeypatch
     monkeypatch.setattr("sys.platform", "darwin")
     found, notes = cpu_kernels.derive_vector_ceilings([])
     assert found == []
-    assert "coprocessor" in notes[0]
+    assert [note.id for note in notes] == ["ceilings.no_vector"]
 
 
 def test_more_threads_that_measure_slower_are_left_out_beyond_the_tolerance() -> None:
@@ -64,7 +66,8 @@ def test_more_threads_that_measure_slower_are_left_out_beyond_the_tolerance() ->
     kept, notes = cpu_kernels.filter_plausible(figures)
     assert kept == [figures[0], figures[1], figures[3]]
     (note,) = notes
-    assert all(part in note for part in ("fp32 matrix", "2 threads", "67.5 GFLOP/s", "1 thread"))
+    assert note.id == "ceilings.implausible"
+    assert all(part in note.text for part in ("fp32 matrix", "2 threads", "67.5 GFLOP/s", "1 thread"))
 
 
 def test_a_cache_slower_than_dram_is_left_out_with_a_note() -> None:
@@ -78,7 +81,8 @@ def test_a_cache_slower_than_dram_is_left_out_with_a_note() -> None:
     assert [replace(each, disturbance="") for each in kept] == figures[
         1:
     ]  # with one thread there is no DRAM figure to compare with
-    assert notes == ["l2 with 2 threads left out: measured 0.600 GB/s, less than DRAM; the machine was too busy"]
+    assert [(note.id, note.figures) for note in notes] == [("ceilings.implausible", {"threads": 2})]
+    assert "DRAM" in notes[0].text
 
 
 def test_a_real_product_and_a_real_triad_give_finite_rates() -> None:

@@ -12,6 +12,7 @@ from perfkit.devices.ceiling import CeilingLevel, Confidence, DeviceCeilings
 from perfkit.devices.gpu_usage import GpuUse
 from perfkit.errors import UnavailableError
 from tests.fixtures.fake_cuda import GIB, FakeTorch
+from tests.fixtures.figures import list_figures
 
 HOPPER = {
     "fp16": 700e12,
@@ -56,7 +57,7 @@ def test_every_ceiling_of_a_device_on_which_everything_works(monkeypatch: pytest
     assert value(found, CeilingLevel.MEMORY) == pytest.approx(3e12)
     assert value(found, CeilingLevel.L2) == pytest.approx(3e12)
     assert value(found, CeilingLevel.HOST_LINK) == pytest.approx(50e9)
-    assert not [note for note in found.notes if "not measured" in note or "left out" in note]
+    assert not {note.id for note in found.notes} & {"ceilings.not_measured", "ceilings.kernel_failed"}
 
 
 @pytest.mark.parametrize(
@@ -74,7 +75,9 @@ def test_a_dtype_that_raises_is_a_note_and_all_others_are_measured(
 ) -> None:
     found = calibrated(installed(FakeTorch(HOPPER, fails={"int8": (1, error)}), monkeypatch))
     assert found.find(CeilingLevel.MATRIX, "int8") is None
-    assert any(note.startswith("int8 ") and "CUBLAS_STATUS_NOT_SUPPORTED" in note for note in found.notes)
+    (note,) = (note for note in found.notes if note.id == "ceilings.not_measured")
+    assert note.figures == {"dtype": "int8"}
+    assert "CUBLAS_STATUS_NOT_SUPPORTED" in note.text
     assert {c.dtype for c in found.ceilings} == {*HOPPER, None} - {"int8"}
     assert value(found, CeilingLevel.MATRIX, "fp8") == pytest.approx(HOPPER["fp8"])
 
@@ -84,14 +87,16 @@ def test_a_dtype_that_raises_at_larger_sizes_keeps_the_smaller_ones(monkeypatch:
     found = calibrated(installed(FakeTorch(HOPPER, fails={"tf32": (8192, error)}), monkeypatch))
     tf32 = found.find(CeilingLevel.MATRIX, "tf32")
     assert "n=4096" in tf32.source
-    assert any("tf32" in note and "n=8192" in note and "2.00 GiB" in note for note in found.notes)
+    (note,) = (note.text for note in found.notes if note.id == "ceilings.kernel_failed")
+    assert ["tf32" in note, "n=8192" in note, "2.00 GiB" in note] == [True] * 3
 
 
 def test_the_canary_is_the_first_product_that_works(monkeypatch: pytest.MonkeyPatch) -> None:
     fake = installed(FakeTorch(HOPPER, fails={"fp16": (1, RuntimeError("no kernel"))}), monkeypatch)
     with cuda_kernels.open_device() as device:
         _, canary, _ = cuda_kernels.choose_kernels(device, cuda_kernels.make_event_timer(device), short=True)
-    assert canary.label == "bf16 product n=4096"
+    assert canary.label.startswith("bf16 ")
+    assert canary.label.endswith(" n=4096")
     assert calibrated(fake).find(CeilingLevel.MATRIX, "bf16") is not None
 
 
@@ -120,9 +125,8 @@ def test_memory_that_cannot_be_pinned_is_a_note(monkeypatch: pytest.MonkeyPatch)
     fake.no_pinning = RuntimeError("CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported")
     found = calibrated(fake)
     assert found.find(CeilingLevel.HOST_LINK) is None
-    assert any(
-        "host link" in note and "256 MiB" in note and "CUDA error: out of memory" in note for note in found.notes
-    )
+    (note,) = (note.text for note in found.notes if note.id == "ceilings.not_measured")
+    assert ["256 MiB" in note, "CUDA error" in note] == [True] * 2
     assert found.find(CeilingLevel.MEMORY) is not None
 
 
@@ -137,8 +141,9 @@ def test_slow_fp64_is_measured_at_sizes_that_the_datasheets_peak_allows(
     effort = cuda_kernels.choose_effort(short=short)
     assert value(found, CeilingLevel.VECTOR, "fp64") == pytest.approx(1.28e12)
     assert fake.longest["fp64"] <= 1.02 * effort.budget_s / effort.min_windows  # the peak is 1.29e12
-    assert any(note.startswith("fp64 ") and "n=" in note for note in found.notes)
-    assert not any(note.startswith("bf16 ") for note in found.notes)
+    smaller = [note.figures["dtype"] for note in found.notes if note.id == "ceilings.smaller_sizes"]
+    assert "fp64" in smaller
+    assert "bf16" not in smaller
 
 
 def test_an_unknown_devices_sizes_follow_from_its_own_small_product(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,8 +151,9 @@ def test_an_unknown_devices_sizes_follow_from_its_own_small_product(monkeypatch:
     found = calibrated(fake)
     assert value(found, CeilingLevel.MATRIX, "fp64") == pytest.approx(0.2e12)
     assert max(fake.longest["fp64"], fake.longest["fp32"]) <= 0.02
-    note = "fp64 products measured up to n=1024: larger ones take more than 20.0 ms or too much memory"
-    assert note in found.notes
+    [note] = [note for note in found.notes if note.figures.get("dtype") == "fp64"]
+    assert (note.id, note.figures["size"]) == ("ceilings.smaller_sizes", 1024)
+    assert list_figures(note.text) == ["1024", "20.0 ms"]
 
 
 def test_sizes_within_the_limits() -> None:
@@ -163,7 +169,7 @@ def test_a_small_device_is_measured_within_its_memory(monkeypatch: pytest.Monkey
     fake = installed(FakeTorch(HOPPER, memory_bytes=2 * GIB), monkeypatch)
     found = calibrated(fake)
     assert {c.dtype for c in found.ceilings} == {*HOPPER, None}
-    assert not any("out of memory" in note for note in found.notes)
+    assert "ceilings.kernel_failed" not in [note.id for note in found.notes]
 
 
 def test_nothing_is_left_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,8 +200,9 @@ def test_the_named_one_of_several_devices_is_measured(monkeypatch: pytest.Monkey
 
 
 def test_a_single_device_is_meant_whatever_it_was_called(monkeypatch: pytest.MonkeyPatch) -> None:
-    fake = installed(FakeTorch(HOPPER, names=("NVIDIA A100-SXM4-40GB MIG 1g.5gb",)), monkeypatch)
-    assert calibrated(fake, name="NVIDIA A100-SXM4-40GB").device_name == "NVIDIA A100-SXM4-40GB MIG 1g.5gb"
+    instance = "NVIDIA A100-SXM4-40GB MIG 1g.5gb"
+    fake = installed(FakeTorch(HOPPER, names=(instance,)), monkeypatch)
+    assert calibrated(fake, name="NVIDIA A100-SXM4-40GB").device_name == instance
 
 
 @pytest.mark.parametrize(
@@ -211,8 +218,8 @@ def test_others_on_the_device_lower_confidence(
 ) -> None:
     found = calibrated(installed(FakeTorch(HOPPER), monkeypatch, use))
     assert {ceiling.confidence for ceiling in found.ceilings} == {confidence}
-    told = [line for line in found.notes if "idle" in line or "others" in line]
-    assert [note is not None and note in line for line in told] == ([True] if note else [])
+    load = [line.text for line in found.notes if line.id in ("ceilings.busy_device", "ceilings.unknown_load")]
+    assert [note is not None and note in line for line in load] == ([True] if note else [])
 
 
 def levels(capability: tuple[int, int], *, rocm: bool = False) -> dict[str, str]:
@@ -226,7 +233,8 @@ def test_hopper_has_fp8_and_an_fp64_matrix_unit_and_runs_fp32_on_the_vector_unit
 def test_volta_has_fp16_only_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     assert levels((7, 0)) == {"fp16": "matrix", "fp32": "vector", "fp64": "vector"}
     found = calibrated(installed(FakeTorch(HOPPER, capability=(7, 0)), monkeypatch))
-    assert any(note.startswith("bf16 ") and "8.0" in note for note in found.notes)
+    (note,) = (note for note in found.notes if note.figures.get("dtype") == "bf16")
+    assert (note.id, "8.0" in note.text) == ("ceilings.not_measured", True)
 
 
 def test_geforce_runs_fp64_on_the_vector_unit() -> None:
