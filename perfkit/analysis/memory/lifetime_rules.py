@@ -27,7 +27,7 @@ Categories = NDArray[np.int8]
 
 
 def classify_by_lifetime(allocations: Allocations, births: AllocationContext) -> Categories:
-    """The category of each block by the phases that it lived in; the table is in `docs/memory-accounts.md`."""
+    """The category of each block by the phases that it lived in: that of the first row that contains it."""
     names = allocations.names
     phase, outlives = births.phase, births.outlives
     has_phases = bool((allocations.phase != NONE).any())

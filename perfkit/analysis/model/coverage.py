@@ -31,11 +31,11 @@ class ModelErrorRow(Struct):
 class Coverage(Struct):
     """Coverage of kernel time (on a CPU: of the ops' working time), in seconds of the whole trace.
 
-    `linked_s` has a known op; of `inferred_s` the op was not recorded, but is that of equal kernels elsewhere in the
-    trace. `flops_s` has modeled FLOPs and `bytes_s` modeled bytes, by their op or an inferred one; of `bounded_s` in
-    these only the least and the most are known. `estimated_s` has but the bytes of its recorded
-    arguments, which do not count as known. `above_roof_s` came out faster than a ceiling: a modelling error. Of
-    `replayed_kernels` that graphs replayed, `joined_kernels` have the op that was called in the capture.
+    `linked_s` has a known op. `inferred_s` has the op of equal kernels elsewhere in the trace, its own was not
+    recorded. `flops_s` has modeled FLOPs, by its own or an inferred op. `bytes_s` has modeled bytes, likewise.
+    `bounded_s` of these has only bounds. `estimated_s` has only the bytes of its recorded arguments, which do not count
+    as known. `above_roof_s` came out faster than a ceiling: a modeling error. `replayed_kernels` were replayed by
+    graphs. `joined_kernels` of them have an op from the capture.
     """
 
     kernel_s: float

@@ -13,15 +13,13 @@ NO_FIGURES: Mapping[str, float] = MappingProxyType({})
 class Finding(Struct):
     """A finding with its advice.
 
-    `id` is what kind of finding it is: stable, `subject.what` (`fusion.elementwise`), one of those that the rules
-    declare; several findings of a report may be of one kind. `severity` is `gain`, `warning` or `note`. Gains are in
-    seconds per step (of a trace without steps: in total, and `per_step` is False) or bytes, where they are known.
-    `simulated_s` is what a replay of the trace with the change takes less; None where `not_simulated_reason` says why.
-    `gain_s` is the sum of what the work itself takes less, the most that can be saved of it (`gain_bound`; at least so
-    much where kernels were lost). `evidence` is short, and `figures` are its numbers by name with their unit (`time_s`,
-    `share`), as measured or traced; `details` say what the gain rests on and where else the same was found. `ops` are
-    the names of those whose time it is about, the longest first; `idle_causes` are causes of idle time
-    (`perfkit.analysis.model.idle`) that it is about.
+    `id` is the kind of finding, `subject.what` (`fusion.elementwise`), declared by the rules; several findings of a
+    report may share it. `severity` is `gain`, `warning` or `note`. `gain_s` is the summed time saved in the work
+    itself, an upper bound (`gain_bound`: a lower bound where kernels were lost); gains are per step, in total where
+    `per_step` is False. `simulated_s` is the saving in a replay of the trace; None where `not_simulated_reason` says
+    why. `evidence` is short, and `figures` are its numbers by name with unit (`time_s`, `share`), as measured or
+    traced. `details` give the basis of the gain, and other traces with the same finding. `ops` are the names of the ops
+    concerned, the longest first. `idle_causes` are the causes of idle time concerned (`perfkit.analysis.model.idle`).
     """
 
     id: str

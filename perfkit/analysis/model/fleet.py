@@ -28,8 +28,8 @@ class RankRow(Struct):
 class SkewRow(Struct):
     """Collectives of one kind over all ranks, per step: `wait_s` is the mean time ranks waited for the last one.
 
-    `worst_wait_s` is the longest wait of a rank at one of them, `latest_rank` the one that was waited for most, and
-    `latest_share` the share of them to which it came last.
+    `worst_wait_s` is the longest wait of a rank. `latest_rank` is the rank that others waited for most. `latest_share`
+    is the share of calls in which it arrived last.
     """
 
     name: str
@@ -42,11 +42,11 @@ class SkewRow(Struct):
 
 
 class StepGrid(Struct):
-    """Seconds by rank and step: for each figure (`STEP`, `LATE`, `WAIT`, `CPU_TIME`) a row a rank, a value a step.
+    """Seconds by rank and step: for each figure (`STEP`, `LATE`, `WAIT`, `CPU_TIME`) a row per rank, a value per step.
 
-    `ranks` and `steps` name rows and columns by their first, each of which stands for so many of them:
-    `ranks_per_row`, `steps_per_column` (the last for what is left). A value is the largest of those that it stands for,
-    `worst_rank` the rank that it is of; None where none is known.
+    `ranks` and `steps` name rows and columns by their first member. `ranks_per_row` and `steps_per_column` are the
+    members of each (the last one may have fewer). A value is the largest of its members, `worst_rank` is the rank that
+    it comes from; None where unknown.
     """
 
     ranks: tuple[str, ...]
@@ -62,7 +62,7 @@ class StepGrid(Struct):
 class TimedRank(Struct):
     """A rank in the timed steps of perfkit's own run: its medians over all of them, and their number.
 
-    Ranks that wait for each other have steps that take equally long: `cpu_s` tells who works more, where ranks do not
+    `cpu_s` shows which rank works more, because ranks that wait for each other have equally long steps; unless ranks
     wait by computing.
     """
 
@@ -74,10 +74,11 @@ class TimedRank(Struct):
 
 
 class CollectiveVolume(Struct):
-    """A kind of collective in a step of a rank. `message_bytes` are its messages as counted where the program calls,
-    `theoretical_bytes` what the links of a rank carry of these in theory; `traced_bytes` is the same of what the traced
-    steps show, where the backend may have made it of another kind (`backend_kind`). None where not counted, or not
-    told.
+    """A kind of collective in a step of a rank. None where not counted or not recorded.
+
+    `message_bytes` are the bytes of its messages, as called by the program. `theoretical_bytes` are the bytes over the
+    links of a rank in theory. `traced_bytes` are the same for the traced steps, where the backend may have used another
+    kind (`backend_kind`).
     """
 
     kind: str

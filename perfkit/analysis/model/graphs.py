@@ -6,8 +6,8 @@ from perfkit.spec import Struct
 class ReplayedGraph(Struct):
     """A graph, launched `launches` times. Seconds cover all launches in the whole trace.
 
-    Of its `nodes` (kernels, copies and fills of one launch) `joined_nodes` have the op that was called when `capture`
-    was recorded, which `basis` told from others; where that is not known, `reason` says why.
+    `nodes` are the kernels, copies and fills of one launch. `joined_nodes` of them have the op of the recorded
+    `capture`. `basis` is the evidence for this capture; else `reason` says why it is unknown.
     """
 
     nodes: int

@@ -6,10 +6,10 @@ from perfkit.spec import Struct
 class QueuedIdle(Struct):
     """Idle time of a device with work queued, per step, by what came next.
 
-    `launching_s` passed from a launch to its kernel's start on a device that had nothing to do, in `launching_gaps`.
-    `between_s` lies in `between_gaps` of at most ten microseconds between kernels that were launched already. What took
-    longer is `long_s` in `long_gaps`, `same_stream_s` of it before kernels of the stream that had worked last; the
-    longest is `longest_s` before the kernel `longest_before`.
+    `launching_s` is the time from a launch to its kernel's start on an idle device, in `launching_gaps`. `between_s` is
+    the time between kernels already launched, in `between_gaps` of at most ten microseconds. `long_s` is the time of
+    longer gaps, in `long_gaps`. `same_stream_s` of it is before kernels of the stream that ran last. `longest_s` is the
+    longest gap, before the kernel `longest_before`.
     """
 
     launching_s: float
@@ -26,13 +26,13 @@ class QueuedIdle(Struct):
 class Launches(Struct):
     """Launch statistics of the device; None where the trace has none.
 
-    `delay_s` is the median time from a launch to the start of its kernel, `queue_depth` the median number of kernels
-    launched and not yet started (the one that starts not counted), `starved_s` device idle time per step with nothing
-    queued, of which `late_s` in gaps so short that the host was launching meanwhile (the others belong to calls of the
-    host, to fetching data, and to `RankTrace.gaps`), `queued_idle` what was idle with work queued. `sync_calls` calls
-    per step made the host wait for the device, with `sync_s` spent in them. `short_*` are kernels shorter than
-    `short_below_s`, with the idle gaps right before them. `graph_launches` start a whole CUDA graph each. `note` says
-    why something is None. `idle_bound` is `at most` where kernels were lost, which makes the device seem idle.
+    `delay_s` is the median time from a launch to the start of its kernel. `queue_depth` is the median number of kernels
+    launched and not yet started, without the one that starts. `starved_s` is device idle time per step with nothing
+    queued. `late_s` of it is in gaps so short that the CPU was launching meanwhile; the rest belongs to CPU calls, data
+    fetching, and `RankTrace.gaps`. `queued_idle` is the idle time with work queued. `sync_calls` calls per step made
+    the CPU wait for the device. `sync_s` is the time in them. `short_*` are kernels shorter than `short_below_s`, with
+    the idle gaps before them. `graph_launches` launch a whole CUDA graph each. `note` says why something is None.
+    `idle_bound` is `at most` where kernels were lost, which makes the device seem idle.
     """
 
     kernels: float
@@ -57,10 +57,10 @@ class Launches(Struct):
 class HostCallRow(Struct):
     """Equal CPU calls that can leave the device without work, per step.
 
-    `kind` is `wait` (for the device), `allocation` (of its memory) or `data` (fetching a batch); `op` is the innermost
-    op around the call, empty where there is none. `idle_s` is the device's idle time with nothing queued from the
-    call's beginning to its end and on to the next launch, if that comes within a millisecond; of a batch only while it
-    is fetched. No such time is of two calls. None where no device was traced.
+    `kind` is `wait` (for the device), `allocation` (of its memory) or `data` (fetching a batch). `op` is the innermost
+    op around the call, empty without one. `idle_s` is the device's idle time with nothing queued during the call,
+    extended to the next launch if it follows within a millisecond; for a batch, only while it is fetched. Calls do not
+    share idle time. None where no device was traced.
     """
 
     kind: str
@@ -74,12 +74,11 @@ class HostCallRow(Struct):
 class GapRow(Struct):
     """Idle time of a device with one cause (of `perfkit.analysis.model.idle`) at one place of the CPU, per step.
 
-    Where the host was in the way, what it was in for more than half of each piece, the innermost of its kind, empty
-    where nothing was recorded: `frame` of Python, `user_frame` (the innermost that is neither torch's nor of Python's
-    library), `builtin` that the frame called, path of the `module`, `range` of the program, `op`, `call` of the
-    runtime. `next_op` is the op of the kernel that came next. `gaps` counts pieces; the longest lasts `longest_s`
-    and begins `longest_start_s` after the first event of the trace. Not `is_named` are the shorter of very many
-    together.
+    The place is the CPU activity during more than half of each gap, innermost of its kind, empty where not recorded:
+    Python's `frame`, `user_frame` (the innermost outside torch and Python's library), `builtin` called by the frame,
+    path of the `module`, `range` of the program, `op`, and runtime `call`. `next_op` is the op of the next kernel.
+    `gaps` is the number of gaps. `longest_s` is the longest one. `longest_start_s` is its start, since the first event
+    of the trace. `is_named` is False for the row that merges the shorter gaps.
     """
 
     cause: str

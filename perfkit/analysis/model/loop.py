@@ -29,9 +29,8 @@ class Slowdown(Struct):
 class StepOutliers(Struct):
     """Timed steps of more than twice the median, `count` of `steps`: the shortest and longest in medians.
 
-    `excess_s` is what they cost beyond the median, per step of all; `period` the number of steps from each to the next
-    where it is always the same, else None. `data_share` is the part of the excess that was waiting for data, None where
-    no waiting was recorded.
+    `excess_s` is their time beyond the median, averaged over all steps. `period` is the constant number of steps
+    between them, else None. `data_share` is the share of data waits in the excess, None where not recorded.
     """
 
     count: int
@@ -66,13 +65,13 @@ class LoopRank(Struct):
 class LoopAnalysis(Struct):
     """The measurement of an attached loop, and the results of its timed steps.
 
-    What is told of all ranks is that of the worst: waiting (`data_wait_s` in the median step, `data_wait_mean_s` in the
-    mean, `data_wait_share` of all steps' time) and `slowdowns`. The other facts are the first rank's. `microbatches`
-    are the backward passes of an optimizer step, None where they need not be of a microbatch each. `excluded_steps_s`
-    are steps that were not timed since an evaluation ran in them. `data_waits_s` are the waits of the timed steps of
-    the slowest rank, whose steps are the variant's samples; empty where they are not known. `units_per_step` is what
-    all ranks train on in a step, 0 where nobody knows. `live_log` is there where the loop was watched all the time,
-    `stacks` where its Python stacks were sampled.
+    `data_wait_s` is the wait for data in the median step, `data_wait_mean_s` in the mean. `data_wait_share` is its
+    share of all steps' time. `slowdowns` and these waits are the worst rank's; other facts are the first rank's.
+    `microbatches` are the backward passes of an optimizer step, None where they may not be microbatches.
+    `excluded_steps_s` are untimed steps that contained an evaluation. `data_waits_s` are the waits of the slowest
+    rank's timed steps, whose steps are the variant's samples; empty where unknown. `units_per_step` is the number of
+    units that all ranks train on in a step, 0 where unknown. `live_log` is set for a continuously watched loop.
+    `stacks` is set where Python stacks were sampled.
     """
 
     step_marker: str

@@ -24,10 +24,10 @@ class MemoryRow(Struct):
 
 
 class LiveBlock(Struct):
-    """A large allocation alive at the peak. Texts are "" where they are not known.
+    """A large allocation alive at the peak. Texts are "" where unknown.
 
-    `name` is that of the tensor in the training state, else what the block was made by, in words. `freed_by` is the op
-    in which it was freed, which is the last that held it.
+    `name` is the tensor's name in the training state, else its origin in words. `freed_by` is the op in which it was
+    freed, its last holder.
     """
 
     bytes: int
@@ -45,8 +45,8 @@ class LiveBlock(Struct):
 class Fragmentation(Struct):
     """The caching allocator at the peak of allocated bytes: `reserved_bytes` = allocated + free.
 
-    `largest_free_bytes` is the largest request that the free part could have served without asking the device; None
-    where it is not known in which segments all live blocks are.
+    `largest_free_bytes` is the largest request that the free part could serve without asking the device; None where the
+    segments of live blocks are unknown.
     """
 
     reserved_bytes: int
@@ -82,16 +82,15 @@ class TimelineBand(Struct):
 class MemoryAccount(Struct):
     """The balance at the peak of one device: `categories` sum to `peak_bytes` exactly.
 
-    `outside_allocator` are bytes outside of the allocated ones (reserved but free, libraries, what is left
-    unexplained), which with `peak_bytes` sum to `process_bytes`, what the system sees of the process; a part may be
-    negative where pages were allocated and never touched. `process_bytes` is None where nobody measured it. On a GPU
-    `device_parts` are what else is not free of it (other processes, what the driver reserves); with `process_bytes`
-    they sum to `device_bytes`.
+    `outside_allocator` are bytes outside the allocated ones (reserved but free, libraries, unexplained); with
+    `peak_bytes` they sum to `process_bytes`. A part may be negative where allocated pages were never touched.
+    `process_bytes` is the memory of the process as the system reports it, None where not measured. `device_parts` are
+    other uses of a GPU's memory (other processes, driver reserve); with `process_bytes` they sum to `device_bytes`.
 
-    The timeline is of the step that holds the peak where there are steps, else of all: seconds since it begins, and
-    for each category the bytes at these times, thinned for drawing so that no maximum is lost. `step_peaks` are the
-    peaks of all steps recorded. `rows` are all bytes at the peak by category, module and op; `failed_request` is the
-    request that ended the recording. Of a step that was never run (`has_times` is false) times count events, one a
+    `timeline_s` are times since the start of the step with the peak, else of the recording. `timeline_categories` are
+    the bytes by category at these times, thinned for drawing without losing a maximum. `step_peaks` are the peaks of
+    all recorded steps. `rows` are the bytes at the peak by category, module and op. `failed_request` is the request
+    that ended the recording. `has_times` is False for a step that was never run: times count events, one per
     nanosecond.
     """
 

@@ -30,11 +30,11 @@ class Prediction(Struct):
     """A variant's plan compared with its runs. Fields without a prediction or measurement are None or empty.
 
     `planned_before_run` is whether it was planned before the first run began. `reason` is why its memory was not
-    predicted. `peak` is of torch's allocator, in bytes, and `categories` are those at the peak; `process` is that and
-    all beyond it, of a GPU. `step` is in seconds, and `parts` are those of the traced step, which tracing slows down;
-    `planned_eagerly`: the step was planned so, and ran compiled. `step_reason` is why the step is not held against what
-    was measured. `basis` says, of a loop that perfkit was attached to, which variant of what was planned it is, and
-    what both have in common.
+    predicted. `peak` is the peak of torch's allocator, in bytes, and `categories` are the categories at the peak.
+    `process` is that plus all memory outside the allocator, on a GPU. `step` is in seconds. `parts` are those of the
+    traced step, which tracing slows down. `planned_eagerly` is set where the step was planned in eager mode and ran
+    compiled. `step_reason` is why the step is not compared with the measurement. `basis` names, for an attached loop,
+    the planned variant and the properties that both share.
     """
 
     planned_at: str

@@ -4,12 +4,12 @@ from perfkit.spec import Struct
 
 
 class ProductRow(Struct):
-    """Equal calls in one phase whose work one and the same kernel does, per step. None where something is not known.
+    """Equal calls in one phase whose work the same kernel does, per step. None where unknown.
 
-    `name` is the op, `kernel` what does most of its arithmetic, empty on a CPU. `seconds`, `flops`, `bytes` and the
-    roof are of all that an op launches (sums of a split K, too). `bound` and `attainable_s` are those of an `OpRow`:
-    the higher of both roofs, so that a narrow product is held against the bandwidth. `blocks` are in the kernel's
-    grid, `units` are the device's multiprocessors; `waves` and `wave_loss` as `perfkit.analysis.trace.quantization`
+    `name` is the op. `kernel` does most of its arithmetic, empty on a CPU. `seconds`, `flops`, `bytes` and the roof
+    cover all that an op launches (sums of a split K, too). `bound` and `attainable_s` are as in `OpRow`: by the higher
+    of both roofs, so that a skinny GEMM is compared with the bandwidth. `blocks` are the blocks of the kernel's grid.
+    `units` are the device's multiprocessors. `waves` and `wave_loss` are as `perfkit.analysis.trace.quantization`
     counts them, None for a persistent kernel.
     """
 
@@ -38,11 +38,11 @@ class ProductRow(Struct):
 
 
 class GemmRow(ProductRow):
-    """A batch of products (m, k) x (k, n). `layout` is that of an `OpRow`.
+    """A batch of products (m, k) x (k, n). `layout` is as in `OpRow`.
 
-    `tile` is what one block computes, as the kernel's name tells (two sizes of the result, the part of K), empty where
-    it does not. `tile_loss` is the share of the arithmetic that is outside of the product, `split_k` into how many
-    parts K is cut, None for a persistent kernel and where its grid does not tell.
+    `tile` is what one block computes, from the kernel's name (two sizes of the result, the part of K), empty where it
+    is not shown. `tile_loss` is the share of arithmetic outside the result. `split_k` is the number of parts of K, None
+    for a persistent kernel and where its grid does not show it.
     """
 
     batch: int
@@ -59,8 +59,8 @@ class GemmRow(ProductRow):
 class AttentionRow(ProductRow):
     """Attention of `queries` to `keys`, of all sequences together (`batch` None) where they are packed.
 
-    `is_masked`: a causal mask or a sliding window leaves out pairs. `has_mask_tensor`: a mask or bias is a tensor.
-    `backend` is the library, empty where neither op nor kernel tells it.
+    `is_masked` is set where a causal mask or a sliding window excludes pairs. `has_mask_tensor` is set where a mask or
+    bias is a tensor. `backend` is the library, empty where neither op nor kernel shows it.
     """
 
     batch: int | None

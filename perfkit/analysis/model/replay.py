@@ -8,12 +8,11 @@ WAITS, GAPS, BEFORE = "waits", "gaps between kernels", "before first recorded wo
 
 
 class PathRow(Struct):
-    """Stretches of the critical path of one `kind`, op, module and line, of the whole trace as recorded.
+    """Segments of the critical path of one `kind`, op, module and line, over the whole trace as recorded.
 
-    Of what runs on a device the op that launched it, else the kernel's name; of the host the innermost op that takes
-    most of it, a range where neither an op nor a function is known, else empty. `call` is the one that waited.
-    `module` is without the numbers of layers; `line` is that of the innermost function that is neither torch's nor of
-    Python's library. `longest_start_s` is since the beginning of the path.
+    `op` is the launching op of device work, else the kernel's name; for the CPU, the innermost op of most of the time,
+    else a range, else empty. `call` is the call that waited. `module` has no layer numbers. `line` is the line of the
+    innermost function outside torch and Python's library. `longest_start_s` is since the beginning of the path.
     """
 
     kind: str
@@ -31,8 +30,8 @@ class ReplaySummary(Struct):
     """A recording replayed unmodified.
 
     `error` is `replayed_s / recorded_s - 1`. `reason` is why no gain is simulated, empty where gains are. `busy_share`
-    is the device's share of the time. `critical_path` are seconds by kind of work, which sum to `replayed_s`;
-    `segments` are what of it lasts longest, as recorded. Gains are simulated with that many `ranks` at once.
+    is the device's share of the time. `critical_path` are seconds by kind of work, which sum to `replayed_s`.
+    `segments` are its longest parts, as recorded. `ranks` is the number of ranks simulated together.
     """
 
     recorded_s: float
@@ -47,10 +46,10 @@ class ReplaySummary(Struct):
 
 
 class SimulatedChange(Struct):
-    """The gain of a change over the whole recording; None where `refused` says why.
+    """The gain of a change over the whole recording; None where `reason` says why.
 
-    `step_gain_s` is what it would gain of a step, the mean over all of them; None also where the host marks no steps.
-    `summed_s` is what its kernels would take less, added up: an upper bound. None where there is no such sum.
+    `step_gain_s` is its mean gain per step; None also without marked steps. `summed_s` is the summed time saved in its
+    kernels: an upper bound. None without such a sum.
     """
 
     change: str
@@ -65,8 +64,8 @@ class SimulatedChange(Struct):
 class FindingGains(Struct):
     """The simulated gains of a trace's findings: seconds per step, in total without steps.
 
-    `by_finding` is by the rule that found it; `together_s` is all of them at once, of a step of `step_s`: they do not
-    add up. `roofs_s` is what work at its roof would gain, where roofs are known. `reason` is why nothing is simulated,
+    `by_finding` are the gains by rule. `together_s` is the gain of all at once, of a step of `step_s`: gains do not add
+    up. `roofs_s` is the gain of all work at its roof, where roofs are known. `reason` is why nothing is simulated,
     empty where it is.
     """
 

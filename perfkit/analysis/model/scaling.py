@@ -9,8 +9,8 @@ from perfkit.spec import Scaling, Struct
 class Efficiency(Struct, tag="efficiency"):
     """The share of the ranks' time in use, against `reference` on fewer ranks: 1 where added ranks lose nothing.
 
-    `value` is of geometric means over processes, `low` and `high` its 95 % interval, None with a single process on
-    either side. `processes` are those of the reference, and its own.
+    `value` is from geometric means over processes. `low` and `high` are its 95 % interval, None with a single process
+    on either side. `processes` are the numbers of processes of the reference and of this variant.
     """
 
     reference: str
@@ -23,9 +23,9 @@ class Efficiency(Struct, tag="efficiency"):
 class ScalingPoint(Struct):
     """A variant on a number of ranks with `threads` CPU threads each.
 
-    `efficiency` is against the same techniques on the fewest ranks that they run on, `baseline_efficiency` against the
-    baseline on the fewest; None where it is that variant itself. `communication_share` is the share of the traced step
-    that is exposed communication, None where none was traced.
+    `efficiency` is against the same techniques on their fewest ranks, None for that variant. `baseline_efficiency` is
+    against the baseline on its fewest ranks, None for that variant. `communication_share` is the share of exposed
+    communication in the traced step, None without one.
     """
 
     variant: str
@@ -59,9 +59,9 @@ class ScalingCurve(Struct):
 class SuiteScaling(Struct):
     """All measurements on several numbers of ranks.
 
-    `mode` is what stays as ranks are added: each rank's batch (weak) or that of all ranks (strong). `notes` say what is
-    not to be read out of the figures. `basis` is what the efficiencies of a plan are from, "" without a plan;
-    `plan_notes` is why it tells less than all.
+    `mode` is the fixed quantity as ranks are added: each rank's batch (weak) or the global batch (strong). `notes` are
+    limits of the figures. `basis` is the origin of a plan's efficiencies, "" without a plan. `plan_notes` say why the
+    plan is incomplete.
     """
 
     mode: Scaling

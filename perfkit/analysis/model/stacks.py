@@ -6,10 +6,10 @@ from perfkit.spec import Struct
 class HotLine(Struct):
     """A line of a function, `function` at `place` (`train.py:88`), with shares of all samples.
 
-    `share` are those in which it was the program's innermost line, be it in it or in what it calls of libraries;
-    `self_share` those with no Python call below it; `total_share` those in which it was anywhere in the stack.
-    `lock_share` is the part of `share` in which the interpreter's lock was held, as other samples tell it, None where
-    that is not known. `library_function` is the function of a library that most of `share` were in, "" for none.
+    `share` is the share with this line as the program's innermost one, in it or in library calls below it. `self_share`
+    is the share without a Python call below it. `total_share` is the share with this line anywhere in the stack.
+    `lock_share` is the part of `share` with the GIL held, from separate samples, None where unknown. `library_function`
+    is the library function with most of `share`, "" without one.
     """
 
     function: str
@@ -32,12 +32,11 @@ class HotPlace(Struct):
 class ThreadStacks(Struct):
     """Samples of one thread of each of `processes`, together.
 
-    Shares are of `samples`, those in which it worked: workers that waited for the next batch to be asked of them
-    (`idle_samples`) are none. `lock_share` is the share in which the interpreter's lock was held, so that Python ran or
-    native code that keeps it; in the others native code ran that lets go of it, or it waited. `perfkit_share` was in
-    perfkit's own hooks, `unnamed_share` in no line of the program. `lines` are the program's, `libraries` the innermost
-    lines of others. Of the samples with the lock held outside of fetching data, `python_lines` are the lines with most,
-    and `data_lines` those of fetching.
+    `samples` are those in which it worked, the base of all shares. `idle_samples` are those of workers that waited for
+    a request. `lock_share` is the share with the GIL held; in the others native code without it ran, or the thread
+    waited. `perfkit_share` is the share in perfkit's own hooks. `unnamed_share` is the share in no line of the program.
+    `lines` are the program's lines. `libraries` are the innermost lines of libraries. `python_lines` are the lines with
+    most samples with the GIL held, outside data fetching. `data_lines` are those of data fetching.
     """
 
     processes: int
@@ -56,11 +55,11 @@ class ThreadStacks(Struct):
 
 
 class LoopStacks(Struct):
-    """The thread that trains, of all ranks together, and the workers of its loaders; None where none was sampled.
+    """The training thread, merged over ranks, and the workers of its loaders; None where none was sampled.
 
-    `sampling_cost` is the CPU time of the sampling as a share of one core, a rank's; `failed_share` is the share of
-    samples that could not be taken; `other_steps_share` the most of a rank's time that steps unlike the timed ones
-    took. `reason` says why nothing was sampled on a rank, "" where it was on all.
+    `sampling_cost` is the CPU time of sampling as a share of one core, per rank. `failed_share` is the share of failed
+    samples. `other_steps_share` is the largest share of a rank's time in steps unlike the timed ones. `reason` says why
+    a rank was not sampled, "" where all were.
     """
 
     loop: ThreadStacks | None = None

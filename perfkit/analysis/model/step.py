@@ -20,11 +20,11 @@ OUTSIDE, REST = "outside steps", "rest"
 
 
 class LostKernels(Struct):
-    """Kernels of the steps that were launched (`launched`), and of which a trace has no time (`lost`, `share` of them).
+    """Kernels launched in the steps (`launched`), and those without a time in the trace (`lost`, `share` of them).
 
-    `without_time` of the lost ones have a record, but no time in it. `mixed_up_graphs` launches of CUDA graphs share no
-    id with a kernel, though the kernels are there. `profiler` is the version of CUPTI that the trace names, with
-    `known_fault` if that is known to lose records.
+    `without_time` of the lost ones have a record without a time. `mixed_up_graphs` launches of CUDA graphs share no id
+    with a kernel, though the kernels exist. `profiler` is the version of CUPTI in the trace. `known_fault` is set if
+    this version is known to lose records.
     """
 
     launched: int
@@ -56,21 +56,20 @@ class TimeShare(Struct):
 class OpRow(Struct):
     """Some work, per step: a row of a table, and a dot of the roofline. None where not modeled or unknown.
 
-    `kind` is `kernel`, `op`, `module`, `phase`, `step` (`trace` where it has no steps), or `rest` for what is too short
-    for a row of its own. `intensity` is FLOP/byte and `flops_per_s` FLOP/s, None for what has no place on a roofline.
-    `attainable_s` is max(FLOPs / peak, bytes / bandwidth); `bound` names the ceiling that it comes from (`compute`,
-    `memory`; `overhead` for calls too small for either; `unknown`), or is `communication` or `copy`. `level` is the
-    memory level held against it. `above_roof` marks a cost or a ceiling that must be wrong. `efficiency_reason` says
-    why there is no `efficiency` where the cost is known: what is faster than its roof has no share of it. `op` is set
-    on a kernel's row: the op it ran for. `shapes` are the inputs of an op where all its calls share them. `seconds` are
-    summed over threads and streams; where these overlap, `wall_s` is how long any of it was going on, at most, and
-    `share` is of that. `critical_s` is the time of those that lie on the critical path of the trace. `layout` of a
-    matrix product is `row,column` where its first operand's rows and its second one's columns are contiguous in memory,
-    likewise the others.
+    `kind` is `kernel`, `op`, `module`, `phase`, `step` (`trace` without steps), or `rest` for work too short for its
+    own row. `intensity` is FLOP/byte. `flops_per_s` is FLOP/s, None without a place on the roofline. `attainable_s` is
+    max(FLOPs / peak, bytes / bandwidth). `bound` is the ceiling behind it (`compute`, `memory`; `overhead` for calls
+    too small for either; `unknown`), or `communication` or `copy`. `level` is the memory level compared with.
+    `above_roof` marks a wrong cost or ceiling. `efficiency_reason` says why there is no `efficiency` where the cost is
+    known: work faster than its roof has no share of it. `op` is set on a kernel's row: the op it ran for. `shapes` are
+    the inputs of an op where all its calls share them. `seconds` are summed over threads and streams. `wall_s` is an
+    upper bound on the time with any of it running, where these overlap, and the base of `share`. `critical_s` is the
+    time on the critical path of the trace. `layout` of a matrix product is `row,column` where its first operand's rows
+    and its second one's columns are contiguous in memory, likewise the others.
 
-    Where data decide how much is done, `flops` and `bytes` are the least it can be, `max_flops` and `max_bytes` the
-    most; `attainable_s` is that of the most, within the time taken. `is_estimate`: the bytes are those of the recorded
-    arguments of an op that no formula knows, which is neither the least nor the most.
+    `flops` and `bytes` are lower bounds where the amount of work depends on data. `max_flops` and `max_bytes` are the
+    upper bounds; `attainable_s` is that of the upper bounds, within the time taken. `is_estimate` is set where the
+    bytes are those of the recorded arguments of an op without a formula, neither a lower nor an upper bound.
     """
 
     kind: str

@@ -47,10 +47,8 @@ class Parity(Struct):
 class ClaimResult(Struct):
     """A claim checked: `outcome` is its verdict, `holds` is None where a fact is missing.
 
-    `evidence` states expected and found in words.
-
-    `holds_in_baseline` where it is true of the baseline, too, as all that the technique claims: then it shows no
-    change, and does not hold.
+    `evidence` states the expected and measured values in words. `holds_in_baseline` is set where all claims of the
+    technique also hold in the baseline: it then has no effect, and the claim does not hold.
     """
 
     technique: str
@@ -78,11 +76,11 @@ class WarmCompile(Struct):
 class CompileSummary(Struct):
     """torch.compile of a variant.
 
-    `seconds` are those of its first process, which `cache` says more of: in a bench its caches are empty. `warm` are
-    those of later processes, None where there was none that found everything. `break_even_step` is where the time saved
-    has paid for compiling; None means never or unknown, and `break_even` says in words which. `graph_breaks` are
-    counted while compiling, once for code that several layers share; `graph_calls` is how often a traced step called a
-    compiled graph, forward and backward, None where none was traced.
+    `seconds` are those of its first process. `cache` is the state of its caches: empty in a bench. `warm` are later
+    processes, None where none had all caches warm. `break_even_step` is the step at which the saved time has paid for
+    compilation; None means never or unknown, and `break_even` says which in words. `graph_breaks` are counted at
+    compile time, once for code shared by layers. `graph_calls` is the number of compiled graph calls in a traced step,
+    forward and backward, None without one.
     """
 
     seconds: float | None

@@ -6,8 +6,8 @@ from perfkit.spec import Struct
 class SweepPoint(Struct):
     """One value: its variant, its step time, and its peak memory, per step and per unit.
 
-    `growth` is the exponent p of step time ~ value^p from the value before: 1 where a step takes as many times as long
-    as the value is larger, less where a larger one is cheaper; None of the first.
+    `growth` is the exponent p of step time ~ value^p from the previous value: 1 for proportional growth, less where
+    larger values are cheaper; None for the first.
     """
 
     variant: str
@@ -20,10 +20,10 @@ class SweepPoint(Struct):
 
 
 class Sweep(Struct):
-    """Variants that differ in one size alone (`parameter` of `technique`), in the order of its values.
+    """Variants that differ only in one size (`parameter` of `technique`), in the order of its values.
 
-    `unit` is a token or sample. `saturates_at` is the value from which on the step time grows in proportion to the size
-    or faster: larger ones fill the device no better. None where it does not within these values.
+    `unit` is a token or sample. `saturates_at` is the value from which step time grows in proportion to the size or
+    faster, so that larger ones do not fill the device better. None where it does not within these values.
     """
 
     technique: str

@@ -34,10 +34,11 @@ class TimelineLane(Struct):
     """Slices in order of their start. `kind` is one of `LANES`; `busy_ns` is the time with any slice running, including
     omitted ones.
 
-    `start_ns` are differences from the slice before (of the first from the beginning of the step), `depth` how many
-    slices lie around each, `label` rows of `StepTimeline.labels`. `link` is the slice that each comes from (a kernel's
-    launch, what left the device idle, what a stretch of the critical path lies on), as differences from the one before
-    among those that have one; -1 is the number before all. Slices are numbered over all lanes, in their order.
+    `start_ns` are differences from the previous slice (for the first, from the beginning of the step). `depth` is the
+    number of slices around each. `label` are rows of `StepTimeline.labels`. `link` is the origin of each slice (a
+    kernel's launch, the call that left the device idle, the slice under a segment of the critical path), as differences
+    from the previous one among those with an origin; -1 is the number before all. Slices are numbered over all lanes,
+    in their order.
     """
 
     kind: str

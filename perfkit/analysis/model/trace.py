@@ -28,7 +28,7 @@ MOST_POINTS = 120
 class TraceFileInfo(Struct):
     """The reading of a file. `notes` list repairs, omissions and missing parts, in words for the user.
 
-    `is_truncated` is set where the file is damaged or ends too early: what came after is not in the figures.
+    `is_truncated` is set where the file is damaged or ends early: figures lack the rest.
     """
 
     path: str
@@ -50,8 +50,8 @@ class PrecisionFlops(Struct):
 class StepRow(Struct):
     """One step: `number` as marked; `start_s` since the first event of the trace; the split sums to `seconds`.
 
-    Of more than a thousand steps only the slowest have a split. For `compiling_s` of it torch compiled, or code of
-    kernels was loaded; only of steps unlike the others.
+    `time_split` is empty for all but the slowest of more than a thousand steps. `compiling_s` is the time in which
+    torch compiled or loaded kernel code; only for outlier steps.
     """
 
     number: int
@@ -78,7 +78,7 @@ class StreamRow(Struct):
 class Overlap(Struct):
     """Communication and copies alongside compute, in seconds per step with any running.
 
-    What is `exposed` is not covered by computing. `all_...` are of the whole trace, outside of its steps, too.
+    `exposed_*` is the part not covered by compute. `all_*` covers the whole trace, including outside steps.
     """
 
     communication_s: float
@@ -93,15 +93,15 @@ class Overlap(Struct):
 
 class CollectiveRow(Struct):
     """Equal collectives together, per step. Bandwidths follow nccl-tests: algorithm = bytes / time, bus = that times
-    the factor of the collective, which can be held against the link's rate whatever the number of ranks;
-    `efficiency_reason` says why it has no share of that.
+    the factor of the collective, comparable with the link's rate for any number of ranks; `efficiency_reason` says why
+    it has no share of that.
 
-    `kind` is what it is whatever a backend calls it (`all-reduce`), "" where that is not known; `requested_kind` is the
-    call of the program where the backend made it of another collective. `volume_bytes` is what the links of each rank
-    carry of it, the bytes of the bus bandwidth; None where the size or the number of ranks is not known.
+    `kind` is the backend-independent kind (`all-reduce`), "" where unknown. `requested_kind` is the program's call,
+    where the backend ran another collective. `volume_bytes` are the bytes over the links of each rank, the bytes of the
+    bus bandwidth; None where the size or the number of ranks is unknown.
 
-    `seconds` are summed over calls, which may overlap; `wall_s` is how long any of them was going on, `exposed_s` of
-    that not beside computing. `all_calls` and `all_s` (summed) are of the whole trace, outside of its steps, too.
+    `seconds` are summed over calls, which may overlap. `wall_s` is the time with any of them running. `exposed_s` of it
+    is not overlapped with compute. `all_calls` and `all_s` (summed) cover the whole trace, including outside steps.
     """
 
     name: str
