@@ -96,7 +96,9 @@ def find_noisy_changes(runs: SeriesRuns) -> QuantitySeries:
         notes += (make_note("history.few_runs", text, runs=len(values), needed=2 * FEWEST),)
     return replace(
         runs.series,
-        points=tuple(replace(point, far=side != 0) for point, side in zip(runs.series.points, outliers, strict=True)),
+        points=tuple(
+            replace(point, is_outlier=side != 0) for point, side in zip(runs.series.points, outliers, strict=True)
+        ),
         levels=levels,
         changes=tuple(changes),
         noise=_convert_to_relative(fit.deviation, levels[-1].value, logarithmic) if enough else None,

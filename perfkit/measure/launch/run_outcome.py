@@ -66,7 +66,7 @@ def determine_outcome(
         return run
     records = read_flight_records(folder, range(spec.launch.world_size))
     reasons = [run.reason, describe_mismatch(records)] if run.status == RunStatus.TIMEOUT else [run.reason]
-    return msgspec.structs.replace(run, reason="; ".join(filter(None, reasons)), waits=list_rank_waits(records))
+    return msgspec.structs.replace(run, reason="; ".join(filter(None, reasons)), rank_waits=list_rank_waits(records))
 
 
 def _determine_status(

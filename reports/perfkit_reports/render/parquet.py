@@ -13,12 +13,12 @@ from perfkit_reports.document.tables import RawTable
 _TYPES = {str: pa.string(), float: pa.float64(), int: pa.int64(), bool: pa.bool_()}
 # Unit suffixes of column names.
 _UNITS = {
+    "flops_per_s": "FLOP/s",  # before the seconds
     "s": "s",
     "seconds": "s",
     "bytes": "B",
     "bytes_per_step": "B",
     "flops": "FLOP",
-    "flops_per_s": "FLOP/s",
     "intensity": "FLOP/B",
     "bandwidth": "B/s",
     "power_w": "W",

@@ -135,8 +135,8 @@ def _build_flights() -> Samples:
     Path("alone_0").write_bytes(pickle.dumps(dump(entry(0), groups={("0", "default_pg"): (0,)}), 2))
     recorded = _bring(*(_ROOT / f"tests/fixtures/recorded/h200/nccl_trace_rank_{rank}" for rank in "01"))
     return {
-        "a rank that did not come": build_flight(_dated(analyze_flight(["dump_0", "dump_1"]))),
-        "one rank that met": build_flight(_dated(analyze_flight(["alone_0"]))),
+        "missing rank": build_flight(_dated(analyze_flight(["dump_0", "dump_1"]))),
+        "one complete rank": build_flight(_dated(analyze_flight(["alone_0"]))),
         "recorded on two H200": build_flight(_dated(analyze_flight(recorded))),
     }
 
@@ -144,7 +144,7 @@ def _build_flights() -> Samples:
 def _build_processes() -> Samples:
     facts, threads = spied_process.facts(), spied_process.threads()
     return {
-        "waits for its loader": build_process(_dated(analyze_process(facts, threads))),
+        "waiting for the loader": build_process(_dated(analyze_process(facts, threads))),
         "ended": build_process(_dated(analyze_process(replace(facts, has_ended=True), threads))),
         "interrupted": build_process(_dated(analyze_process(replace(facts, interrupted=True), threads))),
         "no main thread": build_process(_dated(analyze_process(facts, threads[1:]))),

@@ -29,17 +29,17 @@ def test_a_quiet_machine_and_an_unknown_one_have_no_words() -> None:
 
 
 def test_others() -> None:
-    busy = describe_machine_load(load(others=1.6))
+    busy = describe_machine_load(load(other_cores=1.6))
     assert busy.startswith("other processes")
     assert "1.6 of 2 cores " in busy
-    assert "0.9 of 1 core " in describe_machine_load(load(others=0.9, cores=1))
+    assert "0.9 of 1 core " in describe_machine_load(load(other_cores=0.9, cores=1))
 
 
 def test_the_hypervisor_and_the_limit_of_the_container() -> None:
-    stolen = describe_machine_load(load(others=0.0, stolen=0.5))
+    stolen = describe_machine_load(load(other_cores=0.0, stolen_cores=0.5))
     assert stolen.startswith("the hypervisor")
     assert "0.5 of 2 cores" in stolen
-    throttled = describe_machine_load(load(others=0.4, throttled=0.25))
+    throttled = describe_machine_load(load(other_cores=0.4, throttled_share=0.25))
     assert list_figures(throttled) == ["0.4", "2", "25 %"]
     assert "container" in throttled
 

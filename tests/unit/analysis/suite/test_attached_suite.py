@@ -126,9 +126,9 @@ def test_without_a_trace_flops_say_why_they_are_not_known(tmp_path: Path) -> Non
 
 
 def test_throughput_is_not_known_where_nobody_counted_units(tmp_path: Path) -> None:
-    nobody = AttachedLoop(steps_by="the steps of SGD", units_source="unknown: no DataLoader")
+    nobody = AttachedLoop(step_marker="the steps of SGD", units_source="unknown: no DataLoader")
     facts = WorkloadFacts(unit="", units_per_batch=0, parameters=5)
-    analysis = write(tmp_path, {"train": [loop_record(workload=facts, attached=nobody)]})
+    analysis = write(tmp_path, {"train": [loop_record(workload=facts, attached_loop=nobody)]})
     throughput = analysis.variants[0].throughput
     assert isinstance(throughput, MissingEstimate)
     assert throughput.reason.endswith("unknown: no DataLoader")

@@ -137,7 +137,7 @@ def test_the_time_of_the_cases_is_that_of_the_pairs(every_verdict: Check) -> Non
 
 def test_a_variant_without_thresholds_is_skipped_with_the_reason() -> None:
     check = sample_checks.passing()
-    variant = msgspec.structs.replace(check.variants[0], judged=(), notes=(make_note("why.run_ended", "not run"),))
+    variant = msgspec.structs.replace(check.variants[0], quantities=(), notes=(make_note("why.run_ended", "not run"),))
     (case,) = cases(msgspec.structs.replace(check, variants=(variant,))).values()
     assert [(child.tag, child.text) for child in case] == [("skipped", "not run")]
 

@@ -36,7 +36,7 @@ def test_no_row_is_cut_and_unknown_is_null() -> None:
 
 def test_a_trace_is_one_row_with_what_it_lacks_as_null() -> None:
     row = tables(sample.cpu_only())["traces"].to_pylist()[0]
-    assert (row["label"], row["device"], row["reading_events"]) == ("rank 0", "cpu", 184_211)
+    assert (row["label"], row["device"], row["file_info_events"]) == ("rank 0", "cpu", 184_211)
     assert row["launches_idle_s"] is None
     assert row["mfu"] == pytest.approx(0.158)
     assert row["coverage_kernels"] == 990

@@ -172,7 +172,7 @@ def test_what_differs_between_the_machines_is_marked() -> None:
 
 def test_a_variant_without_thresholds_says_so() -> None:
     check = sample.passing()
-    variant = msgspec.structs.replace(check.variants[0], judged=(), notes=(make_note("why.run_ended", "not run"),))
+    variant = msgspec.structs.replace(check.variants[0], quantities=(), notes=(make_note("why.run_ended", "not run"),))
     found = blocks(build_document(msgspec.structs.replace(check, variants=(variant,))))
     (ungated,) = found["ungated"].lines
     assert ungated.startswith("gpt baseline: ")

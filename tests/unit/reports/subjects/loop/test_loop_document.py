@@ -210,7 +210,7 @@ def test_a_loop_that_ended_well_before_a_step_was_timed_says_what_to_do_once() -
 
 def test_a_loop_that_got_slower_while_it_was_watched_says_so_first() -> None:
     seen = LiveSummary(steps=2000, first_s=0.0234, last_s=0.0702)
-    slower = first_with(loop=msgspec.structs.replace(sample_loops.LOOP, watched=seen))
+    slower = first_with(loop=msgspec.structs.replace(sample_loops.LOOP, live_log=seen))
     assert ["70.2 ms"] in [list_figures(line) for line in build_document(slower).lead]
     steady = msgspec.structs.replace(seen, last_s=0.0235)
     same = first_with(loop=msgspec.structs.replace(sample_loops.LOOP, live_log=steady))
