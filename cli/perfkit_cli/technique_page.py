@@ -22,15 +22,16 @@ _RELATIONS = {Relation.AT_LEAST: "at least", Relation.AT_MOST: "at most", Relati
 
 
 def build_page(kind: type[Technique]) -> str:
-    """A technique's page: effect, parameters, claims, costs, use, how to try it, and measured results."""
+    """A technique's page: effect, command, use, costs, parameters, explanation, claims, and measured results."""
     parts = [
         f"# {kind.name}",
         f"{_make_sentence(kind.summary)}",
+        _build_command(kind),
         *_build_facts(kind),
         *_build_parameters(kind),
         *_build_explanation(kind),
     ]
-    return "\n\n".join([*parts, *_build_claims(kind), *_build_examples(kind), *_build_measured(kind)]) + "\n"
+    return "\n\n".join([*parts, *_build_claims(kind), *_build_measured(kind)]) + "\n"
 
 
 def build_index(kinds: Iterable[type[Technique]]) -> str:
@@ -50,6 +51,11 @@ def describe_parity(rule: ParityRule) -> str:
     if rule.relative is None:
         return f"not comparable: {rule.basis}"
     return "lossless" if rule == LOSSLESS else f"within a relative {rule.relative:.2g} ({rule.basis})"
+
+
+def _build_command(kind: type[Technique]) -> str:
+    variants = ",".join(kind.examples or (kind.name,))
+    return f"    perfkit bench --technique {shlex.quote(variants)}"
 
 
 def _abbreviate_parity(rule: ParityRule) -> str:
@@ -122,11 +128,6 @@ def _format_claim(claim: Claim) -> str:
     return (
         f"`{claim.fact}` {_RELATIONS[claim.relation]} {format_percent(claim.value) if of else f'{claim.value:g}'}{of}"
     )
-
-
-def _build_examples(kind: type[Technique]) -> list[str]:
-    variants = ",".join(kind.examples or (kind.name,))
-    return ["## Try it", f"    perfkit bench --technique {shlex.quote(variants)}"]
 
 
 def _build_measured(kind: type[Technique]) -> list[str]:

@@ -99,7 +99,7 @@ def test_a_page_shows_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(technique_page, "load_measured_suites", lambda: (suite(), suite(workload="resnet")))
     page = technique_page.build_page(Amp)
     assert page.count("| `amp:dtype=fp16+ckpt` | 1.50×") == 1
-    assert page.index("## Try it") < page.index("## Measured")
+    assert page.index("perfkit bench --technique") < page.index("## Checks") < page.index("## Measured")
     assert "](index.md#measured)" in page
     index = technique_page.build_index([Amp])
     assert index.count("`perfkit bench --technique all`") == 2
