@@ -39,14 +39,14 @@ def test_worse_is_measured_until_it_is_clear_on_which_side_of_the_threshold_it_i
     sampling = PairSampling(gate("9%"), budget_s=400, family=1)
     count, pairs = stopped_after(sampling, slower=1.03, most=100)
     assert count < sampling.plan.maximum
-    assert sampling.find_stop_reason(pairs) == "all checks are decided"
+    assert "decided" in sampling.find_stop_reason(pairs)
 
 
 def test_a_large_change_is_told_at_the_first_look() -> None:
     sampling = PairSampling(gate("3%"), budget_s=400, family=1)
     count, pairs = stopped_after(sampling, slower=1.5)
     assert count == sampling.plan.looks[0]
-    assert sampling.find_stop_reason(pairs) == "all checks are decided"
+    assert "decided" in sampling.find_stop_reason(pairs)
 
 
 def test_what_stays_open_is_measured_to_the_last_look() -> None:

@@ -78,7 +78,7 @@ def test_what_is_counted_changes_with_every_other_value(tmp_path: Path) -> None:
         (4, False, None),
     ]
     assert changes[0].change == pytest.approx(512 / GIB)
-    assert "no git repository" in changes[0].commits.reason or "is not in the repository" in changes[0].commits.reason
+    assert "repository" in changes[0].commits.reason
     assert find_latest_regressions(history) == ()
 
 
@@ -244,7 +244,7 @@ def test_a_baseline_has_the_history_of_its_commits(tmp_path: Path) -> None:
 
 
 def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"no suite.json or check.json"):
+    with pytest.raises(UsageError, match=r"no suite.json"):
         read_history(tmp_path)
     with pytest.raises(UsageError, match="no such folder"):
         read_history(tmp_path / "none")

@@ -95,14 +95,17 @@ def test_figures_of_a_bench(tmp_path: Path) -> None:
         "data_wait": (pytest.approx(300e-6),),
     }
     assert found.losses == (3.0, 2.0, 1.0)
-    assert found.missing == {
-        "peak_allocated": "the CPU's allocator keeps no statistics",
-        "peak_reserved": "the CPU's allocator reserves nothing",
-        "graph_breaks": "nothing was compiled",
-        "compile_time": "nothing was compiled",
-        "exposed_communication": "a single rank does not communicate",
-        "energy": "not measured",
+    assert found.missing.keys() == {
+        "peak_allocated",
+        "peak_reserved",
+        "graph_breaks",
+        "compile_time",
+        "exposed_communication",
+        "energy",
     }
+    assert found.missing["graph_breaks"] == found.missing["compile_time"]
+    assert "allocator" in found.missing["peak_allocated"]
+    assert "single rank" in found.missing["exposed_communication"]
 
 
 def test_figures_of_a_gpu_and_of_compiling(tmp_path: Path) -> None:
@@ -140,10 +143,10 @@ def test_figures_of_an_attached_loop(tmp_path: Path) -> None:
     assert found.exact == {"flops": 4e6, "kernel_count": 2.0}
     assert found.processes["data_wait"] == (pytest.approx(0.025),)
     assert found.processes["throughput"] == (pytest.approx(16000),)
-    assert found.missing["parity"] == "losses of external loops are not recorded"
+    assert "external loops" in found.missing["parity"]
     nothing = read_figures(of(tmp_path / "b", record(attached_loop=AttachedLoop(step_marker="calls")), events=None))
-    assert nothing.missing["data_wait"] == "no DataLoader fetched in the timed steps"
-    assert nothing.missing["kernel_count"] == "no whole step was traced"
+    assert "no DataLoader" in nothing.missing["data_wait"]
+    assert "traced" in nothing.missing["kernel_count"]
 
 
 def test_kernels_are_those_of_the_usual_step(tmp_path: Path) -> None:
@@ -172,15 +175,18 @@ def test_exposed_communication_is_that_of_the_traced_step(tmp_path: Path) -> Non
     assert read_figures(two).processes["exposed_communication"] == (0.25,)
     without = replace(two, trace=replace(two.trace, time_split=split[:1]))
     untold = read_figures(without).missing["exposed_communication"]
-    assert untold == "no such part in the traced step"
-    assert read_figures(replace(two, trace=None)).missing["exposed_communication"] == "no whole step was traced"
+    untraced = read_figures(replace(two, trace=None)).missing["exposed_communication"]
+    assert untold != untraced
+    assert untold.endswith("in the traced step")
+    assert "no whole step" in untraced
 
 
 def test_figures_come_back_from_a_baseline(tmp_path: Path) -> None:
     found = read_figures(of(tmp_path, record(0.1), record(0.2)))
     back = convert_from_stored(convert_to_stored(found))
     assert (back.exact, back.processes, back.losses) == (found.exact, found.processes, found.losses)
-    assert back.missing == dict.fromkeys(found.missing, "not in the baseline")
+    assert "baseline" in back.missing["energy"]
+    assert back.missing == dict.fromkeys(found.missing, back.missing["energy"])
     assert convert_from_stored(convert_to_stored(RunFigures())).missing.keys() == {
         quantity.name for quantity in QUANTITIES
     }

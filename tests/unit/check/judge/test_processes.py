@@ -50,7 +50,7 @@ def test_pairs_tell_more_than_groups_where_the_machine_drifts() -> None:
     assert _judge(COMPILE, drifting, slower, "10%", paired=True).verdict is Verdict.FAIL
     open_ = _judge(COMPILE, drifting, slower, "10%", paired=False)
     assert open_.verdict is Verdict.INCONCLUSIVE
-    assert "more processes per side" in open_.data_needed
+    assert "more processes" in open_.data_needed
 
 
 def test_the_interval_of_groups_is_welchs() -> None:
@@ -63,7 +63,7 @@ def test_the_interval_of_groups_is_welchs() -> None:
 
 def test_two_stay_two_when_the_sides_are_of_different_size() -> None:
     assert _judge(COMPILE, QUIET, QUIET[:2], None, paired=False).samples == 2
-    with pytest.raises(ValueError, match="6 figures before and 2 after"):
+    with pytest.raises(ValueError, match=r"6 .* 2 "):
         _judge(COMPILE, QUIET, QUIET[:2], None, paired=True)
 
 

@@ -113,7 +113,7 @@ def test_calls_are_counted_at_the_outermost_match_and_by_phase() -> None:
     assert found.ops.count_calls("*").total() >= 2
     assert found.ops.count_calls("*Attention*") == {}  # nodes of autograd
     assert found.memory.saved is None  # without a model nothing tells the forward pass
-    with pytest.raises(UsageError, match="expected one of data, forward"):
+    with pytest.raises(UsageError, match=r"sideways.*data, forward"):
         found.ops.count_calls("*", "sideways")
 
 
@@ -191,11 +191,11 @@ def test_a_watch_that_is_on_is_named(tmp_path) -> None:
 
 
 def test_what_cannot_be_measured_is_refused() -> None:
-    with pytest.raises(UsageError, match="warmup=0: expected at least 1"):
+    with pytest.raises(UsageError, match=r"warmup=0: .* 1"):
         measure_step(lambda: None, find_trained(None, None, None), 0)
     with pytest.raises(UsageError, match="model='gpt': expected a"):
         find_trained(["gpt"], None, None)  # type: ignore[list-item]
-    with pytest.raises(UsageError, match="'meta': expected cpu or cuda"):
+    with pytest.raises(UsageError, match="'meta'"):
         find_trained(None, None, "meta")
 
 

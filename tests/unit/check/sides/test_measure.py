@@ -95,7 +95,7 @@ def test_one_slow_pair_does_not_stand_for_the_next(pairs_of):
 
 
 def test_what_was_measured_before_a_failure_is_kept(pairs_of, tmp_path):
-    with pytest.raises(SideFailedError, match="side: failed: ValueError: no"):
+    with pytest.raises(SideFailedError, match=r"side: .* ValueError: no"):
         pairs_of([1.0, 1.0, None])
     kept = read_json(tmp_path / "pairs" / PAIRS_FILE, Pairs)
     assert len(kept.pairs) == 2
@@ -103,9 +103,9 @@ def test_what_was_measured_before_a_failure_is_kept(pairs_of, tmp_path):
 
 
 def test_what_cannot_be_is_refused(pairs_of, tmp_path):
-    with pytest.raises(UsageError, match="lock-step or alternating, got 'both'"):
+    with pytest.raises(UsageError, match=r"lock-step.* 'both'"):
         pairs_of([1.0], turns="both")
-    with pytest.raises(UsageError, match="at least one pair"):
+    with pytest.raises(UsageError, match=r"pair.* 0"):
         pairs_of([1.0], most=0)
     (tmp_path / "pairs").mkdir()
     (tmp_path / "pairs" / "file").touch()

@@ -81,7 +81,7 @@ def test_changes_and_branches_stay_as_they_are(repository):
 def test_from_a_folder_within(repository):
     with open_worktree(repository / "sub", "v1") as revision:
         assert revision.path == revision.tree / "sub"
-    with pytest.raises(UsageError, match=r"v1 .* has no folder later"), open_worktree(repository / "later", "v1"):
+    with pytest.raises(UsageError, match=r"v1 .* folder later"), open_worktree(repository / "later", "v1"):
         pass
     assert worktrees(repository) == 1
 
@@ -137,8 +137,8 @@ def test_an_unknown_revision_says_what_there_is(repository):
     with pytest.raises(UsageError) as caught, open_worktree(repository, "origin/main"):
         pass
     message = str(caught.value)
-    assert "no revision 'origin/main'" in message
-    assert "git fetch origin main" in message
+    assert "'origin/main'" in message
+    assert "fetch origin main" in message
     assert "main, v1" in message or "v1, main" in message
     assert "shallow" not in message
 
@@ -146,12 +146,12 @@ def test_an_unknown_revision_says_what_there_is(repository):
 def test_a_shallow_clone_is_the_usual_reason(repository, tmp_path):
     clone = tmp_path / "clone"
     git(tmp_path, "clone", "-q", "--depth", "1", f"file://{repository}", str(clone))
-    with pytest.raises(UsageError, match="this clone is shallow"), open_worktree(clone, "origin/release"):
+    with pytest.raises(UsageError, match="shallow"), open_worktree(clone, "origin/release"):
         pass
 
 
 def test_outside_of_git(tmp_path):
-    with pytest.raises(UsageError, match="git finds no repository"), open_worktree(tmp_path, "main"):
+    with pytest.raises(UsageError, match="git repository"), open_worktree(tmp_path, "main"):
         pass
     assert read_working_tree(tmp_path).label == "working tree"
     assert read_working_tree(tmp_path).tree == tmp_path

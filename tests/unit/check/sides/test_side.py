@@ -86,7 +86,7 @@ def test_a_failure_says_whose_it_is_and_why(trees, tmp_path):
     run = RunResult(status=RunStatus.FAILED, reason="rank 2: ValueError: no", output_tail="printed")
     error = make_failure(side(old, notes=("it has submodules",)), run, folder)
     assert str(error).splitlines() == [
-        "old: failed: rank 2: ValueError: no",
+        f"old: failed: {run.reason}",
         "it has submodules",
         "Traceback: ValueError: no",
     ]
