@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from perfkit.analysis.findings import SUBJECTS
 from perfkit.analysis.model.verdicts import CLAIM_OUTCOMES, FITS, PARITY_VERDICTS, SPEED_VERDICTS
 from perfkit.check.result import VERDICT_MEANINGS
 from perfkit.error_kinds import ERRORS, SKIP_REASONS, UNKNOWN_NAME
@@ -16,11 +15,8 @@ _INTRO = """\
 
 Sentences change between versions; ids do not. JSON holds them, and so does a report: a finding's is its anchor
 (`#finding-fusion-elementwise`), a note's the attribute `data-note`, a verdict's `data-id`. `figures` beside an id
-are the numbers of the sentence by name.
-
-## Findings
-
-`findings[].id`; [findings](findings.md) explains each.
+are the numbers of the sentence by name. `perfkit findings ID` explains one; ids of findings are on
+[their page](findings.md).
 
 """
 _ERRORS_INTRO = f"""\
@@ -38,6 +34,7 @@ _NOTES_INTRO = """\
 ## Notes
 
 `notes[].id` and `warnings[].id`: what to know before relying on figures.
+
 """
 _VERDICTS: Mapping[str, tuple[str, Mapping[Any, str]]] = {
     "Check": ("`verdict` in `check.json`.", VERDICT_MEANINGS),
@@ -49,22 +46,16 @@ _VERDICTS: Mapping[str, tuple[str, Mapping[Any, str]]] = {
 
 
 def format_ids_page() -> str:
-    """All ids with their meaning, as Markdown."""
-    return "\n".join([_INTRO + "\n".join(_format_findings()), *_format_sections()])
-
-
-def _format_findings() -> Iterator[str]:
-    for subject in SUBJECTS:
-        yield f"- {subject.title}: {', '.join(f'`{kind.id}`' for kind in subject.kinds)}"
-    yield ""
+    """All ids but those of findings, as Markdown; errors, skipped runs and verdicts with their meaning."""
+    return _INTRO + "\n".join(_format_sections())
 
 
 def _format_sections() -> Iterator[str]:
     yield from (_ERRORS_INTRO, *_format_list(ERRORS))
     yield from (_SKIPS_INTRO, *_format_list(SKIP_REASONS))
-    yield _NOTES_INTRO
-    for subject, kinds in NOTES_BY_SUBJECT.items():
-        yield from (f"### {subject}", "", *_format_list(kinds))
+    notes = (f"- {subject}: {', '.join(f'`{id}`' for id in kinds)}" for subject, kinds in NOTES_BY_SUBJECT.items())
+    yield _NOTES_INTRO + "\n".join(notes)
+    yield ""
     yield from ("## Verdicts", "")
     for title, (field, words) in _VERDICTS.items():
         yield from (f"### {title}", "", field, "", *_format_list(words))
