@@ -135,6 +135,10 @@ RUNS = {
     "scaling.different_threads": "Ranks have different numbers of threads.",
     "plan.other_loop": "The stored plan does not match the loop.",
     "plan.other_request": "The stored plan has another request.",
+    "plan.technique": "How a technique is planned otherwise than it runs.",
+    "plan.value_read": "The step reads values, which a plan does not have.",
+    "plan.unmodeled_settings": "The environment has settings that the plan does not model.",
+    "plan.no_step_time": "The step time is unknown.",
 }
 
 # Of a check, of its explanation of a change, and of histories.

@@ -1,4 +1,4 @@
-"""Plans what each variant of a bench would need, before anything is trained."""
+"""Plans the needs of each variant of a bench, without training."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +20,7 @@ from perfkit.measure.schedule import (
     build_schedule,
     choose_world_size,
 )
+from perfkit.note import Note, make_note
 from perfkit.plan.closed_forms import compute_closed_forms
 from perfkit.plan.device_memory import compute_device_memory
 from perfkit.plan.quiet_libraries import hide_library_remarks
@@ -32,7 +33,7 @@ from perfkit.plan.verdict import judge_fit
 from perfkit.spec import format_variant_label
 from perfkit.store.request import BenchRequest
 
-PlanOne = Callable[[Techniques], PlannedVariant]  # the plan of one combination of techniques
+PlanOne = Callable[[Techniques], PlannedVariant]  # plans one combination of techniques
 
 _NO_REFUSALS: Mapping[str, str] = {}
 
@@ -40,9 +41,9 @@ _NO_REFUSALS: Mapping[str, str] = {}
 def plan_variants(
     request: BenchRequest, target: Target = CPU, refusals: Mapping[str, str] = _NO_REFUSALS
 ) -> Iterator[PlannedVariant]:
-    """The variants of a bench on a device one after the other, baselines first, as soon as each is known.
+    """Yield the planned variants of a bench on a device, baselines first, as each is done.
 
-    `refusals` says of variants why they cannot be planned.
+    `refusals` has the reasons for variants that cannot be planned.
     """
     return (plan_variant(run, target) for run in plan_schedule(request, target, refusals).runs)
 
@@ -50,7 +51,7 @@ def plan_variants(
 def plan_schedule(
     request: BenchRequest, target: Target = CPU, refusals: Mapping[str, str] = _NO_REFUSALS
 ) -> BenchSchedule:
-    """The runs that are planned. What a GPU lacks is found out when its step is gone through."""
+    """The planned runs. Missing GPU features are found during the rehearsal."""
 
     def refusal(techniques: Techniques, _device: str, dtype: str) -> SkipReason:
         unknown = SkipReason(refusals.get(format_variant_label(techniques), ""), "skip.no_size")
@@ -84,7 +85,7 @@ def schedule_run(request: BenchRequest, techniques: Techniques, target: Target =
 
 
 def plan_variant(run: ScheduledRun, target: Target = CPU) -> PlannedVariant:
-    """One variant of a bench on a device; with the reason where it cannot be planned."""
+    """Plan one variant of a bench on a device; with the reason if it cannot be planned."""
     variant = partial(PlannedVariant, name=run.spec.variant, world_size=run.spec.launch.world_size)
     if run.skip:
         return variant(reason=run.skip)
@@ -93,10 +94,10 @@ def plan_variant(run: ScheduledRun, target: Target = CPU) -> PlannedVariant:
             rehearsed = rehearse_step(run.spec, target.entry)
     except UnavailableError as error:
         return variant(reason=str(error))
-    held = build_memory_account(rehearsed.allocations)
+    memory = build_memory_account(rehearsed.allocations)
     flops = sum(op.work.flops for op in rehearsed.issued if isinstance(op, StepOp))
     counts = rehearsed.parameters, rehearsed.trainable
-    told = variant(
+    planned = variant(
         unmeasured_scratch=rehearsed.untried,
         assumptions=(*rehearsed.assumptions, *_describe_unknown_settings(target)),
         flops=flops,
@@ -108,32 +109,34 @@ def plan_variant(run: ScheduledRun, target: Target = CPU) -> PlannedVariant:
         batches_bytes=rehearsed.batches_bytes,
     )
     threads = run.spec.launch.threads or count_available_cores()
-    told = add_time(told, rehearsed.issued, target, threads, rehearsed.bubble_share)
-    if told.step_s is not None:
+    planned = add_time(planned, rehearsed.issued, target, threads, rehearsed.bubble_share)
+    if planned.step_s is not None:
         threads_of_cpu = threads if target.kind == "cpu" else None
-        step = replace(told.step_s, planned_eagerly=is_compiled(run.spec.techniques), threads=threads_of_cpu)
-        told = replace(told, step_s=step)
-    return told if held is None else judge_fit(_add_memory(told, rehearsed, held, target), target)
+        step = replace(planned.step_s, planned_eagerly=is_compiled(run.spec.techniques), threads=threads_of_cpu)
+        planned = replace(planned, step_s=step)
+    return planned if memory is None else judge_fit(_add_memory(planned, rehearsed, memory, target), target)
 
 
-def _describe_unknown_settings(target: Target) -> Iterator[str]:
+def _describe_unknown_settings(target: Target) -> Iterator[Note]:
     asked_of_cublas = os.environ.get("CUBLAS_WORKSPACE_CONFIG")
     if target.kind == "cuda" and asked_of_cublas is not None:
-        yield (
+        text = (
             f"CUBLAS_WORKSPACE_CONFIG={asked_of_cublas} is not modeled; the plan uses torch's default cuBLAS workspaces"
         )
+        yield make_note("plan.unmodeled_settings", text, setting="CUBLAS_WORKSPACE_CONFIG")
     if target.other_settings:
-        asked = ", ".join(target.other_settings)
-        yield f"the environment sets {asked} for torch's allocator, which the plan does not model"
+        settings = ", ".join(target.other_settings)
+        text = f"the environment sets {settings} for torch's allocator, which the plan does not model"
+        yield make_note("plan.unmodeled_settings", text, setting=settings)
 
 
 def _add_memory(
-    variant: PlannedVariant, rehearsed: RehearsedStep, held: MemoryAccount, target: Target
+    variant: PlannedVariant, rehearsed: RehearsedStep, account: MemoryAccount, target: Target
 ) -> PlannedVariant:
-    variant = replace(variant, memory=replace(held, has_times=False))
+    variant = replace(variant, memory=replace(account, has_times=False))
     if target.kind == "cpu":
-        return replace(variant, peak_allocated_bytes=_make_peak(held))
-    memory = compute_device_memory(rehearsed, held, target, variant.world_size)
+        return replace(variant, peak_allocated_bytes=_make_peak(account))
+    memory = compute_device_memory(rehearsed, account, target, variant.world_size)
     return replace(
         variant,
         peak_allocated_bytes=memory.peak,
@@ -142,11 +145,11 @@ def _add_memory(
     )
 
 
-def _make_peak(held: MemoryAccount) -> PlannedPeak:
+def _make_peak(account: MemoryAccount) -> PlannedPeak:
     return PlannedPeak(
-        value=held.peak_bytes,
-        low=held.peak_bytes,
-        high=held.peak_bytes,
-        phase=held.peak_phase,
-        categories={share.category: share.bytes for share in held.categories},
+        value=account.peak_bytes,
+        low=account.peak_bytes,
+        high=account.peak_bytes,
+        phase=account.peak_phase,
+        categories={share.category: share.bytes for share in account.categories},
     )

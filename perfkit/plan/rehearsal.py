@@ -1,4 +1,4 @@
-"""A variant's training step on fake tensors: what it would allocate, and for what. Nothing is computed or allocated."""
+"""Rehearses a variant's training step on fake tensors: records its allocations without computing anything."""
 
 from collections.abc import Hashable, Mapping
 from contextlib import ExitStack, nullcontext
@@ -20,6 +20,7 @@ from perfkit.instruments.tensors import collect_parameter_facts, get_torch_dtype
 from perfkit.instruments.trained_models import get_trained_models
 from perfkit.measure.data import Microbatches, collect_batch_facts, make_microbatches
 from perfkit.measure.train_step import train_step
+from perfkit.note import Note
 from perfkit.plan.batches import Batches, make_batches
 from perfkit.plan.conversion import convert_fakes, copy_fakes
 from perfkit.plan.cuda_dispatch import patch_cuda_dispatch
@@ -49,9 +50,9 @@ from perfkit.workloads.workload_table import check_microbatches, load_workload
 
 SOURCE = "every storage of one step on fake tensors, after one that creates the optimizer state"
 
-Change = tuple[int, int]  # an address, and the bytes allocated there; negative where they are freed
+Change = tuple[int, int]  # an address and its allocated bytes, negative if freed
 
-# Ops that were run alone in this process: plans of one workload are of the same shapes.
+# Ops probed in this process: plans of one workload have the same shapes.
 _TRIED: dict[Hashable, ProbedOp] = {}
 
 
@@ -80,7 +81,7 @@ class RehearsedStep(NamedTuple):
 
     allocations: Allocations
     untried: tuple[str, ...]
-    assumptions: tuple[str, ...] = ()
+    assumptions: tuple[Note, ...] = ()
     issued: tuple[Issued, ...] = ()
     groups: Mapping[str, int] = MappingProxyType({})
     before: tuple[Change, ...] = ()
@@ -110,7 +111,7 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None) -> RehearsedSt
     dtype = get_torch_dtype(spec.dtype)
     workload = load_workload(spec.workload, device=acts_on.type)
     check_microbatches(workload, spec.accumulation)
-    techniques, said = select_planned_techniques(spec.techniques)
+    techniques, remarks = select_planned_techniques(spec.techniques)
     places = ModuleLocator()
     values = ValueReads(places)
     memory, alone, host = (
@@ -143,7 +144,7 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None) -> RehearsedSt
         )
         stack.callback(state.close)
         blocks = len(workload.blocks(model))
-        with UsedGroups() as used:
+        with UsedGroups() as groups:
             state = apply_all(techniques, state).state
         data = make_batches(workload, spec, state.batches_of_ranks or (world.rank,), steps=2)
 
@@ -151,7 +152,7 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None) -> RehearsedSt
             parts = make_microbatches(data, index, spec.accumulation, state.microbatches)
             train_step(state, parts if gpu is None else _copy_microbatches(parts), index)
 
-        with used:
+        with groups:
             step(0)
         facts = {**collect_parameter_facts([state.model]), **collect_batch_facts(data.step(0, 1)[0])}
         before += _list_changes(memory.recorded, data)
@@ -178,9 +179,9 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None) -> RehearsedSt
     return RehearsedStep(
         allocations=allocations,
         untried=tuple(sorted(alone.untried)),
-        assumptions=(*said, *values.assumptions()),
+        assumptions=(*remarks, *values.assumptions()),
         issued=tuple(ops.issued),
-        groups=used.ranks,
+        groups=groups.ranks,
         before=tuple(before),
         step=_list_changes(recorded, data),
         scratch=scratch,
@@ -203,16 +204,16 @@ def _get_bubble_share(state: TrainState) -> float | Unknown:
 
 
 def _copy_microbatches(parts: Microbatches) -> Microbatches:
-    """Microbatches that are copied to a device as the step comes to them."""
+    """Copy microbatches to a device as the step reaches them."""
     return Microbatches(len(parts), lambda: ({name: tensor.clone() for name, tensor in part.items()} for part in parts))
 
 
 def _list_changes(recorded: RecordedEvents, data: Batches) -> tuple[Change, ...]:
-    """What was allocated and freed, without the batches on the host."""
+    """Allocations and frees, without the batches on the host."""
     host = data.addresses()
     return tuple((event.address, event.size) for event in recorded.allocations if event.address not in host)
 
 
 def _is_plain_adam(optimizer: Optimizer) -> bool:
-    """Whether its state is two tensors a parameter: with amsgrad there is a third, the largest second moment."""
+    """True if the state has two tensors per parameter; amsgrad has a third, the largest second moment."""
     return type(optimizer) in (Adam, AdamW) and not any(group["amsgrad"] for group in optimizer.param_groups)

@@ -1,17 +1,18 @@
-"""The techniques of a plan: all but those that change nothing of what is planned, with what must be said of them."""
+"""Selects the techniques of a plan, without those that do not affect it, with remarks."""
 
 from collections.abc import Sequence
 
 from perfkit.errors import UnavailableError
+from perfkit.note import Note, make_note
 from perfkit.spec import TechniqueSpec
 from perfkit.techniques.compose import compose_techniques
 from perfkit.techniques.technique import PlanMode, Technique
 
 
-def select_planned_techniques(specs: Sequence[TechniqueSpec]) -> tuple[tuple[Technique, ...], tuple[str, ...]]:
-    """The techniques to apply to a step on fake tensors, in order, and a line on each that runs otherwise.
+def select_planned_techniques(specs: Sequence[TechniqueSpec]) -> tuple[tuple[Technique, ...], tuple[Note, ...]]:
+    """The techniques to apply to a step on fake tensors, in order, and a note on each that runs differently.
 
-    Raises `UnavailableError` with the reason where one cannot be planned, and what `compose_techniques` does.
+    Raises `UnavailableError` with the reason if one cannot be planned, and the errors of `compose_techniques`.
     """
     applied, said = [], []
     for technique in compose_techniques(specs):
@@ -21,10 +22,11 @@ def select_planned_techniques(specs: Sequence[TechniqueSpec]) -> tuple[tuple[Tec
         if plannable.how is PlanMode.APPLIED:
             applied.append(technique)
         if plannable.reason:
-            said.append(f"{technique.name}: {plannable.reason}")
+            text = f"{technique.name}: {plannable.reason}"
+            said.append(make_note("plan.technique", text, technique=technique.name))
     return tuple(applied), tuple(said)
 
 
 def is_compiled(specs: Sequence[TechniqueSpec]) -> bool:
-    """Whether a run compiles what is planned as it runs eagerly."""
+    """True if runs compile what the plan executes eagerly."""
     return any(technique.compiles() for technique in compose_techniques(specs))

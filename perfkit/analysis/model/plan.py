@@ -8,6 +8,7 @@ from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.model.verdicts import Fit
 from perfkit.devices.ceiling import DeviceCeilings
+from perfkit.note import Note, make_note
 from perfkit.spec import BASELINE, Scaling, Struct, WorkloadSpec
 from perfkit.store.layout import RecomputationSearch
 
@@ -41,9 +42,9 @@ class PlannedPeak(Struct):
 
 
 class NonTensorMemory(Struct):
-    """A row of memory that is in no tensor: a context, a library's workspace, buffers of collectives.
+    """A row of non-tensor memory: a context, a library's workspace, buffers of collectives.
 
-    `source` is where the bounds come from.
+    `source` is the origin of the bounds.
     """
 
     name: str
@@ -62,9 +63,9 @@ class ClosedForm(Struct):
 class StepTime(Struct):
     """Seconds of a step and of its parts, which add up, the largest, `dominant`, first.
 
-    Parts are classes of ops, the host where the device waits for it, and communication that nothing hides. `source` is
-    what the efficiencies are from. `planned_eagerly`: a run compiles what is planned as it runs eagerly, which may
-    take it less time or more. `threads` are those of a rank on a CPU, None on a GPU.
+    `parts` are classes of ops, the CPU where the device waits for it, and exposed communication. `source` is the origin
+    of the efficiencies. `planned_eagerly` is set where a run compiles a step that is planned in eager mode, so that it
+    may take more or less time. `threads` are the threads of a rank on a CPU, None on a GPU.
     """
 
     total: Interval
@@ -78,18 +79,16 @@ class StepTime(Struct):
 class PlannedVariant(Struct):
     """A variant on a number of equal ranks. None is unknown: `reason` says why for the memory.
 
-    `within_allocator` is what a GPU's libraries ask of torch's allocator, which is in the peak; `outside_allocator` is
-    not. `fits` says whether all of it is within what a rank may take, None where the interval does not tell or nothing
-    was said of a limit; `fit` and `verdict` say it by id and in words. `flops` are those of a step, with what is
-    computed again.
-    `untried` are ops whose libraries take scratch memory that is not in the peak: they are too large to try.
-    `assumptions` say what is planned otherwise than it runs, a line each.
-    `memory` is the account of a step that the peak is from, as a measured run has one.
-    `facts` (bytes of parameters by dtype, sizes of the batch), `compute_dtype` and the classes of `optimizers` are what
-    the loop of a program is told by. `ops` are the whole step and its ops, the longest first, with FLOPs, bytes and
-    predicted seconds of all calls. `step_reason` is why the time of the step is not known.
-    `blocks` is how many repeated blocks the workload names, which `ckpt` works on; `batches_bytes` are those of the
-    batches that a bench makes before its first step and keeps in main memory.
+    `within_allocator` is memory that a GPU's libraries request from torch's allocator, part of the peak.
+    `outside_allocator` is not part of it. `fits` says whether all of it is within a rank's limit, None where the
+    interval does not decide or no limit was given. `fit` and `verdict` say the same by id and in words. `flops` are the
+    FLOPs of a step, with recomputation. `unmeasured_scratch` are ops whose library scratch memory is not in the peak:
+    they are too large to try. `assumptions` are differences between plan and run, one per line. `memory` is the account
+    of the step behind the peak, as for a measured run. `facts` (bytes of parameters by dtype, batch sizes),
+    `compute_dtype` and the classes of `optimizers` identify the loop of a program. `ops` are the whole step and its
+    ops, the longest first, with FLOPs, bytes and predicted seconds of all calls. `step_reason` is why the step time is
+    unknown. `blocks` is the number of repeated blocks that the workload names, for `ckpt`. `batches_bytes` are the
+    bytes of the batches that a bench makes before its first step and keeps in main memory.
     """
 
     name: str
@@ -104,7 +103,7 @@ class PlannedVariant(Struct):
     closed_forms: tuple[ClosedForm, ...] = ()
     step_s: StepTime | None = None
     unmeasured_scratch: tuple[str, ...] = ()
-    assumptions: tuple[str, ...] = ()
+    assumptions: tuple[Note, ...] = ()
     reason: str = ""
     memory: MemoryAccount | None = None
     facts: dict[str, float] = {}
@@ -127,9 +126,9 @@ class PlannedVariant(Struct):
         return None if peak is None else _sum_intervals([peak.bounds, self.outside_allocator_bytes])
 
     @property
-    def remarks(self) -> tuple[str, ...]:
-        """Remarks on the figures, one per line."""
-        untimed = f"step time unknown: {self.step_reason}"
+    def remarks(self) -> tuple[Note, ...]:
+        """Remarks on the figures."""
+        untimed = make_note("plan.no_step_time", f"step time unknown: {self.step_reason}")
         return (*self.assumptions, *([untimed] if self.step_reason else []))
 
     @property
@@ -155,7 +154,7 @@ class PlannedBatch(Struct):
 class LargestBatch(Struct):
     """The largest batch of a variant that leaves the share `margin` of `limit_bytes` free; `size` None: none fits.
 
-    `most` is the size beyond which none was planned, `sizes` are those that were, in order.
+    `most` is the largest size considered. `sizes` are the planned ones, in order.
     """
 
     variant: str
@@ -169,9 +168,9 @@ class LargestBatch(Struct):
 class PlanSearch(Struct):
     """The result of a search through combinations of techniques: those that fit, the best first.
 
-    `ordered_by` says by what. Of all `combinations` those that are not planned are ruled out by others: they save less
-    than one that does not fit, or compute again what need not be. Among the `planned` ones is each technique
-    alone. `left_out` are techniques that cannot act here, with why.
+    `ordered_by` is the order. `combinations` is the number of all combinations; those not planned are ruled out by
+    others: they save less than one that does not fit, or recompute without need. `planned` ones include each technique
+    alone. `left_out` are techniques that cannot act here, with the reason.
     """
 
     fitting: tuple[PlannedVariant, ...]
@@ -184,11 +183,11 @@ class PlanSearch(Struct):
 class Plan(DisplayMixin, Struct):
     """The needs of each variant of a workload on a device.
 
-    `device` is `cpu` or `cuda`, `device_name` which one, "" where the plan is of none in particular. `limit_bytes` is
-    what a rank may take, None where nothing was said of it. `ceilings` are what is known of the device's. `sources` are
-    digests of the files of the user's own workload, as a suite keeps them. `recomputations` are how variants of
-    `ckpt:fit` were found. `scaling` is what stays as ranks are added; where it is the batch of all ranks together
-    (strong), that is the workload's.
+    `device` is `cpu` or `cuda`. `device_name` is the device model, "" for a plan without one. `limit_bytes` is the
+    memory limit of a rank, None without one. `ceilings` are the known ceilings of the device. `sources` are digests of
+    the files of the user's workload, as a suite stores them. `recomputations` are the searches behind variants of
+    `ckpt:fit`. `scaling` is the fixed quantity as ranks are added; if it is the global batch (strong), that is the
+    workload's.
     """
 
     subject: ClassVar[str] = "plan"

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from perfkit.analysis.model.plan import Interval
+from perfkit.note import list_texts
 from perfkit.plan.advise.candidates import Candidate, Techniques, make_candidate
 from perfkit.plan.advise.model import TimeSaving
 from perfkit.plan.advise.plan_figures import compute_planned_saving, estimate_largest_batch
@@ -15,7 +16,7 @@ from perfkit.units import format_bytes, format_seconds
 
 
 class VariantEstimate(NamedTuple):
-    """Figures of a variant; None where `not_known` says why."""
+    """Figures of a variant; None with the reason in `not_known`."""
 
     saving: TimeSaving | None
     needed: Interval | None
@@ -26,9 +27,9 @@ class VariantEstimate(NamedTuple):
 
 
 class VariantEstimates:
-    """Estimates of variants of one step, each made once.
+    """Cached estimates of one step's variants.
 
-    `batch_size` is that of the step, None where it is not known; `limit_bytes` what a rank may take.
+    `batch_size` is that of the step, None if unknown; `limit_bytes` the memory limit of a rank.
     """
 
     def __init__(
@@ -56,9 +57,11 @@ class VariantEstimates:
             largest = estimate_largest_batch(
                 planned, self._batch_size * self._compute_ratio(variant), self._limit_bytes
             )
-        why = tuple(filter(None, (*time.why, self._describe_reduction(variant))))
+        reasons = tuple(filter(None, (*time.why, self._describe_reduction(variant))))
         not_known = (*time.not_known, *((f"memory: {planned.reason}",) if planned.reason else ()))
-        return VariantEstimate(time.saving, held, largest, why, (*time.assumes, *planned.remarks), not_known)
+        return VariantEstimate(
+            time.saving, held, largest, reasons, (*time.assumes, *list_texts(planned.remarks)), not_known
+        )
 
     def _estimate_time(self, variant: Candidate) -> TimeEstimate:
         if self._step is not None:
@@ -78,12 +81,12 @@ class VariantEstimates:
         )
 
     def _compute_ratio(self, variant: Candidate) -> float:
-        """How many times as many samples its step trains on."""
+        """Ratio of samples per step to the subject's."""
         sizes = [each.size for each in variant.techniques if isinstance(each, Batch) and each.size is not None]
         return sizes[0] / self._batch_size if sizes and self._batch_size else 1.0
 
     def _describe_reduction(self, variant: Candidate) -> str:
-        """Which part of the memory becomes how much smaller, as evidence; empty where none does."""
+        """Reduced memory categories, as evidence; empty without any."""
         assert self._plan is not None
         before, after = (self._plan(specs).peak_allocated_bytes for specs in ((), variant.specs))
         if before is None or after is None:
@@ -92,5 +95,5 @@ class VariantEstimates:
         name = max(less, key=less.__getitem__, default="")
         if less.get(name, 0) <= 0:
             return ""
-        left = format_bytes(after.categories.get(name, 0))
-        return f"{name} at the peak: {left} of {format_bytes(before.categories[name])}"
+        remaining = format_bytes(after.categories.get(name, 0))
+        return f"{name} at the peak: {remaining} of {format_bytes(before.categories[name])}"

@@ -85,7 +85,7 @@ def test_beyond_a_node_the_network_tells(asked: list[tuple[str, int]]) -> None:
     unknown = planned([PRODUCT, reduced(16)], h100)
     assert unknown.step_s is None
     (said,) = unknown.remarks
-    assert list_figures(said) == ["16"]
+    assert (said.id, list_figures(said.text)) == ("plan.no_step_time", ["16"])
     assert planned([PRODUCT, reduced(16)], h100._replace(network_bytes_per_s=50e9)).step_s is not None
     assert asked == [("h100-sxm", 2)]
 

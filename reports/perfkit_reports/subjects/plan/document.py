@@ -2,9 +2,12 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
+from msgspec.structs import replace
+
 from perfkit import units
 from perfkit.analysis.model.plan import Plan, PlannedVariant
 from perfkit.analysis.model.provenance import Provenance
+from perfkit.note import Note
 from perfkit.record import QuantityOrigin
 from perfkit.store.summary import PLAN_FILE, SUMMARY_FILE
 from perfkit_reports import palette
@@ -92,7 +95,7 @@ def _build_not_known(plan: Plan) -> Iterator[Block]:
     reasons = [f"{variant.name}: {variant.reason}" for variant in plan.variants if variant.reason]
     yield from make_list("not-planned", reasons, weight=Weight.BRIEF)
     yield from make_list("untried", _group_by_sentence(plan, _describe_scratch), weight=Weight.BRIEF)
-    yield from make_list("assumptions", _group_by_sentence(plan, lambda variant: variant.remarks), weight=Weight.BRIEF)
+    yield from make_list("assumptions", _group_remarks(plan), weight=Weight.BRIEF)
 
 
 def _describe_scratch(variant: PlannedVariant) -> tuple[str, ...]:
@@ -107,6 +110,15 @@ def _group_by_sentence(plan: Plan, describe: Callable[[PlannedVariant], Sequence
         for sentence in describe(variant):
             names.setdefault(sentence, []).append(variant.name)
     yield from (f"{', '.join(variants)}: {sentence}" for sentence, variants in names.items())
+
+
+def _group_remarks(plan: Plan) -> Iterator[Note]:
+    """Distinct remarks, each with its variants."""
+    names: dict[Note, list[str]] = {}
+    for variant in plan.variants:
+        for remark in variant.remarks:
+            names.setdefault(remark, []).append(variant.name)
+    yield from (replace(remark, text=f"{', '.join(variants)}: {remark}") for remark, variants in names.items())
 
 
 def _build_method(plan: Plan) -> Iterator[Block]:
