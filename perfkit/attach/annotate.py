@@ -94,11 +94,12 @@ def annotate(name: str) -> Annotation:
         @perfkit.annotate("forward")
         def forward(batch): ...
 
-    It is seen by Nsight Systems (NVTX, domain `perfkit`), by torch.profiler if that is on (record_function), and by
-    perfkit: `data`, `forward`, `backward` and `optimizer` are the phases of a step, and go before what hooks tell;
-    any other name is a range of its own in traces. Ranges nest. With nothing on a range costs less than a microsecond.
+    The range appears in Nsight Systems (NVTX, domain `perfkit`), in torch.profiler if it is active (record_function),
+    and in perfkit: `data`, `forward`, `backward` and `optimizer` are the phases of a step, and take precedence over
+    hooks; any other name is a range of its own in traces. Ranges nest. Without a profiler, a range costs less than a
+    microsecond.
 
-    In code that torch.compile traces nothing is marked, and no graph is broken.
+    Code traced by torch.compile has no ranges, and no graph breaks.
     """
     return Annotation(name)
 

@@ -139,40 +139,39 @@ def profile(
         with perfkit.profile("runs/today"):
             train()
 
-    Steps, models and optimizers are found by hooks. Warm-up is skipped, then some steps are timed with nothing on but
-    the clock, some are traced, of some every allocation is recorded; after that all hooks are gone and the loop runs
-    on as it would without. Nothing of the loop's results changes, and no error of perfkit reaches it: the first is
-    logged (logger `perfkit`) and perfkit switches itself off.
+    Hooks find steps, models and optimizers. After warm-up, some steps are timed without instruments, some are traced,
+    and some have every allocation recorded; then all hooks are removed and the loop runs on as without perfkit. The
+    loop's results do not change, and no error of perfkit reaches it: the first one is logged (logger `perfkit`), and
+    perfkit switches itself off.
 
     Args:
-        folder: where the run is written, by default `runs/TIME-NAME`; a number is added where it holds a run already.
-        model, optimizer: what is trained, if it shall not be looked for; models by name where there are several.
-        name: what the run is called in reports, by default as the script.
-        schedule: how many steps of each kind; by default `perfkit.spec.Schedule()`.
-        step_every: so many optimizer steps are a step of the loop.
-        units_per_step: what a step trains on, of this rank, in units called `unit`; else samples are counted in the
-            batches of DataLoaders, or in what the model is called with.
-        ranks: those of several that are traced and whose allocations are recorded, by default all; others are timed.
-        overhead: the share of the time since the loop began that recordings may take, such as 0.05 or "5%"; 10 s in
-            any case. A recording that would take more ends early or does not begin, and the report says so.
-        max_memory: bytes of the host's memory that a recording may take, or such as "2GiB"; by default a quarter of
-            what is available. Near the end of the host's memory none begins and one under way ends.
-        report: write `report.html` and its like into the folder at the end, in a process of its own.
-        loggers: where figures and the report go beside the folder (`perfkit.integrations`).
-        always_on: instead of a few steps watch all of them, lightly: their times, what they wait for data, memory, MFU
-            and the GPU's sensors go to a log, a line a second.
-        trace_on: of a loop that is always watched, what lets the next steps be traced: `regression`, `outlier`,
-            `signal` (SIGUSR1), `file` (`trace-now` in the run's folder). Then a trace is made at the beginning, too,
-            to compare with.
-        on_outlier, on_drift: called when a step takes unusually long, and when all have become slower.
-        flops_per_step: of this rank, for the MFU; else they are counted in one step, where that can be done.
-        stacks: how often a second the Python stacks of the loop and of DataLoaders' workers are sampled, from outside
-            and for some seconds after all else; None for never.
-        plan: the folder of a plan (`perfkit plan --out`) that the report holds the loop against, if it is of the same
-            model: against the variant called `name`, else the only one, else the baseline.
+        folder: the folder of the run, by default `runs/TIME-NAME`; a number is appended if it contains a run already.
+        model, optimizer: the trained model and its optimizer, instead of detection; several models by name.
+        name: the name of the run in reports, by default the script's.
+        schedule: the number of steps of each kind; by default `perfkit.spec.Schedule()`.
+        step_every: the number of optimizer steps per step of the loop.
+        units_per_step: the units of a step on this rank, named `unit`; by default samples are counted in the batches of
+            DataLoaders, or in the model's inputs.
+        ranks: the ranks to trace and to record allocations of, by default all; the others are only timed.
+        overhead: the largest share of the time since the loop began for recordings, such as 0.05 or "5%"; at least
+            10 s. A recording that would take more ends early or does not begin, and the report says so.
+        max_memory: the largest system memory for a recording, in bytes or as "2GiB"; by default a quarter of what is
+            available. Near the system's limit, no recording begins and the current one ends.
+        report: write `report.html` and other formats into the folder at the end, in a separate process.
+        loggers: further destinations of figures and report (`perfkit.integrations`).
+        always_on: watch all steps lightly instead of recording a few: their times, data waits, memory, MFU and GPU
+            sensors go to a log, one line per second.
+        trace_on: for an always-on loop, the triggers of a trace of the next steps: `regression`, `outlier`, `signal`
+            (SIGUSR1), `file` (`trace-now` in the run's folder). A first trace for comparison is made at the beginning.
+        on_outlier, on_drift: called for an unusually long step, and when all steps have become slower.
+        flops_per_step: the FLOPs of this rank, for the MFU; by default counted in one step, where possible.
+        stacks: samples per second of the Python stacks of the loop and of DataLoader workers, taken from outside for
+            some seconds after everything else; None for never.
+        plan: the folder of a plan (`perfkit plan --out`) to compare the loop with, if it is of the same model: with the
+            variant called `name`, else the only one, else the baseline.
 
     Raises:
-        UsageError: an option that makes no sense, or a folder without a plan.
+        UsageError: invalid options, or a folder without a plan.
     """
     for reason in trace_on:
         if reason not in REASONS:

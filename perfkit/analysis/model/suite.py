@@ -97,18 +97,17 @@ class CompileSummary(Struct):
 class Variant(Struct):
     """One row of the report. `loop` is set for attached loops, None for perfkit's own runs.
 
-    `trace` is that of the first rank with a traced step, with the longest rows of its tables; None where none was
-    recorded. Where it lacks kernels that matter, what is told of the traced step is a bound. `units_per_step` are the
-    tokens or samples of all ranks, `cost` what a million tokens or a thousand samples cost, None where no price was
-    told. `comparison_unit` is the unit (`token`, `sample`) of whose time and memory the
-    differences and `memory_ratio` are, "" where they are of a step: its batches are those of its baseline.
-    `emulation_reason` is why the device only emulates a technique, "" where it does not: such a variant is compared
-    with none. `data_wait_share` is the share of the timed steps of its first run that was waiting for the workload's
-    DataLoader, on the rank that waits most; None where it has none. `prediction` is there where a plan of it is kept.
-    `reason_id` is the stable id of the error that `reason` tells, "" where it has none. `rank_waits` says where the
-    ranks of its first failed run were. Of several ranks `ranks` and `steps_by_rank` are their timed steps beside each
-    other, `fleet` what their traces tell of who waits for whom, `pipeline` a traced step of those of one.
-    `expert_loads` are the loads of each layer's experts, over all ranks of its first run.
+    `trace` is the trace of the first rank with a traced step, with the longest rows of its tables; None without one.
+    Where it lacks kernels that matter, figures of the traced step are bounds. `units_per_step` are the tokens or
+    samples of all ranks. `cost` is the cost of a million tokens or a thousand samples, None without a price.
+    `comparison_unit` is the unit (`token`, `sample`) for comparing time and memory, "" where whole steps are compared:
+    its batches equal the baseline's. `emulation_reason` is why the device only emulates a technique, "" where it does
+    not: such a variant is not compared. `data_wait_share` is the share of data waits in the timed steps of its first
+    run, on the rank that waits most; None without a DataLoader. `prediction` is set where a plan of it exists.
+    `reason_id` is the stable id of the error behind `reason`, "" without one. `rank_waits` are the locations of the
+    ranks of its first failed run. `ranks` and `steps_by_rank` are the timed steps of several ranks. `fleet` shows from
+    their traces which rank waits for which. `pipeline` is a traced step of the ranks of a pipeline. `expert_loads` are
+    the loads of each layer's experts, over all ranks of its first run.
     """
 
     name: str

@@ -157,47 +157,46 @@ class RankTrace(Struct):
     """One trace: one rank of a job, or one process.
 
     Attributes:
-        label: how the report calls it: `rank 3`, or the file's name.
-        device: `cuda`, `rocm`, `xpu`, `cpu` or another word of the trace; `device_name` as recorded, empty if not.
-        device_basis: where the name comes from (the trace, the user, this machine).
-        step_basis: how steps were found: marked, by periodicity, or not at all.
-        outlier_steps: steps that take far longer than the others, such as a first one. They are in no figure per step,
-            and not among `steps`: what ran in them is outside of the steps.
+        label: the name in reports: `rank 3`, or the file's name.
+        device: `cuda`, `rocm`, `xpu`, `cpu` or another word of the trace.
+        device_name: as recorded, empty if not.
+        device_basis: the source of the name (the trace, the user, this machine).
+        step_basis: the evidence for steps: marked, by periodicity, or none.
+        outlier_steps: steps that take far longer than the others, such as a first one, excluded from `steps` and from
+            all figures per step: their work counts as outside the steps.
         step_s: mean step, from the beginning of the first step to the end of its last kernel / number of steps.
         kernels_per_step: kernels and copies of a device, on a CPU ops that do work themselves: the median over steps,
-            of the whole trace where it has no steps.
-        span_s: from the first event to the last; `outside_steps_s` of it lies before the first step or after the last.
-        kernels, ops, modules, phases: rows ranked by what could be saved (`seconds - attainable_s`). Kernel rows and op
-            rows each sum to the time of all kernels; work outside of every step is in rows of the phase
-            `outside steps`, what no op is known to have launched is the op `(no op recorded)`, or `aten::mm (inferred)`
-            where equal kernels are known to be of that op (each kernel counts as a call there); what torch.compile
-            generated has its own name. A row of
-            `modules` is a level of the modules' tree with all beneath it (`module` is its path), so that these
-            overlap.
-        summary: the whole step and each of its phases as dots of the roofline, where they have a place there; of a
-            phase `seconds` are its range, or the time in which a kernel of it ran.
-        ceilings: what the device can do; where that is not known it has none, and `notes` that say why.
-        missing_device_reason: why nothing of a device that was used is in the trace, empty where that is not so. Then
-            ops and times are the host's alone: they say nothing of how fast the work is, and are held against no roof.
-        optimizers: the classes of those whose steps it shows.
-        gemms, attentions: matrix products and fused attention of the steps by the sizes of their calls, ranked by what
-            could be saved.
-        lost_kernels: kernels that were launched in the steps and that the trace lacks; None where that is not known.
-            Where it matters, figures that rest on kernels say on which side of them the truth lies (`bound`).
-        graphs: those that it replayed, the longest first.
-        memory: of the fullest GPU whose allocations were recorded, else of the CPU; None where none were.
-        model_flops, hardware_flops: of the matrix products of a step, behind `mfu` and `hfu`; `flops_by_precision`
-        splits the
-            latter by what they were computed in, `matrix_unit` and `matrix_dtype` are those of most of them, all empty
-            where that is not known.
-        replay: how well the trace is reproduced by replaying it, and its critical path; None where nothing can be
-            replayed. `what_ifs` are gains of the changes that were asked for, of the whole trace; `gains` those of its
-            findings.
+            over the whole trace without steps.
+        span_s: from the first event to the last.
+        outside_steps_s: the part of `span_s` before the first step or after the last.
+        kernels, ops, modules, phases: rows ranked by potential savings (`seconds - attainable_s`). Kernel rows and op
+            rows each sum to the time of all kernels; work outside every step is in rows of the phase `outside steps`.
+            Work without a known op is the op `(no op recorded)`, or `aten::mm (inferred)` where equal kernels are
+            known to be of that op (each kernel counts as a call there); code of torch.compile has its own name. A row
+            of `modules` is a module with its submodules (`module` is its path), so that rows overlap.
+        summary: the whole step and each of its phases as dots of the roofline, where they have a place there; for a
+            phase `seconds` are its range, or the time with a kernel of it running.
+        ceilings: the limits of the device; empty where unknown, with `notes` that say why.
+        missing_device_reason: the reason that a used device has no events in the trace, empty otherwise. Ops and times
+            are then those of the CPU: they do not show the speed of the work, and have no roofline.
+        optimizers: the classes of the optimizers whose steps it shows.
+        gemms, attentions: GEMMs and fused attention of the steps by the sizes of their calls, ranked by potential
+            savings.
+        lost_kernels: kernels launched in the steps but missing from the trace; None where unknown. Where it matters,
+            figures based on kernels give the direction of their error (`bound`).
+        graphs: the replayed graphs, the longest first.
+        memory: the account of the fullest GPU whose allocations were recorded, else of the CPU; None without any.
+        model_flops, hardware_flops: matrix FLOPs of a step, behind `mfu` and `hfu`.
+        flops_by_precision: `hardware_flops` by compute dtype, empty where unknown.
+        matrix_unit, matrix_dtype: those of most of the matrix FLOPs, empty where unknown.
+        replay: the replay error of the trace, and its critical path; None where nothing can be replayed.
+        what_ifs: the gains of requested changes, over the whole trace.
+        gains: the simulated gains of its findings.
         flames: its work as trees, by layer, module, Python stack and phase.
-        timelines: some steps event by event, the median first; of one without steps the whole trace.
-        stage_actions: what the stages of a pipeline computed in its middle step; None where it marks none.
-        level_points: where counters were given, counted kernels by their traffic of each level of memory (`l1`, `l2`,
-            `memory`): the same FLOP/s at several intensities.
+        timelines: some steps event by event, the median first; the whole trace without steps.
+        stage_actions: the actions of pipeline stages in its middle step; None without marks.
+        level_points: with counters, counted kernels by their traffic at each memory level (`l1`, `l2`, `memory`): equal
+            FLOP/s at several intensities.
     """
 
     label: str

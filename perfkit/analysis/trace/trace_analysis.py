@@ -67,22 +67,24 @@ def analyze_traces(
     command: str = "",
     progress: Progress | None = None,
 ) -> TraceAnalysis:
-    """Analyse traces of torch.profiler or JAX's profiler, from whatever machine.
+    """Analyze traces of torch.profiler or JAX's profiler, from any machine.
 
     Args:
         traces: a file, a folder of ranks, a glob pattern or an fsspec URL, or several of them.
-        against: the traces to compare with, likewise; the one of the same rank as the first trace is taken.
-        device: a device of the catalogue by id or name, in place of what a trace says of itself; or `here` for traces
-            recorded on this machine, which are held against its measured ceilings.
-        counters: a CSV export of Nsight Compute for the trace, of which there must be one only.
-        capture: traces of captures of the graphs that the traces replay, likewise; of several ranks each takes its own.
-            Where none are given, those that lie beside a trace are taken, by the names that servers give them.
-        what_ifs: changes whose gain is simulated on each trace: see
-        `perfkit.analysis.replay.what_if_syntax.parse_what_if`. engine, jobs: see `engines.run`. limits: how much a
-        trace may hold. command: the command line, for the report. progress: is called as each file is done.
+        against: the traces to compare with, likewise; the one with the rank of the first trace is used.
+        device: a device of the catalog by id or name, overriding the trace's; or `here` for traces recorded on this
+            machine, which are compared with its measured ceilings.
+        counters: a CSV export of Nsight Compute, for a single trace.
+        capture: traces with the captures of replayed graphs, likewise; each rank uses its own. By default those next to
+            a trace, by the file names of servers.
+        what_ifs: changes to simulate on each trace: see `perfkit.analysis.replay.what_if_syntax.parse_what_if`.
+        engine, jobs: see `engines.run_parallel`.
+        limits: limits on reading a trace.
+        command: the command line, for the report.
+        progress: called as each file is done.
 
     A file that cannot be read becomes a warning where others can be; where none can, its error is raised
-    (`RunFormatError`). A wrong request is a `UsageError`.
+    (`RunFormatError`). An invalid request is a `UsageError`.
     """
     for text in what_ifs:
         parse_what_if(text)

@@ -9,18 +9,18 @@ class LiveOptions:
     alarms.
 
     Attributes:
-        period_s: statistics are made, and a line is written, once in so many seconds, at the end of a step.
-        warmup: the first steps, which are neither judged nor part of the reference.
-        outlier_factor: an outlier takes more than so many times the median of the steps before it,
-        outlier_mads: and more than so many median absolute deviations above it,
-        recent: over so many steps,
-        outlier_every_s: and is told at most once in so many seconds.
+        period_s: seconds between log lines, each written at the end of a step.
+        warmup: the first steps, neither judged nor part of the reference.
+        outlier_factor: an outlier takes more than this multiple of the median of the steps before it,
+        outlier_mads: and more than this number of median absolute deviations above it,
+        recent: over this number of steps,
+        outlier_every_s: and is reported at most once in this number of seconds.
         window: steps whose median is one point of the trend.
         reference: points after the warm-up that later ones are compared with.
         drift: a drift is a rise by at least this share, and by
-        noise: at least so many standard deviations of the reference's points,
-        sustained: of so many points in a row.
-        log_bytes: each time the log has grown by so much, lines come half as often.
+        noise: at least this number of standard deviations of the reference's points,
+        sustained: for this number of points in a row.
+        log_bytes: growth of the log after which the line interval doubles.
     """
 
     period_s: float = 1.0
