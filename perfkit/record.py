@@ -279,7 +279,7 @@ class WorkloadFacts(Struct):
 
 
 class AttachedLoop(Struct):
-    """How a user's loop was watched, and the counts of its timed steps, one entry per step.
+    """A user's loop as it was watched, with the counts of its timed steps, one entry per step.
 
     `step_marker` says in words how steps were detected, `units_source` the source of the units per step. `first_timed`
     is the number of the first timed step, counted from the start of watching; `steps_seen` is the number of steps seen.

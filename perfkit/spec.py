@@ -107,7 +107,7 @@ class Schedule(Struct):
 
 
 class LaunchSpec(Struct):
-    """How workers are started, and where. `threads` is per rank; None leaves torch's own choice.
+    """Launch of workers: the launcher and the places. `threads` is per rank; None leaves torch's own choice.
 
     `launcher` is a name of `perfkit.measure.launch.launcher_table`. Ranks may be on several machines, `nodes`, as many
     on each. Those of torchrun meet at `endpoint`: `HOST:PORT` of the first.

@@ -1,1 +1,1 @@
-"""Other people's frameworks and trackers, each in a file of its own that is imported only when it is used."""
+"""Integrations with other frameworks and trackers, one file each, imported only when used."""

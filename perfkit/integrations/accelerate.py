@@ -15,17 +15,17 @@ except ModuleNotFoundError as error:
 
 
 class PerfkitTracker(ProfileContext, GeneralTracker):  # type: ignore[misc]  # Accelerate has no types
-    """Profiles a loop that Accelerate prepares; steps are told by the optimizers, of every rank.
+    """Profiles a loop prepared by Accelerate; the optimizers of every rank mark the steps.
 
-    It begins where it is made, since Accelerate starts its trackers on the main process alone, whatever they ask for.
-    It ends with `accelerator.end_training()`, on the other ranks when they exit, or everywhere with `close()` or the
-    end of `with tracker:`.
+    It starts when constructed, since Accelerate starts its trackers only on the main process. It ends with
+    `accelerator.end_training()`, on the other ranks at exit, or everywhere with `close()` or the end of `with
+    tracker:`.
 
-    What is given to `log` is not kept: a report says what was measured, and a tracker cannot know when the numbers
-    that it is given were true. Use `loggers` or another tracker beside this one.
+    Values passed to `log` are not kept: a report shows only measurements, and a tracker cannot verify other numbers.
+    Use `loggers`, or another tracker as well.
 
     Args:
-        folder, profile_options: as `perfkit.profile` takes them.
+        folder, profile_options: as for `perfkit.profile`.
     """
 
     name = "perfkit"

@@ -15,9 +15,9 @@ class Attachment:
     """A `Profile` that is made when training begins: only then are model, optimizer and process group known.
 
     Args:
-        folder: as `perfkit.profile` takes it.
-        options: its other arguments, which go before what the framework says. What it refuses is refused here, in the
-            user's own line.
+        folder: as for `perfkit.profile`.
+        options: its other arguments, which override the framework's. Invalid ones are refused here, in the user's own
+            line.
     """
 
     def __init__(self, folder: str | Path | None, options: Mapping[str, Any]) -> None:
@@ -29,9 +29,9 @@ class Attachment:
     def begin(self, known: Callable[[], Mapping[str, Any]] = dict, *, by_hand: bool = False) -> None:
         """Start a profile; `known` returns the arguments of `perfkit.profile` that the framework knows.
 
-        With `by_hand`, calls of `step` tell the steps, else the optimizers do.
+        With `by_hand`, calls of `step` mark the steps, else the optimizers do.
 
-        One that has not ended was left by an exception that the framework told nobody of, and is finished first.
+        An unfinished profile was left by an exception that the framework did not report, and is finished first.
         """
         self.end(RuntimeError("training restarted after it ended early"))
         # A guard acts only in the process that made it, and a framework may have started this one since.
@@ -47,7 +47,7 @@ class Attachment:
             self.profile.evaluated()
 
     def end(self, error: BaseException | None = None) -> None:
-        """Finish the profile that has begun, if there is one; `error` is what training ended with."""
+        """Finish the current profile, if any; `error` is the exception that ended training."""
         ended, self.profile = self.profile, None
         if ended is not None:
             ended.stop(error)
@@ -70,7 +70,7 @@ class ProfileContext:
     _attachment: Attachment
 
     def close(self, error: BaseException | None = None) -> None:
-        """Finish the profile and write what there is; nothing where none has begun, or where it has ended."""
+        """Finish the profile and write its results; do nothing if none has begun, or it has ended."""
         self._attachment.end(error)
 
     def __enter__(self) -> Self:

@@ -7,17 +7,16 @@ from perfkit.integrations.attachment import Attachment, ProfileContext
 
 
 class PerfkitFabricCallback(ProfileContext):
-    """Profiles a loop that Fabric's `setup` prepares; steps are told by the optimizers.
+    """Profiles a loop prepared by Fabric's `setup`; the optimizers mark the steps.
 
-    It begins with the first `fabric.setup(...)`, when the processes of `fabric.launch()` are there, or, where models
-    and optimizers are set up each on their own, of which Fabric tells nobody, with an optimizer's first step. It ends
-    with `fabric.call("on_train_end")`, with `close()` or the end of `with callback:`, or when the process exits, and
-    does not begin again.
+    It starts with the first `fabric.setup(...)`, when the processes of `fabric.launch()` exist, or with an optimizer's
+    first step if models and optimizers are set up separately, which Fabric does not report. It ends with
+    `fabric.call("on_train_end")`, with `close()` or the end of `with callback:`, or at exit, and does not restart.
 
-    Needs no base class of Fabric's, so it is the same for `lightning.fabric` and `lightning_fabric`.
+    It has no Fabric base class, so it works with both `lightning.fabric` and `lightning_fabric`.
 
     Args:
-        folder, profile_options: as `perfkit.profile` takes them.
+        folder, profile_options: as for `perfkit.profile`.
     """
 
     def __init__(self, folder: str | Path | None = None, **profile_options: Any) -> None:

@@ -15,15 +15,14 @@ except ModuleNotFoundError as error:
 class PerfkitCallback(ProfileContext, TrainerCallback):  # type: ignore[misc, unused-ignore]  # untyped without transformers
     """Profiles `trainer.train()`: a step is one update, over all batches that it accumulates.
 
-    Steps in which an evaluation ran are left out of the times; saving a checkpoint counts, as does logging. The samples
-    of a step are those of this rank, as the arguments say: `per_device_train_batch_size` times
-    `gradient_accumulation_steps`.
+    Steps with an evaluation are left out of the times; saving a checkpoint counts, as does logging. The samples of a
+    step are those of this rank, from the arguments: `per_device_train_batch_size` times `gradient_accumulation_steps`.
 
-    The Trainer tells its callbacks nothing of an exception: put the training into `with callback:`, or the profile is
+    The Trainer does not report exceptions to callbacks: put the training into `with callback:`, or the profile is
     finished when the process exits or trains again.
 
     Args:
-        folder, profile_options: as `perfkit.profile` takes them.
+        folder, profile_options: as for `perfkit.profile`.
     """
 
     def __init__(self, folder: str | Path | None = None, **profile_options: Any) -> None:

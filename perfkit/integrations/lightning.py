@@ -10,7 +10,7 @@ from perfkit.optional_deps import make_missing_package_error
 
 
 def _find_callback_classes() -> tuple[type, ...]:
-    """The class `Callback` of every Lightning that is installed: a Trainer knows that of its own package alone."""
+    """The class `Callback` of every installed Lightning: a Trainer accepts only that of its own package."""
     modules = [
         name for name in ("lightning.pytorch", "pytorch_lightning") if importlib.util.find_spec(name.partition(".")[0])
     ]

@@ -21,10 +21,10 @@ LOGGERS: Registry[FromText] = Registry(
 
 
 def open_logger(text: str, name: str = "") -> Logger:
-    """The logger that `TRACKER` or `TRACKER:WHERE` names. `name` is what the run is called where the tracker asks.
+    """Open the logger that `TRACKER` or `TRACKER:WHERE` names; `name` is the run's name for the tracker.
 
     Raises:
-        UsageError: an unknown tracker, or a place that it cannot do without.
+        UsageError: an unknown tracker, or a missing place.
         UnavailableError: it needs a package that is not installed.
     """
     tracker, _, argument = text.partition(":")

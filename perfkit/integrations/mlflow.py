@@ -17,18 +17,18 @@ DEFAULT_EXPERIMENT = "0"
 
 
 class MlflowLogger:
-    """Logs into the run `run_id`, else into the run that is in progress when figures come, else into one of its own.
+    """Logs into the run `run_id`, else into the active run when figures arrive, else into its own run.
 
-    A run in progress is used where `tracking_uri` is not given or is that run's. The run of its own lies in
-    `experiment` (default: MLflow's, as `MLFLOW_EXPERIMENT_NAME` or the program sets it) and is ended by `close`; a run
-    of the program's own never is.
+    The active run is used if `tracking_uri` is not given or is that run's. Its own run belongs to `experiment`
+    (default: MLflow's, as `MLFLOW_EXPERIMENT_NAME` or the program sets it) and is ended by `close`; the program's runs
+    never are.
 
-    Each call waits for the store. Where a server does not answer MLflow tries again for minutes, see
+    Each call waits for the store. If a server does not answer, MLflow retries for minutes, see
     `MLFLOW_HTTP_REQUEST_MAX_RETRIES`.
 
     Raises:
         UnavailableError: MLflow is not installed.
-        MlflowException: `tracking_uri` is of no kind of store that MLflow knows.
+        MlflowException: MLflow does not support this kind of `tracking_uri`.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class MlflowLogger:
             self._get_client().set_terminated(self._run_id)
 
     def _get_client(self) -> Any:
-        """Without a URI of its own made when it is first used, since the program may set one until then."""
+        """The client; without a URI it is made on first use, since the program may set one until then."""
         if self._opened_client is None:
             self._opened_client = self._mlflow.MlflowClient(self._tracking_uri)
         return self._opened_client
@@ -95,7 +95,8 @@ class MlflowLogger:
         return client, self._run_id
 
     def _find_active_run(self) -> str | None:
-        """`mlflow.active_run` knows those of its own thread only, and figures come from a thread of perfkit's."""
+        """Find the program's active run: `mlflow.active_run` sees only its own thread's, and figures arrive from a
+        thread of perfkit."""
         if self._tracking_uri not in (None, self._mlflow.get_tracking_uri()):
             return None
         run = self._fluent._get_latest_active_run()

@@ -22,10 +22,9 @@ _BY_NAME = {scalar.name: scalar for scalar in SCALARS.values()}
 class PrometheusTextLogger:
     """Keeps the newest figures in a file for the node exporter's textfile collector, which reads `*.prom` of a folder.
 
-    The file is replaced whole, so that the collector never reads half of one, and stays as it is when the run ends; the
-    exporter's own `node_textfile_mtime_seconds` tells how old it is. It holds gauges in base units, a counter
-    `perfkit_steps_total`, and nothing for a figure that is not known any more. `name` tells runs apart; a rank of its
-    own writes a file of its own.
+    The file is replaced atomically, and stays when the run ends; the exporter's `node_textfile_mtime_seconds` tells its
+    age. It holds gauges in base units and a counter `perfkit_steps_total`; unknown figures are omitted. `name`
+    distinguishes runs; each rank writes its own file.
 
     Raises:
         UsageError: `path` does not end in `.prom`.

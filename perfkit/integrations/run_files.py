@@ -7,7 +7,7 @@ from perfkit.store.summary import REPORT_FILE
 
 
 def find_report(folder: Path) -> Path:
-    """The report as an absolute path. A `PerfkitError` where there is none."""
+    """The absolute path of the report. Raises a `PerfkitError` if there is none."""
     path = (folder / REPORT_FILE).absolute()
     if not path.is_file():
         raise PerfkitError(f"{path}: no report to log; `perfkit report {folder}` writes it")

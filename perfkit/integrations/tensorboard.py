@@ -20,10 +20,10 @@ FLUSH_S = 10  # a job that is watched should be seen sooner than torch's two min
 
 
 class TensorBoardLogger:
-    """Writes to a folder for TensorBoard, or through a `SummaryWriter` that is open already and stays so.
+    """Writes to a folder for TensorBoard, or through an open `SummaryWriter`, which stays open.
 
     Figures become scalars `perfkit/...`; the report's static figures images `perfkit/roofline` and so on, and a text
-    `perfkit/report` says where the report lies.
+    `perfkit/report` gives the report's path.
 
     Raises:
         UnavailableError: TensorBoard is not installed.

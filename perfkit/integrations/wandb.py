@@ -16,13 +16,12 @@ STEP = "perfkit/step"  # the x axis of every figure, so that the run's own steps
 
 
 class WandbLogger:
-    """Logs into `run`, else into the run that is in progress when figures come, else into a run of its own.
+    """Logs into `run`, else into the active run when figures arrive, else into its own run.
 
-    `options` are `wandb.init`'s for a run of its own (`project=...`, `mode="offline"`); it is finished by `close`.
+    `options` are `wandb.init`'s for its own run (`project=...`, `mode="offline"`), which `close` finishes.
 
-    A run of the program's own is never finished, and its step never moved, since W&B drops what a program logs at a
-    step that has passed: figures wait for the program's next `log` and go along with it, the newest of those that came
-    in between. The whole series is in the run folder.
+    The program's run is never finished, nor is its step advanced, since W&B drops values logged at a past step: the
+    newest figures are logged with the program's next `log`. The whole series is in the run folder.
 
     Raises:
         UnavailableError: wandb is not installed.
@@ -62,8 +61,7 @@ class WandbLogger:
         self._own.log(data)
 
     def _open_run(self) -> "wandb.Run":
-        """A run beside whatever the program does: none of its output is taken, and a later `wandb.init` of its own does
-        not get it."""
+        """Open a separate run: it takes none of the program's output, and a later `wandb.init` does not return it."""
         if self._theirs is not None:
             ended = f"the W&B run {self._theirs.id} was finished before perfkit was done"
             raise PerfkitError(f"{ended}: stop perfkit before `wandb.finish()`")

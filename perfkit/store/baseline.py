@@ -46,7 +46,7 @@ class Baseline(Struct):
 
 
 def read_baseline(path: Path) -> Baseline:
-    """Read a baseline. Raises `UsageError` where there is none, `RunFormatError` for a file that is something else."""
+    """Read a baseline. Raises `UsageError` if there is none, `RunFormatError` for another file."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -66,9 +66,9 @@ def decode_baseline(name: str, data: bytes) -> Baseline:
 def write_baseline(path: Path, baseline: Baseline) -> None:
     """Write a baseline, atomically.
 
-    Keys are sorted, each figure has its line, and what varies is rounded where noise begins, so that a diff shows what
-    changed. Two baselines of equal figures are the same file. What is empty is not written, nor the name of the host,
-    nor the revision, which the file's own history tells.
+    Keys are sorted, each figure has its line, and noisy figures are rounded, so that a diff shows real changes.
+    Baselines of equal figures are identical files. Empty values, the host's name and the revision (see the file's own
+    history) are not written.
     """
     content = msgspec.to_builtins(_round_figures(baseline))
     # What could not be read is not there, and the name of the host changes with every machine and says nothing of it.

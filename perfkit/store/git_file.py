@@ -8,15 +8,15 @@ from perfkit.store.baseline import BASELINE_FILE, Baseline, decode_baseline
 
 
 class NoRevisionError(UsageError):
-    """Git knows no such revision here, or there is no repository."""
+    """No such git revision here, or no repository."""
 
     id = "usage.no_revision"
 
 
 def read_baseline_at(revision: str, path: Path) -> Baseline:
-    """The baseline that `path` held at a branch, tag or commit.
+    """Read the baseline at `path` of a branch, tag or commit.
 
-    Raises `UsageError` where that cannot be told, with what to do, and `RunFormatError` for a file that is none.
+    Raises `UsageError` with advice if that is impossible, `RunFormatError` for another file.
     """
     return decode_baseline(f"{revision}:{path}", read_file_at(revision, path))
 

@@ -56,11 +56,11 @@ class SuiteRun(Struct):
 
 
 class SuiteSampling(Struct):
-    """How a suite was sampled after each variant's first run.
+    """Sampling of a suite after each variant's first run.
 
-    Rounds of processes, one of each variant, followed until the 95 % interval of every comparison reached no further
-    than `precision` (relative) to either side, or for `budget_s` seconds; both None where as many `rounds` as there are
-    were asked for. `end_reason` says what ended it, "" where something else did; `seconds` is what the rounds took.
+    Rounds of processes, one of each variant, were run until the 95 % interval of every comparison was within
+    `precision` (relative), or for `budget_s` seconds; both are None if a number of `rounds` was requested. `end_reason`
+    says why they ended, "" for another cause; `seconds` is their duration.
     """
 
     precision: float | None = None
@@ -71,11 +71,11 @@ class SuiteSampling(Struct):
 
 
 class BatchTrial(Struct):
-    """A few steps with a batch of `size`, in processes of their own.
+    """A few steps with a batch of `size`, in new processes.
 
-    `fits` is None where that is not known: they ended, or were never begun, for another reason than memory.
-    `peak_bytes` is that of the fullest rank: what a GPU's allocator reserved, on a CPU what was resident. `reason` says
-    why it does not fit, or why that is not known. `seconds` is 0 where nothing was run.
+    `fits` is None if unknown: they failed, or never started, for another reason than memory. `peak_bytes` is that of
+    the fullest rank: reserved memory on a GPU, resident memory on a CPU. `reason` says why it does not fit, or why that
+    is unknown. `seconds` is 0 if nothing was run.
     """
 
     size: int
@@ -104,11 +104,11 @@ class BatchSearch(Struct):
 
 
 class RecomputationTrial(Struct):
-    """A variant that `ckpt:fit` may become: the peak of torch's allocator, as it is planned and as a few steps had it.
+    """A candidate for `ckpt:fit`: the peak of torch's allocator, as planned and as measured by a few steps.
 
-    `planned_bytes` is the upper end of what is planned, None where it cannot be planned; `measured_bytes` is that of
-    the fullest rank, None where nothing was run. `fits` is None where it is not known; `reason` says why, or why it
-    does not fit. `seconds` is 0 where nothing was run.
+    `planned_bytes` is the upper bound of the plan, None if it cannot be planned; `measured_bytes` is that of the
+    fullest rank, None if nothing was run. `fits` is None if unknown; `reason` says why, or why it does not fit.
+    `seconds` is 0 if nothing was run.
     """
 
     variant: str
@@ -121,9 +121,9 @@ class RecomputationTrial(Struct):
 
 class RecomputationSearch(Struct):
     """The search for the least recomputation of the variant `requested_variant`, which became `selected_variant`; None
-    where nothing fits, or nothing could be planned: `reason`.
+    if nothing fits, or nothing could be planned: `reason`.
 
-    A trial fits if its peak is within `limit_bytes`, by what was measured or else planned.
+    A trial fits if its peak, measured or else planned, is within `limit_bytes`.
     """
 
     requested_variant: str
@@ -148,11 +148,11 @@ class MeasurementSession(Struct):
 
 
 class Suite(Struct):
-    """A set of runs made to be compared. `baselines` maps a variant to the variant it is compared with.
+    """A set of runs to be compared. `baselines` maps a variant to the variant it is compared with.
 
-    `sources` are the files of the user's own workload, by path as seen from its folder, each with a digest of what it
-    held. `sessions` is empty where nothing was asked of `perfkit bench` (a check, a loop that perfkit was attached to)
-    and where an older perfkit did not tell. `price` is None where nobody told it.
+    `sources` are the files of the user's own workload, by path from its folder, each with a digest of its contents.
+    `sessions` is empty without a request of `perfkit bench` (a check, an attached loop) or in suites of an older
+    perfkit. `price` is None if not given.
     """
 
     schema_version: int = SUITE_VERSION

@@ -57,12 +57,11 @@ KINDS = {
 
 
 class ListedRun(Struct):
-    """One suite or report. `path` is relative to the folder that was listed, `.` for that folder itself.
+    """One suite or report. `path` is relative to the listed folder, `.` for that folder itself.
 
-    `reason` says more of the state where there is more to say. `created_at` is "" where it is not known, and
-    `changed_s` (seconds since 1970) is when the file that tells the kind was written. `live` are the folders of ranks
-    with a live log, relative to `path`. `reported` says whether `report.html` is there and holds all runs. `verdict` is
-    that of a check.
+    `reason` explains the state. `created_at` is "" if unknown, and `changed_s` (seconds since 1970) is when the marker
+    file was written. `live` are the folders of ranks with a live log, relative to `path`. `reported` is True if
+    `report.html` exists and covers all runs. `verdict` is that of a check.
     """
 
     path: str
@@ -243,7 +242,7 @@ def _identify_suite(path: Path, suite: Suite, logs: Sequence[LogEnd]) -> tuple[s
 
 
 def _read_live_figures(logs: Sequence[LogEnd], otherwise: str) -> RowFigures:
-    """The figures of the latest window of the first rank with one, or why there are none."""
+    """Read the figures of the latest window of the first rank with one, or the reason why there are none."""
     log = next((log for log in logs if log.window is not None), None)
     if log is None or log.window is None:
         return make_unknown_figures(otherwise)

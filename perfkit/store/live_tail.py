@@ -18,7 +18,7 @@ _CLOCK_S = 2.0  # by how much a process may seem younger than the line that it w
 
 @dataclass(frozen=True)
 class LogChunk:
-    """Whole lines from byte `since` on; the next ones begin at byte `next`. `more` says that there are some already."""
+    """Complete lines from byte `since` on; the next ones begin at byte `next`. `more` says that some already exist."""
 
     since: int
     next: int
@@ -67,7 +67,7 @@ class LogEnd:
 
 
 def read_log_end(path: Path) -> LogEnd:
-    """Read the first line and the last few of a log, whatever its length."""
+    """Read the first line and the last few lines of a log of any length."""
     with path.open("rb") as file:
         first = file.readline(_END_BYTES)
         size = file.seek(0, 2)

@@ -19,9 +19,9 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)
 
 @contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Hold the folder, which is made if need be, for this process; the system lets go of it when the process ends.
+    """Lock the folder, creating it if needed, for this process; the system releases it when the process ends.
 
-    A `UsageError` where another process holds it, a `PerfkitError` where it cannot be written.
+    Raises a `UsageError` if another process holds it, a `PerfkitError` if it cannot be written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)

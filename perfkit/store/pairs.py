@@ -15,12 +15,12 @@ ALTERNATING = "alternating"  # one whole process after the other, the first of e
 
 
 class Pair(Struct):
-    """Two processes of the same age, one of each side. The pair is the unit of statistics, never its steps.
+    """Two processes of the same age, one per side. The pair is the unit of statistics, never its steps.
 
-    `before` and `after` are the steps of the two sides, in the order in which they were run: in lock step the n-th of
-    one was run next to the n-th of the other. Where steps are short, each is the median of a turn of several. With
-    several ranks a step is that of its slowest rank. `seconds` is what the pair took in all, starting the processes
-    included, and `load` how busy the machine was with something else in that time.
+    `before` and `after` are the steps of the two sides, in the order of execution: in lock step, the n-th of one ran
+    next to the n-th of the other. Short steps are medians of a turn of several. With several ranks, a step is that of
+    its slowest rank. `seconds` is the pair's total time, including process start, and `load` the machine's other load
+    in that time.
     """
 
     before: StepSamples
@@ -30,7 +30,7 @@ class Pair(Struct):
 
 
 class Pairs(Struct):
-    """All pairs of one variant. `pairing` is `lock-step` or `alternating`; `end_reason` why there are no more."""
+    """All pairs of one variant. `pairing` is `lock-step` or `alternating`; `end_reason` says why there are no more."""
 
     schema_version: int = PAIRS_VERSION
     variant: str

@@ -24,7 +24,7 @@ class Price(Struct):
     currency: str = ""
 
     def cost(self, per_second: float, unit: str) -> float:
-        """Of as many units (`tokens`, `samples`) as `format_cost_unit` says, at so many a second."""
+        """The cost of the units that `format_cost_unit` names (`tokens`, `samples`), at this throughput."""
         return self.per_hour / _HOUR_S / per_second * _UNITS.get(unit, (_OTHERS, ""))[0]
 
     def format_amount(self, amount: float) -> str:

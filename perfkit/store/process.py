@@ -5,12 +5,12 @@ from perfkit.spec import Struct
 
 
 class ProcessFacts(Struct):
-    """A process that was looked at from outside, for `seconds`, `hz` times a second.
+    """A process sampled from outside, for `seconds`, `hz` times per second.
 
-    `age_s` is since its start; `cpu` in cores, itself and its children while it was looked at; `resident` in bytes,
-    itself alone, at the beginning, as are `threads` and `children` (all below it); `device_memory` in bytes, of it and
-    its children. `has_ended` says that it ended meanwhile. `failed_samples` samples could not be taken. `interrupted`
-    says that a Ctrl-C ended the look.
+    `age_s` is the time since its start; `cpu` in cores, of itself and its children during sampling; `resident` in
+    bytes, of itself, at the beginning, as are `threads` and `children` (all descendants); `device_memory` in bytes, of
+    it and its children. `has_ended` says that it ended meanwhile. `failed_samples` samples could not be taken.
+    `interrupted` says that Ctrl-C ended sampling.
     """
 
     pid: int

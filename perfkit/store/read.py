@@ -1,7 +1,7 @@
-"""Reads a suite's folder: strictly, and whatever an interrupted suite left.
+"""Reads a suite's folder strictly, including what an interrupted suite left.
 
-A file that is there must be whole and ours, else `RunFormatError` names it and the field. A file that is not
-there is no error where a killed worker can be the reason: the run is then reported as crashed or interrupted.
+An existing file must be complete and ours, else `RunFormatError` names it and the field. A missing file is no error if
+a killed worker can be the reason: the run is then reported as crashed or interrupted.
 """
 
 from dataclasses import dataclass
@@ -72,7 +72,7 @@ class StoredSuite:
 
 
 def read_suite(folder: Path) -> StoredSuite:
-    """Read a suite. Raises `RunFormatError` for a folder that is none, or a file that is truncated or foreign."""
+    """Read a suite. Raises `RunFormatError` for another folder, or a truncated or foreign file."""
     suite = read_suite_file(folder)
     ceilings = folder / CEILINGS_FILE
     return StoredSuite(

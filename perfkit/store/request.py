@@ -16,15 +16,15 @@ def make_rank_fields(sizes: Sequence[int]) -> dict[str, Any]:
 class BenchRequest(Struct):
     """Request of `perfkit bench`.
 
-    `world_size` None lets techniques that need several ranks run with as many as they need, and all others
-    with one. In its place `world_sizes` are several numbers of ranks, on each of which every variant runs that can: the
-    batch of each rank stays (weak `scaling`), or that of all ranks together, which is then the workload's (strong).
-    `threads` None divides the CPU's cores among the ranks.
+    `world_size` None lets techniques that need several ranks run with the number they need, and all others with one.
+    Alternatively, `world_sizes` are several numbers of ranks, on each of which every variant runs that can, with a
+    fixed batch per rank (weak `scaling`) or a fixed global batch, which is then the workload's (strong). `threads` None
+    divides the CPU's cores among the ranks.
 
-    Each variant is run once with its instruments. `rounds` of processes follow that are timed beside each other; None:
-    until the interval of every comparison reaches no further than `precision` (relative) to either side, or for
-    `budget_s` seconds (None: five minutes, or three rounds where those take longer). `turns` is how many times each
-    process of a round steps; None: for as long as it took to start.
+    Each variant is run once with its instruments. `rounds` of processes follow that are timed together; None: until the
+    interval of every comparison is within `precision` (relative), or for `budget_s` seconds (None: five minutes, or
+    three rounds if longer). `turns` is the number of turns of each process of a round; None: as many as fit into its
+    start-up time.
     """
 
     workload: WorkloadSpec
@@ -52,7 +52,7 @@ class BenchRequest(Struct):
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The numbers of ranks that were asked for; none where it is as many as are needed."""
+        """The requested numbers of ranks; empty if automatic."""
         return self.world_sizes or (() if self.world_size is None else (self.world_size,))
 
     @property

@@ -11,7 +11,7 @@ _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 
 class WeightedStack(NamedTuple):
-    """Frames, the outermost first, each a name or (name, file, line), and what the stack weighs."""
+    """Frames, outermost first, each a name or (name, file, line), and the stack's weight."""
 
     frames: Sequence[str | tuple[str, str, int]]
     weight: float

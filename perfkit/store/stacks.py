@@ -1,6 +1,6 @@
 """Sampled Python stacks: `rank<k>/stacks.json`, a call tree per sampled thread.
 
-What called what is a tree, so that the size of a file grows with the number of different stacks, not of samples.
+Calls form a tree, so that a file grows with the number of distinct stacks, not of samples.
 """
 
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ class StackCall(Struct, array_like=True):
 
 
 class StackSamples(Struct, array_like=True):
-    """`count` samples whose innermost call was `node`, in `phase` of a step as their calls tell it ("" for none)."""
+    """`count` samples whose innermost call was `node`, in `phase` of a step, from their calls ("" for none)."""
 
     node: int
     phase: str
@@ -50,9 +50,9 @@ class StackSamples(Struct, array_like=True):
 class SampledThread(Struct):
     """The samples of one thread of one process.
 
-    `thread` is what it is (`LOOP`, `WORKER`, another program's name for it), `directory` the folder that the process
-    runs in. Over `seconds` a sample was due `hz` times a second. `lock_samples` are other samples, taken as often, of
-    which only those are here in which the thread held the interpreter's lock; None where nobody looked for that.
+    `thread` is its role (`LOOP`, `WORKER`, another program's name), `directory` the working folder of the process. Over
+    `seconds` a sample was due `hz` times per second. `lock_samples` are separate samples at the same rate, only those
+    in which the thread held the GIL; None if not sampled.
     """
 
     thread: str
@@ -80,9 +80,9 @@ class SampledThread(Struct):
 class SampledStacks(Struct):
     """Contents of `stacks.json`: the training thread of one rank, and its loaders' workers.
 
-    Sampling them took `cost_s` of CPU time in `seconds`, beside the program; `failed_samples` samples could not be
-    taken. `other_steps_share` is the part of the time that steps unlike the timed ones took, such as some that compile
-    or evaluate. `reason` says why nothing was sampled, "" where it was.
+    Sampling took `cost_s` of CPU time in `seconds`, outside the program; `failed_samples` samples could not be taken.
+    `other_steps_share` is the share of time in steps unlike the timed ones, such as steps that compile or evaluate.
+    `reason` says why nothing was sampled, else "".
     """
 
     schema_version: int = STACKS_VERSION

@@ -1,4 +1,4 @@
-"""The summary of a report for lists: `summary.json`, a few hundred bytes beside the report."""
+"""The summary of a report for lists: `summary.json`, a few hundred bytes next to the report."""
 
 import hashlib
 import os
@@ -26,7 +26,7 @@ _NOT_TOLD = Unknown(reason="not measured")
 
 
 class RowFigures(Struct):
-    """The key figures of `subject`, a variant or a trace; "" where there is no choice.
+    """The key figures of `subject`, a variant or a trace; "" if there is only one.
 
     `step` is in seconds, `throughput` in units per second, `peak` in bytes, `mfu` a share.
     """
@@ -47,11 +47,11 @@ class VariantOutcome(Struct):
 
 class ReportSummary(Struct):
     """One report in short. `kind` is `suite`, `trace`, `memory`, `flight`, `check`, `process`, `comparison` or `plan`;
-    `runs` how many runs of a suite it holds.
+    `runs` is a suite's number of runs.
 
-    `device` is "" where the report does not tell; `outcomes` is empty for what was not run by perfkit. `verdict` is
-    that of a check, with its `reason` in words; "" for all else. `sources` is the `compute_digest` the files that were
-    read for a report on files, "" for what perfkit measured.
+    `device` is "" if the report does not name one; `outcomes` is empty for what perfkit did not run. `verdict` is that
+    of a check, with its `reason` in words; "" for all else. `sources` is the `compute_digest` of the files that a
+    report was read from, "" for perfkit's own measurements.
     """
 
     schema_version: int = SUMMARY_VERSION

@@ -45,7 +45,7 @@ class RankRequirement(NamedTuple):
 
 
 class PlanMode(StrEnum):
-    """How a technique is planned with fake tensors."""
+    """Planning mode of a technique with fake tensors."""
 
     APPLIED = "applied"
     LEFT_OUT = "left out"  # it changes nothing of what is planned
@@ -119,7 +119,7 @@ class Technique(Struct):
         return RankRequirement(self.min_world_size)
 
     def plannable(self) -> PlanSupport:
-        """How it is planned: as it acts in a run, but for compiled code, unless a subclass says otherwise."""
+        """The planning mode: as in a run, but eager for compiled code, unless a subclass overrides it."""
         return PlanSupport(reason=_EAGERLY if self.compiles() else "")
 
     def needs_16_bits(self, device: str) -> bool:

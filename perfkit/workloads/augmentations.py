@@ -1,6 +1,6 @@
-"""Turns a decoded image into what a network is given: a random part of it, resized, perhaps flipped, normalized.
+"""Turns a decoded image into the network's input: a random crop, resized, perhaps flipped, normalized.
 
-Szegedy et al. 2014 (arXiv 1409.4842, section 6): the part has 8 to 100 % of the area, and sides of 3:4 to 4:3.
+Szegedy et al. 2014 (arXiv 1409.4842, section 6): the crop has 8 to 100 % of the area, and sides of 3:4 to 4:3.
 """
 
 import math
@@ -42,7 +42,7 @@ class PillowAugment:
 
 
 class AlbumentationsAugment:
-    """The same by albumentations, which works on arrays with OpenCV. Its random numbers are others."""
+    """The same by albumentations, which works on arrays with OpenCV, with different random numbers."""
 
     def __init__(self, size: int) -> None:
         try:

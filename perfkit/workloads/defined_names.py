@@ -9,9 +9,10 @@ _BINDERS = frozenset({"globals", "locals", "exec", "setattr"})
 
 
 def find_defined_names(path: Path) -> tuple[frozenset[str], tuple[str, ...]] | None:
-    """All names that the module's own code binds, and its functions in their order.
+    """All names that the module's own code binds, and its functions in order.
 
-    None where the text does not tell: it does not parse (executing it says why), imports `*`, or binds by other means.
+    None if the text does not show them: it does not parse (executing it says why), imports `*`, or binds by other
+    means.
     """
     try:
         tree = ast.parse(path.read_bytes())

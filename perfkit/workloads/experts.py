@@ -50,9 +50,9 @@ class Experts(nn.Module):
 
 
 class MixtureOfExperts(nn.Module):
-    """(batch, time, width) -> the same: of each token what its experts make of it, weighted; 0 where it has none.
+    """(batch, time, width) -> the same: for each token the weighted output of its experts; 0 without one.
 
-    `auxiliary` is the loss of the last forward pass that evens the load out, kept within `keep_auxiliary_losses` only.
+    `auxiliary` is the load-balancing loss of the last forward pass, kept within `keep_auxiliary_losses` only.
     """
 
     def __init__(self, router: Router, experts: nn.Module) -> None:

@@ -165,7 +165,7 @@ class Attention(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention and MLP, each behind a norm and beside a residual connection."""
+    """Attention and MLP, each after a norm and within a residual connection."""
 
     def __init__(self, shape: GptShape, seq_len: int, make_mlp: Callable[[GptShape], nn.Module]) -> None:
         super().__init__()

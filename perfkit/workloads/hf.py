@@ -86,7 +86,7 @@ class HuggingFace(Parameters):
         )
 
     def _resolve_sequence_length(self, config: Any, task: HeadTask) -> int:
-        """The length given, or the default within what the architecture has positions for; 0 for images."""
+        """The given length, or the default within the architecture's positions; 0 for images."""
         if not task.text:
             if self.seq_len is not None:
                 raise UsageError("hf: seq_len does not apply to images; give image_size where the config has one")
@@ -112,7 +112,8 @@ def find_blocks(model: nn.Module) -> tuple[str, ...]:
 
 
 def find_longest_list(model: nn.Module) -> tuple[str, ...]:
-    """The entries of the longest `nn.ModuleList` that lies in no other one: experts or heads in a layer are none."""
+    """The entries of the longest `nn.ModuleList` that is not nested in another: experts or heads of a layer do not
+    count."""
     outermost: dict[str, int] = {}
     for name, module in model.named_modules():
         if isinstance(module, nn.ModuleList) and not any(name.startswith(f"{outer}.") for outer in outermost):
@@ -149,7 +150,7 @@ def _plan_tensor_parallel(model: nn.Module, split: TensorParallelSplit) -> "dict
 
 
 def _choose_head(config: Any, wanted: str) -> tuple[str, str]:
-    """The task and the class of the model: the one wanted, or the one the config names, or the first there is."""
+    """Choose the task and the model class: the requested one, else the config's, else the first available."""
     if wanted not in (*TASKS, AUTO):
         raise make_unknown_name_error("task of hf", wanted, [*TASKS, AUTO])
     available = find_heads(config)

@@ -19,7 +19,7 @@ _IGNORED_KEYS = ("auto_map", "torch_dtype", "dtype", "transformers_version", "_n
 
 
 def import_transformers() -> Any:
-    """The package, told to stay offline before it reads its settings; `UnavailableError` where it is missing."""
+    """Import the package, in offline mode from the start; raise `UnavailableError` if it is missing."""
     os.environ["HF_HUB_OFFLINE"] = "1"
     os.environ["TRANSFORMERS_OFFLINE"] = "1"
     try:
@@ -31,9 +31,9 @@ def import_transformers() -> Any:
 
 
 def load_config(argument: str, overrides: Mapping[str, ParamValue]) -> Any:
-    """The config that `argument` names: the path of a config.json, of its folder, or a config class's name.
+    """Load the config that `argument` names: the path of a config.json, of its folder, or a config class's name.
 
-    `overrides` are given to the class together with what the file says, so that whatever it derives from them fits.
+    `overrides` are passed to the class together with the file's values, so that derived values agree.
     """
     transformers = import_transformers()
     path = Path(argument)
@@ -112,6 +112,6 @@ def _build_config(cls: Any, values: dict[str, Any], argument: str) -> Any:
 
 
 def _format_nearest(wanted: str, names: Iterable[str]) -> str:
-    """The three names most alike, whatever their case: there are too many to list them all."""
+    """The three most similar names, ignoring case: there are too many to list."""
     by_lower = {name.lower(): name for name in names}
     return ", ".join(by_lower[near] for near in difflib.get_close_matches(wanted.lower(), by_lower, n=3, cutoff=0.0))

@@ -17,11 +17,11 @@ MakeBatch = Callable[[torch.Generator, Any, int, int], Batch]
 
 @dataclass(frozen=True)
 class HeadTask:
-    """A head: the auto class that builds it, the mapping that says for which configs, and its batches.
+    """A head: the auto class that builds it, the mapping of supported configs, and its batches.
 
     `make_batch` takes the generator, the config, the batch size and the sequence length (0 for images). `text` says
-    whether the inputs are tokens, `per_token` whether the loss is; `sequences` how many a sample has, of all of
-    which tokens are counted. `encoder_decoder` is for such architectures and no others.
+    that inputs are tokens, `per_token` that the loss is per token; `sequences` is the number per sample, all of whose
+    tokens are counted. `encoder_decoder` limits it to such architectures.
     """
 
     auto_class: str

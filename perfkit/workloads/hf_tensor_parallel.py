@@ -1,4 +1,4 @@
-"""Splits a Transformers model over ranks: by its own plan, where that names what torch's DTensor styles do."""
+"""Splits a Transformers model over ranks by its own plan, if torch's DTensor has the styles it names."""
 
 from typing import Any
 

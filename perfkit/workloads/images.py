@@ -1,4 +1,4 @@
-"""`images`: a residual network over JPEGs on disk, which every step reads, decodes and augments anew."""
+"""`images`: a residual network over JPEGs on disk, which every step reads, decodes and augments."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -68,7 +68,7 @@ FORMATS: Mapping[str, Callable[[Jpegs, Augment, int], Dataset[Sample]]] = {"file
 def _make_loader(
     generator: torch.Generator, parameters: Images, format: str = "files", augment: str = "pillow"
 ) -> DataLoader[Any]:
-    """In the order in which they lie on disk: they were drawn at random, so that no order is better than another."""
+    """Load in the order on disk: images were drawn at random, so that no order is better than another."""
     jpegs = Jpegs(parameters.images, parameters.pixels, parameters.classes)
     samples = FORMATS[format](jpegs, AUGMENTS[augment](parameters.image_size), generator.initial_seed())
     return DataLoader(samples, batch_size=parameters.batch_size, drop_last=True, collate_fn=default_collate)

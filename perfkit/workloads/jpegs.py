@@ -26,7 +26,7 @@ _GRAIN = 8.0
 
 
 class Jpegs(NamedTuple):
-    """So many square images of `pixels` across, in so many classes."""
+    """Square images of `pixels` across, in several classes."""
 
     images: int
     pixels: int

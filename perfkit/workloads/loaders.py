@@ -1,4 +1,4 @@
-"""Builds a workload's DataLoader, as it is or with other options, and tells whether what it gives is random."""
+"""Builds a workload's DataLoader, unchanged or with other options, and detects randomness in its batches."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -42,10 +42,10 @@ class LoaderChanges:
 
 
 def build_loader(workload: Workload, generator: torch.Generator, loading: LoaderChanges) -> DataLoader[Any]:
-    """The workload's DataLoader with what is changed of it.
+    """Build the workload's DataLoader with changes.
 
-    Raises `UsageError` where `make_loader` returns something else, and `UnavailableError` where it does not take the
-    arguments, or the DataLoader is of a class of somebody's own, so that it cannot be made anew.
+    Raises `UsageError` if `make_loader` returns something else, and `UnavailableError` if it does not take the
+    arguments, or the DataLoader is of a custom class that cannot be rebuilt.
     """
     make = workload.make_loader
     assert make is not None, "only asked for where the workload has a DataLoader"
@@ -66,9 +66,9 @@ def _can_take(function: Callable[..., object], name: str) -> bool:
 
 
 def rebuild_loader(loader: DataLoader[Any], options: Mapping[str, Any]) -> DataLoader[Any]:
-    """A DataLoader of the same samples in the same batches and order, with these options in place of its own.
+    """Rebuild a DataLoader with the same samples, batches and order, and these options.
 
-    Raises `UnavailableError` for a class of somebody's own, which may take other arguments or do more than torch's.
+    Raises `UnavailableError` for a custom class, which may take other arguments or do more than torch's.
     """
     if not options:
         return loader
@@ -94,7 +94,7 @@ def _get_sampling(loader: DataLoader[Any]) -> dict[str, Any]:
 def is_random(loader: DataLoader[Any]) -> bool:
     """True if the same samples differ when requested again.
 
-    Then they depend on random numbers of the process that makes them, and in another process are others.
+    They then depend on random numbers of the process that makes them, and differ in another process.
     """
     with torch.random.fork_rng(devices=[]):
         first, again = _load_first_batch_twice(loader)

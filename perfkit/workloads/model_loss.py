@@ -1,4 +1,4 @@
-"""Extracts the loss of a microbatch, in whatever a model or a loss function returns it."""
+"""Extracts the loss of a microbatch from the result of a model or loss function."""
 
 from collections.abc import Mapping
 
@@ -12,9 +12,9 @@ from perfkit.workloads.workload import Batch, Workload
 def compute_loss(workload: Workload, model: nn.Module, batch: Batch) -> torch.Tensor:
     """The scalar loss of a microbatch.
 
-    The workload's, or where it has none what the model returns for the batch as keyword arguments. Taken as the loss
-    are a tensor of one number, `loss` of a mapping or an object (transformers' outputs), and the only tensor of one
-    number with a gradient in a tuple. Anything else is a `UsageError`.
+    It is the workload's, or, without one, that of the model called with the batch as keyword arguments. Accepted are a
+    tensor of one number, `loss` of a mapping or an object (transformers' outputs), and the only tensor of one number
+    with a gradient in a tuple. Anything else is a `UsageError`.
     """
     result = call_loss(workload, model, batch)
     if isinstance(result, torch.Tensor):

@@ -67,7 +67,7 @@ class Moe(Gpt):
 
 
 def count_parameters(shape: GptShape, experts: int) -> int:
-    """All parameters of a model whose layers have so many experts each."""
+    """All parameters of a model with this number of experts per layer."""
     return shape.parameters + round(_count_extra_parameters(shape, experts, experts))
 
 
@@ -81,7 +81,7 @@ def compute_flops_per_token(shape: GptShape, seq_len: int, experts: int, active:
 
 
 def _count_extra_parameters(shape: GptShape, experts: int, active: float) -> float:
-    """Parameters beside those of `gpt`, which has one MLP a layer: of experts, and of the router."""
+    """Parameters besides those of `gpt`, which has one MLP per layer: of experts and the router."""
     return shape.layers * ((active - 1) * (8 * shape.width**2 + 5 * shape.width) + experts * shape.width)
 
 

@@ -1,4 +1,4 @@
-"""Base of the built-in workloads: typed parameters, and what they are on a GPU."""
+"""Base of the built-in workloads: typed parameters, and their defaults on a GPU."""
 
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Self
@@ -25,9 +25,9 @@ class Parameters(Struct):
 
     @classmethod
     def parse(cls, argument: str, params: Mapping[str, ParamValue]) -> Self:
-        """The parameters as given: `params`, and the `argument` behind the name's colon ("" where there is none).
+        """Parse `params` and the `argument` after the name's colon ("" without one).
 
-        An unknown parameter, a value out of range or an argument that says nothing here is a `UsageError`.
+        An unknown parameter, a value out of range or a useless argument is a `UsageError`.
         """
         if argument:
             raise UsageError(f"workload {cls.usage!r}: expected parameters as key=value, got {argument!r}")

@@ -1,6 +1,6 @@
-"""Routes tokens to experts: each expert has as many slots, and a router says which token lies in each.
+"""Routes tokens to experts: each expert has the same number of slots, and a router assigns tokens to them.
 
-Slots make all shapes known beforehand, whatever the tokens are: experts compute all of them, filled or not.
+Slots make all shapes independent of the tokens: experts compute all of them, filled or not.
 """
 
 import math
@@ -15,12 +15,12 @@ class Routing(NamedTuple):
     """Routing of some tokens by a router.
 
     Attributes:
-        total: how many tokens there are.
-        tokens: which token lies in each slot, (experts, slots), int64; `total` where it is empty.
-        weights: what each slot's output is multiplied with, (experts, slots); 0 where it is empty.
-        sent: how many tokens want each expert, (experts,), slots or not.
-        auxiliary: the loss that evens the load out, before its weight; 1 where all experts are sent as many tokens at
-            equal probabilities. None where nothing has to be evened out.
+        total: number of tokens.
+        tokens: the token in each slot, (experts, slots), int64; `total` if empty.
+        weights: factor of each slot's output, (experts, slots); 0 if empty.
+        sent: number of tokens routed to each expert, (experts,), with or without a slot.
+        auxiliary: load-balancing loss, before its weight; 1 if all experts get the same number of tokens at equal
+            probabilities. None if no balancing is needed.
     """
 
     total: int
@@ -85,7 +85,7 @@ ROUTERS = {
 
 
 def _route_to_experts(probabilities: torch.Tensor, choices: int, slots: int) -> Routing:
-    """Each token to so many experts; the loss is about the first of them."""
+    """Route each token to `active` experts; the loss refers to the first of them."""
     experts = probabilities.shape[1]
     weights, chosen = probabilities.topk(choices, dim=1)
     if choices > 1:

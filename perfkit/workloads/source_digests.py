@@ -1,4 +1,4 @@
-"""The files that a workload of the user's is made of, and whether they still hold what they did."""
+"""The files of a user's workload, and whether they have changed."""
 
 import hashlib
 import sys
@@ -31,7 +31,7 @@ def compute_source_digests(workload: str) -> dict[str, str]:
 
 
 def find_changed_sources(workload: str, before: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    """The files whose digests are no longer those of `before`: both, by path. The workload has to be loaded."""
+    """The files whose digests differ from those of `before`: both, by path. The workload must be loaded."""
     main = _find_main_file(workload)
     if main is None:
         return {}
@@ -40,7 +40,7 @@ def find_changed_sources(workload: str, before: Mapping[str, str]) -> dict[str, 
 
 
 def compute_digest(file: Path) -> str:
-    """The beginning of the SHA-256 of what a file holds; `GONE` where there is none."""
+    """The beginning of the SHA-256 of a file's contents; `GONE` if it does not exist."""
     try:
         return hashlib.sha256(file.read_bytes()).hexdigest()[:_LENGTH]
     except FileNotFoundError:

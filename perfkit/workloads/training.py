@@ -29,12 +29,12 @@ class Training(Protocol):
 
     @property
     def model(self) -> nn.Module:
-        """The model, where there is one."""
+        """The model, if there is one."""
         ...
 
     @property
     def models(self) -> Mapping[str, nn.Module]:
-        """The models by name, where there are several."""
+        """The models by name, if there are several."""
         ...
 
     @property

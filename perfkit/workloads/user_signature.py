@@ -29,11 +29,11 @@ def can_take_one(function: Callable[..., object]) -> bool:
 def fit_arguments(
     function: Callable[..., object], params: Mapping[str, ParamValue], name: str
 ) -> dict[str, ParamValue]:
-    """The arguments that `function`, called `name`, takes as given, in the types that its signature asks for.
+    """Convert the arguments of `function`, called `name`, to the types of its signature.
 
-    So that a mistake is found before the function is called, and a TypeError from inside its code stays the user's.
-    The type is the annotation where that is made of bool, int, float, str, None and literals; without one, a number
-    where the default is a number. Anything else is passed as it is. Raises `UsageError` that names the parameter.
+    Mistakes are found before the function is called, so that a TypeError from inside its code stays the user's. The
+    type is the annotation if it consists of bool, int, float, str, None and literals; without one, a number if the
+    default is a number. Anything else is passed unchanged. Raises a `UsageError` that names the parameter.
     """
     signature = inspect.signature(function)
     accepted = {

@@ -38,8 +38,8 @@ def load_user_workload(name: str, params: Mapping[str, ParamValue]) -> Workload:
     """The `Workload` that the function `name` returns when called with `params` as keyword arguments.
 
     Raises:
-        UsageError: there is no such file, module or function (a file is not executed to find that out), it does not
-            take a parameter or its value, or it returns something else than a `Workload`.
+        UsageError: no such file, module or function (the file is not executed to find out), an unknown parameter or
+            wrong value, or a result that is not a `Workload`.
         UserCodeError: the code raised while it was imported or called.
     """
     source, function_name = _split_name(name)
@@ -53,7 +53,7 @@ def load_user_workload(name: str, params: Mapping[str, ParamValue]) -> Workload:
 
 
 def get_source_file(name: str) -> Path | None:
-    """The file behind a user's workload once it is loaded; None for a built-in one, or where there is no file."""
+    """The file of a user's loaded workload; None for a built-in one, or without a file."""
     source, colon, _ = name.rpartition(":")
     if not colon:
         return None
@@ -64,9 +64,9 @@ def get_source_file(name: str) -> Path | None:
 
 
 def format_user_traceback(error: BaseException, path: Path | None) -> str:
-    """The traceback of `error` as the user knows it: from the first frame in `path` on, without perfkit's frames.
+    """The traceback of `error` from the user's view: from the first frame in `path` on, without perfkit's frames.
 
-    Where no frame lies in `path` (an error inside torch's backward pass), every frame but perfkit's is shown.
+    If no frame is in `path` (an error inside torch's backward pass), every frame but perfkit's is shown.
     """
     if isinstance(error, UserCodeError):
         return error.traceback

@@ -27,8 +27,8 @@ WithLinearLoss = Callable[[nn.Module, Batch, LinearLoss], torch.Tensor]
 class TensorParallelSplit(NamedTuple):
     """Split of a model by tensor parallelism over some number of ranks.
 
-    `sequence`: what lies between the layers that are split is split along the sequence (sequence parallelism). `loss`:
-    logits stay split, each rank with a part of the classes (loss parallelism).
+    `sequence`: layers between the split ones are split along the sequence (sequence parallelism). `loss`: logits stay
+    split, each rank with a part of the classes (loss parallelism).
     """
 
     ranks: int
@@ -45,44 +45,44 @@ def _list_no_blocks(_model: nn.Module) -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """Something to train.
+    """A training workload.
 
     Attributes:
         name: shown in reports.
-        unit: what throughput counts, `tokens` or `samples`.
+        unit: unit of throughput, `tokens` or `samples`.
         units_per_batch: units in one microbatch of one rank.
-        build_model: the model in fp32 on the CPU; the worker seeds torch before and moves it after. A dict of names to
-            models where `step` trains several.
-        build_optimizer: the optimizer of the model, or several by name or in a list. The model is as `build_model`
-            made it, with the same modules and names; its parameters may be others (FSDP2 replaces them). Of several
-            models it is the `Models` of them.
-        make_batch: one microbatch on the CPU, drawn from the given generator (deterministic, not constant). All batches
-            are made before the first step.
-        make_loader: in place of `make_batch` a DataLoader of microbatches, whose loading is a part of every step. What
-            is random in it (order, augmentation) follows from the given generator. It may take `format` and `augment`
-            besides, by name and with defaults.
-        loss: the scalar training loss of a microbatch, or what holds it (`perfkit.workloads.model_loss`). None where
-            the model computes it: it is called with the batch as keyword arguments.
-        step: a training step that is more than one loss, one backward pass and one update. It does all of it.
-        blocks: names (as in `model.get_submodule`) of the repeated blocks that checkpointing, sharding and
-            per-block compilation work on; outermost first, never nested.
+        build_model: builds the model in fp32 on the CPU; the worker seeds torch before and moves it after. A dict of
+            names to models if `step` trains several.
+        build_optimizer: builds the optimizer of the model, or several by name or in a list. The model is that of
+            `build_model`, with the same modules and names; its parameters may differ (FSDP2 replaces them). For several
+            models it is their `Models`.
+        make_batch: makes one microbatch on the CPU, drawn from the given generator (deterministic, not constant). All
+            batches are made before the first step.
+        make_loader: instead of `make_batch`, makes a DataLoader of microbatches, whose loading is part of every step.
+            Its randomness (order, augmentation) must follow the given generator. It may also take `format` and
+            `augment`, by name and with defaults.
+        loss: the scalar training loss of a microbatch, or an object that holds it (`perfkit.workloads.model_loss`).
+            None if the model computes it: it is called with the batch as keyword arguments.
+        step: a whole training step, if it is more than one loss, one backward pass and one update.
+        blocks: names (as in `model.get_submodule`) of the repeated blocks that checkpointing, sharding and per-block
+            compilation work on; outermost first, never nested.
         use_sdpa: switches the model from explicit attention (the baseline) to
-            `torch.nn.functional.scaled_dot_product_attention`; None where there is no attention to switch.
-        sequence_dimensions: tensors of a batch that have an entry for each token of a sequence, by name, and along
-            which dimension. Where a rank has a part of each sequence, the loss finds in `positions` of the batch which
-            tokens these are. None where nobody has said so.
-        linear_loss: the loss once more, with the output layer and the cross-entropy of its logits left to the given
-            function; it calls the model as `loss` does. None where there is no such layer.
-        build_teacher: a model that is called as the one of `build_model`, whose logits are of as many classes, for
-            `distill:teacher=own`; built and moved as that is. None where there is none.
-        tensor_parallel_plan: what `torch.distributed.tensor.parallel.parallelize_module` takes: names of modules, or
-            patterns of them, and how each is split. `UnavailableError` where the model cannot be split so. None where
-            nobody has said how.
-        expert_parallel: names of the modules of experts that `ep` deals over ranks: their parameters have the expert as
-            first dimension, and they map (experts, slots, width) to the same, each expert its own slots, or are called
-            with tokens (tokens, width), the experts of each (tokens, choices) and their weights. None where the model
-            has no experts, or nobody has said which.
-        model_flops_per_unit: FLOPs per unit of forward and backward by a closed form; None where none is known.
+            `torch.nn.functional.scaled_dot_product_attention`; None without such attention.
+        sequence_dimensions: by name, the tensors of a batch with an entry per token of a sequence, and the dimension of
+            these. If a rank has a part of each sequence, the batch's `positions` tell the loss which tokens they are.
+            None if not stated.
+        linear_loss: the loss with the output layer and the cross-entropy of its logits left to the given function; it
+            calls the model as `loss` does. None without such a layer.
+        build_teacher: a model called like that of `build_model`, with logits of the same number of classes, for
+            `distill:teacher=own`; built and moved likewise. None if there is none.
+        tensor_parallel_plan: the plan for `torch.distributed.tensor.parallel.parallelize_module`: names or patterns of
+            modules, and how each is split. It raises `UnavailableError` if the model cannot be split so. None if not
+            stated.
+        expert_parallel: names of the expert modules that `ep` distributes over ranks: their parameters have the expert
+            as first dimension, and they map (experts, slots, width) to the same, each expert its own slots, or are
+            called with tokens (tokens, width), the experts of each (tokens, choices) and their weights. None without
+            experts, or if not stated.
+        model_flops_per_unit: FLOPs per unit of forward and backward by a closed form; None if unknown.
         description: one line of sizes, for the report.
     """
 
@@ -155,7 +155,7 @@ def count_samples(batch: Batch) -> int | None:
 
 
 def split_batch(batch: Batch, parts: int) -> list[Batch]:
-    """The batch in so many equal parts, views of its tensors."""
+    """Split the batch into equal parts, views of its tensors."""
     if parts == 1:
         return [batch]
     split = {name: tensor.chunk(parts) for name, tensor in batch.items()}
@@ -170,7 +170,7 @@ def join_batches(batches: Sequence[Batch]) -> Batch:
 
 
 def move_to_device(batch: Batch, device: torch.device, non_blocking: bool = True) -> Batch:
-    """The batch in memory of its own on `device`; the host waits for the copy unless told not to."""
+    """Copy the batch to new memory on `device`; the CPU waits for the copy unless told not to."""
     if device.type == "cpu":
         return {name: tensor.clone() for name, tensor in batch.items()}
     return {name: tensor.to(device, non_blocking=non_blocking) for name, tensor in batch.items()}
@@ -198,9 +198,9 @@ def make_model(workload: Workload) -> nn.Module:
 
 
 def make_optimizers(workload: Workload, model: nn.Module) -> dict[str, Optimizer]:
-    """The workload's optimizers by name: "" where there is one, places where they come in a list.
+    """The workload's optimizers by name: "" for a single one, positions in a list.
 
-    Raises `UsageError` for anything else than optimizers.
+    Raises `UsageError` for anything but optimizers.
     """
     built = workload.build_optimizer(model)
     if isinstance(built, Mapping):

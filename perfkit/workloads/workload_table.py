@@ -1,4 +1,4 @@
-"""Lists the workloads there are, and loads one by its name."""
+"""Lists the workloads, and loads one by its name."""
 
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
@@ -29,9 +29,9 @@ WORKLOADS: Registry[type[Parameters]] = Registry(
 
 @dataclass(frozen=True)
 class WorkloadInfo:
-    """A line of the list of workloads. `parameters` is the name of each with values, default and meaning.
+    """A line of the list of workloads. `parameters` has the name of each, with values, default and meaning.
 
-    `broken` says why what another package adds cannot be used at all; nothing else is known of it then.
+    `broken` says why another package's workload cannot be used at all; other fields are then empty.
     """
 
     name: str
@@ -44,10 +44,10 @@ class WorkloadInfo:
 def load_workload(
     spec: WorkloadSpec, *, device: str = "cpu", batch_size: int | None = None, seq_len: int | None = None
 ) -> Workload:
-    """The workload that `spec` names.
+    """Load the workload that `spec` names.
 
-    `device` chooses the defaults (a larger model on anything but a CPU). `batch_size` and `seq_len` stand for the
-    parameters of these names.
+    `device` chooses the defaults (a larger model on anything but a CPU). `batch_size` and `seq_len` set the parameters
+    of these names.
 
     Raises:
         UsageError: an unknown name or parameter, a value out of range, or one given twice.

@@ -36,7 +36,7 @@ class StartedRanks(Protocol):
         """End what still runs, gently first: nothing of the run is left on any machine when this returns."""
 
     def exits(self) -> ExitCodes:
-        """How the ranks ended, once `end` has returned."""
+        """Each rank's exit, once `end` has returned."""
 
 
 class Launcher(Protocol):
