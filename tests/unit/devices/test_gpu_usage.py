@@ -110,7 +110,7 @@ def test_an_error_of_nvml_is_the_reason(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize(
     ("listed", "busy", "unknown"),
     [
-        ({5}, "", "only that container's processes"),  # drivers that translate process ids hide all others
+        ({5}, "", "only this container's processes"),  # drivers that translate process ids hide all others
         ({5, 6}, "1 other process is on it (6)", ""),
         ({4711}, "", "possibly this one"),  # older drivers give the host's ids, and one of them is ours
         ({4711, 4712}, "1 other process is on it", ""),

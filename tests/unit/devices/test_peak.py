@@ -62,7 +62,8 @@ def test_where_tf32_is_not_known_fp32_is_no_answer() -> None:
 def test_three_tf32_products_for_one_reach_a_third_of_the_peak() -> None:
     found = find_matrix_ceiling(GPU, "3xtf32", threads=None)
     assert (found.value, found.level, found.dtype) == (500 / 3, CeilingLevel.MATRIX, "3xtf32")
-    assert found.source == "a third of the TF32 peak, three TF32 products for each; a test"
+    assert found.source.startswith("a third of the TF32 peak")
+    assert found.source.endswith("; a test")
 
 
 def test_a_kind_that_is_not_known_is_no_other() -> None:

@@ -134,7 +134,7 @@ def test_memory_of_one_process(driver, monkeypatch):
     [
         (running((7, 100)), "container"),
         (running(), "container"),
-        (running((8, None)), "does not tell"),
+        (running((8, None)), "this process's memory"),
         (missing, "does not list"),
     ],
 )

@@ -55,7 +55,7 @@ def test_the_error_names_module_file_and_remedy(monkeypatch, tmp_path):
     monkeypatch.setenv(OTHER_TREE, str(tmp_path / "other"))
     with pytest.raises(PerfkitError) as caught:
         check_imports()
-    for part in ("'perfkit_test_foreign'", module.__file__, 'python_path = ["src"]', "editable"):
+    for part in ("'perfkit_test_foreign'", module.__file__, "python_path", '["src"]', "editable"):
         assert part in str(caught.value)
     assert "\n" not in str(caught.value)  # a record's reason is its first line
 

@@ -108,7 +108,7 @@ def _another_rank_without(gpu: FakeGpu) -> FakeSession:
     ("make", "reason"),
     [
         (_without_nvml, "NVML is not available, and no other energy counter is supported"),
-        (_on_a_cpu, "perfkit reads no energy counter on a CPU"),
+        (_on_a_cpu, "no energy counter is supported on a CPU"),
         (_another_rank_without, "another rank's energy cannot be read"),
     ],
 )

@@ -7,7 +7,7 @@ from perfkit.measure.redundant_size import explain_redundant_size
 from perfkit.spec import WorkloadSpec, parse_variants
 from perfkit.store.request import BenchRequest
 
-SAME = "already has this size, so nothing would change"
+SAME = "already has this size"
 
 
 def request(variants: str, **params: int) -> BenchRequest:

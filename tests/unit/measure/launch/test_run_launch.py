@@ -73,7 +73,8 @@ def test_the_signal_is_told(tmp_path: Path, run_of, error: type[KeyboardInterrup
 
 def test_ranks_that_have_not_ended_in_time(run_of) -> None:
     run = run_of(False)
-    assert (run.status, run.reason) == (RunStatus.TIMEOUT, "not done after 7.00 s (--timeout)")
+    assert run.status == RunStatus.TIMEOUT
+    assert "7.00 s (--timeout)" in run.reason
 
 
 def test_ranks_that_have_ended_tell_how(run_of) -> None:

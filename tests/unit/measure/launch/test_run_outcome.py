@@ -111,7 +111,8 @@ def test_a_rank_that_died_before_its_record_existed(ended):
 
 def test_what_the_parent_ended(ended):
     run = ended((RunStatus.CRASHED, -signal.SIGTERM), by_parent=RunStatus.TIMEOUT)
-    assert (run.status, run.reason) == (RunStatus.TIMEOUT, "not done after 90.0 s (--timeout)")
+    assert run.status == RunStatus.TIMEOUT
+    assert "90.0 s (--timeout)" in run.reason
     told = {
         terminated: ended((None, -15), by_parent=RunStatus.INTERRUPTED, terminated=terminated)
         for terminated in (True, False)
