@@ -82,18 +82,30 @@ def format_cli_page(group: click.Group = commands) -> str:
     rows = [
         f"| [`perfkit {name}`](#perfkit-{name}) | {command.get_short_help_str(limit=200)} |" for name, command in known
     ]
-    sections = [
-        line
-        for name, command in known
-        for line in _format_command(command, click.Context(command, info_name=name, parent=context))
-    ]
+    sections = list(_format_commands(known, context))
     return "\n".join([_CLI_INTRO, "| command | purpose |", "|---|---|", *rows, "", *sections])
 
 
-def _format_command(command: click.Command, context: click.Context) -> Iterator[str]:
-    yield from (f"## {context.command_path}", "")
-    yield from ("```", f"{context.command_path} {' '.join(command.collect_usage_pieces(context))}", "```", "")
-    yield from _format_text(cleandoc(command.help or ""))
+def _format_commands(commands: Iterable[tuple[str, click.Command]], parent: click.Context) -> Iterator[str]:
+    """A section for each command. An option that reads as one of an earlier command is only named."""
+    explained: set[tuple[str, str]] = set()
+    for name, command in commands:
+        context = click.Context(command, info_name=name, parent=parent)
+        yield from (f"## {context.command_path}", "")
+        yield from ("```", f"{context.command_path} {' '.join(command.collect_usage_pieces(context))}", "```", "")
+        yield from _format_text(cleandoc(command.help or ""))
+        records = _list_options(command, context)
+        yield from (f"- `{names}`: {meaning}" for names, meaning in records if (names, meaning) not in explained)
+        repeated = [f"`{names}`" for names, meaning in records if (names, meaning) in explained]
+        if repeated:
+            yield f"- As above: {', '.join(repeated)}"
+        explained.update(records)
+        yield ""
+        yield from _format_text(command.epilog or "")
+
+
+def _list_options(command: click.Command, context: click.Context) -> list[tuple[str, str]]:
+    """Names and meanings of a command's options, each in one line."""
     records = [
         record
         for parameter in command.get_params(context)
@@ -101,10 +113,7 @@ def _format_command(command: click.Command, context: click.Context) -> Iterator[
         and "--help" not in parameter.opts
         and (record := parameter.get_help_record(context)) is not None
     ]
-    for names, meaning in records:
-        yield f"- `{' '.join(names.split())}`: {' '.join(meaning.split()).replace('<', '&lt;')}"
-    yield ""
-    yield from _format_text(command.epilog or "")
+    return [(" ".join(names.split()), " ".join(meaning.split()).replace("<", "&lt;")) for names, meaning in records]
 
 
 def _format_text(text: str) -> Iterator[str]:
