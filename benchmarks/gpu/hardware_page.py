@@ -76,8 +76,8 @@ def _describe_device(device: DeviceResults) -> str:
 
 
 def _format_paths(devices: Sequence[DeviceResults], known: Sequence[str]) -> Iterator[str]:
-    yield "| path | CPU | recorded | fakes | GPU | decided by |"
-    yield "|---|---|---|---|---|---|"
+    yield "| path | CPU | recorded | fakes | GPU |"
+    yield "|---|---|---|---|---|"
     for path in PATHS:
         seen = []
         for device in devices:
@@ -87,8 +87,7 @@ def _format_paths(devices: Sequence[DeviceResults], known: Sequence[str]) -> Ite
                 seen.append(f"{_short_name(device)}: {status}{f' ({finding})' if finding else ''}")
         if path.noted:
             seen.append(path.noted)
-        decided = path.decided or ", ".join(f"`{pattern}`" for pattern in path.rows)
-        cells = (path.name, path.cpu, path.recorded, path.fakes, "; ".join(dict.fromkeys(seen)) or NO, decided)
+        cells = (path.name, path.cpu, path.recorded, path.fakes, "; ".join(dict.fromkeys(seen)) or NO)
         yield f"| {' | '.join(cells)} |"
 
 
