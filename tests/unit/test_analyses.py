@@ -261,14 +261,14 @@ def test_a_check_of_stored_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     (judged,) = [judged for judged in found.variants[0].quantities if judged.quantity == "step_time"]
     assert judged.change == pytest.approx(1.0)
     assert perfkit.analyze(found.save(tmp_path / "checked")) == found
-    for wrong in (
-        {"run": new},
-        {"run": new, "against_ref": "main"},
-        {"baseline": tmp_path / "none" / "file.json"},
-        {"run": new, "baseline": old, "fail_on": "never"},
-        {"run": new, "baseline": old, "thresholds": {"stepp_time": "3%"}},
+    for wrong, said in (
+        ({"run": new}, "new: "),
+        ({"run": new, "against_ref": "main"}, "^against_ref "),
+        ({"baseline": tmp_path / "none" / "file.json"}, r"file\.json: "),
+        ({"run": new, "baseline": old, "fail_on": "never"}, "^fail_on 'never'"),
+        ({"run": new, "baseline": old, "thresholds": {"stepp_time": "3%"}}, "stepp_time"),
     ):
-        with pytest.raises(UsageError):
+        with pytest.raises(UsageError, match=said):
             perfkit.check(**wrong)
     assert not (tmp_path / "runs").exists()
 

@@ -94,7 +94,7 @@ def test_where_the_first_rank_failed_nothing_is_written(tmp_path: Path, monkeypa
 
     monkeypatch.setattr(sessions, "share_decision", failed)
     session = Watched(tmp_path / "run").session
-    with pytest.raises(PerfkitError):
+    with pytest.raises(PerfkitError, match=r"^rank 0 $"):
         session.open()
     assert session.main is None
     session.let_go()

@@ -156,7 +156,7 @@ def test_an_error_of_the_canary_ends_the_measuring() -> None:
 
 
 def test_the_reason_is_the_first_line_of_an_error() -> None:
-    assert format_reason(RuntimeError("CUDA error\nCUDA kernel errors ...")) == "CUDA error"
+    assert format_reason(RuntimeError("CUDA error\nCUDA kernel")) == "CUDA error"
     assert format_reason(NotImplementedError()) == "NotImplementedError"
 
 

@@ -26,13 +26,13 @@ def test_a_plan_makes_room_for_the_suite(tmp_path: Path) -> None:
 def test_a_suite_with_a_plan_does_not(tmp_path: Path) -> None:
     report(tmp_path, "plan")
     (tmp_path / SUITE_FILE).write_text("{}")
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError, match="--out"):
         refuse_occupied(tmp_path)
 
 
 def test_nor_does_a_file_that_is_only_called_like_a_plan(tmp_path: Path) -> None:
     (tmp_path / PLAN_FILE).write_text("{}")
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError, match="--out"):
         refuse_occupied(tmp_path)
     report(tmp_path, "memory")
     with pytest.raises(UsageError, match="--out"):
@@ -47,7 +47,7 @@ def test_what_a_plan_writes_is_all_that_may_lie_there(tmp_path: Path) -> None:
     refuse_occupied(tmp_path)
     for stray in ("notes.txt", "tables/mine.csv", "figures/more"):
         (tmp_path / stray).write_text("")
-        with pytest.raises(UsageError):
+        with pytest.raises(UsageError, match="--out"):
             refuse_occupied(tmp_path)
         (tmp_path / stray).unlink()
     (tmp_path / "plan.json").rename(tmp_path / "tables" / "plan.json")

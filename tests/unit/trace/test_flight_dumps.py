@@ -81,7 +81,7 @@ def test_a_file_that_is_named_beside_dumps_and_cannot_be_read_is_left_to_the_rea
     broken.write_bytes(damaged)
     assert select_dumps([str(broken), str(whole)]) == (str(whole), str(broken))
     assert select_dumps([str(broken)]) == ()
-    with pytest.raises(RunFormatError):
+    with pytest.raises(RunFormatError, match="dump_1"):
         read_dump(str(broken))
 
 

@@ -20,7 +20,7 @@ def test_an_endpoint_is_a_host_and_a_port_with_one_after_it(endpoint: str) -> No
 
 def test_the_others_hear_of_each_run_and_of_its_end() -> None:
     endpoint = free_endpoint()
-    with pytest.raises(PerfkitError):
+    with pytest.raises(PerfkitError, match=f"^{endpoint}: "):
         wait_for_first_node(endpoint, within_s=0.0)
     first = NodeCoordinator(endpoint, first=True)
     wait_for_first_node(endpoint, within_s=0.0)

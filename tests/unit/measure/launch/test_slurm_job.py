@@ -96,12 +96,12 @@ def test_one_that_is_interrupted_is_cancelled(tmp_path: Path, submit) -> None:
 
 
 def test_what_slurm_refuses(submit, capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError, match="invalid partition specified: nope"):
         submit("echo 'sbatch: error: invalid partition specified: nope' >&2; exit 1")
     assert capfd.readouterr() == ("", "")
 
 
 def test_without_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError, match="--launcher slurm: "):
         SlurmJob([], tmp_path, nodes=1, tasks_per_node=1, parameters={})

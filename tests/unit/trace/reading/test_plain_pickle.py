@@ -157,7 +157,7 @@ def test_no_prefix_of_a_snapshot_is_taken_for_one(tmp_path: Path) -> None:
         refusal(tmp_path, data[:length])
     packed = gzip.compress(data)
     for length in range(len(packed) - 8):  # the checksum behind the data is not needed to read it
-        with pytest.raises(PerfkitError):
+        with pytest.raises(PerfkitError, match=tmp_path.name):
             load_plain_pickle(write(tmp_path, packed[:length]))
 
 
