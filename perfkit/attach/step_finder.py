@@ -14,7 +14,7 @@ class StepFinder:
     critic and one of a generator are one step. Until that is known nothing is a step.
 
     An optimizer that was not there before starts the search anew when it steps in two of ten steps: others are made for
-    one step alone, or are no part of every step (a lazy regulariser). With `every`, each so many optimizer steps are
+    one step alone, or are no part of every step (a lazy regularizer). With `every`, each so many optimizer steps are
     one, whoever makes them.
 
     `searches` is how often a search was started: what was taken for steps before the last one may not have been any.

@@ -1,6 +1,6 @@
 """Ops that resize, sample, pad and unfold images, volumes and signals.
 
-An output of an interpolation is a weighted sum of 2, 4, 8 or 16 neighbours: as many products, and one sum less. Its
+An output of an interpolation is a weighted sum of 2, 4, 8 or 16 neighbors: as many products, and one sum less. Its
 backward pass adds as many products into the input's gradient. The weights themselves, and indices, are not counted.
 """
 
@@ -24,8 +24,8 @@ from perfkit.cost.op_call import OpCost, TensorArg
 
 _SOURCE = "resampling"
 
-# Neighbours that an output depends on.
-_NEIGHBOURS = {
+# Neighbors that an output depends on.
+_NEIGHBORS = {
     "upsample_nearest": 1,
     "_upsample_nearest_exact": 1,
     "upsample_linear": 2,
@@ -44,8 +44,8 @@ _NAMES = (
 )
 
 
-def _count_interpolation_flops(neighbours: int) -> int:
-    return 2 * neighbours - 1 if neighbours > 1 else 0
+def _count_interpolation_flops(neighbors: int) -> int:
+    return 2 * neighbors - 1 if neighbors > 1 else 0
 
 
 def _get_output_size(x: TensorArg, args: Args) -> Shape:
@@ -61,15 +61,15 @@ def _get_output_size(x: TensorArg, args: Args) -> Shape:
     raise UnmodeledError("no output size and no factors")
 
 
-def _make_upsample(neighbours: int) -> Formula:
+def _make_upsample(neighbors: int) -> Formula:
     """Make the formula of upsample(self, output_size, ...), or factors (`.vec`). Shrinking skips unread elements."""
 
     def formula(args: Args) -> OpCost:
         x = get_tensor(args, 0)
         outputs = math.prod(x.shape[:2]) * math.prod(_get_output_size(x, args))
-        reads = min(count_distinct_bytes(x), count_output_bytes(neighbours * outputs, x.dtype))
+        reads = min(count_distinct_bytes(x), count_output_bytes(neighbors * outputs, x.dtype))
         return make_vector_cost(
-            _count_interpolation_flops(neighbours) * outputs,
+            _count_interpolation_flops(neighbors) * outputs,
             reads + count_output_bytes(outputs, x.dtype),
             x.dtype,
             _SOURCE,
@@ -78,12 +78,12 @@ def _make_upsample(neighbours: int) -> Formula:
     return formula
 
 
-def _make_upsample_backward(neighbours: int) -> Formula:
+def _make_upsample_backward(neighbors: int) -> Formula:
     """upsample_backward(grad_output, output_size, input_size, ...)."""
 
     def formula(args: Args) -> OpCost:
         grad, inputs = get_tensor(args, 0), math.prod(get_integers(args, 2))
-        flops = (2 * neighbours if neighbours > 1 else 1) * numel(grad)
+        flops = (2 * neighbors if neighbors > 1 else 1) * numel(grad)
         return make_vector_cost(
             flops, count_read_bytes(grad) + count_output_bytes(inputs, grad.dtype), grad.dtype, _SOURCE
         )
@@ -103,11 +103,11 @@ def _make_grid_sampler(mode_at: int | None) -> Formula:
 
     def formula(args: Args) -> OpCost:
         x, grid = get_tensor(args, 0), get_tensor(args, 1)
-        neighbours = _count_neighbors(get_integer(args, mode_at) if mode_at else 0, grid.shape[-1])
+        neighbors = _count_neighbors(get_integer(args, mode_at) if mode_at else 0, grid.shape[-1])
         outputs = math.prod(grid.shape[:-1]) * x.shape[1]
-        reads = min(count_distinct_bytes(x), count_output_bytes(neighbours * outputs, x.dtype))
+        reads = min(count_distinct_bytes(x), count_output_bytes(neighbors * outputs, x.dtype))
         nbytes = reads + count_read_bytes(grid) + count_output_bytes(outputs, x.dtype)
-        return make_vector_cost(_count_interpolation_flops(neighbours) * outputs, nbytes, x.dtype, _SOURCE)
+        return make_vector_cost(_count_interpolation_flops(neighbors) * outputs, nbytes, x.dtype, _SOURCE)
 
     return formula
 
@@ -115,10 +115,10 @@ def _make_grid_sampler(mode_at: int | None) -> Formula:
 def _cost_grid_sampler_backward(args: Args) -> OpCost:
     """grid_sampler_backward(grad_output, input, grid, mode, padding, align, output_mask): both gradients."""
     grad, x, grid = get_tensor(args, 0), get_tensor(args, 1), get_tensor(args, 2)
-    neighbours = _count_neighbors(args[3] if isinstance(args[3], int) else 0, grid.shape[-1])
+    neighbors = _count_neighbors(args[3] if isinstance(args[3], int) else 0, grid.shape[-1])
     mask = get_integers(args, 6) if len(args) > 6 and isinstance(args[6], tuple) else (True, True)
     outputs = (count_output_bytes(numel(x), x.dtype) if mask[0] else 0.0) + count_output_bytes(numel(grid), grid.dtype)
-    flops = 2 * neighbours * numel(grad) * (bool(mask[0]) + 1)
+    flops = 2 * neighbors * numel(grad) * (bool(mask[0]) + 1)
     return make_vector_cost(flops, count_read_bytes(grad, x, grid) + outputs, x.dtype, _SOURCE)
 
 
@@ -179,9 +179,9 @@ def _cost_unfold_backward(args: Args) -> OpCost:
 def _build_table() -> dict[str, Formula]:
     formulas: dict[str, Formula] = {}
     for name in _NAMES:
-        neighbours = _NEIGHBOURS[name.removesuffix("_aa")[:-2]]
-        formulas[f"aten::{name}"] = _make_upsample(neighbours)
-        formulas[f"aten::{name}_backward"] = _make_upsample_backward(neighbours)
+        neighbors = _NEIGHBORS[name.removesuffix("_aa")[:-2]]
+        formulas[f"aten::{name}"] = _make_upsample(neighbors)
+        formulas[f"aten::{name}_backward"] = _make_upsample_backward(neighbors)
     for kind in ("reflection", "replication"):
         for dims in (1, 2, 3):
             formulas[f"aten::{kind}_pad{dims}d"] = _cost_pad

@@ -24,7 +24,7 @@ def write_exports(
 ) -> Iterator[Path]:
     """Write every trace of an analysis in some formats, and yield each path once written.
 
-    `captures`, `counted` and `limits` are what the traces were analysed with.
+    `captures`, `counted` and `limits` are what the traces were analyzed with.
     """
     for trace in analysis.traces:
         name = re.sub(r"[^\w.-]+", "-", trace.label).strip("-.") or "trace"

@@ -31,10 +31,10 @@ def write_perfetto(
     """Read the file of an analyzed trace again, and write it to `path` with perfkit's tracks; returns the path.
 
     Args:
-        rank: the trace as it was analysed: it says which file, which device, and what it is held against.
+        rank: the trace as it was analyzed: it says which file, which device, and what it is held against.
         findings: those of the analysis, of which its own are shown.
         path: of the file to write, gzipped JSON in Chrome's trace format.
-        captures, counted, limits: as it was analysed with.
+        captures, counted, limits: as it was analyzed with.
 
     The events of the file are copied as they are; ours are of the category `perfkit`, which `perfkit analyze` leaves
     out when it reads them.
@@ -42,12 +42,12 @@ def write_perfetto(
     source = rank.file_info.path
     ops, _, _ = join_captures(read_ops(read_trace(source, limits=limits)), source, captures, limits, must_fit=False)
     read = None if counted is None else read_counters(counted)
-    analysed = analyze_with_details(ops, rank.ceilings, device_name=rank.device_name, counters=read)
-    engine = analysed.engine
+    analyzed = analyze_with_details(ops, rank.ceilings, device_name=rank.device_name, counters=read)
+    engine = analyzed.engine
     mine = [finding for finding in findings if finding.variant in ("", rank.label)]
     unit_ns = 1 if has_note(rank.file_info.notes, IN_NANOSECONDS) else 1000
     added = encode_events(
-        build_tracks(ops, engine, analysed.idle, replay_trace(ops), mine),
+        build_tracks(ops, engine, analyzed.idle, replay_trace(ops), mine),
         build_counter_tracks(ops, engine),
         unit_ns=unit_ns,
     )

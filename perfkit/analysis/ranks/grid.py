@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 def build_step_grid(ranks: Sequence[str], steps: Sequence[int], figures: Mapping[str, Floats]) -> StepGrid | None:
     """Build a grid: a row per rank and a column per step for each of `figures`, NaN where unknown.
 
-    Of more than are to be drawn, as many neighbours as it takes are one, with the largest of their values: a step in
+    Of more than are to be drawn, as many neighbors as it takes are one, with the largest of their values: a step in
     which one rank was slow is seen however many there are. Figures of which nothing is known are left out; None where
     that leaves none.
     """

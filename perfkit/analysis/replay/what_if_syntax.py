@@ -21,7 +21,7 @@ class WhatIf:
     """A combination of changes.
 
     `factors`: what takes which part of its time; `host` likewise for all that the host does. `without_syncs`: calls
-    that only wait are gone. `graphs`: steps are launched as CUDA graphs. `fused`: neighbours of these kinds run as one.
+    that only wait are gone. `graphs`: steps are launched as CUDA graphs. `fused`: neighbors of these kinds run as one.
     """
 
     factors: tuple[tuple[str, float], ...] = ()

@@ -36,7 +36,7 @@ class SuiteInspection:
 
 
 def analyze_suite(suite_folder: str | Path) -> Analysis:
-    """Analyse a suite from its folder alone: no device, no user code, nothing executed.
+    """Analyze a suite from its folder alone: no device, no user code, nothing executed.
 
     Whatever a run lacks (a trace, a memory pass, ceilings, a rank) is missing in the result with the reason.
     Raises `RunFormatError` for a folder or file that cannot be read.

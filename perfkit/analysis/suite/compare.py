@@ -43,11 +43,11 @@ def compare_to_baseline(baseline: str, logs: Sequence[float], *, precision: floa
     `baseline` is the baseline's name; `precision` is what pairs were measured until, None for a fixed number:
     the interval then keeps back what stopping when it is narrow costs (`perfkit.sampling.compute_log_interval`).
 
-    `ratio` is the geometric mean of the pairs' ratios, the centre of the 95 % t-interval. The verdict is
+    `ratio` is the geometric mean of the pairs' ratios, the center of the 95 % t-interval. The verdict is
     `faster` or `slower` where the interval excludes 1, `no difference` where it contains 1 and stays within
     +-5 %, and `inconclusive` otherwise. A single pair is always inconclusive, whatever its ratio: between two
     processes of the same program a shared machine shows ratios that no single pair can be told apart from.
-    `detectable` is the relative slow-down found with a probability of 80 %:
+    `detectable` is the relative slowdown found with a probability of 80 %:
     exp((t(0.975) + t(0.8)) s / sqrt(n)) - 1 with n - 1 degrees of freedom.
     """
     if not logs:

@@ -59,7 +59,9 @@ def check_claims(
 
 
 def _mark_already_so(result: ClaimResult) -> ClaimResult:
-    return replace(result, outcome="already true", holds=False, holds_in_baseline=True, evidence=f"{ALREADY}; {result.evidence}")
+    return replace(
+        result, outcome="already true", holds=False, holds_in_baseline=True, evidence=f"{ALREADY}; {result.evidence}"
+    )
 
 
 def is_engaged(results: Iterable[ClaimResult]) -> bool | None:

@@ -14,7 +14,7 @@ from perfkit.analysis.trace.work.ops_by_step import OpsByStep
 class PassResults:
     """Facts of every rank, recorded and derived; the account with the highest peak; the traces, fully analyzed.
 
-    Of the many ranks of a bench, which do the same, the first with a traced step is analysed wholly. Of a loop that
+    Of the many ranks of a bench, which do the same, the first with a traced step is analyzed wholly. Of a loop that
     perfkit was attached to all are: it has nothing to be compared with, so that its traces must say why it is slow.
     `fleet` says of both who waits for whom, `pipeline` is a step of all ranks where they are those of one. `by_step`
     are the ops of `trace`, where they were asked for.

@@ -70,11 +70,11 @@ def read_passes(
         facts.append({**rank.record.facts, **({} if ops is None else derive_trace_facts(ops, names))})
         if wanted and ops is not None and len(ops.trace):
             wants_steps = by_step and not any(trace.steps for trace in traces)
-            analysed = _analyze_trace(runs, rank, ops, ceilings, with_others=with_others)
-            traces.append(analysed.rank_trace)
-            by_steps.append(split_ops_by_step(analysed.engine) if wants_steps else None)
+            analyzed = _analyze_trace(runs, rank, ops, ceilings, with_others=with_others)
+            traces.append(analyzed.rank_trace)
+            by_steps.append(split_ops_by_step(analyzed.engine) if wants_steps else None)
             if runs.attached:
-                met.append((find_arrivals(ops), analysed.replay))
+                met.append((find_arrivals(ops), analyzed.replay))
                 fleet.add(traces[-1], met[-1][0])
             elif rank.record.rank in compared:
                 fleet.add(traces[-1], find_arrivals(ops))
@@ -141,7 +141,7 @@ def _analyze_trace(
     runs: VariantRuns, rank: StoredRank, ops: Ops, ceilings: DeviceCeilings | None, *, with_others: bool
 ) -> ReplayedTrace:
     environment = rank.record.environment
-    analysed = analyze_and_replay(
+    analyzed = analyze_and_replay(
         ops,
         select_ceilings(ceilings, environment),
         device_name="" if environment is None else environment.device_name,
@@ -150,8 +150,8 @@ def _analyze_trace(
         with_others=with_others,
     )
     label = runs.name if runs.world_size == 1 or not runs.attached else f"{runs.name}, rank {rank.record.rank}"
-    trace = replace(analysed.rank_trace, label=label, rank=rank.record.rank, world_size=runs.world_size)
-    return analysed._replace(rank_trace=trace)
+    trace = replace(analyzed.rank_trace, label=label, rank=rank.record.rank, world_size=runs.world_size)
+    return analyzed._replace(rank_trace=trace)
 
 
 def select_ceilings(ceilings: DeviceCeilings | None, environment: Environment | None) -> DeviceCeilings | None:

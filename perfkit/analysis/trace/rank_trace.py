@@ -58,7 +58,7 @@ MOST_SPLIT_STEPS = 1000
 def analyze_trace(
     trace: Trace, ceilings: DeviceCeilings | None, *, device_name: str = "", counters: LaunchCounters | None = None
 ) -> RankTrace:
-    """Analyse a trace that was read.
+    """Analyze a trace that was read.
 
     Args:
         ceilings: of the device that it was recorded on; None or empty where they are not known: no percentages then.
@@ -79,7 +79,7 @@ def analyze_ops(
     counters: LaunchCounters | None = None,
     environment: Environment | None = None,
 ) -> RankTrace:
-    """Analyse a trace whose ops were read: see `analyze_trace` and `analyze_with_details`."""
+    """Analyze a trace whose ops were read: see `analyze_trace` and `analyze_with_details`."""
     return analyze_with_details(
         ops, ceilings, device_name=device_name, counters=counters, environment=environment
     ).rank_trace

@@ -48,7 +48,7 @@ def analyze_and_replay(
     `with_others`: other ranks of its job may be simulated with it.
     """
     replayed = replay_trace(ops)
-    analysed = analyze_with_details(
+    analyzed = analyze_with_details(
         ops,
         ceilings,
         device_name=device_name,
@@ -58,13 +58,13 @@ def analyze_and_replay(
     )
     path = None if replayed is None else build_path_spans(replayed)
     classes = replayed.work.classes if replayed is not None and replayed.work.on_device else None
-    shown = build_timelines(ops, analysed.engine.windows, analysed.idle, path, classes)
-    rank_trace = replace(analysed.rank_trace, timelines=shown)
+    shown = build_timelines(ops, analyzed.engine.windows, analyzed.idle, path, classes)
+    rank_trace = replace(analyzed.rank_trace, timelines=shown)
     if replayed is None or path is None:
-        return ReplayedTrace(rank_trace, analysed.engine, None)
+        return ReplayedTrace(rank_trace, analyzed.engine, None)
     together = with_others and len(replayed.graph) <= MOST_NODES // 2
-    host = None if analysed.idle is None else analysed.idle.host
-    simulation = simulate_findings(analysed, replayed, keep=together)
+    host = None if analyzed.idle is None else analyzed.idle.host
+    simulation = simulate_findings(analyzed, replayed, keep=together)
     rank_trace = replace(
         rank_trace,
         replay=replace(replayed.result, segments=build_path_rows(replayed, path, host)),
@@ -72,9 +72,9 @@ def analyze_and_replay(
         gains=simulation.gains,
     )
     if not together:
-        return ReplayedTrace(rank_trace, analysed.engine, None)
+        return ReplayedTrace(rank_trace, analyzed.engine, None)
     graph, work = replayed.graph, replayed.work
     asked = {text: compute_delta(graph, apply_what_if(graph, work, parse_what_if(text))) for text in what_ifs}
-    of_steps, parts = bool(rank_trace.steps), analysed.engine.parts
+    of_steps, parts = bool(rank_trace.steps), analyzed.engine.parts
     sent = RankReplay(extract_rank_graph(graph), simulation.changes, asked, parts, of_steps)
-    return ReplayedTrace(rank_trace, analysed.engine, sent)
+    return ReplayedTrace(rank_trace, analyzed.engine, sent)

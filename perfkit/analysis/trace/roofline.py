@@ -10,7 +10,7 @@ from perfkit.devices.ceiling import CeilingLevel
 
 Floats = NDArray[np.float64]
 
-# Above a roof by more than this is a modelling or measuring error, not noise of the ceiling.
+# Above a roof by more than this is a modeling or measuring error, not noise of the ceiling.
 TOLERANCE = 1.05
 
 # A call that could be done within this is bound by what every call costs (dispatching an op on a CPU, starting a kernel

@@ -117,31 +117,31 @@ def analyze_traces(
         gathered.add(job, result)
         if progress is not None:
             progress(_make_progress(done + 1, len(work), job, result))
-    analysed, warnings = gathered.finish(work)
+    analyzed, warnings = gathered.finish(work)
     fleet = (
-        gathered.fleet.build_fleet({trace.file_info.path: trace.label for trace in analysed})
-        if len(analysed) > 1
+        gathered.fleet.build_fleet({trace.file_info.path: trace.label for trace in analyzed})
+        if len(analyzed) > 1
         else None
     )
     change = None
     if others:
-        before = _analyze_baseline(analysed[0], others, TraceJob("", device, None, limits, captures=captures))
-        if len(analysed) == 1:
-            after, before = label_sides(analysed[0], before)
-            analysed = (after,)
+        before = _analyze_baseline(analyzed[0], others, TraceJob("", device, None, limits, captures=captures))
+        if len(analyzed) == 1:
+            after, before = label_sides(analyzed[0], before)
+            analyzed = (after,)
         else:
-            before = label_traces([*analysed, before])[-1]
-        change = compare_traces(analysed[0], before)
+            before = label_traces([*analyzed, before])[-1]
+        change = compare_traces(analyzed[0], before)
     return TraceAnalysis(
-        title=_make_title(analysed),
+        title=_make_title(analyzed),
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         perfkit=perfkit.__version__,
         command=command,
-        traces=analysed,
+        traces=analyzed,
         fleet=fleet,
         difference=change,
-        findings=collect_trace_findings(analysed, fleet, change),
-        provenance=build_trace_provenance(analysed),
+        findings=collect_trace_findings(analyzed, fleet, change),
+        provenance=build_trace_provenance(analyzed),
         warnings=tuple(dict.fromkeys(warnings)),
     )
 

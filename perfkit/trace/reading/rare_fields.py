@@ -23,10 +23,10 @@ _OTHER_IDS = tuple(map(attrgetter, ("correlation_nsight", "correlation_ascend"))
 
 def add_rare_fields(rows: dict[str, NDArray[Any]], args: list[EventArgs], tables: TraceTables) -> None:
     """Fill in `numbered`, `stated`, `node`, and gaps of `signature` and `correlation`, from event arguments."""
-    uncategorised = _has_category(rows, tables, "", None)  # XLA's and Ascend's profilers write none
-    if uncategorised:
+    uncategorized = _has_category(rows, tables, "", None)  # XLA's and Ascend's profilers write none
+    if uncategorized:
         rows["numbered"] = mark_present(map(attrgetter("step_num"), args), len(args))
-    if uncategorised or (rows["collective"] != NONE).any():
+    if uncategorized or (rows["collective"] != NONE).any():
         for row in [
             row for row, event_args in enumerate(args) if event_args.number != NONE or event_args.accessed != NONE
         ]:
@@ -47,7 +47,7 @@ def add_rare_fields(rows: dict[str, NDArray[Any]], args: list[EventArgs], tables
             replace(event_args, dims=event_args.dims_old) if event_args.dims_old else event_args for event_args in args
         ]
         rows["signature"] = join_members(old, "types", SIGNATURE, tables.signature)
-    if uncategorised or _has_category(rows, tables, *_NSIGHT):
+    if uncategorized or _has_category(rows, tables, *_NSIGHT):
         for other in _OTHER_IDS:
             values = parse_numbers.parse_integers(partial(map, other, args), len(args))
             rows["correlation"] = np.where(rows["correlation"] == NONE, values, rows["correlation"])

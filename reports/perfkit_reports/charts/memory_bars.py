@@ -21,7 +21,7 @@ from perfkit_reports.charts.frame import (
 from perfkit_reports.palette import NEUTRAL, VERMILLION, Fill, build_legend
 
 _ROOM = 1.22  # of the longest bar, for its label
-_BEYOND = tuple(Fill(grey, pattern) for pattern in ("", "/", "\\", "x", ".") for grey in ("#8d96a1", "#b9c0c9"))
+_BEYOND = tuple(Fill(gray, pattern) for pattern in ("", "/", "\\", "x", ".") for gray in ("#8d96a1", "#b9c0c9"))
 _FAR = 4.0  # a limit this many times the longest bar would hide the bars
 
 

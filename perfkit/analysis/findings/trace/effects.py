@@ -21,7 +21,7 @@ from perfkit.analysis.trace.work.work_items import WorkKind
 from perfkit.trace.read import NONE, Category, Ints
 
 
-def build_effect(change: Change, analysed: DetailedAnalysis, replayed: ReplayResult) -> ChangeEffect | None:
+def build_effect(change: Change, analyzed: DetailedAnalysis, replayed: ReplayResult) -> ChangeEffect | None:
     """The effect of a change on the recording, within the steps.
 
     None where the recording does not show what waits for it: for collectives of CPU threads.
@@ -29,12 +29,12 @@ def build_effect(change: Change, analysed: DetailedAnalysis, replayed: ReplayRes
     exchanges = COMMUNICATION in change.without or any(isinstance(takes.row, CollectiveRow) for takes in change.takes)
     if exchanges and not replayed.work.on_device:
         return None
-    takes, joins = _map_rows(change.takes, analysed)
-    takes, joins, returns = _map_links(change.takes, analysed, takes, joins)
-    pieces, windows = analysed.engine.pieces, analysed.engine.windows
-    within = analysed.engine.within
+    takes, joins = _map_rows(change.takes, analyzed)
+    takes, joins, returns = _map_links(change.takes, analyzed, takes, joins)
+    pieces, windows = analyzed.engine.pieces, analyzed.engine.windows
+    within = analyzed.engine.within
     ops, names = pieces.ops, change.without
-    calls = analysed.calls
+    calls = analyzed.calls
     gone: list[Ints] = [np.empty(0, np.int64)]
     idle, spans = EMPTY, merge_intervals(windows.spans[:, 0], windows.spans[:, 1])
     if COMMUNICATION in names:
@@ -52,11 +52,11 @@ def build_effect(change: Change, analysed: DetailedAnalysis, replayed: ReplayRes
     if FETCHING in names:
         gone.append(calls.fetching)
     if GAPS in names:
-        idle = analysed.gaps
+        idle = analyzed.gaps
     if LATE in names and not pieces.on_device:
-        idle = join_intervals(idle, _find_spans_without_ops(analysed, spans))
+        idle = join_intervals(idle, _find_spans_without_ops(analyzed, spans))
     return ChangeEffect(
-        *_map_to_work(takes, joins, analysed, replayed),
+        *_map_to_work(takes, joins, analyzed, replayed),
         gone=np.unique(np.concatenate(gone)),
         returns=returns,
         idle=idle,
@@ -65,11 +65,11 @@ def build_effect(change: Change, analysed: DetailedAnalysis, replayed: ReplayRes
     )
 
 
-def _map_rows(takes: Iterable[Takes], analysed: DetailedAnalysis) -> tuple[Floats, Flags]:
+def _map_rows(takes: Iterable[Takes], analyzed: DetailedAnalysis) -> tuple[Floats, Flags]:
     """The fraction of each piece's time that remains by the rows of ops, kernels and products, and whether it joins."""
-    part, joins = np.ones(len(analysed.engine.pieces)), np.zeros(len(analysed.engine.pieces), np.bool_)
+    part, joins = np.ones(len(analyzed.engine.pieces)), np.zeros(len(analyzed.engine.pieces), np.bool_)
     wanted = {id(taken.row): taken for taken in takes}
-    for table in (analysed.kernels, analysed.ops, analysed.gemms, analysed.attentions):
+    for table in (analyzed.kernels, analyzed.ops, analyzed.gemms, analyzed.attentions):
         changed = [wanted.get(id(row)) for row in table.rows]
         if any(changed):
             of_row = np.asarray([*(1.0 if taken is None else taken.part for taken in changed), 1.0])
@@ -79,11 +79,11 @@ def _map_rows(takes: Iterable[Takes], analysed: DetailedAnalysis) -> tuple[Float
 
 
 def _map_links(
-    takes: Iterable[Takes], analysed: DetailedAnalysis, part: Floats, joins: Flags
+    takes: Iterable[Takes], analyzed: DetailedAnalysis, part: Floats, joins: Flags
 ) -> tuple[Floats, Flags, Ints]:
     """The same including collectives, copies, and the calls of pageable copies, which no longer wait."""
-    pieces, exchanged = analysed.engine.pieces, analysed.engine.exchanged
-    within, names = analysed.engine.within, pieces.ops.trace.names
+    pieces, exchanged = analyzed.engine.pieces, analyzed.engine.exchanged
+    within, names = analyzed.engine.within, pieces.ops.trace.names
     returns: list[Ints] = [np.empty(0, np.int64)]
     for row, of_row, _ in takes:
         if isinstance(row, CollectiveRow):
@@ -103,12 +103,12 @@ def _map_links(
 
 
 def _map_to_work(
-    part: Floats, joins: Flags, analysed: DetailedAnalysis, replayed: ReplayResult
+    part: Floats, joins: Flags, analyzed: DetailedAnalysis, replayed: ReplayResult
 ) -> tuple[Floats, Flags]:
     """Map to the pieces of the replay's work: equal kernels on a device, ops without one."""
     if replayed.work.on_device:
         return part, joins
-    owner, count = analysed.engine.pieces.owner, len(replayed.work)
+    owner, count = analyzed.engine.pieces.owner, len(replayed.work)
     known = owner != NONE
     takes, joined_ops = np.ones(count), np.zeros(count, np.bool_)
     np.minimum.at(takes, owner[known], part[known])
@@ -116,9 +116,9 @@ def _map_to_work(
     return takes, joined_ops
 
 
-def _find_spans_without_ops(analysed: DetailedAnalysis, spans: Intervals) -> Intervals:
+def _find_spans_without_ops(analyzed: DetailedAnalysis, spans: Intervals) -> Intervals:
     """Spans without an op, an exchange or a fetch."""
-    pieces = analysed.engine.pieces
+    pieces = analyzed.engine.pieces
     trace = pieces.ops.trace
     return subtract_intervals(
         spans,

@@ -28,12 +28,12 @@ class Simulation(NamedTuple):
     changes: Mapping[str, GraphDelta]
 
 
-def simulate_findings(analysed: DetailedAnalysis, replayed: ReplayResult, *, keep: bool = False) -> Simulation:
+def simulate_findings(analyzed: DetailedAnalysis, replayed: ReplayResult, *, keep: bool = False) -> Simulation:
     """The gain of each finding with a change, of all findings, and of all work at its roof; None without any.
 
     `keep` the graph change of each.
     """
-    trace = analysed.rank_trace
+    trace = analyzed.rank_trace
     results = {} if trace.missing_device_reason else dict(_list_changes(TraceView(trace)))
     roofs = Change() if trace.missing_device_reason else _raise_all_to_roofs(trace)
     if not results and not roofs:
@@ -41,14 +41,14 @@ def simulate_findings(analysed: DetailedAnalysis, replayed: ReplayResult, *, kee
     lost = trace.lost_kernels is not None and trace.lost_kernels.matters
     if reason := replayed.result.reason or (_LOST if lost else ""):
         return Simulation(FindingGains(reason=reason), {})
-    built = {key: build_effect(result.change, analysed, replayed) for key, result in results.items()}
+    built = {key: build_effect(result.change, analyzed, replayed) for key, result in results.items()}
     effects = {key: effect for key, effect in built.items() if effect is not None}
     alone = next(iter(effects)) if len(effects) == 1 else ""
     if len(effects) > 1:
         effects[ALL_FINDINGS] = merge_effects(list(effects.values()))
-    if roofs and (effect := build_effect(roofs, analysed, replayed)) is not None:
+    if roofs and (effect := build_effect(roofs, analyzed, replayed)) is not None:
         effects[ROOFS] = effect
-    steps, parts = find_step_nodes(replayed.graph) if trace.steps else None, analysed.engine.parts
+    steps, parts = find_step_nodes(replayed.graph) if trace.steps else None, analyzed.engine.parts
     before = simulate_length_s(replayed, steps)
     gains: dict[str, float] = {}
     changes: dict[str, GraphDelta] = {}

@@ -1,11 +1,11 @@
 """The calls behind kernels of which no op was recorded, known from equal kernels elsewhere in the same trace.
 
 A kernel that was launched before the recording began, or from a replayed CUDA graph, has no op. Equal kernels have the
-same name and launch geometry (grid, block, shared memory) and run between equal neighbours on their stream. Where
+same name and launch geometry (grid, block, shared memory) and run between equal neighbors on their stream. Where
 several such kernels have an op, and all of them are of one and the same call (op, shapes, dtypes, scalars), so is this
 one. What is ambiguous, or was seen only once, stays without a call.
 
-ROCm's tracer records no geometry. In a trace without any the name, more neighbours and a closer time decide.
+ROCm's tracer records no geometry. In a trace without any the name, more neighbors and a closer time decide.
 """
 
 from collections.abc import Iterator
@@ -25,14 +25,14 @@ AS_ELSEWHERE = "inferred from the same kernel elsewhere in the trace"
 INFERRED = " (inferred)"
 
 # Equal neighbors required on each side: few at first, more where several calls launch such kernels.
-_NEIGHBOURS = (2, 3, 5)
+_NEIGHBORS = (2, 3, 5)
 # A call whose sizes are data (of jagged tensors) differs from one time to the next, so that one time tells nothing.
 _LEAST_SEEN = 2
 # Sizes that do not show in the geometry (the inner dimension of a product) show in the time.
 _ALIKE = 2.0
 
 # The same without recorded geometry: only time and context show sizes.
-_NEIGHBOURS_ALONE = (3, 5)
+_NEIGHBORS_ALONE = (3, 5)
 _ALIKE_ALONE = 1.25
 
 
@@ -49,10 +49,10 @@ def infer_calls(
     wanted = usable & (owner == NONE)
     if not wanted.any():
         return call
-    neighbours, closeness = (_NEIGHBOURS_ALONE, _ALIKE_ALONE) if alone else (_NEIGHBOURS, _ALIKE)
+    neighbors, closeness = (_NEIGHBORS_ALONE, _ALIKE_ALONE) if alone else (_NEIGHBORS, _ALIKE)
     result = call.copy()
     kind = group_rows(name, geometry).of
-    for like in _match_contexts(kind, lane, neighbours):
+    for like in _match_contexts(kind, lane, neighbors):
         known = np.flatnonzero(usable & (owner != NONE))
         asked = np.flatnonzero(wanted & (result == NONE))
         if not len(known) or not len(asked):
@@ -75,18 +75,18 @@ def fill_inferred_values(values: Floats, name: Small, geometry: Small, call: Com
     return np.where(inferred, mean[like], values)
 
 
-def _match_contexts(kind: Compact, lane: Compact, neighbours: tuple[int, ...]) -> Iterator[Compact]:
+def _match_contexts(kind: Compact, lane: Compact, neighbors: tuple[int, ...]) -> Iterator[Compact]:
     """Number pieces by equal context: alike with like neighbors, for growing numbers of neighbors."""
     order = np.argsort(lane, kind="stable")
     stream, mine = lane[order], kind[order]
     keys = [mine]
-    for distance in range(1, min(neighbours[-1], len(mine) - 1) + 1):
+    for distance in range(1, min(neighbors[-1], len(mine) - 1) + 1):
         same = stream[distance:] == stream[:-distance]
         before, after = np.full(len(mine), NONE, mine.dtype), np.full(len(mine), NONE, mine.dtype)
         before[distance:] = np.where(same, mine[:-distance], NONE)
         after[:-distance] = np.where(same, mine[distance:], NONE)
         keys += [before, after]
-        if distance in neighbours:
+        if distance in neighbors:
             contexts = group_rows(*keys).of
             result = np.empty_like(contexts)
             result[order] = contexts

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from msgspec.structs import replace
+
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit_reports.document.blocks import Block, Details, Facts, Section, Text
