@@ -82,10 +82,10 @@ def test_echoes_are_trained_from_the_beginning_while_there_is_time(
         )
     )
     assert begun == [0, 1, 2] * trained
-    assert found["echo_losses"] == pytest.approx(first, rel=1e-5)
+    assert found["perturbed_losses"] == pytest.approx(first, rel=1e-5)
     assert all(0 < most < 1e-5 for most in moved)
     # Of one echo they may round to the same, by the processor.
-    assert found["echo_losses"] != first or trained == 1
+    assert found["perturbed_losses"] != first or trained == 1
 
 
 def weights_of(state: TrainState) -> torch.Tensor:

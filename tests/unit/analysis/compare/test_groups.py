@@ -44,7 +44,7 @@ def test_parts_of_the_step_sum_to_it() -> None:
     now = split(2.0, **{"memory-bound": 0.25, WAITING_FOR_CPU: 0.75})
     found = of(BEFORE, BEFORE, time_split=now, step_s=2.0)
     assert groups(found, TIME) == {WAITING_FOR_CPU: (0.0, 1.5), "memory-bound": (1.0, 0.5)}
-    parts = [group for group in found.groups if group.by == TIME]
+    parts = [group for group in found.groups if group.grouping == TIME]
     assert fsum(group.change_s for group in parts) == pytest.approx(found.after_step_s - found.before_step_s)
     assert parts[0].name == WAITING_FOR_CPU, "the largest change comes first"
 

@@ -43,7 +43,7 @@ def held(holds: bool | None) -> ClaimResult:
         outcome="active" if holds else "not active",
         holds=holds,
         expected=1.0,
-        found=0.0,
+        measured=0.0,
         evidence="0 of 1",
     )
 

@@ -66,7 +66,7 @@ REDUCES = claim("op_calls:all_reduce", Relation.AT_LEAST, 1, technique="zero1")
 def test_what_is_so_in_the_baseline_is_no_change(claims: list[Claim], facts: dict[str, Fact]) -> None:
     results = check_claims(claims, [facts], facts, {})
     assert is_engaged(results) is False
-    assert all(result.already and result.outcome == "already true" for result in results)
+    assert all(result.holds_in_baseline and result.outcome == "already true" for result in results)
     shared = check_claims(claims, [facts], facts, {}, shared={claims[0].technique})
     assert (is_engaged(shared), [result.holds_in_baseline for result in shared]) == (True, [False] * len(claims))
 
@@ -76,7 +76,7 @@ def test_one_change_shows_that_a_technique_acts() -> None:
     ours = {**base, "optimizer_state_bytes": 500.0}
     assert is_engaged(check_claims([SHARD, REDUCES], [ours], base, {})) is True
     (failed,) = check_claims([FLASH], [ours], base, {})
-    assert (failed.holds, failed.already, failed.outcome) == (False, False, "not active")
+    assert (failed.holds, failed.holds_in_baseline, failed.outcome) == (False, False, "not active")
 
 
 def test_a_baseline_without_the_fact_shows_nothing_to_be_so_already() -> None:

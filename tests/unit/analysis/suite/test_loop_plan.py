@@ -66,7 +66,7 @@ def test_what_both_tell_is_the_same() -> None:
         ({}, "h100-sxm", "device", ["cpu", "h100-sxm"]),
         ({"facts": {"parameter_bytes:fp32": 4004.0}}, "cpu", "parameter bytes", ["4,000", "4,004"]),
         ({"compute_dtype": "bf16"}, "cpu", "dtype", ["fp32", "bf16"]),
-        ({"attached": AttachedLoop(steps_by="", optimizers=("SGD, 5",))}, "cpu", "optimizer", ["AdamW", "SGD"]),
+        ({"attached": AttachedLoop(step_marker="", optimizers=("SGD, 5",))}, "cpu", "optimizer", ["AdamW", "SGD"]),
         (
             {"workload": WorkloadFacts(unit="samples", units_per_batch=16, parameters=100)},
             "cpu",
@@ -128,7 +128,7 @@ def test_a_run_is_held_against_a_plan_of_the_same(tmp_path: Path) -> None:
     (train,) = suite(tmp_path, plan()).variants
     held = train.prediction
     assert held is not None
-    assert held.beforehand
+    assert held.planned_before_run
     assert "gpt:size=nano" in held.basis
     assert "device cpu" in held.basis
     assert held.step is not None

@@ -64,7 +64,7 @@ def test_flash_and_amp_are_engaged_by_the_names_of_replayed_kernels(tmp_path):
 
 def test_math_attention_within_a_graph_is_not_flash(tmp_path):
     flash = one(tmp_path, Flash(), replayed_step([PRODUCT, SOFTMAX, PRODUCT, POINTWISE], [BACKWARD_PRODUCT, SOFTMAX]))
-    assert (flash.holds, flash.found) == (False, 0.0)
+    assert (flash.holds, flash.measured) == (False, 0.0)
     assert "replayed no kernel" in flash.evidence
 
 
@@ -143,4 +143,4 @@ def test_reduce_overhead_replays_graphs(tmp_path):
     assert is_engaged(results(tmp_path, asked, replayed_step([PRODUCT], [PRODUCT]))[1:]) is True
     without = [event for event in replayed_step([PRODUCT]) if event["name"] != "cudaGraphLaunch"]
     *_, replays = results(tmp_path, asked, without)
-    assert ("graphs" in replays.statement, replays.found, replays.holds) == (True, 0.0, False)
+    assert ("graphs" in replays.statement, replays.measured, replays.holds) == (True, 0.0, False)

@@ -96,7 +96,7 @@ def test_the_machine_of_another_day_is_none_to_compare_with(tmp_path: Path) -> N
 def test_other_batches_are_not_held_against_the_baseline(tmp_path: Path) -> None:
     scaled = found(tmp_path, units={"ddp@2": 16, "ddp@4": 16})
     points = curve(scaled, "ddp").points
-    assert all("batches" in point.against_baseline.reason for point in points)
+    assert all("batches" in point.baseline_efficiency.reason for point in points)
     assert isinstance(points[1].efficiency, Efficiency)
 
 
@@ -158,11 +158,11 @@ def test_a_plan_is_beside_what_was_measured_and_goes_on(tmp_path: Path) -> None:
 
 def test_why_nothing_is_predicted_is_told(tmp_path: Path) -> None:
     unknown = scaled_by_hand(tmp_path / "a", beside(planned("ddp@2", 2, 1.0, reason="the links are not known")))
-    (why,) = unknown.not_planned
+    (why,) = unknown.plan_notes
     assert why.startswith("ddp: ")
     assert why.endswith(": the links are not known")
     others = scaled_by_hand(tmp_path / "b", beside(planned("ddp@2", 2, 1.0, threads=8)))
-    (why,) = others.not_planned
+    (why,) = others.plan_notes
     assert why.startswith("ddp: ")
     assert why.endswith("number of threads")
     assert curve(others, "ddp").planned == ()

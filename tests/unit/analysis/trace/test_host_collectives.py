@@ -99,7 +99,7 @@ def test_collectives_are_held_against_what_was_measured_at_their_size(tmp_path: 
     assert row.ceiling == pytest.approx(400 / 10e-6)
     assert {"400 B", "2"} <= {*list_figures(row.ceiling_source)}
     assert "gloo" in row.ceiling_source
-    assert not row.no_share
+    assert not row.efficiency_reason
 
 
 def test_what_is_faster_than_measured_has_no_share(tmp_path: Path) -> None:

@@ -315,7 +315,7 @@ def test_a_share_is_never_above_one_even_by_little(tmp_path: Path) -> None:
     (row,) = analysed(tmp_path, close).kernels
     assert not row.above_roof
     assert row.efficiency is None
-    assert "datasheet's 10.0 GB/s" in row.no_share
+    assert "datasheet's 10.0 GB/s" in row.efficiency_reason
 
 
 def test_faster_than_a_link_is_no_share_of_it(tmp_path: Path) -> None:
@@ -327,8 +327,8 @@ def test_faster_than_a_link_is_no_share_of_it(tmp_path: Path) -> None:
         with_args(kernel("ncclDevKernel_AllReduce_Sum_f32", 2, 40, 10), **COLLECTIVE),
     ]
     result = analysed(tmp_path, quick)
-    assert "datasheet's 2.00 GB/s" in result.copies[0].no_share  # 10 kB in 2 us
-    assert "datasheet's 100 GB/s" in result.collectives[0].no_share  # 6 MB in 10 us
+    assert "datasheet's 2.00 GB/s" in result.copies[0].efficiency_reason  # 10 kB in 2 us
+    assert "datasheet's 100 GB/s" in result.collectives[0].efficiency_reason  # 6 MB in 10 us
     slow = analysed(tmp_path, EVENTS)
     assert [row.efficiency_reason for row in (*slow.copies, *slow.collectives)] == [""] * len(
         (*slow.copies, *slow.collectives)

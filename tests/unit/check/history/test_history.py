@@ -207,7 +207,7 @@ def _write_check(folder: Path, day: int, data_wait: float) -> None:
     base = {"unit": "bytes", "more_is_worse": True, "verdict": Verdict.PASS, "reason": ""}
     exact = JudgedQuantity(quantity="peak_allocated", title="peak allocated", before=2.0, after=3.0, exact=True, **base)
     wait = JudgedQuantity(quantity="data_wait", title="waiting", before=1.0, after=data_wait, **base)
-    common = {"workload": "gpt", "variant": "amp", "turns": "lock-step"}
+    common = {"workload": "gpt", "variant": "amp", "pairing": "lock-step"}
     check = Check(
         created_at=f"2026-02-{day + 1:02d}T00:00:00Z",
         perfkit="0.1.0",

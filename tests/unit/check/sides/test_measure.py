@@ -63,7 +63,7 @@ def test_each_pair_has_what_else_the_machine_did(pairs_of, monkeypatch):
     )
     monkeypatch.setattr(measure, "read_load", lambda: next(readings))
     pairs, _, _ = pairs_of([10.0, 20.0], most=2)
-    assert [(pair.load.others, pair.load.cores) for pair in pairs.pairs] == [(0.5, 2), (2.0, 2)]
+    assert [(pair.load.other_cores, pair.load.cores) for pair in pairs.pairs] == [(0.5, 2), (2.0, 2)]
 
 
 def test_the_number_is_bounded(pairs_of):

@@ -55,7 +55,7 @@ def blend(elements: int, busy_us: float) -> tuple[Event, ...]:
 def test_an_estimate_is_shown_as_one_and_counts_nowhere_as_known(tmp_path: Path) -> None:
     found = analysed(tmp_path, *blend(1000, 4.0))
     row = only(found.ops)
-    assert (row.bytes, row.estimated, row.flops, row.attainable_s) == (4000, True, None, None)
+    assert (row.bytes, row.is_estimate, row.flops, row.attainable_s) == (4000, True, None, None)
     assert row.cost_source == RECORDED_INPUTS
     assert (found.coverage.bytes_s, found.coverage.flops_s) == (0, 0)
     assert found.coverage.estimated_s == pytest.approx(4e-6)
@@ -137,8 +137,8 @@ def test_an_optimizer_outside_of_ops_is_costed_by_name_and_grid(tmp_path: Path) 
     found = analysed(tmp_path, launch(1, 15), adam)
     row = only(found.kernels)
     least, most = 284 * 65536 + 36, 320 * 65536
-    assert (row.flops, row.most_flops) == (14 * least, 14 * most)
-    assert (row.bytes, row.most_bytes) == (28 * least, 28 * most)
+    assert (row.flops, row.max_flops) == (14 * least, 14 * most)
+    assert (row.bytes, row.max_bytes) == (28 * least, 28 * most)
     assert row.cost_source == NAME_AND_GRID
     assert found.coverage.flops_s == found.coverage.bounded_s == pytest.approx(0.1)
 
