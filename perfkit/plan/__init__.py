@@ -1,6 +1,6 @@
-"""Memory and time of a training step before it is trained: workloads and techniques on fake tensors.
+"""Plans the memory and time of a training step, with workloads and techniques on fake tensors.
 
-Called, as `perfkit.plan(...)`, it is `perfkit.plan.plan_workload.plan_workload`.
+Calling `perfkit.plan(...)` calls `perfkit.plan.plan_workload.plan_workload`.
 """
 
 from perfkit.callable_package import make_callable

@@ -1,4 +1,4 @@
-"""Transfers that take a start each and their bytes over a bandwidth (alpha-beta; Hockney, Parallel Computing 1994)."""
+"""Models transfers by start-up time and bandwidth (alpha-beta; Hockney, Parallel Computing 1994)."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -9,20 +9,20 @@ from perfkit.analysis.model.plan import Interval
 
 
 class TransferModel(NamedTuple):
-    """Seconds to start one and bytes a second; `spread` is the factor by which it may be off, to either side."""
+    """Start-up seconds and bytes per second; `spread` is the uncertainty factor."""
 
     start_s: float
     bytes_per_s: float
     spread: float
 
     def seconds(self, nbytes: float) -> Interval:
-        """How long a transfer of so many bytes takes."""
+        """Time of a transfer of this many bytes."""
         value = self.start_s + nbytes / self.bytes_per_s
         return Interval(value=value, low=value / self.spread, high=value * self.spread)
 
 
 def fit_transfers(taken: Iterable[tuple[float, float]]) -> TransferModel:
-    """The start and the bandwidth that lie closest, in ratios, to what transfers of so many bytes took in seconds.
+    """Fit start-up time and bandwidth to measured transfers, by relative error.
 
     The spread is the standard deviation of these ratios.
     """

@@ -1,4 +1,4 @@
-"""Where a search for the largest batch begins: at the largest that fits by the plan."""
+"""Predicts the start of a search for the largest batch: the largest that fits by plan."""
 
 import psutil
 from msgspec.structs import replace
@@ -46,5 +46,5 @@ def _make_cpu_target(request: BenchRequest, ranks: int) -> Target | None:
 def _make_gpu_target(request: BenchRequest) -> Target | None:
     try:
         return find_local_target(request.device, find_device(request.device).name)
-    except UsageError:  # it comes with several amounts of memory, and the driver does not tell which it has
+    except UsageError:  # several memory sizes, and the driver does not report which
         return None

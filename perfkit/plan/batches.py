@@ -1,4 +1,4 @@
-"""Batches of tensors without contents: as the workload makes them, or like the first of its DataLoader."""
+"""Makes batches of fake tensors: from the workload, or like the first of its DataLoader."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ from perfkit.workloads.workload import Batch, Workload
 
 
 class RepeatedBatch:
-    """Batches with the shapes of the first that a DataLoader gives; that one is really loaded, in this process."""
+    """Batches with the shapes of a DataLoader's first one, which is actually loaded in this process."""
 
     def __init__(self, workload: Workload, spec: RunSpec, rank: int) -> None:
         with _disable_current_modes():
@@ -33,15 +33,15 @@ class RepeatedBatch:
 
     @property
     def nbytes(self) -> int:
-        """None are kept: each step loads its own."""
+        """0: each step loads its own batches."""
         return 0
 
     def addresses(self) -> frozenset[int]:
-        """Where the storages of the batch begin."""
+        """Addresses of the batch's storages."""
         return frozenset(get_address(tensor.untyped_storage()) for tensor in self._batch.values())
 
     def step(self, _index: int, microbatches: int) -> list[Batch]:
-        """The microbatches of a step."""
+        """The step's microbatches."""
         return [self._batch] * microbatches
 
 

@@ -14,22 +14,22 @@ from perfkit.allocations import CUDA_SMALL_BYTES, CUDA_UNIT_BYTES, round_cuda_si
 
 SMALL_SEGMENT = 2 << 20
 LARGE_SEGMENT = 20 << 20
-OWN_SEGMENT = 10 << 20  # requests from here on get a segment of their size
+OWN_SEGMENT = 10 << 20  # minimum size of requests with their own segment
 OWN_UNIT = 2 << 20
 
-Pool = tuple[int, int]  # torch's id of a private pool; (0, 0) is the one that everything shares
+Pool = tuple[int, int]  # torch's id of a private pool; (0, 0) is the shared one
 COMMON: Pool = (0, 0)
 
 _order = attrgetter("size", "address")
 
 
 class OutOfMemoryError(MemoryError):
-    """The device has less than was asked for, with every free segment given back."""
+    """The device has less memory than requested, even after returning all free segments."""
 
 
 @dataclass(eq=False)
 class AllocatorSegment:
-    """What was obtained of the device in one piece."""
+    """Contiguous memory obtained from the device."""
 
     address: int
     size: int
@@ -39,7 +39,7 @@ class AllocatorSegment:
 
 @dataclass(eq=False)
 class AllocatorBlock:
-    """A part of a segment between its neighbours; `requested` is what it was asked for."""
+    """A part of a segment between its neighbors; `requested` is the requested size."""
 
     address: int
     size: int
@@ -51,12 +51,12 @@ class AllocatorBlock:
 
 
 class CachingAllocator:
-    """Blocks are named by their addresses.
+    """A caching allocator; blocks are identified by address.
 
     Attributes:
-        allocated, peak: bytes of blocks handed out, now and at most.
-        reserved, reserved_peak: bytes of segments, now and at most.
-        blocks: those that are in use, by address.
+        allocated, peak: bytes of blocks in use, current and maximum.
+        reserved, reserved_peak: bytes of segments, current and maximum.
+        blocks: blocks in use, by address.
     """
 
     def __init__(self, capacity: int = 1 << 62) -> None:
@@ -67,10 +67,10 @@ class CachingAllocator:
         self._capacity, self._next = capacity, 0x7F0000000000
 
     def malloc(self, requested: int, pool: Pool = COMMON) -> int:
-        """The address of a block of at least so many bytes.
+        """Allocate a block of at least this size, and return its address.
 
         Raises:
-            OutOfMemoryError: it does not fit in the capacity.
+            OutOfMemoryError: the request does not fit into the capacity.
         """
         size = max(CUDA_UNIT_BYTES, round_cuda_size(requested))
         small = size <= CUDA_SMALL_BYTES
@@ -84,7 +84,7 @@ class CachingAllocator:
         return block.address
 
     def free(self, address: int, *, waits: bool = False) -> None:
-        """Free a block; one that `waits` for a stream is given back by `complete`."""
+        """Free a block; one that `waits` for a stream is released by `complete`."""
         block = self.blocks[address]
         block.state = "active_awaiting_free"
         self.allocated -= block.size
@@ -92,7 +92,7 @@ class CachingAllocator:
             self.complete(address)
 
     def complete(self, address: int) -> None:
-        """A block that was freed can be handed out again."""
+        """Release a freed block for reuse."""
         block = self.blocks.pop(address)
         block.state, block.requested = "inactive", 0
         for neighbour in (block.before, block.after):
@@ -104,7 +104,7 @@ class CachingAllocator:
         self._add_free(block)
 
     def empty_cache(self) -> None:
-        """Give back to the device the segments of which nothing is in use."""
+        """Return unused segments to the device."""
         for segment, first in [*self._first.items()]:
             if first.state == "inactive" and first.after is None:
                 self._remove_free(first)
@@ -116,7 +116,7 @@ class CachingAllocator:
         return {segment: [*list_chain(first)] for segment, first in self._first.items()}
 
     def reset_peak(self) -> None:
-        """Forget how much was in use so far; what was reserved stays."""
+        """Reset the peak of bytes in use; the reserved peak stays."""
         self.peak = self.allocated
 
     def _is_split(self, remaining: int, small: bool) -> bool:
@@ -144,7 +144,7 @@ class CachingAllocator:
         return self._free.setdefault((block.segment.small, block.segment.pool), [])
 
     def _remove_free(self, block: AllocatorBlock) -> None:
-        """Out of the pool of free blocks, in which no two have the same address."""
+        """Remove from the pool of free blocks, whose addresses are unique."""
         free = self._get_free_blocks(block)
         del free[bisect_left(free, _order(block), key=_order)]
 
@@ -153,7 +153,7 @@ class CachingAllocator:
 
 
 def split_block(block: AllocatorBlock, size: int) -> AllocatorBlock:
-    """Cut a block to a size. What is left comes after it, free."""
+    """Split a block to a size; the rest follows as a free block."""
     rest = AllocatorBlock(block.address + size, block.size - size, block.segment, before=block, after=block.after)
     if rest.after is not None:
         rest.after.before = rest
@@ -162,7 +162,7 @@ def split_block(block: AllocatorBlock, size: int) -> AllocatorBlock:
 
 
 def merge_blocks(one: AllocatorBlock, other: AllocatorBlock) -> AllocatorBlock:
-    """The block that two neighbours make."""
+    """Merge two neighbors."""
     first, last = (one, other) if one.address < other.address else (other, one)
     first.size += last.size
     first.after = last.after
@@ -172,7 +172,7 @@ def merge_blocks(one: AllocatorBlock, other: AllocatorBlock) -> AllocatorBlock:
 
 
 def list_chain(first: AllocatorBlock) -> list[AllocatorBlock]:
-    """A block and all that come after it in its segment."""
+    """A block and all later blocks of its segment."""
     blocks = [first]
     while blocks[-1].after is not None:
         blocks.append(blocks[-1].after)

@@ -1,6 +1,6 @@
-"""Published formulas for the memory of training, as a cross-check of what a step on fake tensors takes.
+"""Published formulas for training memory, as a cross-check of steps on fake tensors.
 
-They know sizes, not programs: none of them sees loss, temporaries, fragmentation or what a library works in.
+They use sizes only: no loss, temporaries, fragmentation or library workspaces.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,12 +15,12 @@ from perfkit.techniques.technique import Technique
 from perfkit.workloads.gpt import Gpt
 
 _ZERO = "ZeRO (arXiv 1910.02054, section 5), Adam in fp32: P parameters, T of them trained, on N ranks {}"
-_KORTHIKANTI = "Korthikanti et al. (arXiv 2205.05198, table 2), 16 bits and dropout: {} a layer"
+_KORTHIKANTI = "Korthikanti et al. (arXiv 2205.05198, table 2), 16 bits and dropout: {} per layer"
 
 _16_BITS = ("bf16", "fp16")
 _STAGES = {"zero1": 1, "zero2": 2, "zero3": 3}
 
-# Techniques that leave parameters, gradients and optimizer state as they are, or shard them as ZeRO does.
+# Techniques that keep parameters, gradients and optimizer state, or shard them like ZeRO.
 _STATES_AS_COUNTED = {
     *("tf32", "amp", "channels_last", "inplace", "flash", "fused_ce", "ckpt", "compile", "ddp"),
     *("zero1", "zero2", "zero3", "compress", "accum", "batch", "seq", "data"),
@@ -55,7 +55,7 @@ class TransformerSizes(NamedTuple):
 
 
 def compute_closed_forms(spec: RunSpec, kind: str, parameters: int, trained: int, adam: bool) -> Iterator[ClosedForm]:
-    """The model states of a rank by the ZeRO stage that shards them; the activations of a `gpt` in 16 bits.
+    """Model states per rank by ZeRO stage; activations of a `gpt` in 16 bits.
 
     `kind` is that of the device, `cpu` or `cuda`, by which a workload has its default sizes. `trained` are those
     of the `parameters` that are not frozen; `adam` says whether every optimizer is Adam or AdamW, without amsgrad.

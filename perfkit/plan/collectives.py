@@ -1,4 +1,4 @@
-"""How long a collective takes: alpha-beta over the links between ranks.
+"""Predicts the time of collectives: alpha-beta model over the links between ranks.
 
 A ring of n ranks takes n - 1 hops to gather or to reduce-scatter a message and 2 (n - 1) to reduce it to all, and each
 rank's links carry (n - 1) / n of the message as often (Thakur, Rabenseifner and Gropp, Optimization of Collective
@@ -6,7 +6,7 @@ Communication Operations in MPICH, IJHPCA 2005, sections 4.1 to 4.5; nccl-tests,
 factor of the bus bandwidth). A broadcast and a reduction to one rank are pipelined along the ring; a tree takes
 2 log2 n hops.
 
-A backend chooses the fastest of its protocols by the same arithmetic.
+Backends choose the fastest protocol by the same arithmetic.
 """
 
 import math
@@ -19,8 +19,9 @@ from perfkit.cost.collective import CollectiveType, Message, make_message_of_siz
 
 
 class CollectiveProtocol(NamedTuple):
-    """A way to send a message: what it takes to start, seconds a hop within and across nodes, and the share of the
-    links' bandwidth that it leaves; of a tree, only for an all-reduce."""
+    """A protocol: start-up time, seconds per hop within and across nodes, and its share of the links' bandwidth.
+
+    Trees apply only to all-reduces."""
 
     start_s: float
     hop_s: float
@@ -40,19 +41,18 @@ class GroupLinks(NamedTuple):
 
 
 class SwitchReduction(NamedTuple):
-    """All-reduces that a node's switch sums: what each takes to start, and bytes of the message a second, by ranks."""
+    """All-reduces summed by a node's switch: start-up time, and message bytes per second by number of ranks."""
 
     start_s: float
     bytes_per_s: Mapping[int, float]
 
 
 class Interconnect(NamedTuple):
-    """The links of one rank, bytes a second in one direction: to ranks of its node, and to others.
+    """The links of one rank in bytes per second and direction: within its node, and across nodes.
 
-    `across` is None where it is not known. `spread` is the factor by which the bandwidth may be off, to either side.
-    `by_others` are collectives that the backend makes of another. `fewer` are what groups of fewer ranks have, the
-    smallest first. `one_to_one` is what a rank has to another, None where that is what it has to all together.
-    `in_switch` is None where no switch sums.
+    `across` is None if unknown. `spread` is the uncertainty factor of the bandwidth. `by_others` are collectives that
+    the backend implements with another. `fewer` are the links of smaller groups, smallest first. `one_to_one` is the
+    bandwidth to a single rank, None if equal to that of all together. `in_switch` is None without a reducing switch.
     """
 
     within: float
@@ -67,9 +67,9 @@ class Interconnect(NamedTuple):
     in_switch: SwitchReduction | None = None
 
     def seconds(self, message: Message, ranks: int, *, summed: bool = False) -> Interval | None:
-        """The time of a collective of so many ranks; None where it reaches beyond a node and that link is not known.
+        """The time of a collective; None if it spans nodes and their link is unknown.
 
-        `summed` says that a switch could do it: an all-reduce by sum, of a dtype that it knows.
+        `summed`: a switch could do it (an all-reduce by sum in a supported dtype).
         """
         message = make_message_of_size(self.by_others.get(message.kind, message.kind), message.bytes, ranks)
         if ranks == 1:
@@ -94,7 +94,7 @@ class Interconnect(NamedTuple):
         return Interval(value=fastest(1.0), low=fastest(reach.spread), high=fastest(1 / reach.spread))
 
     def _time_in_switch(self, message: Message, ranks: int, factor: float) -> list[float]:
-        """Seconds in the switch, nothing where it does not do it: what was measured is the least time."""
+        """Seconds in the switch, or nothing; the measurement is the lower bound."""
         switch = self.in_switch
         if switch is None or message.kind is not CollectiveType.ALL_REDUCE or ranks not in switch.bytes_per_s:
             return []
@@ -123,7 +123,7 @@ _ONCE = (CollectiveType.BROADCAST, CollectiveType.REDUCE, CollectiveType.SEND, C
 
 
 def _sum_hop_s(kind: CollectiveType, protocol: CollectiveProtocol, ranks: int, nodes: int) -> float:
-    """Seconds of all hops one after the other, of which those across nodes are slower."""
+    """Seconds of all hops in sequence; hops across nodes are slower."""
     if protocol.tree:
         return 2 * ((math.ceil(ranks / nodes) - 1) * protocol.hop_s + math.log2(nodes) * protocol.across_hop_s)
     if kind in _ONCE:

@@ -1,4 +1,4 @@
-"""Converting a module of fake tensors (`module.to(dtype)`), which torch's own way refuses, and copying one."""
+"""Makes modules of fake tensors convertible (`module.to(dtype)`) and copyable, which torch refuses."""
 
 import copy
 from collections.abc import Callable, Iterator
@@ -14,10 +14,10 @@ from torch.utils._mode_utils import no_dispatch
 
 @contextmanager
 def convert_fakes() -> Iterator[None]:
-    """Modules convert their fake parameters in place while entered, as they do with real ones.
+    """Let modules convert fake parameters in place inside this context, like real ones.
 
-    torch swaps a fake parameter with the converted one, and cannot where anything refers to it weakly, as its fake
-    mode and what records its life do.
+    torch swaps a fake parameter with the converted one, and fails if there are weak references to it, such as those of
+    its fake mode and of the memory recorder.
     """
     with patch.object(nn.Module, "_apply", _apply_to_module):
         yield
@@ -25,7 +25,7 @@ def convert_fakes() -> Iterator[None]:
 
 @contextmanager
 def copy_fakes() -> Iterator[None]:
-    """A copy of a fake tensor (`copy.deepcopy`) is one of the same mode while entered.
+    """Let copies of fake tensors (`copy.deepcopy`) share the mode inside this context.
 
     torch copies all that a tensor holds: the mode too, and a constant's value, which it cannot while the mode is on.
     """

@@ -1,8 +1,8 @@
 """Makes a step on the CPU dispatch as CUDA does, as far as that decides which tensors there are.
 
-Torch's CPU builds have no tensors on a GPU, fake or not, so a step is gone through on fake CPU tensors. While
-`patch_cuda_dispatch` is entered autocast, dropout, attention and optimizers choose as they do for CUDA, and torch tells
-the architecture of the GPU that is planned for to whoever asks.
+Torch's CPU builds have no GPU tensors, not even fake ones, so steps are rehearsed on fake CPU tensors. Inside
+`patch_cuda_dispatch`, autocast, dropout, attention and optimizers choose as for CUDA, and torch reports the planned
+GPU's architecture.
 """
 
 import re
@@ -63,7 +63,7 @@ _SMALL_SHARED_MEMORY = ((8, 6), (8, 7), (8, 9), (12, 0), (12, 1))
 
 @contextmanager
 def patch_cuda_dispatch(gpu: CatalogEntry) -> Iterator[None]:
-    """A step on fake CPU tensors makes the tensors that it makes on this GPU. One that is here is not asked."""
+    """Make a step on fake CPU tensors create the tensors of this GPU, without using a local one."""
     hip = "7.0" if gpu.vendor == "AMD" else None  # whichever version
     with ExitStack() as stack:
         stack.enter_context(patch.object(torch.cuda, "is_available", lambda: False))
@@ -119,7 +119,7 @@ def _return_fp32(op: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _run_dropout(input: torch.Tensor, p: float, train: bool) -> torch.Tensor:
-    """CUDA keeps a mask of one byte an element, where a CPU keeps one of the input's dtype."""
+    """Dropout with CUDA's mask of one byte per element; a CPU's mask has the input's dtype."""
     if not train or p == 0 or input.numel() == 0:
         return input
     return torch.native_dropout(input, p, True)[0]

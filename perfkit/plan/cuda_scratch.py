@@ -1,6 +1,6 @@
-"""Scratch memory that CUDA's libraries take for an op, from torch's allocator, until the op ends.
+"""Models the scratch memory that CUDA libraries take from torch's allocator during an op.
 
-Nothing of it shows on a CPU. The sizes are formulas of the libraries' own code where there are some, else bounds.
+It does not exist on a CPU. Sizes are formulas from the libraries' code if available, else bounds.
 """
 
 import math
@@ -13,15 +13,14 @@ from torch.utils._pytree import tree_leaves
 
 from perfkit.plan.op_scratch_probe import OpScratchProbe, ProbedOp
 
-ATTENTION, CONVOLUTION = "attention in backward", "convolutions"
+ATTENTION, CONVOLUTION = "attention backward", "convolution"
 
 SOURCES = {
-    ATTENTION: "fp32 gradients of the queries and a row sum for each query, of flash attention's backward "
-    "(mha_bwd: dq_accum, softmax_d), and with fewer heads of keys than of queries gradients of keys and values for "
-    "each of these (dk_expanded, dv_expanded); cuDNN's kernels take less",
+    ATTENTION: "flash attention's backward: fp32 query gradients and a row sum per query "
+    "(mha_bwd: dq_accum, softmax_d), and, with fewer key heads than query heads, key and value gradients per query "
+    "head (dk_expanded, dv_expanded); cuDNN takes less",
     CONVOLUTION: (
-        "at most a copy of each operand in another memory layout, by cuDNN; none where its kernels take them as they "
-        "are"
+        "cuDNN: at most a copy of each operand in another memory layout; none if its kernels accept the layout"
     ),
 }
 
@@ -30,9 +29,9 @@ _CONVOLUTIONS = ("aten::convolution", "aten::convolution_backward")
 
 
 class CudaScratch(OpScratchProbe):
-    """The scratch memory of ops, and the `most` that one call of each library took.
+    """Scratch memory of ops, and the maximum (`most`) per library call.
 
-    What a recurrent layer keeps for backward is told by the CPU's library, in place of cuDNN, which does not tell.
+    A recurrent layer's memory for backward is taken from the CPU library, since cuDNN does not report it.
     """
 
     opened = frozenset()  # one kernel each
@@ -42,7 +41,7 @@ class CudaScratch(OpScratchProbe):
         self.most: dict[str, int] = {}
 
     def scratch(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], made: Any) -> int:
-        """Bytes that the op on a GPU would take beside its results and give back."""
+        """Scratch bytes of the op on a GPU."""
         name: str = op._schema.name
         if name == _ATTENTION_BACKWARD:
             return self._record_scratch(ATTENTION, count_attention_backward_bytes(args[1], args[2]))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import floor, hypot, log, sqrt
 from typing import NamedTuple
 
-# Sizes of calls that are taken together: a factor of four.
+# Sizes within a factor of four are grouped.
 SIZE = log(4)
 # Over so many sizes below the smallest measured calls what they were slower by fades.
 _FADES = 3 * SIZE
@@ -39,7 +39,7 @@ class EfficiencyCurve:
     beyond: "EfficiencyCurve | None" = None
 
     def at(self, least: float) -> float:
-        """The time of a call with this least time."""
+        """Time of a call with this roofline time."""
         inside = min(max(least, self.least[0]), self.least[-1])
         taken = self._interpolate_values(self.taken, inside)
         if self.beyond is None:
@@ -50,7 +50,7 @@ class EfficiencyCurve:
         return slower + self.beyond.at(least)
 
     def get_spread(self, least: float) -> float:
-        """The standard deviation of that; beyond what was measured with that of the curve that goes on."""
+        """Standard deviation of that time; outside the measured range, including that of the extending curve."""
         inside = min(max(least, self.least[0]), self.least[-1])
         spread = self._interpolate_values(self.spread, inside)
         return (
@@ -68,12 +68,12 @@ class EfficiencyCurve:
 
 
 def average_by_size(points: Sequence[CurvePoint]) -> list[CurvePoint]:
-    """Their means at each size, which count for one each."""
+    """Means by size, with weight 1 each."""
     return [_average_points(some)._replace(weight=1.0) for some in _group_by_size(points)]
 
 
 def fit_curve(points: Sequence[CurvePoint], beyond: EfficiencyCurve | None) -> EfficiencyCurve:
-    """The curve through the means of the points of each size; where these fall, neighbours are pooled.
+    """The curve through the means by size; falling neighbors are pooled.
 
     A single call tells nothing of how far others may lie apart: what is `beyond` counts as one more.
     """
@@ -95,7 +95,7 @@ def _group_by_size(points: Sequence[CurvePoint]) -> list[list[CurvePoint]]:
 
 
 def _compute_spread(points: Sequence[CurvePoint], knot: CurvePoint, beyond: EfficiencyCurve | None) -> float:
-    """How far measured calls lie from the efficiency at a point of the curve."""
+    """Deviation of measured calls from the efficiency at a point of the curve."""
     square = _compute_square(points, knot.taken - knot.least)
     if beyond is not None:
         square = (knot.kinds * square + beyond.get_spread(knot.least) ** 2) / (knot.kinds + 1)
@@ -118,7 +118,7 @@ def _average_points(points: Sequence[CurvePoint]) -> CurvePoint:
 
 
 def _pool_falling(points: Sequence[CurvePoint]) -> list[CurvePoint]:
-    """Neighbours that fall take their common mean (pool adjacent violators), each at its own size."""
+    """Pool falling neighbors to their common mean (pool adjacent violators), each at its own size."""
     pools: list[list[CurvePoint]] = []
     for point in points:
         pools.append([point])

@@ -1,4 +1,4 @@
-"""The efficiencies of a device: learned here or coming with perfkit, then those of others like it."""
+"""Loads a device's efficiencies: learned here or shipped with perfkit, else those of similar devices."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -21,13 +21,13 @@ def load_efficiencies(target: Target, threads: int) -> Efficiencies:
     """The efficiencies of a device; `threads` are those of a rank on a CPU.
 
     Raises:
-        UnavailableError: this CPU's ceilings were not measured with so many threads.
+        UnavailableError: this CPU's ceilings were not measured with this number of threads.
     """
     return _load_cpu_efficiencies(threads) if target.entry is None else _load_gpu_efficiencies(target.entry)
 
 
 def get_target_ceilings(target: Target) -> DeviceCeilings:
-    """The ceilings of what a plan is made for: those measured of this CPU, the datasheet's of a GPU."""
+    """The target's ceilings: measured for this CPU, from the datasheet for a GPU."""
     if target.entry is None:
         return resolve_ceilings(CPU, read_cpu_model(), (), calibrate=False)
     return _build_datasheet_ceilings(target.entry)
@@ -56,8 +56,8 @@ def _load_cpu_efficiencies(threads: int) -> Efficiencies:
         source = f"learned on this machine with {near[0].roofs.threads} threads: {_join_program_names(near[:1])}"
     else:
         source = f"from {_join_device_names(others)}: perfkit plan --learn measures this machine"
-    told = tuple(each for each in _collect_programs([here] if here else []) if each.threads == threads)
-    return replace(_build_efficiencies(roofs, own, [*near, *others], source), here=told, elsewhere=elsewhere)
+    local_programs = tuple(each for each in _collect_programs([here] if here else []) if each.threads == threads)
+    return replace(_build_efficiencies(roofs, own, [*near, *others], source), here=local_programs, elsewhere=elsewhere)
 
 
 def get_learned_ceilings(learned: LearnedDevice) -> DeviceCeilings:
@@ -84,9 +84,9 @@ def _load_gpu_efficiencies(entry: CatalogEntry) -> Efficiencies:
     alike = sorted(known.values(), key=lambda each: compute_unlikeness(entry, resolve_entry(each.device)))
     measured = [each for learned in alike for each in make_measured_devices(learned)]
     own = measured[:1] if entry.id in known else []
-    told = f"measured on this GPU: {_join_program_names(own)}; other ops" if own else "not measured on this GPU:"
+    prefix = f"measured on this GPU: {_join_program_names(own)}; other ops" if own else "not measured on this GPU:"
     others = _join_device_names(measured[len(own) : len(own) + 1])
-    source = f"{told} as on other devices, {others} first" if others else told
+    source = f"{prefix} as on other devices, {others} first" if others else prefix
     found = _build_efficiencies(build_gpu_roofs(entry), own, measured[len(own) :], source)
     return replace(found, here=_collect_programs([here] if here else []), elsewhere=_collect_programs(load_packaged()))
 
@@ -96,7 +96,7 @@ def _collect_programs(learned: Iterable[LearnedDevice]) -> tuple[LearnedProgram,
 
 
 def _merge_learned(comes: LearnedDevice | None, here: LearnedDevice | None) -> LearnedDevice | None:
-    """What comes with perfkit of a device, and what was learned of it here."""
+    """A device's programs shipped with perfkit, and those learned here."""
     return here if comes is None else comes if here is None else comes.merge_programs(here.programs)
 
 
@@ -109,7 +109,7 @@ def make_measured_devices(learned: LearnedDevice) -> Iterator[MeasuredDevice]:
 
 
 def build_gpu_roofs(entry: CatalogEntry) -> Roofs:
-    """The datasheet's roofs of a GPU, which what is learned is held against on whichever machine."""
+    """A GPU's datasheet roofs, the reference for learning on any machine."""
     known = _build_datasheet_ceilings(entry)
     return Roofs(known, known.device, known.device_name)
 
@@ -121,7 +121,7 @@ def _build_datasheet_ceilings(entry: CatalogEntry) -> DeviceCeilings:
 
 
 def compute_unlikeness(entry: CatalogEntry, other: CatalogEntry) -> tuple[bool, bool, float]:
-    """How unlike two GPUs are: those of one vendor first, then by the factors between their peaks and bandwidths."""
+    """Distance between two GPUs: by vendor, then by the ratios of peaks and bandwidths."""
     peaks = sum(
         abs(log(entry.matrix_tflops[dtype][0] / other.matrix_tflops[dtype][0]))
         for dtype in ("bf16", "fp16")
@@ -137,7 +137,7 @@ def _build_efficiencies(
     """With `others` behind what was measured on the device itself, as far off as they are from what is known best."""
     known = [*own, *others]
     if not known:
-        raise UnavailableError("no measurements of this device or a similar one: see perfkit plan --learn")
+        raise UnavailableError("no measurements of this or a similar device: see perfkit plan --learn")
     first, second = known[0], known[min(1, len(known) - 1)]
     measured: MeasuredDevice | None = None
     for place, device in reversed(list(enumerate(known))):

@@ -1,4 +1,4 @@
-"""A rehearsed step's memory on a GPU: its requests served by the caching allocator, and all that is beyond them."""
+"""Computes a rehearsed step's memory on a GPU: requests through the caching allocator, and non-tensor memory."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -19,7 +19,7 @@ ROUNDING = "allocator rounding"
 
 
 class DeviceMemory(NamedTuple):
-    """The peak of the allocator, what of it are libraries', and what is beyond it."""
+    """The allocator's peak, the libraries' part of it, and memory outside it."""
 
     peak: PlannedPeak
     within: tuple[NonTensorMemory, ...]
@@ -27,7 +27,7 @@ class DeviceMemory(NamedTuple):
 
 
 class AllocatorReplay(NamedTuple):
-    """Bytes in use at the fullest moment of the step, and reserved at the fullest of all."""
+    """Peak bytes in use during the step, and peak reserved bytes overall."""
 
     allocated: int
     reserved: int
@@ -38,8 +38,8 @@ def compute_device_memory(
 ) -> DeviceMemory:
     """The memory of a rank on a GPU.
 
-    The peak counts all that libraries take; its low end leaves out their scratch memory and one of the workspaces. What
-    is reserved beside it is that of an allocator that gives its free segments back before it fails, as torch's does.
+    The peak includes libraries' memory; its lower bound excludes their scratch memory and one workspace. Reserved
+    memory assumes an allocator that returns free segments before failing, like torch's.
     """
     handle, groups = get_handle_bytes(target), _count_groups(rehearsed, world_size)
     most = _replay_within_limit(rehearsed, (int(handle.high),) * 2, target, groups)
@@ -75,7 +75,7 @@ def _count_groups(rehearsed: RehearsedStep, world_size: int) -> tuple[int, ...]:
 def _replay_within_limit(
     rehearsed: RehearsedStep, workspaces: tuple[int, ...], target: Target, groups: tuple[int, ...]
 ) -> AllocatorReplay:
-    """Replayed with what the limit leaves to the allocator, or without a limit where that is not enough."""
+    """Replay within the allocator's share of the limit, or without a limit if that is too small."""
     assert target.limit_bytes is not None
     others = sum(row.bytes.high for row in list_non_tensor_memory(target, groups, Interval(value=0, low=0, high=0)))
     replay = partial(
@@ -95,12 +95,12 @@ def replay_requests(
     *,
     expandable: bool = False,
 ) -> AllocatorReplay:
-    """Requests served by the caching allocator: `workspaces`, which stay, then those `before` the step and the step's.
+    """Replay requests through the caching allocator: permanent `workspaces`, requests `before` the step, the step's.
 
-    `expandable` are its segments where the program has asked for that.
+    `expandable`: use expandable segments.
 
     Raises:
-        OutOfMemoryError: they do not fit in the capacity.
+        OutOfMemoryError: the requests do not fit into the capacity.
     """
     allocator = ExpandableSegments(capacity) if expandable else CachingAllocator(capacity)
     for size in workspaces:

@@ -1,5 +1,6 @@
-"""How fast pages of offloaded tensors are written to files and read back on this machine, timed with the store that
-moves them. What they took is kept beside the measured ceilings.
+"""Times writes and reads of offloaded pages on this machine, with the store that moves them.
+
+Timings are stored next to the measured ceilings.
 """
 
 from pathlib import Path
@@ -17,12 +18,12 @@ from perfkit.plan.alpha_beta import TransferModel, fit_transfers
 from perfkit.spec import Struct
 from perfkit.techniques.paging import Store, make_disk_store
 
-_SIZES = tuple(4**power for power in range(6, 13))  # 4 KiB, the least that is moved, to 16 MiB
+_SIZES = tuple(4**power for power in range(6, 13))  # 4 KiB, the smallest page, to 16 MiB
 _PAGES, _ROUNDS = 8, 5
 
 
 class PageTiming(Struct):
-    """A page of so many bytes was written and deleted, and read, in so many seconds."""
+    """Page size in bytes, and seconds to write (including deletion) and to read."""
 
     bytes: int
     write_s: float
@@ -30,7 +31,7 @@ class PageTiming(Struct):
 
 
 class DiskTimings(Struct):
-    """All of them, in a folder of the file system that is mounted at `mount`."""
+    """All timings of a folder on the file system mounted at `mount`."""
 
     schema_version: int = 1
     mount: str
@@ -38,9 +39,9 @@ class DiskTimings(Struct):
 
 
 class DiskSpeed(NamedTuple):
-    """What it takes to write a page, which includes that it is deleted later, and to read one.
+    """Models of writing a page, including its deletion, and of reading one.
 
-    `mount` is where the file system is mounted.
+    `mount` is the mount point of the file system.
     """
 
     write: TransferModel
@@ -49,13 +50,13 @@ class DiskSpeed(NamedTuple):
 
 
 def load_disk() -> DiskSpeed | None:
-    """That of the folder for temporary files; None where it was not measured."""
+    """The speed of the folder for temporary files; None if not measured."""
     file = _get_file()
     return _fit_disk(read_json(file, DiskTimings)) if file.exists() else None
 
 
 def measure_disk() -> DiskSpeed | None:
-    """Time it now, and keep what it took; None where temporary files are in memory."""
+    """Measure and store the speed; None if temporary files are in memory."""
     counters: dict[str, float] = {}
     try:
         store = make_disk_store("", counters)
@@ -72,7 +73,7 @@ def measure_disk() -> DiskSpeed | None:
 
 
 def find_mount(path: Path) -> str:
-    """Where the file system that a path lies in is mounted."""
+    """Mount point of a path's file system."""
     return str(next(parent for parent in (path, *path.parents) if parent.is_mount()))
 
 
@@ -91,12 +92,12 @@ def _fit_disk(measured: DiskTimings) -> DiskSpeed:
 
 def _time_page_size(store: Store, size: int) -> PageTiming:
     rounds = [_time_round(store, size) for _ in range(_ROUNDS)]
-    write_s, read_s = (min(taken) / _PAGES for taken in zip(*rounds, strict=True))  # others only add to it
+    write_s, read_s = (min(seconds) / _PAGES for seconds in zip(*rounds, strict=True))  # other load only adds to it
     return PageTiming(bytes=size, write_s=write_s, read_s=read_s)
 
 
 def _time_round(store: Store, size: int) -> tuple[float, float]:
-    """Seconds to write pages and to delete them, and to read them. As in a step, all are there at once."""
+    """Seconds to write and delete pages, and to read them, all of them at once as in a step."""
     data = [torch.ones(size, dtype=torch.uint8) for _ in range(_PAGES)]
     start = perf_counter()
     pages = [store.put(each) for each in data]

@@ -1,4 +1,4 @@
-"""Code that takes fake tensors for those of a graph that is traced, and then does what it does in compiled code."""
+"""Overrides code that mistakes fake tensors for tracing, and would behave as in compiled code."""
 
 import sys
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ _LINEAR = torch.ops.aten.linear.default
 
 @contextmanager
 def patch_linear() -> Iterator[None]:
-    """A linear layer adds its bias in place while entered.
+    """Make linear layers add their bias in place inside this context.
 
     Of an input that is neither contiguous nor a matrix torch adds it after the product, and to a new tensor where
     there are subclasses of tensors (ATen/native/Linear.cpp).
@@ -32,7 +32,7 @@ def _run_linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
 
 @contextmanager
 def patch_transformers() -> Iterator[None]:
-    """Transformers, if it is imported by now, looks into masks while entered: masks that hide nothing are left out."""
+    """Make Transformers, if imported, drop masks that hide nothing inside this context."""
     module = sys.modules.get("transformers.utils.import_utils")
     with ExitStack() as stack:
         if module is not None:

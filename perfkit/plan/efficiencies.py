@@ -1,4 +1,4 @@
-"""How long work takes on a device: the least time by its ceilings, over the efficiency that such work was measured at.
+"""Predicts the time of work on a device: its roofline time over the efficiency measured for such work.
 
 The efficiency depends on the class of an op, on its dtype, and on its size: small calls do not fill a device, and cost
 at least what every call costs. The size of a call is its least time. Of each op, and of each class, the measured
@@ -94,9 +94,9 @@ class MeasuredDevice:
         """Of each program the error of its time predicted from all others; sweeps are no programs to predict."""
         errors = []
         for program in self.programs:
-            others = self.exclude_program(program.name)
-            if others is not None and others.roofs is self.roofs and not program.sweep:
-                errors.append(others.compute_error(program))
+            remaining = self.exclude_program(program.name)
+            if remaining is not None and remaining.roofs is self.roofs and not program.sweep:
+                errors.append(remaining.compute_error(program))
         return tuple(errors)
 
     def exclude_program(self, name: str) -> "MeasuredDevice | None":
@@ -115,9 +115,9 @@ class MeasuredDevice:
         predicted = measured = 0.0
         for sample in program.samples:
             least = compute_least_time(sample.work, self.roofs)
-            found = None if least is None or not least.seconds else self.find_curve(sample.work, least)
-            if least is not None and found is not None:
-                predicted += sample.calls * exp(found[0].at(log(least.seconds)))
+            estimate = None if least is None or not least.seconds else self.find_curve(sample.work, least)
+            if least is not None and estimate is not None:
+                predicted += sample.calls * exp(estimate[0].at(log(least.seconds)))
                 measured += sample.calls * sample.seconds
         return log(predicted / measured)
 
@@ -126,13 +126,13 @@ class MeasuredDevice:
         errors = [0.0]
         for sample in (sample for program in self.programs for sample in program.samples):
             least = compute_least_time(sample.work, self.roofs)
-            found = None if least is None or not least.seconds else self.find_curve(sample.work, least)
-            if least is not None and found is not None:
-                errors.append(hypot(found[0].at(log(least.seconds)) - log(sample.seconds), sample.spread))
+            factors = None if least is None or not least.seconds else self.find_curve(sample.work, least)
+            if least is not None and factors is not None:
+                errors.append(hypot(factors[0].at(log(least.seconds)) - log(sample.seconds), sample.spread))
         return exp(median(errors))
 
     def find_curve(self, work: Work, least: LeastTime) -> tuple[EfficiencyCurve, float] | None:
-        """The curve for some work and what its times are off in addition: its class's on the first device that knows
+        """The curve for some work and its additional error: its class's on the first device that knows
         it. None where nothing is known that can be held against its least time.
         """
         device: MeasuredDevice | None = self
@@ -161,20 +161,20 @@ class Efficiencies:
     elsewhere: tuple[LearnedProgram, ...] = ()
 
     def seconds(self, work: Work) -> Interval | None:
-        """How long a call takes on the device, nine in ten within the bounds; 0 for what does nothing (a view).
+        """Time of a call on the device, with 90 % bounds; 0 for views.
 
-        None where it was measured nowhere and the peak of its dtype is not known.
+        None if such work was never measured and its dtype's peak is unknown.
         """
         least = compute_least_time(work, self.roofs)
         if least is None:
             return None
         if not least.seconds:
             return _NOTHING
-        found = self.measured.find_curve(work, least)
-        if found is None:
+        known_curve = self.measured.find_curve(work, least)
+        if known_curve is None:
             return None
-        (curve, off), size = found, log(least.seconds)
-        return _make_interval(curve.at(size), hypot(curve.get_spread(size), off))
+        (curve, offset), size = known_curve, log(least.seconds)
+        return _make_interval(curve.at(size), hypot(curve.get_spread(size), offset))
 
     def together(self, seconds: float) -> Interval:
         """The bounds of the time of all calls of a step, of which `seconds` is the sum.
@@ -189,17 +189,17 @@ class Efficiencies:
         return _make_interval(log(seconds), hypot(spread, self.measured.off))
 
     def host_s(self, work: Work) -> Interval | None:
-        """How long the host takes to issue a call; None where no program told. One figure holds for all classes."""
+        """CPU time to issue a call, one figure for all classes; None if never measured."""
         return self._estimate_figure(lambda program: program.host_s)
 
     @property
     def launch_s(self) -> Interval | None:
-        """From a launch to its kernel's start on a device without work; None where no program told, as on a CPU."""
+        """Launch latency on an idle device; None if never measured, as on a CPU."""
         return self._estimate_figure(lambda program: program.launch_s)
 
     @property
     def gap_s(self) -> Interval | None:
-        """Between kernels that were launched before; None where no program told, as on a CPU."""
+        """Gap between queued kernels; None if never measured, as on a CPU."""
         return self._estimate_figure(lambda program: program.gap_s)
 
     def _get_call_spread(self) -> float:
@@ -212,21 +212,21 @@ class Efficiencies:
             device = device.like
 
     def _estimate_figure(self, what: Callable[[LearnedProgram], float | None]) -> Interval | None:
-        """The median of what the programs here have told, else those of the first device that tells it.
+        """The median of this machine's programs, else of the first device with measurements.
 
-        Its bounds are the least and the most of several programs here, and wider otherwise: `ANOTHER_HOST`.
+        Bounds are minimum and maximum of several programs here, else wider: `ANOTHER_HOST`.
         """
 
         def told(programs: Iterable[LearnedProgram]) -> list[float]:
             return [value for program in programs if (value := what(program)) is not None]
 
-        here = told(self.here)
-        nearest = here or next(filter(None, (told(device.programs) for device in self._walk_devices())), [])
+        own_figures = told(self.here)
+        nearest = own_figures or next(filter(None, (told(device.programs) for device in self._walk_devices())), [])
         if not nearest:
             return None
-        known = here or [*nearest, *told(self.elsewhere)]
-        wider = 1.0 if len(here) > 1 else ANOTHER_HOST
-        return Interval(value=median(nearest), low=min(known) / wider, high=max(known) * wider)
+        figures = own_figures or [*nearest, *told(self.elsewhere)]
+        wider = 1.0 if len(own_figures) > 1 else ANOTHER_HOST
+        return Interval(value=median(nearest), low=min(figures) / wider, high=max(figures) * wider)
 
 
 _NOTHING = Interval(value=0.0, low=0.0, high=0.0)

@@ -1,5 +1,4 @@
-"""Stores what measured steps told of how fast a device does each kind of work: small, and of no model but the
-device."""
+"""Stores measured efficiencies of devices by kind of work: small, and independent of models."""
 
 from collections.abc import Iterable
 from functools import cache
@@ -78,26 +77,26 @@ class LearnedDevice(Struct):
     ceilings: tuple[Ceiling, ...] = ()
 
     def merge_programs(self, programs: Iterable[LearnedProgram]) -> "LearnedDevice":
-        """With these programs, each in place of what was known of the same before."""
+        """Merge programs, replacing older entries of the same program."""
         new = {(program.name, program.threads): program for program in (*self.programs, *programs)}
         return replace(self, programs=tuple(new.values()))
 
 
 class PackagedDevices(Struct):
-    """What comes with perfkit."""
+    """The devices shipped with perfkit."""
 
     devices: tuple[LearnedDevice, ...]
 
 
 @cache
 def load_packaged() -> tuple[LearnedDevice, ...]:
-    """What comes with perfkit."""
+    """Load the devices shipped with perfkit."""
     data = files("perfkit.plan").joinpath("efficiencies.json").read_bytes()
     return msgspec.json.decode(data, type=PackagedDevices).devices
 
 
 def get_device_path(device: str) -> Path:
-    """Where what was learned of a device here is kept, beside the measured ceilings."""
+    """Path of a device's learned programs, next to the measured ceilings."""
     return get_cache_folder() / "efficiencies" / f"{make_file_stem(device)}.json"
 
 
@@ -113,13 +112,13 @@ def list_kept_files() -> Kept:
 
 
 def load_learned(device: str) -> LearnedDevice | None:
-    """What was learned of a device here, or None. A file that cannot be read is a `RunFormatError`."""
+    """A device's learned programs, or None. Raises `RunFormatError` for unreadable files."""
     file = get_device_path(device)
     return read_json(file, LearnedDevice, remedy="delete it and measure again") if file.exists() else None
 
 
 def store_learned(learned: LearnedDevice) -> LearnedDevice:
-    """Add to what is kept of a device, and return that. Where it cannot be written a `PerfkitError` says so."""
+    """Add to a device's stored programs, and return them. Raises `PerfkitError` if they cannot be written."""
     known = load_learned(learned.device)
     kept = learned if known is None else replace(known.merge_programs(learned.programs), ceilings=learned.ceilings)
     write_json(get_device_path(learned.device), kept)

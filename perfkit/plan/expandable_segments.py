@@ -23,18 +23,18 @@ from perfkit.plan.caching_allocator import (
 )
 
 FREE, UNMAPPED = "inactive", "unmapped"
-_ADDRESSES = 1 << 50  # more than any request reaches
+_ADDRESSES = 1 << 50  # above any request
 
 
 class ExpandableSegments(CachingAllocator):
-    """A caching allocator whose segments begin with the first request of their pool, and grow and shrink by pages."""
+    """A caching allocator with one growing and shrinking segment per pool."""
 
     def __init__(self, capacity: int = 1 << 62) -> None:
         super().__init__(capacity)
         self._of_pool: dict[tuple[bool, Pool], AllocatorSegment] = {}
 
     def empty_cache(self) -> None:
-        """Give back to the device the pages of which nothing is in use."""
+        """Return unused pages to the device."""
         for segment, blocks in self.segments().items():
             page = _get_page_size(segment)
             for block in blocks:
@@ -47,7 +47,7 @@ class ExpandableSegments(CachingAllocator):
         return super()._is_split(remaining, small=True)
 
     def _find_best_fit(self, size: int, small: bool, pool: Pool) -> AllocatorBlock | None:
-        """The smallest free block; one that can grow counts as if it had, so that it comes last."""
+        """The smallest fitting free block; growable blocks come last."""
         fitting = [block for block in self._free.get((small, pool), []) if block.size >= size]
         block = min(fitting, key=_get_grown_size, default=None)
         if block is not None:
@@ -73,7 +73,7 @@ class ExpandableSegments(CachingAllocator):
         return self._of_pool[small, pool]
 
     def _grow_block(self, block: AllocatorBlock, size: int) -> AllocatorBlock:
-        """The block with what follows it, mapped where it is not, until it has this size."""
+        """Extend a block to this size, mapping what follows it."""
         self._map_block(block, size)
         while block.size < size or (block.after is not None and block.after.state == FREE):
             assert block.after is not None
@@ -83,7 +83,7 @@ class ExpandableSegments(CachingAllocator):
         return block
 
     def _map_block(self, block: AllocatorBlock, size: int) -> None:
-        """Take a block that is free, or map as many pages of one that is not mapped."""
+        """Take a free block, or map the pages of an unmapped one."""
         if block.state == FREE:
             self._remove_free(block)
         else:
@@ -94,7 +94,7 @@ class ExpandableSegments(CachingAllocator):
             self.reserved += pages
 
     def _unmap_pages(self, block: AllocatorBlock, address: int, size: int) -> None:
-        """Give back these pages of a free block."""
+        """Return pages of a free block."""
         self._remove_free(block)
         if address > block.address:
             head, block = block, split_block(block, address - block.address)
@@ -113,7 +113,7 @@ def _get_page_size(segment: AllocatorSegment) -> int:
 
 
 def _count_page_bytes(block: AllocatorBlock, size: int) -> int:
-    """Bytes of the pages of an unmapped block that hold so many, or all that it has."""
+    """Bytes of an unmapped block's pages for a size, at most all."""
     page = _get_page_size(block.segment)
     return min(-(-size // page) * page, block.size)
 
@@ -123,7 +123,7 @@ def _get_grown_size(block: AllocatorBlock) -> int:
 
 
 def _find_lowest(first: AllocatorBlock, size: int) -> AllocatorBlock:
-    """Where a request of this size has room, at the lowest address: from a free block before unmapped pages on."""
+    """The lowest address with room for a request, including a free block before unmapped pages."""
     return next(block for block in _find_starts(first) if _has_room(block, size))
 
 
@@ -139,12 +139,12 @@ def _has_room(start: AllocatorBlock, size: int) -> bool:
 
 
 def _count_lacking_bytes(start: AllocatorBlock, size: int) -> int:
-    """Bytes of the pages that must be mapped for a request that begins there."""
+    """Bytes of the pages to map for a request that begins there."""
     lacking = 0
     for block in list_chain(start):
         if size <= 0:
             break
-        used = block.size if block.state == FREE else _count_page_bytes(block, size)
-        lacking += 0 if block.state == FREE else used
-        size -= used
+        free_bytes = block.size if block.state == FREE else _count_page_bytes(block, size)
+        lacking += 0 if block.state == FREE else free_bytes
+        size -= free_bytes
     return lacking

@@ -1,4 +1,4 @@
-"""More ranks than are measured: what a plan of a suite on several numbers of ranks goes on to."""
+"""Extends a suite's plan to more ranks than were measured."""
 
 from msgspec.structs import replace
 
@@ -6,12 +6,13 @@ from perfkit.store.request import BenchRequest, make_rank_fields
 from perfkit.techniques.batch import PARAMETER
 
 FURTHEST = 4096
-_APART = 4  # times as many ranks as before, which the curve is smooth between
+_APART = 4  # factor between successive numbers of ranks
 
 
 def extrapolate_ranks(request: BenchRequest) -> BenchRequest:
-    """A request of several numbers of ranks with more of them, up to `FURTHEST`; of strong scaling those among which
-    the batch still divides. Of one number it is the request itself."""
+    """Extend a request of several numbers of ranks up to `FURTHEST`; for strong scaling, only divisors of the batch.
+
+    A request of one number is unchanged."""
     if not request.world_sizes:
         return request
     whole = int(request.workload.params[PARAMETER]) if request.scaling == "strong" else None
@@ -21,7 +22,7 @@ def extrapolate_ranks(request: BenchRequest) -> BenchRequest:
 
 
 def _list_powers(base: int) -> list[int]:
-    found = [base]
-    while found[-1] < FURTHEST:
-        found.append(found[-1] * base)
-    return found
+    powers = [base]
+    while powers[-1] < FURTHEST:
+        powers.append(powers[-1] * base)
+    return powers

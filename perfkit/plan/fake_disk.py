@@ -1,4 +1,4 @@
-"""A disk store that writes nothing, as fake tensors have no bytes to write, and what it would have moved."""
+"""A disk store without files, which reports the pages it would move: fake tensors have no bytes."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ from perfkit.techniques.paging import DiskPage, DiskStore, StoredPage
 
 @contextmanager
 def skip_disk_writes() -> Iterator[None]:
-    """Disk stores hand out pages without files while entered, and give storages their size back."""
+    """Make disk stores return pages without files inside this context, and restore storage sizes."""
     with patch.multiple(DiskStore, put=_make_unwritten_page, get=_restore_size):
         yield
 
@@ -27,7 +27,7 @@ def _restore_size(_: DiskStore, page: StoredPage, into: torch.UntypedStorage) ->
 
 
 class PageMove(NamedTuple):
-    """Bytes that go to a file in a folder (`writes`), or come from one."""
+    """Bytes written to a file in a folder (`writes`) or read from one."""
 
     bytes: int
     writes: bool
@@ -36,7 +36,7 @@ class PageMove(NamedTuple):
 
 @contextmanager
 def watch_pages(told: Callable[[PageMove], None]) -> Iterator[None]:
-    """`told` is called with every page that a disk store writes or reads while entered."""
+    """Call `told` with every page that a disk store writes or reads inside this context."""
     original_put, original_get = DiskStore.put, DiskStore.get
 
     def put(store: DiskStore, data: torch.Tensor) -> DiskPage:

@@ -1,4 +1,4 @@
-"""A store on the host that keeps nothing: fake tensors have no bytes to copy."""
+"""A host store without contents: fake tensors have no bytes to copy."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,14 +12,14 @@ from perfkit.techniques.paging import HostStore
 
 
 class FakeHostPage(NamedTuple):
-    """Bytes that would be on the host, told apart by `number`."""
+    """Simulated bytes on the host, identified by `number`."""
 
     number: int
     nbytes: int
 
 
 class FakeHost:
-    """The host of a GPU. `told` is told of each page that is copied there (`out`) or back."""
+    """The host of a GPU. `told` receives each page copied there (`out`) or back."""
 
     def __init__(self) -> None:
         self.told: Callable[[FakeHostPage, bool], None] = lambda _page, _out: None
@@ -27,7 +27,7 @@ class FakeHost:
 
     @contextmanager
     def skip_copies(self) -> Iterator[None]:
-        """Stores on the host hand out pages without bytes while entered, and give storages their size back."""
+        """Make host stores return pages without bytes inside this context, and restore storage sizes."""
 
         def put(_: HostStore, data: torch.Tensor) -> FakeHostPage:
             page = FakeHostPage(next(self._numbers), data.numel())

@@ -1,6 +1,6 @@
-"""A recorder of the memory that fake tensors would take: every storage that an op returns, from its birth to its end.
+"""Records the memory of fake tensors: every storage that an op returns, from allocation to free.
 
-It is to fake tensors what `AllocationProfiler` is to real ones, and gives the same `RecordedEvents`.
+The counterpart of `AllocationProfiler` for fake tensors, with the same `RecordedEvents`.
 """
 
 import sys
@@ -67,11 +67,11 @@ class FakeMemory:
 
     @contextmanager
     def record_allocations(self, alone: OpScratchProbe) -> Iterator[None]:
-        """Records what this thread does while entered, inside of the mode of the fake tensors."""
+        """Record this thread's ops inside this context, within the fake mode."""
         resize = torch.UntypedStorage.resize_
 
         def resized(storage: torch.UntypedStorage, size: int) -> torch.UntypedStorage:
-            """FSDP2 and paging free and obtain the memory of tensors that stay."""
+            """Record FSDP2's and paging's frees and allocations of persistent tensors."""
             result: torch.UntypedStorage = resize(storage, size)
             address = get_address(storage)
             if self._alive.get(address, 0) != storage.nbytes():
@@ -87,16 +87,16 @@ class FakeMemory:
             yield
 
     def begin(self) -> None:
-        """Forget what was recorded; what is alive stays."""
+        """Drop the recording; live storages stay."""
         self.recorded = RecordedEvents([], [], [], {})
 
     def now(self) -> int:
-        """The next moment on the clock of the recording."""
+        """The next tick of the recording's clock."""
         self._now += 1
         return self._now
 
     def list_other_blocks(self, known: Collection[int]) -> list[InitialBlock]:
-        """What is alive beside the `known` addresses."""
+        """Live storages other than the `known` addresses."""
         return [
             InitialBlock(
                 address=address, size_bytes=size, category=UNKNOWN, name="a tensor outside of the training state"
@@ -106,24 +106,24 @@ class FakeMemory:
         ]
 
     def read(self, tensor: torch.Tensor) -> float | int:
-        """What a program reads of a fake tensor."""
+        """The value that a program reads from a fake tensor."""
         self._told_of_read()
         value = self._values.get(get_address(tensor.untyped_storage()), 1)
         return float(value) if tensor.is_floating_point() else value
 
     def enter(self, name: str) -> None:
-        """A range begins."""
+        """Begin a range."""
         self._open.append((name, self.now()))
 
     def leave(self) -> None:
-        """The range that began last ends."""
+        """End the innermost range."""
         name, start = self._open.pop()
         self.recorded.ranges.append(MarkedRange(name, _THREAD, start, self.now()))
 
     def call(
         self, name: str, mutable: bool, given: Sequence[torch.Tensor], made: Sequence[torch.Tensor], scratch: int
     ) -> None:
-        """An op was called with the tensors `given`, and returned those `made`; it took `scratch` bytes meanwhile."""
+        """Record an op call: tensors `given`, tensors `made`, and `scratch` bytes."""
         start = self.now()
         node = _current_autograd_node()
         if node is None:
@@ -198,7 +198,7 @@ class FakeMemory:
 
 
 class _OpWatcher(TorchDispatchMode):
-    """Tells a `FakeMemory` of every op on fake tensors and of every range."""
+    """Reports every op on fake tensors and every range to a `FakeMemory`."""
 
     def __init__(self, memory: FakeMemory, alone: OpScratchProbe) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -242,7 +242,7 @@ class _OpWatcher(TorchDispatchMode):
 
 @contextmanager
 def _disable_storage_caching() -> Iterator[None]:
-    """Fake tensors do not cache calls that are given a storage while entered: their cache would keep it alive."""
+    """Disable fake tensors' caching of calls with storages inside this context, which would keep them alive."""
     cache_key = FakeTensorMode._cache_key
 
     def key(mode: FakeTensorMode, state: Any, func: Any, args: Sequence[object], kwargs: Any) -> Any:
@@ -255,25 +255,25 @@ def _disable_storage_caching() -> Iterator[None]:
 
 
 def _find_fakes(values: Iterable[Any]) -> list[torch.Tensor]:
-    """The fake tensors among arguments or results of an op, in order."""
-    found: list[torch.Tensor] = []
+    """The fake tensors among an op's arguments or results, in order."""
+    fakes: list[torch.Tensor] = []
     for value in values:
         if isinstance(value, FakeTensor):
             if has_storage(value):
-                found.append(value)
+                fakes.append(value)
         elif isinstance(value, list | tuple):
-            found += _find_fakes(value)
-    return found
+            fakes += _find_fakes(value)
+    return fakes
 
 
 def _find_freed_storages(tensors: Sequence[torch.Tensor]) -> list[torch.UntypedStorage]:
-    """The storages that were freed while their tensors stay, as FSDP2 and paging do."""
+    """Storages freed while their tensors stay, by FSDP2 and paging."""
     storages = (tensor.untyped_storage() for tensor in tensors)
     return [storage for storage in storages if not storage.nbytes()]
 
 
 def _format_line(frame: FrameType) -> str:
-    """Where memory was asked for, as `AllocationProfiler` tells it: "" within torch."""
+    """Source line of a request, as in `AllocationProfiler`: "" within torch."""
     while frame.f_code.co_filename.startswith(_OURS) and frame.f_back is not None:
         frame = frame.f_back
     path = PurePath(frame.f_code.co_filename)

@@ -1,4 +1,4 @@
-"""Ops whose shapes torch's own fake kernels do not tell on a CPU."""
+"""Fake kernels of ops that torch's own do not support on a CPU."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,7 +46,7 @@ def _infer_recurrent_layer(alone: OpScratchProbe, mode: FakeTensorMode, func: An
 
 @contextmanager
 def register_fake_ops(alone: OpScratchProbe) -> Iterator[None]:
-    """Fake tensors also know the ops of this file while entered."""
+    """Register the fake kernels of this file inside this context."""
     more = {
         torch.ops.aten._grouped_mm.default: _infer_grouped_mm,
         torch.ops.aten.mkldnn_rnn_layer.default: partial(_infer_recurrent_layer, alone),

@@ -1,4 +1,4 @@
-"""A process group of ranks that are not there: collectives return at once, and this process is one of the ranks."""
+"""Simulates a process group: this process is one rank, and collectives return at once."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -25,12 +25,12 @@ COPIED_BY_GLOO = {"c10d::_allgather_base_": 0, "c10d::allgather_": 0, "c10d::_re
 
 @contextmanager
 def simulate_ranks(size: int) -> Iterator[World]:
-    """This process as the first of `size` ranks while entered, without a process group where there is but one."""
+    """Make this process the first of `size` ranks inside this context, without a process group for one rank."""
     world = World(rank=0, size=size)
     if size == 1:
         yield world
         return
-    # Distributed tensors take a third of a second to import, which a plan of one rank does without.
+    # Distributed tensors take a third of a second to import, and plans of one rank do not need them.
     from torch.distributed.fsdp._fully_shard import _fsdp_init, _fsdp_param
     from torch.distributed.tensor._sharding_prop import ShardingPropagator
 
@@ -52,7 +52,7 @@ def simulate_ranks(size: int) -> Iterator[World]:
 
 
 def _wrap_outside_modes(function: Any) -> Any:
-    """A mesh, for one, is looked into when it is made, which must not be done with fake tensors."""
+    """Run functions outside fake mode, such as a mesh's constructor, which reads its values."""
 
     def outside(*args: Any, **kwargs: Any) -> Any:
         with _disable_current_modes():
@@ -62,12 +62,12 @@ def _wrap_outside_modes(function: Any) -> Any:
 
 
 def _make_first_chunk(tensor: torch.Tensor, num_chunks: int, dim: int) -> list[torch.Tensor]:
-    """The shard of this rank alone, the first: FSDP2 makes those of all, which is most of the work of thousands."""
+    """Make only this rank's shard, the first: FSDP2 makes all ranks' shards, which is slow for thousands."""
     return [tensor.narrow(dim, 0, ceil(tensor.size(dim) / num_chunks))]
 
 
 def _patch_ddp_init(init: Any) -> Any:
-    """DDP without what it does by values and in C++: to compare the models of all ranks, and to wait for averages."""
+    """Patch DDP's value-based and C++ parts: comparing the ranks' models, and waiting for averages."""
 
     def wrapping(self: DistributedDataParallel, *args: Any, **kwargs: Any) -> None:
         with patch.object(dist, "_compute_bucket_assignment_by_size", partial(_assign_buckets, self)):
@@ -81,9 +81,9 @@ def _patch_ddp_init(init: Any) -> Any:
 def _assign_buckets(
     ddp: DistributedDataParallel, parameters: list[torch.Tensor], _limits: list[int], sparse: list[bool]
 ) -> tuple[list[list[int]], list[int]]:
-    """The buckets of every step but the first, which has one for all: in the order of backward, the first smaller.
+    """The buckets of every step after the first, in backward order, the first one smaller.
 
-    They are given the other way round, as DDP reverses them.
+    In reverse, since DDP reverses them. The first step has one bucket for all.
     """
     first = _DEFAULT_FIRST_BUCKET_BYTES if ddp.bucket_bytes_cap_default else ddp.bucket_bytes_cap
     limits = [first, ddp.bucket_bytes_cap]
@@ -93,7 +93,7 @@ def _assign_buckets(
 
 
 class _FixedReducer:
-    """DDP's reducer, which keeps its first buckets: to make them anew ranks compare the order of their gradients."""
+    """DDP's reducer that keeps its first buckets: rebuilding compares gradient orders between ranks."""
 
     def __init__(self, reducer: Any) -> None:
         self._reducer = reducer
@@ -114,5 +114,5 @@ def _reduce_bucket(group: dist.ProcessGroup, bucket: GradBucket) -> torch.future
 
 
 def count_gloo_copy_bytes(op: str, args: Sequence[Any]) -> int:
-    """Bytes that one of these collectives takes beside what it is given, and gives back."""
+    """Temporary bytes of a gloo collective."""
     return sum(tensor.nbytes for tensor in tree_leaves(args[COPIED_BY_GLOO[op]]) if isinstance(tensor, torch.Tensor))

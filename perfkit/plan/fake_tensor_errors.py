@@ -1,4 +1,4 @@
-"""A step that tensors without contents cannot take: which op, in which module of the model, and what to do."""
+"""Explains failures on fake tensors: the op, its module, and the remedy."""
 
 import logging
 import re
@@ -22,10 +22,10 @@ from perfkit.techniques.technique import Technique, explain_refusal
 
 _NEEDS_VALUES = (DataDependentOutputException, DynamicOutputShapeException)
 _UNSUPPORTED = (UnsupportedOperatorException, UnsupportedFakeTensorException)
-_NO_FAKE_OF_ITS_OWN = re.compile(r"no fake impl registered")  # as torch says of a custom op in Python
+_NO_FAKE_OF_ITS_OWN = re.compile(r"no fake impl registered")  # torch's message for a custom op in Python
 _REMEDY = "measure it with perfkit bench"
 
-# Parts of perfkit that stand for the program: models, and what is done to them.
+# Parts of perfkit that belong to the user's program: models and techniques.
 _OF_THE_PROGRAM = ("perfkit.techniques.", "perfkit.workloads.")
 
 
@@ -50,9 +50,9 @@ def name_failures(places: ModuleLocator, techniques: Sequence[Technique]) -> Ite
 
 
 def _is_ours(error: Exception, frame: FrameType) -> bool:
-    """Whether an error that was raised in this frame is a fault of perfkit's.
+    """True if an error raised in this frame is perfkit's own fault.
 
-    What torch refuses is not: perfkit's modes and kernels call ops with what the model gave them.
+    torch's refusals are not: perfkit's modes and kernels call ops with the model's arguments.
     """
     module: str = frame.f_globals.get("__name__", "")
     own = module.startswith("perfkit.") and not module.startswith(_OF_THE_PROGRAM)
@@ -61,7 +61,7 @@ def _is_ours(error: Exception, frame: FrameType) -> bool:
 
 @contextmanager
 def _silence_log(log: logging.Logger) -> Iterator[None]:
-    """torch logs the traceback of a fake kernel that fails."""
+    """Silence torch's log of failing fake kernels."""
     log.disabled, before = True, log.disabled
     try:
         yield
@@ -73,15 +73,15 @@ def _describe_failure(error: Exception, op: str, place: str) -> str:
     where = " in ".join(filter(None, (op, place))) or "the step"
     if isinstance(error, _NEEDS_VALUES):
         return f"{where} needs tensor values, which a plan does not have: {_REMEDY}"
-    said = " ".join(str(error).split())
-    if isinstance(error, _UNSUPPORTED) or _NO_FAKE_OF_ITS_OWN.search(said):
+    message = " ".join(str(error).split())
+    if isinstance(error, _UNSUPPORTED) or _NO_FAKE_OF_ITS_OWN.search(message):
         return f"{where} has no fake kernel: add one with torch.library.register_fake, or {_REMEDY}"
-    what = f"{type(error).__name__}: {said.rstrip('.')}"
-    return f"{where} fails on fake tensors, {what}; check whether perfkit bench runs it"
+    error_name = f"{type(error).__name__}: {message.rstrip('.')}"
+    return f"{where} fails on fake tensors, {error_name}; check whether perfkit bench runs it"
 
 
 def _find_op(error: Exception, frames: Sequence[FrameType]) -> str:
-    """The op that failed; empty where none was called."""
+    """The failed op; empty if none was called."""
     named: Any = getattr(error, "func", None) or next(iter(error.args), None)
     if isinstance(named, torch._ops.OpOverload):
         return str(named)
@@ -91,7 +91,7 @@ def _find_op(error: Exception, frames: Sequence[FrameType]) -> str:
 
 
 def _walk_frames(error: Exception) -> Iterator[FrameType]:
-    """The frames that an error came through, the innermost last."""
+    """The frames of an error's traceback, innermost last."""
     trace = error.__traceback__
     while trace is not None:
         yield trace.tb_frame

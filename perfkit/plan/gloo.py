@@ -1,6 +1,6 @@
-"""How fast ranks on this machine's CPU exchange messages: the line through what gloo's all-reduces took between them.
+"""Models gloo between ranks on this machine's CPU: a line fitted to measured all-reduces.
 
-They are those of `perfkit calibrate`, which keeps what each collective of each size took.
+`perfkit calibrate` measures the time of each collective at each size.
 """
 
 import sys

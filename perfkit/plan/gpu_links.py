@@ -1,6 +1,6 @@
-"""The links between GPUs of the catalogue, as NCCL and RCCL use them.
+"""Models the links between cataloged GPUs, as NCCL and RCCL use them.
 
-Latencies and what a protocol leaves of the bandwidth are those of NCCL's own tuning model (src/graph/tuning.cc of
+Latencies and protocol efficiencies are from NCCL's own tuning model (src/graph/tuning.cc of
 v2.20: `baseLat`, `hwLat`).
 """
 
@@ -14,7 +14,7 @@ from perfkit.plan.collectives import CollectiveProtocol, GroupLinks, Interconnec
 
 
 def _make_protocols(hops: Iterable[tuple[float, float]]) -> tuple[CollectiveProtocol, ...]:
-    """`hops`: microseconds of a hop within a node, of each protocol of a ring and of a tree."""
+    """Protocols with `hops`, microseconds per hop within a node, for rings and trees."""
     starts = (6.6e-6, 14e-6, 8.4e-6, 6.8e-6)
     shares = (1 / 4, 0.92, 1.0, 0.92 / 3.8)
     return tuple(
@@ -39,8 +39,8 @@ _WITHOUT_P2P = re.compile(r"rtx-[2345]0[5-9]0(-.+)?|titan-rtx")
 # GB/s between sockets, where a card has 31.5 (its log in nccl-tests#307). P2P would leave at most three quarters.
 _OF_PCIE_BY_HOST, _BY_HOST_SPREAD = 0.5, 0.5 * 31.508 / 10
 NO_P2P = (
-    "no P2P between GeForce cards by their driver (nccl-tests#117), so through the host's memory: half of the link's "
-    "rate, as 4 and 8 RTX 5090 reached 0.56 and 0.44 (nccl#1639)"
+    "the driver offers no P2P between GeForce cards (nccl-tests#117): traffic via host memory at half the link's rate; "
+    "4 and 8 RTX 5090 reached 0.56 and 0.44 (nccl#1639)"
 )
 
 # Cards whose NVLink is a bridge, and between how many: larger groups go over PCI Express (nccl-tests#178: A100 PCIe
@@ -52,7 +52,7 @@ _BRIDGES: tuple[tuple[re.Pattern[str], int], ...] = (
 
 
 class LinkMesh(NamedTuple):
-    """GPUs that are each linked to each other by one link of a rate in GB/s, of which RCCL counts on `counted`."""
+    """Fully connected GPUs with one link per pair, at a rate in GB/s, of which RCCL assumes `counted`."""
 
     links: int
     counted: float
@@ -84,9 +84,9 @@ _BLACKWELL: Capability = (10, 0)
 
 
 def make_nccl_links(entry: CatalogEntry, ranks_per_node: int, network: float | None) -> Interconnect | None:
-    """NCCL's or RCCL's collectives among devices of a kind; None where no link between them is in the catalogue.
+    """NCCL's or RCCL's collectives among devices of a kind; None if the catalog has no link between them.
 
-    `network` are the bytes a second, in one direction, of the network's links of one device.
+    `network` is the network bandwidth of one device in bytes per second, in one direction.
     """
     across = None if network is None else network * _OF_NETWORK
     over_pcie = _make_pcie_links(entry, across, ranks_per_node)
@@ -99,20 +99,20 @@ def make_nccl_links(entry: CatalogEntry, ranks_per_node: int, network: float | N
     bridged = next((ranks for pattern, ranks in _BRIDGES if pattern.fullmatch(entry.id)), None)
     if bridged is not None and over_pcie is not None:
         near = GroupLinks(bridged, within, _OVER_NVLINK, spread)
-        return over_pcie._replace(fewer=(near,), source=f"{source}; among more than {bridged}: {over_pcie.source}")
+        return over_pcie._replace(fewer=(near,), source=f"{source}; groups above {bridged}: {over_pcie.source}")
     return Interconnect(
         within, across, ranks_per_node, _OVER_NVLINK, spread, source, in_switch=_make_switch_reduction(entry)
     )
 
 
 def _resolve_figure(figure: Sourced) -> tuple[float, str]:
-    """A figure of the catalogue with the words of its source."""
+    """A figure of the catalog with its source."""
     rate, source = figure
     return rate, load_catalog().sources[source]
 
 
 def has_switch(entry: CatalogEntry) -> bool:
-    """Whether GPUs of this kind stand behind switches that sum (NVLink SHARP, `NVLS`)."""
+    """True if GPUs of this kind have switches that reduce (NVLink SHARP, `NVLS`)."""
     return _IN_SWITCH.fullmatch(entry.id) is not None
 
 
@@ -129,7 +129,7 @@ def _make_pcie_links(entry: CatalogEntry, across: float | None, ranks_per_node: 
 def _make_xgmi_links(
     entry: CatalogEntry, across: float | None, ranks_per_node: int, over_pcie: Interconnect | None
 ) -> Interconnect | None:
-    """Groups of as many as are linked have a link to each; of more, all have what lies between them else."""
+    """Links of fully connected groups; larger groups use the remaining interconnect."""
     assert entry.interconnect_gb_s is not None
     rate, source = _resolve_figure(entry.interconnect_gb_s)
     mesh = next((mesh for pattern, mesh in _MESHES if pattern.fullmatch(entry.id)), None)
@@ -141,7 +141,7 @@ def _make_xgmi_links(
     groups = range(2, linked + 1)
     fewer = tuple(GroupLinks(ranks, link * (ranks - 1), _OVER_NVLINK, mesh.spread) for ranks in groups)
     if linked < ranks_per_node and over_pcie is not None:
-        return over_pcie._replace(fewer=fewer, source=f"{source}; among more than {linked}: {over_pcie.source}")
+        return over_pcie._replace(fewer=fewer, source=f"{source}; groups above {linked}: {over_pcie.source}")
     whole = link * (linked - 1)
     return Interconnect(whole, across, ranks_per_node, _OVER_NVLINK, mesh.spread, source, fewer=fewer, one_to_one=link)
 

@@ -1,4 +1,4 @@
-"""How long a copy between a GPU and pinned memory of its host takes."""
+"""Models copies between a GPU and pinned host memory."""
 
 from typing import NamedTuple
 
@@ -8,20 +8,20 @@ from perfkit.plan.gpu_links import OF_PCIE
 
 
 class HostLink(NamedTuple):
-    """The link of a GPU to its host: nominal bytes a second in one direction, and the share that copies reach."""
+    """A GPU's link to its host: nominal bytes per second in one direction, and the share that copies reach."""
 
     nominal: float
     share: float
 
     def seconds(self, nbytes: float) -> Interval:
-        """A copy, as fast as the link at best, and as much slower than expected at worst.
+        """The time of a copy: at best at the link's rate, at worst with twice the expected loss.
 
-        The upper end is an assumption: the same loss once more. The GPU is taken to have the link to itself.
+        The upper end is an assumption. The GPU is assumed to have the link to itself.
         """
         fastest = nbytes / self.nominal
         return Interval(value=fastest / self.share, low=fastest, high=fastest / self.share**2)
 
 
 def find_host_link(gpu: CatalogEntry) -> HostLink | None:
-    """The link of a GPU of the catalogue, None where that has none. Copies reach what NCCL counts on of PCI Express."""
+    """The host link of a cataloged GPU, or None. Copies reach NCCL's assumed share of PCI Express."""
     return None if gpu.host_link_gb_s is None else HostLink(gpu.host_link_gb_s[0] * 1e9, OF_PCIE)

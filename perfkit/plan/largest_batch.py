@@ -1,4 +1,4 @@
-"""The largest batch that fits by the plan: sizes are doubled until one does not, then bisected. Nothing is run."""
+"""Finds the largest batch that fits by plan: doubling, then bisection, without runs."""
 
 from collections.abc import Callable
 from functools import partial
@@ -25,17 +25,17 @@ def plan_largest_batch(
 ) -> LargestBatch:
     """The largest batch of one variant of a request that leaves the share `margin` of the target's limit free.
 
-    A size fits if all of what it is planned to need does, at the upper end of the interval.
+    A size fits if its planned memory fits at the upper bound.
 
     Args:
-        request: what the variant is of.
-        techniques: those of the variant.
+        request: the variant's request.
+        techniques: the variant's techniques.
         target: the device, with a limit.
         margin: share of the limit.
-        first: the size to begin with.
-        most: no larger size is planned.
-        with_batches: what a bench keeps of batches in main memory is to fit as well.
-        progress: is told of every size.
+        first: the first size.
+        most: the largest size to plan.
+        with_batches: include the batches that a bench keeps in main memory.
+        progress: receives every size.
     """
     assert target.limit_bytes is not None
     sizes: list[PlannedBatch] = []
@@ -64,8 +64,8 @@ def plan_largest_batch(
 def _plan_size(size: int, run: ScheduledRun, target: Target, with_batches: bool) -> PlannedBatch:
     assert target.limit_bytes is not None
     variant = plan_variant(run, target)
-    made = partial(PlannedBatch, size=size, needed_bytes=variant.needed_bytes)
+    make_batch = partial(PlannedBatch, size=size, needed_bytes=variant.needed_bytes)
     if variant.needed_bytes is None:
-        return made(fits=None, reason=variant.reason)
+        return make_batch(fits=None, reason=variant.reason)
     beside = variant.batches_bytes if with_batches else 0
-    return made(fits=variant.needed_bytes.high + beside <= target.limit_bytes)
+    return make_batch(fits=variant.needed_bytes.high + beside <= target.limit_bytes)

@@ -29,15 +29,15 @@ from perfkit.trace.read import NONE, read_trace
 from perfkit.trace.reading.trace_sources import derive_trace_name, expand_sources
 from perfkit.urls import is_url
 
-# A recorded step that took so many times what steps without a profiler took was disturbed by something else.
+# A recorded step this many times longer than steps without a profiler was disturbed.
 _DISTURBED = 1.25
 
-# Of a step so much without anything for the device to do: then the host's own pace is what was recorded.
+# Idle share of a step above which the recording shows the CPU's own pace.
 _HOST_BOUND = 0.5
 
 
 def find_sources(paths: Iterable[str]) -> Iterator[str]:
-    """The suites and traces that files, folders and patterns name; of a folder with suites in it these."""
+    """The suites and traces named by files, folders and patterns; for a folder of suites, the suites."""
     for path in paths:
         suites = [] if is_url(path) else sorted(Path(path).rglob(SUITE_FILE))
         yield from (str(suite.parent) for suite in suites) if suites else expand_sources(path)
@@ -48,8 +48,8 @@ def learn_efficiencies(
 ) -> tuple[LearnedDevice, ...]:
     """What a suite or a trace tells: one for each device, and number of threads, that it ran on.
 
-    `gpu` is what a trace was recorded on, whatever it says itself. `left_out` is told of numbers of threads that tell
-    nothing, where others do, and why.
+    `gpu` is what a trace was recorded on, whatever it says itself. `left_out` receives numbers of threads that teach
+    nothing, with reasons, if others do.
 
     Raises:
         UnavailableError: nothing can be learned from it, and why.
@@ -66,8 +66,8 @@ def _learn_trace(source: str, gpu: CatalogEntry | None) -> LearnedDevice:
         raise UnavailableError(f"{source}: the trace does not name its CPU; use a suite of perfkit bench")
     entry = gpu or find_entry(device.name, device.units)
     if entry is None:
-        told = f"{device.name!r} is not in the catalogue" if device.name else "the trace does not name its GPU"
-        raise UnavailableError(f"{source}: {told}: name it with --gpu")
+        hint = f"{device.name!r} is not in the catalogue" if device.name else "the trace does not name its GPU"
+        raise UnavailableError(f"{source}: {hint}: name it with --gpu")
     roofs = build_gpu_roofs(entry)
     analysed = analyze_with_details(read_ops(trace), roofs.ceilings, device_name=roofs.device_name)
     program = LearnedProgram(
@@ -95,7 +95,7 @@ class _TracedVariant(NamedTuple):
 def learn_suite(stored: StoredSuite, left_out: Callable[[str], None] = lambda _: None) -> tuple[LearnedDevice, ...]:
     """All variants of a suite are one program; those of several numbers of threads a rank one each.
 
-    `left_out` is told of numbers of threads that tell nothing, where others do, and why.
+    `left_out` receives numbers of threads that teach nothing, with reasons, if others do.
 
     Raises:
         UnavailableError: nothing can be learned from it, and why.
@@ -107,7 +107,7 @@ def learn_suite(stored: StoredSuite, left_out: Callable[[str], None] = lambda _:
             if rank.trace is not None and environment is not None:
                 if environment.device == CPU and stored.ceilings is None:
                     raise UnavailableError(
-                        f"{stored.folder} has no {CEILINGS_FILE}, without which CPU steps teach nothing: measure it "
+                        f"{stored.folder} has no {CEILINGS_FILE}, the reference for learning on a CPU: measure it "
                         "again with perfkit bench, without --no-calibrate"
                     )
                 ops = read_ops(read_trace(rank.trace))

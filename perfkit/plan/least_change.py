@@ -1,4 +1,4 @@
-"""The least change of a variant with which it fits: planned, not guessed, from the techniques that save memory."""
+"""Finds the least change with which a variant fits, by planning memory-saving techniques."""
 
 from collections.abc import Callable, Sequence
 from math import inf
@@ -14,8 +14,8 @@ from perfkit.spec import TechniqueSpec, parse_variants
 from perfkit.store.request import BenchRequest
 from perfkit.units import format_percent
 
-# Techniques that save memory; those that leave the losses as they are come first. Those of several ranks are for
-# variants that have them.
+# Memory-saving techniques; those that keep the losses come first. Techniques of several ranks apply only to variants
+# with several ranks.
 _LOSSLESS = "flash,optim_in_backward,accum,fused_ce,ckpt:mode=selective,ckpt:every=sqrt,ckpt"
 _LOSSLESS_OF_RANKS = "zero1,zero2,zero3"
 _LOSSY = "amp,bf16,optim:use=adamw8bit,optim:use=adafactor"
@@ -24,10 +24,10 @@ _LOSSY = "amp,bf16,optim:use=adamw8bit,optim:use=adafactor"
 def suggest_least_change(
     request: BenchRequest, target: Target, planned: Sequence[PlannedVariant], progress: Callable[[str], None]
 ) -> list[PlannedVariant]:
-    """The variants of a request; where none of them fits, that which needs least says what to change.
+    """The variants of a request; if none fits, the one that needs least has a suggestion.
 
-    Techniques are added to it one by one, `progress` being told of each. Of those with which it fits, the one that adds
-    the fewest FLOPs is told; one that changes the losses only where no other is enough.
+    Techniques are added to it one by one; `progress` receives each. Of those that fit, the one with the fewest extra
+    FLOPs is suggested; one that changes the losses only if no other suffices.
     """
     closest = min((variant for variant in planned if variant.fits is False), key=_get_needed_bytes, default=None)
     if closest is None or any(variant.fits is not False for variant in planned if variant.needed_bytes is not None):
@@ -46,8 +46,8 @@ def suggest_least_change(
             added, variant = min(fitting, key=lambda item: item[1].flops or inf)
             change = f"smallest change that fits: {added}{_describe_more_flops(variant, closest)}"
             break
-    said = replace(closest, verdict=f"{closest.verdict}; {change}")
-    return [said if variant is closest else variant for variant in planned]
+    suggestion = replace(closest, verdict=f"{closest.verdict}; {change}")
+    return [suggestion if variant is closest else variant for variant in planned]
 
 
 def _get_needed_bytes(variant: PlannedVariant) -> float:
@@ -69,8 +69,8 @@ def _plan_with_technique(
     return one.label, plan_variant(run, target)
 
 
-def _describe_more_flops(variant: PlannedVariant, found: PlannedVariant) -> str:
-    if not variant.flops or not found.flops:
+def _describe_more_flops(variant: PlannedVariant, candidate: PlannedVariant) -> str:
+    if not variant.flops or not candidate.flops:
         return ""
-    more = variant.flops / found.flops - 1
+    more = variant.flops / candidate.flops - 1
     return f" ({format_percent(more, 0)} more FLOPs)" if more >= 0.005 else " (no more FLOPs)"

@@ -1,4 +1,4 @@
-"""The least recomputation with which a peak is within a limit: the first that fits by a plan, and by a run."""
+"""Finds the least recomputation whose peak is within a limit: the first that fits by plan and by run."""
 
 from bisect import bisect_left
 from collections.abc import Callable
@@ -13,12 +13,12 @@ from perfkit.techniques.recomputation import list_rungs
 from perfkit.units import format_bytes
 
 Plan = Callable[[Techniques], PlannedVariant]
-Try = Callable[[Techniques, RecomputationTrial], RecomputationTrial]  # a trial as planned, and as a few steps had it
+Try = Callable[[Techniques, RecomputationTrial], RecomputationTrial]  # a trial, planned and run for a few steps
 Searched = tuple[Techniques, RecomputationSearch]
 
 
 def accept_planned(_techniques: Techniques, trial: RecomputationTrial) -> RecomputationTrial:
-    """Nothing is run."""
+    """Accept planned trials without a run."""
     return trial
 
 
@@ -27,7 +27,7 @@ def find_least_recomputation(
 ) -> Searched:
     """The first combination in the order of recomputation whose peak is within a limit, and the search for it.
 
-    Where none is found the combination stays as it is, and the search says why.
+    If none fits, the combination is unchanged and the search has the reason.
 
     Args:
         techniques: those of the variant, with `ckpt:fit`.
@@ -47,7 +47,7 @@ def find_least_recomputation(
 
 
 class _RecomputationFinder:
-    """Trials by their variants, in the order in which they were planned."""
+    """Trials by variant, in planning order."""
 
     def __init__(self, limit_bytes: float, plan: Plan, run: Try) -> None:
         self.trials: dict[str, RecomputationTrial] = {}
@@ -73,7 +73,7 @@ class _RecomputationFinder:
         return None, self._explain_shortfall(most) + lacking
 
     def _find_first_fit(self, left: tuple[tuple[Techniques, ...], ...]) -> tuple[int, int] | None:
-        """The number of a rung, and the place in it; found by bisection, for the peak falls along a rung."""
+        """Rung and position of the first fit, by bisection, since the peak falls along a rung."""
         for number, rung in enumerate(left):
             if rung and self._is_fitting(rung[-1]):
                 return number, bisect_left(rung, 1, key=self._is_fitting)
@@ -95,7 +95,7 @@ class _RecomputationFinder:
         return trial
 
     def _is_confirmed(self, techniques: Techniques) -> bool:
-        """Whether a run does not refute it, as one that ends for another reason than memory does not."""
+        """True unless a run out of memory refutes the plan."""
         name = format_variant_label(techniques)
         trial = self._run(techniques, self.trials[name])
         if trial.measured_bytes is not None:

@@ -1,4 +1,4 @@
-"""Where in a model a frame of its program is: the module by its qualified name, or else the line."""
+"""Locates a program's frames in a model: by qualified module name, else by line."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,11 +20,11 @@ class ModuleLocator:
         self.model: nn.Module | None = None
 
     def locate_frames(self, frames: Sequence[FrameType]) -> str:
-        """The place of the innermost of these frames that has one: `h.3.mlp (MLP)` or `train.py:17`; empty for none."""
+        """The innermost known place of these frames: `h.3.mlp (MLP)` or `train.py:17`; empty for none."""
         return self.module(frames) or _format_line(frames)
 
     def module(self, frames: Sequence[FrameType]) -> str:
-        """The innermost module of the model that these frames are of; empty where they are of none."""
+        """The innermost module of the model in these frames; empty for none."""
         if self.model is None:
             return ""
         for frame in reversed(frames):
@@ -37,7 +37,7 @@ class ModuleLocator:
 
 
 def _get_qualified_name(module: nn.Module, model: nn.Module) -> str | None:
-    """The last of a module's names in a model, "" for the model itself; None where it is no part of it."""
+    """A module's last name in a model, "" for the model itself; None if it is not part of it."""
     names = [name for name, other in model.named_modules(remove_duplicate=False) if other is module]
     return unwrap_name(names[-1]) if names else None
 

@@ -1,6 +1,6 @@
-"""Memory of a GPU that no tensor of a rehearsed step is in, each part an interval with its source.
+"""Estimates GPU memory outside the tensors of a rehearsed step: intervals with their sources.
 
-Of a Hopper's context the figures were measured; all others are those of the sources.
+Figures of Hopper's context were measured; all others are from the sources.
 """
 
 import re
@@ -19,7 +19,7 @@ from perfkit.plan.target import Target
 _MIB = 2**20
 _BLACKWELL: Capability = (10, 0)
 
-WORKSPACES = "cuBLAS' workspaces"
+WORKSPACES = "cuBLAS workspaces"
 CACHED = "reserved and free"
 CONTEXT = "context and modules"
 
@@ -27,46 +27,46 @@ CONTEXT = "context and modules"
 # ATen/cuda/CublasHandlePool.cpp): bytes at least and as expected. cuBLASLt shares it. The thread of forward and that of
 # backward have a handle each.
 _HANDLE_BYTES = (
-    (r"g?h\d+", (32 * _MIB, 32 * _MIB), "32 MiB a handle on Hopper"),
-    (r"(g?b\d+|rtx-50[5-9]0|rtx-pro)", (8519680, 32 * _MIB), "8 to 32 MiB a handle on Blackwell"),
-    (r"mi[34]\d+", (128 * _MIB, 128 * _MIB), "128 MiB a handle on gfx94x and gfx95x"),
-    (r"(mi|rx-)", (32 * _MIB, 32 * _MIB), "32 MiB a handle with ROCm"),
-    (r"", (8519680, 8519680), "8,519,680 B a handle, :4096:2:16:8"),
+    (r"g?h\d+", (32 * _MIB, 32 * _MIB), "32 MiB per handle on Hopper"),
+    (r"(g?b\d+|rtx-50[5-9]0|rtx-pro)", (8519680, 32 * _MIB), "8 to 32 MiB per handle on Blackwell"),
+    (r"mi[34]\d+", (128 * _MIB, 128 * _MIB), "128 MiB per handle on gfx94x and gfx95x"),
+    (r"(mi|rx-)", (32 * _MIB, 32 * _MIB), "32 MiB per handle with ROCm"),
+    (r"", (8519680, 8519680), "8,519,680 B per handle, :4096:2:16:8"),
 )
 
-# Cards with error correction by ordinary memory, which takes a sixteenth of it.
+# Cards whose ECC takes a sixteenth of the memory.
 _INLINE_ECC = re.compile(r"(a10g?|a16|a2|a40|l4|l40s?|t4)")
 
 
 def get_handle_bytes(target: Target) -> Interval:
-    """What torch gives a cuBLAS handle to work in, whatever CUBLAS_WORKSPACE_CONFIG says."""
+    """Torch's default workspace of a cuBLAS handle, without CUBLAS_WORKSPACE_CONFIG."""
     low, value = _get_handle_sizes(target)[0]
     return Interval(value=value, low=low, high=max(low, value))
 
 
 def list_library_memory(target: Target, scratch: dict[str, int]) -> tuple[NonTensorMemory, ...]:
-    """What a GPU's libraries take of torch's allocator at the fullest moment: it is in the peak.
+    """Library memory from torch's allocator at the peak, which includes it.
 
     Args:
         target: the GPU.
-        scratch: by libraries, the most that one op of theirs works in.
+        scratch: maximum scratch memory of one op, by library.
     """
     one = get_handle_bytes(target)
     workspaces = NonTensorMemory(
         name=WORKSPACES,
         bytes=Interval(value=2 * one.value, low=one.low, high=2 * one.high),
-        source=f"torch's default, {_get_handle_sizes(target)[1]}: one for forward and one for backward's thread",
+        source=f"torch's default, {_get_handle_sizes(target)[1]}: one for the forward and one for the backward thread",
     )
     return workspaces, *(
         NonTensorMemory(
-            name=f"scratch of {library}", bytes=Interval(value=most, low=0, high=most), source=SOURCES[library]
+            name=f"{library} scratch", bytes=Interval(value=most, low=0, high=most), source=SOURCES[library]
         )
         for library, most in scratch.items()
     )
 
 
 def list_non_tensor_memory(target: Target, groups: Sequence[int], cached: Interval) -> tuple[NonTensorMemory, ...]:
-    """What else a rank takes of its GPU, or leaves nobody.
+    """Memory of a rank outside the allocator's peak, and memory usable by nobody.
 
     Args:
         target: the GPU.
@@ -134,7 +134,7 @@ _CONTEXTS: tuple[tuple[Capability, Capability, _ContextBounds], ...] = (
             447e6,
             _MEASURED_ON_H200[1],
             _MEASURED_ON_H200[2],
-            f"no Blackwell was measured: at least as on Ada, 426 MiB (unsloth-zoo#1053), else as on Hopper, {_ON_H200}",
+            f"not measured on Blackwell: at least 426 MiB as on Ada (unsloth-zoo#1053), else as on Hopper, {_ON_H200}",
         ),
     ),
 )
@@ -158,8 +158,8 @@ def _estimate_context(target: Target) -> NonTensorMemory:
         return NonTensorMemory(name=CONTEXT, bytes=bounds, source=published.source)
     bounds = Interval(value=median(measured), low=min(published.low, *measured), high=max(published.high, *measured))
     source = (
-        f"median outside the allocator in {len(measured)} programs measured on GPUs of this name, on any machine and "
-        "CUDA version; within the published bounds or beyond them"
+        f"median of {len(measured)} programs on GPUs of this name, on any machine and CUDA version; published bounds, "
+        "extended if exceeded"
     )
     return NonTensorMemory(name=CONTEXT, bytes=bounds, source=source)
 
@@ -185,7 +185,7 @@ _LEAST_OF_NVLS = 3
 
 
 def _estimate_nccl_buffers(target: Target, groups: Sequence[int]) -> Iterator[NonTensorMemory]:
-    """Those of communicators of so many ranks each, made when a group first exchanges anything."""
+    """NCCL buffers of communicators, created at a group's first exchange."""
     sizes = ", ".join(map(str, sorted(groups, reverse=True)))
     larger = sum(ranks > 2 for ranks in groups)
     yield NonTensorMemory(
@@ -220,7 +220,7 @@ def _get_channel_bounds(newer: bool) -> tuple[int, int]:
 
 
 def _estimate_driver_reserve(target: Target) -> Iterator[NonTensorMemory]:
-    """What the driver keeps of the nominal memory, as far as it is not left free anyway."""
+    """The driver's reserve of the nominal memory, beyond the part left free."""
     assert target.entry is not None
     assert target.capacity_bytes is not None
     assert target.limit_bytes is not None

@@ -1,4 +1,4 @@
-"""The ops of a planned step as rows of a table and dots of a roofline: work by formulas, and the predicted time."""
+"""Builds table rows and roofline dots of a planned step's ops: work by formula, predicted time."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -16,11 +16,11 @@ from perfkit.plan.step_ops import Issued, StepOp
 from perfkit.plan.work import Work
 
 _SOURCE = "modeled"
-_FASTER = "calls of this size were measured above this roof"
+_FASTER = "measured calls of this size exceed this roof"
 
 
 class _OpRowKind(NamedTuple):
-    """What the calls of a row have in common: they differ in shapes."""
+    """Common properties of a row's calls, which differ in shapes."""
 
     op: str
     dtype: str
@@ -28,7 +28,7 @@ class _OpRowKind(NamedTuple):
 
 
 class _OpRowSum(NamedTuple):
-    """What all calls of a row come to in a step; `compute_s` are FLOPs over the peak, NaN where that is not known."""
+    """Sum of a row's calls in a step; `compute_s` is FLOPs over peak, NaN if unknown."""
 
     calls: int
     flops: float
@@ -38,9 +38,9 @@ class _OpRowSum(NamedTuple):
 
 
 def build_op_rows(issued: Sequence[Issued], efficiencies: Efficiencies, step_s: float) -> tuple[OpRow, ...]:
-    """The whole step, which takes `step_s` seconds, and its ops, the longest first.
+    """The whole step, of `step_s` seconds, and its ops, longest first.
 
-    The time of every op must be known. Collectives are in the step's time alone.
+    The time of every op must be known. Collectives count only in the step's time.
     """
     works: dict[_OpRowKind, Counter[Work]] = {}
     for each in issued:
@@ -51,8 +51,8 @@ def build_op_rows(issued: Sequence[Issued], efficiencies: Efficiencies, step_s: 
         return ()
     sums = {kind: _sum_calls(kind, counted, efficiencies) for kind, counted in works.items()}
     calls, _, moved, seconds, compute_s = (np.array(column, float) for column in zip(*sums.values(), strict=True))
-    found = compute_limits(compute_s, moved, seconds, calls, efficiencies.roofs)
-    ops = [_make_op_row(kind, each, found[row], step_s) for row, (kind, each) in enumerate(sums.items())]
+    limits = compute_limits(compute_s, moved, seconds, calls, efficiencies.roofs)
+    ops = [_make_op_row(kind, each, limits[row], step_s) for row, (kind, each) in enumerate(sums.items())]
     return _make_step_row(ops, step_s), *sorted(ops, key=lambda row: -row.seconds)
 
 
@@ -107,7 +107,7 @@ def _make_step_row(ops: Sequence[OpRow], step_s: float) -> OpRow:
         if op.attainable_s is not None:
             bounds[op.bound] = bounds.get(op.bound, 0.0) + min(op.attainable_s, op.seconds)
     most = max(ops, key=lambda op: op.flops or 0.0)
-    # No gain is claimed for ops without a roof: they take what they take.
+    # Ops without a roof have no savings.
     rest = sum(op.seconds for op in ops if op.attainable_s is None)
     attainable_s = sum(bounds.values()) + rest if bounds else None
     return OpRow(

@@ -1,7 +1,7 @@
-"""Probes what a CPU's library takes for an op, by running that op alone, once for each of its shapes.
+"""Probes the scratch memory of CPU libraries by running each op once per shape.
 
-Which blocked formats oneDNN copies operands of convolutions and of products in 16 bits to, how much it works in, and
-how much a recurrent layer keeps for backward, depends on the machine, and cannot be asked for without the op.
+oneDNN's blocked formats for convolutions and 16-bit products, its workspaces, and a recurrent layer's memory for
+backward depend on the machine, and cannot be queried without running the op.
 """
 
 import math
@@ -21,12 +21,12 @@ from perfkit.plan.fake_ranks import COPIED_BY_GLOO, count_gloo_copy_bytes
 _RECURRENT = torch.ops.aten.mkldnn_rnn_layer.default
 _RECURRENT_BACKWARD = torch.ops.aten.mkldnn_rnn_layer_backward.default
 
-# Beyond these operands and results together an op is not tried: a plan shall not take what it plans.
+# Maximum bytes of operands and results of a probed op: a plan must not need the memory it plans.
 _MOST_BYTES = 1 << 30
 
 
 class ProbedOp(NamedTuple):
-    """Bytes that an op takes beside its results and gives back, and the bytes of the results."""
+    """Scratch bytes of an op, and the bytes of its results."""
 
     scratch: int
     results: tuple[int, ...]

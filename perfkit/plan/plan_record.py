@@ -1,4 +1,4 @@
-"""A plan as it is kept: of what workload, for which device, and when it was made."""
+"""Builds the stored record of a plan: workload, device, time."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -19,7 +19,7 @@ def build_plan_record(
     command: str,
     recomputations: Iterable[RecomputationSearch] = (),
 ) -> Plan:
-    """What was planned for a request, and searches for variants of it. The time is that of the end of planning."""
+    """The record of a request's planned variants and searches, dated at the end of planning."""
     planned = tuple(variants)
     return Plan(
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),

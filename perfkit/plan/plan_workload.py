@@ -40,8 +40,8 @@ def plan_workload(
         technique: the variants: techniques separated by commas, joined by `+` where they go together.
         gpu: plan for this GPU, such as `h100-80g`; without one for this CPU.
         memory: the memory limit of a rank: a share of the device (0.9) or an amount (`64GiB`).
-        network: inter-node bandwidth per GPU, such as `50GB`, or in bytes a second.
-        gpus_per_node: GPUs with links to each other.
+        network: inter-node bandwidth per GPU, such as `50GB`, or in bytes per second.
+        gpus_per_node: directly linked GPUs per node.
         world_size: number of ranks, or several numbers.
         scaling: `weak` keeps the batch of each rank, `strong` that of all ranks together.
         batch_size, seq_len: in place of the workload's own.
@@ -54,7 +54,7 @@ def plan_workload(
         UserCodeError: the workload's code raised when it was built.
     """
     if gpu is None and network is not None:
-        raise UsageError("network: this is of GPUs, and a plan without gpu is of a CPU")
+        raise UsageError("network applies to GPU plans only: name a GPU with gpu")
     silence_kineto()
 
     from perfkit.devices.machine import count_available_cores
@@ -94,7 +94,7 @@ def plan_workload(
 def plan_request(
     request: "BenchRequest", target: "Target", *, command: str, progress: Callable[[str], None] = lambda _: None
 ) -> "Plan":
-    """The plan of a request's variants on each of its numbers of ranks; `batch:auto` is a `UsageError`."""
+    """Plan a request's variants on each of its numbers of ranks; `batch:auto` is a `UsageError`."""
     silence_kineto()
 
     from perfkit.measure.bench import compute_needed_ranks
@@ -108,12 +108,12 @@ def plan_request(
     searches: list[RecomputationSearch] = []
     variants: list[Techniques] = []
     for sized in split_by_world_size(request, compute_needed_ranks):
-        found = find_by_plan(sized, target, lambda name: progress(f"planned {name}"))
-        searches += found.recomputations
-        variants += [each for each in found.request.variants if each not in variants]
-        for variant in plan_variants(found.request, target, found.refusals):
+        resolved = find_by_plan(sized, target, lambda name: progress(f"planned {name}"))
+        searches += resolved.recomputations
+        variants += [each for each in resolved.request.variants if each not in variants]
+        for variant in plan_variants(resolved.request, target, resolved.refusals):
             planned.append(variant)
             progress(f"planned {variant.name}")
-    asked = msgspec.structs.replace(request, variants=tuple(variants))
-    planned = suggest_least_change(asked, target, planned, lambda name: progress(f"nothing fits; trying {name}"))
+    requests = msgspec.structs.replace(request, variants=tuple(variants))
+    planned = suggest_least_change(requests, target, planned, lambda name: progress(f"nothing fits; trying {name}"))
     return build_plan_record(request, target, planned, command, searches)

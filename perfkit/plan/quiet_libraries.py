@@ -1,4 +1,4 @@
-"""Keeping libraries' remarks on tensors without contents out of what a plan prints."""
+"""Silences libraries' messages about fake tensors during a plan."""
 
 import logging
 import os
@@ -6,16 +6,16 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# Of their own code, where a user's model can change nothing.
+# Libraries whose own code warns, which users cannot change.
 _LIBRARIES = r"(torch|torchao|lightning|bitsandbytes)\b"
 
 
 @contextmanager
 def hide_library_remarks() -> Iterator[None]:
-    """While entered only errors are logged, and these libraries do not warn of their own code; others do.
+    """Log only errors inside this context, and hide these libraries' warnings about their own code.
 
-    Lightning advertises and tells what it found, torchao and bitsandbytes what they could not load, and torch warns of
-    fake tensors: a step that is gone through without being trained is no occasion for it.
+    Lightning reports devices and tips, torchao and bitsandbytes missing extensions, and torch warns about fake tensors:
+    none of it concerns a plan.
     """
     before = logging.root.manager.disable
     with warnings.catch_warnings():
@@ -28,5 +28,5 @@ def hide_library_remarks() -> Iterator[None]:
 
 
 def silence_kineto() -> None:
-    """Silences Kineto's messages, which are no part of a plan. Call it before torch is imported."""
+    """Silence Kineto's messages. Call it before torch is imported."""
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")

@@ -1,4 +1,4 @@
-"""Trials of a search for the least recomputation: a few steps, and the peak of torch's allocator in them."""
+"""Runs trials of a search for the least recomputation: a few steps, and their allocator peak."""
 
 from collections.abc import Callable
 from itertools import count
@@ -21,14 +21,14 @@ from perfkit.store.request import BenchRequest
 
 
 def make_trial_runner(request: BenchRequest, progress: Callable[[Event], None]) -> Try:
-    """What runs combinations of techniques as a bench on this machine does, and tells the peak of each."""
+    """A runner of combinations of techniques, like a bench on this machine, that returns the peak of each."""
     numbers = count()
 
     def trial(techniques: Techniques, planned: RecomputationTrial) -> RecomputationTrial:
         item = schedule_first_run(request, techniques)
         if item.skip:
             return replace(planned, fits=None, reason=item.skip)
-        # A CPU's allocator keeps no statistics: the memory pass counts its events.
+        # A CPU's allocator keeps no statistics: the memory recording counts its events.
         passes = ("memory",) if item.spec.launch.device == "cpu" else ()
         run, peaks = run_trial(shorten_run(item.spec, passes), next(numbers), progress, read_allocator_peak)
         told = replace(planned, seconds=run.seconds)

@@ -1,4 +1,4 @@
-"""Finds what techniques leave open: a plan has the first word, and before a bench trial runs have the last."""
+"""Resolves `auto` parameters: first by plan, then, before a bench, by trial runs."""
 
 from collections.abc import Callable
 from functools import partial
@@ -27,12 +27,12 @@ from perfkit.techniques.compose import find_open_technique
 from perfkit.techniques.technique import Technique
 
 _Search = BatchSearch | RecomputationSearch
-_Found = tuple[Techniques, _Search] | None  # None: it is as it was asked for
+_Found = tuple[Techniques, _Search] | None  # None: as requested
 _FindOne = Callable[[Techniques, Technique], _Found]
 
 
 def find_open_params(request: BenchRequest, progress: Callable[[Event], None]) -> FoundParams:
-    """A request of this machine with what its variants leave open; `progress` is told of every trial."""
+    """Resolve a request's `auto` parameters on this machine; `progress` receives every trial."""
 
     def found(techniques: Techniques, technique: Technique) -> _Found:
         if isinstance(technique, Batch):
@@ -54,7 +54,7 @@ def find_open_params(request: BenchRequest, progress: Callable[[Event], None]) -
 def find_by_plan(
     request: BenchRequest, target: Target, progress: Callable[[str], None] = lambda _: None
 ) -> FoundParams:
-    """A request with what plans for a device find; `progress` is told of every variant that is planned.
+    """Resolve a request's `auto` parameters by plans for a device; `progress` receives every planned variant.
 
     Raises `UsageError` for a batch without a size.
     """
@@ -75,12 +75,12 @@ def _find_for_variants(request: BenchRequest, find_one: _FindOne) -> FoundParams
     searches: list[_Search] = []
     for techniques in request.variants:
         technique = find_open_technique(techniques)
-        found = None if technique is None else find_one(techniques, technique)
-        if found is None:
+        result = None if technique is None else find_one(techniques, technique)
+        if result is None:
             variants.append(techniques)
         else:
-            variants.append(found[0])
-            searches.append(found[1])
+            variants.append(result[0])
+            searches.append(result[1])
     recomputations = tuple(search for search in searches if isinstance(search, RecomputationSearch))
     return FoundParams(
         request=replace(request, variants=tuple(variants)),
@@ -98,7 +98,7 @@ def _find_least_recomputation(
     name = find_device(request.device).name
     try:
         target, unknown = find_local_target(request.device, name), explain_unknown_gpu(name)
-    except UsageError as error:  # it comes with several amounts of memory, and the driver does not tell which it has
+    except UsageError as error:  # several memory sizes, and the driver does not report which
         target, unknown = None, str(error)
     if target is None:
         limit_bytes = asked.limit_bytes

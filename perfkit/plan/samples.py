@@ -1,4 +1,4 @@
-"""The calls of a measured step, and those of one kind and size together as samples of how fast a device is."""
+"""Collects the calls of a measured step, and samples of a device's speed by kind and size."""
 
 from collections.abc import Iterable, Sequence
 from math import floor, log, sqrt
@@ -11,12 +11,12 @@ from perfkit.plan.efficiency_store import EfficiencySample
 from perfkit.plan.work import Work, compute_least_time, make_work
 from perfkit.trace.read import NONE
 
-# Calls of one class whose least times lie within this factor are one sample.
+# Calls of one class with roofline times within this factor form one sample.
 _SIZE = log(2)
 
 
 class TimedCall(NamedTuple):
-    """Equal calls of a step: how many, and the seconds of one."""
+    """Equal calls of a step: number, and seconds per call."""
 
     work: Work
     calls: float
@@ -29,8 +29,8 @@ def collect_calls(engine: WorkAnalysis) -> list[TimedCall]:
     calls = []
     for group, first in enumerate(placed.first.tolist()):
         number, precision = int(work.call[first]), int(placed.precision[group])
-        known = number != NONE and precision != NONE and not placed.estimated[group]
-        if not known or work.kind[first] != WorkKind.WORK or work.step[first] == NONE or not placed.calls[group]:
+        counts = number != NONE and precision != NONE and not placed.estimated[group]
+        if not counts or work.kind[first] != WorkKind.WORK or work.step[first] == NONE or not placed.calls[group]:
             continue
         made = work.ops.calls[number]
         unit, dtype = placed.costs.precisions[precision]
@@ -44,7 +44,7 @@ def collect_calls(engine: WorkAnalysis) -> list[TimedCall]:
 
 
 def make_samples(calls: Iterable[TimedCall], roofs: Roofs) -> tuple[EfficiencySample, ...]:
-    """The calls of each op, dtype and size together; what has no least time is left out."""
+    """Samples by op, dtype and size; calls without a roofline time are omitted."""
     together: dict[tuple[object, ...], list[tuple[TimedCall, float]]] = {}
     for call in calls:
         least = compute_least_time(call.work, roofs)
@@ -60,7 +60,7 @@ def _make_sample(some: Sequence[tuple[TimedCall, float]]) -> EfficiencySample:
     count, total = sum(call.calls for call, _ in some), sum(call.calls * call.seconds for call, _ in some)
 
     def mean(values: Iterable[float]) -> float:
-        """Over the time of the calls."""
+        """Mean, weighted by the time of the calls."""
         return sum(call.calls * call.seconds * value for (call, _), value in zip(some, values, strict=True)) / total
 
     center = mean(ratio for _, ratio in some)

@@ -1,4 +1,4 @@
-"""How far all plans ever kept were from what was measured."""
+"""Scores stored plans against measurements."""
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -14,13 +14,13 @@ from perfkit.store.layout import SUITE_FILE
 from perfkit.store.listing import find_marked_folders
 from perfkit.store.summary import PLAN_FILE
 
-_LEAST_ORDERED = 3  # variants: two are in the right order by chance
+_LEAST_ORDERED = 3  # minimum variants: two are in the right order by chance
 
 
 class ScoredVariant(Struct):
-    """A variant of which there is a plan and a run. `suite` is its folder, relative to the one that was scored.
+    """A variant with a plan and a run. `suite` is its folder, relative to the scored one.
 
-    `disturbed` says what else the machine did while steps were timed, "" where that was little.
+    `disturbed` describes other load during timing, "" if small.
     """
 
     suite: str
@@ -32,7 +32,7 @@ class ScoredVariant(Struct):
 
     @property
     def not_counted(self) -> str:
-        """Why the time of its step is not scored, "" where it is, or is not known."""
+        """Reason for not scoring the step time, "" if scored or unknown."""
         if self.prediction.step is None:
             return ""
         if self.disturbed:
@@ -43,12 +43,12 @@ class ScoredVariant(Struct):
 
     @property
     def step(self) -> PredictedFigure | None:
-        """The time of a step, where it is scored."""
+        """The step time, if scored."""
         return None if self.not_counted else self.prediction.step
 
 
 class ErrorSummary(Struct):
-    """Errors without their signs: the median of so many, what nine in ten are below, and the worst."""
+    """Absolute errors: number, median, 90th percentile, maximum."""
 
     count: int
     median: float
@@ -57,7 +57,7 @@ class ErrorSummary(Struct):
 
 
 class OrderCorrelation(Struct):
-    """Whether a suite's variants were predicted in the order of their step times: Spearman's rank correlation."""
+    """Spearman's rank correlation of predicted and measured step times in a suite."""
 
     suite: str
     variants: int
@@ -67,8 +67,7 @@ class OrderCorrelation(Struct):
 class PlanScore(Struct):
     """All plans and their errors; of categories those of the one that is the furthest off, None where there are none.
 
-    `within` is the share of the measured steps that lie between the bounds that were told. `unread` says of each suite
-    that cannot be read why.
+    `within` is the share of measured steps within the predicted bounds. `unread` has the reasons for unreadable suites.
     """
 
     variants: tuple[ScoredVariant, ...]
@@ -81,13 +80,13 @@ class PlanScore(Struct):
 
 
 def score_folder(folder: Path, progress: Callable[[str], None] = lambda _: None) -> PlanScore:
-    """Score the suites under a folder that hold a plan; `progress` is told of each before it is analysed.
+    """Score the suites with a plan under a folder; `progress` receives each before its analysis.
 
     Raises:
         UsageError: there is no such folder.
     """
     if not folder.is_dir():
-        raise UsageError(f"{folder} is not a folder: name the one with the runs, such as runs/")
+        raise UsageError(f"{folder} is not a folder: name the folder of the runs, such as runs/")
     suites = sorted(path for path, _ in find_marked_folders(folder, [SUITE_FILE]) if (path / PLAN_FILE).is_file())
     variants: list[ScoredVariant] = []
     unread = []
@@ -101,7 +100,7 @@ def score_folder(folder: Path, progress: Callable[[str], None] = lambda _: None)
 
 
 def summarize_scores(variants: Iterable[ScoredVariant], unread: Iterable[str] = ()) -> PlanScore:
-    """The errors of what was predicted and measured."""
+    """Prediction errors."""
     every = tuple(variants)
     held = [each.prediction for each in every]
     furthest = [part.error for prediction in held if (part := prediction.furthest_category) is not None]
@@ -141,14 +140,14 @@ def _summarize_errors(signed: Iterable[float]) -> ErrorSummary | None:
 
 
 def _compare_orders(variants: Iterable[ScoredVariant]) -> Iterator[OrderCorrelation]:
-    """Of each suite with enough variants whose steps were predicted and measured."""
+    """Order correlations of suites with enough predicted and measured variants."""
     from scipy.stats import spearmanr  # takes a second to import
 
     steps: dict[str, list[PredictedFigure]] = {}
     for each in variants:
         if each.step is not None:
             steps.setdefault(each.suite, []).append(each.step)
-    for suite, of in steps.items():
-        if len(of) >= _LEAST_ORDERED:
-            found = spearmanr([step.predicted.value for step in of], [step.measured for step in of])
-            yield OrderCorrelation(suite=suite, variants=len(of), correlation=float(found.statistic))
+    for suite, rows in steps.items():
+        if len(rows) >= _LEAST_ORDERED:
+            correlation = spearmanr([step.predicted.value for step in rows], [step.measured for step in rows])
+            yield OrderCorrelation(suite=suite, variants=len(rows), correlation=float(correlation.statistic))

@@ -1,6 +1,6 @@
-"""Which combinations of techniques fit, the fastest first. Nothing is run, and not all of them are planned.
+"""Searches combinations of techniques that fit, fastest first, without runs and without planning all of them.
 
-What does not fit with recomputation, shards or fused attention does not fit without; and where it fits without
+A combination that does not fit with recomputation, shards or fused attention does not fit without; if it fits without
 recomputation, none is needed.
 """
 
@@ -15,20 +15,20 @@ from perfkit.measure.schedule import Techniques
 from perfkit.spec import TechniqueSpec, format_variant_label, parse_variants
 from perfkit.techniques.compose import compose_techniques
 
-# Each next takes no more memory than the one before. Precisions are no such ladder: casts of weights are kept, too.
+# Each step takes no more memory than the one before. Precisions form no ladder: weight casts are kept, too.
 _PRECISIONS = ("", "amp", "bf16")
 _SHARDS = ("", "zero1", "zero2", "zero3")
 _FREE = (("", "flash"), ("", "optim_in_backward"))
 _RECOMPUTATION = ("", "ckpt:mode=selective", "ckpt")
 
-TIME, FLOPS = "predicted step time", "FLOPs of a step"
+TIME, FLOPS = "predicted step time", "FLOPs per step"
 
 Plan = Callable[[Techniques], PlannedVariant]
 Ladders = tuple[tuple[str, ...], ...]
 
 
 class _Combination(NamedTuple):
-    """A precision, and how high it stands on each ladder; the last is recomputation."""
+    """A precision, and a position on each ladder; the last is recomputation."""
 
     precision: str
     levels: tuple[int, ...]
@@ -39,12 +39,12 @@ class _Combination(NamedTuple):
 
 
 def search_combinations(plan: Plan, ranks: int, progress: Callable[[int, int, PlannedVariant], None]) -> PlanSearch:
-    """Search through the combinations that go together.
+    """Search the compatible combinations.
 
     Args:
-        plan: the plan of a combination, with whether it fits.
-        ranks: how many there are; shards need several.
-        progress: is told, after each plan, how many combinations of how many are done with.
+        plan: plans a combination, with its fit verdict.
+        ranks: number of ranks; shards need several.
+        progress: receives the numbers of completed and total combinations after each plan.
     """
     plans: dict[str, PlannedVariant] = {}
 
@@ -76,7 +76,7 @@ def search_combinations(plan: Plan, ranks: int, progress: Callable[[int, int, Pl
 
 
 def _find_refused(plan: Plan, choices: Iterable[tuple[str, ...]]) -> dict[str, str]:
-    """The techniques that cannot act here alone, with why."""
+    """Techniques that cannot act here alone, with reasons."""
     names = [name for names in choices for name in names if name]
     reasons = {name: plan(_parse_specs(name)).reason for name in names}
     return {name: reason for name, reason in reasons.items() if reason}

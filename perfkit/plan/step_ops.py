@@ -1,4 +1,4 @@
-"""The ops, collectives and pages of a step on fake tensors, in the order in which the host issues them."""
+"""Records the ops, collectives and pages of a step on fake tensors, in issue order."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -27,17 +27,16 @@ _PHASE_OF_MARK = {MARK_PREFIX + phase: phase for phase in PHASES}
 
 
 class StepOp(NamedTuple):
-    """A call of an op that has work to do: no view, no allocation."""
+    """A call of an op with work: no view, no allocation."""
 
     work: Work
     phase: str
 
 
 class StepCollective(NamedTuple):
-    """A collective of so many ranks, those of a `group`.
+    """A collective of the ranks of a `group`.
 
-    `functional` are those whose result is awaited as soon as it is asked for. `summed` are all-reduces that a switch
-    could do.
+    `functional`: the result is awaited at its first use. `summed`: an all-reduce that a switch could do.
     """
 
     message: Message
@@ -49,9 +48,9 @@ class StepCollective(NamedTuple):
 
 
 class StepPage(NamedTuple):
-    """A page of offloaded tensors that is written to a file (`writes`), or read.
+    """A page of offloaded tensors that is written to a file (`writes`) or read.
 
-    `mount` is where the file system of that file is mounted.
+    `mount` is the mount point of the file.
     """
 
     bytes: int
@@ -61,7 +60,7 @@ class StepPage(NamedTuple):
 
 
 class StepCopy(NamedTuple):
-    """A page of so many bytes that is copied from a GPU to its host (`out`), or back."""
+    """A page copied from a GPU to its host (`out`) or back."""
 
     page: FakeHostPage
     out: bool
@@ -74,10 +73,10 @@ Issued = StepOp | StepCollective | StepPage | StepCopy
 class StepOps(CostingMode):
     """Records in `issued` what is called while entered: within a mode of fake tensors, as it would be on a device.
 
-    `fp32` says what a GPU computes products of fp32 in; None where that is fp32.
+    `fp32` are the GPU's settings for fp32 products; None if computed in fp32.
 
-    An op without a formula is taken to read its operands and to write its results once. Where data decide how much an
-    op does (rows of experts, lengths of sequences), it is the most.
+    An op without a formula is assumed to read its operands and write its results once. If data decide an op's work
+    (rows per expert, sequence lengths), the maximum is used.
     """
 
     def __init__(self, fp32: Fp32Settings | None = None) -> None:
@@ -108,14 +107,14 @@ class StepOps(CostingMode):
         return result
 
     def called(self, call: OpCall, cost: OpCost | None, result: Any) -> None:
-        """Record it, if it has work to do."""
+        """Record a call, if it has work."""
         if is_free(call.name):
             return
         work = _model_work(call, cost, self._fp32) or _make_traffic_work(call, result)
         self.issued.append(StepOp(work, self._get_phase()))
 
     def record_page(self, page: PageMove) -> None:
-        """Record a page that is moved."""
+        """Record a moved page."""
         self.issued.append(StepPage(page.bytes, page.writes, find_mount(page.folder), self._get_phase()))
 
     def record_copy(self, page: FakeHostPage, out: bool) -> None:
@@ -131,9 +130,9 @@ _SUMMED_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 
 def _is_summed(args: Sequence[Any]) -> bool:
-    """Whether an all-reduce of these arguments is a sum of numbers that a switch can add.
+    """True if an all-reduce with these arguments is a sum that a switch can compute.
 
-    c10d's op does not tell torch's Python what it reduces by: it is taken to be a sum, as DDP's is.
+    c10d's op does not expose its reduction to Python: a sum is assumed, as for DDP.
     """
     dtypes = {leaf.dtype for leaf in tree_leaves(args[0]) if isinstance(leaf, torch.Tensor)}
     by = args[1] if isinstance(args[1], str) else "sum"

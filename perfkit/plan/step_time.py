@@ -1,9 +1,8 @@
-"""How long a step takes: its ops on a device that idles when the host issues slower than it computes.
+"""Predicts the step time: ops on a device that idles if the CPU issues slower than it computes.
 
-On a GPU the host issues ops one after the other into a queue; the device takes each when it has done those before.
-Collectives run on a queue of their own beside them, as do copies to the host and back. On a CPU host and device are
-one, a collective takes the cores that compute, and files that tensors are offloaded to are waited for: all times add
-up.
+On a GPU, the CPU issues ops into a queue that the device executes in order. Collectives and copies between host and
+device have queues of their own. On a CPU all times add up: collectives use the compute cores, and file transfers of
+offloaded tensors block.
 """
 
 from collections import defaultdict
@@ -27,7 +26,7 @@ HOST = "host"
 COMMUNICATION = "communication"
 HOST_COPIES = "host-device copies"
 
-_CALL = Work(OpClass.COMMUNICATION, "", 0.0, 0.0, matrix=False)  # of a collective, as the host issues it
+_CALL = Work(OpClass.COMMUNICATION, "", 0.0, 0.0, matrix=False)  # issue class of a collective
 _NO_HOST = "CPU dispatch time per op unknown: --learn it from runs on this device"
 _NOTHING = Interval(value=0.0, low=0.0, high=0.0)
 
@@ -35,7 +34,7 @@ Parts = dict[str, float]
 
 
 class _IssuedTime(NamedTuple):
-    """What was issued, its seconds on the device or a link, and those of the host to issue it."""
+    """An issued item, its seconds on the device or a link, and the CPU's seconds to issue it."""
 
     what: Issued
     seconds: float
@@ -43,7 +42,7 @@ class _IssuedTime(NamedTuple):
 
 
 class _Latencies(NamedTuple):
-    """Seconds from a launch to its kernel's start, and between kernels that were launched before."""
+    """Launch latency, and gap between queued kernels, in seconds."""
 
     launch_s: float
     gap_s: float
@@ -57,7 +56,7 @@ def predict_step_time(
     disk: DiskSpeed | None = None,
     host_link: HostLink | None = None,
 ) -> StepTime | Unknown:
-    """The time of a step and of its parts on a device of a kind, `cpu` or `cuda`.
+    """Predict the time of a step and its parts on a device of a kind, `cpu` or `cuda`.
 
     The parts are each class of ops, the host where the device waits for it, communication and copies that nothing
     hides, and the disk. `links` are those between ranks, `disk` is what tensors are offloaded to, `host_link` that of a
@@ -138,19 +137,16 @@ def _time_collective(collective: StepCollective, links: Interconnect | None) -> 
 
 def _time_copy(copy: StepCopy, host_link: HostLink | None) -> Interval | Unknown:
     if host_link is None:
-        return Unknown(reason="the link between this GPU and its host is not in the catalogue")
+        return Unknown(reason="the catalog lacks the link between this GPU and its host")
     return host_link.seconds(copy.page.nbytes)
 
 
 def _time_page(page: StepPage, kind: str, disk: DiskSpeed | None) -> Interval | Unknown:
     if kind != CPU:
-        return Unknown(reason="speed of transfers between GPU and files unknown")
+        return Unknown(reason="transfer speed between GPU and files unknown")
     if disk is None or disk.mount != page.mount:
         return Unknown(
-            reason=(
-                f"speed of files in {page.mount} unknown: perfkit calibrate measures the folder for temporary files "
-                "(TMPDIR)"
-            )
+            reason=(f"disk speed of {page.mount} unknown: perfkit calibrate measures the temporary folder (TMPDIR)")
         )
     return (disk.write if page.writes else disk.read).seconds(page.bytes)
 
@@ -176,7 +172,7 @@ def _name_part(what: Issued) -> str:
 
 
 def _simulate_queues(takes: Iterable[_IssuedTime], latencies: _Latencies) -> Parts:
-    """A step that begins with empty queues, and ends when host and device have done all of it."""
+    """Simulate a step that begins with empty queues and ends when CPU and device are done."""
     device, copies = _DeviceClock(), _HostCopies()
     host = link = 0.0
     phase = ""
@@ -214,7 +210,7 @@ class _DeviceClock:
             self.now += seconds
 
     def wait(self, until: float, host: float, link: str = COMMUNICATION) -> None:
-        """Idle until then, if that is to come: for the host as long as it has not issued, else for a link."""
+        """Idle until then: attributed to the CPU until it has issued, else to a link."""
         self.add_time(HOST, min(until, host) - self.now)
         self.add_time(link, until - self.now)
 

@@ -1,4 +1,4 @@
-"""A model whose tensors have contents, because it was built before its plan: without them from here on."""
+"""Replaces the real tensors of a prebuilt model by fake ones."""
 
 from typing import Any
 
@@ -8,20 +8,20 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 
 def strip_tensor_data(model: nn.Module, mode: FakeTensorMode) -> nn.Module:
-    """The model with tensors of `mode` in the place of all others, in place; what it shares stays shared.
+    """Replace all tensors of the model by fake ones of `mode`, in place; shared tensors stay shared.
 
-    A workload may return a model that it has built already, or the one that another variant was planned with.
+    A workload may return a prebuilt model, or one that another variant was planned with.
     """
-    made: dict[int, torch.Tensor] = {}
+    replacements: dict[int, torch.Tensor] = {}
     for module in model.modules():
-        held: tuple[dict[str, Any], ...] = (module._parameters, module._buffers)
-        for named in held:
+        tables: tuple[dict[str, Any], ...] = (module._parameters, module._buffers)
+        for named in tables:
             for name, tensor in named.items():
                 if tensor is None or (isinstance(tensor, FakeTensor) and tensor.fake_mode is mode):
                     continue
-                if id(tensor) not in made:
-                    made[id(tensor)] = _make_empty_like(tensor)
-                named[name] = made[id(tensor)]
+                if id(tensor) not in replacements:
+                    replacements[id(tensor)] = _make_empty_like(tensor)
+                named[name] = replacements[id(tensor)]
     return model
 
 

@@ -1,4 +1,4 @@
-"""The target of a plan: a CPU or a GPU of the catalog, and how much of its memory a rank may take."""
+"""The target of a plan: a CPU or a cataloged GPU, with a rank's memory limit."""
 
 import os
 from collections.abc import Mapping
@@ -15,18 +15,18 @@ from perfkit.units import format_bytes
 
 
 class Target(NamedTuple):
-    """A device.
+    """A device with its limits.
 
     Attributes:
-        device: `cpu`, or the GPU's id in the catalogue.
-        kind: what torch calls it; GPUs of AMD are `cuda` too.
-        entry: the GPU in the catalogue, None for a CPU.
-        capacity_bytes: the nominal memory of the GPU; of a CPU what its machine or container has.
-        limit_bytes: what a rank may take; None on a CPU of which nothing was said.
-        ranks_per_node: GPUs that are linked to each other directly.
-        network_bytes_per_s: of a GPU's links to those of other nodes, in one direction; None where it is not known.
-        expandable_segments: whether the environment, of a recorded run its own, asks torch's allocator for them.
-        other_settings: what else it asks that allocator for.
+        device: `cpu`, or the GPU's id in the catalog.
+        kind: torch's device type; AMD GPUs are `cuda`, too.
+        entry: the GPU in the catalog, None for a CPU.
+        capacity_bytes: nominal memory of the GPU; for a CPU, of its machine or container.
+        limit_bytes: memory limit of a rank; None for a CPU without a given limit.
+        ranks_per_node: directly linked GPUs.
+        network_bytes_per_s: bandwidth of a GPU to other nodes, in one direction; None if unknown.
+        expandable_segments: True if the environment (of a recorded run, its own) enables them in torch's allocator.
+        other_settings: other allocator settings of the environment.
     """
 
     device: str = "cpu"
@@ -40,7 +40,7 @@ class Target(NamedTuple):
     other_settings: tuple[str, ...] = ()
 
     def shrink_limit(self, share: float) -> "Target":
-        """The device with less memory, by this share of the limit: what the driver keeps comes off what remains."""
+        """The device with the limit reduced by a share; the driver's reserve comes off the remainder."""
         assert self.limit_bytes is not None
         less = int(share * self.limit_bytes)
         capacity = None if self.capacity_bytes is None else self.capacity_bytes - less
@@ -51,11 +51,11 @@ CPU = Target()
 
 
 def parse_target(gpu: str | None, memory: str | None) -> Target:
-    """The target that `--gpu` and `--memory` name; `memory` is a share of the device (`0.9`, `90%`) or an amount.
+    """The target named by `--gpu` and `--memory`; `memory` is a share of the device (`0.9`, `90%`) or an amount.
 
     Raises:
-        UsageError: an unknown GPU, with those of similar names; a GPU that comes with several amounts of memory; or
-            memory that is no amount or more than there is.
+        UsageError: an unknown GPU, with similar names; a GPU with several memory sizes; or memory that is no amount or
+            exceeds the device.
     """
     return _make_cpu_target(None, memory) if gpu is None else _make_gpu_target(resolve_entry(gpu), memory, os.environ)
 
@@ -67,7 +67,7 @@ def find_reported_target(
     reported_bytes: int | None = None,
     variables: Mapping[str, str] | None = None,
 ) -> Target | None:
-    """The target that torch calls `kind` and whose driver reports `name`; None for a GPU that is not listed.
+    """The target of torch type `kind` whose driver reports `name`; None for an uncataloged GPU.
 
     `reported_bytes` is its memory as torch or the system tells it, None where nobody did: a CPU then has that of this
     machine. Of a GPU that comes with several amounts it tells which. `variables` are those of the environment that
@@ -80,12 +80,12 @@ def find_reported_target(
 
 
 def find_local_target(kind: str, name: str) -> Target | None:
-    """What this machine has, with the memory that its driver tells. Otherwise as `find_reported_target`."""
+    """This machine's target, with the memory that its driver reports. Otherwise as `find_reported_target`."""
     return find_reported_target(kind, name, None, None if kind == "cpu" else read_gpu_memory(name))
 
 
 def find_run_target(kind: str, environment: Environment | None, memory: str | None) -> Target | None:
-    """What a run on a device of a kind was recorded on, by its environment. Otherwise as `find_reported_target`."""
+    """The target of a recorded run, by its environment. Otherwise as `find_reported_target`."""
     if environment is None:
         return find_reported_target(kind, "", memory)
     if kind != "cpu":
@@ -112,7 +112,7 @@ def _make_cpu_target(total_bytes: int | None, memory: str | None) -> Target:
 def _make_gpu_target(entry: CatalogEntry, memory: str | None, variables: Mapping[str, str]) -> Target:
     if entry.memory_gb is None:
         raise UsageError(f"{entry.id} comes with several memory sizes: choose one, such as --gpu {entry.id}-16g")
-    capacity = int(entry.memory_gb * 2**30)  # cards of 80 GB have 80 GiB, less what the driver keeps
+    capacity = int(entry.memory_gb * 2**30)  # cards of 80 GB have 80 GiB minus the driver's reserve
     limit = capacity if memory is None else _parse_limit(memory, capacity, entry.id)
     settings = parse_allocator_settings(variables)
     return Target(
@@ -126,12 +126,12 @@ def _make_gpu_target(entry: CatalogEntry, memory: str | None, variables: Mapping
     )
 
 
-def _parse_limit(memory: str, capacity: int, whose: str) -> int:
+def _parse_limit(memory: str, capacity: int, owner: str) -> int:
     share = memory.strip().endswith("%") or memory.strip().replace(".", "", 1).isdecimal()
     try:
         limit = parse_amount(memory, "1") * capacity if share else parse_amount(memory, "bytes")
     except UsageError as error:
         raise UsageError(f"--memory: {error}, or a share of the device such as 0.9") from None
     if not 0 < limit <= capacity:
-        raise UsageError(f"--memory {memory} is {format_bytes(limit)}, and {whose} has {format_bytes(capacity)}")
+        raise UsageError(f"--memory {memory} is {format_bytes(limit)}, and {owner} has {format_bytes(capacity)}")
     return int(limit)

@@ -1,4 +1,4 @@
-"""The process groups in which anything is exchanged: each then has a communicator with buffers, which stay."""
+"""Finds the process groups in use: each has a communicator with permanent buffers."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from perfkit.cost.live_collectives import describe_exchange
 
 
 class UsedGroups(TorchDispatchMode):
-    """While it is entered, notes in `ranks` how many ranks a group has that exchanges anything, by its name."""
+    """Records in `ranks` the number of ranks of each group in use, by name, inside this context."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

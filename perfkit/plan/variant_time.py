@@ -1,4 +1,4 @@
-"""The time of a rehearsed step on what it is planned for: with the efficiencies of a device, its links and its disk."""
+"""Predicts the time of a rehearsed step from the target's efficiencies, links and disk."""
 
 from collections.abc import Sequence
 from functools import lru_cache, partial
@@ -32,10 +32,10 @@ def add_time(
     threads: int,
     bubble_share: float | Unknown = 0.0,
 ) -> PlannedVariant:
-    """The variant with the time of its step and of its ops, or with the reason why these are not known.
+    """The variant with its step and op times, or the reason for unknown times.
 
-    `threads` are those of a rank on a CPU. `bubble_share` is the share of a pipeline's forward and backward passes in
-    which its rank waits for others.
+    `threads` are a CPU rank's threads. `bubble_share` is the share of a pipeline's forward and backward passes in which
+    its rank waits for others.
     """
     if isinstance(bubble_share, Unknown):
         return replace(variant, step_reason=bubble_share.reason)
@@ -57,7 +57,7 @@ def add_time(
 
 
 def _add_bubble(step: StepTime, pipeline: Interval, share: float) -> StepTime:
-    """A step of a pipeline's rank, which waits besides what it does: for this share of the pipeline's time."""
+    """The step with a pipeline bubble of this share of the pipeline's time."""
     if not share:
         return step
     waits = share / (1 - share)
@@ -72,13 +72,13 @@ def _add_bubble(step: StepTime, pipeline: Interval, share: float) -> StepTime:
 
 @lru_cache(maxsize=8)
 def _load_cached_efficiencies(device: str | None, threads: int, _kept: Kept) -> Efficiencies:
-    """Fitted once for all variants of a plan, and again after something was learned."""
+    """Efficiencies, fitted once for all variants of a plan, and again after learning."""
     target = Target() if device is None else Target(device, "cuda", resolve_entry(device))
     return load_efficiencies(target, threads)
 
 
 def _find_links(issued: Sequence[Issued], target: Target) -> Interconnect | None:
-    """Those between ranks; None where nothing is exchanged, and where they are not known."""
+    """Links between ranks; None if nothing is exchanged or the links are unknown."""
     if not any(isinstance(each, StepCollective) for each in issued):
         return None
     if target.entry is None:
@@ -87,5 +87,5 @@ def _find_links(issued: Sequence[Issued], target: Target) -> Interconnect | None
 
 
 def _find_disk(issued: Sequence[Issued]) -> DiskSpeed | None:
-    """That of this machine; None where nothing is offloaded to it, and where it is not known."""
+    """This machine's disk; None if unused or unknown."""
     return load_disk() if any(isinstance(each, StepPage) for each in issued) else None

@@ -1,4 +1,4 @@
-"""Whether a variant fits in what a rank may take of its device, in words."""
+"""Judges whether a variant fits into a rank's memory limit, in words."""
 
 from msgspec.structs import replace
 
@@ -7,13 +7,13 @@ from perfkit.analysis.model.verdicts import Fit
 from perfkit.plan.target import Target
 from perfkit.units import format_bytes, format_significant
 
-# By `check_fit`.
+# by the result of `check_fit`
 FIT_IDS: dict[bool | None, Fit] = {True: "fits", False: "does not fit", None: "may fit"}
 _UNITS = ((2**30, "GiB"), (2**20, "MiB"))
 
 
 def judge_fit(variant: PlannedVariant, target: Target) -> PlannedVariant:
-    """The variant with whether it fits; as it is where its memory or the limit is not known."""
+    """The variant with its fit verdict; unchanged if its memory or the limit is unknown."""
     needed = variant.needed_bytes
     if needed is None or target.limit_bytes is None:
         return variant
@@ -26,14 +26,14 @@ def judge_fit(variant: PlannedVariant, target: Target) -> PlannedVariant:
 
 
 def check_fit(needed: Interval, limit: float) -> bool | None:
-    """Whether all of an interval is within a limit; None where only a part of it is."""
+    """True if the whole interval is within the limit, None if only a part is."""
     if needed.high <= limit:
         return True
     return False if needed.low > limit else None
 
 
 def format_verdict(needed: Interval, limit: float) -> str:
-    """`fits: 61 to 66 GiB of 80`, `does not fit: at least 12 GiB too much`, `cannot be told: 78 to 83 GiB of 80`."""
+    """`fits: 61 to 66 GiB of 80`, `does not fit: over by at least 12 GiB`, `may fit: 78 to 83 GiB of 80`."""
     match check_fit(needed, limit):
         case True:
             return f"fits: {_format_amounts(needed, limit, digits=2)}"
@@ -44,9 +44,9 @@ def format_verdict(needed: Interval, limit: float) -> str:
 
 
 def format_excess(needed: Interval, limit: float) -> str:
-    """By how much an interval is beyond a limit that holds no part of it: its low end, which is certain."""
+    """Excess of an interval entirely above the limit, at its low end."""
     at_least = "at least " if needed.low < needed.high else ""
-    return f"{at_least}{format_bytes(needed.low - limit)} too much"
+    return f"over by {at_least}{format_bytes(needed.low - limit)}"
 
 
 def _format_amounts(needed: Interval, limit: float, digits: int) -> str:

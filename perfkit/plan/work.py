@@ -1,4 +1,4 @@
-"""The work of a call of an op, as far as its time depends on it."""
+"""The work of an op call that determines its time."""
 
 from typing import NamedTuple
 

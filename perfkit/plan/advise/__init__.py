@@ -1,1 +1,1 @@
-"""Advises what to switch on: techniques ranked for one training step, and the best that goes together."""
+"""Advises techniques: ranked for one training step, with the best combination."""

@@ -1,4 +1,4 @@
-"""The shelf ranked for one step, and the best of it that goes together."""
+"""Ranks techniques for one step, and finds the best combination."""
 
 from collections.abc import Callable, Iterable
 
@@ -15,9 +15,9 @@ from perfkit.plan.plan import PlanOne, make_planner
 from perfkit.plan.verdict import check_fit
 from perfkit.spec import TechniqueSpec
 
-# A technique must save so much of the step or of the peak to be joined with others: less is not worth its risk.
+# Minimum saving of the step or the peak to join a technique: less is not worth its risk.
 _NOTABLE = 0.01
-_TIMES = (2, 4)  # the batch, where batches are compared
+_TIMES = (2, 4)  # the batch size, if batches are compared
 
 
 def advise(
@@ -26,12 +26,12 @@ def advise(
     goal: Goal,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Advice:
-    """The variants ranked by what they do for a goal, best first, and the best combination of them.
+    """Rank variants by a goal, best first, and find the best combination.
 
-    Combined are only those whose losses can be compared with the baseline's: others train something else.
+    Only variants with losses comparable with the baseline's are combined: others train something else.
 
     Raises:
-        UsageError: the goal needs what is not known of the subject: memory, or a limit of it.
+        UsageError: the goal needs memory figures or a limit that the subject lacks.
     """
     request, target = subject.request, subject.target
     size = None if request is None else read_batch_size(request.workload, subject.place.device)

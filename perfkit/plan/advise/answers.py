@@ -1,4 +1,4 @@
-"""Answers to what a technique changes of a recorded step."""
+"""Effects of techniques on a recorded step."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from perfkit.techniques.technique import Technique
 
 
 class AddressedWork(NamedTuple):
-    """Which work takes less time, and which is done once more.
+    """Work that takes less time, and work that is repeated.
 
     `most` is what goes at the most, `least` what goes for certain: without it the technique may save nothing. `again`
     is done once more, and costs what leaving it out would save. `costs_s` is other work: at the least and at the most.
@@ -28,20 +28,20 @@ class AddressedWork(NamedTuple):
 
 
 class UnknownEffect(NamedTuple):
-    """Why nothing is said of what a technique does to a step's time."""
+    """Reason for a technique's unknown effect on the step time."""
 
     reason: str
 
 
 class NoEffect(NamedTuple):
-    """Why a technique saves no time of this step."""
+    """Reason that a technique saves no time in this step."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class AdvisedView(TraceView):
-    """A trace with how efficient its device is at each kind of work; None where that was not measured."""
+    """A trace with its device's efficiencies, None if not measured."""
 
     efficiencies: Efficiencies | None = None
 
@@ -65,15 +65,15 @@ def make_rule_target(rules: Iterable[Rule], assumes: str, otherwise: str) -> Tar
 
 
 def make_no_effect_target(reason: str) -> Target:
-    """A technique that saves no time of any step."""
+    """A technique that saves no time in any step."""
     return lambda _view, _technique: NoEffect(reason)
 
 
 def make_unknown_target(reason: str) -> Target:
-    """A technique of whose time nothing is known from a step without it."""
+    """A technique whose time effect cannot be derived from a step without it."""
     return lambda _view, _technique: UnknownEffect(reason)
 
 
 def format_taken_time(view: TraceView, rows: Iterable[OpRow]) -> str:
-    """What some rows take, as evidence: `12.3 ms a step (4.5 %)`."""
+    """Time of some rows, as evidence: `12.3 ms per step (4.5 %)`."""
     return view.show_time(sum(row.seconds for row in rows))

@@ -1,4 +1,4 @@
-"""Selects the variants that may be switched on, and says why others are left out."""
+"""Selects candidate variants, with reasons for excluded ones."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from perfkit.techniques.technique import Technique
 
 Techniques = tuple[TechniqueSpec, ...]
 
-# How to come by more ranks, by the kind of subject.
+# How to add ranks, by kind of subject.
 _MORE_RANKS = {
     "workload": "--world-size {}",
     "run": "advise its workload with --world-size {}",
@@ -37,16 +37,16 @@ class Candidate(NamedTuple):
 
 
 def make_candidate(specs: Techniques) -> Candidate:
-    """Raises `UsageError` for techniques that do not go together."""
+    """Make a candidate. Raises `UsageError` for incompatible techniques."""
     return Candidate(specs, compose_techniques(specs))
 
 
 def select_candidates(
     variants: Iterable[Techniques], subject: AdviceSubject, goal: Goal, batch_size: int | None
 ) -> tuple[tuple[Candidate, ...], tuple[ExcludedVariant, ...]]:
-    """The variants that can act on a subject, and those that are left out with the reason.
+    """The variants that can act on a subject, and excluded ones with reasons.
 
-    `batch_size` is that of the subject's step, None where it is not known.
+    `batch_size` is that of the subject's step, None if unknown.
     """
     candidates, left_out = [], []
     for specs in variants:
@@ -62,7 +62,7 @@ def select_candidates(
 
 
 def _explain_other_work(found: Candidate, goal: Goal, batch_size: int | None) -> str:
-    """Why a step with it cannot be compared with the subject's; empty if it can."""
+    """Reason that its step is not comparable with the subject's; empty if comparable."""
     names = {each.name for each in found.techniques}
     if "seq" in names:
         return "a different sequence length is different work"
@@ -77,7 +77,7 @@ def _explain_other_work(found: Candidate, goal: Goal, batch_size: int | None) ->
 
 
 def _explain_refusal(found: Candidate, subject: AdviceSubject) -> str:
-    """Why it cannot act where the step runs; empty if it can."""
+    """Reason that it cannot act on the step's device; empty if it can."""
     place = subject.place
     lacking = explain_lacking_ranks(compute_needed_ranks(found.specs), place.world_size, _MORE_RANKS[subject.kind])
     if lacking:
@@ -87,7 +87,7 @@ def _explain_refusal(found: Candidate, subject: AdviceSubject) -> str:
 
 
 def _explain_skip(found: Candidate, subject: AdviceSubject) -> str:
-    """Why it is not run; or, where nothing was recorded that it could be simulated in, not planned."""
+    """Reason that it is not run or, without a recording to simulate it in, not planned."""
     place, request = subject.place, subject.request
     if request is not None and subject.target is not None and subject.step is None:
         return schedule_run(request, found.specs, subject.target).skip
@@ -96,7 +96,7 @@ def _explain_skip(found: Candidate, subject: AdviceSubject) -> str:
 
 
 def judge_loss_risk(techniques: Iterable[Technique]) -> LossRisk:
-    """What becomes of the loss with all of some techniques: the loosest of their tolerances."""
+    """The loss risk of techniques together: the loosest tolerance."""
     rules = [technique.parity() for technique in techniques]
     free = [rule.basis for rule in rules if rule.relative is None]
     if free:

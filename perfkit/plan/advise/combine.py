@@ -1,4 +1,4 @@
-"""The best that goes together: techniques are joined as long as the whole gets better."""
+"""Combines techniques as long as the whole improves."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
@@ -11,7 +11,7 @@ Outcome = TypeVar("Outcome")
 
 
 class CombinedTechniques(NamedTuple):
-    """What was joined, empty where nothing helps, and what clashes with it."""
+    """The joined techniques, empty if none helps, and their clashes."""
 
     specs: Techniques
     clashes: tuple[ExcludedVariant, ...]
@@ -22,10 +22,10 @@ def combine_techniques(
     evaluate: Callable[[Techniques], Outcome],
     better: Callable[[Outcome, Outcome], bool],
 ) -> CombinedTechniques:
-    """Techniques joined one after the other, each if all together are then better than without it.
+    """Join techniques one by one, each if the whole improves.
 
-    Gains do not add up, so that every combination is evaluated as a whole. What is no longer worth it beside those that
-    came later goes again in the end.
+    Gains do not add up, so every combination is evaluated as a whole. Techniques that later ones made useless are
+    removed at the end.
     """
     chosen: Techniques = ()
     clashes: dict[str, str] = {}
@@ -47,17 +47,19 @@ def combine_techniques(
         fewer = tuple(other for other in chosen if other != spec)
         if fewer and _is_valid(fewer) and not better(best, outcome := evaluate(fewer)):
             chosen, best = fewer, outcome
-    kept = {spec.label for spec in chosen}
+    accepted = {spec.label for spec in chosen}
     return CombinedTechniques(
         chosen,
         tuple(
-            ExcludedVariant(name=name, reason=why) for name, why in clashes.items() if not kept >= {*name.split("+")}
+            ExcludedVariant(name=name, reason=reason)
+            for name, reason in clashes.items()
+            if not accepted >= {*name.split("+")}
         ),
     )
 
 
 def _join_specs(chosen: Techniques, more: Candidate) -> Techniques | None:
-    """Both together; None where the chosen have all of it, or one of the same name."""
+    """Both together; None if the chosen contain it or a technique of the same name."""
     names = {spec.name for spec in chosen}
     fresh = tuple(spec for spec in more.specs if spec not in chosen)
     if not fresh or any(spec.name in names for spec in fresh):
@@ -66,7 +68,7 @@ def _join_specs(chosen: Techniques, more: Candidate) -> Techniques | None:
 
 
 def _is_valid(specs: Techniques) -> bool:
-    """Whether what is left still goes together: one may need another that went."""
+    """True if the remaining techniques are still compatible: one may need a removed one."""
     try:
         make_candidate(specs)
     except UsageError:

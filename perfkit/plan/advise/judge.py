@@ -1,4 +1,4 @@
-"""Judges what is better by a goal, where not everything fits into memory."""
+"""Compares estimates by a goal, under a memory limit."""
 
 import math
 from typing import NamedTuple
@@ -8,32 +8,32 @@ from perfkit.plan.advise.model import Goal
 
 
 class Worth(NamedTuple):
-    """What an estimate is worth: bytes that it lacks of a limit, then its value by the goal: more is better."""
+    """Sort key of an estimate: bytes above the limit, then value by the goal (more is better)."""
 
     lacks: float
     value: float
 
 
 class Judge(NamedTuple):
-    """Which of two estimates of one step is better by a goal; `notable` is a difference that counts, of each figure."""
+    """Compares two estimates of one step by a goal; `notable` are the significant differences by figure."""
 
     goal: Goal
     limit_bytes: float | None
     notable: Worth
 
     def compute_worth(self, estimate: VariantEstimate) -> Worth:
-        """What fits lacks nothing; what is not known may lack anything."""
+        """The worth of an estimate: 0 bytes lacking if it fits, infinite if unknown."""
         return Worth(self._compute_lacking(estimate), self._compute_value(estimate))
 
     def is_better(self, one: VariantEstimate, other: VariantEstimate) -> bool:
-        """Whether one is better by a difference that counts."""
+        """True if an estimate is better by a notable difference."""
         mine, theirs = self.compute_worth(one), self.compute_worth(other)
         if mine.lacks != theirs.lacks and abs(mine.lacks - theirs.lacks) > self.notable.lacks:
             return mine.lacks < theirs.lacks
         return mine.value > theirs.value + self.notable.value
 
     def order(self, estimate: VariantEstimate) -> tuple[float, float]:
-        """Sorts the best first."""
+        """Sort by worth, best first."""
         worth = self.compute_worth(estimate)
         return worth.lacks, -worth.value
 

@@ -1,4 +1,4 @@
-"""Techniques that change layers: what of a step they leave out, and what they do once more."""
+"""Techniques that change layers: the work they remove and the work they repeat."""
 
 from perfkit.analysis.findings.trace import products
 from perfkit.analysis.findings.trace.change import (
@@ -22,22 +22,22 @@ _LOSS = (OpClass.LOSS, OpClass.SOFTMAX)
 
 
 def estimate_flash(view: TraceView, technique: Technique) -> Answer:
-    """Attention in one kernel: whatever else works on score matrices goes."""
+    """Attention in one kernel: removes all other work on score matrices."""
     assert isinstance(technique, Flash)
     if technique.backend == "math":
-        return NoEffect("same ops as explicit attention")
-    found = next(iter(products.find_unfused_attention(view)), None)
-    if found is None:
+        return NoEffect("runs the same ops as explicit attention")
+    rows = next(iter(products.find_unfused_attention(view)), None)
+    if rows is None:
         return NoEffect("the step has no attention from separate ops")
     return AddressedWork(
-        found.finding.evidence,
+        rows.finding.evidence,
         "a fused kernel takes as long as the matrix products alone, including recomputed scores",
-        most=found.change,
+        most=rows.change,
     )
 
 
 def estimate_fused_ce(view: TraceView, _technique: Technique) -> Answer:
-    """The loss chunk by chunk: logits are not written, nor read for their softmax."""
+    """The loss in chunks: logits are neither written nor read for their softmax."""
     rows = [
         row for row in view.select_ops(*_LOSS) if classify_op(row.name) == OpClass.LOSS or "log_softmax" in row.name
     ]
@@ -51,7 +51,7 @@ def estimate_fused_ce(view: TraceView, _technique: Technique) -> Answer:
 
 
 def estimate_channels_last(view: TraceView, _technique: Technique) -> Answer:
-    """Convolutions and what lies between them in the layout that their kernels take."""
+    """Convolutions and the ops between them in the kernels' layout."""
     rows = view.select_ops(OpClass.CONVOLUTION)
     if not rows:
         return NoEffect("no convolutions in the step")
@@ -68,10 +68,10 @@ def estimate_channels_last(view: TraceView, _technique: Technique) -> Answer:
 
 
 def estimate_ckpt(view: TraceView, technique: Technique) -> Answer:
-    """The forward pass once more; with `mode=selective` all of it but the products."""
+    """Repeats the forward pass; with `mode=selective` without the products."""
     assert isinstance(technique, Ckpt)
     if technique.mode == "budget":
-        return UnknownEffect("what the compiler recomputes")
+        return UnknownEffect("the compiler's recomputation")
     forward = [row for row in view.select_ops() if row.phase == "forward"]
     again = [row for row in forward if technique.mode == "full" or classify_op(row.name) not in PRODUCTS]
     if not forward:
@@ -85,7 +85,7 @@ def estimate_ckpt(view: TraceView, technique: Technique) -> Answer:
 
 
 def estimate_lora(view: TraceView, _technique: Technique) -> Answer:
-    """Frozen weights have no gradients: half of the products of backward go, and most of the update."""
+    """Frozen weights have no gradients: removes half of the backward products and most of the update."""
     backward = [row for row in view.select_ops(OpClass.MATMUL) if row.phase == "backward"]
     update = [row for row in view.select_ops() if row.phase == "optimizer"]
     if not backward:
@@ -98,7 +98,7 @@ def estimate_lora(view: TraceView, _technique: Technique) -> Answer:
 
 
 def estimate_data(view: TraceView, _technique: Technique) -> Answer:
-    """Batches made in other processes: no step waits for its data."""
+    """Batches made in other processes: removes the data wait."""
     share = view.data_wait_share
     rows = [row for row in view.trace.host_calls if row.kind == "data"]
     took = sum(row.seconds for row in rows) if share is None else share * view.trace.step_s
@@ -120,7 +120,7 @@ def estimate_larger_batch(view: TraceView, ratio: float) -> Answer:
     shared = Change(tuple(Takes(row, part) for row in update))
     return AddressedWork(
         f"the update takes {format_taken_time(view, update)}, at any batch size",
-        "work per sample takes as long; at best, launches never lag behind the device",
+        "work per sample takes as long; at best, the device never waits for launches",
         most=join_changes((shared, leave_out(LATE))),
         least=shared,
     )

@@ -1,4 +1,4 @@
-"""Structs of advice, as `perfkit advise --json` prints it. Nothing here knows how it was found."""
+"""Structs of advice, printed by `perfkit advise --json`."""
 
 from typing import Literal
 
@@ -9,7 +9,7 @@ from perfkit.spec import Struct
 ADVICE_VERSION = 2
 
 Goal = Literal["time", "memory", "batch", "cost"]
-Kind = Literal["run", "trace", "workload"]  # of what advice is about
+Kind = Literal["run", "trace", "workload"]  # kinds of subjects
 
 
 class TimeSaving(Struct):

@@ -1,4 +1,4 @@
-"""Techniques that change the optimizer's update: what it would take by the bytes that it has to move."""
+"""Techniques that change the optimizer's update: its time by the bytes it moves."""
 
 from perfkit.analysis.findings.trace import memory_bound
 from perfkit.analysis.findings.trace.change import scale_rows
@@ -15,8 +15,7 @@ from perfkit.plan.advise.answers import (
 from perfkit.techniques.optim import Optim
 from perfkit.techniques.technique import Technique
 
-# Tensors as large as the parameters that one pass of an update reads and writes: the parameters and gradients, and each
-# moment twice.
+# Parameter-sized tensors that one pass of an update reads and writes: parameters, gradients, and each moment twice.
 _MOVES = {"sgd": 3, "momentum": 5, "lion": 5, "adamw": 7}
 
 _fused = make_rule_target(
@@ -27,7 +26,7 @@ _fused = make_rule_target(
 
 
 def estimate_optim(view: AdvisedView, technique: Technique) -> Answer:
-    """Another implementation of the same update, or an update that reads and writes less."""
+    """Another implementation of the update, or one that moves fewer bytes."""
     assert isinstance(technique, Optim)
     if technique.use == "fused":
         return _fused(view, technique)
@@ -39,11 +38,11 @@ def estimate_optim(view: AdvisedView, technique: Technique) -> Answer:
     moves = _MOVES.get(technique.use)
     if moves is None:
         return UnknownEffect(f"the number of ops in the update of {technique.use}")
-    now = sum(row.bytes or 0.0 for row in rows)
+    update_bytes = sum(row.bytes or 0.0 for row in rows)
     one = _estimate_parameter_bytes(view)
-    if not now or one is None:
+    if not update_bytes or one is None:
         return UnknownEffect("the bytes that the recorded update moves")
-    part = min(1.0, moves * one / now)
+    part = min(1.0, moves * one / update_bytes)
     return AddressedWork(
         f"the update takes {format_taken_time(view, rows)}",
         f"it moves {moves} times the parameters at the recorded rate",

@@ -1,24 +1,24 @@
-"""Compares the plans of two variants: the batch that fits, and the time that is saved."""
+"""Compares the plans of two variants: largest batch and saved time."""
 
 from perfkit.allocations import BUFFER, GRADIENT, OPTIMIZER_STATE, PARAMETER
 from perfkit.analysis.model.plan import PlannedVariant, StepTime
 from perfkit.plan.advise.model import TimeSaving
 
-# What takes as much whatever the batch.
+# Categories independent of the batch size.
 _OF_THE_MODEL = (PARAMETER, GRADIENT, OPTIMIZER_STATE, BUFFER)
 
 
 def estimate_largest_batch(variant: PlannedVariant, batch_size: float, limit_bytes: float) -> int | None:
-    """The batch that fills the limit, in proportion to all that is not of the model; 0 where not even one sample fits.
+    """The batch size that fills the limit, by scaling all but the model; 0 if not even one sample fits.
 
-    None where the peak is not known, or nothing grows.
+    None if the peak is unknown or nothing grows.
     """
-    held, peak = variant.needed_bytes, variant.peak_allocated_bytes
-    if held is None or peak is None:
+    needed, peak = variant.needed_bytes, variant.peak_allocated_bytes
+    if needed is None or peak is None:
         return None
     of_model = sum(peak.categories.get(category, 0) for category in _OF_THE_MODEL)
     grows = (peak.value - of_model) / batch_size
-    room = limit_bytes - (held.high - peak.value) - of_model
+    room = limit_bytes - (needed.high - peak.value) - of_model
     return None if grows <= 0 else max(0, int(room / grows))
 
 

@@ -1,4 +1,4 @@
-"""Techniques that compute in fewer bits: what their products and the traffic of the others would take."""
+"""Techniques with lower precision: time of products, and of other ops by traffic."""
 
 from collections.abc import Sequence
 
@@ -29,7 +29,7 @@ def _describe_assumption(view: AdvisedView) -> str:
 
 
 def estimate_amp(view: AdvisedView, technique: Technique) -> Answer:
-    """Autocast: products of fp32 in 16 bits; elementwise ops between them read and write half the bytes at most."""
+    """Autocast: fp32 products in 16 bits; elementwise ops between them move at least half the bytes."""
     assert isinstance(technique, Amp)
     found = _scale_products(view, technique.dtype)
     if not isinstance(found, Change):
@@ -52,10 +52,10 @@ def estimate_amp(view: AdvisedView, technique: Technique) -> Answer:
 
 
 def estimate_bf16(view: AdvisedView, technique: Technique) -> Answer:
-    """Parameters, activations and state in bf16: every op moves half the bytes, and products run in 16 bits."""
+    """Parameters, activations and state in bf16: ops move half the bytes, products run in 16 bits."""
     assert isinstance(technique, Bf16)
     if technique.update == "stochastic":
-        return UnknownEffect("the time of the random numbers in its rounding")
+        return UnknownEffect("time of the random numbers for its rounding")
     found = _scale_products(view, "bf16")
     if not isinstance(found, Change):
         return found
@@ -75,7 +75,7 @@ def estimate_bf16(view: AdvisedView, technique: Technique) -> Answer:
 
 
 def estimate_tf32(view: AdvisedView, _technique: Technique) -> Answer:
-    """Products of fp32 on matrix units, which round their operands."""
+    """fp32 products on matrix units, which round their operands."""
     found = _scale_products(view, "tf32")
     if not isinstance(found, Change):
         return found
@@ -108,7 +108,7 @@ def _scale_products(view: AdvisedView, dtype: str) -> Change | UnknownEffect | N
 
 
 def _scale_to_dtype(view: AdvisedView, rows: Sequence[OpRow], dtype: str) -> Change | UnknownEffect | NoEffect:
-    """What the same products would take in another dtype, by the ratio of the peaks."""
+    """Time of the same products in another dtype, by the ratio of the peaks."""
     if not rows:
         return NoEffect(f"no matrix products wider than {dtype} are large enough to gain")
     peak = view.get_peak(CeilingLevel.MATRIX, dtype)

@@ -1,4 +1,4 @@
-"""The subject of advice: a suite's baseline, a trace of whatever machine, or a workload that nobody has run."""
+"""Builds the subject of advice: a suite's baseline, a trace from any machine, or a workload."""
 
 from pathlib import Path
 from statistics import median
@@ -17,14 +17,14 @@ from perfkit.plan.target import Target, explain_unknown_gpu, find_run_target
 from perfkit.store.read import StoredSuite, read_suite
 from perfkit.store.request import BenchRequest
 
-# Of parameters, which a trace does not tell: what most of its products take.
+# Dtype of the parameters, which a trace lacks: that of most products.
 _DTYPES = ("bf16", "fp16")
 
-_UNNAMED = "the run names no workload to plan; advise a workload, FILE.py:FUNCTION"
+_UNNAMED = "the run names no workload to plan; advise a workload FILE.py:FUNCTION"
 
 
 class RunPlace(NamedTuple):
-    """Where a step runs: torch's word for the device, the dtype of its parameters, and the number of its ranks."""
+    """Where a step runs: torch's device type, parameter dtype, number of ranks."""
 
     device: str
     dtype: str
@@ -32,9 +32,7 @@ class RunPlace(NamedTuple):
 
 
 class AdviceSubject(NamedTuple):
-    """A step, and what is known of it: as it was recorded (`step`), what is run (`request`), and what that is planned
-    for (`target`). `notes` say why one of them is missing.
-    """
+    """A step: its recording (`step`), its `request`, and the `target` of plans; `notes` explain missing ones."""
 
     name: str
     kind: Kind
@@ -59,7 +57,7 @@ def make_trace_subject(path: Path, device: str | None = None) -> AdviceSubject:
 
 
 def make_workload_subject(request: BenchRequest, target: Target) -> AdviceSubject:
-    """A workload as it was asked for, on a device that may not be there."""
+    """A requested workload, on a device that may be absent."""
     place = RunPlace(target.kind, request.dtype, request.world_size or 1)
     return AdviceSubject(request.workload.label, "workload", target.device, place, None, request, target)
 
@@ -76,7 +74,7 @@ def make_run_subject(folder: Path, memory: str | None = None) -> AdviceSubject:
     runs = _find_baseline(stored)
     main = runs.main
     if main is None or not main.ranks:
-        raise UsageError(f"{folder}: no run of {runs.name} left a record: nothing to advise on")
+        raise UsageError(f"{folder}: no run of {runs.name} has a record: nothing to advise on")
     environment, launch, notes = main.ranks[0].record.environment, main.spec.launch, []
     device = launch.device if environment is None else environment.device_name
     step: TracedStep | None = None
@@ -97,7 +95,7 @@ def make_run_subject(folder: Path, memory: str | None = None) -> AdviceSubject:
         notes.append(make_note("advice.this_cpu", f"times are planned for this machine's CPU, {read_cpu_model()}"))
     place = RunPlace(launch.device, main.spec.dtype, launch.world_size)
     workload = main.spec.workload.label
-    name = workload if runs.name == workload else f"{runs.name} of {workload}"  # a loop of one's own has its name
+    name = workload if runs.name == workload else f"{runs.name} of {workload}"  # a user's own loop has its name
     return AdviceSubject(name, "run", device, place, step, request, target, tuple(notes))
 
 

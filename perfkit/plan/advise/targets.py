@@ -1,4 +1,4 @@
-"""Maps each technique to what it changes of a recorded step: a table to be read. The first row that fits holds."""
+"""Maps each technique to its effect on a recorded step: a table in which the first match holds."""
 
 from typing import NamedTuple
 
@@ -60,7 +60,7 @@ TARGETS = (
         "compile",
         make_rule_target(
             _FUSING,
-            "each group of ops on one size becomes one pass over its largest tensor, and launches keep up",
+            "each group of same-size ops becomes one pass over its largest tensor, and launches keep up",
             "no adjacent memory-bound ops, and launches keep up",
         ),
     ),
@@ -69,24 +69,24 @@ TARGETS = (
     ),
     TargetRow("data", estimate_data),
     TargetRow("inplace", make_no_effect_target("saves memory only: an in-place op takes as long")),
-    TargetRow("accum", make_unknown_target("the extra time of the same work in smaller parts; it saves none")),
-    TargetRow("prune", make_unknown_target("the time of its masks; it saves none")),
-    TargetRow("qat", make_unknown_target("the time of its rounding; it saves none")),
-    TargetRow("distill", make_unknown_target("the teacher's time; it saves none")),
-    TargetRow("engine", make_unknown_target("an engine's extra work in the same step; it saves none")),
-    TargetRow("offload", make_unknown_target("the transfer time of what it moves out and back")),
-    TargetRow("compress", make_unknown_target("the rounding time of saved tensors")),
-    TargetRow("qlora", make_unknown_target("the unpacking time of 4-bit weights")),
-    TargetRow("sparse24", make_unknown_target("how much of the doubled peak 2:4-sparse matrix products reach")),
-    TargetRow("optim_in_backward", make_unknown_target("how much sooner gradients are read again")),
+    TargetRow("accum", make_unknown_target("extra time of the same work in smaller parts; saves none")),
+    TargetRow("prune", make_unknown_target("time of its masks; saves none")),
+    TargetRow("qat", make_unknown_target("time of its rounding; saves none")),
+    TargetRow("distill", make_unknown_target("time of the teacher; saves none")),
+    TargetRow("engine", make_unknown_target("the engine's extra work in the same step; saves none")),
+    TargetRow("offload", make_unknown_target("time of the transfers in both directions")),
+    TargetRow("compress", make_unknown_target("time to round saved tensors")),
+    TargetRow("qlora", make_unknown_target("time to unpack 4-bit weights")),
+    TargetRow("sparse24", make_unknown_target("efficiency of 2:4-sparse matrix products at the doubled peak")),
+    TargetRow("optim_in_backward", make_unknown_target("gain from reading gradients sooner")),
     *(
-        TargetRow(name, make_unknown_target("the time of its collectives, without a plan for several ranks"))
+        TargetRow(name, make_unknown_target("time of its collectives, without a plan for several ranks"))
         for name in _SHARED
     ),
 )
 
 
 def find_answer(view: AdvisedView, technique: Technique) -> Answer:
-    """What a technique changes of a step, or why nothing is known of it."""
+    """A technique's effect on a step, or the reason that it is unknown."""
     row = next((row for row in TARGETS if is_match(technique, row.pattern)), None)
     return UnknownEffect("its effect on a step") if row is None else row.target(view, technique)

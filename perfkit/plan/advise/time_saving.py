@@ -1,4 +1,4 @@
-"""Simulates what techniques would save of a recorded step, all at once: gains do not add up."""
+"""Simulates the time that techniques save in a recorded step, all together: gains do not add up."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from perfkit.techniques.technique import Technique
 
 
 class TimeEstimate(NamedTuple):
-    """What a step would take less; None where `not_known` says why."""
+    """The time saved per step; None with the reason in `not_known`."""
 
     saving: TimeSaving | None
     why: tuple[str, ...] = ()
@@ -22,40 +22,42 @@ class TimeEstimate(NamedTuple):
 
 
 def estimate_time_saved(step: TracedStep, techniques: Sequence[Technique], ratio: float = 1.0) -> TimeEstimate:
-    """What a step saves with all of some techniques, simulated in the recorded one.
+    """Time saved per step by several techniques together, simulated in the recorded step.
 
-    Where these train on `ratio` times as many samples in a step, it is what the recorded step's share of them saves.
+    If they train `ratio` times as many samples per step, the saving is per recorded step's samples.
     """
     answers = [
         (each, estimate_larger_batch(step.view, ratio) if isinstance(each, Batch) else find_answer(step.view, each))
         for each in techniques
     ]
     unknown = tuple(
-        f"time: effect of {technique.name} unknown ({said.reason})"
-        for technique, said in answers
-        if isinstance(said, UnknownEffect)
+        f"time: effect of {technique.name} unknown ({answer.reason})"
+        for technique, answer in answers
+        if isinstance(answer, UnknownEffect)
     )
     if unknown:
         return TimeEstimate(None, not_known=unknown)
-    found = [said for _, said in answers if isinstance(said, AddressedWork)]
-    nothing = tuple(f"{technique.name}: {said.reason}" for technique, said in answers if isinstance(said, NoEffect))
-    saving = _simulate_saving(step, found)
+    addressed = [answer for _, answer in answers if isinstance(answer, AddressedWork)]
+    nothing = tuple(
+        f"{technique.name}: {answer.reason}" for technique, answer in answers if isinstance(answer, NoEffect)
+    )
+    saving = _simulate_saving(step, addressed)
     if saving is None:
-        return TimeEstimate(None, not_known=("time: the trace lacks what would change",))
-    why = tuple(dict.fromkeys(said.why for said in found)) + nothing
-    return TimeEstimate(saving, why, tuple(dict.fromkeys(said.assumes for said in found)))
+        return TimeEstimate(None, not_known=("time: the trace lacks the affected work",))
+    reasons = tuple(dict.fromkeys(answer.why for answer in addressed)) + nothing
+    return TimeEstimate(saving, reasons, tuple(dict.fromkeys(answer.assumes for answer in addressed)))
 
 
-def _simulate_saving(step: TracedStep, found: Iterable[AddressedWork]) -> TimeSaving | None:
-    found = tuple(found)
-    most = step.gain_s(said.most for said in found)
-    least = step.gain_s(said.least for said in found)
-    again = step.gain_s(said.again for said in found)
+def _simulate_saving(step: TracedStep, addressed: Iterable[AddressedWork]) -> TimeSaving | None:
+    addressed = tuple(addressed)
+    most = step.gain_s(answer.most for answer in addressed)
+    least = step.gain_s(answer.least for answer in addressed)
+    again = step.gain_s(answer.again for answer in addressed)
     if most is None or least is None or again is None:
         return None
-    cheap, dear = (sum(said.costs_s[end] for said in found) * step.view.pace for end in (0, 1))
+    cheap, dear = (sum(answer.costs_s[end] for answer in addressed) * step.view.pace for end in (0, 1))
     low, high = least - again - dear, most - again - cheap
-    known = all(said.least or not said.most for said in found)
+    known = all(answer.least or not answer.most for answer in addressed)
     return TimeSaving(
         value=(low + high) / 2, low=low, high=high, bound="interval" if known else "at most", basis="simulated"
     )

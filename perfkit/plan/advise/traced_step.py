@@ -1,4 +1,4 @@
-"""A recorded step, in which changes are simulated."""
+"""Loads a recorded step and simulates changes in it."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -29,9 +29,9 @@ _RECORD = "record with torch.profiler's schedule and profiler.step(), or with pe
 
 
 class TracedStep(NamedTuple):
-    """The steps of a trace, and what simulates changes of them.
+    """The steps of a trace, and their simulation.
 
-    `step_s` is a step as it was timed, which no profiler slowed down, else as it was traced.
+    `step_s` is the timed step, without profiler slowdown, else the traced step.
     """
 
     view: AdvisedView
@@ -43,7 +43,7 @@ class TracedStep(NamedTuple):
         return self.view.trace.step_s * self.view.pace
 
     def gain_s(self, changes: Iterable[Change]) -> float | None:
-        """What a step would take less with all of these changes; None where the trace does not tell."""
+        """Time saved per step by all these changes; None if the trace cannot tell."""
         effects = [build_effect(change, self.analysed, self.replayed) for change in changes if change]
         known = [effect for effect in effects if effect is not None]
         if len(known) < len(effects):
@@ -57,17 +57,17 @@ class TracedStep(NamedTuple):
 
 
 def load_trace_step(path: Path, device: str | None = None) -> TracedStep:
-    """The steps of a trace from whatever machine; `device` as `perfkit analyze --device`.
+    """The steps of a trace from any machine; `device` as for `perfkit analyze --device`.
 
     Raises:
         UsageError: it marks no steps, or nothing in it tells what followed what.
         RunFormatError: it cannot be read.
     """
     ops = _read_step_ops(path)
-    found = identify_device(ops.trace)
-    known = resolve_trace_ceilings(found, device)
-    analysed = analyze_with_details(ops, known.ceilings, device_name=known.device_name)
-    entry = find_entry(known.device_name, found.units if device is None else None)
+    device_identity = identify_device(ops.trace)
+    ceilings = resolve_trace_ceilings(device_identity, device)
+    analysed = analyze_with_details(ops, ceilings.ceilings, device_name=ceilings.device_name)
+    entry = find_entry(ceilings.device_name, device_identity.units if device is None else None)
     return _build_traced_step(path, ops, analysed, None if entry is None else _load_gpu_efficiencies(entry))
 
 
@@ -88,7 +88,7 @@ def load_run_step(
 
 
 def _load_gpu_efficiencies(entry: CatalogEntry) -> Efficiencies | None:
-    """None where no GPU was measured."""
+    """Efficiencies of the GPU; None if no GPU was measured."""
     try:
         return load_efficiencies(Target(device=entry.id, kind="cuda", entry=entry), 1)
     except UnavailableError:
@@ -96,7 +96,7 @@ def _load_gpu_efficiencies(entry: CatalogEntry) -> Efficiencies | None:
 
 
 def _load_environment_efficiencies(environment: Environment) -> Efficiencies | None:
-    """Of the CPU of this machine, or of the GPU; None where neither that nor one like it was measured."""
+    """Efficiencies of this machine's CPU, or of the GPU; None if neither it nor a similar one was measured."""
     if environment.device != CPU:
         entry = find_entry(environment.device_name)
         return None if entry is None else _load_gpu_efficiencies(entry)

@@ -1,4 +1,4 @@
-"""Predicted beside measured: what runs of the first options and of the best combination showed."""
+"""Verifies advice: runs the first options and the best combination, and attaches the measurements."""
 
 from msgspec.structs import replace
 
@@ -23,11 +23,11 @@ def make_verify_request(advice: Advice, request: BenchRequest, count: int) -> Be
 
 
 def attach_measured(advice: Advice, analysis: Analysis) -> Advice:
-    """The advice with what the variants of a suite showed, where they were run."""
-    shown = {variant.name.partition("@")[0]: variant for variant in analysis.variants}
+    """The advice with the measurements of a suite's variants."""
+    by_name = {variant.name.partition("@")[0]: variant for variant in analysis.variants}
 
     def beside(option: AdviceOption) -> AdviceOption:
-        variant = shown.get(option.name)
+        variant = by_name.get(option.name)
         return option if variant is None else replace(option, measured=_make_measured(variant))
 
     best = advice.best

@@ -280,6 +280,6 @@ def test_what_the_reported_capacities_say_is_within_the_reserve() -> None:
 def test_rows_say_where_they_are_from() -> None:
     target = parse_target("h100-80g", None)
     every = (*list_library_memory(target, {ATTENTION: MIB}), *list_non_tensor_memory(target, (8,), NONE))
-    assert [row.name for row in every[:2]] == [WORKSPACES, f"scratch of {ATTENTION}"]
+    assert [row.name for row in every[:2]] == [WORKSPACES, f"{ATTENTION} scratch"]
     assert all(len(row.source) > 20 for row in every)
     assert all(0 <= row.bytes.low <= row.bytes.value <= row.bytes.high for row in every)

@@ -94,8 +94,8 @@ def test_a_cpu_waits_for_pages() -> None:
 @pytest.mark.parametrize(
     ("kind", "mount", "disk", "reason"),
     [
-        ("cpu", "/data", None, "files in /data"),
-        ("cpu", "/home", DISK, "files in /home .*: perfkit calibrate"),
+        ("cpu", "/data", None, "/data"),
+        ("cpu", "/home", DISK, "/home .*: perfkit calibrate"),
         ("cuda", "/data", DISK, "between GPU and files"),
     ],
 )

@@ -19,8 +19,8 @@ def gib(low: float, value: float, high: float) -> Interval:
     [
         (gib(61, 63, 66), 80, True, "fits: 61 to 66 GiB of 80"),
         (gib(78.11, 80, 83.42), 80, None, "may fit: 78.11 to 83.42 GiB of 80"),
-        (gib(90, 92, 95), 80, False, "does not fit: at least 10.0 GiB too much"),
-        (gib(92, 92, 92), 80, False, "does not fit: 12.0 GiB too much"),
+        (gib(90, 92, 95), 80, False, "does not fit: over by at least 10.0 GiB"),
+        (gib(92, 92, 92), 80, False, "does not fit: over by 12.0 GiB"),
         (gib(79.9, 80, 80), 80, True, "fits: 80 GiB of 80"),
         (gib(0.2, 0.25, 0.3), 0.5, True, "fits: 205 to 307 MiB of 512"),
         (gib(5, 5, 5), 5.5, True, "fits: 5.0 GiB of 5.5"),
