@@ -50,7 +50,7 @@ def test_a_step_that_runs_out_of_memory_tells_what_was_alive(perfkit, tiny_sched
     # Sigmoids are numbered from 1; each before the one that failed keeps its output, and none its input.
     assert alive["activation"] == (int(failed.module) - 1) * KEPT
     assert alive["parameter"] == (8 * 1024 + 1024 + 1024 + 1) * 4
-    assert row["memory"]["failed"]["module"] == failed.module
+    assert row["memory"]["failed_request"]["module"] == failed.module
     assert row["memory"]["peak_bytes"] == sum(alive.values())
     shown = perfkit("report", "s")
     assert shown.returncode == 0, shown.stderr

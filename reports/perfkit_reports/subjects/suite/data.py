@@ -20,7 +20,14 @@ from perfkit_reports.subjects.trace.data import build_cost_tables
 
 _STEPS: Schema = {"variant": str, "repeat": int, "step": int, "warmup": bool, "wall_s": float}
 _LOSSES: Schema = {"variant": str, "step": int, "end_s": float, "loss": float}
-_EXPERTS: Schema = {"variant": str, "layer": str, "expert": int, "tokens": int, "sent": int, "taken": int}
+_EXPERTS: Schema = {
+    "variant": str,
+    "layer": str,
+    "expert": int,
+    "tokens": int,
+    "routed_tokens": int,
+    "accepted_tokens": int,
+}
 # (type, getter) by column.
 _VARIANTS: Mapping[str, tuple[type | GenericAlias, Callable[[Variant], Any]]] = {
     "variant": (str, lambda variant: variant.name),
@@ -90,9 +97,9 @@ def build_data(analysis: Analysis) -> tuple[RawTable, ...]:
 def _list_experts(analysis: Analysis) -> Iterator[dict[str, Any]]:
     for variant in analysis.variants:
         for load in variant.expert_loads:
-            for expert, (sent, accepted) in enumerate(zip(load.routed_tokens, load.accepted_tokens, strict=True)):
+            for expert, (routed, accepted) in enumerate(zip(load.routed_tokens, load.accepted_tokens, strict=True)):
                 names = {"variant": variant.name, "layer": load.layer, "expert": expert, "tokens": load.tokens}
-                yield {**names, "sent": sent, "taken": accepted}
+                yield {**names, "routed_tokens": routed, "accepted_tokens": accepted}
 
 
 _PREDICTIONS: Schema = {

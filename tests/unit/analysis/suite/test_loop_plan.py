@@ -66,7 +66,7 @@ def test_what_both_tell_is_the_same() -> None:
         ({}, "h100-sxm", "device", ["cpu", "h100-sxm"]),
         ({"facts": {"parameter_bytes:fp32": 4004.0}}, "cpu", "parameter bytes", ["4,000", "4,004"]),
         ({"compute_dtype": "bf16"}, "cpu", "dtype", ["fp32", "bf16"]),
-        ({"attached": AttachedLoop(step_marker="", optimizers=("SGD, 5",))}, "cpu", "optimizer", ["AdamW", "SGD"]),
+        ({"attached_loop": AttachedLoop(step_marker="", optimizers=("SGD, 5",))}, "cpu", "optimizer", ["AdamW", "SGD"]),
         (
             {"workload": WorkloadFacts(unit="samples", units_per_batch=16, parameters=100)},
             "cpu",
