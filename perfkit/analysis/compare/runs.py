@@ -36,7 +36,7 @@ def compare_runs(runs: Sequence[str | Path], *, anyway: bool = False, command: s
         raise UsageError(f"name 2 to {MOST_COMPARED} runs to compare; got {len(runs)}")
     compared = select_common_rank([load_side(str(run)) for run in runs])
     loaded = name_sides(compared.runs)
-    sides = tuple(each.side for each in loaded)
+    sides = tuple(loaded_side.side for loaded_side in loaded)
     differing = tuple(entry for side in sides[1:] for entry in _compare_conditions(sides[0], side))
     if not anyway:
         _refuse_other_kinds(differing)
@@ -96,18 +96,18 @@ def _refuse_other_kinds(differing: Sequence[EnvironmentMismatch]) -> None:
 
 
 def _collect_warnings(loaded: Sequence[LoadedSide], differing: Sequence[EnvironmentMismatch]) -> Iterator[Note]:
-    for each in loaded[1:]:
-        keys = [entry for entry in differing if entry.run == each.side.name and entry.affects_times]
+    for run in loaded[1:]:
+        keys = [entry for entry in differing if entry.run == run.side.name and entry.affects_times]
         if keys:
             changes = "; ".join(f"{entry.key}: {entry.first_value} -> {entry.run_value}" for entry in keys)
-            text = f"{each.side.name} ran under different conditions, which affect times ({changes})"
-            yield make_note("comparison.conditions", text, run=each.side.name)
-    for each in loaded:
-        variant = each.variant
+            text = f"{run.side.name} ran under different conditions, which affect times ({changes})"
+            yield make_note("comparison.conditions", text, run=run.side.name)
+    for run in loaded:
+        variant = run.variant
         if variant is not None and variant.reason:
-            text = f"{each.side.name} ({variant.status.value}): {variant.reason}"
-            yield make_note("comparison.run_ended", text, run=each.side.name, reason_id=variant.reason_id)
+            text = f"{run.side.name} ({variant.status.value}): {variant.reason}"
+            yield make_note("comparison.run_ended", text, run=run.side.name, reason_id=variant.reason_id)
         if variant is not None and variant.active is False:
             yield make_note(
-                "comparison.no_effect", f"{each.side.name}: its techniques had no effect", run=each.side.name
+                "comparison.no_effect", f"{run.side.name}: its techniques had no effect", run=run.side.name
             )

@@ -42,10 +42,10 @@ def join_captures(
     if not graphs:
         note = f"no kernels of replayed graphs recorded: {given[0]} is not used" if given else ""
         return JoinedOps(ops, (), (make_note("capture.not_used", note),) if note else ())
-    beside = () if given else find_captures(source)
-    sources = select_rank_captures(given or beside, ops.trace.rank)
+    adjacent = () if given else find_captures(source)
+    sources = select_rank_captures(given or adjacent, ops.trace.rank)
     captures = find_captured_graphs(ops.trace)
-    notes = list(_list_notes(beside, sources))
+    notes = list(_list_notes(adjacent, sources))
     for path in sources:
         try:
             captures += find_captured_graphs(read_trace(path, limits=limits, workers=workers, allocations=False))
@@ -67,10 +67,10 @@ def join_captures(
 
 def _build_graph_rows(ops: Ops, choices: Sequence[CaptureChoice]) -> tuple[ReplayedGraph, ...]:
     """Build a row per graph, those of most time first, merging those with one capture or one unknown reason."""
-    alike: dict[tuple[int, int, str, str, str], ReplayedGraph] = {}
+    rows: dict[tuple[int, int, str, str, str], ReplayedGraph] = {}
     for row in (_build_graph_row(ops, choice) for choice in choices):
         key = (row.nodes, row.joined_nodes, row.capture, row.basis, row.reason)
-        known = alike.get(key)
+        known = rows.get(key)
         more = (
             {}
             if known is None
@@ -79,8 +79,8 @@ def _build_graph_rows(ops: Ops, choices: Sequence[CaptureChoice]) -> tuple[Repla
                 "seconds": row.seconds + known.seconds,
             }
         )
-        alike[key] = replace(row, **more)
-    return tuple(sorted(alike.values(), key=lambda row: -row.seconds))
+        rows[key] = replace(row, **more)
+    return tuple(sorted(rows.values(), key=lambda row: -row.seconds))
 
 
 def _build_graph_row(ops: Ops, choice: CaptureChoice) -> ReplayedGraph:
@@ -105,8 +105,8 @@ def _describe_captures(captures: Sequence[CapturedGraph]) -> str:
     return f"{captures[0].label}{others}"
 
 
-def _list_notes(beside: Sequence[str], sources: Sequence[str]) -> tuple[Note, ...]:
-    if not beside:
+def _list_notes(adjacent: Sequence[str], sources: Sequence[str]) -> tuple[Note, ...]:
+    if not adjacent:
         return ()
     more = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
     text = f"graph captures found next to the trace: {sources[0]}{more}"
