@@ -22,7 +22,7 @@ def test_a_recorded_trace_is_told_what_to_switch_on_within_80_columns() -> None:
     first = next(line for line in lines if line.startswith("data:workers=1"))
     assert "at most" in first
     assert any(line.startswith("left out: tf32: ") for line in lines)
-    assert any(line.startswith("left out: zero1: needs at least 2 ranks") for line in lines)
+    assert any(line.startswith("left out: zero1: ") and "2 ranks" in line for line in lines)
 
 
 def test_the_same_as_json() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from perfkit.flight.match import Mismatch
 from perfkit_cli.main import commands
 from tests.fixtures.flight_dumps import dump, entry
 
@@ -33,7 +34,7 @@ def test_a_folder_of_dumps_is_a_report_on_them(folder: Path) -> None:
     [finding], [meeting] = found["findings"], found["meetings"]
     assert finding["id"] == "collective.absent_rank"
     assert finding["title"][1:] in " ".join(ended.output.split())
-    assert (meeting["mismatch"], meeting["absent"]) == ("not entered by all", [1])
+    assert (meeting["mismatch"], meeting["absent"]) == (Mismatch.ABSENT, [1])
 
 
 @pytest.mark.parametrize(

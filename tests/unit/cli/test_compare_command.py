@@ -29,7 +29,7 @@ def test_it_writes_the_files_that_every_report_has(tmp_path: Path) -> None:
     training_file(tmp_path / "after.json.gz", slower=2.0)
     result = compare("before.json", "after.json.gz")
     assert result.exit_code == 0, result.output
-    assert re.search(r"after\.json\.gz .*before\.json\b", result.stdout)
+    assert result.stdout.index("after.json.gz") < result.stdout.index("before.json")
     folder = tmp_path / "perfkit-compare" / "before-after"
     page = (folder / "report.html").read_text()
     assert {"summary", "changed", "where", "time", "roofline"} <= set(re.findall(r'<section[^>]* id="([\w-]+)"', page))
@@ -39,7 +39,7 @@ def test_it_writes_the_files_that_every_report_has(tmp_path: Path) -> None:
     changed = pd.read_parquet(folder / "tables" / "changed_groups.parquet")
     assert set(changed["by"]) == {"part of the step", "kind of work", "phase", "module"}
     (listed,) = [item for item in list_runs(tmp_path) if item.kind == "comparison"]
-    assert listed.name == "after.json.gz against before.json"
+    assert re.findall(r"\w+\.json\S*", listed.name) == ["after.json.gz", "before.json"]
     again = CliRunner().invoke(commands, ["report", str(folder), "--quiet"])
     assert again.exit_code == 0, again.output
 
@@ -66,4 +66,6 @@ def test_a_wrong_request_has_exit_code_2(tmp_path: Path) -> None:
     write_suite(tmp_path / "suite", {"baseline": [record(0.1)]})
     assert compare("suite").exit_code == 2
     result = compare("suite", "nowhere")
-    assert (result.exit_code, result.stderr) == (2, f"Error: nowhere: no such file or folder [{UsageError.id}]\n")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Error: nowhere: ")
+    assert result.stderr.endswith(f" [{UsageError.id}]\n")

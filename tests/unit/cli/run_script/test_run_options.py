@@ -96,7 +96,7 @@ def test_what_recordings_may_cost() -> None:
 
 def test_the_folder_of_a_plan_must_hold_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match="no plan in mine"):
+    with pytest.raises(UsageError, match="plan in mine"):
         parse_run_options(["--plan", "mine", "x.py"])
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / PLAN_FILE).write_text("{}")

@@ -99,7 +99,7 @@ def test_lines_stay_where_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     exec(compile(SCRIPT, "script.py", "exec"), plain)
     assert main.lines == plain["lines"]
     source = inspect.getsource(main.decorated.__wrapped__.__wrapped__)
-    assert source == "@twice\ndef decorated(x): return -x\n"
+    assert source.splitlines() == ["@twice", "def decorated(x): return -x"]
 
 
 def test_before_there_is_a_listener_nothing_counts() -> None:
@@ -135,7 +135,8 @@ def work():
     main = ModuleType("script")
     vars(main)[DECORATOR] = steps.wrap
     exec(compile(steps.decorate_script(source, "script.py"), "script.py", "exec"), vars(main))
-    assert steps.describe_problem(main).endswith(": Config.__call__, Config.of, work")
+    offered = [part.split()[-1] for part in steps.describe_problem(main).split(", ")]
+    assert offered[-3:] == ["Config.__call__", "Config.of", "work"]
     module = ModuleType("some.module")
     exec(compile(source.replace(b"handy = lambda: 1", b""), "module.py", "exec"), vars(module))
     assert _list_defined_functions(module) == ["Config.of", "Config.__call__", "work"]
