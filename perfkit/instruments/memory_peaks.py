@@ -1,4 +1,4 @@
-"""The peaks that an allocator and the system keep by themselves."""
+"""Reads the peaks kept by allocators and the system."""
 
 import resource
 import sys
@@ -12,10 +12,10 @@ from perfkit.record import MemoryPeaks, Unknown, make_measurement
 
 
 def read_memory_peaks(device: torch.device, sensors: Sensors | None, over: str) -> MemoryPeaks:
-    """The peaks so far of the device's allocator and of the process; `over` says since when the allocator counts."""
+    """Peaks so far of the device's allocator and of the process; `over` names the allocator's period."""
     rss = make_measurement(read_peak_rss_bytes(), "bytes", "peak resident set (getrusage)")
     if device.type != "cuda":
-        no_statistics = Unknown(reason="the CPU allocator keeps no statistics; the memory pass counts its events")
+        no_statistics = Unknown(reason="the CPU allocator keeps no statistics; the memory recording counts its events")
         return MemoryPeaks(
             allocated=no_statistics,
             reserved=Unknown(reason="the CPU allocator reserves nothing"),
@@ -38,8 +38,8 @@ def read_memory_peaks(device: torch.device, sensors: Sensors | None, over: str) 
 def sum_unused_graph_pools(device: torch.device) -> int:
     """Sum the unused bytes of CUDA graphs' private pools, as the allocator counts them.
 
-    They are in use whenever a graph is replayed (`torch.compile(mode="reduce-overhead")`), of which the allocator is
-    not told. Of pools that the program made (`torch.cuda.MemPool`) it is told everything.
+    Graph replays (`torch.compile(mode="reduce-overhead")`) use them without the allocator's knowledge. Pools of the
+    program (`torch.cuda.MemPool`) are fully known.
     """
     index = torch.cuda.current_device() if device.index is None else device.index
     private: dict[PoolId, list[dict[str, Any]]] = {}
@@ -56,6 +56,6 @@ def sum_unused_graph_pools(device: torch.device) -> int:
 
 
 def read_peak_rss_bytes() -> int:
-    """The process's largest resident set so far."""
+    """The process's peak resident set so far."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024  # macOS counts bytes, Linux KiB

@@ -1,1 +1,1 @@
-"""Recording what a training loop allocates: which block, when, by what, and what for."""
+"""Records the allocations of a training loop: block, time, origin and purpose."""

@@ -1,4 +1,4 @@
-"""Places of allocations: step, phase and module, from the marked ranges."""
+"""Locates allocations in step, phase and module, from the marked ranges."""
 
 from bisect import bisect_right
 from collections import defaultdict
@@ -10,13 +10,13 @@ from perfkit.instruments.memory.module_marks import parse_module_name
 from perfkit.instruments.memory.profiler_events import MarkedRange
 from perfkit.record import MARK_PREFIX, PHASES, STEP_MARK
 
-FSDP = "FSDP::"  # how FSDP2 marks what it does
+FSDP = "FSDP::"  # FSDP2's own marks
 
 _PHASE_OF = {MARK_PREFIX + name: number for number, name in enumerate(PHASES)}
 
 
 class AllocationPlace(NamedTuple):
-    """`visit` counts phases begun so far, `turn` those begun in this step; `sharding` is FSDP2's own mark."""
+    """A place; `visit` counts phases so far, `turn` phases in this step; `sharding` is FSDP2's own mark."""
 
     step: int
     phase: int
@@ -29,8 +29,8 @@ class AllocationPlace(NamedTuple):
 class PlaceIndex:
     """Looks up places by time and thread.
 
-    Steps and phases are told by time alone: backward runs on threads of its own while the marking thread waits for it.
-    A thread that marks nothing (a process group's) works for the one that is in a range of FSDP2 meanwhile.
+    Steps and phases depend only on time: backward runs on its own threads while the marking thread waits. A thread
+    without marks (a process group's) works for the thread inside a range of FSDP2.
     """
 
     def __init__(self, ranges: Sequence[MarkedRange]) -> None:
@@ -45,11 +45,11 @@ class PlaceIndex:
 
     @property
     def first_step(self) -> int:
-        """The number of the step that was marked first."""
+        """The number of the first marked step."""
         return _parse_step_number(self._steps[0].name) if self._steps else NONE
 
     def at(self, times: Sequence[int], threads: Sequence[int]) -> list[AllocationPlace]:
-        """The places of moments in the order of time."""
+        """The places of moments in time order."""
         marking = {thread: _InnermostRange(ranges) for thread, ranges in self._nested.items()}
         return [
             self._build_place(
@@ -99,7 +99,7 @@ class PlaceIndex:
 
 
 class _InnermostRange:
-    """The innermost module and sharding range of a thread, asked for moments in the order of time."""
+    """The innermost module and sharding range of a thread, for moments in time order."""
 
     def __init__(self, ranges: Sequence[MarkedRange]) -> None:
         self._ranges = ranges
@@ -110,7 +110,7 @@ class _InnermostRange:
         while self._following < len(self._ranges) and self._ranges[self._following].start_ns <= time:
             self._open.append(self._ranges[self._following])
             self._following += 1
-        # A range that has ended stays in the list while one inside of it goes on, which hooks can bring about.
+        # An ended range stays in the list while an inner one continues, which hooks can cause.
         while self._open and self._open[-1].end_ns < time:
             self._open.pop()
         module = sharding = ""

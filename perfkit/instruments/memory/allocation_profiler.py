@@ -1,4 +1,4 @@
-"""torch's profiler as a recorder of allocations: every one of them, under ranges alone or under every op."""
+"""Records all allocations with torch's profiler, with ranges only or with every op."""
 
 import sys
 import threading
@@ -31,30 +31,29 @@ from perfkit.instruments.memory.profiler_events import (
 from perfkit.instruments.memory.unscoped_allocations import add_unscoped
 from perfkit.instruments.recording import EndNow, check_same_thread
 
-# Ops that only obtain memory for the op around them, which is the one worth naming.
+# Ops that only allocate for the enclosing op, which is named instead.
 ALLOCATORS = ("aten::empty", "aten::resize_", "aten::new_empty", "aten::zeros", "aten::set_")
 
-# Frames of these are not where somebody asked for memory: torch, Python's own library, the recorder and what hooks it
-# into a loop.
+# Skipped frames: torch, Python's standard library, the recorder and its hooks.
 _LIBRARIES = frozenset({"torch", *sys.stdlib_module_names})
 _RECORDER = ("perfkit/instruments/", "perfkit/attach/", "perfkit/integrations/", "perfkit/measure/worker.py")
-_COMPILED = "torchinductor"  # of the folder that Inductor keeps its code in
+_COMPILED = "torchinductor"  # folder of Inductor's generated code
 
 
 class AllocationProfiler:
-    """Records while entered; `recorded` is there afterwards, also when an exception ended it.
+    """Records inside this context; `recorded` is available afterwards, also after an exception.
 
-    Without `ops` only marked ranges and allocations are recorded, at about one per cent of a step. With `ops` every op
-    is, with its inputs and Python's frames: several times the cost, and on a CPU the heap that it leaves between the
-    tensors makes the system hand out new pages at every step.
+    Without `ops`, only marked ranges and allocations are recorded, at about 1 % of a step. With `ops`, every op is
+    recorded with inputs and Python frames: several times the cost, and on a CPU its heap between the tensors forces new
+    pages in every step.
 
-    Not while another torch profiler is on: torch has one.
+    Not while another torch profiler is active: torch has only one.
     """
 
     def __init__(self, *, ops: bool) -> None:
         self._ops = ops
         self._recorded: RecordedEvents | None = None
-        self._thread = threading.get_ident()  # that of the recording, once it has begun
+        self._thread = threading.get_ident()  # the recording's, once started
 
     @property
     def recorded(self) -> RecordedEvents:
@@ -83,12 +82,12 @@ class AllocationProfiler:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         check_same_thread(self._thread)
         result = _disable_profiler()
-        if not isinstance(error, EndNow | GeneratorExit):  # nobody is going to ask
+        if not isinstance(error, EndNow | GeneratorExit):  # not needed
             self._recorded = add_unscoped(_flatten_events(result.experimental_event_tree()), result)
 
 
 class _EventContext(NamedTuple):
-    """The ops and frames around an event."""
+    """The enclosing ops and frames of an event."""
 
     op: str = ""
     node: str = ""
@@ -141,7 +140,7 @@ def _build_allocation(event: _ProfilerEvent, fields: Any, around: _EventContext)
 
 
 def _enter_op(event: _ProfilerEvent, fields: Any, around: _EventContext, recorded: RecordedEvents) -> _EventContext:
-    """Make the context of events inside an op or a marked range."""
+    """Build the context of events inside an op or a marked range."""
     name: str = fields.name
     if fields.scope == RecordScope.USER_SCOPE:
         recorded.ranges.append(MarkedRange(name, event.start_tid, event.start_time_ns, event.end_time_ns))
@@ -165,7 +164,7 @@ def _enter_op(event: _ProfilerEvent, fields: Any, around: _EventContext, recorde
         return around
     if fields.sequence_number >= 0 and not around.node:
         call = ForwardCall(event.start_time_ns, event.start_tid, around.line)
-        # Ops that create no node record the number of the next that does: the last to begin is the one.
+        # Ops without a node record the number of the next one that has it: the last to begin is the match.
         if call.time_ns >= recorded.forwards.get(fields.sequence_number, call).time_ns:
             recorded.forwards[fields.sequence_number] = call
     return around._replace(op=name, call=event.start_time_ns, inputs=addresses)
@@ -184,16 +183,16 @@ def _get_node_name(name: str) -> str:
 
 
 def _format_line(frame: Any) -> str:
-    """`gpt.py:135 forward`; "" for frames of torch, compiled code, Python's own library and the recorder."""
+    """`gpt.py:135 forward`; "" for frames of torch, compiled code, the standard library and the recorder."""
     file = _shorten_file(frame.file_name)
     return f"{file}:{frame.line_number} {frame.function_name}" if file else ""
 
 
-@cache  # few files, and each frame of a step asks
+@cache  # few files, many frames
 def _shorten_file(name: str) -> str:
     path = PurePath(name)
     first = path.parts[0].removesuffix(".py") if path.parts else ""
-    ours = any(part in path.as_posix() for part in _RECORDER)  # torch cuts the search path off where it knows it
+    ours = any(part in path.as_posix() for part in _RECORDER)  # torch strips known search paths
     if first in _LIBRARIES or first.startswith("<") or ours or _COMPILED in str(path):
         return ""
     return "/".join(path.parts[-2:])

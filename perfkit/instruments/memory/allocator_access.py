@@ -1,5 +1,4 @@
-"""Checks what CUDA's allocator can be asked for in this process: torch has several, and the program may be asking
-already."""
+"""Checks what CUDA's allocator can record in this process: torch has several, and the program may use it already."""
 
 import functools
 from collections.abc import Iterator
@@ -8,8 +7,8 @@ from typing import Any
 
 import torch
 
-# The only one that reports its allocations to the profiler and keeps a history (c10/cuda/CUDACachingAllocator.cpp):
-# CUDAMallocAsyncAllocator.cpp does neither, and raises where it is asked for a history.
+# The only one that reports allocations to the profiler and keeps a history (c10/cuda/CUDACachingAllocator.cpp):
+# CUDAMallocAsyncAllocator.cpp does neither, and raises on requests for a history.
 _NATIVE = "native"
 
 
@@ -22,15 +21,15 @@ def explain_unreported(device: torch.device) -> str | None:
 
 
 def explain_taken_history() -> str | None:
-    """Explain why the native allocator's history must not be touched; None if nobody uses it.
+    """Explain why the native allocator's history must not be touched; None if unused.
 
-    The process has one, of all devices: whoever starts or stops it clears what another had recorded, and changes its
-    options (`DeviceCachingAllocator::recordHistory`). CUDA must be initialised.
+    The process has one for all devices: starting or stopping it clears others' recordings and changes their options
+    (`DeviceCachingAllocator::recordHistory`). CUDA must be initialized.
     """
     is_on = getattr(torch._C, "_cuda_isHistoryEnabled", None)
     if is_on is None:
-        return "this torch version does not report whether the program records its own"
-    return "the program records its own, which is left unchanged" if is_on() else None
+        return "this torch version cannot tell if the program records its own history"
+    return "the program records its own history, which is left unchanged" if is_on() else None
 
 
 @contextmanager
@@ -45,7 +44,7 @@ def watch_history_requests(memory: Any) -> Iterator[list[str]]:
 
     @functools.wraps(original)
     def noticed(*args: Any, **kwargs: Any) -> Any:
-        requests.append("the program started or stopped its own meanwhile, which is left unchanged")
+        requests.append("the program started or stopped its own recording, which is left unchanged")
         return original(*args, **kwargs)
 
     memory._record_memory_history = noticed

@@ -1,8 +1,8 @@
-"""The CUDA caching allocator's own history of a few steps: every request, free and segment, with Python stacks.
+"""Records the CUDA caching allocator's history of a few steps: requests, frees and segments, with Python stacks.
 
-Allocations are not tagged with `torch.cuda.memory._set_memory_metadata`: a tag is of the thread that sets it, and the
-threads in which autograd runs backward would carry none. Steps and phases come from the ranges that are open while
-the history is on (`global_record_annotations`), which are seen in all threads.
+Allocations are not tagged with `torch.cuda.memory._set_memory_metadata`: tags are per thread, and autograd's backward
+threads would have none. Steps and phases come from the ranges open during recording (`global_record_annotations`),
+which all threads see.
 """
 
 import inspect
@@ -25,9 +25,9 @@ from perfkit.instruments.memory.allocator_access import (
 
 _log = logging.getLogger(__name__)
 
-# About a hundred bytes a frame and tens of frames an entry: some hundred MB of JSON at most, before compression.
+# About 100 bytes per frame and tens of frames per entry: at most some hundred MB of JSON, before compression.
 MAX_ENTRIES = 200_000
-_COMPRESSION = 1  # of igzip: repeated frames shrink by tens at its fastest already
+_COMPRESSION = 1  # igzip level: the fastest already shrinks repeated frames by a factor of tens
 
 
 @contextmanager
@@ -40,10 +40,9 @@ def record_allocator_history(
 ) -> Iterator[None]:
     """Record the allocator's history while the body runs and write its snapshot to `path` as JSON (gzip).
 
-    The file holds what `torch.cuda.memory._snapshot()` returns; of a longer history it has the last `max_entries`.
-    It is written, and recording ends, however the body ends: a run out of memory leaves its history too. On a CPU,
-    whose allocator keeps none, the body just runs. So it does where the history is the program's own: `tell` is given
-    a sentence that says so, and nothing is written.
+    The file holds the result of `torch.cuda.memory._snapshot()`, with the last `max_entries` of the history. It is
+    always written, also if the body runs out of memory. On a CPU, whose allocator keeps no history, the body just runs.
+    The same holds if the program records its own history: `tell` receives the reason, and nothing is written.
     """
     if device.type != "cuda":
         yield
@@ -81,7 +80,7 @@ def _explain_missing_history(reason: str) -> str:
 
 
 def _select_options(record: Any, max_entries: int) -> dict[str, object]:
-    """The options that this torch knows: they came one by one."""
+    """The options that this torch version supports."""
     wanted = {
         "context": "alloc",
         "stacks": "python",

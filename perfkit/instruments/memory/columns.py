@@ -1,4 +1,4 @@
-"""From allocations with places and labels to the columns that are written."""
+"""Builds the written columns from allocations with places and labels."""
 
 from collections.abc import Mapping, Sequence
 
@@ -21,15 +21,15 @@ def build_columns(
     source: str,
     start: int = 0,
 ) -> Allocations:
-    """The events from `start` on, with what was alive then.
+    """Build columns of the events from `start`, with the live blocks at that time.
 
     Args:
-        device: whose allocator.
-        events: allocations and frees in the order of time, each with its place and the label of its block.
-        known: storages alive at `start` whose purpose is known.
+        device: the allocator's device.
+        events: allocations and frees in time order, each with its place and its block's label.
+        known: storages alive at `start` with a known purpose.
         places: for the bands.
-        source: how the events were obtained.
-        start: the first event that counts; those before it only tell what was alive.
+        source: source of the events.
+        start: the first event that counts; earlier ones only define the live blocks.
     """
     before = _find_survivors(events[:start])
     sizes = _find_freed_first(events[start:]) | {event.address: event.size for event, _, _ in before}
@@ -71,7 +71,7 @@ def _get_op(event: ProfiledAllocation, label: BlockLabel) -> str:
 
 
 def _find_survivors(events: Sequence[Event]) -> list[Event]:
-    """The allocations that no event among `events` ends, in the order of time."""
+    """Allocations without a free among `events`, in time order."""
     alive: dict[int, Event] = {}
     for event in events:
         alive.pop(event[0].address, None)
@@ -81,7 +81,7 @@ def _find_survivors(events: Sequence[Event]) -> list[Event]:
 
 
 def _find_freed_first(events: Sequence[Event]) -> dict[int, int]:
-    """By address the sizes of blocks that were there before the events, as their frees report them."""
+    """Sizes by address of blocks that existed before the events, from their frees."""
     first: dict[int, int] = {}
     for event, _, _ in events:
         first.setdefault(event.address, event.size)
@@ -89,7 +89,7 @@ def _find_freed_first(events: Sequence[Event]) -> dict[int, int]:
 
 
 def _set_allocated_size(block: InitialBlock, device: torch.device, sizes: Mapping[int, int]) -> InitialBlock:
-    """The block with the allocator's own size: as it was reported, else the least that CUDA's allocator gives."""
+    """The block with the allocator's size: as reported, else the minimum of CUDA's allocator."""
     rounded = block.size_bytes if device.type == "cpu" else round_cuda_size(block.size_bytes)
     return msgspec.structs.replace(block, size_bytes=sizes.get(block.address, rounded))
 

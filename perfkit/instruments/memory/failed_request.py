@@ -1,4 +1,4 @@
-"""The request that ended a run out of memory, read out of the exception."""
+"""Parses the failed request from an out-of-memory exception."""
 
 import re
 import traceback
@@ -21,9 +21,9 @@ _RECORDERS = {Path(__file__).parents[1], Path(__file__).parents[2] / "measure"}
 def parse_failed_request(error: BaseException, *, phase: str = "", step: int | None = None) -> FailedRequest:
     """Parse the failed request from an error's message and traceback.
 
-    CUDA's allocator rounds the size that it names to two decimals of its unit. `std::bad_alloc`, oneDNN, cuBLAS and
-    others name none: `bytes` is then None. `line` is the innermost outside of torch, which for a failure in backward
-    is the call of backward.
+    CUDA's allocator rounds the size to two decimals of its unit. `std::bad_alloc`, oneDNN, cuBLAS and others state
+    none: `bytes` is then None. `line` is the innermost line outside of torch; for failures in backward, the call of
+    backward.
     """
     message = find_allocation_line(str(error)) or type(error).__name__
     match = _REQUEST.search(message)
@@ -37,7 +37,7 @@ def parse_failed_request(error: BaseException, *, phase: str = "", step: int | N
 
 
 def _find_line(error: BaseException) -> str:
-    """`file.py:123 function` of the innermost frame outside of torch and of what records; "" where there is none."""
+    """`file.py:123 function` of the innermost frame outside of torch and the recorder; "" for none."""
     frames = traceback.extract_tb(error.__traceback__)
     mine = [frame for frame in frames if not ({_TORCH} | _RECORDERS) & set(Path(frame.filename).parents)]
     return f"{Path(mine[-1].filename).name}:{mine[-1].lineno} {mine[-1].name}" if mine else ""

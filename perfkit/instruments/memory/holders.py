@@ -1,7 +1,7 @@
-"""Tensors that something other than the training state holds for a known purpose, found among Python's objects.
+"""Finds tensors with a known purpose outside the training state, among Python's objects.
 
-Frozen models and averages of weights are modules that no optimizer updates; datasets may lie in memory; optimizers may
-be stepped in a way of their own.
+Frozen models and weight averages are modules that no optimizer updates; datasets may be in memory; optimizers may be
+stepped in custom ways.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, Dataset
 from perfkit.allocations import BUFFER, INPUT, OPTIMIZER_STATE, PARAMETER
 from perfkit.instruments.live_objects import find_instances
 
-# How deep datasets hold others or containers (splits of a concatenation), and how much of a container is looked at.
+# Maximum nesting of datasets and containers (splits of a concatenation), and maximum items checked per container.
 _DEEPEST = 5
 _MOST = 100_000
 
@@ -24,7 +24,7 @@ Held = tuple[str, str, torch.Tensor]
 
 
 def find_held_tensors() -> Iterator[Held]:
-    """Category, name and tensor: what modules, optimizers and datasets hold."""
+    """Category, name and tensor for everything that modules, optimizers and datasets hold."""
     for item in find_instances(nn.Module, Optimizer, Dataset, DataLoader):
         kind = type(item)
         if issubclass(kind, nn.Module):
@@ -33,7 +33,7 @@ def find_held_tensors() -> Iterator[Held]:
             yield from _list_optimizer_tensors(item)
         elif issubclass(kind, Dataset):
             yield from _list_dataset_tensors(item)
-        elif issubclass(kind, DataLoader):  # whose dataset need be no `Dataset`
+        elif issubclass(kind, DataLoader):  # its dataset may be no `Dataset`
             yield from _list_dataset_tensors(item.__dict__.get("dataset"))
 
 

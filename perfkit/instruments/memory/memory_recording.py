@@ -1,4 +1,4 @@
-"""A recording of steps, from the first allocation to the columns that are written."""
+"""Records the memory of steps, from the first allocation to the written columns."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -23,7 +23,7 @@ from perfkit.instruments.recording import Recording
 from perfkit.instruments.trained_models import TrainedModels
 from perfkit.record import PHASES, InitialBlock
 
-_SOURCE = "every allocation and free that torch's allocator reported"
+_SOURCE = "every allocation and free reported by torch's allocator"
 
 Blocks = Callable[[], Sequence[InitialBlock]]
 
@@ -36,18 +36,18 @@ def record_memory(
     harness: frozenset[int] = frozenset(),
     history: AbstractContextManager[object] = nullcontext(),  # noqa: B008 - it can be entered again and again
 ) -> Recording[Allocations]:
-    """Record `count` steps, after one that is left out, and take one more apart to tell what their blocks are.
+    """Record `count` steps, after one that is left out, and one more in detail to identify their blocks.
 
-    Wants `count + 3` steps, each in a range with its number (`step_mark`), which grows. A CPU's profiler reports no
-    free of what was allocated before it: with one step before the recorded ones, what comes and goes with every step
-    has come while it was on. Before the last one lies one that is not recorded.
+    Needs `count + 3` steps, each in a range with its increasing number (`step_mark`). A CPU's profiler reports no frees
+    of earlier allocations: with one step before the recorded ones, everything that a step replaces was allocated while
+    it was on. One step before the last is not recorded.
 
     Args:
         count: how many steps to record.
-        trained: what is trained, and the device whose allocator is recorded.
+        trained: the trained models and optimizers, and the device whose allocator is recorded.
         blocks: the storages of the training state at the time it is called.
-        harness: addresses of storages that are the harness's own.
-        history: entered around the steps that count, and no others.
+        harness: addresses of the harness's own storages.
+        history: context around the recorded steps only.
     """
     device = trained.device
     with mark_modules(trained):
@@ -55,7 +55,7 @@ def record_memory(
             yield
             known = [*blocks()]
             known += find_other_blocks(device, known, harness)
-            with history, watch_gradients(trained) as seen:
+            with history, watch_gradients(trained) as optimizer_gradients:
                 for _ in range(count):
                     yield
         yield  # between two profilers
@@ -72,14 +72,14 @@ def record_memory(
     there, everywhere = _find_places(events.allocations, light_places), _find_places(details.allocations, detail_places)
     labels = label_blocks(details, everywhere, _find_call_places(details, detail_places), owned, gradients)
     marks = propagate_labels(events.allocations, there, details.allocations, everywhere, labels)
-    whole = list(zip(events.allocations, there, marks, strict=True))
+    entries = list(zip(events.allocations, there, marks, strict=True))
     if dist.is_initialized():  # without a process group every free is seen
-        whole = add_unseen_frees(whole)
+        entries = add_unseen_frees(entries)
     left_out = light_places.first_step
-    start = next((index for index, (_, place, _) in enumerate(whole) if place.step > left_out), len(whole))
-    known = _add_standing_gradients(known, seen, events.allocations)
+    start = next((index for index, (_, place, _) in enumerate(entries) if place.step > left_out), len(entries))
+    known = _add_standing_gradients(known, optimizer_gradients, events.allocations)
     source = f"{_SOURCE} in {count} steps; categories from one extra step"
-    return build_columns(device, whole, known, light_places, source, start)
+    return build_columns(device, entries, known, light_places, source, start)
 
 
 def record_failing_step(
@@ -90,10 +90,10 @@ def record_failing_step(
     failure: Callable[[BaseException], FailedRequest | None],
     harness: frozenset[int] = frozenset(),
 ) -> Allocations:
-    """Run one step in every detail that is expected to run out of memory, and tell what was alive when it did.
+    """Record, in detail, a step that is expected to run out of memory, with the live blocks at the failure.
 
-    `failure` says what request an exception is; None for one that is none, which is raised on. Where the step
-    succeeds after all, `failed` of the result is None.
+    `failure` returns the failed request of an exception, or None for other exceptions, which are raised. If the step
+    succeeds after all, the result's `failed` is None.
     """
     device = trained.device
     known = [*blocks()]
@@ -109,9 +109,7 @@ def record_failing_step(
             failed = failure(error)
             if failed is None:
                 raise
-    result = label_recording(
-        profiler.recorded, device, known, owned, gradients, source=f"{_SOURCE} in the step that failed"
-    )
+    result = label_recording(profiler.recorded, device, known, owned, gradients, source=f"{_SOURCE} in the failed step")
     if failed is not None and profiler.recorded.last is not None:
         failed = _add_place(failed, profiler.recorded.last, PlaceIndex(profiler.recorded.ranges))
     return replace(result, failed=failed)
@@ -126,16 +124,16 @@ def label_recording(
     *,
     source: str,
 ) -> Allocations:
-    """The allocations of `device` in a recording of ops, told by that recording itself.
+    """The allocations of `device` in a recording of ops, identified by that recording.
 
-    `known` are the storages that were there when it began, `owned` those tensors that stay, by their `_cdata`.
+    `known` are the storages at its start, `owned` the persistent tensors, by their `_cdata`.
     """
     places = PlaceIndex(recorded.ranges)
     events = _select_device(recorded, device)
     there = _find_places(events.allocations, places)
     labels = label_blocks(events, there, _find_call_places(events, places), owned, gradients)
-    whole = list(zip(events.allocations, there, labels, strict=True))
-    return build_columns(device, whole, _add_standing_gradients(known, gradients, events.allocations), places, source)
+    entries = list(zip(events.allocations, there, labels, strict=True))
+    return build_columns(device, entries, _add_standing_gradients(known, gradients, events.allocations), places, source)
 
 
 def _select_device(recorded: RecordedEvents, device: torch.device) -> RecordedEvents:
@@ -147,7 +145,7 @@ def _select_device(recorded: RecordedEvents, device: torch.device) -> RecordedEv
 
 
 def _add_place(failed: FailedRequest, last: LastOp, places: PlaceIndex) -> FailedRequest:
-    """The request with the place of the op that began last, which is the one that asked for memory."""
+    """The request with the place of the last op, which requested the memory."""
     (place,) = places.at([last.time_ns], [last.thread])
     return msgspec.structs.replace(
         failed,
@@ -173,7 +171,7 @@ def _find_call_places(recorded: RecordedEvents, places: PlaceIndex) -> Mapping[i
 def _add_standing_gradients(
     known: Sequence[InitialBlock], gradients: Gradients, events: Sequence[ProfiledAllocation]
 ) -> list[InitialBlock]:
-    """`known` with the storages of gradients that no event came for: they stood all the time, as DDP's buckets do."""
+    """`known` with the storages of gradients without events: they are permanent, like DDP's buckets."""
     moving = {event.address for event in events}
-    standing = {address: seen[0].block for address, seen in gradients.items() if address not in moving}
+    standing = {address: sightings[0].block for address, sightings in gradients.items() if address not in moving}
     return [block for block in known if block.address not in standing] + list(standing.values())

@@ -1,4 +1,4 @@
-"""Marking the forward of every module, so that what is allocated in it can be told."""
+"""Marks the forward pass of every module, to attribute its allocations."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ _MARK = MARK_PREFIX + "module::"
 
 @contextmanager
 def mark_modules(trained: TrainedModels) -> Iterator[None]:
-    """Ranges around the forward of every module that has a name while entered.
+    """Mark the forward pass of every named module with a range inside this context.
 
     A forward that is run again in backward (checkpointing) is marked again. Inside of compiled code no module is
     called: what it allocates is told by its outermost module. Replicas that `nn.DataParallel` makes are not marked.

@@ -1,4 +1,4 @@
-"""Events that torch's profiler saw while it recorded allocations."""
+"""Structs of the events recorded by torch's profiler."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ import torch
 
 
 class MarkedRange(NamedTuple):
-    """A range that was marked (`record_function`) on a thread."""
+    """A marked range (`record_function`) on a thread."""
 
     name: str
     thread: int
@@ -17,9 +17,9 @@ class MarkedRange(NamedTuple):
 class ProfiledAllocation(NamedTuple):
     """An allocation (positive `size`) or a free, as reported by an allocator.
 
-    `allocated` is the allocator's own total after it. `op` is what it happened in and `call` the call of it (0 for
-    none), `node` the autograd node around that, `sequence` the number that ties a node to its forward op (-1 for
-    none), `line` where it was called, `inputs` the addresses of the storages that the op was given.
+    `allocated` is the allocator's total afterwards. `op` is the enclosing op, `call` its call (0 for none), `node` the
+    enclosing autograd node, `sequence` the number that links a node to its forward op (-1 for none), `line` the call
+    site, `inputs` the addresses of the op's input storages.
     """
 
     time_ns: int
@@ -37,7 +37,7 @@ class ProfiledAllocation(NamedTuple):
 
 
 class TensorUse(NamedTuple):
-    """An op was handed a tensor: its storage's address and the object (`_cdata`), which stays when storage moves."""
+    """A tensor passed to an op: its storage's address, and its object (`_cdata`), which persists when storage moves."""
 
     time_ns: int
     address: int
@@ -47,7 +47,7 @@ class TensorUse(NamedTuple):
 
 
 class ForwardCall(NamedTuple):
-    """A forward op: when, on which thread, and from which line."""
+    """A forward op: time, thread and source line."""
 
     time_ns: int
     thread: int
@@ -55,7 +55,7 @@ class ForwardCall(NamedTuple):
 
 
 class LastOp(NamedTuple):
-    """The op that began last: where an exception comes out of an op, the one that it comes from."""
+    """The op that began last: the origin of an exception in an op."""
 
     time_ns: int
     thread: int

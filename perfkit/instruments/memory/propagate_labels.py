@@ -1,4 +1,4 @@
-"""Carries the labels of blocks over from the step that was recorded in every detail to steps that did the same."""
+"""Propagates block labels from the step recorded in detail to steps with the same allocations."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,7 +9,7 @@ from perfkit.instruments.memory.allocation_places import AllocationPlace
 from perfkit.instruments.memory.block_labels import BlockLabel
 from perfkit.instruments.memory.profiler_events import ProfiledAllocation
 
-# Of a module's allocations in one phase: the phase, which one of its step it is, and the module.
+# Group of a module's allocations in a phase: phase, its index in the step, module.
 _Group = tuple[int, int, str]
 
 
@@ -20,13 +20,12 @@ def propagate_labels(
     detailed_places: Sequence[AllocationPlace],
     known: Sequence[BlockLabel],
 ) -> list[BlockLabel]:
-    """The labels of events of other steps that do the same as the detailed one.
+    """Label the events of other steps that do the same as the detailed one.
 
-    The allocations of a module in a phase of its step are those of the detailed step in the order of time, if there are
-    as many and each pair may be of one request. Else a block is the same if it is the n-th of its size among them, and
-    one without such a like the first of nearly its size (which then tells no shape). A block of CUDA's allocator has
-    not the same size in every step: the free block that served the request may have been another. One that has no like
-    keeps its place alone.
+    A module's allocations in a phase match those of the detailed step in time order, if their number is equal and each
+    pair may have the same request. Otherwise a block matches the n-th of its size, else the first of nearly its size
+    (without its shape). CUDA's allocator may serve a request with blocks of different sizes. A block without a match
+    keeps only its place.
     """
     models = _group_by_place(detailed, detailed_places, range(len(detailed)))
     labels = [BlockLabel()] * len(events)
@@ -51,7 +50,7 @@ def propagate_labels(
 def _group_by_step(
     events: Sequence[ProfiledAllocation], places: Sequence[AllocationPlace]
 ) -> Iterator[tuple[_Group, list[int]]]:
-    """The groups of each step, one step after the other."""
+    """The groups of each step, step by step."""
     for _, run in groupby(range(len(events)), key=lambda at: places[at].step):
         yield from _group_by_place(events, places, run).items()
 
@@ -59,7 +58,7 @@ def _group_by_step(
 def _group_by_place(
     events: Sequence[ProfiledAllocation], places: Sequence[AllocationPlace], chosen: Iterator[int] | range
 ) -> Mapping[_Group, list[int]]:
-    """The allocations among the `chosen` events by where they were, in the order of time."""
+    """The allocations among the `chosen` events by place, in time order."""
     groups: dict[_Group, list[int]] = defaultdict(list)
     for at in chosen:
         if events[at].size > 0:
@@ -70,7 +69,7 @@ def _group_by_place(
 def _pair_allocations(
     events: Sequence[ProfiledAllocation], models: Sequence[ProfiledAllocation]
 ) -> dict[int, tuple[int, bool]]:
-    """For the number of each event that has a like the number of it, and whether its size or the order proves it."""
+    """Index of the matching event by index, and True if size or order proves the match."""
     if len(events) == len(models) and all(map(_is_same_request, events, models)):
         return {at: (at, True) for at in range(len(events))}
     waiting: dict[int, list[int]] = defaultdict(list)
@@ -95,6 +94,6 @@ def _is_same_request(event: ProfiledAllocation, model: ProfiledAllocation) -> bo
 
 
 def _drop_uncertain_shape(label: BlockLabel, event: ProfiledAllocation, ordered: bool) -> BlockLabel:
-    """The label without shape and dtype where the tensor need not be the one in this block."""
+    """The label without shape and dtype if the block may hold another tensor."""
     fits = event.device.type == "cpu" or can_cuda_serve(event.size, label.bytes)
     return label if not label.bytes or (ordered and fits) else label._replace(shape="", dtype="", bytes=0)

@@ -1,4 +1,4 @@
-"""Finds what of the memory is the training state: its storages now, and its tensors wherever their storages move."""
+"""Finds the training state in memory: its current storages, and its tensors wherever their storages move."""
 
 import time
 from collections import defaultdict
@@ -32,27 +32,27 @@ def find_owners(trained: TrainedModels) -> dict[int, TensorOwner]:
 
 @contextmanager
 def watch_gradients(trained: TrainedModels, now: Callable[[], int] = time.time_ns) -> Iterator[Gradients]:
-    """While entered, every step of the optimizers adds the gradients that there are to what is yielded, by address.
+    """Yield a mapping to which every optimizer step adds the current gradients by address, inside this context.
 
-    Gradients need not exist but between backward and the update, so that is when they must be looked at; those of a
-    backward in a closure, which the step itself calls, right after the update.
+    Gradients may exist only between backward and update, so they are read there; with a closure, whose backward runs
+    inside the step, right after the update.
     """
     gradients: Gradients = defaultdict(list)
 
     def look(optimizer: Optimizer, *_: Any) -> None:
-        # Those of other optimizers too: they may be cleared before their own turn comes.
+        # Other optimizers' gradients, too: they may be cleared before their own step.
         named = {parameter: name for name, parameter in trained.named_parameters()}
-        others = (parameter for group in optimizer.param_groups for parameter in group["params"])
+        parameters = (parameter for group in optimizer.param_groups for parameter in group["params"])
         blocks: dict[int, InitialBlock] = {}
-        for parameter, name in (dict.fromkeys(others, "") | named).items():
+        for parameter, name in (dict.fromkeys(parameters, "") | named).items():
             if parameter.grad is not None:
                 for part in list_plain_parts(_get_local(parameter.grad)):
                     add_block(blocks, part, GRADIENT, name)
-        moment = now()
+        now_ns = now()
         for address, block in blocks.items():
-            gradients[address].append(SeenStorage(moment, block))
+            gradients[address].append(SeenStorage(now_ns, block))
 
-    # An optimizer that is wrapped may be stepped alone. Not by torch's hooks for all optimizers: this may be run from
+    # A wrapped optimizer may be stepped alone. Not by torch's hooks for all optimizers: this may be run from
     # one of them, and while they are called their table must not change.
     optimizers = {optimizer for outer in trained.optimizers for optimizer in (outer, get_local_optimizer(outer))}
     handles = [optimizer.register_step_pre_hook(look) for optimizer in optimizers]
@@ -67,24 +67,24 @@ def watch_gradients(trained: TrainedModels, now: Callable[[], int] = time.time_n
 def find_other_blocks(
     device: torch.device, ours: Sequence[InitialBlock], harness: frozenset[int]
 ) -> list[InitialBlock]:
-    """Storages on `device` of all tensors that Python holds beside `ours`, with what they are for where
-    `perfkit.instruments.memory.holders` tells.
+    """Storages on `device` of all other tensors in Python, with their purpose if `perfkit.instruments.memory.holders`
+        knows it.
 
     Args:
         device: the training device.
-        ours: those of the training state.
-        harness: addresses of what the harness itself holds, which are left out.
+        ours: storages of the training state.
+        harness: addresses of the harness's own storages, which are excluded.
     """
-    seen = harness | {block.address for block in ours}
+    addresses = harness | {block.address for block in ours}
     blocks: dict[int, InitialBlock] = {}
 
     def add(tensor: torch.Tensor, category: str, name: str) -> None:
-        # Exactly these: subclasses (fake, functional and wrapped tensors) need not have a storage of their own.
+        # Exactly these types: subclasses (fake, functional, wrapped tensors) may have no storage of their own.
         if (
             type(tensor) in (torch.Tensor, nn.Parameter)
             and has_storage(tensor)
             and tensor.device == device
-            and tensor.untyped_storage().data_ptr() not in seen
+            and tensor.untyped_storage().data_ptr() not in addresses
         ):
             add_block(blocks, tensor, category, name)
 
@@ -101,6 +101,6 @@ def _get_identity(tensor: torch.Tensor) -> int:
 
 
 def _get_local(tensor: torch.Tensor) -> torch.Tensor:
-    """The very tensor that ops on a DTensor are given on this rank, not a view of it; any other tensor as it is."""
+    """A DTensor's local tensor on this rank, not a view of it; other tensors unchanged."""
     local: torch.Tensor = getattr(tensor, "_local_tensor", tensor)
     return local

@@ -1,8 +1,8 @@
-"""Allocations that torch's profiler keeps out of its tree of events: those of a GPU that happened in no range.
+"""Adds allocations that torch's profiler omits from its event tree: on a GPU, outside any range.
 
-The roots of the tree are events of the CPU alone (torch/csrc/autograd/profiler_kineto.cpp, `materializeOpEvents`), and
-what autograd's own thread for a GPU allocates and frees between its nodes, or where ops are not recorded at all, has
-no range around it. The trace that the profiler writes has all of them.
+The tree's roots are CPU events only (torch/csrc/autograd/profiler_kineto.cpp, `materializeOpEvents`). Allocations and
+frees of autograd's GPU thread between its nodes, or without recorded ops, have no enclosing range. The written trace
+has all of them.
 """
 
 from decimal import Decimal
@@ -29,7 +29,7 @@ class _Arguments(msgspec.Struct, rename="pascal"):
 
 
 class _Instant(msgspec.Struct):
-    ts: Decimal  # microseconds with three places, which a float would round
+    ts: Decimal  # microseconds with three decimals, which a float would round
     args: _Arguments
 
 
@@ -39,21 +39,21 @@ class _WrittenTrace(msgspec.Struct, rename="camel"):
 
 
 def add_unscoped(recorded: RecordedEvents, result: Any) -> RecordedEvents:
-    """`recorded`, made of the tree of `result` (of `_disable_profiler`), with what the tree leaves out."""
+    """`recorded`, from the tree of `result` (of `_disable_profiler`), with the omitted allocations."""
     if all(event.device.type == "cpu" for event in recorded.allocations):
         return recorded
     with TemporaryDirectory() as folder:
         path = Path(folder) / "trace.json"
         result.save(str(path))
-        written = read_written_allocations(path.read_bytes())
-    seen = set(map(_make_identity, recorded.allocations))
-    rangeless = [event for event in written if _make_identity(event) not in seen]
-    allocations = sorted((*recorded.allocations, *rangeless), key=lambda event: event.time_ns)
+        trace_events = read_written_allocations(path.read_bytes())
+    scoped = set(map(_make_identity, recorded.allocations))
+    unscoped = [event for event in trace_events if _make_identity(event) not in scoped]
+    allocations = sorted((*recorded.allocations, *unscoped), key=lambda event: event.time_ns)
     return recorded._replace(allocations=allocations)
 
 
 def read_written_allocations(text: bytes) -> list[ProfiledAllocation]:
-    """Allocations and frees of a trace that the profiler wrote, without what was around them."""
+    """Allocations and frees of a written trace, without their context."""
     trace = msgspec.json.decode(text, type=_WrittenTrace)
     instant = msgspec.json.Decoder(_Instant)
     events = (instant.decode(event) for event in trace.trace_events if _NAME in bytes(event))

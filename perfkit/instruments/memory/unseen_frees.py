@@ -1,4 +1,4 @@
-"""Frees that no profiler reports: those of a collective's buffers, when the last to hold them is a thread of gloo.
+"""Adds frees that no profiler reports: of collective buffers whose last holder is a gloo thread.
 
 torch's profiler sees what happens on threads that the recorded one started or handed work to, while they are at that
 work. A process group's threads let go of a collective's buffers only afterwards. Mostly the training thread is later
@@ -21,7 +21,7 @@ Event = tuple[ProfiledAllocation, AllocationPlace, BlockLabel]
 
 
 class _BlockLife(NamedTuple):
-    """`ended` is the free, or the allocation that took the address, or the number of events."""
+    """A block's life; `ended` is its free, the allocation that reuses the address, or the number of events."""
 
     born: int
     ended: int
@@ -29,10 +29,10 @@ class _BlockLife(NamedTuple):
 
 
 def add_unseen_frees(events: Sequence[Event]) -> list[Event]:
-    """The events with a free for every collective's block that is not seen freed.
+    """The events with a free for every collective block without one.
 
-    Of other blocks those that are freed within their phase in another step are taken for a collective's (copies that
-    DDP sends, made by plain ops).
+    Blocks that are freed within their phase in another step also count as a collective's (copies that DDP sends, made
+    by plain ops).
 
     Every step does the same, so that such a block is freed after as many allocations as its like of another step,
     which the training thread was the last to hold. One that comes again in other steps and is never seen freed nobody
@@ -66,15 +66,15 @@ def add_unseen_frees(events: Sequence[Event]) -> list[Event]:
 
 
 def _find_end(events: Sequence[Event], counts: Sequence[int], born: int, lasted: int | None) -> int | None:
-    """The event before which a block is freed; None if the recording ends before."""
+    """The event before which a block is freed; None if the recording ends earlier."""
     place = events[born][1]
     for index in range(born + 1, len(events)):
         event, there, _ = events[index]
         if lasted is not None:
-            over = event.size > 0 and counts[index] - counts[born] > lasted
+            has_ended = event.size > 0 and counts[index] - counts[born] > lasted
         else:
-            over = there.visit != place.visit or (bool(place.sharding) and there.sharding != place.sharding)
-        if over:
+            has_ended = there.visit != place.visit or (bool(place.sharding) and there.sharding != place.sharding)
+        if has_ended:
             return index
     return None
 
