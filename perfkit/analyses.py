@@ -131,7 +131,7 @@ def _recognize_one(name: str) -> tuple[str, Callable[..., Any], Any]:
     folder, at, variant = name.rpartition(_AT)
     if at and (Path(folder) / SUITE_FILE).is_file():
         return "a suite", _analyze_suite, (Path(folder), variant)
-    raise UsageError(f"{name}: no such file or folder; perfkit.analyze takes {ACCEPTED}")
+    raise UsageError(f"{name}: no such file or folder; perfkit.analyze takes {ACCEPTED}", id="usage.no_file")
 
 
 def _recognize_folder(path: Path) -> tuple[str, Callable[..., Any], Any]:
@@ -219,7 +219,9 @@ def _call(function: Callable[..., Any], input_kind: str, target: Any, options: d
         if name not in known:
             if known:
                 raise make_unknown_name_error(f"option for {input_kind}", name, known)
-            raise UsageError(f"perfkit.analyze takes no options for {input_kind}; omit {', '.join(options)}")
+            raise UsageError(
+                f"perfkit.analyze takes no options for {input_kind}; omit {', '.join(options)}", id="usage.conflict"
+            )
     return function(target, **options)
 
 

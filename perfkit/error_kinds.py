@@ -4,6 +4,10 @@
 ERRORS = {
     "error.failed": "Another error; the message says what to do.",
     "usage.wrong": "The request cannot be carried out as written.",
+    "usage.no_file": "A file or folder does not exist.",
+    "usage.occupied": "The output folder exists.",
+    "usage.conflict": "Options, arguments or techniques exclude each other.",
+    "usage.missing_option": "An option needs another one.",
     "usage.option": "An option or an argument of a command is missing, unknown or of the wrong form.",
     "usage.unknown_parameter": "A technique, a workload or another part has no such parameter.",
     "usage.broken_plugin": "A package's entry point cannot be loaded.",

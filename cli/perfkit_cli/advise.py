@@ -142,7 +142,7 @@ def _resolve_subject(ctx: click.Context) -> "AdviceSubject":
         refuse_given(ctx, ("memory",), f"{text} is a trace, which cannot predict memory; name a run or a workload")
         return make_trace_subject(path, options["device"])
     if path.suffix in (".json", ".gz", ".zst") or (len(path.parts) > 1 and ":" not in text):
-        raise UsageError(f"{text}: no such file or folder")
+        raise UsageError(f"{text}: no such file or folder", id="usage.no_file")
     refuse_given(ctx, ("device",), f"--device is for a trace, and {text} is a workload; plan it for a GPU with --gpu")
     ranks = () if options["world_size"] is None else (options["world_size"],)
     return make_workload_subject(

@@ -213,7 +213,9 @@ def _refuse_trace_options(options: Mapping[str, object]) -> None:
 
     named = [f"--{name}" for name, value in options.items() if value]
     if named:
-        raise UsageError(f"these are flight recorder dumps, and {', '.join(named)} is for traces; omit it")
+        raise UsageError(
+            f"these are flight recorder dumps, and {', '.join(named)} is for traces; omit it", id="usage.conflict"
+        )
 
 
 def _analyze_dumps(
@@ -246,7 +248,10 @@ def _check_exports(exports: tuple[str, ...], sources: tuple[str, ...], *, as_jso
     from perfkit.trace.reading.trace_sources import STANDARD_INPUT
 
     if as_json:
-        raise UsageError("--export writes into the report's folder, and --json writes no report; give one of them")
+        raise UsageError(
+            "--export writes into the report's folder, and --json writes no report; give one of them",
+            id="usage.conflict",
+        )
     if "perfetto" in exports and STANDARD_INPUT in sources:
         raise UsageError("--export perfetto reads the trace twice, which standard input does not allow; name a file")
 

@@ -120,7 +120,8 @@ def _resolve_out_folder(options: dict[str, Any], mount: str) -> str:
     if ".." in out.parts or not out.is_relative_to(mount) or out == PurePosixPath(mount):
         raise UsageError(
             f"--out {options['out']} is outside {mount}, the pods' volume, and would be lost with the pods; "
-            f"omit it, or name a folder in {mount}"
+            f"omit it, or name a folder in {mount}",
+            id="usage.conflict",
         )
     return str(out)
 

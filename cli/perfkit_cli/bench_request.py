@@ -55,7 +55,7 @@ def refuse_given(ctx: click.Context, names: Iterable[str], why: str) -> None:
     flags = {option.name: option.opts[-1] for option in ctx.command.params}
     written = [flags[name] for name in get_given_options(ctx, names)]
     if written:
-        raise UsageError(f"{why}; omit {', '.join(written)}")
+        raise UsageError(f"{why}; omit {', '.join(written)}", id="usage.conflict")
 
 
 def apply_options(request: BenchRequest, options: Mapping[str, Any]) -> BenchRequest:
@@ -92,7 +92,10 @@ def choose_variants(options: Mapping[str, Any], request: BenchRequest, console: 
 def refuse_energy(request: BenchRequest) -> None:
     """A `UsageError` for a device without a counter of its energy."""
     if request.schedule.energy_s and request.device != "cuda":
-        raise UsageError(f"--energy reads an NVIDIA GPU's energy counter, and the device is {request.device}; omit it")
+        raise UsageError(
+            f"--energy reads an NVIDIA GPU's energy counter, and the device is {request.device}; omit it",
+            id="usage.conflict",
+        )
 
 
 def require_ncu(device: str) -> Path:
@@ -100,7 +103,9 @@ def require_ncu(device: str) -> Path:
     from perfkit.instruments.ncu import find_ncu
 
     if device != "cuda":
-        raise UsageError(f"--counters reads an NVIDIA GPU's counters, and the device is {device}; omit it")
+        raise UsageError(
+            f"--counters reads an NVIDIA GPU's counters, and the device is {device}; omit it", id="usage.conflict"
+        )
     return find_ncu()
 
 

@@ -59,7 +59,8 @@ def command(device: str, threads: str | None, world_size: int | None, short: boo
     if world_size is not None:
         if threads:
             raise UsageError(
-                "--threads measures ceilings, and --world-size times ranks with one thread each; give one of them"
+                "--threads measures ceilings, and --world-size times ranks with one thread each; give one of them",
+                id="usage.conflict",
             )
         _calibrate_links(target, world_size, short=short, force=force)
         return

@@ -34,7 +34,7 @@ def command(finding_id: str | None, as_json: bool, docs: Path | None) -> None:
 
     kinds = {kind.id: kind for subject in SUBJECTS for kind in subject.kinds}
     if docs is not None and finding_id is not None:
-        raise UsageError(f"--docs writes the page of all findings; omit {finding_id}")
+        raise UsageError(f"--docs writes the page of all findings; omit {finding_id}", id="usage.conflict")
     meanings = NOTE_KINDS | ERROR_KINDS
     if finding_id is not None and finding_id not in kinds | meanings:
         raise make_unknown_name_error("id", finding_id, kinds | meanings)

@@ -24,7 +24,10 @@ def find_largest_batches(
 ) -> list[LargestBatch]:
     """Find the largest batch of the baseline and of every variant; the console shows each size as it is planned."""
     if target.limit_bytes is None:
-        raise UsageError("--max batch_size needs a memory limit; give one, such as --memory 6GiB or --gpu h100-80g")
+        raise UsageError(
+            "--max batch_size needs a memory limit; give one, such as --memory 6GiB or --gpu h100-80g",
+            id="usage.missing_option",
+        )
     first = read_batch_size(request.workload, target.kind) or 1
     variants = {format_variant_label(techniques): techniques for techniques in ((), *request.variants)}
     batches = []

@@ -20,7 +20,10 @@ from perfkit_cli.listing import align_columns
 def run_search(request: BenchRequest, target: Target, console: Console) -> PlanSearch:
     """The combinations that fit; the console shows the progress of the search."""
     if target.limit_bytes is None:
-        raise UsageError("--search needs a memory limit; give one, such as --memory 6GiB or --gpu h100-80g")
+        raise UsageError(
+            "--search needs a memory limit; give one, such as --memory 6GiB or --gpu h100-80g",
+            id="usage.missing_option",
+        )
 
     def plan(techniques: Techniques) -> PlannedVariant:
         return plan_variant(schedule_run(request, techniques, target), target)

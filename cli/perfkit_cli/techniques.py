@@ -40,7 +40,7 @@ def command(name: str | None, as_json: bool, docs: Path | None) -> None:
     from perfkit_cli.technique_page import build_page
 
     if docs is not None and name is not None:
-        raise UsageError(f"--docs writes the pages of all techniques; omit {name}")
+        raise UsageError(f"--docs writes the pages of all techniques; omit {name}", id="usage.conflict")
     device = torch.device(find_device("auto").kind)
     if docs is not None:
         write_pages(docs)

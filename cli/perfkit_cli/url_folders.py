@@ -47,7 +47,9 @@ class FolderOrUrl(_Type):
             click.echo(f"copied {url} to {here}", err=True)
             return contents
         if list_files(url):
-            raise UsageError(f"{url} already exists; name another URL, or add to the suite with --into")
+            raise UsageError(
+                f"{url} already exists; name another URL, or add to the suite with --into", id="usage.occupied"
+            )
         return {}
 
 

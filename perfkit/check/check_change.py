@@ -69,7 +69,7 @@ def check_change(
         UsageError: the request is wrong; nothing was run.
     """
     if against_ref is not None and (baseline is not None or run is not None):
-        raise UsageError("against_ref measures both sides; omit run and baseline")
+        raise UsageError("against_ref measures both sides; omit run and baseline", id="usage.conflict")
     if run is not None and baseline is None:
         raise UsageError(f"{run}: an existing run is compared with another one; name it with baseline")
     config = load_check_config(
@@ -84,7 +84,7 @@ def check_change(
     command = "perfkit.check(" + (f"against_ref={against_ref!r}" if against_ref is not None else "") + ")"
     folder = Path(out) if out is not None else Path("runs") / f"{datetime.now():%Y-%m-%d-%H%M%S}-check"
     if run is None and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(f"{folder} exists and is not empty: name another folder with out")
+        raise UsageError(f"{folder} exists and is not empty: name another folder with out", id="usage.occupied")
     began = monotonic()
     before = None if against_ref is not None else load_stored_side(config, baseline)
     order = make_check_options(config, command=command, timed=not exact, progress=progress)
@@ -163,6 +163,8 @@ def load_stored_side(config: CheckConfig, baseline: str | Path | None = None) ->
             sibling = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []
             near = difflib.get_close_matches(path.name, sibling, n=1)
             meant = f"did you mean {path.with_name(near[0])}?" if near else "name a run's folder or a baseline file"
-            raise UsageError(f"{path}: no such file or folder; {meant}") from None
-        raise UsageError(f"{path}: no such file or folder, and not a git revision either: {error}") from None
+            raise UsageError(f"{path}: no such file or folder; {meant}", id="usage.no_file") from None
+        raise UsageError(
+            f"{path}: no such file or folder, and not a git revision either: {error}", id="usage.no_file"
+        ) from None
     return make_baseline_source(found, f"{file.name} of {baseline}")

@@ -26,7 +26,8 @@ def refuse_occupied(folder: Path) -> None:
     if folder.exists() and not (folder.is_dir() and _is_free(folder)):
         raise UsageError(
             f"{folder} already exists; name another folder with --out, add to the suite with perfkit bench --into, or "
-            "delete it"
+            "delete it",
+            id="usage.occupied",
         )
 
 

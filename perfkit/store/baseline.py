@@ -50,7 +50,9 @@ def read_baseline(path: Path) -> Baseline:
     try:
         data = path.read_bytes()
     except FileNotFoundError:
-        raise UsageError(f"{path}: no such file; `perfkit check --update` writes a baseline") from None
+        raise UsageError(
+            f"{path}: no such file; `perfkit check --update` writes a baseline", id="usage.no_file"
+        ) from None
     except OSError as error:
         raise UsageError(
             f"{path}: cannot be read ({error.strerror}); expected a baseline written by `perfkit check --update`"

@@ -47,7 +47,8 @@ class Amp(Technique):
         if state.compute_dtype in _DTYPES:
             raise UsageError(
                 f"amp casts fp32 to {self.dtype}, but the parameters are {state.compute_dtype} already; omit "
-                "amp, or use --dtype fp32"
+                "amp, or use --dtype fp32",
+                id="usage.conflict",
             )
         device_type = state.device.type
         state.forward_contexts.append(lambda: torch.autocast(device_type, dtype=_DTYPES[self.dtype]))

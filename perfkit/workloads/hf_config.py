@@ -44,7 +44,8 @@ def load_config(argument: str, overrides: Mapping[str, ParamValue]) -> Any:
     elif "/" in argument:
         raise UsageError(
             f"hf: no such file or folder {argument!r}; nothing is downloaded; save the model's config.json and "
-            "give its path"
+            "give its path",
+            id="usage.no_file",
         )
     else:
         values = {}
@@ -55,7 +56,9 @@ def load_config(argument: str, overrides: Mapping[str, ParamValue]) -> Any:
 
 def _read_values(file: Path) -> dict[str, Any]:
     if not file.is_file():
-        raise UsageError(f"hf: no such file {str(file)!r}; expected a config.json, its folder, or a config class")
+        raise UsageError(
+            f"hf: no such file {str(file)!r}; expected a config.json, its folder, or a config class", id="usage.no_file"
+        )
     try:
         values = json.loads(file.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:

@@ -87,7 +87,7 @@ def _load_file(path: Path, function_name: str, name: str) -> ModuleType:
     if not path.is_file():
         near = difflib.get_close_matches(path.name, [file.name for file in path.parent.glob("*.py")], n=1)
         hint = f"; did you mean {str(path.with_name(near[0]))!r}?" if near else ""
-        raise UsageError(f"workload {name!r}: no such file {str(path)!r} in {Path.cwd()}{hint}")
+        raise UsageError(f"workload {name!r}: no such file {str(path)!r} in {Path.cwd()}{hint}", id="usage.no_file")
     defined = find_defined_names(path)
     if defined is not None and function_name not in defined[0]:
         raise _make_no_function_error(str(path), function_name, [own for own in defined[1] if not own.startswith("_")])

@@ -107,7 +107,7 @@ class Workload:
 
     def __post_init__(self) -> None:
         if self.loss is not None and self.step is not None:
-            raise UsageError(f"the workload {self.name} has both loss and step; omit one of them")
+            raise UsageError(f"the workload {self.name} has both loss and step; omit one of them", id="usage.conflict")
         if (self.make_batch is None) == (self.make_loader is None):
             raise UsageError(f"the workload {self.name} must have either make_batch or make_loader")
         for name, function, argument in (

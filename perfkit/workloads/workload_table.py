@@ -92,7 +92,8 @@ def check_microbatches(workload: Workload, microbatches: int) -> None:
     if workload.step is not None and microbatches != 1:
         raise UsageError(
             f"the workload {workload.name} defines its own step, which takes one batch, not {microbatches}; "
-            "omit --accumulate, or accumulate within the step"
+            "omit --accumulate, or accumulate within the step",
+            id="usage.conflict",
         )
 
 

@@ -98,7 +98,7 @@ def make_module_program(name: str, first: list[str]) -> UserProgram:
         UsageError: the name is the path of a script.
     """
     if name.endswith(".py") and Path(name).is_file():
-        raise UsageError(f"{name} is a script, not a module; omit -m")
+        raise UsageError(f"{name} is a script, not a module; omit -m", id="usage.conflict")
     return UserProgram(name.removesuffix(".__main__"), "-m", first, lambda: _find_module_spec(name))
 
 

@@ -68,7 +68,7 @@ def load_side(named: str) -> LoadedSide:
     path, variant = _split_variant(named)
     folder = Path(path)
     if not is_url(path) and not folder.exists():
-        raise UsageError(f"{named}: no such file or folder")
+        raise UsageError(f"{named}: no such file or folder", id="usage.no_file")
     if (folder / SUITE_FILE).is_file():
         return _load_suite_variant(path, variant, inspect_suite(read_suite(folder)))
     if variant:

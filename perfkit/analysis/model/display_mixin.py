@@ -56,7 +56,9 @@ class DisplayMixin:
         markers = (next(iter(document.raw)), *([SUITE_FILE] if self.subject == "suite" else []))
         occupied = path.exists() and (not path.is_dir() or any(path.iterdir()))
         if occupied and not any((path / marker).is_file() for marker in markers):
-            raise UsageError(f"{path} exists and contains no report of this kind: name another folder")
+            raise UsageError(
+                f"{path} exists and contains no report of this kind: name another folder", id="usage.occupied"
+            )
         resolve_name("perfkit_reports.render.report_files:write_report")(document, path)
         return path
 

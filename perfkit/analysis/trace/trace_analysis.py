@@ -92,7 +92,7 @@ def analyze_traces(
     others = expand_sources(against) if against else ()
     captures = expand_sources(capture) if capture else ()
     if counters is not None and len(sources) > 1:
-        raise UsageError(f"--counters needs exactly one trace, got {len(sources)}")
+        raise UsageError(f"--counters needs exactly one trace, got {len(sources)}", id="usage.conflict")
     if device is not None:
         _check_device(device)
     readers = min(MOST_READERS, count_default_jobs() if jobs is None else jobs) if len(sources) == 1 else 1

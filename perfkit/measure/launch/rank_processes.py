@@ -92,10 +92,10 @@ def start_process(
 
 
 class RankProcess(subprocess.Popen[bytes]):
-    """A rank in a session of its own: Ctrl-C reaches the parent alone, which then ends the ranks in order.
+    """A rank in its own session: Ctrl-C reaches only the parent, which then ends the ranks in order.
 
-    What it starts inherits a variable that no other rank's has, by which it is found wherever it went. `folder` is the
-    rank's, or the run's where the process starts its ranks.
+    Its children inherit a variable that is unique to the rank, by which they are found anywhere. `folder` is the
+    rank's, or the run's if the process starts its ranks.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class RankProcess(subprocess.Popen[bytes]):
 
 
 def end_ranks(processes: Sequence[RankProcess]) -> None:
-    """End ranks and everything that they started (compile workers, samplers), gently first; nobody listens any more."""
+    """End ranks and all their children (compile workers, samplers), gently first, without reading their output."""
     kill_ranks(processes)
     for process in processes:
         for pipe in (process.stdin, process.stdout):
@@ -117,10 +117,10 @@ def end_ranks(processes: Sequence[RankProcess]) -> None:
 
 
 def kill_ranks(processes: Sequence[RankProcess]) -> None:
-    """End ranks and what they started; another thread may still listen to them.
+    """End ranks and all their children; another thread may still read their output.
 
-    All are told at once, so that each can say what it waits for before another's end is the end of that. Also what has
-    gone into a session of its own is ended, on systems that tell a process's environment.
+    All are signaled at once, so that each can report its wait before another's end breaks it. Children in other
+    sessions are ended as well, on systems that expose a process's environment.
     """
     alive = [process for process in processes if process.poll() is None]
     for process in alive:
@@ -143,8 +143,8 @@ def await_ends(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Wait until processes that were told to end have ended: for `gently_s`, and while one of them writes its flight
-    record for `dump_limit_s`."""
+    """Wait until terminated processes have ended: for `gently_s`, and while one of them writes its flight record for
+    `dump_limit_s`."""
     start, alive = clock(), list(processes)
     while alive := [process for process in alive if process.poll() is None]:
         passed = clock() - start
@@ -197,14 +197,19 @@ def build_rank_variables(launch: LaunchSpec, rank: int, folder: Path | None = No
 def count_ranks_per_node(launch: LaunchSpec) -> int:
     """Count the ranks per machine. A `UsageError` where not all have as many."""
     if launch.world_size % launch.nodes:
-        raise UsageError(f"--nnodes {launch.nodes} needs --world-size, the total number of ranks, as a multiple of it")
+        raise UsageError(
+            f"--nnodes {launch.nodes} needs --world-size, the total number of ranks, as a multiple of it",
+            id="usage.missing_option",
+        )
     return launch.world_size // launch.nodes
 
 
 def refuse_endpoint(launch: LaunchSpec) -> None:
-    """A `UsageError` where a launcher whose ranks find each other by themselves is told where they meet."""
+    """Raise a `UsageError` for an endpoint if the launcher's ranks find each other on their own."""
     if launch.endpoint:
-        raise UsageError(f"--rdzv-endpoint is for --launcher torchrun; omit it with {launch.launcher}")
+        raise UsageError(
+            f"--rdzv-endpoint is for --launcher torchrun; omit it with {launch.launcher}", id="usage.conflict"
+        )
 
 
 def _send_signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:

@@ -40,7 +40,9 @@ def advise(
     if goal in ("memory", "batch") and plan is None:
         raise UsageError(f"--goal {goal} needs a plan, but {subject.notes[-1]}")
     if goal == "batch" and (limit is None or size is None):
-        raise UsageError("--goal batch needs a memory limit and a batch size: --memory 24GiB")
+        raise UsageError(
+            "--goal batch needs a memory limit and a batch size: --memory 24GiB", id="usage.missing_option"
+        )
     asked = list(variants)
     if goal == "cost" and size is not None:
         asked += [batch for times in _TIMES if (batch := _make_batch_technique(size * times)) not in asked]

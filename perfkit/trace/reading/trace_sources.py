@@ -105,7 +105,7 @@ def _expand_local(pattern: str) -> list[str]:
         if not traces:
             raise UsageError(f"{pattern}: no trace matches this pattern")
     else:
-        raise UsageError(f"{pattern}: no such file or folder")
+        raise UsageError(f"{pattern}: no such file or folder", id="usage.no_file")
     return sorted({str(trace) for trace in drop_captures(traces)}, key=make_natural_key)
 
 

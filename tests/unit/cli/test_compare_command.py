@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
 
-from perfkit.errors import UsageError
 from perfkit.store.listing import list_runs
 from perfkit_cli.main import commands
 from tests.fixtures.gpu_traces import training_file
@@ -68,4 +67,4 @@ def test_a_wrong_request_has_exit_code_2(tmp_path: Path) -> None:
     result = compare("suite", "nowhere")
     assert result.exit_code == 2
     assert result.stderr.startswith("Error: nowhere: ")
-    assert result.stderr.endswith(f" [{UsageError.id}]\n")
+    assert result.stderr.endswith(" [usage.no_file]\n")
