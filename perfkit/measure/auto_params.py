@@ -14,9 +14,9 @@ from perfkit.techniques.compose import find_open_technique
 
 
 class FoundParams(NamedTuple):
-    """A request of which all is found, and how.
+    """A request with all open parameters found, and the searches.
 
-    `refusals` says of variants, by name, why nothing was found: they are as they were asked for, and skipped.
+    `refusals` says by variant why nothing was found: such variants are unchanged, and skipped.
     """
 
     request: BenchRequest

@@ -92,10 +92,10 @@ def finish_session(
     price: Price | None = None,
     find: Find = require_given_params,
 ) -> Suite:
-    """Do what is left of the session that is on: first runs, then rounds, then counters.
+    """Finish the current session: first runs, then rounds, then counters.
 
-    In a variant's first run torch.compile's caches are empty (unless TORCHINDUCTOR_CACHE_DIR names some),
-    and its others find what that left. A `price` is kept before anything is run.
+    In a variant's first run torch.compile's caches are empty (unless TORCHINDUCTOR_CACHE_DIR names some); later ones
+    reuse them. A `price` is stored before anything runs.
     """
     if price is not None:
         making.update(price=price)
@@ -149,10 +149,10 @@ def _run_remaining(making: SuiteWriter, progress: Callable[[Event], None], ncu: 
 
 
 def _list_first_runs(making: SuiteWriter, schedule: BenchSchedule, request: BenchRequest) -> Iterator[ScheduledRun]:
-    """Those that are missing, all of one repeat.
+    """The missing first runs, all of one repeat.
 
-    Where times of first runs count, a baseline that has had its own is run again beside them, without instruments: the
-    machine of another day is none to compare with.
+    If times of first runs count, a baseline that already ran is run again with them, without instruments, since timings
+    of different days are not comparable.
     """
     repeat = making.next_repeat
     missing = [run for run in schedule.runs if making.first_repeat(run.spec.variant) is None]
@@ -186,7 +186,7 @@ def schedule_first_run(request: BenchRequest, techniques: Techniques) -> Schedul
 
 
 def _collect_counters(making: SuiteWriter, specs: list[RunSpec], ncu: Path, progress: Callable[[Event], None]) -> None:
-    """Run each variant that ended well under Nsight Compute; its counts go beside the first run's trace."""
+    """Run each variant that ended well under Nsight Compute; its counts are stored next to the first run's trace."""
     wanted = [
         spec for spec in specs if spec.variant not in making.ended and not _locate_counters(making, spec).is_file()
     ]
@@ -243,7 +243,7 @@ def compute_needed_ranks(techniques: Techniques) -> RankRequirement:
 def find_refusal(techniques: Techniques, device: str, dtype: str) -> SkipReason:
     """Explain why a combination of techniques cannot run, as far as known before a process starts.
 
-    On a GPU a process of their own is asked what the device lacks: this one must not take memory there.
+    On a GPU a separate process checks the device: this one must not take memory there.
     """
     composed = compose_techniques(techniques)
     try:

@@ -1,6 +1,6 @@
-"""Channels between a worker process and its parent, kept apart from what the user's program prints.
+"""Channels between a worker process and its parent, separate from the user program's output.
 
-Imports nothing but the standard library: it is used before limits are set and torch is imported.
+Imports only the standard library: it is used before limits are set and torch is imported.
 """
 
 import ctypes
@@ -12,16 +12,17 @@ from pathlib import Path
 
 
 def end_with_parent() -> None:
-    """Have the system end this process when the parent dies, which could otherwise not tell it to (Linux)."""
+    """Have the system end this process when its parent dies, which then cannot (Linux)."""
     if sys.platform == "linux":
         set_parent_death_signal = 1  # PR_SET_PDEATHSIG, prctl(2)
         ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
 
 
 def open_progress_channel(log: Path) -> Callable[[str], None]:
-    """Keep standard output for progress and send everything that is printed from now on to the log.
+    """Keep standard output for progress and send all later output to the log.
 
-    It is open until this process ends, also where nobody keeps the function: the parent takes the one for the other.
+    It stays open until this process ends, even if the function is dropped: the parent takes its closing for the
+    process's end.
     """
     channel = os.fdopen(os.dup(1), "w", buffering=1, closefd=False)
     log.parent.mkdir(parents=True, exist_ok=True)

@@ -56,7 +56,7 @@ class Microbatches:
 
 
 def make_microbatches(batches: StepBatches, index: int, accumulation: int, parts: int) -> Microbatches:
-    """Those of optimizer step `index`: of so many batches, each in so many parts."""
+    """The microbatches of optimizer step `index`: each batch in equal parts."""
 
     def parts_of_batches() -> Iterator[Batch]:
         for batch in batches.step(index, accumulation):
@@ -129,12 +129,12 @@ def compute_data_seed(seed: int, rank: int, index: int) -> int:
 
 
 def cast_batch(batch: Batch, dtype: torch.dtype) -> Batch:
-    """The batch with what is floating in the parameters' dtype."""
+    """The batch with floating-point tensors in the parameters' dtype."""
     return {name: tensor.to(dtype) if tensor.is_floating_point() else tensor for name, tensor in batch.items()}
 
 
 def check_batch(batch: object, made_by: str) -> Batch:
-    """The batch; a `UsageError` for what is no dict of tensors: user code made it."""
+    """Return the batch; raise a `UsageError` unless it is a dict of tensors, since user code made it."""
     example = 'such as {"x": x, "y": y}'
     if not isinstance(batch, dict):
         raise UsageError(f"{made_by} returned a {type(batch).__name__}; expected a dict of tensors, {example}")

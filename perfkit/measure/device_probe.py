@@ -1,7 +1,7 @@
-"""This machine as a run would find it now. Where a rank would run is told by a process as a rank's would be:
-`python -m perfkit.measure.device_probe DEVICE`.
+"""Probes this machine as a run would find it: a process started like a rank reports a rank's environment (`python -m
+perfkit.measure.device_probe DEVICE`).
 
-This process does not ask for itself, since it uses no GPU and has other variables and threads than a rank.
+This process cannot answer itself, since it uses no GPU and has other variables and threads than a rank.
 """
 
 import os
@@ -21,7 +21,7 @@ from perfkit.store.request import BenchRequest
 
 
 def bind_request_to_machine(request: BenchRequest) -> BenchRequest:
-    """The same, asked on this machine. A `UsageError` where its ranks would run here on a GPU and there is none."""
+    """Bind the request to this machine. Raises a `UsageError` if its ranks need a GPU here and there is none."""
     visible = find_device(request.device, here=request.launcher in STARTS_HERE).visible
     return msgspec.structs.replace(request, device_count=visible, cores=count_available_cores())
 

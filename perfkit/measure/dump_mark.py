@@ -32,7 +32,7 @@ def find_marks(folder: Path) -> list[Path]:
 
 
 def dump_limit_s() -> float:
-    """Seconds that ranks told to end may write their flight records, by PERFKIT_DUMP_LIMIT_S."""
+    """Seconds that terminated ranks get to write their flight records, from PERFKIT_DUMP_LIMIT_S."""
     try:
         return max(0.0, float(os.environ[DUMP_LIMIT]))
     except (KeyError, ValueError):

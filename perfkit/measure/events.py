@@ -39,8 +39,8 @@ class RunFinished:
 
 @dataclass(frozen=True)
 class RoundStarted:
-    """Round `number` (from 1) begins with these variants. `left_s` is how long all rounds to come will take, None where
-    not even one has told."""
+    """Round `number` (from 1) begins with these variants. `left_s` estimates the time of all remaining rounds, None
+    before the first has ended."""
 
     number: int
     variants: tuple[str, ...]
@@ -49,8 +49,8 @@ class RoundStarted:
 
 @dataclass(frozen=True)
 class RoundFinished:
-    """Round `number` has ended. `widths` are how far the interval of each comparison reaches to either side (relative)
-    after it, None where a single round tells none."""
+    """Round `number` has ended. `widths` are the relative half-widths of the comparisons' intervals, None after a
+    single round."""
 
     number: int
     seconds: float

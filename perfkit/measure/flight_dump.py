@@ -16,10 +16,10 @@ _RECORDERS = ("_dump_nccl_trace", "_dump_fr_trace")
 
 
 def save_flight_record(folder: Path) -> None:
-    """Write what torch's flight recorder holds into the folder of this rank; nothing where that is nothing.
+    """Write the contents of torch's flight recorder into this rank's folder; nothing if it is empty.
 
-    Only NCCL's collectives where there are any, as on GPUs, else Gloo's: the two recorders number their own.
-    torch records by itself, in timed steps as in any others: it is on in all programs unless they turn it off.
+    Only NCCL's collectives if there are any, as on GPUs, else Gloo's: the two recorders have separate numbers. torch
+    always records, in timed steps as in any others, unless the program turns it off.
     """
     with dump_marked(folder):
         for name in _RECORDERS:

@@ -13,7 +13,7 @@ OTHER_TREE = "PERFKIT_OTHER_TREE"
 
 
 def check_imports() -> None:
-    """Raise a `PerfkitError` if a loaded module comes from the other side's tree; nothing where there is no other."""
+    """Raise a `PerfkitError` if a loaded module comes from the other side's tree; do nothing without another side."""
     own, other = os.environ.get(OWN_TREE, ""), os.environ.get(OTHER_TREE, "")
     if not own or not other or own == other:
         return
@@ -32,10 +32,10 @@ def check_imports() -> None:
 def find_foreign_modules(
     files: Mapping[str, str | None], own: str, other: str, installed: Iterable[str] = ()
 ) -> dict[str, str]:
-    """The modules whose file lies in the tree `other`, by name. `files` has the file of each, None where it has none.
+    """The modules whose file is in the tree `other`, by name. `files` has the file of each, None without one.
 
-    A virtual environment often lies within a tree: what is below one of the folders `installed`, or in any
-    `site-packages`, belongs to neither.
+    A virtual environment is often inside a tree: files below one of the folders `installed`, or in any `site-packages`,
+    belong to neither.
     """
     own, other = os.path.realpath(own), os.path.realpath(other)
     libraries = [os.path.realpath(folder) for folder in installed]

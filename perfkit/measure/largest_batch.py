@@ -1,4 +1,4 @@
-"""The largest batch that fits in memory: doubled until one does not, then bisected, each in processes of its own."""
+"""The largest batch that fits in memory: doubled until one does not fit, then bisected, each in new processes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -26,10 +26,10 @@ Launch = Callable[[RunSpec, int], tuple[RunResult, list[RankRecord]]]  # a run, 
 
 
 def find_largest_fitting(fits: Callable[[int], bool | None], first: int, most: int, step: int | None = None) -> int:
-    """The largest size up to `most` that fits, found from `first` on; 0 where none does.
+    """The largest fitting size up to `most`, searched from `first` on; 0 if none fits.
 
-    Sizes go up, or down, by `step`, which doubles each time; without one `first` itself is doubled, or halved. Then
-    they are bisected. The search ends where `fits` cannot tell (None).
+    Sizes increase or decrease by `step`, which doubles each time; without one, `first` itself is doubled, or halved.
+    Then they are bisected. The search ends if `fits` is unknown (None).
     """
     low, high, size, step = 0, most + 1, min(first, most), step or first
     while low < size < high and (fitting := fits(size)) is not None:
@@ -68,16 +68,15 @@ def find_largest_batch(
 ) -> tuple[Techniques, BatchSearch]:
     """A combination of techniques with the largest batch that fits, and the search.
 
-    Where none fits that is the last size tried, whose run says why.
+    If none fits, it is the last size tried, whose run says why.
 
     Args:
-        techniques: those of the variant, one of which asks for it.
-        most: no larger size is tried.
+        techniques: those of the variant, one of which asks for the size.
+        most: the largest size to try.
         scheduled: the run of a combination of techniques.
-        first: the size to begin with where none is predicted.
-        predicted: the largest size that fits by prediction. The search begins there, and goes on by steps of what is
-            told apart.
-        progress: is told of every trial.
+        first: the initial size without a prediction.
+        predicted: the predicted largest size. The search begins there, and goes on in steps of its resolution.
+        progress: receives every trial.
     """
     search = _SizeSearch(techniques, scheduled, partial(_launch_trial, progress=progress))
     step = None if predicted is None else compute_resolution(predicted)
@@ -96,7 +95,7 @@ def find_largest_batch(
 
 @dataclass
 class _SizeSearch:
-    """Trials of one variant. `limit_bytes` is what a rank may take, None until a GPU has told."""
+    """Trials of one variant. `limit_bytes` is a rank's memory limit, None until a GPU has reported it."""
 
     techniques: Techniques
     scheduled: Callable[[Techniques], ScheduledRun]

@@ -1,4 +1,4 @@
-"""Batches that a workload's DataLoader makes while it trains, and what is seen of it at work."""
+"""Batches that a workload's DataLoader makes during training, with observations of it."""
 
 import contextlib
 import os
@@ -52,7 +52,7 @@ class LoadedBatches:
         return frozenset()
 
     def step(self, index: int, microbatches: int) -> Iterator[Batch]:
-        """The next microbatches, made when they are asked for; those of step 0 are the first."""
+        """The next microbatches, made on demand; those of step 0 are the first."""
         if index == 0:
             self.close()
         return (self._load_next() for _ in range(microbatches))
@@ -72,15 +72,15 @@ class LoadedBatches:
             return {}
 
     def suspend(self) -> None:
-        """Stop its worker processes while another's step is timed: they would take its time, and give theirs away."""
+        """Stop its worker processes while another variant's step is timed: they would take its CPU time."""
         self._signal_workers(psutil.Process.suspend)
 
     def resume(self) -> None:
-        """Let them go on."""
+        """Resume its worker processes."""
         self._signal_workers(psutil.Process.resume)
 
     def close(self) -> None:
-        """End its worker processes; what is asked for next is the beginning."""
+        """End its worker processes; the next request starts from the beginning."""
         self.resume()
         self._batches = self._loader = None
         self._epoch = 0

@@ -1,8 +1,8 @@
-"""The same training once more: started one rounding away, or with the random numbers of eager code.
+"""Repeats the training, started one rounding away, or with the random numbers of eager code.
 
 Training can be chaotic: batch norm over few values, or an optimizer that follows the signs of small gradients,
-multiplies a rounding at every step, so that two right programs part after a few. Where the baseline's echo leaves
-its losses, losses can no longer tell a wrong program from a right one, and the comparison ends there.
+multiplies a rounding at every step, so that two correct programs diverge after a few. Where the baseline's repetition
+leaves its losses, losses can no longer tell a wrong program from a correct one, and the comparison ends there.
 """
 
 import math
@@ -48,11 +48,11 @@ def select_furthest_losses(losses: Sequence[float | None], echoes: Iterable[Sequ
 
 
 def run_seeded_pass(session: TrainingSession) -> None:
-    """Train compiled code's first steps once more with the random numbers that eager code draws. Run last, as above.
+    """Train compiled code's first steps again with eager code's random numbers. Run last, as above.
 
-    Inductor draws dropout's masks from a generator of its own unless it is told to leave that to eager's kernels, which
-    would change what is timed. Does nothing where the forward draws none, or losses are not compared. With several
-    ranks the model cannot be put back to its beginning.
+    Inductor draws dropout's masks from its own generator unless told to leave that to eager's kernels, which would
+    change what is timed. Does nothing if the forward draws none, or losses are not compared. With several ranks the
+    model cannot be reset.
     """
     record = session.recorder.record
     if not (record.facts.get("random_forward") and record.facts.get("graphs")) or session.state.world.size > 1:
@@ -85,7 +85,7 @@ def _repeat_training(
 def perturb_parameters(model: nn.Module, seed: int = 0) -> None:
     """Move every parameter by one relative rounding of its dtype, up or down by the seed, the same on every rank.
 
-    Of quantized parameters what is in floating point moves: their scales.
+    For quantized parameters, the floating-point parts move: their scales.
     """
     generator = torch.Generator().manual_seed(seed)
     for part in (part for parameter in model.parameters() for part in list_plain_parts(parameter)):

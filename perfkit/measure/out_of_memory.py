@@ -1,4 +1,4 @@
-"""Records what was alive when a run ran out of memory: the step that failed is run once more under the recorder."""
+"""Records live memory when a run runs out of memory: the failed step is run again under the recorder."""
 
 import gc
 from dataclasses import replace
@@ -17,10 +17,10 @@ from perfkit.store.memory_file import write_allocations
 
 
 def record_failure(session: TrainingSession, request: FailedRequest) -> None:
-    """Write what filled the memory when `request` failed in the step that `session` was in.
+    """Write the live memory when `request` failed in the step that `session` was in.
 
-    To be called when the exception is gone and with it all that its frames held. With several ranks, where no step
-    can be run alone, only the training state is told.
+    Call it once the exception and everything its frames held are gone. With several ranks, where no step can be run
+    alone, only the training state is recorded.
     """
     state = session.state
     state.zero_grad()

@@ -50,7 +50,7 @@ ENERGY_REMEDY = "perfkit bench --energy"
 
 
 def run_warm_up_pass(session: TrainingSession) -> None:
-    """Steps until steady, kept apart from the samples; at least those that are unlike all others."""
+    """Run steps until steady, separately from the samples; at least those that differ from all others."""
     schedule, first = session.spec.schedule, session.state.settles_after
     least, most = max(schedule.warmup, first), max(schedule.max_warmup, first)
     warmup, steady = warm_up(session.step, session.clock, least=least, most=most, agree=session.agree)
@@ -59,10 +59,10 @@ def run_warm_up_pass(session: TrainingSession) -> None:
 
 
 def run_timed_pass(session: TrainingSession) -> None:
-    """The timed steps: nothing on but the clock, and on a GPU the sensors, which another process reads.
+    """Run the timed steps: only the clock is on, and on a GPU the sensors, which another process reads.
 
-    What techniques counted and what torch.compile did until here is read afterwards. The energy is that of these steps
-    unless a pass of its own measures it.
+    Techniques' counters and torch.compile's counts are read afterwards. The energy is that of these steps unless a
+    separate pass measures it.
     """
     state, recorder, count = session.state, session.recorder, session.round_to_cycles(session.spec.schedule.timed)
     session.gather_losses()
@@ -111,10 +111,10 @@ def run_timed_pass(session: TrainingSession) -> None:
 
 
 def run_energy_pass(session: TrainingSession) -> None:
-    """Steps for `schedule.energy_s` seconds, with nothing on but the energy counter.
+    """Run steps for `schedule.energy_s` seconds, with only the energy counter on.
 
-    They are no samples of the step time, of which every variant has as many. All ranks run as many of them, and begin
-    together once each one's counter has settled.
+    They are not samples of the step time, whose number is the same for all variants. All ranks run the same number, and
+    begin together once each counter has settled.
     """
     state, recorder = session.state, session.recorder
     sensors, lacking = session.sensors, explain_missing_counter(state.device, session.sensors)
@@ -211,7 +211,7 @@ def run_evidence_pass(session: TrainingSession) -> None:
 def _is_model_compiled(session: TrainingSession) -> bool:
     """True if there are graphs and they are the model's: of modules, or of code that the workload compiles itself.
 
-    Those of a technique that compiles something else, as an optimizer's update, hide none of its modules.
+    Graphs of a technique that compiles something else, such as an optimizer's update, hide none of its modules.
     """
     if "graphs" not in session.recorder.record.facts:
         return False

@@ -70,11 +70,11 @@ def take_device(launch: LaunchSpec, world: World, store: Store | None = None) ->
 
 
 def join_group(device: torch.device, store: Store, world: World) -> None:
-    """Join the group of all ranks, after `take_device`: NCCL works on the current device where it is told no other, so
-    that a rank that has chosen none would leave a context on the first GPU (pytorch#135279, pytorch#159262).
+    """Join the group of all ranks, after `take_device`: NCCL works on the current device by default, so that a rank
+    that has chosen none would leave a context on the first GPU (pytorch#135279, pytorch#159262).
 
-    `device_id` is not given: with it NCCL connects at once, and its buffers would be in what is read as the memory of
-    the context alone (`perfkit.instruments.process_memory`), before the first collective is made for them.
+    `device_id` is not given: with it NCCL connects at once, and its buffers would count as memory of the context alone
+    (`perfkit.instruments.process_memory`), before the first collective is made for them.
     """
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
     # With a prefix, as torch has it where it opens the store itself: other keys are in there, too.
@@ -87,6 +87,6 @@ def _count_local_ranks(world: World) -> int:
 
 
 def _set_local_rank(variables: MutableMapping[str, str], index: int, world: World) -> None:
-    """DeepSpeed and others take LOCAL_RANK for the number of the rank's GPU."""
+    """Set LOCAL_RANK, which DeepSpeed and others take for the number of the rank's GPU."""
     if variables.get(_LOCAL_RANK, str(world.local_rank)) != str(index):
         variables[_LOCAL_RANK] = str(index)

@@ -1,4 +1,4 @@
-"""Sizes that a workload has by itself: with them a variant is the baseline once more."""
+"""Sizes that a workload already has: such a variant would repeat the baseline."""
 
 import torch
 
@@ -32,7 +32,7 @@ def explain_redundant_size(request: BenchRequest, techniques: Techniques) -> str
 
 
 def read_batch_size(workload: WorkloadSpec, device: str) -> int | None:
-    """Samples in a batch of the workload as it is on a kind of device; None where its batches do not tell."""
+    """Samples in a batch of the workload on a kind of device; None if unknown."""
     built = load_workload(workload, device=device)
     return count_samples(draw_first_batch(built, torch.Generator().manual_seed(0)))
 

@@ -1,7 +1,7 @@
 """Rendezvous of ranks on several machines: rank 0 listens on a free port, and writes its address into the run's folder.
 
-That folder is on all machines anyway, so that no port has to be chosen before somebody listens at it. What one machine
-uses, a file that all write to (torch's FileStore), needs locks that network file systems often do not have.
+All machines share that folder, so that no port has to be chosen in advance. The alternative on one machine, a file that
+all write to (torch's FileStore), needs locks that network file systems often lack.
 """
 
 import os

@@ -48,9 +48,9 @@ def measure_rounds(
 ) -> None:
     """Measure rounds of all variants whose first run ended well; the session's `sampling` says how it went.
 
-    What was measured of them before counts, of this session and of earlier ones. On several numbers of ranks it is that
-    of this session alone, and baselines are timed with nothing to compare them with, since sizes are held against each
-    other: the machine of another day is none to compare with.
+    Earlier measurements count, of this session and of earlier ones. With several numbers of ranks, only those of this
+    session do, and baselines are timed without a reference, since sizes are compared with each other and timings of
+    different days are not comparable.
     """
     if request.rounds != 0:
         _RoundMeasurement(making, schedule, request, progress).measure()
@@ -58,11 +58,10 @@ def measure_rounds(
 
 @dataclass
 class _RoundMeasurement:
-    """`references` has for each variant what it is compared with: itself where that is nothing, and its own step time
-    is to be precise. `logs` has a log ratio (or the log of a step time) a round, `round_s` what the rounds took, and
-    `cost_s` what each variant's last took with those it was measured beside. `before` is what was done of this session
-    before it was interrupted. Of a variant's first run, `step_s` is what a step took, and `resident_bytes` what it
-    held."""
+    """`references` has each variant's reference: itself if there is none, and then its own step time is to be precise.
+    `logs` has a log ratio (or the log of a step time) per round, `round_s` the rounds' durations, and `cost_s` the last
+    duration of each variant with those it was measured with. `before` is this session's state before an interruption.
+    Of a variant's first run, `step_s` is the time of a step, and `resident_bytes` its memory."""
 
     making: SuiteWriter
     schedule: BenchSchedule
@@ -130,7 +129,7 @@ class _RoundMeasurement:
         return BUDGET_S if self.request.budget_s is None else self.request.budget_s
 
     def _list_open_comparisons(self) -> list[str]:
-        """The comparisons that are not precise yet, and can go on."""
+        """The comparisons that are not precise yet, and can continue."""
         fixed = self.request.rounds is not None
         return [
             name
@@ -243,8 +242,8 @@ class _RoundMeasurement:
         return True
 
     def _learn_earlier(self) -> None:
-        """Of runs that were made before. Where rounds step by turns, first runs are none: these had no others beside
-        them, and fewer steps."""
+        """Add runs of earlier rounds. Where rounds step by turns, first runs do not count: they ran alone, with fewer
+        steps."""
         for name, reference in self.references.items():
             pair = {name, reference}
             firsts = {self.making.first_repeat(variant) for variant in pair} if self.request.by_turns else set()

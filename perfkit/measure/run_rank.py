@@ -62,10 +62,10 @@ def run_rank(
     report: Callable[[str], None],
     chosen: Mapping[str, Pass] | None = None,
 ) -> RunStatus:
-    """Run all passes of `spec`, or `chosen` in their place, in this process.
+    """Run all passes of `spec`, or `chosen` instead, in this process.
 
-    The record under `folder` is complete whatever happens. An instrumented pass that raises costs what it measures,
-    which the record then warns of, and no more.
+    The record under `folder` is complete whatever happens. An instrumented pass that raises loses only its own figures,
+    and the record has a warning.
     """
     world = World(rank=rank, size=spec.launch.world_size, local_rank=local_rank)
     unfinished = RankRecord(
@@ -133,7 +133,7 @@ def _select_passes(spec: RunSpec) -> dict[str, Pass]:
 
 
 def _skip_failed_pass(session: TrainingSession, name: str, error: Exception) -> None:
-    """Say what is missing, and leave no gradients of a step that did not end to the next pass."""
+    """Record the missing figures, and drop gradients of an unfinished step before the next pass."""
     recorder = session.recorder
     reason = f"the {name} pass failed: {format_first_line(error)}"
     recorder.warn(
@@ -156,7 +156,7 @@ def _save_flight_record(recorder: Recorder) -> None:
 
 
 def _record_memory_failure(session: TrainingSession, request: FailedRequest, report: Callable[[str], None]) -> None:
-    """Record what was alive, now that the exception and what its frames held are gone."""
+    """Record live memory, now that the exception and everything its frames held are gone."""
     report("what filled the memory")
     try:
         record_failure(session, request)

@@ -1,4 +1,4 @@
-"""From what was asked for to the list of runs: variants, their world sizes and baselines, and who runs when."""
+"""Makes the list of runs from a request: variants, their world sizes and baselines, and the order."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ class ScheduledRun:
 
 @dataclass(frozen=True)
 class BenchSchedule:
-    """The first run of every variant, in the order they are launched, and for each variant what it is compared with."""
+    """The first run of every variant, in launch order, and each variant's reference."""
 
     variants: tuple[str, ...]
     baselines: dict[str, str]

@@ -1,7 +1,7 @@
-"""The cores that all processes of a round keep to, so that a core that is slower than another slows them all.
+"""Pins all processes of a round to the same cores, so that a slower core slows them all.
 
-By turns each process stays on the core that it was on before, and the cores of a shared machine differ: by what
-else runs on them, here or beside a virtual machine. docs/check-statistics.md has what it makes of the spread.
+A process would otherwise stay on its core, and the cores of a shared machine differ by their other load, here or on the
+host of a virtual machine. docs/check-statistics.md has the effect on the spread.
 """
 
 import contextlib
@@ -29,10 +29,10 @@ def choose_round_cores(
     index: int,
     node_of: Callable[[int], int] = find_numa_node,
 ) -> tuple[RankCores, ...]:
-    """The cores of each rank, `threads` of them, the same for all teams; empty where they cannot be divided so.
+    """Choose `threads` cores for each rank, the same for all teams; empty if they cannot be divided.
 
-    That is where `threads` is not given, so that each process takes all cores, or where there are too few for all
-    ranks. Rounds go round the cores by their `index`.
+    That is the case without `threads`, when each process uses all cores, or with too few cores for all ranks. Rounds
+    rotate through the cores by `index`.
     """
     if threads is None or ranks * threads > len(usable):
         return ()

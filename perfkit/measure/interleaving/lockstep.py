@@ -37,9 +37,9 @@ def step_by_turns(
 ) -> tuple[StepSamples, ...]:
     """Start all teams, warm up, and take turns in the order ABBA (ABCCBA, and so on), `turns` of them each.
 
-    By default as many as fit into the time that it took to get ready, and into `turns_s`. Returns each team's turns,
-    where a turn is the median of its steps. Raises `TeamFailedError` if one does not train to the end, or not within
-    `limit_s`; nothing is left running in any case.
+    By default as many as fit into the start-up time and into `turns_s`. Returns each team's turns, where a turn is the
+    median of its steps. Raises `TeamFailedError` if one does not train to the end, or not within `limit_s`; nothing is
+    left running in any case.
     """
     start = time.monotonic()
     least, most = (LEAST_TURNS, TURNS) if turns is None else (turns, turns)
@@ -67,10 +67,10 @@ def step_by_turns(
 
 
 def warm_up(steppers: Sequence[Stepper], least: int, most: int) -> tuple[StepSamples, ...]:
-    """Step by turns until the CPU times of each have been steady once after `least` steps, and at most `most`.
+    """Step by turns until the CPU times of each team have been steady once after `least` steps, and at most `most`.
 
-    Of many processes one is always off by chance, so they need not be steady all at the same step. All take the same
-    number of steps: what is compared are steps of the same batches.
+    Of many processes one is always off by chance, so they need not be steady at the same step. All take the same number
+    of steps, so that steps of the same batches are compared.
     """
     steps = (StepSamples(),) * len(steppers)
     steady: set[int] = set()
@@ -98,7 +98,7 @@ def take_turns(
     *,
     steps: int = 1,
 ) -> tuple[StepSamples, ...]:
-    """Turns of so many `steps` in the order ABBA, for `for_s` seconds.
+    """Take turns of `steps` steps in the order ABBA, for `for_s` seconds.
 
     At least `least` and at most `most` of each, and whole ABBAs unless `most` is odd.
     """

@@ -1,8 +1,7 @@
-"""The protocol of stepping by turns: commands to a resident worker and its answers, a line each.
+"""The protocol of stepping by turns: commands to a resident worker and its answers, one per line.
 
-A worker says `ready VERSION` once it can take steps, and answers `warm-up COUNT` and `turn COUNT` with
-`steps SAMPLES` (JSON): of that many steps, one after the other. Any other line of it is progress. `end` ends it, as
-does the end of its input.
+A worker says `ready VERSION` once it can take steps, and answers `warm-up COUNT` and `turn COUNT` with `steps SAMPLES`
+(JSON): that many consecutive steps. Any other line is progress. `end` ends it, as does the end of its input.
 """
 
 from statistics import median

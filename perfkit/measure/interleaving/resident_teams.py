@@ -70,7 +70,7 @@ class Team:
             bind_to_cores(started.process.pid, cores.near)  # so that its memory is near the cores that it will run on
 
     def settle(self) -> None:
-        """From here on each rank keeps to its own cores; teams set up beside each other, and step by turns."""
+        """Pin each rank to its own cores: teams set up simultaneously, and then step by turns."""
         for rank, cores in zip(self.ranks, self._cores, strict=False):
             bind_to_cores(rank.process.pid, cores.own)
 
@@ -83,7 +83,7 @@ class Team:
                 rank.process.stdin.flush()
 
     def dismiss(self) -> None:
-        """Have all ranks end by themselves, so that their records are complete."""
+        """Let all ranks end normally, so that their records are complete."""
         self.say(protocol.END)
         self._wait_for_end(GRACE_S)
 
@@ -114,7 +114,7 @@ class Team:
 
 
 class Conversation:
-    """Waiting for the answers of teams, asleep; any rank that ends meanwhile ends it with a `TeamFailedError`."""
+    """Waits for answers of teams, asleep; if a rank ends meanwhile, it raises a `TeamFailedError`."""
 
     def __init__(self, teams: list[Team], deadline: float, report: Callable[[str], None]) -> None:
         self._deadline = deadline

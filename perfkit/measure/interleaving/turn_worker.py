@@ -1,7 +1,7 @@
 """One rank that steps by turns: `python -m perfkit.measure.interleaving.turn_worker FOLDER`, started by a `Team`.
 
-Set up as for any run, without instruments; then it takes steps when it is told to, and waits in a read when it is not.
-Its record has what each turn came to.
+It sets up like any run, without instruments; then it steps on command, and otherwise waits in a read. Its record has
+the result of each turn.
 """
 
 import gc
@@ -31,7 +31,7 @@ def _build_passes(
 
 
 def _run_commands(session: "TrainingSession", say: Callable[[str], None], commands: Iterator[str]) -> None:
-    """Run the steps that are asked for until told to end."""
+    """Run the requested steps until told to end."""
     from perfkit.instruments.clock import join_samples
     from perfkit.instruments.warmup import is_warm_by_turns
     from perfkit.techniques.compile_facts import collect_compile_facts

@@ -1,7 +1,7 @@
 """torchrun's elastic agent, which starts the ranks of a run: `python -m perfkit.measure.launch.agent FOLDER NODE`.
 
-As `torchrun --standalone --nproc-per-node N -m perfkit.measure.worker FOLDER`, or with `--rdzv-backend static` on
-several machines, but for what it leaves when ranks fail: how each of them ended, which torchrun only prints.
+Like `torchrun --standalone --nproc-per-node N -m perfkit.measure.worker FOLDER`, or with `--rdzv-backend static` on
+several machines, but it also stores how each failed rank ended, which torchrun only prints.
 """
 
 import sys

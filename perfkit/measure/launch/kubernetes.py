@@ -1,4 +1,4 @@
-"""A bench in the pods of a Kubernetes cluster: its manifest, an Indexed Job with a pod a machine.
+"""A bench in the pods of a Kubernetes cluster: its manifest, an Indexed Job with one pod per machine.
 
 The first pod runs the bench, the others join it. Kubernetes documents both parts: "Job with Pod-to-Pod Communication"
 (the headless Service by which pods find each other) and "Indexed Job" (JOB_COMPLETION_INDEX, the number of a pod).
@@ -45,9 +45,9 @@ def format_endpoint(name: str) -> str:
 
 
 def build_manifest(pods: Pods, comment: str) -> str:
-    """The YAML of the Job, and of the Service that names its pods where there are several, after `comment`.
+    """Build the YAML of the Job, and of the Service that names its pods if there are several, after `comment`.
 
-    `UnavailableError` without PyYAML.
+    Raises `UnavailableError` without PyYAML.
     """
     try:
         import yaml
@@ -116,6 +116,7 @@ def _build_resources(pods: Pods) -> dict[str, Any]:
 
 
 def _build_anti_affinity(name: str) -> dict[str, Any]:
-    """Each pod on a machine of its own: two on one would talk through its memory, and be told as two machines."""
+    """Put each pod on its own machine: two on one would communicate through its memory, and be reported as two
+    machines."""
     term = {"labelSelector": {"matchLabels": {"job-name": name}}, "topologyKey": "kubernetes.io/hostname"}
     return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}

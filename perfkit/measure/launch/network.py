@@ -13,7 +13,7 @@ GLOO_INTERFACES = "GLOO_SOCKET_IFNAME"
 
 
 def find_local_address(host: str) -> str:
-    """This machine's own address on the way to `host`; "" where that cannot be told. Nothing is sent."""
+    """This machine's own address on the way to `host`; "" if unknown. Nothing is sent."""
     with contextlib.suppress(OSError):
         family, kind, protocol, _, where = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, kind, protocol) as way:

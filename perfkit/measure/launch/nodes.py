@@ -1,4 +1,4 @@
-"""Runs on several machines: the first tells the others which is next, through torch's TCPStore, and when it is over."""
+"""Runs on several machines: the first announces each run and the end to the others through torch's TCPStore."""
 
 import contextlib
 import socket
@@ -88,7 +88,7 @@ class NodeCoordinator:
         self._store.set(f"joined {node}", find_local_address(parse_endpoint(self._endpoint)[0]))
 
     def announce_quit(self) -> None:
-        """Say that this machine takes part no more, though the first may go on."""
+        """Announce that this machine leaves, though the first may go on."""
         with contextlib.suppress(RuntimeError):  # nobody is there to hear it
             self._store.set(f"left {self._node}", "")
 
@@ -97,7 +97,7 @@ class NodeCoordinator:
         return self._store.get(f"joined {node}").decode()
 
     def leave(self, nodes: int) -> None:
-        """Let the other machines go, and give them a moment to hear it while somebody is there."""
+        """Release the other machines, and give them a moment to notice while this store exists."""
         self._store.set(f"run {self._runs + 1}", "")
         limit = time.monotonic() + _LEAVE_S
         while not self._store.check([f"gone {node}" for node in range(1, nodes)]) and time.monotonic() < limit:
@@ -109,7 +109,7 @@ class NodeCoordinator:
         self._store.set(f"run {self._runs}", str(folder))
 
     def end(self, nodes: int, within_s: float) -> None:
-        """Have the other machines end what they still run, and wait until they have."""
+        """Have the other machines end their processes, and wait until they have."""
         self._store.set(f"over {self._runs}", "")
         limit = time.monotonic() + within_s
         waited = [f"done {self._runs} {node}" for node in range(1, nodes)]

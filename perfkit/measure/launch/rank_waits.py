@@ -25,7 +25,7 @@ def read_flight_records(folder: Path, ranks: Iterable[int]) -> dict[int, FlightR
 
 
 def list_rank_waits(records: dict[int, FlightRecord]) -> tuple[RankWait, ...]:
-    """For each rank with a record what it waits in, else what it entered last."""
+    """List the current wait of each rank with a record, else its last collective."""
     return tuple(
         wait for rank, record in sorted(records.items()) if (wait := _build_rank_wait(rank, record)) is not None
     )

@@ -1,8 +1,8 @@
-"""`--launcher ray`: ranks on the nodes of a Ray cluster, which is asked for places with their CPUs or GPUs.
+"""`--launcher ray`: ranks on the nodes of a Ray cluster, which reserves their CPUs or GPUs.
 
-On each node an actor starts its ranks as processes of their own (`ray_node`), as they are started here: so they have
-exit codes, are ended in order, and share nothing with Ray's own process. What they write comes back with what they
-say. Ray Train has none of that: its workers train in Ray's processes.
+On each node an actor starts its ranks as separate processes (`ray_node`), as local launchers do: so they have exit
+codes, are ended in order, and are independent of Ray's own process. Their files come back with their messages. Ray
+Train does not provide this: its workers train in Ray's processes.
 """
 
 import atexit
@@ -43,7 +43,7 @@ class _RayLauncher:
         return _RayRanks(self._reserve_nodes(spec.launch, report), spec, folder, place)
 
     def give_back(self) -> None:
-        """Let others have the nodes of the last run, which are kept for the next one."""
+        """Release the nodes of the last run, which were kept for the next one."""
         if self._held is not None:
             self._held.give_back()
             self._held = None
@@ -70,7 +70,7 @@ def _compute_needs(launch: LaunchSpec) -> tuple[int, dict[str, float]]:
 
 
 class _RayNodes:
-    """An actor on each of so many nodes, which has what its ranks need."""
+    """An actor on each of the nodes, with the resources of its ranks."""
 
     def __init__(self, nodes: int, needs: dict[str, float]) -> None:
         self.wanted = (nodes, needs)
@@ -103,7 +103,7 @@ class _RayNodes:
         return not self.lost and bool(self.ray.is_initialized())
 
     def give_back(self) -> None:
-        """Let others have them, and leave nothing there."""
+        """Release the nodes, and leave nothing there."""
         from ray.util.placement_group import remove_placement_group
 
         atexit.unregister(self.give_back)

@@ -1,6 +1,5 @@
-"""A node's part of a run on a Ray cluster: an actor starts its ranks as processes, says what they do, and gives back
-what they wrote.
-"""
+"""A node's part of a run on a Ray cluster: an actor starts its ranks as processes, reports on them, and returns their
+files."""
 
 import contextlib
 import shutil
@@ -77,7 +76,7 @@ class RayNode:
     def meeting(self) -> dict[str, str]:
         """The rendezvous of ranks on several nodes if this node has the first: a store of this process, for one run.
 
-        It takes a port by itself and listens at once, so that no other program can take it before a rank has begun.
+        It picks a port and listens at once, so that no other program can take it before a rank has begun.
         """
         from ray.util import get_node_ip_address
         from torch._C._distributed_c10d import TCPStore

@@ -22,11 +22,11 @@ from perfkit.store.layout import RUN_FILE, SPEC_FILE
 def launch_run(
     spec: RunSpec, folder: Path, report: Callable[[str], None], *, under: Sequence[str] = (), place: RankPlace = HERE
 ) -> RunResult:
-    """Run `spec` in `folder`, which must not hold a run, and return how it ended; `run.json` says the same.
+    """Run `spec` in `folder`, which must not hold a run, and return how it ended, as in `run.json`.
 
-    `report` gets what the launcher waits for, and then the name of each pass as rank 0 enters it. `under` is the
-    command of a profiler that starts each rank's process, put before its own command line; `place` is where the
-    processes run. A KeyboardInterrupt ends the ranks, is written down as the run's status, and is raised again.
+    `report` gets what the launcher waits for, and then the name of each pass as rank 0 enters it. `under` is a
+    profiler's command, put before each rank's own; `place` is where the processes run. A KeyboardInterrupt ends the
+    ranks, is recorded as the run's status, and is raised again.
     """
     folder.mkdir(parents=True)
     write_json(folder / SPEC_FILE, spec)

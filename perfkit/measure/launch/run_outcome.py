@@ -56,10 +56,10 @@ def determine_outcome(
     exits: ExitCodes,
     terminated: bool = False,
 ) -> RunResult:
-    """The status of a run: `ended` where the parent ended it, else that of the rank that explains it, which is named.
+    """The status of a run: `ended` if the parent ended it, else that of the rank that explains it, which is named.
 
-    That is the one that ended first without having lost another. `terminated` tells SIGTERM from Ctrl-C. Where the run
-    failed, it says where each rank was.
+    That is the first one that ended without losing another. `terminated` means SIGTERM, not Ctrl-C. For a failed run,
+    the reason includes where each rank was.
     """
     run = _determine_status(spec, folder, ended, exits, terminated)
     if run.status in (RunStatus.OK, RunStatus.SKIPPED):
@@ -132,7 +132,7 @@ def is_killed_by_system(run: RunResult) -> bool:
 
 
 def _collect_output_tail(launch: LaunchSpec, folder: Path, first: int = 0) -> str:
-    """The last lines that the ranks printed, one of them `first`; where there were none, what the launcher said."""
+    """The last lines printed by the ranks, including `first`; without any, the launcher's output."""
     ranks = sorted(range(launch.world_size), key=lambda rank: rank != first)
     tails = {f"rank {rank}": _read_tail(get_rank_folder(folder, rank) / OUTPUT_FILE) for rank in ranks}
     if not any(tails.values()):

@@ -1,4 +1,4 @@
-"""The Slurm job that this process is part of: its nodes and CPUs, as Slurm's variables tell."""
+"""The Slurm job of this process: its nodes and CPUs, from Slurm's variables."""
 
 import os
 import re
@@ -23,7 +23,7 @@ def is_in_slurm_job() -> bool:
 
 
 def read_allocation() -> SlurmAllocation:
-    """The job of which this process is part. A `UsageError` with what to do where there is none."""
+    """Read this process's job. Raises a `UsageError` with advice if there is none."""
     if not is_in_slurm_job():
         raise UsageError(
             "--launcher slurm starts job steps, and this is not a Slurm job; run `perfkit bench --launcher "

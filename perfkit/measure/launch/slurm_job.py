@@ -36,12 +36,12 @@ def run_command(arguments: Sequence[str], out: str, err: str) -> int:
 
 
 class SlurmJob:
-    """`perfkit ARGUMENTS` in the queue, with `nodes` nodes of `tasks_per_node` tasks each. Its files lie in `folder`.
+    """`perfkit ARGUMENTS` in the queue, with `nodes` nodes of `tasks_per_node` tasks each. Its files are in `folder`.
 
     `parameters` are options of sbatch by name (`partition`, `cpus-per-task`), True for those without a value.
 
     Raises:
-        UsageError: there is no Slurm here, or it refuses the job.
+        UsageError: Slurm is not available, or rejects the job.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class SlurmJob:
         self._result_s = _LOOK_S  # of what is ended from here nobody needs the code
 
     def follow(self, out: BinaryIO, err: BinaryIO, tell: Callable[[QueuedJob], None]) -> JobEnd:
-        """Copy what the command prints until the job has ended; `tell` hears when its place in the queue changes."""
+        """Copy the command's output until the job has ended; `tell` is called when its place in the queue changes."""
         for place in self._poll_places():
             if place is not None:
                 tell(place)
@@ -121,7 +121,7 @@ class SlurmJob:
             time.sleep(_LOOK_S)
 
     def _wait_for_cleanup(self) -> None:
-        """Wait until Slurm has cleaned up after the job: nothing of it runs then."""
+        """Wait until Slurm has cleaned up after the job, when none of its processes run."""
         limit = time.monotonic() + _RESULT_S
         with contextlib.suppress(OSError):
             while find_queued_job(self.number) is not None and time.monotonic() < limit:

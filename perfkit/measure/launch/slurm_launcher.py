@@ -95,7 +95,7 @@ def _build_srun_command(launch: LaunchSpec, allocation: SlurmAllocation) -> list
 
 
 class _SlurmStep:
-    """srun's process says what the tasks do (`slurm_task`), and ends when all of them have."""
+    """srun's process reports on the tasks (`slurm_task`), and ends when all of them have."""
 
     def __init__(self, launch: LaunchSpec, allocation: SlurmAllocation, srun: RankProcess) -> None:
         self._launch = launch

@@ -1,4 +1,4 @@
-"""The state of a job as squeue and scontrol tell it: without Slurm's accounting, sacct knows nothing of a job."""
+"""The state of a job from squeue and scontrol: without Slurm's accounting, sacct has no record of a job."""
 
 import re
 import subprocess
@@ -17,9 +17,9 @@ class QueuedJob(NamedTuple):
 
 
 def find_queued_job(job: str) -> QueuedJob | None:
-    """A job as it is in the queue; None where it has ended or was never there.
+    """A job in the queue; None if it has ended or never existed.
 
-    OSError where Slurm does not answer, with what it says.
+    Raises OSError with Slurm's message if it does not answer.
     """
     asked = _run_query("squeue", "--noheader", f"--jobs={job}", "--format=%T|%r|%P|%N")
     if asked.returncode and _GONE not in asked.stderr:

@@ -1,7 +1,7 @@
 """A task of a job step, which is one rank: `python -m perfkit.measure.launch.slurm_task FOLDER`, started by srun.
 
-The rank is a process of its own. This one says on its standard output, which srun carries to the launcher, how that
-ended: Slurm itself tells it in words of srun's, and in its accounting, which not every cluster has.
+The rank is a separate process. This one reports its end on standard output, which srun carries to the launcher: Slurm
+itself reports it only in srun's messages and in its accounting, which not every cluster has.
 """
 
 import os

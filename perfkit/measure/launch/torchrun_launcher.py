@@ -84,7 +84,7 @@ class AgentExits(Struct):
 def start_agent(launch: LaunchSpec, folder: Path, *, place: RankPlace = HERE, node: int = 0) -> RankProcess:
     """Start the agent of a run on the machine `node`; the first machine has the others start theirs.
 
-    Its standard output is a pipe, on which rank 0 tells its progress.
+    Its standard output is a pipe with rank 0's progress.
     """
     variables = build_launch_variables(launch, folder)
     if launch.nodes > 1:
@@ -100,7 +100,7 @@ def start_agent(launch: LaunchSpec, folder: Path, *, place: RankPlace = HERE, no
 
 @cache
 def _get_coordinator(endpoint: str, nodes: int) -> NodeCoordinator:
-    """One for all runs: the others stay connected, and go when this process ends."""
+    """One coordinator for all runs: the others stay connected until this process ends."""
     orders = NodeCoordinator(endpoint, first=True)
     atexit.register(orders.leave, nodes)
     return orders

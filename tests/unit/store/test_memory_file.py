@@ -149,7 +149,7 @@ def test_files_of_others(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": [1, 2]}), path)
     refused(path, "not .*allocation event")
     pq.write_table(pa.table({name: [1] for name in COLUMNS}), path)
-    refused(path, "a Parquet file, but not of perfkit's")
+    refused(path, "a Parquet file, but not perfkit's")
     refused(tmp_path / "none.parquet", "not an allocation event file")
 
 
