@@ -187,7 +187,7 @@ class Noise(Struct):
     """How much identical sides differ in one quantity. `spread` is the standard deviation of a pair's log ratio.
 
     `change` is the mean relative change that was found between the identical sides, with two-sided 95 % bounds: 0 lies
-    outside of them where measuring itself favours one side. `false_alarms` counts the resampled comparisons in which it
+    outside of them if the measurement favors one side. `false_alarms` counts the resampled comparisons in which it
     failed or was worse.
     """
 

@@ -2,7 +2,7 @@
 
 Requests are rounded to 512 bytes and served best fit from the free blocks of two pools: up to 1 MiB from segments of
 2 MiB, larger ones from segments of 20 MiB, and from 10 MiB on from segments of their own, in whole 2 MiB. A block of
-the small pool is split to the last unit, one of the large pool where more than 1 MiB is left; free neighbours are
+the small pool is split to the last unit, one of the large pool where more than 1 MiB is left; free neighbors are
 merged. Before a request fails, segments that are free as a whole are given back to the device.
 """
 
@@ -95,10 +95,10 @@ class CachingAllocator:
         """Release a freed block for reuse."""
         block = self.blocks.pop(address)
         block.state, block.requested = "inactive", 0
-        for neighbour in (block.before, block.after):
-            if neighbour is not None and neighbour.state == "inactive":
-                self._remove_free(neighbour)
-                block = merge_blocks(block, neighbour)
+        for neighbor in (block.before, block.after):
+            if neighbor is not None and neighbor.state == "inactive":
+                self._remove_free(neighbor)
+                block = merge_blocks(block, neighbor)
         if block.before is None:
             self._first[block.segment] = block
         self._add_free(block)

@@ -170,7 +170,7 @@ def _is_fused(
 
     Flash and cuDNN are for 16 bits since Ampere, and for any number of heads of keys that divides that of queries;
     flash takes no mask. The memory-efficient kernels take fp32 and masks, and as many heads of keys as of queries.
-    cuDNN comes before explicit attention on Hopper and data-centre Blackwell alone. AMD's GPUs have fused kernels by
+    cuDNN comes before explicit attention on Hopper and data-center Blackwell alone. AMD's GPUs have fused kernels by
     `aotriton` alone.
     """
     if query.dim() != 4 or (torch.version.hip is not None and not aotriton):

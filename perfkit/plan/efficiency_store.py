@@ -65,9 +65,9 @@ class LearnedProgram(Struct):
 
 
 class LearnedDevice(Struct):
-    """What is known of a device: `device` is its id in the catalogue, or the fingerprint of a CPU's machine.
+    """What is known of a device: `device` is its id in the catalog, or the fingerprint of a CPU's machine.
 
-    `ceilings` are a CPU's as they were when it was learned; a GPU's are in the catalogue.
+    `ceilings` are a CPU's as they were when it was learned; a GPU's are in the catalog.
     """
 
     schema_version: int = LEARNED_VERSION

@@ -103,9 +103,9 @@ class ExpandableSegments(CachingAllocator):
             self._add_free(split_block(block, size))
         block.state = UNMAPPED
         self.reserved -= size
-        for neighbour in (block.before, block.after):
-            if neighbour is not None and neighbour.state == UNMAPPED:
-                block = merge_blocks(block, neighbour)
+        for neighbor in (block.before, block.after):
+            if neighbor is not None and neighbor.state == UNMAPPED:
+                block = merge_blocks(block, neighbor)
 
 
 def _get_page_size(segment: AllocatorSegment) -> int:

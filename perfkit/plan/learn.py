@@ -66,16 +66,16 @@ def _learn_trace(source: str, gpu: CatalogEntry | None) -> LearnedDevice:
         raise UnavailableError(f"{source}: the trace does not name its CPU; use a suite of perfkit bench")
     entry = gpu or find_entry(device.name, device.units)
     if entry is None:
-        hint = f"{device.name!r} is not in the catalogue" if device.name else "the trace does not name its GPU"
+        hint = f"{device.name!r} is not in the catalog" if device.name else "the trace does not name its GPU"
         raise UnavailableError(f"{source}: {hint}: name it with --gpu")
     roofs = build_gpu_roofs(entry)
-    analysed = analyze_with_details(read_ops(trace), roofs.ceilings, device_name=roofs.device_name)
+    analyzed = analyze_with_details(read_ops(trace), roofs.ceilings, device_name=roofs.device_name)
     program = LearnedProgram(
-        name=derive_trace_name(source), samples=make_samples(collect_calls(analysed.engine), roofs)
+        name=derive_trace_name(source), samples=make_samples(collect_calls(analyzed.engine), roofs)
     )
     return _check_learned(
         LearnedDevice(
-            device=entry.id, device_name=roofs.device_name, programs=(_add_launch_figures(program, analysed),)
+            device=entry.id, device_name=roofs.device_name, programs=(_add_launch_figures(program, analyzed),)
         ),
         source,
     )
@@ -85,7 +85,7 @@ class _TracedVariant(NamedTuple):
     """The traced step of a variant on so many ranks, and how long its steps took without a profiler; None where that is
     not known. `compute_context_bytes` are its process's on a GPU."""
 
-    analysed: DetailedAnalysis
+    analyzed: DetailedAnalysis
     environment: Environment
     ranks: int
     timed_s: float | None
@@ -111,11 +111,11 @@ def learn_suite(stored: StoredSuite, left_out: Callable[[str], None] = lambda _:
                         "again with perfkit bench, without --no-calibrate"
                     )
                 ops = read_ops(read_trace(rank.trace))
-                analysed = analyze_with_details(ops, _get_ceilings(stored, environment), environment=environment)
+                analyzed = analyze_with_details(ops, _get_ceilings(stored, environment), environment=environment)
                 threads = environment.threads if environment.device == CPU else None
                 context = compute_context_bytes(rank.record.process_memory)
                 ranks = run.spec.launch.world_size
-                steps[threads].append(_TracedVariant(analysed, environment, ranks, _find_timed_s(stored, run), context))
+                steps[threads].append(_TracedVariant(analyzed, environment, ranks, _find_timed_s(stored, run), context))
     if not steps:
         raise UnavailableError(f"{stored.folder}: no run left a trace")
     learned, reasons = [], []
@@ -144,7 +144,7 @@ def _learn_program(stored: StoredSuite, threads: int | None, steps: list[_Traced
             f"{stored.folder}: each traced step{'' if threads is None else f' with {threads} threads'} took more than "
             f"{_DISTURBED} times a step without a profiler: it was disturbed; measure it again on a quiet machine"
         )
-    by_step = [_remove_profiler_time(collect_calls(step.analysed.engine), step) for step in steps]
+    by_step = [_remove_profiler_time(collect_calls(step.analyzed.engine), step) for step in steps]
     samples = make_samples([call for calls in by_step for call in calls], roofs)
     program = LearnedProgram(name=stored.runs[0].spec.workload.label, samples=samples, threads=threads)
     if environment.device != CPU:
@@ -153,7 +153,7 @@ def _learn_program(stored: StoredSuite, threads: int | None, steps: list[_Traced
         contexts = [step.context_bytes for step in alone if step.context_bytes is not None]
         program = replace(program, context_bytes=float(median(contexts)) if contexts else None)
         return LearnedDevice(
-            device=entry.id, device_name=entry.names[0], programs=(_add_launch_figures(program, steps[0].analysed),)
+            device=entry.id, device_name=entry.names[0], programs=(_add_launch_figures(program, steps[0].analyzed),)
         )
     assert stored.ceilings is not None  # they have a bandwidth
     host = [
@@ -182,7 +182,7 @@ def _is_disturbed(step: _TracedVariant) -> bool:
 
 def _measure_slowdown(step: _TracedVariant) -> float:
     """How many times a step without a profiler the traced one took, 1 where that is not known."""
-    return 1.0 if step.timed_s is None else step.analysed.rank_trace.step_s / step.timed_s
+    return 1.0 if step.timed_s is None else step.analyzed.rank_trace.step_s / step.timed_s
 
 
 def _compute_host_s(step_s: float, calls: list[TimedCall]) -> float:
@@ -204,17 +204,17 @@ def _get_ceilings(stored: StoredSuite, environment: Environment) -> DeviceCeilin
 def _find_entry(environment: Environment) -> CatalogEntry:
     entry = find_entry(environment.device_name)
     if entry is None:
-        raise UnavailableError(f"{environment.device_name!r} is not in the catalogue")
+        raise UnavailableError(f"{environment.device_name!r} is not in the catalog")
     return entry
 
 
-def _add_launch_figures(program: LearnedProgram, analysed: DetailedAnalysis) -> LearnedProgram:
+def _add_launch_figures(program: LearnedProgram, analyzed: DetailedAnalysis) -> LearnedProgram:
     """With how the host fed the device."""
-    launches, step_s = analysed.rank_trace.launches, analysed.rank_trace.step_s
+    launches, step_s = analyzed.rank_trace.launches, analyzed.rank_trace.step_s
     queued = None if launches is None else launches.queued_idle
     if launches is None or queued is None:
         return program
-    ops, engine = analysed.engine.pieces.ops, analysed.engine
+    ops, engine = analyzed.engine.pieces.ops, analyzed.engine
     starved = launches.starved_s is not None and launches.starved_s > _HOST_BOUND * step_s
     within_s = float(ops.self_ns[ops.step != NONE].sum()) / 1e9 / engine.parts - launches.sync_s
     return replace(

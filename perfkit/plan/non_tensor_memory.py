@@ -23,7 +23,7 @@ WORKSPACES = "cuBLAS workspaces"
 CACHED = "reserved and free"
 CONTEXT = "context and modules"
 
-# By the id in the catalogue, what torch gives each cuBLAS handle to work in (`parseChosenWorkspaceSize`,
+# By the id in the catalog, what torch gives each cuBLAS handle to work in (`parseChosenWorkspaceSize`,
 # ATen/cuda/CublasHandlePool.cpp): bytes at least and as expected. cuBLASLt shares it. The thread of forward and that of
 # backward have a handle each.
 _HANDLE_BYTES = (

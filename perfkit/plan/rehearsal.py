@@ -99,7 +99,7 @@ class RehearsedStep(NamedTuple):
 
 
 def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None) -> RehearsedStep:
-    """A step of the first rank of a run on a CPU, or as it is on a GPU of the catalogue.
+    """A step of the first rank of a run on a CPU, or as it is on a GPU of the catalog.
 
     Raises:
         UnavailableError: a technique cannot act here or be planned, or the step cannot be done without values; with the

@@ -64,5 +64,5 @@ def test_the_largest_allocations_sort_and_fit(open_report: Any) -> None:
 def test_a_variant_that_ran_out_of_memory_shows_what_was_alive(open_report: Any) -> None:
     page = open_report(sample_analysis.realistic()).page
     told = page.locator("#summary li", has_text="out of memory").first
-    assert "An allocation of 64.0 MiB failed: by aten::mm" in told.inner_text().replace("\u00a0", " ")
+    assert "Allocation of 64.0 MiB failed: by aten::mm" in told.inner_text().replace("\u00a0", " ")
     assert page.locator("#memory .alarm", has_text="ran out of memory").count() == 1

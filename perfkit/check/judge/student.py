@@ -58,8 +58,8 @@ def estimate_mean_difference(before: Sequence[float], after: Sequence[float]) ->
 
 def compute_variance(values: Sequence[float]) -> float:
     """The sample variance. `statistics.variance` uses fractions and is 100x slower."""
-    centre = fmean(values)
-    return math.fsum((value - centre) ** 2 for value in values) / (len(values) - 1)
+    center = fmean(values)
+    return math.fsum((value - center) ** 2 for value in values) / (len(values) - 1)
 
 
 def _compute_upper_tail(distance: float, error: float, freedom: float) -> float:

@@ -22,20 +22,20 @@ from perfkit.instruments.memory.profiler_events import ForwardCall, ProfiledAllo
 from perfkit.instruments.tensors import shorten_dtype
 from perfkit.record import PHASES, InitialBlock
 
-# FSDP2's copies of whole parameters, which casts start from as they do from plain parameters.
+# FSDP2's unsharded parameters, which casts read like plain parameters.
 UNSHARDING = FSDP + "all_gather_copy_out"
 
 _BACKWARD = PHASES.index("backward")
 _CASTS = frozenset({"aten::_to_copy", "aten::to"})
-# Lines of perfkit's own offloading; not of `paged_optimizer.py`, which calls an optimizer that takes memory of its own.
+# Lines of perfkit's own offloading, except `paged_optimizer.py`, which calls an optimizer that allocates memory.
 _PAGERS = ("techniques/paging.py", "techniques/paged_tensors.py", "techniques/paged_activations.py")
 
 
 class BlockLabel(NamedTuple):
     """Label of a block; texts are "" where unknown.
 
-    `keeper` is the op that it was freed in. `bytes` are those of the tensor of `shape` and `dtype`, which may be fewer
-    than the block's; 0 where that is not known.
+    `keeper` is the op that freed it. `bytes` is the size of the tensor of `shape` and `dtype`, which may be below the
+    block's; 0 if unknown.
     """
 
     op: str = ""
@@ -56,13 +56,13 @@ class TensorOwner(NamedTuple):
 
 
 class SeenStorage(NamedTuple):
-    """A storage that was there at a time."""
+    """A storage at a time."""
 
     time_ns: int
     block: InitialBlock
 
 
-# By address. Neither the addresses nor the objects of gradients are theirs for longer than a backward and an update.
+# By address. Addresses and objects of gradients are valid only from a backward to its update.
 Gradients = dict[int, list[SeenStorage]]
 
 Timed = TypeVar("Timed", TensorUse, SeenStorage)
@@ -75,14 +75,14 @@ def label_blocks(
     owners: Mapping[int, TensorOwner],
     gradients: Gradients,
 ) -> list[BlockLabel]:
-    """The label of each allocation of a detailed recording; that of a free is of the block it ends.
+    """Label each allocation of a detailed recording; a free has the label of its block.
 
     Args:
         recorded: with ops.
         places: of `recorded.allocations`.
-        calls: where the forward ops were, by sequence number.
-        owners: what tensors are that stay, by their `_cdata`.
-        gradients: those that were seen.
+        calls: places of the forward ops, by sequence number.
+        owners: owners of the persistent tensors, by their `_cdata`.
+        gradients: the observed gradients.
     """
     uses: dict[int, list[TensorUse]] = defaultdict(list)
     for use in recorded.uses:
@@ -99,12 +99,12 @@ def label_blocks(
         if owner is None and gradient is not None:
             owner = TensorOwner(GRADIENT, gradient.block.name)
         label = _build_label(allocation, place, used, recorded.forwards, calls, owner, parameters)
-        # Addresses are taken again, and a parameter's is one only as long as it is there.
+        # Addresses are reused: a parameter's is valid only during its life.
         if place.sharding.startswith(UNSHARDING) or label.category == PARAMETER:
             parameters.add(allocation.address)
         else:
             parameters.discard(allocation.address)
-        # A module's forward in backward is recomputation: what outlives it is an activation once more.
+        # A module's forward in backward is recomputation: blocks that outlive it are recomputed activations.
         outlives = ends is None or not places[ends].module
         if not label.category and place.phase == _BACKWARD and place.module and outlives:
             label = label._replace(category=RECOMPUTED)
@@ -115,7 +115,7 @@ def label_blocks(
             and TAKES_WORKSPACE.match(allocation.op)
         ):
             label = label._replace(category=WORKSPACE)
-        # An allocation at an address that is alive ends it unseen: the event there is the next block's own.
+        # An allocation at a live address ends the old block without an event: the event belongs to the next block.
         if ends is not None and ended is not None and ended.size < 0:
             label = label._replace(keeper=places[ends].sharding or ended.node or ended.op)
             by_event[ends] = label
@@ -126,7 +126,7 @@ def label_blocks(
 def _select_within_life(
     times: Sequence[Timed], allocation: ProfiledAllocation, ended: ProfiledAllocation | None
 ) -> Sequence[Timed]:
-    """Those of one address (in the order of time) that lie within the life of a block."""
+    """Items of one address, in time order, within the life of a block."""
     first = bisect_left(times, allocation.time_ns, key=_get_time)
     return times[first : None if ended is None else bisect_right(times, ended.time_ns, key=_get_time)]
 
@@ -136,7 +136,7 @@ def _get_time(timed: TensorUse | SeenStorage) -> int:
 
 
 def _match_frees(allocations: Sequence[ProfiledAllocation]) -> Iterator[tuple[int, int | None]]:
-    """Index of each allocation and of the event that ended it, None for one that stayed; in the order of birth."""
+    """Index of each allocation and of the event that ended it (None for live blocks), in allocation order."""
     ends: dict[int, int] = {}
     alive: dict[int, int] = {}
     for index, event in enumerate(allocations):
@@ -185,8 +185,8 @@ def _is_owned(use: TensorUse, owners: Mapping[int, TensorOwner], category: str) 
 
 
 def _find_whole_tensor(used: Sequence[TensorUse], size: int, device: str) -> TensorUse | None:
-    """The tensor that a block of `size` bytes was made for: the first of that size, else the largest that a block of
-    CUDA's allocator is not split for."""
+    """The tensor of a block of `size` bytes: the first of that size, else the largest for which CUDA's allocator does
+        not split the block."""
     if device == "cpu":
         return next((use for use in used if _compute_bytes(use) == size), None)
     exact = next((use for use in used if round_cuda_size(_compute_bytes(use)) == size), None)

@@ -35,7 +35,7 @@ class TracedStep(NamedTuple):
     """
 
     view: AdvisedView
-    analysed: DetailedAnalysis
+    analyzed: DetailedAnalysis
     replayed: ReplayResult
 
     @property
@@ -44,7 +44,7 @@ class TracedStep(NamedTuple):
 
     def gain_s(self, changes: Iterable[Change]) -> float | None:
         """Time saved per step by all these changes; None if the trace cannot tell."""
-        effects = [build_effect(change, self.analysed, self.replayed) for change in changes if change]
+        effects = [build_effect(change, self.analyzed, self.replayed) for change in changes if change]
         known = [effect for effect in effects if effect is not None]
         if len(known) < len(effects):
             return None
@@ -53,7 +53,7 @@ class TracedStep(NamedTuple):
         graph, steps = self.replayed.graph, find_step_nodes(self.replayed.graph)
         changed = apply_effect(graph, self.replayed.work, merge_effects(known))
         saved = simulate_length_s(self.replayed, steps) - simulate_length_s(self.replayed, steps, changed)
-        return max(0.0, saved) / self.analysed.engine.parts * self.view.pace
+        return max(0.0, saved) / self.analyzed.engine.parts * self.view.pace
 
 
 def load_trace_step(path: Path, device: str | None = None) -> TracedStep:
@@ -66,9 +66,9 @@ def load_trace_step(path: Path, device: str | None = None) -> TracedStep:
     ops = _read_step_ops(path)
     device_identity = identify_device(ops.trace)
     ceilings = resolve_trace_ceilings(device_identity, device)
-    analysed = analyze_with_details(ops, ceilings.ceilings, device_name=ceilings.device_name)
+    analyzed = analyze_with_details(ops, ceilings.ceilings, device_name=ceilings.device_name)
     entry = find_entry(ceilings.device_name, device_identity.units if device is None else None)
-    return _build_traced_step(path, ops, analysed, None if entry is None else _load_gpu_efficiencies(entry))
+    return _build_traced_step(path, ops, analyzed, None if entry is None else _load_gpu_efficiencies(entry))
 
 
 def load_run_step(
@@ -82,9 +82,9 @@ def load_run_step(
     """The traced steps of a perfkit run, with the time of its timed steps. Raises what `load_trace_step` does."""
     ops = _read_step_ops(path)
     name = "" if environment is None else environment.device_name
-    analysed = analyze_with_details(ops, ceilings, device_name=name, environment=environment)
+    analyzed = analyze_with_details(ops, ceilings, device_name=name, environment=environment)
     efficiencies = None if environment is None else _load_environment_efficiencies(environment)
-    return _build_traced_step(path, ops, analysed, efficiencies, step_s, data_wait_share)
+    return _build_traced_step(path, ops, analyzed, efficiencies, step_s, data_wait_share)
 
 
 def _load_gpu_efficiencies(entry: CatalogEntry) -> Efficiencies | None:
@@ -118,17 +118,17 @@ def _read_step_ops(path: Path) -> Ops:
 def _build_traced_step(
     path: Path,
     ops: Ops,
-    analysed: DetailedAnalysis,
+    analyzed: DetailedAnalysis,
     efficiencies: Efficiencies | None,
     step_s: float | None = None,
     data_wait_share: float | None = None,
 ) -> TracedStep:
-    if analysed.rank_trace.missing_device_reason:
-        raise UsageError(f"{path}: {analysed.rank_trace.missing_device_reason}")
+    if analyzed.rank_trace.missing_device_reason:
+        raise UsageError(f"{path}: {analyzed.rank_trace.missing_device_reason}")
     replayed = replay_trace(ops)
     if replayed is None:
         raise UsageError(f"{path}: it lacks the dependencies between events, so nothing can be simulated")
     if replayed.result.reason:
         raise UsageError(f"{path}: not simulated: {replayed.result.reason}")
-    view = AdvisedView(analysed.rank_trace, step_s, None, data_wait_share, efficiencies)
-    return TracedStep(view, analysed, replayed)
+    view = AdvisedView(analyzed.rank_trace, step_s, None, data_wait_share, efficiencies)
+    return TracedStep(view, analyzed, replayed)

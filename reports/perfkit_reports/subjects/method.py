@@ -16,7 +16,7 @@ WITHOUT_CEILINGS = (
 )
 _PROVENANCE: tuple[Column[Provenance], ...] = (
     Column("Figure", lambda item: Cell(item.figure), numeric=False),
-    Column("How", lambda item: Cell(item.how), numeric=False),
+    Column("Basis", lambda item: Cell(item.how), numeric=False),
     Column("Detail", lambda item: Cell(item.detail), numeric=False, wrap=True),
 )
 

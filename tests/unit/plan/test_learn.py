@@ -54,7 +54,7 @@ def test_a_trace_tells_the_time_of_its_calls_and_how_the_host_fed_the_device(tmp
 
 def test_a_trace_that_names_no_known_gpu_needs_the_users_word(tmp_path: Path) -> None:
     trace = str(_gpu_trace(tmp_path / "model.json", name="a GPU"))
-    with pytest.raises(UnavailableError, match="'a GPU' is not in the catalogue: name it with --gpu"):
+    with pytest.raises(UnavailableError, match="'a GPU' is not in the catalog: name it with --gpu"):
         learn_efficiencies(trace)
     (learned,) = learn_efficiencies(trace, resolve_entry("a100-sxm-80gb"))
     assert learned.device == "a100-sxm-80gb"

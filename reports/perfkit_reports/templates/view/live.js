@@ -70,7 +70,7 @@
     }
   }
 
-  // Points of a series; where there are too many windows, neighbours become one: their mean by steps, or their maximum.
+  // Points of a series; where there are too many windows, neighbors become one: their mean by steps, or their maximum.
   function points(windows, field, how, axis) {
     const size = Math.ceil(windows.length / POINTS);
     const [x, y] = [[], []];
