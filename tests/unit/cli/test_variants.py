@@ -61,7 +61,8 @@ def test_the_baseline_is_combined_with_nothing() -> None:
     assert labels("baseline,a") == (["baseline", "a"], [])
 
 
-@pytest.mark.parametrize("text", ["a,tall+short", "wrong"])
-def test_what_is_named_must_be_possible(text: str) -> None:
-    with pytest.raises(UsageError):
+@pytest.mark.parametrize(("text", "names"), [("a,tall+short", ("tall", "short")), ("wrong", ("'wrong'",))])
+def test_what_is_named_must_be_possible(text: str, names: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError) as error:
         parse_named_variants(text)
+    assert all(name in str(error.value) for name in names)

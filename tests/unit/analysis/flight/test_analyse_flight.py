@@ -84,5 +84,5 @@ def test_a_file_that_cannot_be_read_is_left_out_where_others_can_be(tmp_path: Pa
     assert made.warnings[0].id == "flight.skipped"
     assert str(tmp_path / "dump_7") in made.warnings[0].text
     assert made.findings == ()
-    with pytest.raises(RunFormatError):
+    with pytest.raises(RunFormatError, match="dump_7"):
         analyze_flight([str(tmp_path / "dump_7")])

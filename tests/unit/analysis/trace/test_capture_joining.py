@@ -106,7 +106,7 @@ def test_a_capture_beside_a_trace_that_cannot_be_read_is_left_out(tmp_path: Path
     trace = only(path)
     assert trace.coverage.joined_kernels == 3 * NODES
     assert [note.id for note in trace.notes if "bs_4_rank0.json.gz" in note.text][-1] == "capture.skipped"
-    with pytest.raises(RunFormatError):
+    with pytest.raises(RunFormatError, match=r"bs_4_rank0\.json\.gz"):
         only(path, capture=str(tmp_path / "capture_traces"))
 
 
