@@ -172,7 +172,7 @@ def find_profiler_overhead(view: TraceView) -> Iterator[RuleResult]:
             "limit.profiler_overhead",
             "note",
             "Profiler options slowed the CPU",
-            f"{', '.join(recorded)} add several microseconds of CPU time per op to idle time and launch delays",
+            f"{', '.join(recorded)}: several microseconds of CPU time per op, part of idle time and launch delays",
             "Record again without these options to read CPU times; kernel times are unaffected.",
         )
 

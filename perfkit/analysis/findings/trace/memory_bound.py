@@ -20,6 +20,7 @@ from perfkit.analysis.findings.trace.trace_view import (
     CPU,
     RuleResult,
     TraceView,
+    format_call_count,
     is_below_roof_share,
     list_kernels,
     parse_shapes,
@@ -57,8 +58,7 @@ def find_unfused_optimizer(view: TraceView) -> Iterator[RuleResult]:
     yield view.build_gain(
         "optimizer.unfused",
         "Optimizer is not fused",
-        f"update takes {view.show_time(took)} in {sum(row.calls for row in rows):,.0f} {kind} calls: "
-        f"{list_kernels(rows)}",
+        f"update takes {view.show_time(took)} in {format_call_count(rows, kind)}: {list_kernels(rows)}",
         action,
         sum_above_roof_s(rows) if least is None else max(0.0, took - least),
         basis=basis,
@@ -102,7 +102,7 @@ def find_unfused_elementwise(view: TraceView) -> Iterator[RuleResult]:
         "fusion.elementwise",
         "Small ops can be fused" if small > sum_seconds(members) / 2 else "Memory-bound ops can be fused",
         f"ops on equal-size tensors take {view.show_time(sum_seconds(members))} in "
-        f"{sum(row.calls for row in members):,.0f} calls: {list_kernels(members)}",
+        f"{format_call_count(members)}: {list_kernels(members)}",
         "Compile the model or its blocks with torch.compile.",
         saved_s,
         basis="assumes one pass over the largest op's data per group of equal size, phase and module",
@@ -178,7 +178,7 @@ def find_dtype_conversions(view: TraceView) -> Iterator[RuleResult]:
         yield view.build_gain(
             "dtype.conversions",
             "Copies convert tensors between dtypes",
-            f"copies that change the dtype take {view.show_time(took)} in {sum(row.calls for row in rows):,.0f} calls",
+            f"copies that change the dtype take {view.show_time(took)} in {format_call_count(rows)}",
             "Keep weights in the dtype they are used in (bf16 parameters, FSDP's MixedPrecisionPolicy), leave "
             "autocast's cache on (cache_enabled=True), or fuse the casts with torch.compile.",
             took,

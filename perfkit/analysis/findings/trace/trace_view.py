@@ -248,6 +248,12 @@ def sum_seconds(rows: Iterable[Work]) -> float:
     return sum(row.seconds for row in rows)
 
 
+def format_call_count(rows: Iterable[Work], kind: str = "") -> str:
+    """`1 call`, `12 foreach calls`, per step."""
+    count = f"{sum(row.calls for row in rows):,.0f}"
+    return " ".join(filter(None, (count, kind, "call" if count == "1" else "calls")))
+
+
 def sum_above_roof_s(rows: Iterable[Work]) -> float | None:
     """Seconds above the roof of rows with a known roof; None without any."""
     known = [max(0.0, row.seconds - row.attainable_s) for row in rows if row.attainable_s is not None]

@@ -134,7 +134,7 @@ def find_small_messages(view: TraceView) -> Iterator[RuleResult]:
         f"Combine them: {'larger buckets (bucket_cap_mb), ' if view.trains else ''}flattened tensors, or one "
         "all_reduce of stacked metrics.",
         exposed,
-        basis="assumes that one combined message costs nothing extra",
+        basis="upper bound: assumes that one combined message is free",
         scope=(COMMUNICATION,),
         change=remove_rows(rows),
         figures={"exposed_s": exposed, "calls": sum(row.calls for row in rows)},

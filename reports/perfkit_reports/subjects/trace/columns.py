@@ -186,7 +186,7 @@ SKEW: tuple[Column[SkewRow], ...] = (
     Column("Mean wait", lambda row: make_seconds_cell(row.wait_s), help="over ranks, per step"),
     Column("Longest wait", lambda row: make_seconds_cell(row.worst_wait_s)),
     Column("Last rank", lambda row: make_text_cell(row.latest_rank), numeric=False),
-    Column("% of calls", lambda row: make_share_cell(row.latest_share), help="calls in which this rank arrived last"),
+    Column("% of calls", lambda row: make_share_cell(row.latest_share), help="where this rank arrived last"),
 )
 
 

@@ -55,7 +55,7 @@ def _make_step_cell(trace: RankTrace) -> Cell:
     times = [step.seconds for step in trace.steps]
     spread = f", {units.format_seconds(min(times))} to {units.format_seconds(max(times))}" if len(times) > 1 else ""
     count = "one step" if len(times) == 1 else f"mean of {len(times):,} steps"
-    shown = ", ".join(f"{step.number} ({units.format_seconds(step.seconds)})" for step in trace.outlier_steps[:_NAMED])
+    shown = ", ".join(f"{step.number} at {units.format_seconds(step.seconds)}" for step in trace.outlier_steps[:_NAMED])
     more = f" and {len(trace.outlier_steps) - _NAMED:,} more" if len(trace.outlier_steps) > _NAMED else ""
     without = (
         f"; excluding step{'s' if len(trace.outlier_steps) > 1 else ''} {shown}{more}" if trace.outlier_steps else ""
