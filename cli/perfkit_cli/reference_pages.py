@@ -79,11 +79,9 @@ def format_cli_page(group: click.Group = commands) -> str:
     context = click.Context(group, info_name="perfkit", **group.context_settings)
     named = [(name, group.get_command(context, name)) for name in group.list_commands(context)]
     known = [(name, command) for name, command in named if command is not None]
-    rows = [
-        f"| [`perfkit {name}`](#perfkit-{name}) | {command.get_short_help_str(limit=200)} |" for name, command in known
-    ]
+    links = ", ".join(f"[{name}](#perfkit-{name})" for name, _ in known)
     sections = list(_format_commands(known, context))
-    return "\n".join([_CLI_INTRO, "| command | purpose |", "|---|---|", *rows, "", *sections])
+    return "\n".join([_CLI_INTRO, f"Commands: {links}", "", *sections])
 
 
 def _format_commands(commands: Iterable[tuple[str, click.Command]], parent: click.Context) -> Iterator[str]:

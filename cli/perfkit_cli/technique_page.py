@@ -36,10 +36,8 @@ def build_page(kind: type[Technique]) -> str:
 
 def build_index(kinds: Iterable[type[Technique]]) -> str:
     """All techniques, a line each."""
-    rows = [
-        (f"[`{k.name}`]({k.name}.md)", k.summary, _state_condition(k), _abbreviate_parity(k().parity())) for k in kinds
-    ]
-    table = _format_table(("technique", "effect", "use when", "losses"), rows)
+    rows = [(f"[`{k.name}`]({k.name}.md)", k.summary, _state_condition(k)) for k in kinds]
+    table = _format_table(("technique", "effect", "use when"), rows)
     suites = [f"- {describe_suite(suite)}" for suite in load_measured_suites()]
     measured = ["## Measured", "\n".join(suites)] if suites else []
     checks = "Each technique is [checked](../claims.md) by [facts](../facts.md) that were measured."
@@ -56,12 +54,6 @@ def describe_parity(rule: ParityRule) -> str:
 def _build_command(kind: type[Technique]) -> str:
     variants = ",".join(kind.examples or (kind.name,))
     return f"    perfkit bench --technique {shlex.quote(variants)}"
-
-
-def _abbreviate_parity(rule: ParityRule) -> str:
-    if rule.relative is None:
-        return "not comparable"
-    return "lossless" if rule == LOSSLESS else f"within {rule.relative:.2g}"
 
 
 def _state_condition(kind: type[Technique]) -> str:
