@@ -33,14 +33,14 @@ def compute_t_quantile(probability: float, freedom: float) -> float:
 def compute_log_interval(logs: Sequence[float], *, until_narrow: bool = False) -> tuple[float, float] | None:
     """Student's two-sided interval at `LEVEL` of the mean of `logs`; None for fewer than two.
 
-    `until_narrow`: sampling went on until the interval was narrow, which favours samples that agree by chance. Half of
+    `until_narrow`: sampling went on until the interval was narrow, which favors samples that agree by chance. Half of
     the error is then left to that, so that the interval still holds the mean in 95 % of cases.
     """
     if len(logs) < 2:
         return None
     half = _scale_half_width(stdev(logs), len(logs), until_narrow=until_narrow)
-    centre = fmean(logs)
-    return centre - half, centre + half
+    center = fmean(logs)
+    return center - half, center + half
 
 
 def compute_difference_interval(
@@ -52,12 +52,12 @@ def compute_difference_interval(
         return None
     parts = [(stdev(logs) ** 2 / len(logs), len(logs) - 1) for logs in (before, after)]
     variance = sum(part for part, _ in parts)
-    centre = fmean(after) - fmean(before)
+    center = fmean(after) - fmean(before)
     if not variance:
-        return centre, centre
+        return center, center
     freedom = variance**2 / sum(part**2 / free for part, free in parts)
     half = compute_t_quantile(1 - _get_tail_error(until_narrow=until_narrow), freedom) * math.sqrt(variance)
-    return centre - half, centre + half
+    return center - half, center + half
 
 
 def compute_half_width(logs: Sequence[float]) -> float | None:

@@ -1,9 +1,9 @@
-"""Measures a device's ceilings in a process of its own:
+"""Measures a device's ceilings in a separate process:
 
     python -m perfkit.devices.calibrate --device cpu --threads 1,2 [--short] --out FILE
 
-writes the ceilings to FILE, the repeats they come from to FILE with the suffix `.repeats.json`, and progress
-to standard error, a line for each measurement.
+writes the ceilings to FILE, their repeats to FILE with the suffix `.repeats.json`, and progress to standard error, one
+line per measurement.
 """
 
 import argparse

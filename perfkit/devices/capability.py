@@ -1,4 +1,4 @@
-"""The version of a GPU's architecture, which torch and libraries ask for to know what it can do."""
+"""The version of a GPU's architecture, from which torch and libraries derive its capabilities."""
 
 import re
 from enum import StrEnum
@@ -7,7 +7,7 @@ from perfkit.devices.catalog import CatalogEntry
 
 Capability = tuple[int, int]
 
-# By the id in the catalogue: NVIDIA's compute capability (developer.nvidia.com/cuda-gpus), and of AMD's GPUs the first
+# By the id in the catalog: NVIDIA's compute capability (developer.nvidia.com/cuda-gpus), and of AMD's GPUs the first
 # two figures of their target (rocm.docs.amd.com, GPU hardware specifications: gfx942 is 9.4), as torch tells both.
 _CAPABILITIES: tuple[tuple[str, Capability], ...] = (
     (r"v100", (7, 0)),

@@ -1,6 +1,6 @@
 """Datasheet peaks of GPUs, from `catalogue.json`: dense rates, each with its source.
 
-A device is recognised by its whole name and by nothing less: GH200 is not an H200, A10G is not an A10, an
+A device is recognized by its whole name and by nothing less: GH200 is not an H200, A10G is not an A10, an
 RTX 4090 Laptop GPU is not an RTX 4090, and a MIG slice is a fraction that the name alone does not tell. A name that is
 not listed has no datasheet ceilings; there is no nearest device and no default. A few names are shared by two devices
 (`NVIDIA GeForce RTX 3080` with 10 and with 12 GB); their number of units tells them apart.
@@ -17,7 +17,7 @@ from perfkit.devices.ceiling import CacheCapacity, Ceiling, CeilingKind, Ceiling
 from perfkit.errors import make_unknown_name_error
 from perfkit.spec import Struct
 
-Sourced = tuple[float, str]  # a value, and a key of `Catalogue.sources`
+Sourced = tuple[float, str]  # a value, and a key of `Catalog.sources`
 
 
 class Derivation(Struct):
@@ -71,7 +71,7 @@ class GpuCatalog(Struct):
 
 @cache
 def load_catalog() -> GpuCatalog:
-    """The catalogue that comes with perfkit."""
+    """The catalog that comes with perfkit."""
     data = files("perfkit.devices").joinpath("catalogue.json").read_bytes()
     return msgspec.json.decode(data, type=GpuCatalog)
 
@@ -114,8 +114,8 @@ def get_units(device_name: str) -> int | None:
 def resolve_entry(text: str) -> CatalogEntry:
     """The entry a user means: an id such as `h100-sxm`, a full name, or a model and its memory such as `h100-80g`.
 
-    Of the forms that a model with so much memory comes in (`h100-sxm`, `h100-pcie`) it is the one with the most units.
-    A card that comes with several amounts of memory has the one that was named. A `UsageError` names the nearest ids.
+    Among the forms of a model with that memory (`h100-sxm`, `h100-pcie`), it is the one with the most units. A card
+    with several memory sizes gets the named one. A `UsageError` names the nearest ids.
     """
     name = text.strip().lower()
     by_id = {entry.id: entry for entry in load_catalog().devices}
@@ -132,7 +132,7 @@ _WITH_MEMORY = re.compile(r"(?P<model>.+)-(?P<gb>\d+)(g|gb|gib)")
 
 
 def _find_model(name: str) -> CatalogEntry | None:
-    """The entry of a model, with or without its memory; None where it is none, or comes with several amounts."""
+    """The entry of a model, with or without its memory; None if unknown, or ambiguous without it."""
     match = _WITH_MEMORY.fullmatch(name)
     model, memory = (match["model"], float(match["gb"])) if match else (name, None)
     alike = [
@@ -157,7 +157,7 @@ def _index_by_name() -> dict[tuple[str, ...], tuple[CatalogEntry, ...]]:
 
 
 def build_datasheet_ceilings(entry: CatalogEntry) -> tuple[Ceiling, ...]:
-    """The ceilings of a catalogue entry, in FLOP/s and B/s."""
+    """The ceilings of a catalog entry, in FLOP/s and B/s."""
     bandwidths = {
         CeilingLevel.MEMORY: entry.memory_gb_s,
         CeilingLevel.L2: entry.l2_gb_s,
@@ -196,7 +196,7 @@ def _build_ceiling(
     entry: CatalogEntry, level: CeilingLevel, dtype: str | None, figure: Sourced, scale: float
 ) -> Ceiling:
     value, source = figure
-    # Notes of the catalogue are about how a matrix rate is to be read; other rates have nothing to do with them.
+    # Notes of the catalog are about how a matrix rate is to be read; other rates have nothing to do with them.
     note = f" ({entry.note})" if entry.note and level == CeilingLevel.MATRIX else ""
     return Ceiling(
         level=level,

@@ -33,11 +33,10 @@ class Confidence(StrEnum):
 class Ceiling(Struct):
     """A bound on a rate: `value` in `unit` (`FLOP/s` or `B/s`).
 
-    `threads` is set on a CPU, where a ceiling holds for that many threads only. `spread` is the relative
+    `threads` is set on a CPU, where a ceiling holds only for that number of threads. `spread` is the relative
     difference between the best values of two halves of the repeats (None for a datasheet value). `measured_at` is the
-    time of the calibration that it comes from; `disturbance` says what kept that one from telling what the device can
-    do, empty where nothing did. `exceeded_by` says, in an analysis, that work was faster than it: then it is an answer
-    to nothing.
+    time of its calibration; `disturbance` says what disturbed that, empty if nothing did. `exceeded_by` says, in an
+    analysis, that work was faster: the ceiling is then not used.
     """
 
     level: CeilingLevel
@@ -73,10 +72,10 @@ class LinkRate(Struct):
     """Minimum time of a collective (`all-reduce`, as `perfkit.cost.collective.CollectiveType` calls it) among ranks of
     one machine, for a message size counted as by nccl-tests.
 
-    `spread` is the relative difference between the best of two halves of the repeats, `repeats_s` are those themselves;
-    `disturbance` says what kept them from telling what the links can do. `short` is of a calibration with fewer
-    repeats. `gpus` are the numbers by NVML of those it was measured among, `link` the slowest kind of link among them
-    (`NV4`, `SYS`): it bounds messages over that kind alone. Both are empty on a CPU and where NVML could not tell.
+    `spread` is the relative difference between the best of two halves of the repeats, `repeats_s`; `disturbance` says
+    what disturbed them. `short` marks a calibration with fewer repeats. `gpus` are NVML's numbers of the GPUs, `link`
+    the slowest kind of link among them (`NV4`, `SYS`): the rate bounds messages over that kind only. Both are empty on
+    a CPU, or if NVML could not tell.
     """
 
     collective: str
@@ -95,10 +94,10 @@ class LinkRate(Struct):
 
 
 class DeviceCeilings(Struct):
-    """All ceilings known for a device, and what its links were measured to do.
+    """All ceilings known for a device, and the measured rates of its links.
 
-    `fingerprint` identifies the machine the measured ones hold for, `measured_at` is when it was calibrated last.
-    `links_reason` is why what was measured of links holds for nothing here.
+    `fingerprint` identifies the machine of the measured ones, `measured_at` is the time of its last calibration.
+    `links_reason` says why measured link rates do not apply here.
     """
 
     schema_version: int = CEILINGS_VERSION

@@ -22,7 +22,7 @@ Progress = Callable[[str], None]
 
 
 class CalibrationError(PerfkitError):
-    """A calibration did not finish; the message ends with what it said last."""
+    """A calibration did not finish; the message ends with its last output."""
 
     id = "calibration.unfinished"
 
@@ -42,12 +42,11 @@ def resolve_ceilings(
 ) -> DeviceCeilings:
     """Every ceiling known for a device: measured ones first, then the datasheet's.
 
-    `device` is `cpu` or `cuda`, `device_name` what the worker recorded, `threads` the numbers of threads that
-    runs use (ignored on a GPU), `ranks` how many talk to each other. With `calibrate`, what has not been measured yet,
-    and what was disturbed whenever it
-    was or has been refuted since, is measured now, in the short version, in a process of its own, which takes up to
-    15 s for each number of threads. A calibration that fails or a cache that cannot be read becomes a note, since a run
-    is worth having without its ceilings.
+    `device` is `cpu` or `cuda`, `device_name` the name recorded by the worker, `threads` the numbers of threads that
+    runs use (ignored on a GPU), `ranks` the number of communicating ranks. With `calibrate`, ceilings that are unknown,
+    were always disturbed, or have been refuted since are measured now, in the short version, in a separate process,
+    which takes up to 15 s per number of threads. A failed calibration or an unreadable cache becomes a note, since a
+    run is useful without ceilings.
     """
     notes: list[Note] = []
     key = build_fingerprint(device, device_name)
@@ -129,10 +128,10 @@ def _list_doubts(measured: DeviceCeilings) -> list[Note]:
 def calibrate_machine(
     device: str, threads: Sequence[int], *, short: bool, progress: Progress = _ignore_progress, device_name: str = ""
 ) -> ceilings_cache.CachedCeilings:
-    """Measure this machine's ceilings in a process of its own, merge them into the cache and return what it holds.
+    """Measure this machine's ceilings in a separate process, merge them into the cache and return its contents.
 
-    `device_name` tells which of several GPUs is meant (ignored on a CPU). `progress` receives a line per measurement.
-    Raises `CalibrationError` where the process fails.
+    `device_name` selects one of several GPUs (ignored on a CPU). `progress` receives a line per measurement. Raises
+    `CalibrationError` if the process fails.
     """
     with tempfile.TemporaryDirectory(prefix="perfkit-") as folder:
         out = Path(folder) / "ceilings.json"

@@ -156,10 +156,10 @@ def load_ceilings(fingerprint: str) -> CachedCeilings | None:
 
 
 def store_calibration(measured: DeviceCeilings, repeats: Sequence[KernelRepeats], *, full: bool) -> CachedCeilings:
-    """Add a calibration to the cache and return what the cache holds now.
+    """Add a calibration to the cache and return the cache's contents.
 
-    Its numbers of threads are no longer refuted: what work is faster than now, measuring does not find. A file that
-    cannot be read is replaced; where none can be written, the ceilings are returned all the same, with a note.
+    Its numbers of threads are no longer refuted, since measuring again would not find more. An unreadable file is
+    replaced; if none can be written, the ceilings are returned with a note.
     """
     dated = replace(
         measured, ceilings=tuple(_set_measured_at(ceiling, measured.measured_at) for ceiling in measured.ceilings)
@@ -211,7 +211,7 @@ def _set_measured_at(ceiling: Ceiling, measured_at: str) -> Ceiling:
 
 
 def _prune_calibrations(calibrations: Sequence[MachineCalibration]) -> tuple[MachineCalibration, ...]:
-    """The latest ones, and of the earlier ones those without which the ceilings would be others."""
+    """The latest calibrations, and earlier ones that still determine a ceiling."""
     kept = list(calibrations)
     for calibration in calibrations[:-_LATEST]:
         rest = [other for other in kept if other is not calibration]

@@ -47,7 +47,7 @@ BUSY = 0.1  # share of time in which some task waited for a CPU
 def choose_kernels(
     threads: Sequence[int], *, short: bool, progress: Progress
 ) -> tuple[list[CalibrationKernel], dict[int | None, CalibrationKernel], list[Note]]:
-    """The kernels to measure, a canary for each number of threads, and notes on what is left out and why."""
+    """Choose the kernels to measure, a canary per number of threads, and notes on omissions."""
     set_matmul_precision(IEEE)  # otherwise an fp32 product may run in bf16
     chosen: list[CalibrationKernel] = []
     canaries: dict[int | None, CalibrationKernel] = {}
@@ -66,10 +66,10 @@ def choose_kernels(
 
 
 def derive_vector_ceilings(measured: Sequence[Ceiling]) -> tuple[list[Ceiling], list[Note]]:
-    """The vector ceilings that follow from the matrix products.
+    """Derive vector ceilings from matmuls.
 
-    An fp32 or fp64 product on an x86 or Arm server processor runs on the vector FMA units, since there is no
-    matrix unit for these dtypes, and is the code that uses those units best.
+    An fp32 or fp64 matmul on an x86 or Arm server processor runs on the vector FMA units, since there is no matrix unit
+    for these dtypes, and uses those units best.
     """
     if sys.platform == "darwin":
         text = "no vector ceiling: Apple's library may run fp32 matmuls on a matrix coprocessor"
@@ -94,11 +94,11 @@ def derive_vector_ceilings(measured: Sequence[Ceiling]) -> tuple[list[Ceiling], 
 
 
 def filter_plausible(measured: Sequence[Ceiling]) -> tuple[list[Ceiling], list[Note]]:
-    """The ceilings that can be true, and a note for each that is left out.
+    """Keep plausible ceilings, with a note for each that is left out.
 
-    A cache is not slower than DRAM, and more threads do not make the same work slower. Where a figure says so,
-    threads that wait for each other lost their CPUs to other processes, and what they could do is not known. If it was
-    not to be trusted either, what else was measured with as many threads was disturbed, too.
+    A cache is not slower than DRAM, and more threads do not make the same work slower. If a figure says so, waiting
+    threads lost their CPUs to other processes, and the true value is unknown. If that figure had low confidence, other
+    measurements with the same number of threads were disturbed, too.
     """
     kept: list[Ceiling] = []
     notes: list[Note] = []

@@ -15,7 +15,7 @@ L2_CALLS = 100
 
 
 def build_kernels(free_bytes: int, l2_bytes: int) -> tuple[list[CalibrationKernel], list[Note]]:
-    """The kernels that bound bandwidths, and notes on how they are to be read and what is left out."""
+    """Build the kernels that bound bandwidths, with notes on their interpretation and omissions."""
     notes = [make_note("ceilings.counted_bytes", "bandwidths count each byte read and each byte written")]
     elements = min(STREAM_BYTES, free_bytes // STREAM_SHARE) // 4
     chosen = [_build_copy(elements), _build_triad(CeilingLevel.MEMORY, elements)]

@@ -46,10 +46,10 @@ class CalibratedGpu:
 
 @contextmanager
 def open_device(name: str = "") -> Iterator[CalibratedGpu]:
-    """The CUDA device with this name, or the current one; an `UnavailableError` where there is none.
+    """Open the CUDA device with this name, or the current one; raise `UnavailableError` if there is none.
 
-    While it is open it is torch's current device. Afterwards what torch keeps of its memory is given back, and fp32
-    products have the precision that they had.
+    While open, it is torch's current device. Afterwards torch's cached memory is released, and the precision of fp32
+    matmuls restored.
     """
     if not torch.cuda.is_available():
         raise UnavailableError("no CUDA device: torch.cuda.is_available() is False on this machine")
@@ -91,9 +91,9 @@ def _describe_device(index: int) -> CalibratedGpu:
 def choose_kernels(
     device: CalibratedGpu, timer: Timer, *, short: bool
 ) -> tuple[list[CalibrationKernel], CalibrationKernel, list[Note]]:
-    """The kernels to measure, the canary, and notes on what is left out and why.
+    """Choose the kernels to measure, the canary, and notes on omissions.
 
-    No product takes longer than what the effort's smallest number of windows has time for.
+    No matmul takes longer than the effort's smallest number of windows allows.
     """
     effort = choose_effort(short=short)
     limits = cuda_products.ProductLimits(effort.budget_s / effort.min_windows, device.free_bytes)
@@ -141,7 +141,7 @@ def warm_up(device: CalibratedGpu, canary: CalibrationKernel, *, short: bool, pr
 
 
 def release_memory() -> None:
-    """Give back the memory that torch keeps, so that the next buffers lie elsewhere and the largest ones fit."""
+    """Release torch's cached memory, so that the next buffers get other addresses and the largest ones fit."""
     torch.cuda.empty_cache()
 
 

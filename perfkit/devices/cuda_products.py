@@ -42,7 +42,7 @@ class ProductLimits(NamedTuple):
 
 
 class ProductKernels(NamedTuple):
-    """The products to measure, a canary (the first that works; None where none does), and notes on the others."""
+    """The matmuls to measure, a canary (the first that works; None if none does), and notes on the others."""
 
     kernels: list[CalibrationKernel]
     canary: CalibrationKernel | None
@@ -53,7 +53,7 @@ def list_products(capability: tuple[int, int], *, rocm: bool) -> list[DtypeProdu
     """A product per dtype, and the unit it runs on.
 
     NVIDIA GPUs run fp32 products on the vector units unless TF32 is allowed, and fp64 ones on matrix units
-    only in the data-centre parts (8.0, 9.0, 10.0). AMD Instinct GPUs have matrix units for both.
+    only in the data-center parts (8.0, 9.0, 10.0). AMD Instinct GPUs have matrix units for both.
     """
     fp64_matrix = rocm or capability in ((8, 0), (9, 0), (10, 0))
     no_bf16 = "" if rocm or capability >= (8, 0) else "no bf16 Tensor Cores before compute capability 8.0"
@@ -111,7 +111,7 @@ def choose_kernels(
 
 
 def probe_product(product: DtypeProduct, timer: Timer) -> float | str:
-    """FLOP/s of a small product, after one that loads the kernel; or why there is none."""
+    """Measure the FLOP/s of a small matmul, after one that loads the kernel; or return the reason for a failure."""
     try:
         call = product.make(PROBE_SIZE)
         timer(call)
@@ -121,7 +121,7 @@ def probe_product(product: DtypeProduct, timer: Timer) -> float | str:
 
 
 def filter_sizes(sizes: Sequence[int], rate: float, limits: ProductLimits) -> list[int]:
-    """Those of the sizes within the limits at `rate` FLOP/s; where there is none, the largest that is."""
+    """The sizes within the limits at `rate` FLOP/s; if there are none, the largest possible one."""
     longest = (limits.window_s * rate / 2) ** (1 / 3)
     largest = (limits.free_bytes * MEMORY_SHARE / OPERANDS_BYTES) ** 0.5
     bound = min(longest, largest)

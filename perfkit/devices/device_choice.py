@@ -1,4 +1,4 @@
-"""The device that was asked for, as it is on this machine."""
+"""Resolves the requested device on this machine."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ DEVICES = ("auto", "cpu", "cuda")
 
 
 class ChosenDevice(NamedTuple):
-    """`visible` is their number; `name` is what the catalogue of peaks knows it by, empty where that is not known."""
+    """`visible` is their number; `name` is what the catalog of peaks knows it by, empty where that is not known."""
 
     kind: str
     name: str
@@ -16,10 +16,10 @@ class ChosenDevice(NamedTuple):
 
 
 def find_device(wanted: str, *, here: bool = True) -> ChosenDevice:
-    """`auto` is the GPU that is there, or the CPU. Asking for a GPU where there is none is a `UsageError`, unless ranks
-    do not run `here`, on this machine with what this process sees: then there may be one where they run.
+    """Resolve `auto` to the GPU if available, else the CPU. Requesting a missing GPU is a `UsageError`, unless ranks do
+    not run `here`, on this machine with this process's devices: then there may be one where they run.
 
-    This process never uses CUDA: what it starts is what is measured.
+    This process never uses CUDA: only its children are measured.
     """
     from perfkit.devices.machine import read_cpu_model
     from perfkit.devices.visible_gpus import list_visible_gpus

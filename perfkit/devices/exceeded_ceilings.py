@@ -1,4 +1,4 @@
-"""Ceilings that work was faster than. Such a ceiling is none: nothing has a share of it."""
+"""Ceilings that work exceeded. Such a ceiling is invalid: nothing has a share of it."""
 
 from collections.abc import Collection
 
@@ -43,8 +43,8 @@ def split_explanation(refuted: str) -> tuple[str, str]:
 
 
 def mark_refuted(known: DeviceCeilings, beaten: Collection[Ceiling]) -> DeviceCeilings:
-    """`known` with those ceilings of arithmetic refuted that are no higher than one of `beaten` for the same dtype and
-    number of threads: a CPU's vector ceilings are those of its matrix products."""
+    """Mark those ceilings of arithmetic in `known` as refuted that are no higher than one of `beaten` for the same
+    dtype and number of threads: a CPU's vector ceilings are those of its matmuls."""
 
     def refuted(ceiling: Ceiling) -> bool:
         return ceiling.kind == CeilingKind.MEASURED and any(

@@ -1,4 +1,4 @@
-"""The fingerprint of a machine as far as measured ceilings go: if any of it changes, they must be measured again."""
+"""The fingerprint of a machine for measured ceilings: if any part changes, they must be measured again."""
 
 import hashlib
 import re
@@ -20,9 +20,9 @@ def check_device(device: str) -> None:
 
 
 def build_fingerprint(device: str, device_name: str) -> str:
-    """One readable line that names the device, its limits and the torch whose kernels were measured.
+    """Build one readable line that names the device, its limits and the measured version of torch.
 
-    `device_name` is that of the GPU; the CPU is asked itself, so that every caller gets the same answer.
+    `device_name` is that of the GPU; the CPU is queried here, so that every caller gets the same answer.
     """
     check_device(device)
     parts = _describe_cpu() if device == "cpu" else _describe_gpu(device_name)

@@ -1,9 +1,9 @@
-"""In what torch multiplies fp32 operands: its settings, read and set where every supported version has them.
+"""torch's precision of fp32 operands: its settings, read and set in a way that works with every supported version.
 
 torch has two sets of switches. The old ones (`torch.set_float32_matmul_precision`, `allow_tf32`) write through to the
 new (`fp32_precision`, since 2.9) but not the other way round, and the old getters raise once the two disagree
 (aten/src/ATen/Context.cpp, `float32MatmulPrecision`; pytorch#189955). The new getters never raise, whichever switch was
-used, and are what the kernels go by. So only these are read.
+used, and control the kernels. So only these are read.
 """
 
 from typing import Any
@@ -38,8 +38,8 @@ def set_matmul_precision(precision: str) -> None:
 
 
 def _has_tf32(device: torch.device) -> bool:
-    """NVIDIA has them since compute capability 8.0. Of AMD's libraries MIOpen knows no TF32, and hipBLASLt
-    takes it only where an environment variable asks for it; there a kernel's name tells."""
+    """True if the GPU has TF32: NVIDIA's since compute capability 8.0. Of AMD's libraries MIOpen has no TF32, and
+    hipBLASLt uses it only if an environment variable requests it; there the kernel's name tells."""
     return torch.version.hip is None and torch.cuda.get_device_capability(device) >= (8, 0)
 
 

@@ -53,7 +53,7 @@ def _query_use(uuid: str) -> GpuUse:
 def judge_processes(listed: frozenset[int], own: frozenset[int], *, contained: bool) -> GpuUse:
     """Judge the process ids on a device, given the ids that may be this process.
 
-    `contained` tells that this process lives in a pid namespace other than the host's.
+    `contained` says that this process has another pid namespace than the host.
     """
     others = listed - own
     if not listed:
@@ -109,7 +109,7 @@ def _list_drawing_pids(handle: Any) -> frozenset[int]:
 
 
 def _query_pids(query: Callable[[Any], Any], handle: Any) -> frozenset[int]:
-    """The ids that a query tells; none where the device or driver does not know it: a slice draws nothing."""
+    """The process ids that a query returns; none if the device or driver does not support it, such as a MIG slice."""
     try:
         return frozenset(entry.pid for entry in query(handle))
     except (pynvml.NVMLError_NotSupported, pynvml.NVMLError_FunctionNotFound):

@@ -28,7 +28,7 @@ class TimingWindow(NamedTuple):
 
 @dataclass(frozen=True)
 class CalibrationKernel:
-    """Something whose rate bounds others. `prepare` allocates its buffers and sets the number of threads."""
+    """A kernel whose rate bounds others. `prepare` allocates its buffers and sets the number of threads."""
 
     level: CeilingLevel
     dtype: str | None
@@ -42,7 +42,7 @@ class CalibrationKernel:
 class CalibrationEffort:
     """Effort of a calibration: `repeats` of each kernel, each of up to `windows` windows within `budget_s` seconds.
 
-    `quantile` of the windows' rates stands for a repeat.
+    A repeat's value is the `quantile` of its windows' rates.
     """
 
     repeats: int
@@ -116,11 +116,11 @@ def run_kernels(
     progress: Progress,
     release: Callable[[], None] = _do_nothing,
 ) -> KernelResults:
-    """Every kernel `effort.repeats` times, round by round, so that the repeats of each are spread over time.
+    """Run every kernel `effort.repeats` times, round by round, so that the repeats of each are spread over time.
 
-    `canaries` has one kernel for each number of threads that occurs. `release` is called between kernels, when their
-    buffers are gone, and gives their memory back. A kernel that raises is left out with the reason; the others go on.
-    An error of the canary is raised, since then the device itself no longer works.
+    `canaries` has one kernel per number of threads. `release` is called between kernels, once their buffers are gone,
+    and frees their memory. A kernel that raises is left out with the reason; the others go on. An error of the canary
+    is raised, since then the device itself no longer works.
     """
     repeats: list[list[Repeat]] = [[] for _ in kernels]
     failed: dict[int, Note] = {}
@@ -160,7 +160,8 @@ def run_kernels(
 
 
 def _run_repeat(kernel: CalibrationKernel, effort: CalibrationEffort, timer: Timer) -> tuple[float, int] | str:
-    """The rate of one repeat and its number of windows, or why there is none. Its buffers end with the call."""
+    """Run one repeat; return its rate and number of windows, or the reason for a failure. Its buffers end with the
+    call."""
     try:
         window = kernel.prepare()
         timer(window.call)  # touches the buffers, fills the caches, wakes the threads

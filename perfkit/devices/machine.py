@@ -41,7 +41,7 @@ class DataCache(NamedTuple):
 
 
 def read_cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    """The processor's name as the system gives it: `AMD EPYC 9R14`, or the architecture where there is no name."""
+    """Read the processor's name as the system reports it: `AMD EPYC 9R14`, or the architecture if it has no name."""
     fields = _read_cpuinfo(cpuinfo)
     return fields.get("model name") or fields.get("Hardware") or platform.processor() or platform.machine()
 
@@ -78,13 +78,13 @@ def list_usable_cpus() -> tuple[int, ...]:
 
 
 def find_numa_node(cpu: int, root: Path = Path("/sys/devices/system/cpu")) -> int:
-    """The NUMA node of this CPU: memory of others takes it longer. 0 where the system does not tell."""
+    """Find the NUMA node of this CPU, whose memory is nearest; 0 if the system does not report it."""
     nodes = [path.name.removeprefix("node") for path in (root / f"cpu{cpu}").glob("node*")]
     return next((int(node) for node in nodes if node.isdecimal()), 0)
 
 
 def read_container_cpu_limit(root: Path = CGROUP) -> float | None:
-    """CPUs' worth of time per second that the control group allows; None where there is no limit."""
+    """Read the control group's CPU limit in CPUs; None without a limit."""
     try:
         quota, period = (root / "cpu.max").read_text().split()
     except (OSError, ValueError):
@@ -97,7 +97,7 @@ def read_container_cpu_limit(root: Path = CGROUP) -> float | None:
 
 
 def read_container_memory_limit(root: Path = CGROUP) -> int | None:
-    """Bytes that the control group allows; None where there is no limit."""
+    """Read the control group's memory limit in bytes; None without a limit."""
     try:
         text = (root / "memory.max").read_text().strip()
     except OSError:

@@ -35,7 +35,7 @@ def find_matrix_ceiling(
     `3xtf32` is CUTLASS's 3xTF32 (`OpMultiplyAddFastF32`, example 27): each fp32 operand is split into two of TF32, a
     big and a small one, and of the four products all but small x small are taken. So every product of the op costs
     three in TF32, and a third of the TF32 peak is all that can be reached. That is more than the vector units have on
-    data-centre GPUs (A100: 52 against 19.5 TFLOP/s) and less on consumer ones (RTX 4090: 28 against 83).
+    data-center GPUs (A100: 52 against 19.5 TFLOP/s) and less on consumer ones (RTX 4090: 28 against 83).
     """
 
     def find(level: CeilingLevel, dtype: str) -> Ceiling | None:

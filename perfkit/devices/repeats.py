@@ -1,7 +1,7 @@
 """Statistics of repeated measurements of a kernel: a value, its spread, and whether to trust it. Pure arithmetic.
 
 On a shared machine medians of a run wander by tens of percent, since whole repeats run slow together when a
-neighbour is busy. A ceiling asks for what the hardware can do, so within a repeat the 99th percentile of the
+neighbor is busy. A ceiling asks for what the hardware can do, so within a repeat the 99th percentile of the
 rate counts, and over repeats spread in time the best one. A fixed canary measured before and after each
 kernel tells slow repeats, which are dropped; two halves of what is left must agree.
 """

@@ -49,7 +49,7 @@ class TraceCeilings(NamedTuple):
 def resolve_trace_ceilings(device: TraceDevice, override: str | None = None) -> TraceCeilings:
     """The ceilings to hold a trace against.
 
-    `override` is what the user said: the id or name of a catalogue entry (a `UsageError` where there is none), or
+    `override` is what the user said: the id or name of a catalog entry (a `UsageError` where there is none), or
     `here` for a trace that was recorded on this very machine, whose measured ceilings then come first. Without it, the
     name the trace recorded is looked up. An unknown device has no ceilings, and notes that say what to do.
     """

@@ -1,6 +1,6 @@
 """The GPUs that torch will see in a process started from here, found without CUDA in this one.
 
-`torch.cuda` would initialise the driver and leave contexts, which take memory that the measured processes are then
+`torch.cuda` would initialize the driver and leave contexts, which take memory that the measured processes are then
 without, fail on GPUs in exclusive mode, and do not survive a fork. So NVML is asked; and where it alone cannot tell
 what CUDA will show (no NVML as on ROCm, MIG instances, different GPUs in CUDA's own order, a driver older than torch's
 CUDA) torch is asked in a process that ends: `python -m perfkit.devices.visible_gpus`. Not yet tried on hardware.
@@ -44,7 +44,7 @@ def explain_missing_gpus(ranks: int, visible: int, *, least: bool = False) -> st
 
 
 def list_visible_numbers() -> tuple[int, ...]:
-    """NVML's numbers of the visible GPUs, in CUDA's order; none where NVML cannot tell them."""
+    """List NVML's numbers of the visible GPUs, in CUDA's order; none if NVML does not report them."""
     from torch import version
 
     uuids = None if version.cuda is None else _read_from_nvml(int(version.cuda.partition(".")[0]))
@@ -78,7 +78,7 @@ def _read_from_nvml(cuda: int) -> dict[int, str] | None:
 
 
 def _select_by_number(count: int) -> list[int]:
-    """The GPUs of the numbers in CUDA_VISIBLE_DEVICES: those before the first that is none, as CUDA reads it."""
+    """Select the GPUs numbered in CUDA_VISIBLE_DEVICES: those before the first invalid one, as CUDA does."""
     import torch
 
     numbers = (int(number) for number in torch.cuda._parse_visible_devices())

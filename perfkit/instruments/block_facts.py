@@ -19,10 +19,10 @@ _MARK = "forward of a block"
 
 
 def collect_block_facts(state: TrainState, batch: Batch, reference_saved: Mapping[str, int]) -> dict[str, float]:
-    """Facts of the checkpointed blocks, of all blocks where none is; empty for a model without blocks.
+    """Collect facts of the checkpointed blocks, or of all blocks if none is; empty for a model without blocks.
 
-    Runs two forward passes and one backward pass, and leaves its gradients; of a workload with a step of its own, two
-    steps. `reference_saved` is what each block of the unmodified model saves.
+    Runs two forward passes and one backward pass, and leaves its gradients; for a workload with its own step, two
+    steps. `reference_saved` has the bytes that each block of the unmodified model saves.
     """
     names = state.checkpointed or state.block_names
     blocks = [state.model.get_submodule(name) for name in names]
@@ -53,10 +53,11 @@ def collect_block_facts(state: TrainState, batch: Batch, reference_saved: Mappin
 
 
 def measure_block_saved_bytes(forward: Forward, blocks: Iterable[nn.Module], device: torch.device) -> int:
-    """Bytes that the forward passes of `blocks` leave allocated on `device`, each from its call to its return.
+    """Measure the bytes that the forward passes of `blocks` leave allocated on `device`, each from its call to its
+    return.
 
-    By the allocator's own account. What is gathered for a block and freed after it does not count, nor what other
-    parts of the model save. Blocks must not be compiled, nor lie within each other.
+    The allocator counts them. Memory gathered for a block and freed after it does not count, nor does memory saved by
+    other parts of the model. Blocks must not be compiled or nested.
     """
     with _disable_cast_cache():
         if device.type == "cuda":

@@ -40,11 +40,11 @@ class HostClock:
 
 
 class CudaClock:
-    """Device events between steps, read after the last: the host is free to run ahead, as in real training.
+    """Device events between steps, read after the last: the CPU may run ahead, as in real training.
 
-    Events go to the current stream of the clock's device: the process's current device may be another one, which is
-    idle, and between two events on an idle device lies the time of launching. The host's wall and CPU time of a step is
-    that of launching it; the last step's also waits for the device, so that sums are right.
+    Events go to the current stream of the clock's device: the process's current device may be another, idle one, and
+    the time between two events on an idle device is that of launching. The CPU's wall and CPU time of a step is that of
+    launching it; the last step also waits for the device, so that sums are right.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -68,10 +68,10 @@ class CudaClock:
 
 
 class CycleClock:
-    """Times whole cycles of so many steps, as many as `count` takes, and gives each step the mean of its cycle.
+    """Times whole cycles of `count` steps, and gives each step the mean of its cycle.
 
-    Where one step of a cycle does more than the others, none of them is what a step takes: a median would tell that of
-    the others.
+    If one step of a cycle does more than the others, no single step is representative: a median would be that of the
+    others.
     """
 
     def __init__(self, clock: Clock, cycle: int) -> None:
@@ -97,7 +97,7 @@ def round_to_cycles(count: int, cycle: int) -> int:
 
 
 def choose_clock(device: torch.device, cycle: int = 1) -> Clock:
-    """The clock that is right for where the work is done, and for steps that are alike after so many only."""
+    """Choose the clock for the device, and for steps that repeat only after a cycle."""
     clock: Clock = CudaClock(device) if device.type == "cuda" else HostClock()
     return CycleClock(clock, cycle) if cycle > 1 else clock
 

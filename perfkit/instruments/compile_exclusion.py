@@ -1,7 +1,7 @@
-"""Standing in the way of a program that torch.compile looks at, without being looked at.
+"""Excludes perfkit's hooks from torch.compile.
 
-While a compiled function runs, torch hands every Python function that is called from what it could not compile to its
-compiler (PEP 523): perfkit's too, where hooks lead to it.
+While a compiled function runs, torch hands every Python function called from uncompiled code to its compiler (PEP 523),
+including perfkit's where hooks lead to it.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ _AS_IT_IS = _FrameExecStrategy(_FrameAction.SKIP, _FrameAction.DEFAULT)  # the f
 
 
 def exclude_from_compile(function: F) -> F:
-    """`function`, which runs as it is; what it calls may be compiled. Within a graph it is traced as ever."""
+    """Run `function` uncompiled; functions that it calls may be compiled. Within a graph it is traced as usual."""
     set_code_exec_strategy(function.__code__, _AS_IT_IS)
     return function
 

@@ -9,10 +9,10 @@ from torch import nn
 
 @contextmanager
 def count_convolution_layouts(model: nn.Module) -> Iterator[dict[str, float]]:
-    """Counts the calls of 2-d convolutions meanwhile, and those whose output has its channels last.
+    """Count the calls of 2-d convolutions while entered, and those with a channels-last output.
 
-    Nothing is found of a model without them, nor of compiled code, within which no module is called. A subclass's
-    output that is no tensor of images (4-d) has no such layout and is not counted.
+    Nothing is counted for a model without them, or compiled code, in which no module is called. A subclass's output
+    that is not a tensor of images (4-d) is not counted.
     """
     counts: dict[str, float] = {}
 

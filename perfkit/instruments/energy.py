@@ -1,13 +1,12 @@
-"""Energy of steps, from a counter that moves every tens of milliseconds.
+"""Energy of steps, from a counter that is updated every tens of milliseconds.
 
-A reading of NVML's counter is of its latest tick and lags behind by up to one. Over a short window that is most of the
-figure; the counter may even stand still for all of it. So a window of less than `LEAST_S` has no energy, and after a
-longer one the next tick is waited for, by which all that the steps took has been counted. What is left is told beside
-the figure: the device's idling before the first step and after the last, less than a tick holds under load, and one
-tick more where the reading before may have lagged behind work. How long a tick lasts is observed, as chips and drivers
-differ.
+A reading of NVML's counter is that of its latest tick, up to one tick old. In a short window that is most of the
+figure; the counter may even stand still throughout. So a window of less than `LEAST_S` has no energy, and after a
+longer one the next tick is awaited, which includes all of the steps' energy. The remaining error is stated with the
+figure: the device's idling before the first step and after the last, less than a tick holds under load, and one more
+tick if the first reading may have lagged behind work. The length of a tick is observed, as chips and drivers differ.
 
-What the counter adds up is another matter: on A100 and H100 the sensor sees a quarter of the time ("Part-time Power
+The counter's accuracy is another matter: on A100 and H100 the sensor samples a quarter of the time ("Part-time Power
 Measurements", arXiv 2312.02741), and only many short steps in a row even that out.
 """
 
@@ -40,10 +39,10 @@ class _CounterTick(NamedTuple):
 
 
 class EnergyWindow:
-    """The steps between its making and `close`.
+    """The steps between its construction and `close`.
 
-    `read` gives the counter in joules, None where there is none. With `settle` it begins at a tick of the counter,
-    which then holds nothing of what the device did before: it must be idle, and is for up to a tick.
+    `read` returns the counter in joules, None without one. With `settle` it begins at a tick of the counter, which then
+    excludes earlier work: the device must be idle, and is for up to a tick.
     """
 
     def __init__(

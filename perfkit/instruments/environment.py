@@ -55,7 +55,7 @@ def read_environment(device: torch.device) -> Environment:
 
 
 def add_fp32_settings(environment: Environment, device: torch.device) -> Environment:
-    """`environment` with what torch computes fp32 products in now: a program may set that late."""
+    """Add torch's current fp32 precision to `environment`: a program may set it late."""
     fp32 = read_fp32_settings(device)
     return msgspec.structs.replace(
         environment, matmul_precision=_MATMUL_WORDS[fp32.matmul], conv_precision=fp32.conv, rnn_precision=fp32.rnn
@@ -84,7 +84,7 @@ def nccl_version() -> str | None:
 
 
 def _read_driver() -> str | None:
-    import pynvml  # only where there is a GPU: the library asks the driver when it is initialised
+    import pynvml  # only where there is a GPU: the library asks the driver when it is initialized
 
     try:
         pynvml.nvmlInit()

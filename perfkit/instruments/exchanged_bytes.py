@@ -1,4 +1,4 @@
-"""Counts what ranks exchange in a step, where the program asks for it."""
+"""Counts the bytes that ranks exchange in a step, where the program requests it."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -21,12 +21,12 @@ _ALWAYS = (
 
 
 class ExchangedBytes(TorchDispatchMode):
-    """Counts the messages of all collectives that are asked for while it is entered, as nccl-tests counts their bytes.
+    """Counts the messages of all collectives requested while it is entered, with bytes counted as by nccl-tests.
 
-    `lines` are this rank's lines of ranks, by the dimension of the mesh that each lies along.
+    `lines` are this rank's lines of ranks, by the dimension of the mesh they lie along.
 
-    Seen is what this thread and its backward passes ask for, and not what a thread of gloo does when a collective ends:
-    torch's PowerSGD sends its factors from there.
+    It sees requests of this thread and its backward passes, not those of a gloo thread when a collective ends: torch's
+    PowerSGD sends its factors from there.
     """
 
     supports_higher_order_operators = True

@@ -65,7 +65,7 @@ def _build_load(router: str, routing: Routing) -> ExpertLoad:
 
 
 def _build_load_without_slots(name: str, chosen: torch.Tensor, experts: int) -> ExpertLoad:
-    """Of experts that take all tokens; an auxiliary loss, if there is one, is the model's own affair."""
+    """Build the load of experts that take all tokens; an auxiliary loss, if any, is the model's own."""
     sent = tuple(chosen.flatten().bincount(minlength=experts).tolist())
     return ExpertLoad(
         layer=_get_layer_name(name), tokens=len(chosen), routed_tokens=sent, accepted_tokens=sent, dropped_tokens=0

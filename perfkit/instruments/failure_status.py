@@ -42,7 +42,7 @@ def classify_error(error: BaseException) -> RunStatus:
 
 
 def find_allocation_line(message: str) -> str:
-    """The line of a message that says which allocation failed, else the first; NCCL says it after what it was doing."""
+    """The line of a message that names the failed allocation, else the first; NCCL puts it after its activity."""
     lines = message.strip().splitlines()
     return next((line for line in lines if _OUT_OF_MEMORY.search(line)), lines[0] if lines else "")
 

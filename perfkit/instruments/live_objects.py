@@ -5,10 +5,10 @@ from typing import Any
 
 
 def find_instances(*kinds: type) -> list[Any]:
-    """All objects of `kinds` and what is derived from them that the garbage collector knows.
+    """Find all objects of `kinds` and their subclasses that the garbage collector tracks.
 
-    By the type, not by isinstance: proxies answer for what they stand for, and may import or raise to do so. Each type
-    is looked at once, which is five times as fast as asking each object.
+    By type, not by isinstance: proxies answer for their targets, and may import or raise. Each type is checked once,
+    which is five times as fast as checking each object.
     """
     objects = gc.get_objects()
     wanted = {kind for kind in set(map(type, objects)) if issubclass(kind, kinds)}

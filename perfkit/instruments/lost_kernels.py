@@ -43,10 +43,10 @@ class KernelCount(NamedTuple):
 
 
 def count_kernels(events: Iterable[KinetoEvent], wanted: slice) -> KernelCount | None:
-    """Count in the steps of the slice `wanted` of those that are marked; the device has to have done all its work.
+    """Count in the marked steps of the slice `wanted`; the device must have finished its work.
 
-    The same as the analysis of the written trace, but for copies without a time. None where nothing tells: no launch
-    was recorded, or work and launches share no ids.
+    Agrees with the analysis of the written trace, except for copies without a time. None if unknown: no launch was
+    recorded, or work and launches share no ids.
     """
     host, timed, untimed = [], Counter[int](), Counter[int]()
     for event in events:

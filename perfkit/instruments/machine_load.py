@@ -1,6 +1,7 @@
 """Measures the machine's other load during a measurement.
 
-Two readings of what the kernel counts anyway, when measuring begins and when it ends: nothing runs between them.
+Two readings of the kernel's own counters, at the beginning and the end: nothing runs between them.
+
 Sources: proc(5) for `stat` of the machine and of a process, Documentation/accounting/psi.rst for `pressure`,
 Documentation/admin-guide/cgroup-v2.rst (and scheduler/sched-bwc.rst for the first version) for `cpu.stat`.
 """

@@ -35,11 +35,11 @@ class RangeSpan(NamedTuple):
 
 
 def find_open_ranges(spans: Iterable[RangeSpan]) -> tuple[str, ...]:
-    """The ranges that were open at the end of the last step and may be for several more.
+    """The ranges that were open at the end of the last step and may stay open for several more.
 
-    torch ends a range that nobody has closed with the one around it, at the same nanosecond: by that they are known.
-    One that is open at the end of every step, by its name without numbers, is one that the program opens and closes
-    once a step. An optimizer's own, which its closure makes long, ends within the next step.
+    torch ends an unclosed range together with the one around it, at the same nanosecond, which identifies it. A range
+    that is open at the end of every step, by its name without numbers, is one that the program opens and closes once
+    per step. An optimizer's own, which its closure makes long, ends within the next step.
     """
     ordered = sorted(spans, key=lambda span: (span.start_ns, -span.end_ns))
     steps = [span for span in ordered if span.name.startswith(STEP_MARK)]
@@ -61,7 +61,7 @@ def find_open_ranges(spans: Iterable[RangeSpan]) -> tuple[str, ...]:
 
 
 def list_spans(roots: Iterable[Any]) -> Iterator[RangeSpan]:
-    """The steps of a tree of torch's events (`experimental_event_tree`), and what was open at their ends."""
+    """List the steps of a tree of torch's events (`experimental_event_tree`), and the ranges open at their ends."""
     for step in roots:
         if not step.name.startswith(STEP_MARK):
             continue

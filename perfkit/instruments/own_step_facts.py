@@ -17,8 +17,8 @@ _MARK = "forward of a step"
 
 
 def collect_own_step_facts(state: TrainState, batch: Batch) -> dict[str, float]:
-    """The gradients and what is saved, by two steps, which train as all do; what is saved is absent where CUDA graphs
-    were replayed."""
+    """Collect gradient bytes and saved bytes from two ordinary steps; saved bytes are missing if CUDA graphs were
+    replayed."""
     facts = {"gradient_bytes": float(measure_gradient_bytes(state, lambda: run_step(state, batch)))}
     saved = measure_step_saved_bytes(state, lambda: run_step(state, batch))
     return facts if saved is None else {"saved_tensor_bytes": float(saved), **facts}
@@ -76,7 +76,7 @@ def measure_step_saved_bytes(state: TrainState, step: Callable[[], object]) -> i
 
 
 def measure_gradient_bytes(state: TrainState, step: Callable[[], object]) -> int:
-    """The most bytes of gradients that there are when an optimizer is about to update."""
+    """Measure the maximum bytes of gradients when an optimizer is about to update."""
     update, most = state.optimizer_step, 0
 
     def watched(optimizer: torch.optim.Optimizer, closure: Closure | None) -> object:

@@ -1,5 +1,4 @@
-"""Memory that the process and the device hold beside tensors: read before the model is built, and around the memory
-pass."""
+"""Memory of the process and the device besides tensors: read before the model is built, and around the memory pass."""
 
 import ctypes
 import os
@@ -56,7 +55,7 @@ def read_before_model(device: torch.device, sensors: Sensors | None, world: Worl
 
 
 def read_device_moment(device: torch.device, sensors: Sensors | None) -> DeviceMemoryState:
-    """The memory of a CUDA device now; waiting for the device creates the context where there is none."""
+    """Read the memory of a CUDA device now; waiting for the device creates the context if there is none."""
     torch.cuda.synchronize(device)
     no_nvml = Unknown(reason="NVML is not available")
     memory = sensors.memory() if sensors else None
@@ -101,7 +100,7 @@ def _run_first_collective(device: torch.device, sensors: Sensors | None) -> Devi
 
 
 def read_peak_resident_bytes(proc: Path = PROC) -> int | None:
-    """The largest resident set so far, or since it was last reset; None where the system does not tell."""
+    """Read the peak resident set so far, or since it was last reset; None if the system does not report it."""
     return _read_status(proc).get(_PEAK)
 
 

@@ -1,4 +1,4 @@
-"""Looks at a running process from outside: its stacks, and what the system knows of it."""
+"""Inspects a running process from outside: its stacks, and the system's figures."""
 
 import time
 from pathlib import Path
@@ -16,7 +16,7 @@ from perfkit.store.stacks import SampledThread
 
 
 def find_process(pid: int) -> psutil.Process:
-    """The process. A `UsageError` says that there is none."""
+    """Find the process; raise a `UsageError` if there is none."""
     try:
         process = psutil.Process(pid)
         if process.status() != psutil.STATUS_ZOMBIE:

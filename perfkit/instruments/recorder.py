@@ -11,7 +11,7 @@ from perfkit.store.layout import RECORD_FILE
 
 
 class Recorder:
-    """The record of one rank, written again at every update, so that a killed worker leaves what it had."""
+    """The record of one rank, written at every update, so that a killed worker leaves its results."""
 
     def __init__(self, folder: Path, record: RankRecord) -> None:
         self.folder = folder
@@ -28,7 +28,7 @@ class Recorder:
         self.update(facts={**self.record.facts, **facts}, fact_notes={**self.record.fact_notes, **(notes or {})})
 
     def warn(self, warning: Note) -> None:
-        """Add what the report should say beside the numbers."""
+        """Add a note for the report."""
         self.update(warnings=(*self.record.warnings, warning))
 
     def write(self) -> None:

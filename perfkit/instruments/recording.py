@@ -1,11 +1,11 @@
-"""Instruments as generators: they yield once for every step that they want to watch, and return what they found.
+"""Instruments as generators: they yield once per watched step, and return their results.
 
-Whoever owns the loop drives them: a worker calls its step at every yield, a loop that somebody else wrote resumes them
-between two of its steps. Closing one (`Generator.close`) takes its hooks away and ends its profiler.
+The owner of the loop drives them: a worker runs its step at every yield, a user's loop resumes them between two of its
+steps. Closing one (`Generator.close`) removes its hooks and ends its profiler.
 
-Between the end of one torch profiler and the beginning of another lies a step under none. A range that is open when the
-first ends (that of an optimizer whose closure runs the passes, one that the program marks around its whole loop) writes
-its end into memory of the first when it is closed under the second (torch 2.13, `KinetoObserverContext`).
+Between the end of one torch profiler and the beginning of another there must be a step under none. A range that is open
+when the first ends (an optimizer's whose closure runs the passes, or one that the program marks around its whole loop)
+writes its end into memory of the first when it is closed under the second (torch 2.13, `KinetoObserverContext`).
 """
 
 import threading
@@ -21,9 +21,9 @@ Recording = Generator[None, None, T]
 
 
 class EndNow(Exception):  # noqa: N818 - no error: it has cost enough
-    """Thrown into a recording after a whole step, which is to be its last. It keeps what it can, or lets this pass.
+    """Thrown into a recording after a whole step, which is its last: it keeps what it can, or ignores it.
 
-    Into a loop's recordings it is thrown in the middle of a step too, with the reason; they keep the steps before.
+    Into a loop's recordings it is also thrown in the middle of a step, with the reason; they keep the steps before.
     """
 
 
@@ -45,9 +45,9 @@ def drive_recording(recording: Recording[T], step: Step, first: int) -> T:
 
 
 def check_same_thread(began: int) -> None:
-    """Raise a `PerfkitError` where a recording that began on the thread `began` ends on another one.
+    """Raise a `PerfkitError` if a recording that began on the thread `began` ends on another one.
 
-    What torch's profiler returns there is no result, and reading it ends the process.
+    torch's profiler returns no valid result there, and reading it ends the process.
     """
     if threading.get_ident() != began:
         raise PerfkitError(

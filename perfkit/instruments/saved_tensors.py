@@ -18,12 +18,12 @@ REPLAYED = "CUDA graphs keep saved tensors in their own pool, and replays alloca
 
 
 def measure_saved_bytes(forward: Forward, device: torch.device) -> int | None:
-    """Bytes that `forward` leaves allocated on `device` while its loss is alive: what is held for backward.
+    """Measure the bytes that `forward` leaves allocated on `device` while its loss is alive: those held for backward.
 
-    By the allocator's own account (its counter on a GPU, torch.profiler's allocation events on a CPU), so that
-    what a technique keeps outside of autograd's hooks counts too. What existed before, such as the batch and the
-    parameters, does not. None where CUDA graphs were replayed, for the reason `REPLAYED`. On a CPU, not to be called
-    before timing: a recording leaves a heap behind in which later steps run slower.
+    The allocator counts them (its counter on a GPU, torch.profiler's allocation events on a CPU), so that memory
+    outside autograd's hooks counts too. Existing memory, such as the batch and the parameters, does not. None if CUDA
+    graphs were replayed, for the reason `REPLAYED`. On a CPU, do not call it before timing: a recording leaves a heap
+    in which later steps run slower.
     """
     if device.type == "cuda":
         torch.cuda.synchronize(device)
@@ -55,7 +55,7 @@ def measure_saved_bytes(forward: Forward, device: torch.device) -> int | None:
 
 @contextmanager
 def count_graph_replays() -> Iterator[list[torch.cuda.CUDAGraph]]:
-    """The CUDA graphs that are replayed meanwhile, torch.compile's and others."""
+    """Count the CUDA graphs replayed while entered, torch.compile's and others."""
     replayed: list[torch.cuda.CUDAGraph] = []
     replay = torch.cuda.CUDAGraph.replay
 

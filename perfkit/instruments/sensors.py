@@ -1,7 +1,7 @@
-"""NVML: what the GPU's sensors say while steps are timed, read by a process of its own.
+"""NVML: the GPU's sensors while steps are timed, read by a separate process.
 
-The sampling process shares nothing with the worker but the driver; `python -m perfkit.instruments.sensors` is
-that process. What becomes of the energy counter is said in `perfkit.instruments.energy`.
+The sampling process shares nothing with the worker but the driver; `python -m perfkit.instruments.sensors` is that
+process. For the energy counter see `perfkit.instruments.energy`.
 """
 
 import argparse
@@ -25,7 +25,7 @@ PERIOD_S = 0.1
 class NvmlMemory(NamedTuple):
     """Bytes of the device's memory: `used` by all processes, `reserved` for the driver and the firmware.
 
-    `reserved` is None where the driver does not tell it apart; it is then within `used`.
+    `reserved` is None if the driver does not report it separately; it is then within `used`.
     """
 
     used: int
@@ -33,10 +33,10 @@ class NvmlMemory(NamedTuple):
 
 
 class Sensors:
-    """The NVML device with this UUID (as `torch.cuda.get_device_properties(i).uuid` gives it).
+    """The NVML device with this UUID (as `torch.cuda.get_device_properties(i).uuid` returns it).
 
-    A MIG instance has sensors of its memory and its processes alone; power, energy, clocks and utilization are the
-    whole GPU's, and NVML does not tell them of an instance.
+    A MIG instance has only sensors of its memory and its processes; power, energy, clocks and utilization are the whole
+    GPU's, and NVML does not report them for an instance.
     """
 
     def __init__(self, uuid: str) -> None:

@@ -59,7 +59,7 @@ class BenchSchedule:
     def select_round(self, repeat: int) -> tuple[ScheduledRun, ...]:
         """The runs of a round, 0 the first: instruments run in that one only.
 
-        Every other round is reversed, so that a drifting machine favours no variant.
+        Every other round is reversed, so that a drifting machine favors no variant.
         """
         if repeat == 0:
             return self.runs

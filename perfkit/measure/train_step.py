@@ -17,7 +17,7 @@ def train_step(state: TrainState, batches: list[Batch] | Microbatches, index: in
 
     `batches` are on the host; waiting for one and copying it to the device is the `data` phase. Returns the mean loss
     over the microbatches, or the sum of an own step's losses, detached and left on the device so that reading it does
-    not synchronise.
+    not synchronize.
     """
     assert state.optimizers, "the optimizers are built before the first step"
     total: torch.Tensor | None = None

@@ -98,7 +98,7 @@ class Cp(Technique):
         for_each = partial(self._make_claim, relation=Relation.AT_LEAST, value=1.0, relative_to=_CALLS)
         return (
             for_each("every attention call sends keys and values", f"op_calls:{forward}"),
-            # Gradients of keys and values travel from neighbour to neighbour in either case.
+            # Gradients of keys and values travel from neighbor to neighbor in either case.
             for_each("backward sends their gradients", f"backward_op_calls:{_ALL_TO_ALL}"),
         )
 

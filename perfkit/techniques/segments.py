@@ -1,4 +1,4 @@
-"""Neighbouring blocks run as one: what Chen et al. call a segment."""
+"""Neighboring blocks run as one: what Chen et al. call a segment."""
 
 from collections.abc import Sequence
 from typing import Any

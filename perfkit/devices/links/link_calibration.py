@@ -1,4 +1,4 @@
-"""Times collectives between ranks on this machine, in processes of their own, and keeps the fastest of all days."""
+"""Times collectives between ranks on this machine, in separate processes, and keeps the fastest of all calibrations."""
 
 import sys
 import tempfile
@@ -53,9 +53,9 @@ def load_link_rates(device: str, device_name: str) -> tuple[LinkRate, ...]:
 
 
 def find_groups(device: str, ranks: int) -> tuple[GpuGroup, ...]:
-    """The GPUs to measure among, a group for each kind of link between them; the first are those that runs take.
+    """The GPUs to measure, a group per kind of link between them, starting with those that runs use.
 
-    A group without GPUs stands for ranks on a CPU, and for GPUs of which NVML does not tell how they are linked.
+    A group without GPUs stands for ranks on a CPU, and for GPUs whose links NVML does not report.
     """
     order = () if device == "cpu" else list_visible_numbers()
     kinds = read_kinds(order)
@@ -73,8 +73,8 @@ def is_measurement_missing(rates: Sequence[LinkRate], ranks: int, *, short: bool
 def measure_links(
     device: str, device_name: str, ranks: int, *, short: bool, progress: Progress = lambda _: None
 ) -> tuple[LinkRate, ...]:
-    """Measure now, among so many ranks, and return all that is known then; a `LinksError` where a rank fails, a
-    `RunFormatError` where a newer perfkit keeps the links of this machine."""
+    """Measure with this number of ranks, and return all known rates; raise a `LinksError` if a rank fails, a
+    `RunFormatError` if a newer perfkit wrote this machine's file."""
     before = load_link_rates(device, device_name)  # refuses a file that it could not write again, before it takes time
     pressure = machine.read_cpu_pressure()
     groups = find_groups(device, ranks)
@@ -93,9 +93,9 @@ def measure_links(
         )
         for group, times in timed
     ]
-    labelled = {group.link for group in groups} != {""}
+    labeled = {group.link for group in groups} != {""}
     # What was measured before links had a kind may be of any of them.
-    kept = (rate for rate in before if not (labelled and rate.ranks == ranks and not rate.link))
+    kept = (rate for rate in before if not (labeled and rate.ranks == ranks and not rate.link))
     everything = merge_rates((*kept, *rates))
     with suppress(PerfkitError):  # what cannot be kept is measured again next time
         write_json(
@@ -108,8 +108,8 @@ def measure_links(
 def _build_rate(
     times: CollectiveTimes, ranks: int, backend: str, now: str, pressure: float | None, *, crowded: bool, short: bool
 ) -> LinkRate:
-    """The best repeat. Where the halves differ it is of low confidence, and so it is on a busy machine and where ranks
-    have to share cores; disturbed where it shows both in itself and in the machine."""
+    """Build the rate of the best repeat. Its confidence is low if the halves differ, on a busy machine, and if ranks
+    share cores; it is disturbed if both the repeats and the machine show it."""
     rates = [Repeat(rate=1 / repeat_s, windows=1, canary_before=1.0, canary_after=1.0) for repeat_s in times.repeats_s]
     summary = summarize_repeats(rates, 1.0, CeilingLevel.INTERCONNECT)
     busy = pressure is not None and pressure > _BUSY

@@ -1,4 +1,4 @@
-"""Runs the ranks of a calibration, a process each, and tells of the one that failed, not of those that lost it."""
+"""Runs the ranks of a calibration, one process each, and reports the one that failed, not those that lost it."""
 
 import queue
 import subprocess
@@ -51,7 +51,7 @@ def run_ranks(commands: Sequence[Sequence[str]], folder: Path, timeout_s: float)
 
 
 def _find_first_failed(processes: Sequence[subprocess.Popen[bytes]], timeout_s: float) -> int | None:
-    """The rank that failed before all others, once all have ended or have had time to; None where all end well."""
+    """Find the rank that failed before all others, once all have ended or timed out; None if all ended well."""
     ended: queue.SimpleQueue[int] = queue.SimpleQueue()
 
     def tell(rank: int) -> None:

@@ -1,4 +1,4 @@
-"""Times of collectives between ranks of one machine, and what they say of a message of another size."""
+"""Times of collectives between ranks of one machine, and interpolation to other message sizes."""
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -38,7 +38,7 @@ def merge_rates(rates: Iterable[LinkRate]) -> tuple[LinkRate, ...]:
 
 
 def select_link_rates(rates: Iterable[LinkRate], ranks: int, link: str) -> tuple[LinkRate, ...]:
-    """Leave out, of the rates among so many ranks, those over other kinds of links than this one, which runs use."""
+    """Leave out rates between this number of ranks over other kinds of links than the one that runs use."""
     return tuple(rate for rate in rates if rate.ranks != ranks or rate.link == link)
 
 
@@ -49,8 +49,11 @@ def has_several_links(rates: Iterable[LinkRate], ranks: int) -> bool:
 
 def interpolate_rate(rates: Sequence[LinkRate], collective: str, ranks: int, nbytes: float) -> LinkRate | None:
     """Interpolate the minimum time of a message: linearly between two measured sizes, constant below the smallest, at
-    the largest one's rate above. None where the collective was not measured among so many ranks, and where it was over
-    several kinds of links: a rate bounds only messages over its own."""
+    the largest one's rate above.
+
+    None if the collective was not measured among this number of ranks, or over several kinds of links: a rate bounds
+    only messages over its own kind.
+    """
     known = sorted((rate for rate in rates if (rate.collective, rate.ranks) == (collective, ranks)), key=_get_size)
     if not known or nbytes <= 0 or has_several_links(known, ranks):
         return None

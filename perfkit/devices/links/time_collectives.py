@@ -51,8 +51,8 @@ _OPERATOR = dist.ReduceOp.SUM
 
 
 def _prepare_all_reduce(elements: int, device: torch.device) -> Call:
-    """Of zeros: the message is replaced by the sum, and other numbers would grow from call to call until they are
-    infinite. Neither NCCL nor Gloo compresses or looks at what it sends, so that zeros take as long."""
+    """All-reduce zeros: the sum replaces the message, and other numbers would grow from call to call to infinity.
+    Neither NCCL nor Gloo compresses or inspects data, so zeros take as long."""
     message = torch.zeros(elements, device=device)
     return lambda: dist.all_reduce(message, op=_OPERATOR)
 

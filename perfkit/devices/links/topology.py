@@ -48,7 +48,7 @@ def read_kinds(numbers: Sequence[int]) -> dict[tuple[int, int], str]:
 
 
 def find_slowest_link(gpus: Sequence[int], kinds: Kinds) -> str:
-    """The slowest kind among these GPUs, which bounds what all of them exchange; "" where a pair is not known."""
+    """Find the slowest kind of link among these GPUs, which bounds their collectives; "" if a pair is unknown."""
     pairs = [kinds.get((min(pair), max(pair)), "") for pair in itertools.combinations(gpus, 2)]
     return "" if "" in pairs else max(pairs, key=_get_slowness, default="")
 
