@@ -92,7 +92,7 @@ def test_times_elsewhere_are_refused_with_the_keys_and_counts_are_not() -> None:
 def test_another_kind_of_device_has_nothing_in_common() -> None:
     found = compare_environments(ENVIRONMENT, changed(device="cuda", torch="2.14.0"))
     assert found[0].key == "device"
-    assert explain_incomparable_counts(found) == "counted on a different kind of device (device: cpu -> cuda)"
+    assert explain_incomparable_counts(found).endswith("(device: cpu -> cuda)")
 
 
 def test_which_processors_is_noted_and_how_many_decides() -> None:

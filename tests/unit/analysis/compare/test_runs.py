@@ -98,10 +98,10 @@ def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
     suite = bench(tmp_path / "a", 0.1)
     write_json(tmp_path / "compared" / COMPARISON_FILE, compare_runs([suite, suite]))
     for wrong, why in (
-        ([suite], "2 to 8 runs"),
-        ([suite, tmp_path / "none"], "no such file or folder"),
-        ([suite, tmp_path / "compared"], "report on a comparison"),
-        ([suite, f"{training_file(tmp_path / 'trace.json')}@amp"], "only a suite's folder has variants"),
+        ([suite], r"\b2 .*\b8 runs"),
+        ([suite, tmp_path / "none"], "none: "),
+        ([suite, tmp_path / "compared"], r"compared\b.*comparison"),
+        ([suite, f"{training_file(tmp_path / 'trace.json')}@amp"], "@amp"),
     ):
         with pytest.raises(UsageError, match=why):
             compare_runs(wrong)

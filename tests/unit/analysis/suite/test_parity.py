@@ -36,9 +36,9 @@ def test_skipped_updates_are_named_as_the_cause() -> None:
     skipping = record(losses=(3.0, 3.0, 2.0), parity=RULE, facts={"skipped_updates_compared": 1.0})
     result = check_parity(skipping, spec("amp"), record(), spec())
     assert result.verdict == "differs"
-    assert result.basis == (
-        "rounding of bf16; the gradient scaler skipped 1 of the first updates, whose gradients overflowed"
-    )
+    basis, cause = result.basis.split("; ")
+    assert basis == "rounding of bf16"
+    assert "scaler skipped 1 " in cause
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_the_comparison_ends_where_the_baseline_leaves_its_own_echo() -> None:
     chaotic = record(losses=(3.0, 2.0, 1.0), perturbed_losses=(3.0, 2.000001, 1.4))  # off by 0, 5e-7 and 0.4
     result = check_parity(record(losses=(3.0, 2.0, 1.4), parity=RULE), spec("amp"), chaotic, spec())
     assert (result.verdict, result.steps) == ("equal", 2)
-    assert result.basis.startswith("rounding of bf16; compared over 2 steps")
+    assert "over 2 steps" in result.basis
 
 
 def test_a_wrong_loss_within_the_predictable_steps_differs() -> None:

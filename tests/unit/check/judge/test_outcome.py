@@ -16,18 +16,19 @@ SKIPPED = msgspec.structs.replace(FINE, status=RunStatus.SKIPPED, reason="needs 
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "verdict", "reason"),
+    ("before", "after", "verdict", "sides", "reason"),
     [
-        (FINE, DEAD, Verdict.FAIL, "after: out of memory: at step 3"),
-        (DEAD, FINE, Verdict.IMPROVED, "before: out of memory: at step 3"),
-        (DEAD, DEAD, Verdict.FAIL, "both sides: out of memory: at step 3"),
-        (SKIPPED, SKIPPED, Verdict.NOT_COMPARED, "both sides: skipped: needs a GPU"),
-        (FINE, SKIPPED, Verdict.FAIL, "after: skipped: needs a GPU"),
+        (FINE, DEAD, Verdict.FAIL, "after", "at step 3"),
+        (DEAD, FINE, Verdict.IMPROVED, "before", "at step 3"),
+        (DEAD, DEAD, Verdict.FAIL, "both sides", "at step 3"),
+        (SKIPPED, SKIPPED, Verdict.NOT_COMPARED, "both sides", "needs a GPU"),
+        (FINE, SKIPPED, Verdict.FAIL, "after", "needs a GPU"),
     ],
 )
-def test_a_side_that_does_not_train(before: Variant, after: Variant, verdict: Verdict, reason: str) -> None:
+def test_a_side_that_does_not_train(before: Variant, after: Variant, verdict: Verdict, sides: str, reason: str) -> None:
     (judged,) = judge_outcome(before, after)
-    assert (judged.verdict, judged.reason) == (verdict, reason)
+    told_of, *_, cause = judged.reason.split(": ")
+    assert (judged.verdict, told_of, cause) == (verdict, sides, reason)
     assert combine_verdicts([judged]) is verdict
 
 

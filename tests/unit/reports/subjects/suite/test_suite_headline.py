@@ -48,8 +48,8 @@ def test_no_winner_no_baseline_and_nothing_are_said_plainly(realistic: Analysis,
     assert list_figures(headline.build_headline(slower)) == ["0.80×"]
     assert list_figures(headline.build_headline(many)) == ["3"]
     assert headline.build_headline(neither).startswith("No variant is faster")
-    assert headline.build_headline(without) == "The baseline was not measured; no comparison is possible."
-    assert headline.build_headline(exhausted) == "The baseline ran out of memory; no comparison is possible."
+    assert headline.build_headline(without).startswith("The baseline was not measured")
+    assert headline.build_headline(exhausted).startswith("The baseline ran out")
     assert headline.build_headline(all_exhausted).startswith("Every variant")
     assert list_figures(headline.build_headline(alone)) == ["199 ms"]
     assert headline.build_headline(nothing_measured).startswith("No variant")
