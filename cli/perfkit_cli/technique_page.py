@@ -128,7 +128,7 @@ def _build_measured(kind: type[Technique]) -> list[str]:
     table = build_example_table(suites, kind.name)
     if not table:
         return []
-    subject = "Speed-up and peak memory ([machine and command](index.md#measured)):"
+    subject = "Speed-up and peak memory ([how](index.md#measured)):"
     return ["## Measured", subject, _format_table(table[0], table[1:])]
 
 
