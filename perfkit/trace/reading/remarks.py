@@ -6,6 +6,7 @@ from perfkit.note import Note, make_note
 from perfkit.trace.reading.event_splitter import EventSplitter
 from perfkit.trace.reading.text_blocks import TextBlocks
 from perfkit.trace.reading.trace_metadata import TraceMetadata
+from perfkit.units import format_seconds
 
 # {s} is the plural's s.
 _REMARKS = {
@@ -30,7 +31,7 @@ _REMARKS = {
     ),
     "overhead": (
         "reading.profiler_overhead",
-        "profiler overhead of {n} us inside the trace (buffers, flushes): times may be inflated by as much",
+        "profiler overhead of {time} inside the trace (buffers, flushes): times may be inflated by as much",
     ),
     "names": ("reading.names", "too many distinct names: {n} event{s} grouped under one"),
     "signatures": ("reading.signatures", "too many distinct signatures: inputs of {n} op{s} dropped"),
@@ -66,9 +67,14 @@ def list_remarks(
     if blocks.encoding:
         notes.append(make_note("reading.encoding", f"encoded as {blocks.encoding}", encoding=blocks.encoding))
     notes += [
-        make_note(id, text.format(n=counts[name], s="" if counts[name] == 1 else "s"), count=int(counts[name]))
+        make_note(id, _fill(text, counts[name]), count=int(counts[name]))
         for name, (id, text) in _REMARKS.items()
         if counts[name]
     ]
     notes += [make_note(id, text) for name, (id, text) in _ONCE.items() if counts[name]]
     return tuple(notes)
+
+
+def _fill(text: str, count: int) -> str:
+    """The text with its count, its plural, and its time if it counts microseconds."""
+    return text.format(n=count, s="" if count == 1 else "s", time=format_seconds(count / 1e6))
