@@ -68,7 +68,7 @@ def test_what_is_not_known_to_act_is_no_point_of_a_sweep(tmp_path: Path, claims:
 def test_what_is_only_emulated_is_no_point_of_a_sweep(tmp_path: Path) -> None:
     variants = swept(tmp_path, {2: 0.1, 4: 0.2, 8: 0.4}).variants
     assert len(find_sweeps(variants)) == 1
-    assert find_sweeps([replace(variant, emulated="no fp8 products") for variant in variants]) == ()
+    assert find_sweeps([replace(variant, emulation_reason="no fp8 products") for variant in variants]) == ()
 
 
 def test_a_value_of_0_is_no_size(tmp_path: Path) -> None:
