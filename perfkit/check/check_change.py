@@ -131,7 +131,7 @@ def load_check_config(
 def make_check_options(
     config: CheckConfig, *, command: str, timed: bool, progress: Callable[[CheckEvent], None]
 ) -> CheckOptions:
-    """How to measure on this machine."""
+    """Measurement options for this machine."""
     target = find_device(config.device)
     machine = Machine(device=target.kind, name=target.name, count=target.visible, cores=count_available_cores())
     return CheckOptions(machine=machine, command=command, timed=timed, progress=progress)

@@ -1,4 +1,4 @@
-"""How to measure what a check needs, and whom to tell."""
+"""Measurement options of a check, and progress reporters."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -15,7 +15,7 @@ CHECK_VERSION = 7
 
 
 class Verdict(StrEnum):
-    """What is known of one quantity, and in `Check.verdict` of all of them."""
+    """The verdict on one quantity, and in `Check.verdict` on all of them."""
 
     PASS = "pass"  # not worse by the threshold, with confidence
     FAIL = "fail"  # certainly worse, with an estimate above the threshold
@@ -89,7 +89,7 @@ class MemoryChange(Struct):
 
 
 class CountChange(Struct):
-    """How often torch.compile did something (`graph`, `graph break`, `recompilation`), `reason` for that reason."""
+    """Number of torch.compile events (`graph`, `graph break`, `recompilation`), `reason` for that reason."""
 
     kind: str
     reason: str
@@ -106,7 +106,7 @@ class SetupChange(Struct):
 
 
 class ClaimChange(Struct):
-    """Whether what a technique claims holds; None where that could not be decided. `evidence` is that after."""
+    """A technique check on both sides; None if undecided. `evidence` is from the after side."""
 
     technique: str
     statement: str
@@ -116,7 +116,7 @@ class ClaimChange(Struct):
 
 
 class ChangeExplanation(Struct):
-    """What changed between the sides: time by op and module from their traces, memory at the peak by category and by
+    """Changes between the sides: time by op and module from their traces, memory at the peak by category and by
     what made it, the largest changes first. `suspects` say in words what stands out, the op or module named, for a line
     in a comment; empty where nothing does. `notes` say what could not be compared, and why.
 
@@ -184,7 +184,7 @@ def is_failure(verdict: Verdict, fail_on: Verdict) -> bool:
 
 
 class Noise(Struct):
-    """How much identical sides differ in one quantity. `spread` is the standard deviation of a pair's log ratio.
+    """Difference of identical sides in one quantity. `spread` is the standard deviation of a pair's log ratio.
 
     `change` is the mean relative change that was found between the identical sides, with two-sided 95 % bounds: 0 lies
     outside of them if the measurement favors one side. `false_alarms` counts the resampled comparisons in which it
@@ -200,8 +200,8 @@ class Noise(Struct):
 
 
 class DetectableRow(Struct):
-    """What a budget buys: the pairs, and by quantity the smallest worsening (relative) that so many pairs tell from
-    none with a probability of 95 %, which is also the smallest threshold worth setting; None with too few pairs."""
+    """A budget's number of pairs, and by quantity the smallest relative worsening that they detect with probability
+    0.95, which is also the smallest useful threshold; None with too few pairs."""
 
     budget_s: float
     pairs: int
@@ -209,7 +209,7 @@ class DetectableRow(Struct):
 
 
 class CheckCalibration(Struct):
-    """What this machine can tell, from `pairs` pairs of processes that ran the same code.
+    """Detectable changes on this machine, from `pairs` process pairs that ran the same code.
 
     `pair_s` is the median time a pair takes. `comparisons` of the default thresholds were drawn from those pairs by
     shuffling them and swapping sides at random, each `compared` pairs long.

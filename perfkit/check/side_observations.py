@@ -31,7 +31,7 @@ class ObservedCase:
 
 
 def observe_case(folders: Sequence[Path]) -> ObservedCase:
-    """What a side's suites hold, one of each round: figures of all rounds, everything else of the first."""
+    """Read a side's suites, one per round: figures of all rounds, everything else from the first."""
     examined = inspect_suite(read_suite(folders[0]), by_step=True)
     first = examined.analysis
     analyses = [first, *(analyze_suite(folder) for folder in folders[1:])]

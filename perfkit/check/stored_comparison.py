@@ -41,7 +41,7 @@ class FigureSource:
 
 
 def make_baseline_source(baseline: Baseline, label: str) -> FigureSource:
-    """What a baseline file holds."""
+    """The figures of a baseline file."""
     cases = {
         workload: ObservedCase(
             workload=workload,
@@ -56,7 +56,7 @@ def make_baseline_source(baseline: Baseline, label: str) -> FigureSource:
 
 
 def read_run_source(folder: Path) -> FigureSource:
-    """What a folder of `perfkit bench` or `perfkit run` holds."""
+    """The figures of a folder of `perfkit bench` or `perfkit run`."""
     case = observe_case([folder])
     return FigureSource(str(folder), {case.workload: case})
 
@@ -114,7 +114,7 @@ def _convert_variant(variant: ObservedVariant, timed: bool) -> StoredVariant:
 def compare_stored(
     config: CheckConfig, before: FigureSource, after: FigureSource, order: CheckOptions, *, began: float
 ) -> Check:
-    """What is there on both sides, judged. What only one of them has is a note.
+    """Judge everything present on both sides; the rest becomes notes.
 
     `began` is the check's monotonic start time. Raises `UsageError` if they have nothing in common.
     """

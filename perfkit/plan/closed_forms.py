@@ -85,7 +85,7 @@ def _get_sizes(workload: WorkloadSpec, kind: str, parts: int) -> TransformerSize
 
 
 def _get_recompute_mode(techniques: Sequence[Technique]) -> str:
-    """What is computed again, as `compute_activations` has it; empty where no formula counts what is left."""
+    """Recomputation mode for `compute_activations`; empty without a formula for it."""
     if not _ACTIVATIONS_AS_COUNTED.issuperset(each.name for each in techniques):
         return ""
     for each in techniques:
@@ -109,7 +109,7 @@ def compute_model_states(
 
 
 def compute_activations(sizes: TransformerSizes, recompute: str = "none") -> ClosedForm:
-    """What the layers of a GPT keep for backward; `recompute` is `none`, `selective` (attention's core) or `full`."""
+    """Activations of a GPT's layers for backward; `recompute` is `none`, `selective` (attention's core) or `full`."""
     layers, length, batch, width, heads = sizes
     factor, formula = {
         "none": (34 + 5 * heads * length / width, "sbh(34 + 5as/h)"),

@@ -101,7 +101,7 @@ class Interconnect(NamedTuple):
         return [switch.start_s + message.bytes / (switch.bytes_per_s[ranks] * min(1.0, factor))]
 
     def _compute_bandwidth(self, kind: CollectiveType, ranks: int, within: float) -> float | None:
-        """What the links of each rank carry of its share of the message.
+        """Bandwidth of each rank's links for its share of the message.
 
         Rings enter and leave a node once over the links of all its ranks together; an all-to-all sends what is for
         other nodes over each rank's own.

@@ -56,7 +56,7 @@ class CudaScratch(OpScratchProbe):
 
 
 def count_attention_backward_bytes(query: torch.Tensor, key: torch.Tensor) -> int:
-    """What flash attention's backward works in, for queries and keys of shape (batch, heads, length, width).
+    """Scratch bytes of flash attention's backward, for queries and keys of shape (batch, heads, length, width).
 
     Kernels in 16 bits sum the gradients of the queries in fp32, with lengths in whole 128 and widths in whole 32; the
     memory-efficient ones in fp32 sum them in place. Where several heads of queries share one of keys and values, each

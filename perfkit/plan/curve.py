@@ -113,8 +113,8 @@ def _average_points(points: Sequence[CurvePoint]) -> CurvePoint:
     def of(values: Iterable[float]) -> float:
         return sum(point.weight * value for point, value in zip(points, values, strict=True)) / total
 
-    least, taken = of(p.least for p in points), of(p.taken for p in points)
-    return CurvePoint(least, taken, sqrt(_compute_square(points, taken - least)), total, sum(p.kinds for p in points))
+    least, times = of(p.least for p in points), of(p.taken for p in points)
+    return CurvePoint(least, times, sqrt(_compute_square(points, times - least)), total, sum(p.kinds for p in points))
 
 
 def _pool_falling(points: Sequence[CurvePoint]) -> list[CurvePoint]:

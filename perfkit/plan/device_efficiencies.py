@@ -67,7 +67,7 @@ def get_learned_ceilings(learned: LearnedDevice) -> DeviceCeilings:
 
 
 def _split_by_threads(learned: LearnedDevice, known: DeviceCeilings, threads: int) -> Iterator[MeasuredDevice]:
-    """What was measured with each number of threads, the nearest first; each has ceilings of its own."""
+    """Measurements by number of threads, nearest first; each has its own ceilings."""
     counts = {program.threads for program in learned.programs if program.threads is not None}
     for count in sorted(counts, key=lambda count: abs(count - threads)):
         roofs = Roofs(known, CPU, learned.device_name, count)
@@ -87,8 +87,10 @@ def _load_gpu_efficiencies(entry: CatalogEntry) -> Efficiencies:
     prefix = f"measured on this GPU: {_join_program_names(own)}; other ops" if own else "not measured on this GPU:"
     others = _join_device_names(measured[len(own) : len(own) + 1])
     source = f"{prefix} as on other devices, {others} first" if others else prefix
-    found = _build_efficiencies(build_gpu_roofs(entry), own, measured[len(own) :], source)
-    return replace(found, here=_collect_programs([here] if here else []), elsewhere=_collect_programs(load_packaged()))
+    efficiencies = _build_efficiencies(build_gpu_roofs(entry), own, measured[len(own) :], source)
+    return replace(
+        efficiencies, here=_collect_programs([here] if here else []), elsewhere=_collect_programs(load_packaged())
+    )
 
 
 def _collect_programs(learned: Iterable[LearnedDevice]) -> tuple[LearnedProgram, ...]:
@@ -101,7 +103,7 @@ def _merge_learned(comes: LearnedDevice | None, here: LearnedDevice | None) -> L
 
 
 def make_measured_devices(learned: LearnedDevice) -> Iterator[MeasuredDevice]:
-    """What was learned of a device, for each number of threads on a CPU."""
+    """The device's learned programs, by number of threads on a CPU."""
     if learned.ceilings:
         yield from _split_by_threads(learned, get_learned_ceilings(learned), 1)
     else:

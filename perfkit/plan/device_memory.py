@@ -66,10 +66,10 @@ def _count_groups(rehearsed: RehearsedStep, world_size: int) -> tuple[int, ...]:
     """Ranks of the process groups in which the rank exchanges anything, before its step or in it, and of that of all
     ranks, in which the harness waits for all of them. A group of one has nobody to connect to."""
     issued = {each.group: each.ranks for each in rehearsed.issued if isinstance(each, StepCollective)}
-    found = sorted(ranks for ranks in {**rehearsed.groups, **issued}.values() if ranks > 1)
+    groups = sorted(ranks for ranks in {**rehearsed.groups, **issued}.values() if ranks > 1)
     if world_size == 1:
         return ()
-    return (*found, *([] if world_size in found else [world_size]))
+    return (*groups, *([] if world_size in groups else [world_size]))
 
 
 def _replay_within_limit(

@@ -69,7 +69,7 @@ def fit_curves(
 
 @dataclass(frozen=True)
 class MeasuredDevice:
-    """What `programs` told on a device with these roofs.
+    """The `programs` measured on a device with these roofs.
 
     What they do not tell is as on the device that it is most `like`. `off` is the standard deviation of a logarithm by
     which times are off in addition where these stand in for another device.
@@ -91,7 +91,7 @@ class MeasuredDevice:
 
     @cached_property
     def left_out(self) -> tuple[float, ...]:
-        """Of each program the error of its time predicted from all others; sweeps are no programs to predict."""
+        """Each program's prediction error from all others, without sweeps."""
         errors = []
         for program in self.programs:
             remaining = self.exclude_program(program.name)
@@ -100,7 +100,7 @@ class MeasuredDevice:
         return tuple(errors)
 
     def exclude_program(self, name: str) -> "MeasuredDevice | None":
-        """What all programs but those of one name told, here and on the devices that are like it; None without any.
+        """The device without the programs of one name, on similar devices too; None if none remain.
 
         Itself where there is none of that name: its curves are fitted once.
         """

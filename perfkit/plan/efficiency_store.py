@@ -41,7 +41,7 @@ class EfficiencySample(Struct):
 
 
 class LearnedProgram(Struct):
-    """What one program told: a trace, or all variants of a suite. None is not known.
+    """The measurements of one program: a trace, or all variants of a suite. None is unknown.
 
     `sweep`: its calls were made one by one, over many sizes, and are no step of a model. `threads` is set on a CPU.
     `launch_s` passes from a launch to its kernel's start on a device without work, `gap_s` between kernels that were
@@ -65,7 +65,7 @@ class LearnedProgram(Struct):
 
 
 class LearnedDevice(Struct):
-    """What is known of a device: `device` is its id in the catalog, or the fingerprint of a CPU's machine.
+    """Measurements of a device: `device` is its id in the catalog, or the fingerprint of a CPU's machine.
 
     `ceilings` are a CPU's as they were when it was learned; a GPU's are in the catalog.
     """

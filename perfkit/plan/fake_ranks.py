@@ -40,8 +40,8 @@ def simulate_ranks(size: int) -> Iterator[World]:
         for module in (device_mesh, _fsdp_init):
             stack.enter_context(patch.object(module, "init_device_mesh", _wrap_outside_modes(init_device_mesh)))
         for method in ("__init__", "_unflatten"):
-            made = _wrap_outside_modes(getattr(DeviceMesh, method))
-            stack.enter_context(patch.object(DeviceMesh, method, made))
+            wrapped_method = _wrap_outside_modes(getattr(DeviceMesh, method))
+            stack.enter_context(patch.object(DeviceMesh, method, wrapped_method))
         stack.enter_context(patch.object(_fsdp_param, "_chunk_with_empty", _make_first_chunk))
         # What an op makes of the whole tensors of all ranks is asked of fake tensors once: they are nobody's memory.
         shapes = _wrap_outside_modes(ShardingPropagator._propagate_tensor_meta_non_cached)

@@ -46,7 +46,7 @@ def find_sources(paths: Iterable[str]) -> Iterator[str]:
 def learn_efficiencies(
     source: str, gpu: CatalogEntry | None = None, left_out: Callable[[str], None] = lambda _: None
 ) -> tuple[LearnedDevice, ...]:
-    """What a suite or a trace tells: one for each device, and number of threads, that it ran on.
+    """Learn from a suite or a trace: one result per device and number of threads.
 
     `gpu` is what a trace was recorded on, whatever it says itself. `left_out` receives numbers of threads that teach
     nothing, with reasons, if others do.
@@ -181,12 +181,12 @@ def _is_disturbed(step: _TracedVariant) -> bool:
 
 
 def _measure_slowdown(step: _TracedVariant) -> float:
-    """How many times a step without a profiler the traced one took, 1 where that is not known."""
+    """Profiler slowdown of the traced step; 1 if unknown."""
     return 1.0 if step.timed_s is None else step.analyzed.rank_trace.step_s / step.timed_s
 
 
 def _compute_host_s(step_s: float, calls: list[TimedCall]) -> float:
-    """What a step takes beside its ops, for each of them."""
+    """CPU time per op: the step time outside its ops, divided by their number."""
     return max(0.0, step_s - sum(call.calls * call.seconds for call in calls)) / sum(call.calls for call in calls)
 
 

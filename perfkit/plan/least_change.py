@@ -58,7 +58,7 @@ def _get_needed_bytes(variant: PlannedVariant) -> float:
 def _plan_with_technique(
     request: BenchRequest, target: Target, techniques: Techniques, one: TechniqueSpec, progress: Callable[[str], None]
 ) -> tuple[str, PlannedVariant | None]:
-    """What is added, in words, and the variant with it; None where it has it, or they do not go together."""
+    """The added technique in words, and the variant with it; None if already present or incompatible."""
     if one.name in {each.name for each in techniques}:
         return one.label, None
     progress(one.label)

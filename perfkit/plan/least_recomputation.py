@@ -36,10 +36,10 @@ def find_least_recomputation(
         run: tries the first that is planned to fit. If it does not, the next ones are planned and tried.
     """
     search = _RecomputationFinder(limit_bytes, plan, run)
-    found, reason = search.search_techniques(techniques)
-    return techniques if found is None else found, RecomputationSearch(
+    chosen, reason = search.search_techniques(techniques)
+    return techniques if chosen is None else chosen, RecomputationSearch(
         requested_variant=format_variant_label(techniques),
-        selected_variant=None if found is None else format_variant_label(found),
+        selected_variant=None if chosen is None else format_variant_label(chosen),
         limit_bytes=limit_bytes,
         trials=tuple(search.trials.values()),
         reason=reason,
@@ -56,7 +56,7 @@ class _RecomputationFinder:
         self._run = run
 
     def search_techniques(self, techniques: Techniques) -> tuple[Techniques | None, str]:
-        """What fits, None where nothing does, with the reason."""
+        """The first fit, or None, with the reason."""
         ((without,), *_) = list_rungs(techniques, blocks=0)
         planned = self._plan(without)
         self._record_trial(without, planned)

@@ -147,8 +147,9 @@ _ANY_CONTEXT = _ContextBounds(
 
 
 def _estimate_context(target: Target) -> NonTensorMemory:
-    """As runs on GPUs of this name were measured, on whichever machine, within what others have told of its
-    architecture: another version of CUDA or of the driver takes other memory."""
+    """Estimate the context from runs on GPUs of this name, within the published bounds of its architecture.
+
+    Other versions of CUDA or of the driver take other memory."""
     assert target.entry is not None
     known = load_learned(target.entry.id)
     measured = [] if known is None else [p.context_bytes for p in known.programs if p.context_bytes is not None]
@@ -243,4 +244,4 @@ def _estimate_driver_reserve(target: Target) -> Iterator[NonTensorMemory]:
 def _get_handle_sizes(target: Target) -> tuple[tuple[int, int], str]:
     assert target.entry is not None
     identity = target.entry.id
-    return next((sizes, said) for pattern, sizes, said in _HANDLE_BYTES if re.match(pattern, identity))
+    return next((sizes, source) for pattern, sizes, source in _HANDLE_BYTES if re.match(pattern, identity))

@@ -58,12 +58,12 @@ class OpScratchProbe:
         return 0 if tried is None else tried.scratch
 
     def try_op(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], made: Any) -> ProbedOp | None:
-        """What an op took with tensors of these shapes; None where they and its results `made` are too large to try."""
+        """Scratch bytes of an op on tensors of these shapes; None if they and its results `made` are too large."""
         leaves, _ = tree_flatten((args, kwargs))
         key = (op, torch.get_num_threads(), *(_describe_leaf(leaf) for leaf in leaves))
         if key not in self._known:
-            held = [leaf for leaf in (*leaves, *tree_leaves(made)) if isinstance(leaf, FakeTensor)]
-            if sum(math.prod(tensor.shape) * tensor.itemsize for tensor in held) > _MOST_BYTES:
+            tensors = [leaf for leaf in (*leaves, *tree_leaves(made)) if isinstance(leaf, FakeTensor)]
+            if sum(math.prod(tensor.shape) * tensor.itemsize for tensor in tensors) > _MOST_BYTES:
                 self.untried.add(op._schema.name)
                 return None
             self._known[key] = _run_op(op, _make_real(args), _make_real(kwargs))
@@ -93,9 +93,9 @@ def _run_op(op: Any, args: Any, kwargs: Any) -> ProbedOp:
             args = _make_backward_arguments(*args)
         with AllocationProfiler(ops=False) as profiler:
             made = op(*args, **kwargs)
-        held = [0, *accumulate(event.size for event in profiler.recorded.allocations)]
+        totals = [0, *accumulate(event.size for event in profiler.recorded.allocations)]
         results = tuple(leaf.nbytes for leaf in tree_leaves(made) if isinstance(leaf, torch.Tensor))
-    return ProbedOp(max(held) - held[-1], results)
+    return ProbedOp(max(totals) - totals[-1], results)
 
 
 def _make_backward_arguments(

@@ -61,7 +61,7 @@ def plan_schedule(
 
 
 def make_planner(request: BenchRequest, target: Target, progress: Callable[[str], None] = lambda _: None) -> PlanOne:
-    """What plans combinations of techniques, each once, on as many ranks as a bench has; `progress` is told of each."""
+    """A cached planner of combinations of techniques, on a bench's number of ranks; `progress` receives each."""
     known: dict[str, PlannedVariant] = {}
 
     def planned_once(techniques: Techniques) -> PlannedVariant:

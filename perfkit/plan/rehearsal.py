@@ -57,26 +57,26 @@ _TRIED: dict[Hashable, ProbedOp] = {}
 
 
 class RehearsedStep(NamedTuple):
-    """What a run of two steps allocates.
+    """The allocations of a run of two steps.
 
     Attributes:
-        allocations: those of the second step.
-        untried: ops whose libraries take scratch memory that is not among them.
+        allocations: allocations of the second step.
+        untried: ops whose libraries' scratch memory is missing.
         issued: the ops and collectives of the second step.
-        groups: by name, ranks of the process groups that exchanged anything until then.
-        assumptions: what was assumed for it, a line each.
-        before: every allocation and free from the model on until the second step.
-        step: every one of that step.
-        scratch: by CUDA's libraries the most that one op of theirs took meanwhile; it is among `step`, at `SCRATCH`.
-        parameters: of the model, before it is sharded.
-        trainable: those of them that the workload does not freeze.
-        adam: whether every optimizer is torch's Adam or AdamW.
+        groups: ranks of the process groups in use, by name.
+        assumptions: assumptions, one line each.
+        before: all allocations and frees from the model until the second step.
+        step: all allocations and frees of that step.
+        scratch: maximum scratch memory of one op by CUDA library; included in `step`, at `SCRATCH`.
+        parameters: parameters of the model before sharding.
+        trainable: parameters that the workload does not freeze.
+        adam: True if every optimizer is torch's Adam or AdamW.
         facts: bytes of parameters by dtype and sizes of the batch, as a worker records them.
-        compute_dtype: what products are computed in.
+        compute_dtype: dtype of the products.
         optimizers: the classes of all optimizers.
-        blocks: how many repeated blocks the workload names, as it is built.
-        batches_bytes: of the batches that a bench keeps in main memory for all steps.
-        bubble_share: of a pipeline's forward and backward the share in which its rank computes nothing, by theory.
+        blocks: number of repeated blocks of the workload.
+        batches_bytes: bytes of the batches that a bench keeps in main memory.
+        bubble_share: theoretical idle share of a pipeline's forward and backward.
     """
 
     allocations: Allocations
@@ -99,7 +99,7 @@ class RehearsedStep(NamedTuple):
 
 
 def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None) -> RehearsedStep:
-    """A step of the first rank of a run on a CPU, or as it is on a GPU of the catalog.
+    """Rehearse a step of the first rank of a run, on a CPU or as on a cataloged GPU.
 
     Raises:
         UnavailableError: a technique cannot act here or be planned, or the step cannot be done without values; with the

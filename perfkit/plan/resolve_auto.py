@@ -93,7 +93,7 @@ def _find_for_variants(request: BenchRequest, find_one: _FindOne) -> FoundParams
 
 
 def _find_least_recomputation(
-    request: BenchRequest, techniques: Techniques, asked: Ckpt, progress: Callable[[Event], None]
+    request: BenchRequest, techniques: Techniques, requested: Ckpt, progress: Callable[[Event], None]
 ) -> Searched:
     name = find_device(request.device).name
     try:
@@ -101,7 +101,7 @@ def _find_least_recomputation(
     except UsageError as error:  # several memory sizes, and the driver does not report which
         target, unknown = None, str(error)
     if target is None:
-        limit_bytes = asked.limit_bytes
+        limit_bytes = requested.limit_bytes
         return techniques, RecomputationSearch(
             requested_variant=format_variant_label(techniques),
             selected_variant=None,
@@ -110,5 +110,5 @@ def _find_least_recomputation(
             reason=unknown,
         )
     return find_least_recomputation(
-        techniques, asked.limit_bytes, make_planner(request, target), make_trial_runner(request, progress)
+        techniques, requested.limit_bytes, make_planner(request, target), make_trial_runner(request, progress)
     )

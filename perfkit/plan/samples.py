@@ -32,9 +32,9 @@ def collect_calls(engine: WorkAnalysis) -> list[TimedCall]:
         counts = number != NONE and precision != NONE and not placed.estimated[group]
         if not counts or work.kind[first] != WorkKind.WORK or work.step[first] == NONE or not placed.calls[group]:
             continue
-        made = work.ops.calls[number]
+        call = work.ops.calls[number]
         unit, dtype = placed.costs.precisions[precision]
-        one = make_work(made.call, made.cost._replace(unit=unit))
+        one = make_work(call.call, call.cost._replace(unit=unit))
         if one is not None and placed.seconds[group]:
             count = float(placed.calls[group])
             calls.append(

@@ -102,12 +102,12 @@ def score_folder(folder: Path, progress: Callable[[str], None] = lambda _: None)
 def summarize_scores(variants: Iterable[ScoredVariant], unread: Iterable[str] = ()) -> PlanScore:
     """Prediction errors."""
     every = tuple(variants)
-    held = [each.prediction for each in every]
-    furthest = [part.error for prediction in held if (part := prediction.furthest_category) is not None]
+    predictions = [each.prediction for each in every]
+    furthest = [part.error for prediction in predictions if (part := prediction.furthest_category) is not None]
     steps = [each.step for each in every if each.step is not None]
     return PlanScore(
         variants=every,
-        peak=_summarize_errors(prediction.peak.error for prediction in held if prediction.peak is not None),
+        peak=_summarize_errors(prediction.peak.error for prediction in predictions if prediction.peak is not None),
         category=_summarize_errors(furthest),
         step=_summarize_errors(step.error for step in steps),
         within=sum(step.within for step in steps) / len(steps) if steps else None,

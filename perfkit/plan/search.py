@@ -93,14 +93,14 @@ def _list_combinations(precisions: Iterable[str], ladders: Ladders) -> Iterator[
 
 
 def _get_order_key(combination: _Combination, ladders: Ladders) -> tuple[int, int]:
-    """Where it comes: what saves most first, and of recomputation all, then none, then what lies between."""
+    """Search order: largest saving first; of recomputation all, then none, then the levels between."""
     *others, recomputed = combination.levels
     most = len(ladders[-1]) - 1
     return -sum(others), -1 if recomputed == most else recomputed
 
 
 def _is_ruled_out(combination: _Combination, planned: Mapping[_Combination, PlannedVariant]) -> bool:
-    """Whether it cannot fit, because one that saves more does not, or recomputes what fits without."""
+    """True if a combination that saves more does not fit, or if it fits without recomputation."""
     *others, recomputed = combination.levels
     for other, variant in planned.items():
         if other.precision != combination.precision:

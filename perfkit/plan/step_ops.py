@@ -93,15 +93,15 @@ class StepOps(CostingMode):
             self._marks.append(args[0])
         elif func is _EXIT:
             self._marks.pop()
-        elif result is not NotImplemented and (found := describe_exchange(func, args, result)) is not None:
+        elif result is not NotImplemented and (exchange := describe_exchange(func, args, result)) is not None:
             self.issued.append(
                 StepCollective(
-                    message=found.message,
-                    ranks=found.ranks,
+                    message=exchange.message,
+                    ranks=exchange.ranks,
                     phase=self._get_phase(),
-                    functional=found.functional,
-                    group=found.group,
-                    summed=found.message.kind is CollectiveType.ALL_REDUCE and _is_summed(args),
+                    functional=exchange.functional,
+                    group=exchange.group,
+                    summed=exchange.message.kind is CollectiveType.ALL_REDUCE and _is_summed(args),
                 )
             )
         return result

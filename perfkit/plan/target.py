@@ -96,7 +96,7 @@ def find_run_target(kind: str, environment: Environment | None, memory: str | No
 
 
 def explain_unknown_gpu(device_name: str) -> str:
-    """What is said of a GPU that is not listed."""
+    """The message for an uncataloged GPU."""
     return (
         f"{device_name or 'the GPU'} is unknown and cannot be planned: choose a device of perfkit devices with "
         "perfkit plan --gpu"

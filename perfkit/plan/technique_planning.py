@@ -14,7 +14,7 @@ def select_planned_techniques(specs: Sequence[TechniqueSpec]) -> tuple[tuple[Tec
 
     Raises `UnavailableError` with the reason if one cannot be planned, and the errors of `compose_techniques`.
     """
-    applied, said = [], []
+    applied, remarks = [], []
     for technique in compose_techniques(specs):
         plannable = technique.plannable()
         if plannable.how is PlanMode.NOT:
@@ -23,8 +23,8 @@ def select_planned_techniques(specs: Sequence[TechniqueSpec]) -> tuple[tuple[Tec
             applied.append(technique)
         if plannable.reason:
             text = f"{technique.name}: {plannable.reason}"
-            said.append(make_note("plan.technique", text, technique=technique.name))
-    return tuple(applied), tuple(said)
+            remarks.append(make_note("plan.technique", text, technique=technique.name))
+    return tuple(applied), tuple(remarks)
 
 
 def is_compiled(specs: Sequence[TechniqueSpec]) -> bool:

@@ -19,7 +19,7 @@ class UsedGroups(TorchDispatchMode):
         self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         result = func(*args, **(kwargs or {}))
-        found = describe_exchange(func, args, result)
-        if found is not None:
-            self.ranks[found.group] = found.ranks
+        exchange = describe_exchange(func, args, result)
+        if exchange is not None:
+            self.ranks[exchange.group] = exchange.ranks
         return result

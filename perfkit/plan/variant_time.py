@@ -44,15 +44,15 @@ def add_time(
         host = None if target.entry is None else find_host_link(target.entry)
         links, pages = _find_links(issued, target), _find_disk(issued)
         time = partial(predict_step_time, kind=target.kind, efficiencies=known, links=links, disk=pages, host_link=host)
-        found = time(issued)
+        predicted = time(issued)
         piped = [each for each in issued if each.phase in ("forward", "backward")] if bubble_share else []
         in_pipeline = time(piped)
     except UnavailableError as error:
         return replace(variant, step_reason=str(error))
-    if isinstance(found, Unknown):
-        return replace(variant, step_reason=found.reason)
+    if isinstance(predicted, Unknown):
+        return replace(variant, step_reason=predicted.reason)
     assert isinstance(in_pipeline, StepTime), "all of it is known"
-    step = _add_bubble(found, in_pipeline.total, bubble_share)
+    step = _add_bubble(predicted, in_pipeline.total, bubble_share)
     return replace(variant, step_s=step, ops=build_op_rows(issued, known, step.total.value))
 
 

@@ -182,7 +182,7 @@ def _read_records(stored: StoredSuite, name: str) -> Iterator[RunReading]:
 
 
 def _compute_record_figures(runs: VariantRuns) -> RunFigures:
-    """What the records alone tell, without traces and events of memory."""
+    """Figures from the records alone, without traces and memory events."""
     memory = [record.memory for record in runs.records if record.memory is not None]
     flops = [record.flops for record in runs.records if record.flops is not None]
     complete = len(runs.records) == runs.world_size
@@ -226,7 +226,7 @@ def _get_revision(environment: Environment | None) -> str | None:
 
 
 def _read_baseline_commits(path: Path) -> RunReadings:
-    """What a baseline held at each commit that changed it: its exact figures, which do not depend on the day."""
+    """A baseline's exact figures at each commit that changed it."""
     repository = find_optional_repository(path.resolve().parent)
     if repository is None:
         raise UsageError(f"{path}: not in a git repository; expected a folder of runs, or a baseline in git")

@@ -46,7 +46,7 @@ class Commit(Struct):
 
 
 class CommitRange(Struct):
-    """What lies between two runs: after `before`, up to and with `after`. Revisions are "" where not known.
+    """The commits between two runs: after `before`, up to and including `after`. Revisions are "" if unknown.
 
     `commits` are the newest ones, newest first; `count` is their total number, None with a `reason` if unknown.
     """

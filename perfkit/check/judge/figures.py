@@ -74,7 +74,7 @@ def pool_rounds(rounds: Sequence[RunFigures]) -> RunFigures:
 
 
 def convert_to_stored(of: RunFigures) -> StoredVariant:
-    """What a baseline keeps of the figures."""
+    """The figures stored in a baseline."""
     return StoredVariant(exact=of.exact, processes=of.processes, losses=of.losses)
 
 

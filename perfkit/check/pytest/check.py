@@ -22,7 +22,7 @@ from perfkit.record import Environment
 
 
 class TestFigures:
-    """What the calls of `perfkit_check` in one test found, and what is stored of them.
+    """Measured and stored figures of the `perfkit_check` calls in one test.
 
     Attributes:
         shown: of every call its name and its figures, in words.

@@ -33,8 +33,7 @@ Optimizers = Optimizer | Iterable[Optimizer] | None
 
 @dataclass(frozen=True)
 class StepMeasurement:
-    """What was found of a step. `graph_breaks` are those of its compilation by reason; `steps` how often it was run,
-    `models` of how many models it was told."""
+    """Measurements of a step. `graph_breaks` are by reason; `steps` is the number of runs, `models` that of models."""
 
     device: torch.device
     models: int

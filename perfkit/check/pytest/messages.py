@@ -29,7 +29,7 @@ def explain_comparison(op: str, left: object, right: object) -> list[str] | None
 
 
 def convert_to_plain(figures: TestFigures) -> dict[str, Any]:
-    """What was found in a test in values that another process can be sent."""
+    """A test's figures as plain values for another process."""
     return {
         "shown": [list(row) for row in figures.shown],
         "improvements": figures.improvements,

@@ -154,7 +154,7 @@ class _PytestRun:
             yield f"stored figures of {stored_count} test{'' if stored_count == 1 else 's'} in {self._path}"
 
     def _count_kept(self) -> int:
-        return sum(1 for told in self._found.values() if told["kept"])
+        return sum(1 for figures in self._found.values() if figures["kept"])
 
     def _list_whole_files(self) -> set[str]:
         """Fully collected files: no arguments and no earlier failures select tests from them."""

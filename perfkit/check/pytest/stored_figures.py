@@ -18,8 +18,7 @@ Calls = dict[str, dict[str, float]]
 
 @dataclass(frozen=True)
 class FiguresUpdate:
-    """What a run of tests found. `whole` are the tests that passed, so that what they no longer ask for is gone;
-    `gone` those that there are no longer."""
+    """The figures of a test run. `whole` are passed tests, stored anew; `gone` are removed tests."""
 
     measured: Mapping[str, Calls]
     environment: Environment
@@ -33,7 +32,7 @@ def read_stored(path: Path) -> Baseline | None:
 
 
 def get_stored_calls(baseline: Baseline | None, test: str) -> Calls:
-    """What is stored of a test."""
+    """The stored calls of a test."""
     variants = {} if baseline is None else baseline.variants.get(test, {})
     return {name: variant.exact for name, variant in variants.items()}
 
@@ -51,7 +50,7 @@ def write_stored(path: Path, change: FiguresUpdate) -> None:
 
 
 def read_current_environment(device: torch.device) -> Environment:
-    """What of the environment can change a figure that is counted exactly; the rest would only fill a diff."""
+    """The parts of the environment that can change exact counts; the rest would only fill a diff."""
     environment = read_environment(device)
     return Environment(
         hostname="",
@@ -71,6 +70,6 @@ def read_current_environment(device: torch.device) -> Environment:
 
 
 def list_differences(before: Environment, current: Environment) -> tuple[str, ...]:
-    """What differs and can change a figure: `torch: 2.12.0 -> 2.13.0`."""
+    """Differences that can change a figure: `torch: 2.12.0 -> 2.13.0`."""
     differs = environments.compare_environments(before, current)
     return tuple(str(entry) for entry in differs if entry.effect is not environments.ComparisonEffect.TIMES)

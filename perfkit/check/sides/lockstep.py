@@ -19,7 +19,7 @@ def measure_pair(
     """Start one process (or one per rank) of each side in `folder`, and take steps in the order ABBA.
 
     In every other pair `after` is first. Raises `SideFailedError` if a side does not complete training; no process is
-        left running in any case. `spec.launch.timeout_s` bounds the pair as a whole.
+    left running in any case. `spec.launch.timeout_s` bounds the pair as a whole.
     """
     start = time.monotonic()
     cores = choose_round_cores(list_usable_cpus(), spec.launch.world_size, spec.launch.threads, index // 2)

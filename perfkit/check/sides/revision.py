@@ -139,7 +139,7 @@ def _is_alive(pid: int) -> bool:
 
 
 def _list_missing(tree: Path) -> tuple[str, ...]:
-    """What a fresh checkout does not have although the working tree may: it explains why code fails only here."""
+    """Parts that a fresh checkout lacks, which explain failures only there."""
     notes = []
     if (tree / ".gitmodules").is_file():
         notes.append("it has submodules, which are empty in a temporary checkout: install their code instead")

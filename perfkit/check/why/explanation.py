@@ -1,4 +1,4 @@
-"""Why did it change? What two sides of a check did in a step, where their memory went, and what stands out of it."""
+"""Explains a change: differences in ops and memory between the sides of a check, and suspects."""
 
 from collections.abc import Iterator, Sequence
 
@@ -12,16 +12,16 @@ from perfkit.units import format_signed_percent
 
 
 def explain_variant(before: SideAnalysis, after: SideAnalysis, *, times_differ: bool = True) -> ChangeExplanation:
-    """What changed in a variant between two sides that were analysed.
+    """Explain the changes of a variant between two analyzed sides.
 
     Args:
-        before: the variant of the one side, with an instrumented run (trace and memory pass).
-        after: the same of the other.
-        times_differ: whether steps may take longer or shorter than before. Where that is excluded, or was not
-            measured, no op is suspected for its time alone: on a busy machine a trace of one process shows such ops
-            in every eighth pair of equal sides. The table of ops has them all the same.
+        before: the before side, with an instrumented run (trace and memory recording).
+        after: the after side.
+        times_differ: True if step times may have changed. Otherwise no op is suspected for its time alone: on a busy
+            machine, a trace of one process shows such ops in every eighth pair of equal sides. The table of ops still
+            lists them.
 
-    What a side lacks is missing with a note.
+    Missing data of a side becomes a note.
     """
     notes = [*_list_missing(before, "before"), *_list_missing(after, "after")]
     suspected: list[suspects.Suspect] = []
@@ -76,7 +76,7 @@ def check_traced_change(explained: ChangeExplanation | None, judged: Sequence[Ju
 
 
 def _list_missing(side: SideAnalysis, name: str) -> Iterator[Note]:
-    """What a side left nothing of."""
+    """Notes on a side's missing data."""
     if side.variant.status != RunStatus.OK:
         text = f"{name}: {side.variant.status}: {side.variant.reason}"
         yield make_note("why.run_ended", text, side=name, reason_id=side.variant.reason_id)

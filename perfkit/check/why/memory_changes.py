@@ -20,7 +20,7 @@ def compare_by_category(before: MemoryAccount, after: MemoryAccount) -> tuple[Me
 
 
 def compare_by_origin(before: MemoryAccount, after: MemoryAccount) -> tuple[MemoryChange, ...]:
-    """What differs by category, module and op, the largest change first.
+    """Differences by category, module and op, largest change first.
 
     Modules that differ only in numbers and changed alike share a row, `h.*.attn`; a single one keeps its name.
     """

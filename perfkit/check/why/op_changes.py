@@ -1,4 +1,4 @@
-"""Which ops of a step changed, and what kind of evidence each change is.
+"""Finds the changed ops of a step, with the kind of evidence.
 
 Op calls and inputs are exact. Op times are not: a trace has a few steps of one process, which other load may interrupt.
 So equal calls took longer only if they did in every step of one side compared with every step of the other, and by more
@@ -87,7 +87,7 @@ def find_changed_ops(
 
 
 def list_drift_notes(drift: Drift) -> list[Note]:
-    """What is to be said where everything takes longer or shorter; none where it does not."""
+    """A note if all ops take longer or shorter; else none."""
     if abs(math.log(drift.ratio)) < _DRIFT:
         return []
     rest = "; op times prove nothing, so no op is listed for its time" if drift.useless else ""
@@ -133,7 +133,7 @@ def _classify_evidence(pair: OpPair, before: TracedSteps, after: TracedSteps, dr
 
 
 def _has_same_work(pair: OpPair) -> bool:
-    """Whether equally many calls have equal inputs."""
+    """True if call counts and inputs are equal."""
     if (
         not pair.before
         or not pair.after

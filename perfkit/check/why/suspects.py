@@ -107,7 +107,7 @@ def _describe_calls(name: str, before: float, after: float) -> str:
 
 
 def _estimate_call_seconds(row: ChangeRow) -> float:
-    """What the calls take that are new or gone: those of both sides at the mean time of a call."""
+    """Time of new or removed calls, at the mean time per call of both sides."""
     if row.evidence == NEW:
         return row.after_s or 0.0
     if row.evidence == GONE:
@@ -181,7 +181,7 @@ def _count_waits(trace: RankTrace) -> dict[tuple[str, str], float]:
 def find_memory_suspects(
     before: MemoryAccount, after: MemoryAccount, makers: Sequence[MemoryChange]
 ) -> Iterator[Suspect]:
-    """What made the peak larger or smaller, by category and module; nothing where the peak is the same."""
+    """Causes of a changed peak, by category and module; none if the peak is the same."""
     yield from find_growth_suspects(before.growth, after.growth)
     least = _LEAST_BYTES * before.peak_bytes
     if abs(after.peak_bytes - before.peak_bytes) < least:
@@ -196,7 +196,7 @@ def find_memory_suspects(
 
 
 def _find_category_suspects(category: str, changes: Sequence[MemoryChange], grown: int, peak: int) -> Iterator[Suspect]:
-    """What changed it as it changed, module by module; what was made up for within the category says nothing."""
+    """Changes by module in the direction of the category's change; compensated changes are ignored."""
     places: dict[str, list[MemoryChange]] = defaultdict(list)
     for change in changes:
         if _sum_growth([change]) * grown > 0:

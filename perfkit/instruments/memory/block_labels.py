@@ -186,7 +186,7 @@ def _is_owned(use: TensorUse, owners: Mapping[int, TensorOwner], category: str) 
 
 def _find_whole_tensor(used: Sequence[TensorUse], size: int, device: str) -> TensorUse | None:
     """The tensor of a block of `size` bytes: the first of that size, else the largest for which CUDA's allocator does
-        not split the block."""
+    not split the block."""
     if device == "cpu":
         return next((use for use in used if _compute_bytes(use) == size), None)
     exact = next((use for use in used if round_cuda_size(_compute_bytes(use)) == size), None)

@@ -36,11 +36,13 @@ def build_columns(
     blocks = tuple(_set_allocated_size(block, device, sizes) for block in known)
     addresses = {block.address for block in blocks}
     # What nothing but its allocation tells of keeps that event, outside of any step.
-    kept = [
+    survivors = [
         (event, place._replace(step=NONE), label) for event, place, label in before if event.address not in addresses
     ]
-    explained = sum(block.size_bytes for block in blocks) + sum(event.size for event, _, _ in kept)
-    recorded, there, labels = zip(*kept, *events[start:], strict=True) if kept or events[start:] else ((), (), ())
+    explained = sum(block.size_bytes for block in blocks) + sum(event.size for event, _, _ in survivors)
+    recorded, there, labels = (
+        zip(*survivors, *events[start:], strict=True) if survivors or events[start:] else ((), (), ())
+    )
     names = TextNumbers()
     return build_allocations(
         device=str(device),

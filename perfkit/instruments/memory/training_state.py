@@ -68,7 +68,7 @@ def find_other_blocks(
     device: torch.device, ours: Sequence[InitialBlock], harness: frozenset[int]
 ) -> list[InitialBlock]:
     """Storages on `device` of all other tensors in Python, with their purpose if `perfkit.instruments.memory.holders`
-        knows it.
+    knows it.
 
     Args:
         device: the training device.

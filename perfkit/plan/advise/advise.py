@@ -43,10 +43,12 @@ def advise(
         raise UsageError(
             "--goal batch needs a memory limit and a batch size: --memory 24GiB", id="usage.missing_option"
         )
-    asked = list(variants)
+    requested_labels = list(variants)
     if goal == "cost" and size is not None:
-        asked += [batch for times in _TIMES if (batch := _make_batch_technique(size * times)) not in asked]
-    candidates, left_out = select_candidates(asked, subject, goal, size)
+        requested_labels += [
+            batch for times in _TIMES if (batch := _make_batch_technique(size * times)) not in requested_labels
+        ]
+    candidates, left_out = select_candidates(requested_labels, subject, goal, size)
     estimates = VariantEstimates(subject.step, plan, size, limit)
     before = estimates.estimate_variant(())
     step_s = _get_step_s(subject, plan)

@@ -52,14 +52,14 @@ Rule = Callable[[TraceView], Iterable[RuleResult]]
 
 
 def make_rule_target(rules: Iterable[Rule], assumes: str, otherwise: str) -> Target:
-    """What the findings of `rules` would change; nothing where they find nothing, as `otherwise` says."""
+    """A target with the changes of the findings of `rules`; without findings no effect, for the reason `otherwise`."""
 
     def answer(view: TraceView, _technique: Technique) -> Answer:
-        found = [result for rule in rules for result in rule(view) if result.change]
-        if not found:
+        results = [result for rule in rules for result in rule(view) if result.change]
+        if not results:
             return NoEffect(otherwise)
-        why = "; ".join(result.finding.evidence for result in found)
-        return AddressedWork(why, assumes, join_changes(result.change for result in found))
+        reason = "; ".join(result.finding.evidence for result in results)
+        return AddressedWork(reason, assumes, join_changes(result.change for result in results))
 
     return answer
 

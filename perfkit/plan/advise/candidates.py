@@ -61,38 +61,38 @@ def select_candidates(
     return tuple(candidates), tuple(left_out)
 
 
-def _explain_other_work(found: Candidate, goal: Goal, batch_size: int | None) -> str:
+def _explain_other_work(candidate: Candidate, goal: Goal, batch_size: int | None) -> str:
     """Reason that its step is not comparable with the subject's; empty if comparable."""
-    names = {each.name for each in found.techniques}
+    names = {each.name for each in candidate.techniques}
     if "seq" in names:
         return "a different sequence length is different work"
     if "batch" not in names:
         return ""
     if goal != "cost":
         return "batch sizes are compared per sample: use --goal cost"
-    wanting = find_open_technique(found.specs)
+    wanting = find_open_technique(candidate.specs)
     if wanting is not None:
         return wanting.plannable().reason
     return "" if batch_size else "samples per step unknown"
 
 
-def _explain_refusal(found: Candidate, subject: AdviceSubject) -> str:
+def _explain_refusal(candidate: Candidate, subject: AdviceSubject) -> str:
     """Reason that it cannot act on the step's device; empty if it can."""
     place = subject.place
-    lacking = explain_lacking_ranks(compute_needed_ranks(found.specs), place.world_size, _MORE_RANKS[subject.kind])
+    lacking = explain_lacking_ranks(compute_needed_ranks(candidate.specs), place.world_size, _MORE_RANKS[subject.kind])
     if lacking:
         return lacking
-    emulated = (each.emulated(torch.device(place.device)) for each in found.techniques)
-    return _explain_skip(found, subject) or next(filter(None, emulated), "")
+    emulated = (each.emulated(torch.device(place.device)) for each in candidate.techniques)
+    return _explain_skip(candidate, subject) or next(filter(None, emulated), "")
 
 
-def _explain_skip(found: Candidate, subject: AdviceSubject) -> str:
+def _explain_skip(candidate: Candidate, subject: AdviceSubject) -> str:
     """Reason that it is not run or, without a recording to simulate it in, not planned."""
     place, request = subject.place, subject.request
     if request is not None and subject.target is not None and subject.step is None:
-        return schedule_run(request, found.specs, subject.target).skip
-    refused = find_refusal(found.specs, place.device, place.dtype).text
-    return refused or ("" if request is None else explain_unbuildable(request, found.specs, place.world_size))
+        return schedule_run(request, candidate.specs, subject.target).skip
+    refused = find_refusal(candidate.specs, place.device, place.dtype).text
+    return refused or ("" if request is None else explain_unbuildable(request, candidate.specs, place.world_size))
 
 
 def judge_loss_risk(techniques: Iterable[Technique]) -> LossRisk:

@@ -27,7 +27,7 @@ class TimeSaving(Struct):
 
 
 class LossRisk(Struct):
-    """What becomes of the loss: comparable with the baseline's within `tolerance` (relative), or not comparable."""
+    """Effect on the loss: comparable with the baseline's within `tolerance` (relative), or not comparable."""
 
     comparable: bool
     tolerance: float | None
@@ -35,7 +35,7 @@ class LossRisk(Struct):
 
 
 class MeasuredOption(Struct):
-    """What a run showed: step time over the baseline's with its interval, the peak, and whether the technique acted."""
+    """Measurements of a run: relative step time with its interval, peak, and whether the technique took effect."""
 
     time_ratio: float | None
     low: float | None
@@ -68,7 +68,7 @@ class AdviceOption(Struct):
 
 
 class ExcludedVariant(Struct):
-    """What is not among the options, or was not joined with others, with the reason."""
+    """A variant excluded from the options or the combination, with the reason."""
 
     name: str
     reason: str

@@ -55,7 +55,7 @@ def _find_update_rows(view: AdvisedView) -> list[OpRow]:
 
 
 def _estimate_parameter_bytes(view: AdvisedView) -> float | None:
-    """Of the parameters that are updated: a quarter of what `addcdiv` moves, a seventh of what a fused Adam does."""
+    """Bytes of the updated parameters: a quarter of `addcdiv`'s traffic, a seventh of a fused Adam's."""
     rows = _find_update_rows(view)
     of = [
         (row.bytes, moves) for row in rows for name, moves in (("addcdiv", 4), ("_fused_adam", 7)) if name in row.name

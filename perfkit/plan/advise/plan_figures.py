@@ -23,10 +23,10 @@ def estimate_largest_batch(variant: PlannedVariant, batch_size: float, limit_byt
 
 
 def compute_planned_saving(before: StepTime | None, after: StepTime | None, ratio: float = 1.0) -> TimeSaving | None:
-    """What a step takes less, given what the same work takes `ratio` times of; None where a time is not known.
+    """Time saved per step, for `ratio` times the samples; None if a time is unknown.
 
-    The same efficiencies err in both, so that the fast ends of both belong together, and the slow ones: each as a
-    share of the expected step.
+    Both plans share the errors of the efficiencies, so fast bounds belong together, and slow ones, as shares of the
+    expected step.
     """
     if before is None or after is None:
         return None

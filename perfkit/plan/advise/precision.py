@@ -31,9 +31,9 @@ def _describe_assumption(view: AdvisedView) -> str:
 def estimate_amp(view: AdvisedView, technique: Technique) -> Answer:
     """Autocast: fp32 products in 16 bits; elementwise ops between them move at least half the bytes."""
     assert isinstance(technique, Amp)
-    found = _scale_products(view, technique.dtype)
-    if not isinstance(found, Change):
-        return found
+    product_rows = _scale_products(view, technique.dtype)
+    if not isinstance(product_rows, Change):
+        return product_rows
     products = _find_wide_rows(view)
     between = [row for row in _find_other_rows(view) if classify_op(row.name) == OpClass.POINTWISE]
     # Operands are read in fp32 and written in 16 bits: all of them at the most, where nothing before left them so.
@@ -45,8 +45,8 @@ def estimate_amp(view: AdvisedView, technique: Technique) -> Answer:
             f"{_describe_assumption(view)}; elementwise ops take 50 to 100 % of their time, casts up to one extra pass "
             "over the operands"
         ),
-        most=join_changes((found, scale_rows(between, 0.5))),
-        least=found,
+        most=join_changes((product_rows, scale_rows(between, 0.5))),
+        least=product_rows,
         costs_s=(0.0, casts),
     )
 
@@ -56,9 +56,9 @@ def estimate_bf16(view: AdvisedView, technique: Technique) -> Answer:
     assert isinstance(technique, Bf16)
     if technique.update == "stochastic":
         return UnknownEffect("time of the random numbers for its rounding")
-    found = _scale_products(view, "bf16")
-    if not isinstance(found, Change):
-        return found
+    product_rows = _scale_products(view, "bf16")
+    if not isinstance(product_rows, Change):
+        return product_rows
     others = [row for row in _find_other_rows(view) if row.dtype in (*_WIDE, "")]
     update = [row for row in view.select_ops() if row.phase == _OPTIMIZER]
     if technique.update == "kahan":
@@ -69,20 +69,20 @@ def estimate_bf16(view: AdvisedView, technique: Technique) -> Answer:
             f"{format_taken_time(view, others + update)}"
         ),
         f"{_describe_assumption(view)}; other ops take 50 to 100 % of their time",
-        most=join_changes((found, scale_rows([*others, *update], 0.5))),
-        least=found,
+        most=join_changes((product_rows, scale_rows([*others, *update], 0.5))),
+        least=product_rows,
     )
 
 
 def estimate_tf32(view: AdvisedView, _technique: Technique) -> Answer:
     """fp32 products on matrix units, which round their operands."""
-    found = _scale_products(view, "tf32")
-    if not isinstance(found, Change):
-        return found
+    product_rows = _scale_products(view, "tf32")
+    if not isinstance(product_rows, Change):
+        return product_rows
     return AddressedWork(
         f"fp32 matrix products take {format_taken_time(view, _find_wide_rows(view))}",
         _describe_assumption(view),
-        most=found,
+        most=product_rows,
     )
 
 
@@ -93,13 +93,13 @@ def estimate_fp8(view: AdvisedView, _technique: Technique) -> Answer:
         for row in _find_product_rows(view, ("fp32", "tf32", "bf16", "fp16"))
         if classify_op(row.name) == OpClass.MATMUL
     ]
-    found = _scale_to_dtype(view, products, "fp8")
-    if not isinstance(found, Change):
-        return found
+    product_rows = _scale_to_dtype(view, products, "fp8")
+    if not isinstance(product_rows, Change):
+        return product_rows
     return AddressedWork(
         f"GEMMs take {format_taken_time(view, products)}",
         f"{_describe_assumption(view)}; scaling is free",
-        most=found,
+        most=product_rows,
     )
 
 
@@ -138,7 +138,7 @@ def _compute_time_part(view: AdvisedView, row: OpRow, dtype: str, ratio: float) 
 
 
 def _predict_ratio(view: AdvisedView, row: OpRow, dtype: str) -> float | None:
-    """What a call of a row would take in another dtype over what it takes; None where neither was measured."""
+    """Time ratio of a row's call in another dtype; None if not measured."""
     if view.efficiencies is None or row.flops is None or row.bytes is None:
         return None
     now = Work(classify_op(row.name), row.dtype, row.flops / row.calls, row.bytes / row.calls, matrix=True, op=row.name)

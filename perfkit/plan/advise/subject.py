@@ -24,7 +24,7 @@ _UNNAMED = "the run names no workload to plan; advise a workload FILE.py:FUNCTIO
 
 
 class RunPlace(NamedTuple):
-    """Where a step runs: torch's device type, parameter dtype, number of ranks."""
+    """The place of a step: torch's device type, parameter dtype, number of ranks."""
 
     device: str
     dtype: str

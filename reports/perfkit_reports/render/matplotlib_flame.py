@@ -76,8 +76,8 @@ def draw_flame(block: Flame) -> Figure:
     return figure
 
 
-def _format_name(tree: FlameTree, node: int, gone: bool) -> str:
-    return tree.labels[tree.label[node]][0] + (GONE if gone else "")
+def _format_name(tree: FlameTree, node: int, is_gone: bool) -> str:
+    return tree.labels[tree.label[node]][0] + (GONE if is_gone else "")
 
 
 def _build_legend(block: Flame, tree: FlameTree) -> list[Patch]:

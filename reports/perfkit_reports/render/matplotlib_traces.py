@@ -106,8 +106,8 @@ def _write_inside(
     red, green, blue = to_rgb(fill)
     ink = "black" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.45 else "white"
     weight = "bold" if font.get("weight", 400) > 500 else "normal"
-    drawn = axes.text((start + end) / 2, place, text, ha="center", va="center", size=size, weight=weight, zorder=4)
-    drawn.set(color=ink, path_effects=[withStroke(linewidth=2.5, foreground=fill)])
+    artist = axes.text((start + end) / 2, place, text, ha="center", va="center", size=size, weight=weight, zorder=4)
+    artist.set(color=ink, path_effects=[withStroke(linewidth=2.5, foreground=fill)])
 
 
 def _write_outside(axes: Axes, text: str, _: str, font: dict[str, Any], place: float, start: float, end: float) -> None:
@@ -135,8 +135,8 @@ def _draw_scatter(pane: Pane, trace: Trace, _: dict[str, Any], order: float) -> 
         error = trace.get(f"error_{letter}", {"visible": False})
         if error.get("visible", True):
             reach, width = [error["arrayminus"], error["array"]], error["thickness"] * POINT
-            drawn: dict[str, Any] = {"fmt": "none", "ecolor": trace["marker"]["color"], f"{letter}err": reach}
-            pane.axes.errorbar(xs, ys, elinewidth=width, capsize=error["width"] * POINT, zorder=3 + order, **drawn)
+            artist: dict[str, Any] = {"fmt": "none", "ecolor": trace["marker"]["color"], f"{letter}err": reach}
+            pane.axes.errorbar(xs, ys, elinewidth=width, capsize=error["width"] * POINT, zorder=3 + order, **artist)
 
 
 def _fill_area(axes: Axes, xs: list[float], ys: list[float], color: str) -> None:

@@ -48,8 +48,8 @@ def render(document: Document, console: Console, *, report: Path | None = None, 
     screen = _Screen(console, Weight.NORMAL if verbose else Weight.BRIEF)
     console.print()
     verdict = document.verdict
-    said = (f"{verdict.text}: ", f"bold {TONES.get(verdict.tone, '')}") if verdict else ""
-    console.print(SafeText.assemble(said, (document.headline, "bold")))
+    verdict_part = (f"{verdict.text}: ", f"bold {TONES.get(verdict.tone, '')}") if verdict else ""
+    console.print(SafeText.assemble(verdict_part, (document.headline, "bold")))
     for line in document.lead:
         console.print(SafeText(line))
     for tile in document.tiles:

@@ -41,8 +41,8 @@ def load_assets() -> Mapping[str, Asset]:
 
 def render_page(template: str, **content: object) -> bytes:
     """A page; all `content` that is not Markup is escaped."""
-    made = get_templates().get_template(f"view/{template}")
-    return made.render(assets=load_assets(), version=perfkit.__version__, **content).encode()
+    template_file = get_templates().get_template(f"view/{template}")
+    return template_file.render(assets=load_assets(), version=perfkit.__version__, **content).encode()
 
 
 def encode_json(value: object) -> bytes:

@@ -13,7 +13,7 @@ _NOTABLE = 0.01
 
 
 def build_headline(comparison: Comparison) -> str:
-    """Of two runs, the change in step time and peak memory; of several, the run with the shortest step."""
+    """For two runs, the change in step time and peak memory; for several, the run with the shortest step."""
     step = find_step_figure(comparison)
     names = [side.name for side in comparison.sides]
     if len(names) == 2:

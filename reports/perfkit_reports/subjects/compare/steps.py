@@ -20,6 +20,6 @@ def build_section(comparison: Comparison) -> Section | None:
         for side in comparison.sides
         if side.live
     ]
-    drawn = (step_times.build_chart(rows), curves.build_step_time_chart(watched), curves.build_loss_chart(trained))
-    blocks: list[Block] = [block for block in drawn if block is not None]
+    charts = (step_times.build_chart(rows), curves.build_step_time_chart(watched), curves.build_loss_chart(trained))
+    blocks: list[Block] = [block for block in charts if block is not None]
     return Section("samples", "Steps", tuple(blocks)) if blocks else None

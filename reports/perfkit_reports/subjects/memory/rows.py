@@ -27,10 +27,10 @@ def group_by_module(rows: Iterable[MemoryRow]) -> list[ModuleRow]:
     groups: dict[tuple[str, str], list[MemoryRow]] = defaultdict(list)
     for row in rows:
         groups[fold_layer_numbers(row.module), row.category].append(row)
-    made = []
+    grouped = []
     for (module, category), members in groups.items():
         names = {row.module for row in members}
-        made.append(
+        grouped.append(
             ModuleRow(
                 module=names.pop() if len(names) == 1 else module,
                 category=category,
@@ -39,4 +39,4 @@ def group_by_module(rows: Iterable[MemoryRow]) -> list[ModuleRow]:
                 modules=len({row.module for row in members}),
             )
         )
-    return sorted(made, key=lambda row: -row.bytes)
+    return sorted(grouped, key=lambda row: -row.bytes)

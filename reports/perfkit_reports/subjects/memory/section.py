@@ -33,12 +33,12 @@ def build_section(
     if not holders:
         nothing = Text(id="memory-none", lines=("No memory was recorded.",), style="empty")
         return Section("memory", title, (nothing,), nav="Memory")
-    drawn = memory_flame.build_flame(holders, what)
+    flame = memory_flame.build_flame(holders, what)
     blocks = (
         *_build_failures(holders, weight),
         *(peaks or _build_peak(holders, what, peak, words)),
         _build_balance(holders, what, weight),
-        *([drawn] if drawn else []),
+        *([flame] if flame else []),
         *_build_details(holders, what),
     )
     return Section("memory", title, blocks, nav="Memory", intro=(_INTRO,))

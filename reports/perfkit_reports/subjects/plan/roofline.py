@@ -36,9 +36,9 @@ _LEAST_ROWS = 10
 
 def build_plan_roofline(plan: Plan, styles: dict[str, Style]) -> Section:
     """The roofline with its figures, or the reason for a missing step time."""
-    planned, drawn = [variant for variant in plan.variants if variant.ops], build_plane(plan, styles)
-    arrow = _ARROW if any(series.origin for series in drawn.series) else ""
-    section = build_roofline_section(drawn, "variant", "" if planned else _explain_missing(plan), arrow)
+    planned, plane = [variant for variant in plan.variants if variant.ops], build_plane(plan, styles)
+    arrow = _ARROW if any(series.origin for series in plane.series) else ""
+    section = build_roofline_section(plane, "variant", "" if planned else _explain_missing(plan), arrow)
     return replace(section, blocks=(*section.blocks, *_build_tables(plan, planned)), intro=(_INTRO,) if planned else ())
 
 

@@ -24,10 +24,10 @@ def build_sections(analysis: Analysis) -> Iterator[Section]:
 
 def _build_sweep(sweep: Sweep, place: int) -> Group:
     name = f"sweep-{place}-{re.sub('[^a-z0-9]+', '-', sweep.variant.lower()).strip('-')}"
-    drawn = filter(None, (charts.build_time_chart(sweep, name), charts.build_memory_chart(sweep, name)))
+    chart = filter(None, (charts.build_time_chart(sweep, name), charts.build_memory_chart(sweep, name)))
     blocks: tuple[Block, ...] = (
         Text(id=f"{name}-break", lines=(describe_sweep(sweep),)),
-        Group(id=f"{name}-charts", blocks=tuple(drawn), beside=True),
+        Group(id=f"{name}-charts", blocks=tuple(chart), beside=True),
     )
     return Group(id=name, title=sweep.variant, blocks=blocks)
 
