@@ -38,7 +38,7 @@ def __getattr__(name: str) -> Any:
     if name not in _API:
         raise AttributeError(f"module 'perfkit' has no attribute {name!r}")
     value = getattr(importlib.import_module(_API[name]), name)
-    globals()[name] = value  # asked for once: ranges in a loop are made by the name
+    globals()[name] = value  # resolved once: loops use ranges by name
     return value
 
 

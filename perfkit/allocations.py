@@ -17,11 +17,11 @@ from perfkit.spec import Struct
 
 NONE = -1
 
-# What CUDA's caching allocator hands out is a multiple of it (kMinBlockSize, c10/cuda/CUDACachingAllocator.cpp).
+# CUDA's caching allocator allocates multiples of it (kMinBlockSize, c10/cuda/CUDACachingAllocator.cpp).
 CUDA_UNIT_BYTES = 512
 
-# Requests up to here are served from pools whose blocks are split to the last unit; of larger ones the block keeps what
-# is left of the free one that served it, if that is no more than this either (kSmallSize, `should_split`).
+# Requests up to this size are served from pools whose blocks are split to the last unit; a larger one keeps the rest of
+# its free block if that is at most this size (kSmallSize, `should_split`).
 CUDA_SMALL_BYTES = 1 << 20
 
 Ints = NDArray[np.int64]

@@ -11,7 +11,7 @@ nor do copies within host memory.
 
 import re
 
-# Of the kernels that were launched: as few lost ones as this change no figure that is told to three digits.
+# Share of launched kernels: fewer lost ones change no figure in its first three digits.
 TOLERATED = 0.001
 
 # cudaLaunchKernelExC, cuLaunchKernelEx, cudaLaunchCooperativeKernel, hipExtModuleLaunchKernel ...
@@ -23,7 +23,7 @@ _KERNEL = re.compile(
 )
 _GRAPH = re.compile(rf"(cuda|cu|hip)GraphLaunch{_FORM}")
 
-# Between these of one stream nothing runs: what is launched becomes a graph.
+# Between these calls nothing runs on a stream: launches become a graph.
 _CAPTURE_BEGINS = re.compile(rf"(cuda|cu|hip)StreamBeginCapture(ToGraph)?{_FORM}")
 _CAPTURE_ENDS = re.compile(rf"(cuda|cu|hip)StreamEndCapture{_FORM}")
 
@@ -31,7 +31,7 @@ _CAPTURE_ENDS = re.compile(rf"(cuda|cu|hip)StreamEndCapture{_FORM}")
 _COPY = re.compile(r"(cuda|cu|hip)Memcpy\w*")
 _FILL = re.compile(r"(cuda|cu|hip)Memset\w*")
 
-# After these the device has done all that was asked of it before.
+# After these the device has finished all earlier work.
 _WAITS_FOR_ALL = re.compile(r"(cuda|hip)DeviceSynchronize|cuCtxSynchronize(_v2)?")
 
 

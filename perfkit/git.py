@@ -8,7 +8,7 @@ from pathlib import Path
 from perfkit.errors import UsageError
 
 ANSWER_S = 60.0  # longer than any question takes; a checkout says how long it may take
-_REVISION_S = 10.0  # every rank asks for it as it starts, and can do without
+_REVISION_S = 10.0  # every rank runs it at start, and can do without
 
 # What points git at another repository within a hook (git rev-parse --local-env-vars).
 _LOCAL = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY")

@@ -33,7 +33,7 @@ def connect_ray() -> tuple[Any, bool]:
         raise UnavailableError(f"no Ray cluster {where}can be reached or started: {get_last_line(error)}") from None
     finally:
         if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, handler)  # Ray puts one of its own in its place
+            signal.signal(signal.SIGTERM, handler)  # Ray raises one of its own instead
     return ray, True
 
 

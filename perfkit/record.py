@@ -11,7 +11,7 @@ from perfkit.spec import Struct
 
 RECORD_VERSION = 8
 
-# Ranges a worker marks in a trace (record_function) and in NVTX, read back by the analysing side.
+# Ranges a worker marks in a trace (record_function) and in NVTX, read back by the analyzing side.
 MARK_PREFIX = "perfkit::"
 STEP_MARK = MARK_PREFIX + "step"
 PHASES = ("data", "forward", "backward", "optimizer")

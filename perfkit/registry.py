@@ -64,7 +64,7 @@ class Registry(Generic[T]):
             if not misfit:
                 return question(cast(T, target_object))
         except PerfkitError:
-            raise  # it says itself what is wrong
+            raise  # its message says what is wrong
         except (Exception, SystemExit) as error:
             raise self._make_broken_error(name, target, f"{type(error).__name__}: {error}") from error
         raise self._make_broken_error(name, target, misfit)

@@ -3,10 +3,10 @@
 import importlib
 import sys
 
-# Python puts the current folder first for `-m`, the script's own folder for a script: until it is known which it shall
-# be, no module there can be taken for one that perfkit needs.
+# Python puts the current folder first for `-m`, the script's own folder for a script: until the mode is known, no
+# module there may shadow one that perfkit needs.
 _FIRST = [] if sys.flags.safe_path else [sys.path.pop(0)]
 
 if __name__ == "__main__":
-    # By name: the command line stands above this package, which imports nothing of it.
+    # By name: the command line is above this package, which imports nothing of it.
     importlib.import_module("perfkit_cli.run_script.program_runner").main(_FIRST)

@@ -17,7 +17,8 @@ from perfkit.errors import UsageError
 SPEC_VERSION = 2
 BASELINE = "baseline"
 
-# What --energy asks for: NVML's counter moves every tens of milliseconds, which is then a few per cent at most.
+# Duration of the --energy pass: NVML's counter is updated every tens of milliseconds, which is then a few percent at
+# most.
 ENERGY_S = 5.0
 
 ParamValue = bool | int | float | str

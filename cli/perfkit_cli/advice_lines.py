@@ -17,7 +17,7 @@ from perfkit_reports.render.safe_text import SafeText
 _WIDTH = 80
 _EXPLAINED = 3
 _NO_CHANGE = 0.005  # of the step or the peak: less is shown as none
-_BETTER, _WORSE = "green", "yellow"  # beside signs, which tell the same
+_BETTER, _WORSE = "green", "yellow"  # besides signs, which say the same
 
 
 def show_advice(advice: Advice, top: int) -> None:

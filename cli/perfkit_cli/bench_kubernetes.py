@@ -106,7 +106,7 @@ def _check_options(options: dict[str, Any], url: str | None) -> None:
     check_sampling(options["rounds"], options["precision"], options["budget"])
     parse_named_variants(options["technique"])
     workload = parse_workload(options["workload"], WORKLOADS.list_names())
-    if workload.name in WORKLOADS.list_names():  # the files of others are those of the image
+    if workload.name in WORKLOADS.list_names():  # other workloads' files are in the image
         load_workload(workload, device=options["device"])
 
 

@@ -9,8 +9,8 @@ import perfkit
 from perfkit.errors import PerfkitError, TerminatedError, make_unknown_name_error
 from perfkit_cli.error_output import is_json_wanted, make_message, print_error_json
 
-# Subcommand -> module with a `command`. Modules import what they measure with inside their functions, so that
-# help prints at once: importing torch takes seconds.
+# Subcommand -> module with a `command`. Modules import measuring code inside their functions, so that help prints at
+# once: importing torch takes seconds.
 COMMANDS = {
     "bench": "perfkit_cli.bench",
     "run": "perfkit_cli.run",

@@ -16,7 +16,7 @@ from perfkit.units import format_percent, format_seconds
 from perfkit_cli.live_lines import draw_line, make_live_line
 from perfkit_reports.render.safe_text import SafeText
 
-_NAMED = 6  # variants of a round that are told by name
+_NAMED = 6  # variants of a round listed by name
 
 Report = Callable[[Event], None]
 

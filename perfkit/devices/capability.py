@@ -7,8 +7,8 @@ from perfkit.devices.catalog import CatalogEntry
 
 Capability = tuple[int, int]
 
-# By the id in the catalog: NVIDIA's compute capability (developer.nvidia.com/cuda-gpus), and of AMD's GPUs the first
-# two figures of their target (rocm.docs.amd.com, GPU hardware specifications: gfx942 is 9.4), as torch tells both.
+# By the id in the catalog: NVIDIA's compute capability (developer.nvidia.com/cuda-gpus), and for AMD's GPUs the first
+# two figures of their target (rocm.docs.amd.com, GPU hardware specifications: gfx942 is 9.4), as torch reports both.
 _CAPABILITIES: tuple[tuple[str, Capability], ...] = (
     (r"v100", (7, 0)),
     (r"(t4|titan-rtx|quadro-rtx|rtx-20\d0)", (7, 5)),
@@ -41,7 +41,7 @@ class Fp8Format(StrEnum):
 
 
 _NVIDIA_FP8: Capability = (8, 9)  # and later (CUDA C++ Programming Guide)
-# By what torch tells of AMD's GPUs: gfx942 of MI300 is the first with fp8 (`_scaled_mm_allowed_device` of torch's
+# By torch's report of AMD's GPUs: gfx942 of MI300 is the first with fp8 (`_scaled_mm_allowed_device` of torch's
 # ScaledBlas.cpp; which format: `Float8TypeConfig` of torchao). gfx908 and gfx90a of MI100 and MI200 (9.0) have none,
 # nor has gfx11.
 _AMD_FP8: tuple[tuple[Capability, Fp8Format], ...] = (

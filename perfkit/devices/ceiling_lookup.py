@@ -135,7 +135,7 @@ def calibrate_machine(
     """
     with tempfile.TemporaryDirectory(prefix="perfkit-") as folder:
         out = Path(folder) / "ceilings.json"
-        # With `-P` no module in the folder that a program runs in is taken for another.
+        # With `-P` no module in the current folder shadows another.
         command = [sys.executable, "-P", "-m", "perfkit.devices.calibrate", "--device", device, "--out", str(out)]
         if threads:
             command += ["--threads", ",".join(str(count) for count in threads)]
@@ -144,7 +144,7 @@ def calibrate_machine(
         if device == "cuda" and device_name:
             command += ["--device-name", device_name]
         last: list[str] = []
-        # The parent sleeps on the pipe between lines, so it takes no time from what is measured.
+        # The parent sleeps on the pipe between lines, so it takes no time from the measurement.
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
             assert process.stderr is not None
             for line in process.stderr:

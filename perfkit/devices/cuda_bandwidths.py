@@ -9,7 +9,7 @@ from perfkit.devices.kernel_timing import FAILURES, CalibrationKernel, TimingWin
 from perfkit.note import Note, make_note
 
 STREAM_BYTES = 2**30  # of one array, far beyond any L2
-STREAM_SHARE = 8  # of the free memory, three arrays of it at a time
+STREAM_SHARE = 8  # of free memory, for three arrays at a time
 LINK_BYTES = 256 * 2**20
 L2_CALLS = 100
 

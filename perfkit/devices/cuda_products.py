@@ -50,9 +50,9 @@ class ProductKernels(NamedTuple):
 
 
 def list_products(capability: tuple[int, int], *, rocm: bool) -> list[DtypeProduct]:
-    """A product per dtype, and the unit it runs on.
+    """A matmul per dtype, with the unit it runs on.
 
-    NVIDIA GPUs run fp32 products on the vector units unless TF32 is allowed, and fp64 ones on matrix units
+    NVIDIA GPUs run fp32 matmuls on the vector units unless TF32 is allowed, and fp64 ones on matrix units
     only in the data-center parts (8.0, 9.0, 10.0). AMD Instinct GPUs have matrix units for both.
     """
     fp64_matrix = rocm or capability in ((8, 0), (9, 0), (10, 0))

@@ -8,7 +8,7 @@ DEVICES = ("auto", "cpu", "cuda")
 
 
 class ChosenDevice(NamedTuple):
-    """`visible` is their number; `name` is what the catalog of peaks knows it by, empty where that is not known."""
+    """`visible` is the number of devices; `name` is the name in the catalog of peaks, empty if unknown."""
 
     kind: str
     name: str

@@ -8,7 +8,7 @@ from perfkit.devices.ceiling import Ceiling, CeilingKind, CeilingLevel, DeviceCe
 from perfkit.units import format_bandwidth, format_flop_rate
 
 _OF_ARITHMETIC = (CeilingLevel.MATRIX, CeilingLevel.VECTOR)
-_THEN = "; "  # between what was found and what to do
+_THEN = "; "  # between the observation and the advice
 
 
 def explain_exceeded(ceiling: Ceiling, what: str = "this", *, ranks: int | None = None) -> str:

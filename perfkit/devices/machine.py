@@ -102,7 +102,7 @@ def read_container_memory_limit(root: Path = CGROUP) -> int | None:
         text = (root / "memory.max").read_text().strip()
     except OSError:
         return None
-    return int(text) if text.isdecimal() else None  # "max" where there is no limit
+    return int(text) if text.isdecimal() else None  # "max" without a limit
 
 
 def get_memory_bytes(root: Path = CGROUP) -> int:

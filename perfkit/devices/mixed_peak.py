@@ -14,7 +14,7 @@ from perfkit.devices.peak import TF32, THREE_TF32
 
 _OF_FP32 = ("fp32", TF32, THREE_TF32)
 
-# A part of a mix so small needs no peak of its own to be known: it is taken to run as the rest does.
+# The peak of so small a part of a mix need not be known: it is assumed to run like the rest.
 _SLIGHT = 0.01
 
 Computed = TypeVar("Computed", bound=tuple[str, str])  # the unit and the dtype that products are computed in

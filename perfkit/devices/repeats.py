@@ -16,7 +16,7 @@ from perfkit.spec import Struct
 CANARY_TOLERANCE = 0.03
 SPREAD_TOLERANCE = 0.05
 MIN_KEPT = 3
-MIN_USABLE = 2  # with fewer undisturbed repeats there is no telling what the others would have been
+MIN_USABLE = 2  # with fewer undisturbed repeats the others cannot be judged
 CORE_CLOCKED = frozenset(
     {CeilingLevel.MATRIX, CeilingLevel.VECTOR, CeilingLevel.L2}
 )  # these follow the core's clock, as the canary does

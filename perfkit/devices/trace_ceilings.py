@@ -92,7 +92,7 @@ def _load_local_ceilings(device: TraceDevice) -> TraceCeilings:
     known = resolve_ceilings("cpu" if device.kind == "cpu" else "cuda", device.name, (), calibrate=False)
     threads = max((ceiling.threads for ceiling in known.ceilings if ceiling.threads is not None), default=None)
     if threads is not None:
-        # A trace does not say with how many threads a CPU ran, and the roof must not lie below what it could do.
+        # A trace does not record a CPU's number of threads, and the roof must not be too low.
         kept = tuple(ceiling for ceiling in known.ceilings if ceiling.threads == threads)
         text = f"the trace does not record its number of threads; compared with the roofs of {threads}"
         note = make_note("ceilings.unknown_threads", text, threads=threads)

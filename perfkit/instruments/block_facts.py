@@ -124,7 +124,7 @@ def measure_recomputation(run: Callable[[], object], blocks: Iterable[nn.Module]
 
     with ExitStack() as stack:
         for place, block in enumerate(blocks):
-            # All modules of the block: a wrapper is not called again, but what it wraps.
+            # All modules of the block: a wrapper is not called again, but the wrapped module is.
             stack.enter_context(watch_forward_passes(block.modules(), lambda place=place: enter(place), leave))  # type: ignore[misc]
         stack.enter_context(counter)
         run()

@@ -84,7 +84,7 @@ def nccl_version() -> str | None:
 
 
 def _read_driver() -> str | None:
-    import pynvml  # only where there is a GPU: the library asks the driver when it is initialized
+    import pynvml  # only with a GPU: the library asks the driver when it is initialized
 
     try:
         pynvml.nvmlInit()

@@ -9,7 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from perfkit.cost.collective import CollectiveType
 from perfkit.cost.live_collectives import describe_exchange, get_group_ranks
 
-# Counted also where there are none of them, so that a claim about them can fail.
+# Also counted as zero, so that a claim about them can fail.
 _ALWAYS = (
     CollectiveType.ALL_REDUCE,
     CollectiveType.ALL_GATHER,

@@ -18,8 +18,8 @@ _SAID = (
     # driver. Triton's "out of resource: shared memory" is another thing: a kernel that fits on no such GPU.
     r"(CUDA|HIP)( driver)? error: out of memory|hipErrorOutOfMemory",
     r"Triton Error \[(CUDA|HIP)\]: *(Code: \d+, \w+: )?out of memory",
-    # Libraries that ask for memory beside torch's allocator, as `ATen/cuda/Exceptions.h` names their states; cuDNN 9
-    # has new ones. NOT_INITIALIZED often comes of too little memory too, but of much else.
+    # Libraries that allocate outside torch's allocator, with their states' names in `ATen/cuda/Exceptions.h`; cuDNN 9
+    # has new ones. NOT_INITIALIZED often means too little memory, but has many other causes.
     r"(CU|HIP)(BLAS|DNN|SPARSE|SOLVER)_STATUS_ALLOC_FAILED|(CU|HIP)FFT_ALLOC_FAILED|miopenStatusAllocFailed",
     r"CUDNN_STATUS_INTERNAL_ERROR_(HOST|DEVICE)_ALLOCATION_FAILED",
     # NCCL's last warning (`alloc.h`, `CUDACHECK`), newer ones with the number of the error.

@@ -116,7 +116,7 @@ def _read_own_s(proc: Path, root: int) -> float | None:
     stats = {}
     for folder in proc.glob("[0-9]*"):
         fields = _read_text(folder / "stat").rpartition(")")[2].split()
-        if len(fields) >= _TIMES.stop:  # else it has ended meanwhile
+        if len(fields) >= _TIMES.stop:  # else it has ended
             stats[int(folder.name)] = (int(fields[_PARENT]), sum(map(int, fields[_TIMES])))
     if root not in stats:
         return None

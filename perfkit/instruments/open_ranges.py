@@ -52,7 +52,7 @@ def find_open_ranges(spans: Iterable[RangeSpan]) -> tuple[str, ...]:
                 across.setdefault(kind, set()).add(number)
                 if span.end_ns == step.end_ns:
                     never_closed.setdefault(kind, span.name)
-    once = 0 if len(steps) < 2 else len(steps)  # of a single step there is no telling what is done in every one
+    once = 0 if len(steps) < 2 else len(steps)  # a single step does not show what every step does
     return tuple(
         name
         for kind, name in never_closed.items()

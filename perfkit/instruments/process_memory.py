@@ -15,14 +15,14 @@ from perfkit.instruments.sensors import Sensors
 from perfkit.record import NOT_MEASURED, DeviceMemoryState, ProcessMemory, Quantity, Unknown, make_measurement
 from perfkit.techniques.state import World
 
-# proc(5): the sizes in `status`, and what is written to `clear_refs` so that the peak is counted anew.
+# proc(5): the sizes in `status`, and the value written to `clear_refs` to reset the peak.
 PROC = Path("/proc/self")
 _STATUS = re.compile(r"^(\w+):\s+(\d+) kB$", re.MULTILINE)
 _RESET_PEAK = "5"
 _RESIDENT = "VmRSS"
 _PEAK = "VmHWM"
 _MAPPED = ("RssFile", "RssShmem")
-# The kernel counts pages per CPU and adds them up now and then: what is read may lag by so much.
+# The kernel counts pages per CPU and sums them now and then: a reading may lag by this much.
 _LAG_BYTES = 16 * 2**20
 
 

@@ -34,10 +34,10 @@ def measure_saved_bytes(forward: Forward, device: torch.device) -> int | None:
         after = torch.cuda.memory_allocated(device)
         if replays:
             # torch.compile takes a forward pass that follows another without a backward pass for a part of the same
-            # step, and records it anew.
+            # step, and records it again.
             loss.backward()
             return None
-        del loss  # not before the second reading: the graph, and what it holds, hangs on it
+        del loss  # not before the second reading: the graph and its memory depend on it
         return after - before
     with AllocationProfiler(ops=False) as profiler:
         loss = forward()

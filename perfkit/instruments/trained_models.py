@@ -12,7 +12,7 @@ from perfkit.techniques.state import TrainState
 
 T = TypeVar("T")
 
-# Names that wrappers put between a module and what they wrap (torch's checkpoint wrapper, torch.compile, DDP).
+# Names that wrappers insert around a module (torch's checkpoint wrapper, torch.compile, DDP).
 _WRAPPERS = frozenset({"_checkpoint_wrapped_module", "_orig_mod", "module"})
 
 

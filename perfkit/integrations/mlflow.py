@@ -48,7 +48,7 @@ class MlflowLogger:
         self._own = False
         self._opened_client: Any = None
         if tracking_uri is not None:
-            # so that a store that cannot be used is told now, and not made ready while steps are timed
+            # so that an unusable store is reported now, and not set up while steps are timed
             self._get_client()
 
     def scalars(self, step: int, values: Mapping[str, float]) -> None:

@@ -72,7 +72,7 @@ class WandbLogger:
             raise PerfkitError("not logged in to W&B: run `wandb login`, or set WANDB_MODE=offline")
         settings = self._wandb.Settings(console="off")
         run: wandb.Run = self._wandb.init(reinit="create_new", settings=settings, **self._options)
-        # `wandb.init` of a program returns the last run that is active, even one that was opened beside it.
+        # A program's `wandb.init` returns the last active run, even one that was opened separately.
         self._wandb.setup().remove_active_run(run)
         return _prepare_run(run)
 

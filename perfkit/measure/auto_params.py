@@ -25,7 +25,7 @@ class FoundParams(NamedTuple):
     refusals: Mapping[str, str] = {}
 
 
-Find = Callable[[BenchRequest, Callable[[Event], None]], FoundParams]  # which is told of every trial
+Find = Callable[[BenchRequest, Callable[[Event], None]], FoundParams]  # which receives every trial
 
 
 def require_given_params(request: BenchRequest, _progress: Callable[[Event], None]) -> FoundParams:

@@ -199,7 +199,7 @@ def _collect_counters(making: SuiteWriter, specs: list[RunSpec], ncu: Path, prog
         if reason:
             text = f"{spec.variant}: no counters: {reason}"
             warnings = (*making.suite.warnings, make_note("run.no_counters", text, variant=spec.variant))
-            making.update(warnings=tuple(dict.fromkeys(warnings)))  # it is tried again whenever the suite goes on
+            making.update(warnings=tuple(dict.fromkeys(warnings)))  # retried whenever the suite continues
 
 
 def _locate_counters(making: SuiteWriter, spec: RunSpec) -> Path:

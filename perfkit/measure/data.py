@@ -85,7 +85,7 @@ class BatchPool:
         most: int = POOL_BATCHES,
     ) -> None:
         first = _make_batch(workload, seed, ranks, 0, dtype, pinned)
-        size = sum(tensor.nbytes for tensor in first.values()) // len(ranks)  # as many as with one rank each
+        size = sum(tensor.nbytes for tensor in first.values()) // len(ranks)  # the total of one-rank runs
         count = max(1, min(most, POOL_BYTES // max(1, size)))
         self._batches = [
             first,

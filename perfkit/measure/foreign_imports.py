@@ -53,7 +53,7 @@ def find_foreign_modules(
     return foreign
 
 
-@cache  # thousands of modules lie in some hundred folders
+@cache  # thousands of modules are in some hundred folders
 def _resolve_folder(folder: str) -> str:
     return os.path.realpath(folder)
 

@@ -37,7 +37,7 @@ def limit_gloo_workers() -> None:
     create = c10d._new_process_group_helper
 
     def with_one_worker(*args: Any, **options: Any) -> Any:
-        # Only meanwhile: later on torch takes the class for what groups are instances of, and they lose a subclass.
+        # Only while entered: later torch checks groups against this class, and they would lose a subclass.
         with patch.object(c10d, "ProcessGroupGloo", _SingleWorkerGloo):
             return create(*args, **options)
 

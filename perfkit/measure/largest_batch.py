@@ -19,7 +19,7 @@ from perfkit.store.layout import RECORD_FILE, BatchSearch, BatchTrial
 from perfkit.techniques.batch import Batch
 from perfkit.units import format_bytes, format_percent
 
-# Sizes closer together than this share are not told apart.
+# The search's resolution, as a share of the size.
 _RESOLUTION = 1 / 16
 
 Launch = Callable[[RunSpec, int], tuple[RunResult, list[RankRecord]]]  # a run, as the trial of this number

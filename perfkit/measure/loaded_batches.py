@@ -39,7 +39,7 @@ class LoadedBatches:
         self._epoch = 0
         self._seen = {"loader_workers": 0.0, "loader_prefetched": 0.0, "loader_pinned": 0.0}
         self._processes: set[int] = set()
-        # As it is before the process is told which cores to keep to: those are for the cores that train.
+        # Read before the process is pinned to cores: those are for training.
         self._cores = os.sched_getaffinity(0) if sys.platform == "linux" else None
 
     @property
@@ -102,7 +102,7 @@ class LoadedBatches:
                 self._loader = self._make_loader()
             start_epoch(self._loader, epoch)
             if epoch and self._loader.persistent_workers:
-                # Workers that are started anew are seeded, from the generator that may be the order's, too.
+                # Restarted workers are seeded from the generator that may also determine the order.
                 torch.empty((), dtype=torch.int64).random_(generator=self._loader.generator)
             self._batches = iter(self._loader)
             batch = next(self._batches, None)
@@ -130,7 +130,7 @@ class LoadedBatches:
                 with contextlib.suppress(ProcessLookupError):
                     os.sched_setaffinity(worker.pid, self._cores)
 
-    # torch tells neither of these otherwise.
+    # torch reports neither of these otherwise.
     def _get_workers(self) -> list[Any]:
         return getattr(self._batches, "_workers", [])
 

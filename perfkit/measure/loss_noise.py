@@ -22,7 +22,7 @@ from perfkit.workloads.workload import make_model
 # Where a rounding decides is a matter of chance: one that turns a ReLU's sign or a pooling's choice lets programs part
 # at once, another not for steps. Of four, the first to part ends the comparison.
 _ECHOES = 4
-_ECHOES_S = 20.0  # what was begun is finished; where steps are that slow, the first echo is the only one
+_ECHOES_S = 20.0  # a started repetition is finished; with slow steps, the first is the only one
 
 
 def run_echo_pass(session: TrainingSession) -> None:

@@ -87,7 +87,7 @@ def run_timed_pass(session: TrainingSession) -> None:
         energy=energy.step,
         power=energy.power,
     )
-    session.losses.clear()  # nobody asks for those of the steps to come, and these would be in their peaks
+    session.losses.clear()  # later steps' peaks would include these
     compiled = "compile" in state.applied or bool(collect_compile_facts())  # a user's model may compile itself
     skipped = [bool(flag) for flag in state.skipped_updates]
     if skipped:
@@ -179,7 +179,7 @@ def run_evidence_pass(session: TrainingSession) -> None:
         else:
             own = {}
             saved = measure_saved_bytes(lambda: state.loss(batch), state.device)
-    if not compiled:  # what is called within compiled code is not seen
+    if not compiled:  # calls within compiled code are not seen
         session.recorder.add_facts(collect_block_facts(state, batch, session.reference_saved))
     elif not own:
         state.backward(state.loss(batch))
@@ -246,7 +246,7 @@ def _count_step(session: TrainingSession) -> None:
         with exchanged:
             train_step(state, session.batches(further), further)
     session.recorder.add_facts(random | (exchanged.collect_facts(state.cycle) if state.world.size > 1 else {}))
-    # A step of its own calls backward as it likes, and stages of a pipeline pass gradients on.
+    # A custom step calls backward as it likes, and pipeline stages pass gradients on.
     if state.workload.step is None and state.own_forward is None:
         session.recorder.add_facts({"backward_passes": float(len(passes))})
     session.next_step = index + state.cycle

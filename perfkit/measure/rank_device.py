@@ -83,7 +83,7 @@ def join_group(device: torch.device, store: Store, world: World) -> None:
 
 
 def _count_local_ranks(world: World) -> int:
-    return int(os.environ.get("LOCAL_WORLD_SIZE", world.size))  # torchrun may have others on other machines
+    return int(os.environ.get("LOCAL_WORLD_SIZE", world.size))  # torchrun may have other ranks on other machines
 
 
 def _set_local_rank(variables: MutableMapping[str, str], index: int, world: World) -> None:

@@ -27,7 +27,7 @@ def explain_redundant_size(request: BenchRequest, techniques: Techniques) -> str
         )
         same = own.units_per_batch == changed.units_per_batch and _collect_sizes(own) == _collect_sizes(changed)
     except PerfkitError:
-        return ""  # told where the variant is built
+        return ""  # reported where the variant is built
     return f"{own.name} already has this size" if same else ""
 
 

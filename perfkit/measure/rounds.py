@@ -31,12 +31,12 @@ from perfkit.units import format_percent, format_seconds
 
 BUDGET_S = 300.0
 
-# Where no budget was named, so many rounds are measured however long they take: fewer decide nothing. So that many
-# variants do not take long, the turns of such a number of rounds take no more than the budget.
+# Without a budget, this many rounds are measured however long they take: fewer decide nothing. To limit the time of
+# many variants, the turns of these rounds take no more than the budget.
 _LEAST_ROUNDS = 3
 
-# A variant whose steps take so many times as long as its baseline's is measured apart from the others, which would have
-# to wait for each of its turns.
+# A variant this many times slower than its baseline is measured apart from the others, which would have to wait for
+# each of its turns.
 _SLOW = 4.0
 
 # What is free is not all taken: the page cache is what a workload's data is read from.
@@ -96,7 +96,7 @@ class _RoundMeasurement:
             for name in self.specs
             if name not in compared
             and name not in compared.values()
-            # Else it has been measured, with others.
+            # Otherwise it has been measured, with others.
             and (self.request.world_sizes or (self.making.first_repeat(name) or 0) >= self._begun)
         }
         self.references = compared | alone
@@ -156,7 +156,7 @@ class _RoundMeasurement:
         least = _LEAST_ROUNDS if self.request.budget_s is None else 1
         if self.request.rounds is not None or self._done < least:
             return self._list_open_comparisons()
-        # What it takes is not known of each when the session goes on after an interruption, but of its rounds.
+        # After an interruption, only the cost of whole rounds is known, not that of each variant.
         usual_s = self.before.seconds / max(self.before.rounds, 1)
         return [
             name for name in self._list_open_comparisons() if spent_s + self.cost_s.get(name, usual_s) <= self._budget_s

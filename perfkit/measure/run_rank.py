@@ -49,7 +49,7 @@ INSTRUMENTED: dict[str, Pass] = {
     "seeded": run_seeded_pass,
     "counters": passes.run_counters_pass,
 }
-# Passes that may fail without the run: what was timed before them stands.
+# Passes whose failure does not fail the run: earlier timings remain valid.
 _FOR_THEMSELVES = ("trace", "memory", "evidence", "echo", "seeded")
 
 
@@ -107,7 +107,7 @@ def run_rank(
         check_imports()  # again: a step may import too
         recorder.update(status=RunStatus.OK, reason="")
     except (Exception, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001 - however it ends, the record says so
-        traceback.print_exception(error)  # the whole of it, for the log
+        traceback.print_exception(error)  # the full traceback, for the log
         recorder.update(**_describe_ending(error, spec, name, session))
         if recorder.record.status == RunStatus.OUT_OF_MEMORY:
             request = parse_failed_request(error)
@@ -120,7 +120,7 @@ def run_rank(
         if session is not None:
             session.state.close()
     if diverged and recorder.record.status == RunStatus.OK:
-        return RunStatus.CRASHED  # to the parent alone, which gives the others seconds to notice
+        return RunStatus.CRASHED  # only to the parent, which gives the others seconds to notice
     if dist.is_initialized() and recorder.record.status in (RunStatus.OK, RunStatus.SKIPPED):
         dist.destroy_process_group()
     return recorder.record.status

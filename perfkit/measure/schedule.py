@@ -105,7 +105,7 @@ def explain_unbuildable(request: BenchRequest, techniques: Techniques, ranks: in
         return f"the workload {request.workload.name} has no parameter {error.parameter} to change its size"
     except (UsageError, UnavailableError) as error:
         return str(error)
-    except UserCodeError as error:  # whose message goes on with the traceback
+    except UserCodeError as error:  # whose message is shown with the traceback
         return f"{str(error).splitlines()[0]}: {error.__cause__}"
     return ""
 
@@ -135,7 +135,7 @@ def _find_missing_gpus(request: BenchRequest, ranks: int, *, least: bool = False
 
 def _build_run_spec(request: BenchRequest, techniques: Techniques, size: int) -> RunSpec:
     schedule = request.schedule
-    if request.by_turns:  # the rounds tell the time: as many steps as losses are compared of, steady or not
+    if request.by_turns:  # the rounds measure time: only the compared losses' steps are needed, steady or not
         enough = max(1, schedule.parity - schedule.warmup)
         schedule = msgspec.structs.replace(schedule, max_warmup=schedule.warmup, timed=min(schedule.timed, enough))
     return RunSpec(

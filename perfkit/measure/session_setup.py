@@ -117,9 +117,9 @@ def set_up_session(
     try:
         applied = apply_all(techniques, state)
     except BaseException:
-        state.close()  # what was applied before may hold temporary files
+        state.close()  # techniques already applied may hold temporary files
         raise
-    if device.type == "cuda":  # what the unmodified model and trials took is none of the variant's
+    if device.type == "cuda":  # memory of the unmodified model and of trials is not the variant's
         torch.cuda.empty_cache()
     if loading:
         data = _create_loaded_batches(spec, workload, world, applied.state.loading)
@@ -199,7 +199,7 @@ def _measure_reference(
     """
     workload, model, device = state.workload, state.model, state.device
 
-    size = (count_samples(batch) or 0) / parts  # where that is no number of samples the techniques are refused
+    size = (count_samples(batch) or 0) / parts  # if it is not a number of samples, techniques are refused
     microbatch = (
         batch if parts == 1 or not size.is_integer() else {name: part[: int(size)] for name, part in batch.items()}
     )

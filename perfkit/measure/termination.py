@@ -16,7 +16,7 @@ from pathlib import Path
 from perfkit.errors import PerfkitError
 from perfkit.measure.flight_dump import save_flight_record
 
-# All ranks are told at once. The first that ended would end what the others wait in, before they have told of it.
+# All ranks are signaled at once. The first to end would break the others' waits before they have reported them.
 OTHERS_S = 0.5
 _STDERR = 2
 
@@ -49,7 +49,7 @@ def _wait_for_signal(heard: int, folder: Path) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-# A signal that reached a fork before it has forgotten would be told through the pipe that it shares with this process.
+# A signal that reached a fork before it has reset would be reported through the pipe that it shares with this process.
 def _block_signal() -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
 

@@ -16,7 +16,7 @@ from perfkit.spec import Struct
 BASELINE_VERSION = 1
 BASELINE_FILE = "perfkit-baseline.json"
 
-# Significant digits that are kept of what varies. Times of processes differ by tenths of a per cent on a quiet machine
+# Significant digits that are kept of what varies. Times of processes differ by tenths of a percent on a quiet machine
 # and by several on a shared one: at four digits rounding moves a figure by at most 0.05 %, below what any check finds.
 PROCESS_DIGITS = 4
 
@@ -73,7 +73,7 @@ def write_baseline(path: Path, baseline: Baseline) -> None:
     history) are not written.
     """
     content = msgspec.to_builtins(_round_figures(baseline))
-    # What could not be read is not there, and the name of the host changes with every machine and says nothing of it.
+    # Unreadable values are left out, and the host's name changes with every machine and says nothing.
     kept = (item for item in content["environment"].items() if item[0] != "git_revision")
     known = {key: value for key, value in kept if value not in (None, {})}
     content["environment"] = {**known, "hostname": ""}

@@ -43,7 +43,7 @@ from perfkit.store.summary import (
     make_unknown_figures,
 )
 
-# What a folder is, by the file that it is told by.
+# Kind of a folder, by its marker file.
 KINDS = {
     SUITE_FILE: "suite",
     TRACE_REPORT_FILE: "trace",

@@ -14,7 +14,7 @@ from perfkit.spec import Struct
 
 LIVE_FILE = "live.jsonl"
 LIVE_VERSION = 2
-TRACE_NOW = "trace-now"  # a file in the run's folder that asks for a trace of the next steps
+TRACE_NOW = "trace-now"  # a file in the run's folder that requests a trace of the next steps
 
 
 class LiveStart(Struct, tag="start"):
@@ -29,7 +29,7 @@ class LiveStart(Struct, tag="start"):
     unit: str = ""
     flops_per_step: float | None = None
     peak_flops: float | None = None
-    trace_on: tuple[str, ...] = ()  # what asks for a trace, as `perfkit.profile` was told
+    trace_on: tuple[str, ...] = ()  # triggers of a trace, as given to `perfkit.profile`
 
 
 class LiveWindow(Struct, tag="window"):

@@ -13,7 +13,7 @@ from perfkit.errors import PerfkitError, UsageError
 from perfkit.store.layout import LOCK_FILE
 
 _NOTE = re.compile(r"process (?P<process>\d+) on (?P<host>.+)")  # who holds it
-# What file systems that know no locks answer. Two writers there are not told.
+# Errors of file systems without locks. Two writers there are not detected.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)
 
 
@@ -48,7 +48,7 @@ def is_abandoned(folder: Path) -> bool:
     except ProcessLookupError:
         return True
     except PermissionError:
-        return False  # somebody else's
+        return False  # another user's
     return False
 
 

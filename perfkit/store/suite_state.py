@@ -50,7 +50,7 @@ def find_suite_state(
     if any(log.is_running(now) for log in logs):
         return SuiteState.RUNNING, ""
     if unfinished is not None and not logs and not is_abandoned(path):
-        # A benchmark has no live log: what it writes last are the files of the run that is on.
+        # A benchmark has no live log: its last writes are the files of the current run.
         quiet_s = now - find_last_write(path, unfinished)
         limit_s = max(SILENT_S, _read_limit_s(path / unfinished.path / SPEC_FILE))
         if quiet_s < limit_s:

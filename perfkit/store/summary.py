@@ -17,8 +17,8 @@ MEMORY_REPORT_FILE = "memory.json"  # and of one on memory
 FLIGHT_REPORT_FILE = "flight.json"  # and of one on flight recorders
 CHECK_FILE = "check.json"  # and of a comparison
 PROCESS_FILE = "process.json"  # and of a running process
-COMPARISON_FILE = "comparison.json"  # and of runs held against each other
-PLAN_FILE = "plan.json"  # and of a plan; in a suite's folder what was predicted of it
+COMPARISON_FILE = "comparison.json"  # and of compared runs
+PLAN_FILE = "plan.json"  # and of a plan; in a suite's folder its predictions
 MOST_COMPARED = 8  # runs at once
 SUMMARY_VERSION = 3
 

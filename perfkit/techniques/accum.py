@@ -14,7 +14,7 @@ from perfkit.techniques.state import TrainState
 from perfkit.techniques.technique import Stage, Technique
 from perfkit.workloads.workload import count_samples, draw_first_batch
 
-# What a microbatch saves for backward beside its share of the activations, as a share of the whole batch's.
+# Saved bytes of a microbatch beyond its share of the activations, as a share of the whole batch's.
 _FIXED = 0.1
 
 
@@ -28,7 +28,7 @@ class Accum(Technique):
 
     name: ClassVar[str] = "accum"
     summary: ClassVar[str] = "gradient accumulation: one update per batch, from several microbatches"
-    stage: ClassVar[Stage] = Stage.WORKLOAD  # first, since the unmodified model is asked for its losses
+    stage: ClassVar[Stage] = Stage.WORKLOAD  # first, since it measures the unmodified model's losses
     when: ClassVar[str] = "when the wanted batch's activations do not fit in memory"
     costs: ClassVar[str] = "time, if a microbatch is too small to fill the device"
     paper: ClassVar[str] = (
@@ -72,7 +72,7 @@ class Accum(Technique):
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         passes = "a step runs this many times the baseline's backward passes"
         claims = [self._make_claim(passes, "backward_passes", Relation.EQUAL, float(self.steps), BASELINE)]
-        if {*state.applied} <= {self.name, "ddp"}:  # others change what is saved, too
+        if {*state.applied} <= {self.name, "ddp"}:  # others also change what is saved
             share, saved = "a microbatch saves its share of the batch's saved activations", "saved_tensor_bytes"
             claims.append(self._make_claim(share, saved, Relation.AT_MOST, 1 / self.steps + _FIXED, BASELINE))
         return tuple(claims)

@@ -22,7 +22,7 @@ class _CallWrapper(functools.partial[Any]):
 
 def wrap_calls(module: nn.Module, wrapped: Callable[[Call], Call]) -> Callable[[], None]:
     """Have every call of `module` be one of `wrapped(original call)`; returns what takes it away again."""
-    # Not by its attributes: wrappers and scripted modules hand these on to what they hold.
+    # Not via its attributes: wrappers and scripted modules forward these to what they hold.
     attributes = module.__dict__
     before = attributes.get(_CALL)
     standing = _CallWrapper(wrapped(module._call_impl if before is None else before))

@@ -14,7 +14,7 @@ from perfkit.techniques.technique import Stage, Technique
 # Other kernels add up a convolution's products in another order. The errors of a sum of n products are independent, so
 # that it is off by the root of n roundings; the widest of ResNet's convolutions have 3 x 3 x 512 products a value.
 _PRODUCTS = 3 * 3 * 512
-_SUMS = 8  # as many as `amp` allows for
+_SUMS = 8  # the same allowance as `amp`
 
 
 class ChannelsLast(Technique):

@@ -160,7 +160,7 @@ class Ckpt(Technique):
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         if self.mode == "budget":
             return (self._make_saved_bytes_claim(self.budget + _BUDGET_SLACK),)
-        # Full: at least 30 % of what the blocks saved is gone; selective keeps the products, so it asks for 10 %.
+        # Full: at least 30 % of the blocks' saved bytes are gone; selective keeps matmul results, so it requires 10 %.
         remains = 0.7 if self.mode == "full" else 0.9
         segments = self._choose_segments(state)
         if "compile" in state.applied:  # blocks within compiled code are not seen

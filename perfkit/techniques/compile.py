@@ -93,7 +93,7 @@ class Compile(Technique):
             subject, relation = ("graphs have", Relation.AT_LEAST) if self.dynamic else ("no graph has", Relation.EQUAL)
             statement = f"{subject} symbolic sizes"
             claims.append(self._make_claim(statement, "dynamic_graphs", relation, float(self.dynamic)))
-        if self.mode == "reduce-overhead":  # that is what it is for, and inductor leaves it out where it cannot
+        if self.mode == "reduce-overhead":  # its purpose, and Inductor skips it where it is impossible
             claims.append(self._make_claim("steps replay CUDA graphs", "graph_launches", Relation.AT_LEAST, 1.0))
         if self.mode in _AUTOTUNED:
             claims.append(self._make_claim("Inductor autotuned kernels", "autotuned", Relation.AT_LEAST, 1.0))

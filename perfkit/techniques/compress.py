@@ -54,7 +54,7 @@ class Compress(Technique):
         return state
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
-        if "bf16" in state.applied:  # the unmodified model is in fp32, and half of it is bf16's
+        if "bf16" in state.applied:  # the unmodified model is in fp32, and half of its bytes are bf16's
             most = _AT_MOST_OF_16_BITS / 2
         else:
             in_fp32 = any(p.dtype == torch.float32 for p in state.model.parameters())

@@ -38,8 +38,8 @@ _GATHERED = "collective_bytes:all-gather:dp"
 _COPIED = "op_calls:torch.distributed.ddp.reducer::copy_bucket_to_grad"
 _MIB = 2**20
 
-# Hooks that keep what they leave out, those of which a rank receives what every other sends, and what becomes of
-# gradients where losses are another trajectory's.
+# Hooks that keep unsent gradients, hooks with which a rank receives the data of all others, and effects on gradients
+# that change the trajectory.
 _KEEPING = ("powersgd", "topk")
 _OF_ALL_RANKS = {"topk": "the largest gradients", "quantized": "gradients in 8 bits"}
 _APPROXIMATED = {

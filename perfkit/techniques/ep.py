@@ -89,7 +89,7 @@ class Ep(Technique):
         ranks = self._count_expert_ranks(state)
         part = f"a rank holds 1/{ranks} of the experts, and"
         shares = [(f"{part} the {what} of the rest", fact) for what, fact in _HELD_AS]
-        if _UNSHARDED in state.facts:  # the sharding claims what is left of them
+        if _UNSHARDED in state.facts:  # the sharding's claims cover the rest
             shares = [(f"{part} all of the rest before it is sharded", _UNSHARDED)]
         least = partial(self._make_claim, relation=Relation.AT_LEAST, value=1.0)
         # Blocks that run again send their tokens again; of microbatches each has its slots rounded up. Without slots a

@@ -119,7 +119,7 @@ def shard_experts(
         experts.register_forward_pre_hook(partial(_dispatch_tokens, group))
         experts.register_forward_hook(partial(_return_tokens, group))
         return
-    if hasattr(experts, "num_experts"):  # by which Transformers' experts tell those that they have
+    if hasattr(experts, "num_experts"):  # marker of local experts in Transformers
         experts.num_experts = count // ranks  # type: ignore[assignment]
     own_parameters = tuple(experts.parameters())
     experts.forward = partial(_run_without_slots, experts.forward, group, count, own_parameters)
@@ -171,7 +171,7 @@ def _run_without_slots(
     received = all_to_all_single(tokens[order // choices].contiguous(), back, out, group)
     own = torch.arange(coming.shape[1], device=tokens.device).repeat(ranks).repeat_interleave(coming.flatten())
     output = forward(received, own[:, None], weights.new_ones(len(own), 1))
-    if not len(own):  # else this rank would leave out what the others exchange in backward, and they would wait for it
+    if not len(own):  # else this rank would skip an exchange in backward that the others wait for
         output = output + sum((parameter.flatten()[:0].sum() for parameter in parameters), start=received.sum())
     returned = all_to_all_single(output.contiguous(), out, back, group)
     in_order = returned.new_empty(returned.shape).index_put((order,), returned)

@@ -84,11 +84,13 @@ class Flash(Technique):
 
     def unavailable(self, device: torch.device) -> str | None:
         if device.type == "cuda" and not torch.cuda.is_available():
-            return None  # a plan's: there is none to try it on, and `apply` tries it on the plan's tensors
+            return None  # in a plan there is no device to try it on, and `apply` tries it on the plan's tensors
         reasons = [_probe_backend(self.backend, device, dtype) for dtype in (torch.float32, torch.bfloat16)]
         if None in reasons:
             return None
-        why = f": {reasons[0]}" if self.backend == "flex" else ""  # of the others torch says that none is viable
+        why = (
+            f": {reasons[0]}" if self.backend == "flex" else ""
+        )  # torch reports that none of the other backends is viable
         return f"the {self.backend} attention backend does not run on this {device.type} device{why}"
 
     def needs_16_bits(self, device: str) -> bool:
@@ -128,7 +130,7 @@ class Flash(Technique):
             tag = f"attention-{self.backend}-{self.window}"
             state.enter(torch.compiler.config.patch(cache_key_tag=tag))  # type: ignore[attr-defined]
         if self.backend == "flex":
-            with self._make_attention_context(state.device):  # what it is not for is refused by the first call
+            with self._make_attention_context(state.device):  # the first call refuses unsupported cases
                 _run_forward(state)
         state.enter(self._make_attention_context(state.device))
         if self.window:

@@ -12,7 +12,7 @@ from perfkit.techniques.technique import Package, Stage, Technique
 
 _MULTIPLE = 16  # of both dimensions of an fp8 operand (torch._scaled_mm)
 _LAYERS = "float8_layers"
-# Of each layer's three products: a layer whose input comes from the data needs no gradient of it.
+# Of each layer's three matmuls: a layer whose input comes from the data needs no gradient of it.
 _PRODUCTS, _OPERANDS = 2, 2
 _ROUNDINGS = 8  # as `amp`
 _EPS = 2.0**-3  # of e4m3, which has 3 bits of mantissa

@@ -61,7 +61,7 @@ def send_in_8_bits(model: DistributedDataParallel, kept: Held) -> None:
         gradients, parts = bucket.buffer(), _split_bucket(bucket)
         sizes = [part.numel() for part in parts]
         scales = torch.stack([part.abs().max() for part in parts]).to(_SCALE) / _LARGEST_CODE
-        steps = scales.clamp_min(torch.finfo(_SCALE).tiny)  # gradients of zeros are no division by zero
+        steps = scales.clamp_min(torch.finfo(_SCALE).tiny)  # zero gradients must not divide by zero
         codes = [(part / step).round().to(torch.int8) for part, step in zip(parts, steps, strict=True)]
 
         def add(scales: torch.Tensor, codes: torch.Tensor) -> None:

@@ -11,9 +11,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 HALVES = {"fp16": torch.float16, "bf16": torch.bfloat16}
 
-# The first two steps average whole gradients: DDP deals its buckets anew after the first.
+# The first two steps average whole gradients: DDP rebuilds its buckets after the first.
 POWERSGD_STARTS = 2
-_LEAST_COMPRESSION = 2  # torch's default: a matrix whose factors are more than half of it is sent as it is
+_LEAST_COMPRESSION = 2  # torch's default: a matrix whose factors have more than half of its size is sent unchanged
 _EPSILON = 1e-8  # torch's advice where a column of factors may be all zeros
 
 # As torch declares a hook; the second argument must have this name.

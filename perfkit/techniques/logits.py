@@ -31,7 +31,7 @@ class LogitsRecorder(TorchFunctionMode):
             return func(*args, **options)
         logits = args[0] if args else options["input"]
         self.found.append(_flatten_to_rows(logits))
-        # Without a reduction there is a loss for each target, which the code around it may look into.
+        # Without a reduction there is a loss per target, which the calling code may inspect.
         if self._instead and options.get("reduction", "mean") != "none":
             return logits.new_zeros(())
         return func(*args, **options)

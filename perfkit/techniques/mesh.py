@@ -65,7 +65,7 @@ class RankMesh:
     def device_mesh(self) -> DeviceMesh:
         """All dimensions along which there are several ranks; `dp` where there are none."""
         names = [name for name in DIMENSIONS if self.size(name) > 1] or ["dp"]
-        # By its module, where a plan has another that is no affair of fake tensors.
+        # By its module, since a plan has another one without fake tensors.
         sizes = tuple(map(self.size, names))
         return device_mesh.init_device_mesh(self.device, sizes, mesh_dim_names=tuple(names))
 
@@ -88,7 +88,7 @@ class RankMesh:
         if names not in self._divided:
             dimensions = self.device_mesh.mesh_dim_names
             assert dimensions is not None
-            at = dimensions.index(dimension)  # by its name torch 2.11 refuses the dimensions that there are
+            at = dimensions.index(dimension)  # by name, torch 2.11 refuses existing dimensions
             self._divided[names] = self.device_mesh._unflatten(at, (ranks // inner, inner), names)[names]
         return self._divided[names]
 

@@ -25,7 +25,7 @@ _IMPLEMENTATIONS: Mapping[str, Mapping[str, bool]] = {
     "forloop": {"fused": False, "foreach": False},
 }
 _MODULES = {"pytorch-optimizer": "pytorch_optimizer"}
-# What the libraries keep beside their paper's figure: tables of codes and a few numbers a tensor.
+# State that the libraries keep besides their paper's figure: tables of codes and a few numbers per tensor.
 _SLACK = 0.02
 
 
@@ -110,7 +110,7 @@ class Optim(Technique):
                 else rebuild_optimizer(own, self.use, kind, self.lr, self.rank, state)
             )
 
-        state.optimizer_changes.insert(0, changed)  # what others make of an optimizer is made of this one
+        state.optimizer_changes.insert(0, changed)  # later changes apply to this optimizer
         return state
 
     def _switch_implementation(self, own: Optimizer) -> Optimizer:
@@ -119,7 +119,7 @@ class Optim(Technique):
             raise UnavailableError(f"{type(own).__name__} has no option {chosen_by} to choose the implementation")
         for options in (own.defaults, *own.param_groups):
             options.update({key: on for key, on in _IMPLEMENTATIONS[self.use].items() if key in own.defaults})
-        # What torch's constructors do beside: gradient scalers ask for this, and Adagrad has made its state already.
+        # Side effects of torch's constructors: gradient scalers read this, and Adagrad has made its state already.
         own._step_supports_amp_scaling = self.use == "fused"  # type: ignore[attr-defined]
         own.load_state_dict(own.state_dict())
         return own

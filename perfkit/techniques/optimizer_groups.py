@@ -17,7 +17,7 @@ from perfkit.techniques.state import TrainState
 _NO_OTHER_RULE = ("lr", "weight_decay", "foreach", "fused", "capturable")
 # GaLore's defaults (arXiv 2403.03507, section 5 and its repository).
 _GALORE = {"update_proj_gap": 200, "scale": 0.25, "projection_type": "std"}
-# Adam-mini has a second moment for each head of these, and a workload does not say how many heads there are.
+# Adam-mini has a second moment per head of these, and a workload does not state the number of heads.
 _HEADS = ("k_proj.weight", "q_proj.weight", "wq.weight", "wk.weight", "attn.attn.weight", "attn.qkv.weight")
 
 

@@ -16,7 +16,7 @@ from perfkit.techniques.paged_tensors import get_local_part
 Group = Mapping[str, Any]
 
 _FP32 = 4
-_STEP = 4  # torch counts the updates of each parameter in a tensor of its own
+_STEP = 4  # torch counts the updates of each parameter in a separate tensor
 
 
 def compute_state_bytes(optimizers: Iterable[Optimizer], of: Callable[[Tensor, Group], float]) -> float:

@@ -42,7 +42,7 @@ class ActivationPager:
     def __init__(self, store_for: Callable[[torch.dtype], Store | None], device: torch.device) -> None:
         self._store_for = store_for
         self._device = device
-        # by the storage's address as an object; the reference tells whether it still is the same one
+        # by the storage's object id; the reference tells whether it is still the same one
         self._stored: dict[int, tuple[weakref.ref[torch.UntypedStorage], int, _StoredStorage]] = {}
         # moving storages is not for torch.compile to trace
         self._hooks = torch.compiler.disable(self._pack_tensor), torch.compiler.disable(self._unpack_tensor)
@@ -66,7 +66,7 @@ class ActivationPager:
     def _is_moved(self, tensor: torch.Tensor) -> bool:
         return (
             type(tensor) in (torch.Tensor, FakeTensor)
-            and not isinstance(tensor, nn.Parameter)  # as fake ones are, by no type of their own
+            and not isinstance(tensor, nn.Parameter)  # fake tensors are, without a type of their own
             and tensor.device.type == self._device.type
             and tensor.layout == torch.strided
             and not isinstance(tensor._base, nn.Parameter)

@@ -17,7 +17,7 @@ import torch
 
 from perfkit.errors import UnavailableError
 
-# Tensors smaller than this stay where they are: a file or a copy of its own costs more than their memory.
+# Tensors smaller than this stay: a file or a copy would cost more than their memory.
 MIN_BYTES = 4096
 
 # File systems that keep their files in memory: writing to them would free nothing.

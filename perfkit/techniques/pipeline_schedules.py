@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
 BUBBLE = "expected_bubble_share"  # a fact
 
-# Ranks, stages of each, and microbatches -> the share of the pipeline's time in which a rank computes nothing, where
-# all stages take as long and messages take no time. None where no formula tells.
+# Ranks, stages per rank, and microbatches -> the idle share of a rank in the pipeline's time, for equal stages and free
+# messages. None without a formula.
 Bubble = Callable[[int, int, int], float | None]
 
 

@@ -77,7 +77,7 @@ class PipelineSteps:
             return_outputs=False,
         )
         if state.device.type == "cpu" and state.planned_for is None:
-            # A rank that is done waits for the others, here, and not with what it exchanges next.
+            # A rank that is done waits for the others here, not in its next exchange.
             dist.barrier(group=state.mesh.group("pp"))
         ended = perf_counter()
         for group, parameters in self._shared:

@@ -295,7 +295,7 @@ def _find_shared_parameters(mesh: RankMesh, split: PipelineSplit) -> list[Shared
 
 def _check_stages(state: TrainState, cut: CutModel, stages: int, batch: Batch) -> None:
     """`UnavailableError` where the loss of all stages, one after the other, is not the model's."""
-    # Dropout before the first block would draw anew for every stage.
+    # Dropout before the first block would draw other numbers for every stage.
     with disable_randomness(state.model):
         whole = state.loss(batch).item()
         take_away = cut.install_hooks(range(stages))

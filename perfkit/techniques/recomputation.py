@@ -7,7 +7,7 @@ from perfkit.techniques.ckpt import Ckpt
 
 Techniques = tuple[TechniqueSpec, ...]
 
-# What products return is kept in all blocks before any block is recomputed whole: what lies between them has few FLOPs.
+# Matmul results are kept in all blocks before any block is recomputed whole: the ops between them have few FLOPs.
 _MODES = ("selective", "full")
 
 

@@ -48,7 +48,7 @@ class PlanMode(StrEnum):
     """Planning mode of a technique with fake tensors."""
 
     APPLIED = "applied"
-    LEFT_OUT = "left out"  # it changes nothing of what is planned
+    LEFT_OUT = "left out"  # it does not affect the plan
     NOT = "not planned"
 
 
@@ -91,7 +91,7 @@ class Technique(Struct):
     examples: ClassVar[tuple[str, ...]] = ()
     min_world_size: ClassVar[int] = 1
     dimension: ClassVar[Dimension] = "dp"
-    # Words of torch's message where a step does what the technique cannot go with, and why it cannot.
+    # Words of torch's message for steps that the technique does not support, with the reason.
     refusals: ClassVar[Mapping[str, str]] = {}
 
     def package(self) -> Package | None:

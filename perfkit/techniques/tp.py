@@ -111,7 +111,7 @@ class Tp(ModelParallel):
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         ranks = state.mesh.size("tp")
         shares = [("split matrix", "parameter_bytes"), ("gradient of one", "gradient_bytes")]
-        if "unsharded_parameter_bytes" in state.facts:  # the sharding claims what is left of them
+        if "unsharded_parameter_bytes" in state.facts:  # the sharding's claims cover the rest
             shares = [("split matrix before it is sharded", "unsharded_parameter_bytes")]
         claims = [
             self._make_claim(f"a rank holds 1/{ranks} of each {what}", fact, Relation.AT_MOST, 1.0, _HELD)

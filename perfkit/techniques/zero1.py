@@ -80,7 +80,7 @@ class Zero1(Technique):
                 statement=f"a rank holds its part of 1/{ranks} of the optimizer state, in whole tensors",
                 fact="optimizer_state_bytes",
                 relation=Relation.AT_MOST,
-                # Of each optimizer, hence of what they hold together.
+                # For each optimizer, hence for the total.
                 value=max(shares) + SLACK,
                 relative_to="baseline",
             ),
@@ -114,7 +114,7 @@ def shard_optimizer(optimizer: Optimizer) -> Optimizer:
             del optimizer.state[parameter]
         return optimizer
 
-    # Names would no longer be those of the parameters beside them.
+    # Names would no longer match the parameters.
     groups = [{key: value for key, value in group.items() if key != "param_names"} for group in optimizer.param_groups]
     for group in optimizer.param_groups:
         group.pop("param_names", None)

@@ -94,7 +94,7 @@ class FullyShard(Technique):
             self._make_traffic_claims(state, ranks) if state.mesh.size("tp") > 1 else self._make_call_claims(state)
         )
         but = " except its experts" if state.dealt else ""
-        if self.offload == "none":  # offloaded shards are on the host, and the facts are of the training device
+        if self.offload == "none":  # offloaded shards are in CPU memory, and the facts are of the training device
             of_states = share * state.parameter_share
             claims += [
                 self._make_shard_claim(

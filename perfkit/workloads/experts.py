@@ -67,7 +67,7 @@ class MixtureOfExperts(nn.Module):
         routing: Routing = self.router(tokens)
         if self.keeps_auxiliary:
             self.auxiliary = routing.auxiliary
-        padded = torch.cat([tokens, tokens.new_zeros(1, tokens.shape[1])])  # what lies in an empty slot
+        padded = torch.cat([tokens, tokens.new_zeros(1, tokens.shape[1])])  # content of an empty slot
         out = self.experts(padded[routing.tokens]) * routing.weights[..., None]
         # Added by an op that has one order on a GPU, too, unlike index_add.
         summed = torch.zeros_like(padded).index_put((routing.tokens,), out.to(padded.dtype), accumulate=True)

@@ -48,9 +48,9 @@ class GptShape:
         return self.layers * per_layer + (self.vocab + self.positions + 2) * self.width
 
 
-# nano: one fp32 step fills two CPU cores for well under 0.1 s; its bytes halve exactly over two ranks, also where
-# whole tensors are sharded, since every size of tensor occurs an even number of times (the token table, the position
-# table and the attention outputs are equally large). micro lies between nano and GPT-2.
+# nano: one fp32 step fills two CPU cores for well under 0.1 s; its bytes halve exactly over two ranks, also where whole
+# tensors are sharded, since every tensor size occurs an even number of times (the token table, the position table and
+# the attention outputs are equally large). micro is between nano and GPT-2.
 SIZES = {
     "nano": GptShape(layers=4, heads=4, width=256, positions=256, vocab=256, batch_size=2),
     "micro": GptShape(layers=6, heads=6, width=384, positions=512, vocab=8192, batch_size=4),
@@ -150,7 +150,7 @@ class Attention(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """(batch, time, width) -> the same."""
-        # One head's q, k and v lie side by side in the rows of qkv, so that splitting its rows splits whole heads.
+        # One head's q, k and v are adjacent in the rows of qkv, so that splitting its rows splits whole heads.
         heads = self.qkv(x).unflatten(-1, (-1, 3, self.head_dim)).transpose(1, 2)  # batch, head, time, 3, head_dim
         q, k, v = heads.unbind(-2)
         if self.explicit:

@@ -26,7 +26,7 @@ class _JpegSamples:
         self.jpegs = jpegs
         self.augment = augment
         self.seed = seed
-        # In shared memory, so that workers that live on learn of it, too.
+        # In shared memory, so that persistent workers see it, too.
         self.epoch = torch.zeros((), dtype=torch.int64).share_memory_()
 
     def set_epoch(self, epoch: int) -> None:

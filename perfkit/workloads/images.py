@@ -61,7 +61,7 @@ class Images(Parameters):
         )
 
 
-# How the JPEGs lie on disk.
+# Layout of the JPEGs on disk.
 FORMATS: Mapping[str, Callable[[Jpegs, Augment, int], Dataset[Sample]]] = {"files": ImageFiles, "shards": ImageShards}
 
 

@@ -19,7 +19,7 @@ from perfkit.workloads import synthetic_data
 
 QUALITY = 90
 SHARDS = 8  # so that as many workers have one each
-_VERSION = 1  # of what is drawn below
+_VERSION = 1  # of the random numbers below
 _PATTERN = 64  # pixels across, before it is enlarged
 # Detail at the scale of pixels, of which JPEGs of photographs are full: with it a pixel takes 2.5 bits.
 _GRAIN = 8.0

@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader, IterableDataset
 from perfkit.errors import UnavailableError, UsageError
 from perfkit.workloads.workload import Batch, Workload
 
-# What a DataLoader keeps of what it was made with, beside what says which samples make a batch.
+# Attributes of a DataLoader to keep, besides those that select the samples of a batch.
 _KEPT = (
     "num_workers",
     "collate_fn",

@@ -18,7 +18,7 @@ from perfkit.workloads import synthetic_data
 from perfkit.workloads.parameters import Count, Parameters
 from perfkit.workloads.workload import Batch, Workload
 
-WIDTH = 64  # channels of the first stage; each of the others has twice those of the one before
+WIDTH = 64  # channels of the first stage; each later one has twice those of the one before
 STAGES = 4
 STEM_KERNEL = 7
 

@@ -47,7 +47,7 @@ class RouterKind(NamedTuple):
 
     route: Callable[[torch.Tensor, int], Routing]
     capacity: float  # the paper's capacity factor
-    active: int | None  # experts that a token goes to; None: as many as the capacity factor says, in the mean
+    active: int | None  # experts per token; None: from the capacity factor, on average
 
 
 def compute_slots(tokens: int, experts: int, capacity: float) -> int:

@@ -11,7 +11,7 @@ from perfkit.workloads.user_workload import get_source_file
 GONE = "not there"
 _LENGTH = 12  # hexadecimal digits of a digest
 
-# Code of others, which a folder of the user's may hold too: a virtual environment, perfkit itself as it is developed.
+# Third-party code that may be in a user's folder: a virtual environment, or perfkit itself under development.
 _PACKAGED = ("site-packages", "dist-packages")
 _OWN = ("perfkit", "perfkit_cli", "perfkit_reports")
 

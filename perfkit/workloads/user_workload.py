@@ -114,7 +114,7 @@ def _load_module(source: str, name: str) -> ModuleType:
             return importlib.import_module(source)
         except ModuleNotFoundError as error:
             if error.name is None or not f"{source}.".startswith(f"{error.name}."):
-                raise  # the module is there, something that it imports is not
+                raise  # the module exists, but one of its imports does not
             raise UsageError(f"workload {name!r}: no such module {error.name!r}; {_EXPECTED}") from None
 
     return _call_guarded(load, name)

@@ -61,7 +61,7 @@ def main(first: list[str]) -> None:
 def _replace_with_torchrun(ranks: int) -> NoReturn:
     """Restart this command as each of the ranks."""
     torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks))
-    # Without the dashes torchrun takes options of ours for short forms of its own.
+    # Without the dashes torchrun would take our options for abbreviations of its own.
     command = [sys.executable, *torchrun, "-m", "--", "perfkit.run", *sys.argv[1:]]
     if os.name == "posix":
         os.execv(command[0], command)
@@ -72,7 +72,7 @@ def _run_program(program: programs.UserProgram, arguments: tuple[str, ...], watc
     steps = watching.steps
     try:
         code, known = program.load(arguments, _make_compiler(steps))
-    except UsageError as error:  # a module that there is not
+    except UsageError as error:  # a missing module
         watching.cancel()
         _exit_with_error(error)
     watching.announce_folder()

@@ -106,7 +106,7 @@ class ProgramWatcher:
                 f"recorded in {_format_path(folder)}; write the report with: perfkit report {_format_path(folder)}"
             )
         elif self._options.out is None and folder.is_dir() and not any(folder.iterdir()):
-            folder.rmdir()  # a name that perfkit chose, and nothing came of it
+            folder.rmdir()  # perfkit chose the name, and the folder stayed empty
 
     def _print_line(self, text: str) -> None:
         """A line on standard error, of rank 0 alone."""

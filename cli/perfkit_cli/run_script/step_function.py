@@ -33,7 +33,7 @@ class StepFunction:
         self.found = False
         self.on_step: Callable[[], None] | None = None
         self._inside = False
-        self._choices: list[str] | None = None  # what the script defines, once it was read
+        self._choices: list[str] | None = None  # the script's definitions, once it is read
 
     def wrap(self, function: Any) -> Any:
         """`function` (also a staticmethod or classmethod), telling."""

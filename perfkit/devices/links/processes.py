@@ -9,7 +9,7 @@ from pathlib import Path
 
 from perfkit.errors import PerfkitError
 
-_LATER_S = 5.0  # for which ranks may go on after the first has failed: until then they may fail by themselves
+_LATER_S = 5.0  # grace period for ranks after the first failure, to fail on their own
 _LINES = 3
 
 

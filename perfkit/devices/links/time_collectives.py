@@ -45,8 +45,8 @@ FULL = {device: effort._replace(repeats=7, budget_s=0.05, windows=100) for devic
 Call = Callable[[], object]
 
 
-# The sum is what training asks for, and other operators take other paths: NCCL's NVLS, which adds in NVSwitch, takes
-# fp32 with the sum alone (`ncclNvlsSupported`).
+# Training uses the sum, and other operators take other paths: NCCL's NVLS, which adds in NVSwitch, takes fp32 with the
+# sum alone (`ncclNvlsSupported`).
 _OPERATOR = dist.ReduceOp.SUM
 
 

@@ -28,7 +28,7 @@ MAIN = "MainThread"
 _PROCESS = re.compile(r'(?:^|;)process (\d+):"')
 _THREAD = re.compile(r"(?:^|;)thread \((?:0x)?([0-9A-Fa-f]+)\)(?:: ([^;]*))?;")
 _CALL = re.compile(r"(.*?) \((.*):(\d+)\)", re.DOTALL)
-# The interpreter of another process has a standard library of its own.
+# Another process's interpreter has its own standard library.
 _STANDARD = re.compile(r"[/\\]lib[/\\]python3[^/\\]*[/\\]|[/\\]Lib[/\\]")
 # Code that was made as text: by dataclasses, by compilers; of `python -c` the module is the program's.
 _GENERATED = "<string>"

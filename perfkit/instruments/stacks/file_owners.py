@@ -9,7 +9,7 @@ from pathlib import Path
 from perfkit.store.stacks import LIBRARY, OURS, PROGRAM
 
 _INSTALLED = ("site-packages", "dist-packages")
-# What torch.compile and torch.fx write: it stands for lines of the program that are not known any more.
+# Files written by torch.compile and torch.fx: they stand for unknown lines of the program.
 _GENERATED = ("<eval_with_key>", "<frozen ", "torchinductor_", "<torch_package", "<class ")
 
 

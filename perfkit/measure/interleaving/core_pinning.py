@@ -47,7 +47,7 @@ def bind_to_cores(process: int, cores: frozenset[int]) -> None:
     if sys.platform != "linux":
         return
     for thread in Path(f"/proc/{process}/task").glob("*"):
-        with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
+        with contextlib.suppress(ProcessLookupError):  # it has ended
             os.sched_setaffinity(int(thread.name), cores)
 
 

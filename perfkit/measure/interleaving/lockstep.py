@@ -20,11 +20,11 @@ from perfkit.record import StepSamples
 TURNS = 60
 LEAST_TURNS = 4
 
-# A turn is one step, or as many as this takes. Where a step takes milliseconds, the first after another's finds cold
-# caches, which is not what training does, and costs each process differently, by where its memory lies.
+# A turn is one step, or as many as take this long. A step of milliseconds finds cold caches after another process's,
+# which is unlike training, and costs each process differently, depending on its memory layout.
 TURN_S = 0.02
 
-Stepper = Callable[[int], StepSamples]  # takes so many steps and returns them
+Stepper = Callable[[int], StepSamples]  # takes a number of steps and returns their samples
 
 
 def step_by_turns(

@@ -78,7 +78,7 @@ class Team:
         """Give all ranks a command."""
         for rank in self.ranks:
             assert rank.process.stdin is not None
-            with contextlib.suppress(BrokenPipeError):  # it has ended, which its closed output tells
+            with contextlib.suppress(BrokenPipeError):  # it has ended: its output is closed
                 rank.process.stdin.write(f"{line}\n".encode())
                 rank.process.stdin.flush()
 

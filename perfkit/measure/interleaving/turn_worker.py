@@ -44,7 +44,7 @@ def _run_commands(session: "TrainingSession", say: Callable[[str], None], comman
             break
         word, _, count = command.partition(" ")
         assert word in (WARM_UP, TURN), command
-        # Before the first turn come also the steps that are unlike all others.
+        # The steps that differ from all others also come before the first turn.
         least = session.state.settles_after - session.next_step if word == WARM_UP else 0
         session.data.resume()
         steps = session.clock.time_steps(session.step, session.next_step, max(int(count), least))

@@ -50,7 +50,7 @@ def _build_rendezvous(launch: LaunchSpec, folder: Path, node: int) -> dict[str, 
     if launch.nodes == 1:
         return {"run_id": uuid.uuid4().hex, "rdzv_backend": "c10d", "rdzv_endpoint": "localhost:0"}
     host, port = parse_endpoint(launch.endpoint)
-    endpoint = f"{host}:{port + 1}"  # the first machine tells of its runs at the other
+    endpoint = f"{host}:{port + 1}"  # the first machine announces its runs on the other port
     return {"run_id": str(folder), "rdzv_backend": "static", "rdzv_endpoint": endpoint, "rdzv_configs": {"rank": node}}
 
 

@@ -69,7 +69,7 @@ def build_manifest(pods: Pods, comment: str) -> str:
 
 
 def _build_service(name: str) -> dict[str, Any]:
-    # No address of its own: it only gives each pod a name, and at once, since they wait for each other.
+    # No address: it only gives each pod a name, and at once, since pods wait for each other.
     spec = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {"job-name": name}}
     return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
 
@@ -79,7 +79,7 @@ def _build_job(pods: Pods) -> dict[str, Any]:
         "completionMode": "Indexed",
         "completions": pods.count,
         "parallelism": pods.count,
-        "backoffLimit": 0,  # a bench that is begun anew finds its folder occupied
+        "backoffLimit": 0,  # a restarted bench finds its folder occupied
         "template": {"metadata": {"labels": {"app.kubernetes.io/name": "perfkit"}}, "spec": _build_pod(pods)},
     }
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": pods.name}, "spec": spec}

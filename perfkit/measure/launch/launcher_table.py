@@ -14,5 +14,5 @@ LAUNCHERS: Registry[Launcher] = Registry(
     },
 )
 
-# Their ranks see the GPUs that this process sees. Those of others run on other machines, or in tasks of their own.
+# Their ranks see this process's GPUs. Those of others run on other machines, or in their own tasks.
 STARTS_HERE = ("process", "torchrun")

@@ -36,7 +36,7 @@ def wait_for_first_node(endpoint: str, within_s: float = JOINED_WITHIN_S) -> Non
     while True:
         try:
             socket.create_connection(where, timeout=_CONNECT_S).close()
-        except OSError as error:  # there is no such name yet, nobody listens yet
+        except OSError as error:  # the name does not exist yet, or nobody listens yet
             if time.monotonic() > limit:
                 reason = error.strerror or error
                 raise PerfkitError(f"{endpoint}: the first machine cannot be reached ({reason})") from None
@@ -89,7 +89,7 @@ class NodeCoordinator:
 
     def announce_quit(self) -> None:
         """Announce that this machine leaves, though the first may go on."""
-        with contextlib.suppress(RuntimeError):  # nobody is there to hear it
+        with contextlib.suppress(RuntimeError):  # the store is gone
             self._store.set(f"left {self._node}", "")
 
     def get_node_address(self, node: int) -> str:
@@ -141,4 +141,4 @@ class NodeCoordinator:
         try:
             self._store.set(f"done {self._runs} {node}", "")
         except RuntimeError:
-            return  # nobody is there to hear it
+            return  # the store is gone

@@ -36,12 +36,12 @@ _MARK = "PERFKIT_RANK_MARK"
 _GENTLY_S = 5.0
 _LOOK_S = 0.02
 
-# Once a rank has failed, the others wait for it in a collective: they get this long to end by themselves.
+# Once a rank has failed, the others wait for it in a collective: they get this long to end on their own.
 GRACE_S = 10.0
 
-# glibc maps a request of so many bytes or more apart from its heaps, and gives it back when it is freed. By itself
-# it raises that, up to 32 MiB, whenever a larger block is freed, and then its heaps keep the holes between tensors:
-# addresses, of which a rank under a limit has only so many. mallopt(3), M_MMAP_THRESHOLD; its value where it begins.
+# glibc serves requests of this size or more outside its heaps, and returns them when freed. By default it raises the
+# threshold, up to 32 MiB, whenever a larger block is freed, and then its heaps keep the holes between tensors, which
+# use up a limited address space. mallopt(3), M_MMAP_THRESHOLD; this is its initial value.
 _MAPPED_APART = "MALLOC_MMAP_THRESHOLD_"
 _MAPPED_APART_BYTES = 128 * 2**10
 
@@ -112,7 +112,7 @@ def end_ranks(processes: Sequence[RankProcess]) -> None:
     for process in processes:
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
-                with contextlib.suppress(BrokenPipeError):  # what it was sent last and never read
+                with contextlib.suppress(BrokenPipeError):  # unread input
                     pipe.close()
 
 
@@ -132,7 +132,7 @@ def kill_ranks(processes: Sequence[RankProcess]) -> None:
         for mark in _marks(process):  # of one that was killed as it wrote
             mark.unlink(missing_ok=True)
     for stray in _find_strays({process.mark for process in processes}):
-        with contextlib.suppress(psutil.Error):  # it has ended meanwhile
+        with contextlib.suppress(psutil.Error):  # it has ended
             stray.kill()
 
 
@@ -160,7 +160,7 @@ def _marks(process: RankProcess) -> list[Path]:
 
 def _find_strays(marks: Container[str]) -> Iterator[psutil.Process]:
     for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error, OSError):  # somebody else's, or gone
+        with contextlib.suppress(psutil.Error, OSError):  # another user's, or gone
             if process.environ().get(_MARK) in marks:
                 yield process
 

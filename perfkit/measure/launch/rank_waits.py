@@ -14,7 +14,7 @@ from perfkit.store.layout import find_flight_file
 
 def read_flight_records(folder: Path, ranks: Iterable[int]) -> dict[int, FlightRecord]:
     """Read the ranks' flight records, by rank; records in an unknown format of torch are left out."""
-    from perfkit.trace.flight_dumps import read_dump  # a run that ends well needs no reader of files of others
+    from perfkit.trace.flight_dumps import read_dump  # a successful run does not need the reader of flight records
 
     records = {}
     for rank in ranks:

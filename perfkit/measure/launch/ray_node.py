@@ -83,7 +83,7 @@ class RayNode:
 
         here: str = get_node_ip_address()  # type: ignore[no-untyped-call]
         self._store = TCPStore(here, 0, is_master=True, wait_for_workers=False)
-        # As torchrun's agent tells its ranks that the store is not theirs to open.
+        # As torchrun's agent does: ranks must not open the store themselves.
         agents = {"TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RESTART_COUNT": "0"}
         return {"MASTER_ADDR": here, "MASTER_PORT": str(self._store.port), **agents}
 
@@ -114,7 +114,7 @@ class RayNode:
         """Remove what compiled code runs have left, in folders that were made for them."""
         for folder in map(Path, self._caches):
             shutil.rmtree(folder, ignore_errors=True)
-            with contextlib.suppress(OSError):  # another's is in it still
+            with contextlib.suppress(OSError):  # another run's files are still in it
                 folder.parent.rmdir()
 
     def _report_output(self, first: int) -> Iterator[Said]:

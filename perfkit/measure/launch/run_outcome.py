@@ -18,7 +18,7 @@ from perfkit.units import format_seconds
 
 _TAIL_BYTES = 8192
 
-# What a rank says that has lost another: Gloo, NCCL, and what torch.distributed and the system make of their errors.
+# Messages of a rank that has lost another: from Gloo, NCCL, torch.distributed and the system.
 _LOST_ANOTHER = re.compile(
     r"gloo/transport/|NCCL error|ncclRemoteError|NCCL communicator was aborted|ProcessGroup(NCCL|Gloo|MPI|XCCL)\b"
     r"|\bDist(Backend|Network|Store)?Error\b|[Ww]atchdog caught collective|monitoredBarrier|caused pair closure"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import submitit
 
 _LOOK_S = 0.5
-_ASK_S = 5.0  # how often Slurm is asked: its controller serves all users
+_ASK_S = 5.0  # polling interval: Slurm's controller serves all users
 _RESULT_S = 20.0  # until a file that another machine has written is seen here
 
 
@@ -54,8 +54,8 @@ class SlurmJob:
         parameters: Mapping[str, str | bool],
     ) -> None:
         executor = _create_executor(folder)
-        # submitit asks for a time of its own where none is given, and has ranks told by SIGUSR2, which ends them, that
-        # the end is near. What is wanted is Slurm's default, and its SIGTERM at the end.
+        # submitit sets a time limit if none is given, and announces the end to ranks by SIGUSR2, which ends them.
+        # Slurm's default is wanted instead, with its SIGTERM at the end.
         executor.update_parameters(
             job_name="perfkit",
             nodes=nodes,
@@ -69,7 +69,7 @@ class SlurmJob:
         self._files = (self.out, self.err)
         self._result_s = _RESULT_S
         self._read = [file.stat().st_size if file.exists() else 0 for file in self._files]
-        # One process, in the job's script, whatever the number of tasks is.
+        # One process, in the job's script, whatever the number of tasks.
         self._job = _submit_job(executor, arguments, str(self.out), str(self.err)).task(0)
 
     @property
@@ -80,7 +80,7 @@ class SlurmJob:
     def cancel(self) -> None:
         """Have Slurm end it: what runs gets SIGTERM, and is killed later. `follow` waits until it has ended."""
         self._job.cancel(check=False)
-        self._result_s = _LOOK_S  # of what is ended from here nobody needs the code
+        self._result_s = _LOOK_S  # exit codes of cancellations do not matter
 
     def follow(self, out: BinaryIO, err: BinaryIO, tell: Callable[[QueuedJob], None]) -> JobEnd:
         """Copy the command's output until the job has ended; `tell` is called when its place in the queue changes."""
@@ -111,7 +111,7 @@ class SlurmJob:
                 try:
                     place = find_queued_job(self.number)
                 except OSError:
-                    place = last  # the controller is away: the job goes on
+                    place = last  # the controller does not answer: the job goes on
                 if place is None:
                     gone_at = now
                 elif place != last:
@@ -155,7 +155,7 @@ def _submit_job(
     from submitit.core.utils import FailedJobError, FailedSubmissionError
 
     try:
-        with contextlib.redirect_stderr(io.StringIO()):  # submitit prints what it raises
+        with contextlib.redirect_stderr(io.StringIO()):  # submitit prints its errors
             return executor.submit(run_command, tuple(arguments), out, err)
     except (FailedJobError, FailedSubmissionError) as error:
         complaints = [line for line in str(error).splitlines() if line.startswith("sbatch:")]

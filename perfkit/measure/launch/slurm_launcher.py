@@ -88,7 +88,7 @@ def _build_srun_command(launch: LaunchSpec, allocation: SlurmAllocation) -> list
         "--mpi=none",
         "--input=none",
         "--unbuffered",
-        # How long the others of a rank that failed go on is decided here.
+        # The grace period after a rank's failure is decided here.
         "--kill-on-bad-exit=0",
         "--wait=0",
     ]
@@ -116,7 +116,7 @@ class _SlurmStep:
         return True
 
     def end(self) -> None:
-        # srun itself, when it is told to end, kills its tasks before they can say where they are.
+        # srun, when terminated, kills its tasks before they can report where they are.
         for signal, within_s in (("TERM", _GENTLY_S), ("KILL", _FORCED_S)):
             if self._number and self._srun.poll() is None:
                 _cancel_step(f"--signal={signal}", self._step)
@@ -155,7 +155,7 @@ class _SlurmStep:
 
 
 def _cancel_step(*arguments: str) -> None:
-    # A step that has ended meanwhile is an error to scancel.
+    # scancel reports an error for a step that has ended.
     subprocess.run(["scancel", *arguments], check=False, capture_output=True)
 
 

@@ -17,7 +17,7 @@ from perfkit.measure.launch.slurm_allocation import find_other_node
 from perfkit.spec import RunSpec
 from perfkit.store.layout import SPEC_FILE
 
-# The first words of what it says: the number of the step; a pass that rank 0 enters; a rank, and its exit code.
+# First words of its messages: the number of the step; a pass that rank 0 enters; a rank, and its exit code.
 STEP, PASS, EXIT = "perfkit-step", "perfkit-pass", "perfkit-exit"
 
 _LONGER_S = 60.0  # than the launcher waits, who ends what takes too long

@@ -119,7 +119,7 @@ def read_exits(folder: Path, launch: LaunchSpec, agent_code: int | None) -> Exit
         return ExitCodes((None,) * launch.world_size, untold=untold)
     seen = [read_json(path, AgentExits).ended for path in files]
     codes = {rank: code for ended in seen for rank, code in ended}
-    # An agent ends its others by SIGTERM once one has failed: the one that it saw first ended by itself.
+    # An agent ends the others by SIGTERM once one has failed: the first one that it saw ended on its own.
     order = tuple(
         rank for ended in seen for place, (rank, code) in enumerate(ended) if place == 0 or code != -signal.SIGTERM
     )
