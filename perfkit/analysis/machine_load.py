@@ -14,7 +14,7 @@ THROTTLED = 0.05
 def combine_loads(loads: Iterable[MachineLoad | None]) -> MachineLoad | None:
     """The load over several windows, each weighing as much as it lasted; None without one.
 
-    A value is the mean over the windows that tell it. The cores are those of the last window.
+    A value is the mean over the windows that have it. The cores are those of the last window.
     """
     known = [load for load in loads if load is not None and load.seconds > 0]
     if not known:
@@ -33,7 +33,7 @@ def combine_loads(loads: Iterable[MachineLoad | None]) -> MachineLoad | None:
 def describe_machine_load(load: MachineLoad | None) -> str:
     """Other load of the machine during measurement, as a sentence without its end; "" where it was quiet.
 
-    "" as well where nothing is known of it.
+    Also "" where the load is unknown.
     """
     if load is None:
         return ""

@@ -15,8 +15,8 @@ _SURE = 2
 class BackwardPasses:
     """The backward passes of a loop in which no optimizer has stepped.
 
-    Each is taken for a step where the gradients are cleared before every one; where they are not, the loop accumulates
-    them for somebody who has not stepped yet.
+    Each pass counts as a step where gradients are cleared before every one; otherwise the loop accumulates them for an
+    optimizer that has not stepped yet.
 
     Attributes:
         steps: whether they are.

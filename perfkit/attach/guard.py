@@ -16,8 +16,8 @@ class Guard:
         failure: the first exception of perfkit's own; None while all is well.
         reason: what it was, in a line; empty while all is well.
 
-    The first exception is logged once, `switch_off` is called, and from then on nothing is. Children that the program
-    forks (workers of a DataLoader) inherit the hooks and must not act on them: in another process nothing is called.
+    The first exception is logged once and calls `switch_off`; from then on nothing is called. Forked children of the
+    program (DataLoader workers) inherit the hooks, which do nothing in another process.
 
     What is meant for the program passes: KeyboardInterrupt and SystemExit are no failures of perfkit.
     """

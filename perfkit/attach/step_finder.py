@@ -9,9 +9,9 @@ _MOST_SILENT = 10
 class StepFinder:
     """Tells for every optimizer's step whether a step of the loop ends with it.
 
-    With one optimizer every step of it does. With several (a generator and a discriminator, one optimizer for each
-    group of parameters) it is the one that steps most rarely, of equally frequent ones the last: five steps of a
-    critic and one of a generator are one step. Until that is known nothing is a step.
+    With one optimizer, every step of it ends a step of the loop. With several (a generator and a discriminator, one
+    optimizer per parameter group), the least frequent one does, the last of equally frequent ones: five steps of a
+    critic and one of a generator are one step. Until that is known, there are no steps.
 
     An optimizer that was not there before starts the search anew when it steps in two of ten steps: others are made for
     one step alone, or are no part of every step (a lazy regularizer). With `every`, each so many optimizer steps are

@@ -1,7 +1,7 @@
 """Finds mismatched collectives of a job: not entered by all ranks, or entered with different arguments.
 
-Collectives of a group are matched by their number in it, as NCCL and Gloo do themselves. What follows the first that
-does not match tells nothing more, so that there is at most one a group; messages are matched by who waits for whom.
+Collectives of a group are matched by their number in it, as NCCL and Gloo do themselves. After the first mismatch
+nothing more can be learned, so there is at most one per group; messages are matched by sender and receiver.
 """
 
 from collections import Counter, defaultdict
@@ -27,8 +27,8 @@ class Mismatch(StrEnum):
 class MismatchedCollective(Struct):
     """A mismatched collective, with the call of each rank.
 
-    `calls` has the ranks that entered it, and of a message that was not answered the rank that waits. `absent` have
-    left a record and have not entered it; `unrecorded` belong to the group and left none: nothing is known of them.
+    `calls` has the ranks that entered it or, for an unanswered message, the rank that waits. `absent` ranks have a
+    record and did not enter it; `unrecorded` ranks of the group have no record: their state is unknown.
     """
 
     mismatch: Mismatch

@@ -36,8 +36,8 @@ def write_perfetto(
         path: of the file to write, gzipped JSON in Chrome's trace format.
         captures, counted, limits: as it was analyzed with.
 
-    The events of the file are copied as they are; ours are of the category `perfkit`, which `perfkit analyze` leaves
-    out when it reads them.
+    The file's events are copied unchanged; perfkit's own have the category `perfkit`, which `perfkit analyze` drops
+    when it reads them.
     """
     source = rank.file_info.path
     ops, _, _ = join_captures(read_ops(read_trace(source, limits=limits)), source, captures, limits, must_fit=False)

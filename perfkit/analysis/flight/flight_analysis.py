@@ -18,8 +18,8 @@ from perfkit.trace.flight_dumps import map_ranks, read_dump
 def analyze_flight(files: Sequence[str], *, command: str = "") -> FlightAnalysis:
     """Analyze dumps of the flight recorders of a job's ranks, numbered by file or folder name.
 
-    A file that cannot be read becomes a warning where others can be; where none can, its error is raised
-    (`RunFormatError`). Files whose names tell no rank, or the same one, are a `UsageError`.
+    An unreadable file becomes a warning where others can be read; else its error is raised (`RunFormatError`). Files
+    without a rank in their names, or with the same one, are a `UsageError`.
     """
     named = map_ranks(files)
     records: dict[int, FlightRecord] = {}

@@ -25,7 +25,7 @@ def analyze_memory(path: str | Path, *, command: str = "") -> MemoryAnalysis:
         path: of the file.
         command: the command line, for the report.
 
-    `RunFormatError` names a file that cannot be read, that is none of these, or that holds no allocation.
+    `RunFormatError` names a file that cannot be read, has another format, or contains no allocation.
     """
     read = read_memory(path)
     pairs = [

@@ -36,8 +36,8 @@ _NUMBER = {category: number for number, category in enumerate(CATEGORIES)}
 def classify_blocks(allocations: Allocations, lives: Lifetimes) -> Categories:
     """The category of each block, as an index into `CATEGORIES`.
 
-    In the order of evidence: the training state (`known`), what the source told (`Allocations.category`), names of ops
-    and lines, the phases that the block lived in. What none of them tells is unknown.
+    In order of evidence: the training state (`known`), the source's category (`Allocations.category`), names of ops and
+    lines, and the phases of the block's lifetime. Blocks without evidence are unknown.
     """
     result = np.full(len(lives), _NUMBER[UNKNOWN], np.int8)
     of_known = np.array([_NUMBER.get(block.category, _NUMBER[UNKNOWN]) for block in allocations.known], np.int8)

@@ -14,8 +14,8 @@ def compute_fragmentation(allocations: Allocations, lives: Lifetimes, peak_event
     them; touching pieces of an expandable segment are one (`Reserved.expandable`). Blocks whose addresses are not known
     count as allocated; where there are any, or segments without addresses, the largest free piece is not known.
 
-    None where what was reserved was not recorded, or not in full: a live block outside of all segments, two in one
-    place, or a segment given back that nobody obtained.
+    None where reserved memory was not recorded in full: a live block outside all segments, two in one place, or a
+    segment released without being obtained.
     """
     if not len(allocations.reserved):
         return None

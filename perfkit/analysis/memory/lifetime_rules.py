@@ -71,9 +71,9 @@ def _classify_open_ended(
 ) -> Categories:
     """`categories`, but blocks of the phase with which the recording ends are judged by their like in phases before.
 
-    How long these would have lived was not seen. If the recording ended regularly its last phase did too, so that they
-    are like blocks that outlived theirs; if a request failed in its midst they may be like any. Blocks without a like:
-    in a backward pass that failed, gradients and temporaries cannot be told apart unless the source told gradients.
+    The lifetimes of these blocks are unknown. If the recording ended normally, its last phase did too, and they are
+    like blocks that outlived theirs; if a request failed, they may be like any. In a failed backward pass, gradients
+    and temporaries cannot be distinguished unless the source marks gradients.
     """
     open_ended = births.phase != NONE
     open_ended &= (births.died == len(allocations)) & (births.visit == births.visit.max(initial=NONE))

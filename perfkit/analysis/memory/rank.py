@@ -15,7 +15,7 @@ from perfkit.trace.memory.snapshot import read_snapshot
 def read_rank_account(rank: StoredRank) -> MemoryAccount | None:
     """The account of a rank's memory pass; None where it left none.
 
-    Raises `PerfkitError` for a file that is truncated or none of perfkit's.
+    Raises `PerfkitError` for a file that is truncated or not perfkit's.
     """
     if rank.memory is None:
         return None

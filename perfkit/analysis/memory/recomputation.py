@@ -12,8 +12,8 @@ from perfkit.analysis.memory.op_rules import BACKWARD_OP, FORWARD_OP, match_name
 def find_recomputed_blocks(allocations: Allocations, births: AllocationContext) -> Mask:
     """Blocks made by an op of forward only, or within a module's forward, of a backward phase that has such ops.
 
-    A module's forward is told by the bands of modules, which nothing but a forward has; where there are none, by the
-    module of a block whose op is unknown, since the module of a known op may be that of the forward op it belongs to.
+    Bands of modules identify a module's forward pass; without bands, the module of a block with an unknown op does,
+    since the module of a known op may be that of its forward op.
     """
     op = births.op
     forward = match_names(allocations.names, op, FORWARD_OP)

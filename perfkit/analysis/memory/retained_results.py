@@ -1,7 +1,7 @@
 """Results that every layer of a forward pass keeps until the pass is over, where no backward pass follows.
 
-Keys and values of a cache are such; so are hidden states that are returned, and what autograd saves where nobody told
-it that there will be no backward pass. They grow with the number of layers and are no temporaries.
+Examples are keys and values of a cache, returned hidden states, and tensors that autograd saves where no backward pass
+follows. They grow with the number of layers and are not temporaries.
 """
 
 import numpy as np
@@ -14,8 +14,8 @@ from perfkit.analysis.memory.layers import fold_layer_numbers
 def find_retained_results(allocations: Allocations, births: AllocationContext) -> Mask:
     """Blocks of forward that outlive its last allocation, of an origin that leaves such in several layers.
 
-    What one layer has alive at the end alone, as the last has its temporaries, is none. Where memory ran out, nobody
-    knows what would have followed.
+    Tensors that only the last layer keeps are not retained: they are its temporaries. Where memory ran out, the rest of
+    the pass is unknown.
     """
     forward = births.phase == FORWARD
     if not forward.any() or (allocations.phase == BACKWARD).any() or allocations.failed is not None:

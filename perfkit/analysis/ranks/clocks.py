@@ -1,8 +1,8 @@
 """The clocks of ranks' hosts against each other, from the moments at which ranks leave a collective together.
 
 Collectives are first matched by their running numbers. Where a trace lacks some (the profiler drops records when its
-buffers are full), numbers after the gap stand for others; but the differences of true pairs agree, those of false ones
-do not, so the clocks are known all the same, and with them what ended at the same time is matched again.
+buffers are full), later numbers are shifted; but the clock differences of true pairs agree and those of false pairs do
+not. So the clocks are known, and collectives that ended at the same time are matched again.
 """
 
 from collections.abc import Callable
@@ -110,7 +110,7 @@ def assign_common_numbers(
 ) -> None:
     """Give a collective the step and number of the one that ended at the same time on earlier ranks.
 
-    Only those change whose own step and number stand for another; what ended alone gets a number of its own.
+    Only collectives whose own step and number are shifted change; those without a partner get a number of their own.
     """
     known: dict[tuple[int, int], _KnownCollectives] = {}
     for rank in range(ranks):

@@ -1,7 +1,7 @@
 """Reduces several ranks of one job to stragglers and delays, in memory independent of their number.
 
-What is kept of a rank while others are read are a few figures; its collectives go to a temporary file, from which they
-are read again one rank at a time. Ranks are taken in the order of their numbers, whatever the order they are added in.
+Only a few figures of each rank stay in memory; its collectives go to a temporary file, from which they are read one
+rank at a time. Ranks are processed in the order of their numbers, whatever the order in which they are added.
 """
 
 import statistics
@@ -91,7 +91,7 @@ class FleetReducer:
     def build_fleet(self, labels: Mapping[str, str] | None = None) -> Fleet | None:
         """Build the fleet of the added ranks; `labels` by path replace the ranks' own, which may be shared.
 
-        None for fewer than two ranks, and for traces that tell neither ranks nor common collectives.
+        None for fewer than two ranks, and for traces without ranks or common collectives.
         """
         members = [
             _rename_member(member, labels or {}) for member in sorted(self._members, key=lambda member: member.order)

@@ -26,7 +26,7 @@ ALL_FINDINGS, ROOFS = "all findings", "roofs"
 class RankReplay(NamedTuple):
     """A rank's graph with the changes to simulate, by the rule of a finding (or of all) and the text of a what-if.
 
-    `parts` is what gains of findings are divided by, `of_steps` whether they are of the steps alone.
+    `parts` divides the gains of findings. `of_steps` is whether they cover only the steps.
     """
 
     graph: RankGraph

@@ -1,9 +1,8 @@
 """Waits of ranks for each other at collectives, from the arrivals of each; read one rank at a time, never all at once.
 
-The last rank to come to a collective waits for no one, so its collective is the shortest; all leave it together. Hence
-a rank's wait is its duration less the shortest one, whatever the clocks of the hosts say. Clocks are needed only to
-check that what was matched is the same collective: with their offsets taken away, every rank has to be in it when the
-last one comes.
+The last rank to arrive at a collective does not wait, so its collective is the shortest; all ranks leave it together.
+Hence a rank's wait is its duration minus the shortest one, independent of clocks. Clocks only verify a match: after
+correcting their offsets, every rank must be in the collective when the last one arrives.
 """
 
 from dataclasses import dataclass

@@ -54,7 +54,7 @@ def match_host_waits(ops: Ops, device: DeviceActivities, calls: Ints) -> Ints:
 def _find_work_before_record(ops: Ops, device: DeviceActivities, rows: Ints, call: Ints) -> Ints:
     """The last work given to its stream before the event that each of some calls waits for was recorded.
 
-    An event may be recorded again after the wait; older Kineto then names that record, which tells nothing.
+    An event may be recorded again after the wait; older Kineto then names the later record, which does not help.
     """
     syncs = ops.trace.syncs
     record = _find_calls(ops, syncs.record[rows], _get_begin(ops, call))

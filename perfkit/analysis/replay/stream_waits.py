@@ -23,8 +23,8 @@ _WAITS = re.compile(r"(cuda|hip)StreamWaitEvent|cuStreamWaitEvent(_ptsz)?")
 def find_event_edges(ops: Ops, device: DeviceActivities) -> Edges:
     """Edges from the last kernel before an event's record to the first after the wait for it.
 
-    As the trace states it, or else as its calls suggest. Where the recording contradicts that, or both are of one
-    stream, there is no edge.
+    By the trace's records, else by its calls. Where the recording contradicts them, or both are on one stream, there is
+    no edge.
     """
     source, target = match_stream_waits(ops, device) if has_recorded_waits(ops) else _match_event_calls(ops, device)
     source, target = np.unique(np.stack([source, target]), axis=1)

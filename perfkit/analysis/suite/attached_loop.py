@@ -110,9 +110,9 @@ def _summarize_counts(counts: Sequence[int]) -> CountPerStep | None:
 def _infer_microbatches(loop: AttachedLoop) -> float | None:
     """The number of backward passes per optimizer step; None where they may not be microbatches.
 
-    With several optimizers each pass may be for another one (a GAN's), so that only a single pass a step is clear.
-    Several passes are of as many microbatches where each had a batch, or a forward pass on another batch, of its own:
-    optimizers evaluate one batch several times, and penalties have backward passes of their own.
+    With several optimizers, a pass may be for another one (as in a GAN), so that only a single pass per step is clear.
+    Several passes are microbatches if each had its own batch, or a forward pass on another batch: optimizers may
+    evaluate one batch several times, and penalties have backward passes of their own.
     """
     backwards, steps = sum(loop.backwards), sum(loop.optimizer_steps)
     if not backwards or not steps:

@@ -43,8 +43,8 @@ def check_claims(
         notes: explanations of facts, added to the evidence.
         shared: techniques that the baseline has, too.
 
-    A technique of which every claim holds of the baseline as well has changed nothing: none of its claims counts as
-    held then, unless it is `shared`.
+    A technique whose claims all hold in the baseline as well had no effect: none of its claims then counts as held,
+    unless it is `shared`.
     """
     claims = tuple(claims)
     results = [_check_claim(claim, facts, baseline, notes) for claim in claims]

@@ -1,7 +1,7 @@
 """Derives facts from a trace, by the names that claims use.
 
-CUDA graphs replay kernels without calling ops. Where steps replay some, what ops tell is not the whole: the kernels'
-names tell the rest, and where they do not, only bounds of a fact are known.
+CUDA graphs replay kernels without calling ops. Where steps replay graphs, recorded ops are incomplete: kernel names
+supply the rest, and where they do not, only bounds of a fact are known.
 """
 
 import math

@@ -1,6 +1,6 @@
 """Matches a plan in the folder of an attached loop with what the loop trains.
 
-Such a program has no workload that could be the plan's own, so it is told by what it trains.
+Such a program has no workload to compare with the plan's, so the model that it trains identifies it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -34,8 +34,9 @@ class _ComparedKey(NamedTuple):
 def match_plan(plan: Plan, name: str, record: RankRecord, device: str) -> PlanMatch:
     """The variant of a plan that the loop `name` is, by the record of one of its ranks.
 
-    It is the one that is called so, else the only one, else the baseline, on as many ranks. Bytes of parameters must be
-    known of both; nothing else that is known may differ. `device` is the loop's, as plans call it.
+    The match is the variant of the same name, else the only one, else the baseline, on the same number of ranks.
+    Parameter bytes must be known on both sides; no other known key may differ. `device` is the loop's, as named in
+    plans.
     """
     planned = _find_variant(plan, name, record.world_size)
     if planned is None:

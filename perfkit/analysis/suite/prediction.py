@@ -29,8 +29,8 @@ from perfkit.store.summary import PLAN_FILE
 class SuitePlan:
     """The plan in a suite's folder, by variant name; empty without one.
 
-    `refused` is why it is not held against the runs. Of a loop that perfkit was attached to, `basis` says by what it is
-    known to be of the same.
+    `refused` is the reason that it is not compared with the runs. `basis` names the properties that identify an
+    attached loop with it.
     """
 
     created_at: str = ""

@@ -66,8 +66,8 @@ class VariantRuns:
     def outcome(self) -> tuple[RunStatus, str, str]:
         """The outcome of the variant, with the reason and its id.
 
-        A variant with a failed repeat has failed, although what the others measured is kept. Being interrupted
-        after a repeat that ended well takes nothing from that repeat.
+        A variant with a failed repeat has failed, although the other repeats' measurements are kept. An interrupt after
+        a complete repeat does not affect that repeat.
         """
         if not self.runs:
             return RunStatus.INTERRUPTED, "the suite ended before this variant ran", ""

@@ -21,8 +21,8 @@ PROPORTIONAL = 0.9
 def find_sweeps(variants: Sequence[Variant]) -> tuple[Sweep, ...]:
     """The sweeps over sizes of a step's work with three values or more.
 
-    Variants are of one sweep if their techniques were engaged and not only emulated, if they differ in one number of
-    one technique, and if with it the tokens or samples of a step grow.
+    Variants form a sweep if their techniques were active and not emulated, if they differ in one number of one
+    technique, and if the tokens or samples of a step grow with it.
     """
     families: dict[tuple[str, str, str], dict[float, Variant]] = defaultdict(dict)
     for variant in variants:

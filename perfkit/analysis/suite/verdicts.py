@@ -45,7 +45,7 @@ def compute_verdicts(
 ) -> Verdicts:
     """Compute the verdicts on a variant against `baseline`, None for none.
 
-    `precision` is how narrow intervals were to be, None where as many runs as there are were asked for.
+    `precision` is the requested width of intervals, None for a fixed number of runs.
     """
     records = subject.runs.records
     reference = () if baseline is None else baseline.runs.records

@@ -16,7 +16,7 @@ class LaneSlices:
     """A lane (one of `LANES`): columns in the order of start, in the trace's time. `name`, `kind`, `op`, `module` and
     `shapes` are numbers of `TextTable`.
 
-    `event` is the row in the trace, NONE of what is none; `link` the event that each comes from.
+    `event` is the row in the trace, NONE for other slices; `link` is the event of origin.
     """
 
     lane: str

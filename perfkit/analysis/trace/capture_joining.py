@@ -34,9 +34,9 @@ def join_captures(
 ) -> JoinedOps:
     """The ops of a trace, its replayed kernels joined to those of the captures that they came from.
 
-    Captures are looked for in the trace itself and in those that are `given`; where none are, in those that lie beside
-    it by their names. `workers` processes decode each. `UsageError` where what is given holds no captures or, with
-    `must_fit`, fits none of its graphs; what lies beside it and cannot be read is left out with a remark.
+    Captures come from the trace itself and from the `given` traces; by default from those next to it, by name.
+    `workers` processes decode each. `UsageError` if the given traces contain no captures or, with `must_fit`, fit none
+    of its graphs; unreadable adjacent traces are skipped with a note.
     """
     graphs = find_replayed_graphs(ops.trace, ops.kernels)
     if not graphs:

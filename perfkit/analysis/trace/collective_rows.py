@@ -84,8 +84,8 @@ def build_collective_rows(
 def _find_requesting_ops(pieces: WorkItems) -> Ints:
     """For each collective run on the CPU, the row of the op that requested it, NONE for all else.
 
-    A backend's thread takes up what the program handed over last, or a moment ago: the latest op before it that no
-    other has been found to run. That op's own time is of handing over, and copying what a collective is made of.
+    A backend's thread runs the latest op before it that no other collective was found to run. That op's own time is for
+    handing over, and for copying inputs.
     """
     asked = np.full(len(pieces), NONE, np.int64)
     if pieces.on_device:

@@ -45,10 +45,9 @@ def measure_coverage(
 ) -> Coverage:
     """Measure the explained share of all pieces, including those outside steps.
 
-    A computing kernel is explained by its op's FLOPs and bytes (0 FLOPs for ops that only move data), a fill or copy by
-    its recorded size, a collective by the size of its message: these have no FLOPs, so that what is known of them is
-    all there is to know. `flops_s` and `bytes_s` are the time of what is explained in that sense; bytes that are only
-    estimated from recorded arguments explain nothing.
+    A compute kernel is explained by its op's FLOPs and bytes (0 FLOPs for data movement), a fill or copy by its
+    recorded size, a collective by the size of its message: these have no FLOPs, so that nothing else is missing.
+    `flops_s` and `bytes_s` are the time explained in this sense; bytes estimated from recorded arguments do not count.
     """
     time = pieces.busy_ns
     no_flops, no_bytes = np.isnan(costs.flops), np.isnan(costs.bytes) | costs.estimated

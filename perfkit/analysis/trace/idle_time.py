@@ -1,8 +1,8 @@
 """Splits the idle time of a device by cause: each moment has one.
 
-With nothing queued, what the loop fetched its data in comes first, then calls that wait for the device or take its
-memory. These are charged with their own duration and the time until the next launch, unless that is so long that the
-host did something else meanwhile. In what is left the host was late, or in a long gap it did something else.
+With nothing queued, data fetching comes first, then calls that wait for the device or allocate its memory. These are
+charged with their own duration and the time until the next launch, unless it is so long that the CPU did other work
+meanwhile. In the rest the CPU launched late or, in a long gap, was busy elsewhere.
 """
 
 from dataclasses import dataclass, replace

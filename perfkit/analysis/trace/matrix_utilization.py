@@ -55,7 +55,8 @@ def compute_matrix_utilization(
 ) -> MatrixUtilization:
     """FLOPs, MFU and HFU of the steps, unknown with the reason where no peak or not all matrix products are known.
 
-    Where kernels of the steps were lost (`some_lost`), or data decide how much some did, they are at least so much.
+    The utilizations are lower bounds where kernels of the steps were lost (`some_lost`), or where the amount of work
+    depends on data.
     """
     # Kernels of a product that only pack operands or add up partial sums have no FLOPs, and their time does not count.
     matrix = costs.is_matrix & (costs.flops != 0) & pieces.is_kind(WorkKind.WORK) & (pieces.step != NONE)

@@ -112,8 +112,8 @@ def analyze_with_details(
 ) -> DetailedAnalysis:
     """Analyze a trace and keep all parts.
 
-    `environment` is where perfkit recorded it, which tells what no trace does: threads, and what fp32 ran in.
-    `critical` are the rows of kernels on its critical path, `idle` its idle time where that is known already.
+    `environment` is perfkit's record of the machine, which has what traces lack: threads, and the fp32 setting.
+    `critical` are the rows of kernels on its critical path, `idle` its idle time, if already known.
     """
     trace = ops.trace
     device = identify_device(trace)

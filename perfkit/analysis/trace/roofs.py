@@ -17,9 +17,9 @@ from perfkit.units import format_bandwidth, format_flop_rate
 class Roofs:
     """The ceilings for one rank; measured ones come first, then the datasheet's.
 
-    `device` is `cpu` or torch's word for a GPU (`cuda`, on ROCm too), empty where it is not known; it must be that of
-    the ceilings. `threads` counts on a CPU only: a ceiling of another number of threads is no answer. `fp32` tells what
-    a GPU computes fp32 products in; None where they stay fp32.
+    `device` is `cpu` or torch's name of a GPU (`cuda`, on ROCm too), empty where unknown; it must match the ceilings'.
+    `threads` counts on a CPU only: a ceiling for a different number of threads does not apply. `fp32` is the compute
+    dtype of fp32 products on a GPU; None where they stay fp32.
     """
 
     ceilings: DeviceCeilings | None

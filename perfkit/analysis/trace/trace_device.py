@@ -20,7 +20,7 @@ _NAMES = (("rocm", re.compile(r"AMD|Instinct|Radeon")), ("xpu", re.compile(r"Int
 def identify_device(trace: Trace) -> TraceDevice:
     """The device that ran most kernels; `cpu` where the trace has no work on a device.
 
-    Its kind is `rocm` or `xpu` where names tell so, that of another runtime which was recorded (`mtia`), else `cuda`.
+    Its kind is `rocm` or `xpu` by names, that of another recorded runtime (`mtia`), else `cuda`.
     """
     if not trace.has_device_events:
         return TraceDevice("cpu")

@@ -1,6 +1,6 @@
 """FLOPs of an attached loop's steps: those of its traces, over the time of its timed steps.
 
-A trace tells what a step does. How long a step takes it does not: the profiler slows it down.
+A trace shows the work of a step, not its time: the profiler slows it down.
 """
 
 from collections.abc import Sequence

@@ -1,12 +1,12 @@
 """Split of wall time: parts that never overlap and sum to the whole, to the nanosecond.
 
-At every moment one thing counts: arithmetic first, then communication, then copies. Communication and copies that run
-beside arithmetic cost nothing and are not shown: what is shown is exposed. Where none of these runs, a CPU was in
-Python or dispatching; a device was idle: with work queued, waiting for the CPU, or the trace does not tell which. Where
-the trace cannot hold what a device did, nothing is said of it.
+At every moment one category counts: compute first, then communication, then copies. Overlapped communication and copies
+cost nothing and are not shown: the shown part is exposed. Where none of these runs, a CPU was in Python or dispatching;
+a device was idle: with work queued, waiting for the CPU, or for unknown causes. Where the trace cannot contain a
+device's work, its state is unknown.
 
-Where a trace tells when the loop fetched its batches, that is a part of its own: on a CPU all of it, whatever ran
-meanwhile (the loop makes the batch itself, or waits for whoever does), on a device what is idle with nothing queued.
+Data fetching is a category of its own where the trace shows it: on a CPU all of it, whatever ran meanwhile (the loop
+makes the batch itself, or waits for it), on a device the idle part with nothing queued.
 """
 
 from collections.abc import Mapping

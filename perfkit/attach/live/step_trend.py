@@ -43,9 +43,9 @@ class TimeRise(NamedTuple):
 class StepTrend:
     """Compares the medians of successive windows with those of the first windows.
 
-    The level that windows are compared with is at first the reference, the median of the first windows. A rise of
-    enough windows in a row is told once and becomes the level; so another is told only when they rise further. When
-    as many lie below it by half a rise, the level falls to them, and to the reference at the lowest.
+    The reference level is at first the median of the first windows. A rise over enough windows in a row is reported
+    once and becomes the level; the next report needs a further rise. When as many windows lie below it by half a rise,
+    the level falls to them, but not below the reference.
     """
 
     def __init__(self, options: LiveOptions) -> None:

@@ -1,7 +1,7 @@
 """Requests for a trace of the next steps, made by an event, a signal, a file or another rank.
 
-Ranks agree by a file in the run's folder and never wait for one another: the rank that wants a trace writes the step at
-which all begin, far enough ahead that all will have read it by then. So the traces are of the same steps.
+Ranks agree through a file in the run's folder and never wait for each other: the rank that wants a trace writes the
+step at which all begin, far enough ahead that all will have read it by then. So all ranks trace the same steps.
 """
 
 import math

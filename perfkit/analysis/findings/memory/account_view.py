@@ -15,9 +15,9 @@ from perfkit.units import format_bytes, format_percent
 class AccountView:
     """One account. `techniques` are the enabled ones, None where unknown (a file from elsewhere).
 
-    `tried` has the outcome of techniques that were tried beside it. `own_loop` is set where the loop is not perfkit's:
-    the change to the loop comes first, and the command that tries it second. `optimizers` are the
-    classes of its optimizers, none where they are not known.
+    `tried` has the outcomes of techniques tried in other variants. `own_loop` is set for an attached loop: advice names
+    the change to the loop first, and the command that tries it second. `optimizers` are the classes of its optimizers,
+    none where unknown.
     """
 
     account: MemoryAccount

@@ -69,9 +69,9 @@ class Shape(NamedTuple):
 class TraceView:
     """One trace, with the ceilings of its device (None where they are not known).
 
-    `step_s` is a timed step of what was traced, which no profiler slowed down, and `loop` the record of a loop
-    that is not perfkit's own; None where nobody timed it. `data_wait_share` is the share of timed steps of a bench that
-    was waiting for the workload's DataLoader; None where it has none.
+    `step_s` is a timed step of the traced work, without a profiler, and `loop` the record of an attached loop; None
+    where not timed. `data_wait_share` is the share of data waits in the timed steps of a bench; None without a
+    DataLoader.
     """
 
     trace: RankTrace

@@ -1,7 +1,7 @@
 """Kernels that were launched and of which a trace has no record, or none with a time.
 
-What a trace lacks makes a device seem idle: busy time, FLOPs and gains are then at least what is told, and idle time at
-most. So kernels are counted by their launches, which are recorded apart from them (`perfkit.device_calls`).
+Missing kernels make a device seem idle: busy time, FLOPs and gains are then lower bounds, and idle time an upper bound.
+So kernels are counted by their launches, which are recorded separately (`perfkit.device_calls`).
 
 No loss is:
 
@@ -13,7 +13,7 @@ No loss is:
 - a graph's launch where as many kernels are there that no launch has the id of: CUPTI mixes up their ids
   (`perfkit.cupti`).
 
-Where only some kernels of a graph are missing, nothing tells.
+Where only some kernels of a graph are missing, the loss is not detected.
 """
 
 from collections.abc import Callable
@@ -44,7 +44,7 @@ Flags = NDArray[np.bool_]
 def count_lost_kernels(ops: Ops, windows: StepWindows) -> LostKernels | None:
     """Count the lost kernels of the steps (of the whole trace without steps).
 
-    None where a trace does not tell: it has no launches, or none that share an id with what ran.
+    None where a trace has no launches, or none that share an id with device work.
     """
     trace, kernels = ops.trace, ops.kernels
     calls = trace.select_events(Category.LAUNCH)

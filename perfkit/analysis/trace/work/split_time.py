@@ -71,7 +71,7 @@ def split_streams(
 ) -> tuple[StreamRow, ...]:
     """Split the whole trace for each stream or thread that did any work, those beyond the busiest ones together.
 
-    With `some_lost` kernels are missing, nobody knows of which stream.
+    With `some_lost`, kernels are missing from unknown streams.
     """
     busy = np.bincount(pieces.lane, pieces.busy_ns, len(pieces.lanes))
     together = np.argsort(-busy, kind="stable")[MOST_STREAMS:]
