@@ -133,6 +133,7 @@ RUNS = {
     "run.missing_ranks": "Ranks left no record.",
     "scaling.few_cores": "The ranks share too few cores: the cores limit the efficiency.",
     "scaling.different_threads": "Ranks have different numbers of threads.",
+    "scaling.not_predicted": "The plan predicts no step of a curve.",
     "plan.other_loop": "The stored plan does not match the loop.",
     "plan.other_request": "The stored plan has another request.",
     "plan.technique": "How a technique is planned otherwise than it runs.",

@@ -68,4 +68,4 @@ class SuiteScaling(Struct):
     curves: tuple[ScalingCurve, ...]
     notes: tuple[Note, ...] = ()
     basis: str = ""
-    plan_notes: tuple[str, ...] = ()
+    plan_notes: tuple[Note, ...] = ()

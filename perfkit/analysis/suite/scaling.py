@@ -213,14 +213,15 @@ def _compute_efficiency_interval(
     return Interval(value=value, low=min(value, *others), high=max(value, *others))
 
 
-def _explain_unplanned(curves: Sequence[ScalingCurve], suite_plan: SuitePlan) -> Iterator[str]:
+def _explain_unplanned(curves: Sequence[ScalingCurve], suite_plan: SuitePlan) -> Iterator[Note]:
     """The reasons that curves have no planned steps."""
     for curve in curves:
         ours = [variant for variant in suite_plan.variants.values() if _get_techniques(variant.name) == curve.name]
         if ours and not curve.planned:
             reasons = dict.fromkeys(variant.step_reason or variant.reason for variant in ours)
             explanation = "; ".join(filter(None, reasons)) or "planned with a different number of threads"
-            yield f"{curve.name}: no step predicted: {explanation}"
+            text = f"{curve.name}: no step predicted: {explanation}"
+            yield make_note("scaling.not_predicted", text, curve=curve.name)
 
 
 def _get_techniques(variant: str) -> str:

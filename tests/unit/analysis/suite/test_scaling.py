@@ -159,12 +159,12 @@ def test_a_plan_is_beside_what_was_measured_and_goes_on(tmp_path: Path) -> None:
 def test_why_nothing_is_predicted_is_told(tmp_path: Path) -> None:
     unknown = scaled_by_hand(tmp_path / "a", beside(planned("ddp@2", 2, 1.0, reason="the links are not known")))
     (why,) = unknown.plan_notes
-    assert why.startswith("ddp: ")
-    assert why.endswith(": the links are not known")
+    assert (why.id, why.figures) == ("scaling.not_predicted", {"curve": "ddp"})
+    assert why.text.endswith(": the links are not known")
     others = scaled_by_hand(tmp_path / "b", beside(planned("ddp@2", 2, 1.0, threads=8)))
     (why,) = others.plan_notes
-    assert why.startswith("ddp: ")
-    assert why.endswith("number of threads")
+    assert (why.id, why.figures) == ("scaling.not_predicted", {"curve": "ddp"})
+    assert why.text.endswith("number of threads")
     assert curve(others, "ddp").planned == ()
 
 
