@@ -44,9 +44,9 @@ def is_synchronizing(name: str) -> bool:
 class LaunchQueue:
     """The queued time of kernels: `start_ns` to `end_ns` (the kernel's start), one row per kernel.
 
-    `launched` marks those of which that is known; the others may have been queued since the kernel before them ended.
-    `known` is False, with the reason in `note`, where the trace tells of none. `find_unrecorded_time` is when the
-    device may have run what the trace does not hold, so that it is not known to be idle.
+    `launched` marks kernels with a known launch; the others may have been queued since the previous kernel ended.
+    `known` is False, with the reason in `note`, where the trace has no launches. `unrecorded` is the time in which the
+    device may have run unrecorded work, so that idleness is unknown.
     """
 
     known: bool

@@ -21,8 +21,8 @@ from perfkit.trace.read import NONE, Category, Ints, Trace
 class StepWindows:
     """Disjoint spans in the order of time, (n, 2); `number` is that of the step, NONE for a trace without steps.
 
-    A trace without steps is one window from its first event to its last. `find_outlier_steps` are the spans of outlier
-    steps, with `unlike_number`: their work is in no window.
+    A trace without steps is one window from its first event to its last. `unlike` are the spans of outlier steps, with
+    `unlike_number`: their work is in no window.
     """
 
     spans: Intervals
