@@ -163,7 +163,7 @@ def _recognize_other_folder(path: Path) -> tuple[str, Callable[..., Any], Any]:
         raise UsageError(f"{path}: {len(recordings)} memory recordings; name one, such as {recordings[0]}")
     inside = sorted(file.name for file in path.iterdir())
     shown = ", ".join(inside[:_SHOWN]) + (", ..." if len(inside) > _SHOWN else "") if inside else "nothing"
-    raise UsageError(f"{path}: a folder that holds {shown}; perfkit.analyze takes {ACCEPTED}")
+    raise UsageError(f"{path}: a folder with {shown}; perfkit.analyze takes {ACCEPTED}")
 
 
 def _recognize_file(path: Path) -> tuple[str, Callable[..., Any], Any]:

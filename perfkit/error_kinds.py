@@ -51,9 +51,9 @@ SKIP_REASONS = {
     "skip.no_layers": "The model has no layer of the kind that the technique changes.",
     "skip.no_logits": "The workload returns no logits.",
     "skip.no_teacher": "The workload builds no teacher.",
-    "skip.no_tensors": "There are no tensors that the technique could change.",
+    "skip.no_tensors": "The technique finds no tensors to change.",
     "skip.optimizer_hooks": "Hooks around the optimizer's step do not fit the technique.",
-    "skip.own_step": "The workload has a training step of its own.",
+    "skip.own_step": "The workload defines its own training step.",
     "skip.same_optimizer": "The workload has this optimizer already.",
     "skip.teacher_classes": "The teacher and the model have different classes.",
 }

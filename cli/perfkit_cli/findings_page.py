@@ -14,11 +14,11 @@ INTRO = (
     "`perfkit findings ID` prints one, with how its gain is computed. JSON holds the `id` and `figures`; a "
     "report links to it as `report.html#finding-fusion-elementwise`.",
     "**Gains of time are simulated**: the trace is [replayed](replay.md) with the finding's change "
-    "(`simulated_s`). The summed gain (`gain_s`), by which the work itself gets shorter, is the upper bound; "
-    "where simulation is not possible it stands alone, with the reason (`not_simulated_reason`). The combined gain of "
-    "all findings stands above them: gains do not add up.",
-    "Gains below 1 % of the step are not reported. Of the ranks of a job, the one with the largest potential "
-    "saving is reported; of several variants the baseline, with the result of the technique that follows the "
+    "(`simulated_s`). The summed gain (`gain_s`), the work's own saving, is the upper bound; without a "
+    "simulation it is the only figure, with the reason (`not_simulated_reason`). The combined gain of all findings is "
+    "shown above them: gains do not add up.",
+    "Gains below 1 % of the step are not reported. For a job of several ranks, the one with the largest potential "
+    "saving is reported; for several variants, the baseline's, with the result of the technique that follows the "
     "advice. In a suite or a loop, gains are scaled to a timed step. A gain without a number has unknown peaks or "
     "costs. Thresholds: `thresholds.py`.",
     "Order: warnings (figures not to trust), gains by seconds, notes (limits of the figures).",

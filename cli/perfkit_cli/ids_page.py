@@ -13,10 +13,9 @@ _INTRO = """\
 
 <!-- Written by `make docs-reference`. -->
 
-Sentences change between versions; ids do not. JSON holds them, and so does a report: a finding's is its anchor
-(`#finding-fusion-elementwise`), a note's the attribute `data-note`, a verdict's `data-id`. `figures` beside an id
-are the numbers of the sentence by name. `perfkit findings ID` explains one; ids of findings are on
-[their page](findings.md).
+Sentences change between versions; ids do not. They are in the JSON and in reports: a finding's id is its anchor
+(`#finding-fusion-elementwise`), a note's the attribute `data-note`, a verdict's `data-id`. `figures` next to an id
+are the sentence's numbers by name. `perfkit findings ID` explains a finding; see [all findings](findings.md).
 
 """
 _ERRORS_INTRO = f"""\

@@ -80,11 +80,11 @@ def run_as_job(ctx: click.Context, folder: Path) -> int:
     if ended.code is None:
         raise PerfkitError(
             f"the Slurm job {job.number} ended before perfkit finished: "
-            f"{ended.told or 'Slurm gives no reason'}; results so far are in {folder}, its output in "
+            f"{ended.state or 'Slurm gives no reason'}; results so far are in {folder}, its output in "
             f"{job.err.parent}"
         )
-    if ended.code and ended.told.partition(" ")[0] not in ("", "COMPLETED", "COMPLETING", "RUNNING"):
-        click.echo(f"job {job.number}: {ended.told}", err=True)
+    if ended.code and ended.state.partition(" ")[0] not in ("", "COMPLETED", "COMPLETING", "RUNNING"):
+        click.echo(f"job {job.number}: {ended.state}", err=True)
     return ended.code
 
 

@@ -31,9 +31,7 @@ def build_triads(threads: int, *, short: bool) -> tuple[list[CalibrationKernel],
         kernels.append(_build_triad(level, size, threads))
     for name, level in (("L2", CeilingLevel.L2), ("L3", CeilingLevel.L3)):
         if level not in sizes:
-            text = (
-                f"{name} with {format_threads(threads)} not measured: its size is unknown, or too small to tell apart"
-            )
+            text = f"{name} with {format_threads(threads)} not measured: unknown size, or too close to the next level"
             notes.append(make_note("ceilings.not_measured", text, threads=threads))
     last = caches.get(max(caches, default=0))
     cached = last.size_bytes * last.instances if last else 0

@@ -23,7 +23,7 @@ def read_memory_peaks(device: torch.device, sensors: Sensors | None, over: str) 
             rss=rss,
         )
     source, pools = f"CUDA caching allocator, peak {over}", sum_unused_graph_pools(device)
-    with_pools = f"{source}, plus memory held by private pools of CUDA graphs" if pools else source
+    with_pools = f"{source}, plus private pools of CUDA graphs" if pools else source
     memory = sensors.memory() if sensors else None
     return MemoryPeaks(
         allocated=make_measurement(torch.cuda.max_memory_allocated(device) + pools, "bytes", with_pools),

@@ -37,7 +37,7 @@ class Distill(Technique):
     """
 
     name: ClassVar[str] = "distill"
-    summary: ClassVar[str] = "knowledge distillation: soft targets from a frozen teacher beside the model"
+    summary: ClassVar[str] = "knowledge distillation: soft targets from a frozen teacher"
     when: ClassVar[str] = "to train a small model from a large one, and to see the teacher's cost"
     costs: ClassVar[str] = "the teacher's forward pass, weights, and logits until backward"
     paper: ClassVar[str] = (

@@ -105,5 +105,5 @@ class LocalSgd(Technique):
         return (self._make_claim(statement, _SUMMED, Relation.EQUAL, trained * sent / self.period),)
 
     def parity(self) -> ParityRule:
-        basis = f"ranks train by themselves for {self.period} steps before their parameters are averaged"
+        basis = f"parameters are averaged over ranks only every {self.period} steps"
         return ParityRule(relative=None, basis=basis)

@@ -26,9 +26,9 @@ class Lora(Technique):
     """
 
     name: ClassVar[str] = "lora"
-    summary: ClassVar[str] = "LoRA: low-rank adapters are trained beside frozen linear layers"
+    summary: ClassVar[str] = "LoRA: low-rank adapters are trained on frozen linear layers"
     when: ClassVar[str] = "to fine-tune a model whose gradients and optimizer state do not fit in memory"
-    costs: ClassVar[str] = "two small products beside each large one; only low-rank changes can be learned"
+    costs: ClassVar[str] = "two small matmuls with each large one; only low-rank changes can be learned"
     paper: ClassVar[str] = (
         "Hu et al., LoRA: Low-Rank Adaptation of Large Language Models, ICLR 2022, https://arxiv.org/abs/2106.09685"
     )

@@ -82,7 +82,7 @@ class OptimInBackward(Technique):
             self._make_claim(
                 "no gradient that an optimizer uses is left", "gradient_bytes", Relation.AT_MOST, other_bytes
             ),
-            self._make_claim("parameters have updates of their own", f"range_calls:{marks}", Relation.AT_LEAST, steps),
+            self._make_claim("parameters are updated separately", f"range_calls:{marks}", Relation.AT_LEAST, steps),
         )
 
 

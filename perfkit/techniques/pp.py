@@ -88,9 +88,7 @@ class Pp(ModelParallel):
     microbatches: (
         Annotated[
             int,
-            msgspec.Meta(
-                ge=1, description="microbatches per batch; default 4 per stage, or as many as the batch divides into"
-            ),
+            msgspec.Meta(ge=1, description="microbatches per batch; default up to 4 per stage, dividing the batch"),
         ]
         | None
     ) = None
@@ -113,7 +111,7 @@ class Pp(ModelParallel):
 
     def plannable(self) -> PlanSupport:
         return PlanSupport(
-            reason="the plan is of the first rank, which holds the most microbatches; the last has the loss"
+            reason="the plan covers the first rank, which holds the most microbatches; the last has the loss"
         )
 
     def count_batch_parts(self, samples: int | None = None, joined: int = 1, ranks: int = 1) -> float:

@@ -30,9 +30,9 @@ class Prune(Technique):
     """
 
     name: ClassVar[str] = "prune"
-    summary: ClassVar[str] = "masks hold the weights of the smallest magnitude at zero"
+    summary: ClassVar[str] = "masks keep the weights of the smallest magnitude at zero"
     when: ClassVar[str] = "to find the training cost of sparsity, which saves no time or memory in training"
-    costs: ClassVar[str] = "a mask and a masked copy of every weight, 8 bytes in fp32, and their product in every step"
+    costs: ClassVar[str] = "a mask and a masked copy of every weight, 8 bytes in fp32, multiplied in every step"
     paper: ClassVar[str] = (
         "Han et al., Learning both Weights and Connections for Efficient Neural Networks, NeurIPS 2015, "
         "https://arxiv.org/abs/1506.02626; of `rewind`: Frankle and Carbin, The Lottery Ticket Hypothesis, ICLR 2019, "

@@ -23,7 +23,7 @@ class Qlora(Lora):
     """
 
     name: ClassVar[str] = "qlora"
-    summary: ClassVar[str] = "QLoRA: low-rank adapters are trained beside linear layers frozen in 4 bits (NF4)"
+    summary: ClassVar[str] = "QLoRA: low-rank adapters are trained on linear layers frozen in 4 bits (NF4)"
     when: ClassVar[str] = "to fine-tune a model whose weights alone fill the memory"
     costs: ClassVar[str] = "weights unpacked for every matmul; rounding to 4 bits"
     paper: ClassVar[str] = (

@@ -97,7 +97,7 @@ class ProgramWatcher:
         if self._profile.failure:
             if folder.is_dir():
                 what = describe_run_contents(folder)
-                drawn = f"; write the report with: perfkit report {_format_path(folder)}" if what else " to draw"
+                drawn = f"; write the report with: perfkit report {_format_path(folder)}" if what else " to report"
                 self._print_line(f"kept in {_format_path(folder)}: {what or 'nothing'}{drawn}")
         elif (self._profile.recorded or self._spawned) and (folder / "report.html").is_file():
             self._print_line(f"report: {_format_path(folder / 'report.html')}")

@@ -22,10 +22,10 @@ _RESULT_S = 20.0  # until a file that another machine has written is seen here
 
 
 class JobEnd(NamedTuple):
-    """`code` is the command's exit code, None where the job ended without it; `told` is what Slurm says of the job."""
+    """`code` is the command's exit code, None if the job ended without one; `state` is Slurm's state of the job."""
 
     code: int | None
-    told: str
+    state: str
 
 
 def run_command(arguments: Sequence[str], out: str, err: str) -> int:
