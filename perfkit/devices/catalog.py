@@ -92,10 +92,10 @@ def find_entry(device_name: str, units: int | None = None) -> CatalogEntry | Non
 
 
 def find_entry_with_memory(device_name: str, memory_bytes: int | None) -> CatalogEntry | None:
-    """The entry of a device by its name and the bytes of its memory, None where nobody told them; None for a name that
-    is not listed, or that several share which the memory does not tell apart.
+    """Find the entry of a device by its name and memory in bytes (None if unknown).
 
-    Of a card that comes with several amounts it has the one that is told: whole GiB, less what the driver keeps.
+    None for an unlisted name, or one shared by several devices that the memory does not distinguish. For a card with
+    several memory sizes, the entry has the given one: whole GiB, less the driver's reserve.
     """
     entry = find_entry(device_name)
     if memory_bytes is None or (entry is not None and entry.memory_gb is not None):

@@ -50,7 +50,7 @@ def build_instance_variables(local_rank: int) -> dict[str, str]:
 
 
 def _parse_numbers(chosen: list[str], count: int) -> Iterator[int]:
-    """The GPUs of these numbers, before the first that is none."""
+    """The GPUs of these numbers, before the first invalid one."""
     for number in chosen:
         if not number.isdecimal() or int(number) >= count:
             return

@@ -1,9 +1,9 @@
 """The peak of work that is computed in several dtypes.
 
-Utilization refers to the peak of the dtype that most of the FLOPs have. For fp32 there is no one such peak on a GPU:
-torch computes convolutions in TF32, matrix products in fp32 unless it is told otherwise, and memory-efficient attention
-as three products in TF32. There it is the peak of the mix: all FLOPs over the least time of all, `F / sum(F_i / P_i)`.
-A mean of the peaks weighted by FLOPs would be too high: the slower part takes more of the time than of the FLOPs.
+Utilization refers to the peak of the dtype with most of the FLOPs. For fp32 there is no single peak on a GPU: torch
+computes convolutions in TF32, matmuls in fp32 by default, and memory-efficient attention as three TF32 matmuls. There
+it is the peak of the mix: all FLOPs over the minimum time of all, `F / sum(F_i / P_i)`. A mean of the peaks weighted by
+FLOPs would be too high: the slower part takes more of the time than of the FLOPs.
 """
 
 from collections.abc import Callable, Mapping

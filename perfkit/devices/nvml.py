@@ -45,7 +45,7 @@ def list_gpus() -> tuple[Gpu, ...]:
 
 
 def read_gpu_memory(name: str) -> int | None:
-    """Bytes of the memory of the GPUs of a name; None where they differ, where there are none, or no NVIDIA driver."""
+    """The memory of the GPUs of this name in bytes; None if it differs, or without such GPUs or an NVIDIA driver."""
     try:
         with open_nvml():
             handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]

@@ -1,4 +1,4 @@
-"""The peak that products are held against."""
+"""The peak that matmuls are compared with."""
 
 from typing import NamedTuple
 
@@ -14,8 +14,7 @@ THREE_TF32 = "3xtf32"
 class Fp32Settings(NamedTuple):
     """The precision of fp32 operands per kind of op, in torch's words: `ieee`, `tf32`, on a CPU also `bf16`.
 
-    On a GPU `conv` and `rnn` are cuDNN's, which takes TF32 unless it is told otherwise. `has_tf32` tells that the
-    device has units for it.
+    On a GPU `conv` and `rnn` are cuDNN's, which uses TF32 by default. `has_tf32` says that the device has units for it.
     """
 
     matmul: str

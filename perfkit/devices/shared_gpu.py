@@ -1,7 +1,7 @@
 """`PERFKIT_SHARED_GPU=1`: the ranks of a run share the visible GPUs in turn, to try distributed techniques on one GPU.
 
-NCCL refuses two ranks on one GPU of one host ("Duplicate GPU detected", `init.cc`). It tells hosts apart by NCCL_HOSTID
-(NCCL's environment variables, `NCCL_HOSTID`): ranks with host names of their own exchange messages over sockets.
+NCCL refuses two ranks on one GPU of one host ("Duplicate GPU detected", `init.cc`). It identifies hosts by NCCL_HOSTID
+(NCCL's environment variables, `NCCL_HOSTID`): ranks with distinct host ids exchange messages over sockets.
 """
 
 import os
@@ -18,7 +18,7 @@ def is_sharing_allowed() -> bool:
 
 
 def separate_hosts(variables: MutableMapping[str, str], rank: int, *, nodes: int) -> None:
-    """Have NCCL take this rank's process for a host of its own. To be called before NCCL reads its variables."""
+    """Make NCCL treat this rank's process as a separate host. Call it before NCCL reads its variables."""
     variables["NCCL_HOSTID"] = f"perfkit-{rank}"  # also over the user's: two ranks of one host cannot share a GPU
     if nodes == 1:
         variables.setdefault("NCCL_SOCKET_IFNAME", _LOOPBACK)

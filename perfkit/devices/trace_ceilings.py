@@ -47,11 +47,11 @@ class TraceCeilings(NamedTuple):
 
 
 def resolve_trace_ceilings(device: TraceDevice, override: str | None = None) -> TraceCeilings:
-    """The ceilings to hold a trace against.
+    """Resolve the ceilings to compare a trace with.
 
-    `override` is what the user said: the id or name of a catalog entry (a `UsageError` where there is none), or
-    `here` for a trace that was recorded on this very machine, whose measured ceilings then come first. Without it, the
-    name the trace recorded is looked up. An unknown device has no ceilings, and notes that say what to do.
+    `override` is the user's choice: the id or name of a catalog entry (a `UsageError` if unknown), or `here` for a
+    trace recorded on this machine, whose measured ceilings then come first. Without it, the name in the trace is looked
+    up. An unknown device has no ceilings, and notes with advice.
     """
     if override is not None and override.strip().lower() == HERE:
         return _load_local_ceilings(device)

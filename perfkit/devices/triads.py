@@ -49,7 +49,7 @@ def build_triads(threads: int, *, short: bool) -> tuple[list[CalibrationKernel],
 def compute_working_sets(caches: dict[int, machine.DataCache], threads: int) -> dict[CeilingLevel, int]:
     """Bytes for a triad that fits a level and not the one below: half of L2; four times L2, at most half of L3.
 
-    L2 counts once per thread (a thread has one of its own), L3 once per instance that the threads can reach.
+    L2 counts once per thread (it is private), L3 once per instance that the threads can reach.
     """
     sizes: dict[CeilingLevel, int] = {}
     if 2 not in caches:

@@ -1,4 +1,4 @@
-"""Measures what a frozen teacher computes and holds beside the model that is trained."""
+"""Measures the FLOPs and memory of a frozen teacher."""
 
 from contextlib import ExitStack
 

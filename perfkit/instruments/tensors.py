@@ -125,8 +125,8 @@ def sum_trainable_bytes(model: nn.Module) -> int:
 
 
 def list_plain_parts(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
-    """The plain tensors inside a tensor without a storage of its own: a subclass (a quantized weight or state), or a
-    sparse one. Any other tensor as it is; nothing of one without memory that can be asked for (`has_storage`)."""
+    """The plain tensors inside a tensor without its own storage: a subclass (a quantized weight or state), or a sparse
+    one. Any other tensor unchanged; nothing for one without accessible memory (`has_storage`)."""
     flatten = getattr(tensor, "__tensor_flatten__", None)
     if flatten is not None:
         names, _ = flatten()

@@ -49,11 +49,11 @@ class RecordedTrace(NamedTuple):
 def count_lead_steps(device: torch.device, world_size: int = 1) -> int:
     """Count the steps to record before those that count.
 
-    With several ranks one: starting the profiler takes each a time of its own, and in its first step the others wait
+    With several ranks one: the profiler's start-up time differs between ranks, and in its first step the others wait
     for the last. On a GPU always one: CUPTI from CUDA 12.6 update 2 until before 13.1 loses records at the head of a
-    session (pytorch#192021, see `perfkit.cupti`). An empty session beforehand would be no remedy: the losses grow from
-    session to session, the ids of CUDA graphs are right in the first alone, and sessions that follow an empty one were
-    seen to record nothing (CUDA 13.0 with torch 2.13, lightseekorg/tokenspeed#1348).
+    session (pytorch#192021, see `perfkit.cupti`). An empty session beforehand does not help: the losses grow from
+    session to session, the ids of CUDA graphs are right only in the first, and sessions after an empty one were seen to
+    record nothing (CUDA 13.0 with torch 2.13, lightseekorg/tokenspeed#1348).
     """
     return int(device.type == "cuda" or world_size > 1)
 

@@ -111,7 +111,8 @@ def explain_unbuildable(request: BenchRequest, techniques: Techniques, ranks: in
 
 
 def choose_world_size(request: BenchRequest, needed: RankRequirement) -> tuple[int, SkipReason]:
-    """The number of ranks, of several the most, for a variant that needs so many, and why it cannot run here, if so."""
+    """Choose the number of ranks, the largest of several, for a variant with these needs, and the reason if it cannot
+    run."""
     size, (least, multiple) = max(request.sizes, default=None), needed
     if size is not None:
         lacking = SkipReason(explain_lacking_ranks(needed, size), "skip.world_size")
@@ -125,7 +126,7 @@ def choose_world_size(request: BenchRequest, needed: RankRequirement) -> tuple[i
 def _find_missing_gpus(request: BenchRequest, ranks: int, *, least: bool = False) -> SkipReason:
     """Explain why this machine has too few GPUs for the ranks, as far as known before they start.
 
-    What this process sees tells nothing of ranks on other machines or in tasks of their own: they say so themselves.
+    This process sees nothing of ranks on other machines or in separate tasks: they report it themselves.
     """
     elsewhere = request.launcher not in STARTS_HERE
     if request.device == "cpu" or elsewhere or (request.device_count and is_sharing_allowed()):
@@ -151,7 +152,7 @@ def _build_run_spec(request: BenchRequest, techniques: Techniques, size: int) ->
 
 
 def check_launcher(request: BenchRequest) -> None:
-    """Raise a `UsageError` where the launcher cannot start the ranks that are asked for."""
+    """Raise a `UsageError` if the launcher cannot start the requested ranks."""
     for size in request.sizes or (1,):
         LAUNCHERS.load(request.launcher).check(build_launch_spec(request, size))
 

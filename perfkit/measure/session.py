@@ -84,7 +84,7 @@ def compute_mean_losses(losses: list[torch.Tensor], world: World) -> tuple[float
 
 
 def keep_moment(session: TrainingSession, name: str) -> None:
-    """Keep what the device holds now as the moment of `ProcessMemory` that is called so; on a CPU there is none."""
+    """Record the device's memory now as the moment of this name in `ProcessMemory`; nothing on a CPU."""
     if session.state.device.type == "cuda":
         _update_process_memory(session, **{name: read_device_moment(session.state.device, session.sensors)})
 

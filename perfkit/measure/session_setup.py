@@ -56,7 +56,7 @@ _PARITY_EPSILONS = 8
 def set_up_session(
     spec: RunSpec, device: torch.device, world: World, recorder: Recorder, report: Callable[[str], None]
 ) -> TrainingSession:
-    """Build the workload, measure the unmodified model where evidence is asked for, and apply the techniques."""
+    """Build the workload, measure the unmodified model if evidence is requested, and apply the techniques."""
     if spec.launch.threads is not None:
         torch.set_num_threads(spec.launch.threads)
     here = read_environment(device)
@@ -192,10 +192,10 @@ def _collect_workload_facts(workload: Workload, model: nn.Module) -> WorkloadFac
 def _measure_reference(
     spec: RunSpec, state: TrainState, batch: Batch, recorder: Recorder, parts: float = 1
 ) -> dict[str, int]:
-    """Facts of the unmodified model, which MFU and the techniques' claims refer to, and what each block of it saves.
+    """Measure facts of the unmodified model, to which MFU and claims refer, and the bytes saved by each block.
 
-    What is saved is of one of so many `parts` of the batch, as it will be with the techniques; FLOPs are of the batch.
-    A model that does not fit without a technique has no such facts, which is no reason not to measure it with.
+    Saved bytes are of one of `parts` parts of the batch, as with the techniques; FLOPs are of the batch. A model that
+    does not fit without a technique has no such facts, and is measured with it all the same.
     """
     workload, model, device = state.workload, state.model, state.device
 

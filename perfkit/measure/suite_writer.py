@@ -42,10 +42,10 @@ Progress = Callable[[RunEvent], None]
 
 
 class SuiteWriter:
-    """A suite whose runs are made as they are asked for. What was measured is kept whatever happens after.
+    """A suite whose runs are made on request. Results are kept whatever happens later.
 
-    `ended` are the variants that are not run again: skipped, or failed. `compile_caches` is a folder in which each
-    variant has torch.compile's caches of its own; None: those of the machine.
+    `ended` are the variants that are not run again: skipped, or failed. `compile_caches` is a folder with separate
+    torch.compile caches per variant; None: those of the machine.
     """
 
     def __init__(self, folder: Path, suite: Suite, ended: Iterable[str] = ()) -> None:
@@ -72,7 +72,7 @@ class SuiteWriter:
         self.update(sessions=(*before, msgspec.structs.replace(last, **fields)))
 
     def plan(self, schedule: BenchSchedule) -> None:
-        """Enter what is to be run beside what was; what was only asked for, such as a size to be found, goes."""
+        """Enter the planned runs; entries that were only requested, such as a size to be found, are removed."""
         begun = {run.variant for run in self.suite.runs}
         kept = [name for name in self.suite.variants if name in begun or name in schedule.variants]
         self.update(

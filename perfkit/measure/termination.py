@@ -1,7 +1,7 @@
-"""A rank that is told to end (SIGTERM) says first where it is: its Python stacks, and the collectives it waits in.
+"""A rank that is terminated (SIGTERM) first reports where it is: its Python stacks, and the collectives it waits in.
 
-Its main thread cannot answer while it waits for another rank, so a thread does, which sleeps until then: steps do not
-feel it. The stacks are printed by the signal's own handler, which needs nobody to let go of Python's lock.
+Its main thread cannot answer while it waits for another rank, so a thread does, which sleeps until then and does not
+affect steps. The signal's own handler prints the stacks, without the GIL.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""A few steps of a variant in processes of their own, of which nothing is kept but what is asked for."""
+"""A few steps of a variant in separate processes, of which only the requested results are kept."""
 
 import tempfile
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A suite on several numbers of ranks: what is asked for on each of them."""
+"""A suite on several numbers of ranks: the request for each of them."""
 
 from collections.abc import Callable
 
@@ -41,16 +41,16 @@ def split_by_world_size(request: BenchRequest, needed: RanksNeeded) -> tuple[Ben
 
 
 def build_rank_workload(request: BenchRequest, techniques: tuple[TechniqueSpec, ...], ranks: int) -> WorkloadSpec:
-    """The workload of each of so many ranks, with the sizes that techniques give it.
+    """The workload of a rank among `ranks`, with the sizes that techniques set.
 
-    With strong scaling its batch is divided among them: `perfkit.measure.resolve_request` has made sure that it can be.
+    With strong scaling its batch is divided among them: `perfkit.measure.resolve_request` has checked that it can be.
     """
     workload = resize_workload(request.workload, techniques)
     return divide_batch(workload, ranks) if request.scaling == "strong" else workload
 
 
 def divide_batch(workload: WorkloadSpec, ranks: int) -> WorkloadSpec:
-    """The workload of a rank of so many that share its batch."""
+    """The workload of a rank among several that share its batch."""
     return workload.replace_params(**{PARAMETER: int(workload.params[PARAMETER]) // ranks})
 
 

@@ -26,12 +26,12 @@ _OPS: dict[type[nn.Module], str] = {
 
 
 class Inplace(Technique):
-    """Switches `inplace` on in the modules that have it (`nn.ReLU(inplace=True)`): ReLU and its kin, SiLU, dropout.
+    """Switches `inplace` on in the modules that have it (`nn.ReLU(inplace=True)`): ReLU and similar, SiLU, dropout.
 
-    Autograd keeps the result of a ReLU in any case, so less is saved only where the input was saved too. The peak
-    shrinks by an input that no longer lives beside its result. torch refuses a model that needs the input in backward:
-    it is skipped. torch does not see that a forward pass uses the input again (`relu(x) + x`): such a model computes
-    something else, which its losses show.
+    Autograd keeps the result of a ReLU in any case, so it saves less only if the input was saved too. The peak shrinks
+    by an input that no longer exists together with its result. torch refuses a model that needs the input in backward,
+    which is skipped. torch does not detect that a forward pass uses the input again (`relu(x) + x`): such a model
+    computes something else, which its losses show.
     """
 
     name: ClassVar[str] = "inplace"

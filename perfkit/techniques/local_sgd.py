@@ -1,4 +1,4 @@
-"""`local_sgd`: each rank trains by itself for some steps, then parameters are averaged over the ranks."""
+"""`local_sgd`: ranks train separately for some steps, then parameters are averaged over the ranks."""
 
 from collections import OrderedDict
 from typing import Annotated, ClassVar

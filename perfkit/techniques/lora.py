@@ -1,4 +1,4 @@
-"""`lora`: low-rank adapters beside frozen linear layers."""
+"""`lora`: low-rank adapters on frozen linear layers."""
 
 from typing import Annotated, ClassVar
 
@@ -14,13 +14,13 @@ _BESIDE = 0.02  # torch counts the updates of each matrix
 
 
 class Lora(Technique):
-    """Low-rank adaptation, by peft. All parameters are frozen, and beside linear layers two matrices are trained.
+    """Low-rank adaptation, by peft. All parameters are frozen, and two matrices per linear layer are trained.
 
     A layer's result becomes W x + (`alpha` / `rank`) B A x, with B zero at first, so the first loss is the baseline's.
-    A layer of m inputs and n outputs has `rank` (m + n) numbers to train; these alone have gradients and optimizer
+    A layer of m inputs and n outputs has `rank` (m + n) trainable numbers; only these have gradients and optimizer
     state.
 
-    Adapted are the trained linear layers within the blocks, else of the whole model; `targets` is a glob on their
+    The trained linear layers within the blocks are adapted, else those of the whole model; `targets` is a glob on their
     names, such as `*[qv]_proj`. Convolutions, `nn.MultiheadAttention` and experts in one tensor stay frozen. Frozen
     weights need no gradient, so MFU, which counts the unmodified model, is too high; HFU is not.
     """

@@ -15,9 +15,9 @@ from perfkit.techniques.trial import draw_trial_batches
 
 
 def train_copy(state: TrainState, layers: Iterable[str], steps: int, late: int = 0) -> list[torch.Tensor]:
-    """The weights of these layers after so many steps of a copy of the model; on all ranks those of the first.
+    """The weights of these layers after `steps` steps of a copy of the model; on all ranks those of the first.
 
-    The copy is trained with the workload's own optimizers on trial batches, and is gone afterwards. The model has its
+    The copy is trained with the workload's own optimizers on trial batches, and then deleted. The model gets its
     parameters after `late` of these steps.
     """
     model = copy.deepcopy(state.model)

@@ -24,12 +24,12 @@ DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
 class RankMesh:
     """Ranks along each dimension, and this rank's place among them.
 
-    Process groups are made when one is first asked for, which all ranks have to do.
+    Process groups are made on first use, which must happen on all ranks.
 
     Attributes:
-        device: the type of device that ranks exchange tensors of.
+        device: the type of device whose tensors ranks exchange.
         rank: this rank's number in the run.
-        sizes: ranks along each dimension; 1 along those left out.
+        sizes: ranks along each dimension; 1 along omitted ones.
     """
 
     device: str
@@ -63,7 +63,7 @@ class RankMesh:
 
     @cached_property
     def device_mesh(self) -> DeviceMesh:
-        """All dimensions along which there are several ranks; `dp` where there are none."""
+        """All dimensions with several ranks; `dp` if there are none."""
         names = [name for name in DIMENSIONS if self.size(name) > 1] or ["dp"]
         # By its module, since a plan has another one without fake tensors.
         sizes = tuple(map(self.size, names))

@@ -24,9 +24,10 @@ _HEADS = ("k_proj.weight", "q_proj.weight", "wq.weight", "wk.weight", "attn.attn
 def rebuild_optimizer(
     own: Optimizer, use: str, kind: OptimizerKind, lr: float, rank: int, state: TrainState
 ) -> Optimizer:
-    """The optimizer `use` over the groups of `own`, with learning rate and weight decay kept where they mean the same.
+    """Build the optimizer `use` over the groups of `own`, with learning rate and weight decay kept if they mean the
+    same.
 
-    `lr` above 0 is taken for all groups. Raises `UnavailableError` where it has nothing of its own to do.
+    `lr` above 0 applies to all groups. Raises `UnavailableError` if it would change nothing.
     """
     module, _, name = kind.target.partition(":")
     make = getattr(import_module(module), name)
@@ -86,7 +87,8 @@ def _find_matrices(own: Optimizer) -> Iterator[nn.Parameter]:
 
 
 def _find_hidden_matrices(own: Optimizer, state: TrainState) -> set[int]:
-    """Matrices (Muon flattens kernels of convolutions) within the blocks, by identity; of all where there are none."""
+    """Matrices (Muon flattens kernels of convolutions) within the blocks, by identity; of the whole model without
+    blocks."""
     within = state.blocks or tuple(state.models.values())
     ours = {id(p) for group in own.param_groups for p in group["params"]}
     return {id(p) for block in within for p in block.parameters() if p.dim() >= 2 and id(p) in ours}

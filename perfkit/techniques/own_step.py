@@ -31,7 +31,7 @@ def run_step(state: TrainState, batch: Batch, mark: Mark = lambda _phase: nullco
 
 
 def run_trial_step(state: TrainState, batch: Batch) -> torch.Tensor:
-    """One step that leaves the state as it is: optimizers of its own that do not update, and cleared gradients."""
+    """Run one step that leaves the state unchanged: its optimizers do not update, and gradients are cleared."""
     model = state.model
     with state.unwrap_model():
         optimizers = make_optimizers(state.workload, model)

@@ -52,7 +52,7 @@ def page_around_step(optimizer: Optimizer, paged: Mapping[nn.Parameter, PagedTen
 
 
 def get_local_optimizer(optimizer: Optimizer) -> Optimizer:
-    """The optimizer that holds the state: ZeroRedundancyOptimizer has one of its own for this rank's parameters."""
+    """The optimizer that holds the state: ZeroRedundancyOptimizer has an inner one for this rank's parameters."""
     local: Optimizer = getattr(optimizer, "optim", optimizer)
     return local
 

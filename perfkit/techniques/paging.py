@@ -103,7 +103,7 @@ class HostPage:
 
 
 class HostStore:
-    """Pinned host memory, copied to and from on two streams of their own, so that copies overlap with computing."""
+    """Pinned host memory, copied to and from on two separate streams, so that copies overlap with computing."""
 
     def __init__(self, device: torch.device, counters: dict[str, float]) -> None:
         self._counters = counters

@@ -31,7 +31,7 @@ class BlockRange(NamedTuple):
 
 
 def split_blocks(blocks: int, stages: int) -> tuple[BlockRange, ...]:
-    """So many blocks dealt evenly; what is left over goes to the first stages, since the last has the loss besides."""
+    """Split the blocks evenly; the first stages get the remaining ones, since the last also has the loss."""
     share, over = divmod(blocks, stages)
     ends = [stage * share + min(stage, over) for stage in range(1, stages + 1)]
     return tuple(BlockRange(first, end) for first, end in zip((0, *ends), ends, strict=False))

@@ -20,13 +20,14 @@ class ScheduleKind(NamedTuple):
 
     Attributes:
         torch_name: its class in `torch.distributed.pipelining`.
-        stages: how many a rank has, unless it is told another number.
-        most: no rank may have more of them; None where it may.
-        bubble: by theory.
-        source: of that formula.
-        v_shaped: the second half of the stages goes back over the ranks, so that the first has the first and the last.
-        splits_backward: gradients of inputs and of weights are computed apart.
-        rounds: microbatches go in rounds of as many as there are ranks.
+        stages: stages per rank by default.
+        most: maximum number of stages per rank; None without a limit.
+        bubble: theoretical bubble.
+        source: source of its formula.
+        v_shaped: the second half of the stages goes back over the ranks, so that the first rank has the first and the
+            last.
+        splits_backward: gradients of inputs and of weights are computed separately.
+        rounds: microbatches run in rounds of the number of ranks.
     """
 
     torch_name: str
@@ -109,7 +110,7 @@ def get_stage_rank(kind: ScheduleKind, stage: int, ranks: int) -> int:
 
 
 def list_rank_stages(kind: ScheduleKind, rank: int, ranks: int, stages: int) -> tuple[int, ...]:
-    """The stages of a rank that has so many."""
+    """The stages of a rank with this number of stages."""
     return tuple(stage for stage in range(ranks * stages) if get_stage_rank(kind, stage, ranks) == rank)
 
 

@@ -35,12 +35,12 @@ _GATHERS = "c10d::_allgather_base_,c10d::allgather_*"
 class FullyShard(Technique):
     """FSDP2 (`fully_shard`) of every block and of the rest: ranks hold slices of all training state.
 
-    `zero2` gathers parameters once a step and keeps them from forward to backward; `zero3` frees them after a block's
-    forward and gathers them again. Between steps both hold slices. With `offload=cpu` slices live in pinned host
-    memory (`CPUOffloadPolicy`), on GPUs only.
+    `zero2` gathers parameters once per step and keeps them from forward to backward; `zero3` frees them after a block's
+    forward and gathers them again. Between steps both hold slices. With `offload=cpu` slices are in pinned host memory
+    (`CPUOffloadPolicy`), on GPUs only.
 
-    `engine=deepspeed` is DeepSpeed's stages 2 and 3, which gather and free by limits of their own; each rank also
-    keeps a copy of its slice of the parameters. `docs/distributed.md` says what DeepSpeed needs.
+    `engine=deepspeed` is DeepSpeed's stages 2 and 3, which gather and free by their own limits; each rank also keeps a
+    copy of its slice of the parameters. `docs/distributed.md` says what DeepSpeed needs.
     """
 
     stage: ClassVar[Stage] = Stage.SHARD

@@ -62,8 +62,8 @@ def read_collapsed(text: str, *, pid: int, hz: float, seconds: float, directory:
 def read_loop(
     text: str, held: str, *, pid: int, thread: int, hz: float, seconds: float, directory: str
 ) -> tuple[SampledThread, ...]:
-    """The thread that trains, by the system's number for it, then loaders' workers. `held` is what was seen beside it
-    of threads that held the interpreter's lock."""
+    """Read the training thread, by its native id, then loaders' workers. `held` has the samples of threads that held
+    the GIL."""
     threads = parse_stacks(text, pid)
     trains = [key for key in threads if (key.pid, key.ident) == (pid, str(thread))]
     holding = parse_stacks(held, pid)

@@ -1,7 +1,7 @@
-"""Lets a process be looked into by a child of its own.
+"""Lets a child process inspect this one.
 
-Under Yama's scope 1, the default of Ubuntu and others, processes are looked into by those that started them, and by
-those that they name: prctl(2), PR_SET_PTRACER.
+Under Yama's scope 1, the default of Ubuntu and others, a process may be inspected by its ancestors, and by processes
+that it names: prctl(2), PR_SET_PTRACER.
 """
 
 import ctypes
@@ -23,7 +23,7 @@ class Libc(Protocol):
 
 @contextmanager
 def enable_child_tracing(scope: Path = SCOPE, libc: Libc | None = None) -> Iterator[None]:
-    """Meanwhile this process may be looked into by itself and by what it starts, where that has to be said."""
+    """While entered, this process may be inspected by itself and by its children, where permission is needed."""
     if not scope.is_file() or scope.read_text().strip() != "1":
         yield
         return

@@ -36,15 +36,15 @@ class SpyResult(NamedTuple):
 
 
 class StackSpy:
-    """py-spy, which samples all threads of a process, also those that wait, from now until it is told to end.
+    """py-spy, which samples all threads of a process, including waiting ones, until it is ended.
 
-    It ends by itself with the process, and at the Ctrl-C of a terminal, which does not reach it where it is `apart`.
+    It ends with the process, and at the Ctrl-C of a terminal, which does not reach it if it is `apart`.
 
     Args:
         pid: the process.
-        file: where it leaves what it saw, when it ends.
-        hz: how many samples a second.
-        options: more of py-spy's.
+        file: output file, written at the end.
+        hz: samples per second.
+        options: further options of py-spy.
     """
 
     def __init__(self, pid: int, file: Path, *, hz: int, options: Sequence[str] = (), apart: bool = False) -> None:
