@@ -137,12 +137,12 @@ def _write_files() -> None:
 
 
 _CALLS: dict[str, Callable[[], object]] = {
-    "a name that nothing is like": lambda: _raise(make_unknown_name_error("workload", "qqq", ["resnet", "gpt"])),
-    "a name that is like others": lambda: _raise(make_unknown_name_error("device", "h100", ["h100-sxm", "mi100"])),
+    "a name without a similar one": lambda: _raise(make_unknown_name_error("workload", "qqq", ["resnet", "gpt"])),
+    "a name with a similar one": lambda: _raise(make_unknown_name_error("device", "h100", ["h100-sxm", "mi100"])),
     "a package that is not installed": lambda: _raise(make_missing_package_error("bitsandbytes", "bitsandbytes")),
     "a file that is not JSON": lambda: read_json(Path("text.txt"), Suite),
     "a folder without a report": lambda: load_document(Path("mine")),
-    "a trace that is missing": lambda: analyze_traces("missing.json", jobs=1),
+    "a missing trace": lambda: analyze_traces("missing.json", jobs=1),
 }
 
 
