@@ -44,7 +44,7 @@ def test_a_cpu_is_not_asked_of_the_driver(driver, monkeypatch):
 def test_no_gpu(driver):
     driver.gpus = []
     assert find_device("auto").kind == "cpu"
-    with pytest.raises(UsageError, match="--device cuda: torch finds no CUDA device; use --device cpu"):
+    with pytest.raises(UsageError, match=r"--device cuda: .*--device cpu"):
         find_device("cuda")
 
 

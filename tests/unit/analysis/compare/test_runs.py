@@ -69,7 +69,7 @@ def test_a_trace_a_report_on_one_and_a_benchmark(tmp_path: Path) -> None:
 
 def test_other_kinds_of_devices_are_refused_with_the_key(tmp_path: Path) -> None:
     runs = [bench(tmp_path / "cpu", 0.1), bench(tmp_path / "gpu", 0.1, device="cuda")]
-    with pytest.raises(UsageError, match=r"gpu ran on a different kind of device \(device: cpu -> cuda\)"):
+    with pytest.raises(UsageError, match=r"^gpu .*\(device: cpu -> cuda\)"):
         compare_runs(runs)
     assert "device: cpu -> cuda" in compare_runs(runs, anyway=True).warnings[0].text
     rocm = [bench(tmp_path / "amd", 0.1, device="rocm"), runs[1]]

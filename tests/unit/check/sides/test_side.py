@@ -49,9 +49,9 @@ def test_the_python_path_comes_before_what_is_set(trees, monkeypatch):
 
 def test_a_folder_that_is_not_there_is_named(trees):
     old, new = trees
-    with pytest.raises(UsageError, match=r"old: python_path names .*/old/lib, which is not a folder"):
+    with pytest.raises(UsageError, match=r"old: python_path .*/old/lib\b"):
         place_sides(side(old, python_path=("lib",)), side(new))
-    with pytest.raises(UsageError, match=r"new: no folder .*/new/nothing"):
+    with pytest.raises(UsageError, match=r"new: .*/new/nothing"):
         place_sides(side(old), side(new, "nothing"))
 
 
@@ -65,7 +65,7 @@ def test_perfkits_own_repository_brings_its_own_perfkit(trees, monkeypatch):
     assert before.environment["PYTHONPATH"] == str(old / "src")
     assert after.environment["PYTHONPATH"] == str(new / "src")
     shutil.rmtree(old / "src" / "perfkit" / "measure" / "interleaving")
-    with pytest.raises(PerfkitError, match=r"old: the perfkit in .*/old/src/perfkit predates"):
+    with pytest.raises(PerfkitError, match=r"old: .*/old/src/perfkit "):
         place_sides(side(old), side(new))
 
 

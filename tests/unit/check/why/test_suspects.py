@@ -1,3 +1,5 @@
+import re
+
 import msgspec
 
 from perfkit.analysis.model.difference import ChangeRow
@@ -24,10 +26,9 @@ def texts(found: object) -> list[str]:
 
 def test_a_new_op_is_named_with_its_module_calls_and_time() -> None:
     new = change("aten::softmax", "new", after_calls=12.0, after_s=0.0032, after_flops=2e6)
-    assert texts(suspects.find_call_suspects([new], STEP_S)) == [
-        "in h.0.attn: aten::softmax is new (12 calls per step); 3.20 ms more in a traced step (3.2 % of it), "
-        "2.00 MFLOP more"
-    ]
+    (text,) = texts(suspects.find_call_suspects([new], STEP_S))
+    assert text.startswith("in h.0.attn: aten::softmax is new ")
+    assert list_figures(text.partition(": ")[2]) == ["12", "3.20 ms", "3.2 %", "2.00 MFLOP"]
 
 
 def test_calls_of_one_module_are_one_sentence_with_the_totals_of_the_step() -> None:
@@ -37,11 +38,16 @@ def test_calls_of_one_module_are_one_sentence_with_the_totals_of_the_step() -> N
         change("aten::bmm", "noise", module="h.1", before_calls=3.0, after_calls=3.0, before_s=0.002, after_s=0.002),
         change("aten::clone", "more calls", before_calls=1.0, after_calls=3.0, before_s=0.001, after_s=0.003),
     ]
-    assert texts(suspects.find_call_suspects(rows, STEP_S)) == [
-        "in h.0.attn: aten::bmm is called more often (3 -> 5 calls per step); "
-        "aten::clone is called more often (1 -> 3 calls per step); aten::flash is gone (was 1 call per step); "
-        "5.00 ms more in a traced step (5 % of it)"
+    (text,) = texts(suspects.find_call_suspects(rows, STEP_S))
+    assert text.startswith("in h.0.attn: ")
+    *ops, total = text.partition(": ")[2].split("; ")
+    assert [(op.split()[0], list_figures(op)) for op in ops] == [
+        ("aten::bmm", ["3", "5"]),
+        ("aten::clone", ["1", "3"]),
+        ("aten::flash", ["1"]),
     ]
+    assert "gone" in ops[2]
+    assert list_figures(total) == ["5.00 ms", "5 %"]
 
 
 def test_calls_that_moved_to_other_shapes_and_those_that_cost_nothing_are_no_suspects() -> None:
@@ -61,16 +67,17 @@ def test_an_op_in_the_place_of_another_is_named_though_both_take_as_long() -> No
         change("aten::bmm", "new", after_calls=2.0, after_s=0.004),
     ]
     (text,) = texts(suspects.find_call_suspects(rows, STEP_S))
-    assert "aten::bmm is new (2 calls per step); aten::flash is gone (was 1 call per step)" in text
+    assert re.search(r"aten::bmm is new \(2 .*; aten::flash is gone .*\b1 ", text)
 
 
 def test_other_inputs_are_named_and_many_are_summed_up() -> None:
     cast = change("aten::loss", "other inputs", shapes="fp32[8] -> fp64[8]", before_s=0.001, after_s=0.002)
-    assert texts(suspects.find_input_suspects([cast], STEP_S)) == [
-        "aten::loss in h.0.attn has different inputs: fp32[8] -> fp64[8]; 1.00 ms more in a traced step (1 % of it)"
-    ]
+    (text,) = texts(suspects.find_input_suspects([cast], STEP_S))
+    assert text.startswith("aten::loss in h.0.attn ")
+    inputs, cost = text.split("; ")
+    assert (inputs.split(": ")[-1], list_figures(cost)) == ("fp32[8] -> fp64[8]", ["1.00 ms", "1 %"])
     (text,) = texts(suspects.find_input_suspects([cast] * 5, STEP_S))
-    assert text.startswith("5 ops have different inputs (aten::loss), such as fp32[8] -> fp64[8]")
+    assert re.match(r"5 ops .*\(aten::loss\).* fp32\[8\] -> fp64\[8\]", text)
 
 
 def test_times_are_less_sure_than_counts() -> None:
@@ -105,9 +112,9 @@ def test_the_host_waiting_more_often_for_the_device_is_named_with_the_op() -> No
     sync = "cudaStreamSynchronize"
     before = rank_trace(host_calls=(call("wait", sync, 1.0, 0.0, "aten::item"),))
     after = rank_trace(host_calls=(call("wait", sync, 3.0, 0.0, "aten::item"), call("data", "next", 1.0, 0.0)))
-    assert texts(suspects.find_wait_suspects(before, after)) == [
-        "the CPU waits for the device more often: cudaStreamSynchronize in aten::item, 1 -> 3 calls per step"
-    ]
+    (text,) = texts(suspects.find_wait_suspects(before, after))
+    assert "cudaStreamSynchronize in aten::item" in text
+    assert list_figures(text) == ["1", "3"]
     assert texts(suspects.find_wait_suspects(after, before)) == []
 
 
