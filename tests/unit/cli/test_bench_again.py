@@ -40,7 +40,7 @@ def suite(perfkit_in_process) -> Path:
         (("--into", "s", "-t", "amp", "--out", "x"), "omit --out"),
         (("--into", "s", "--retry", "failure"), "'failed'"),
         (("--retry", "failed"), "--into FOLDER"),
-        (("--into", "none", "-t", "amp"), "none/suite.json"),
+        (("--into", "none", "-t", "amp"), "file.unreadable"),
         (("--into", "s", "-t", "amp", "--price", "2.49"), "--price: '2.49'"),
     ],
 )  # fmt: skip
