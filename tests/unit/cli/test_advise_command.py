@@ -30,7 +30,7 @@ def test_the_same_as_json() -> None:
     advice = json.loads(ended.stdout)
     assert advice["kind"] == "trace"
     assert advice["options"][0]["name"] == "data:workers=1"
-    assert advice["options"][0]["saves_s"]["bound"] == "at most"
+    assert advice["options"][0]["saving_s"]["bound"] == "at most"
     assert advice["options"][0]["risk"]["comparable"] is True
     assert advice["best"]["name"] == "data:workers=1"
 
@@ -41,7 +41,7 @@ def test_a_workload_is_planned() -> None:
     assert ended.exit_code == 0, ended.output
     advice = json.loads(ended.stdout)
     assert advice["options"][0]["name"] == "optim:use=sgd"  # short sequences leave the state of AdamW the largest part
-    assert advice["options"][0]["saves_bytes"] > 0
+    assert advice["options"][0]["saving_bytes"] > 0
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def test_a_folder_of_dumps_is_a_report_on_them(folder: Path) -> None:
     again = analyze("comm_lib_trace_rank_0", "comm_lib_trace_rank_1", "--json")
     assert again.exit_code == 0, again.output
     found = json.loads(again.stdout)
-    [finding], [meeting] = found["findings"], found["meetings"]
+    [finding], [meeting] = found["findings"], found["mismatched_collectives"]
     assert finding["id"] == "collective.absent_rank"
     assert finding["title"][1:] in " ".join(ended.output.split())
     assert (meeting["mismatch"], meeting["absent"]) == (Mismatch.ABSENT, [1])

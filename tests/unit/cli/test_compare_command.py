@@ -36,7 +36,7 @@ def test_it_writes_the_files_that_every_report_has(tmp_path: Path) -> None:
     assert re.search(r"\| GEMM \| \+[\d.]+ us \|", (folder / "report.md").read_text())
     assert json.loads((folder / "comparison.json").read_text())["sides"][1]["name"] == "after.json.gz"
     changed = pd.read_parquet(folder / "tables" / "changed_groups.parquet")
-    assert set(changed["by"]) == {"part of the step", "kind of work", "phase", "module"}
+    assert set(changed["grouping"]) == {"part of the step", "kind of work", "phase", "module"}
     (listed,) = [item for item in list_runs(tmp_path) if item.kind == "comparison"]
     assert re.findall(r"\w+\.json\S*", listed.name) == ["after.json.gz", "before.json"]
     again = CliRunner().invoke(commands, ["report", str(folder), "--quiet"])
@@ -47,7 +47,7 @@ def test_variants_of_a_suite_and_json(tmp_path: Path) -> None:
     suite = write_suite(tmp_path / "suite", {"baseline": [record(0.1)], "amp": [record(0.05)]})
     result = compare(f"{suite}@baseline", f"{suite}@amp", "--json")
     assert result.exit_code == 0, result.output
-    assert [side["of"] for side in json.loads(result.stdout)["sides"]] == ["baseline", "amp"]
+    assert [side["subject"] for side in json.loads(result.stdout)["sides"]] == ["baseline", "amp"]
     assert not (tmp_path / "perfkit-compare").exists()
 
 
@@ -56,7 +56,7 @@ def test_a_suite_at_a_url_is_named_as_there_and_its_copy_goes(tmp_path: Path) ->
     result = compare(f"file://{suite}@baseline", f"file://{suite}@amp", "--json")
     assert result.exit_code == 0, result.output
     sides = json.loads(result.stdout)["sides"]
-    assert [side["of"] for side in sides] == ["baseline", "amp"]
+    assert [side["subject"] for side in sides] == ["baseline", "amp"]
     assert "suite" in sides[0]["name"]
     assert not Path(sides[0]["path"].partition("@")[0]).exists()
 

@@ -213,7 +213,7 @@ def test_the_least_recomputation_that_fits() -> None:
     told = json.loads(ended.stdout)
     assert [variant["name"] for variant in told["variants"]] == ["baseline", "ckpt:fit=1MiB"]
     assert re.search(r"\bckpt\b.*\b1\.00 MiB", told["variants"][1]["reason"])
-    assert [search["found"] for search in told["recomputations"]] == ["baseline", None]
+    assert [search["selected_variant"] for search in told["recomputations"]] == ["baseline", None]
     tried = [trial["variant"] for trial in told["recomputations"][1]["trials"]]
     assert tried == ["baseline", "ckpt:mode=selective", "ckpt"]
 
