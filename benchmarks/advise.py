@@ -16,8 +16,8 @@ from typing import NamedTuple
 from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.analysis.suite.analyze import analyze_suite
+from perfkit.plan.advise.advice import AdviceOption, Goal
 from perfkit.plan.advise.advise import advise
-from perfkit.plan.advise.model import AdviceOption, Goal
 from perfkit.plan.advise.subject import make_run_subject
 from perfkit.record import RunStatus
 from perfkit.spec import parse_variants

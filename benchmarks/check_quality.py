@@ -21,12 +21,12 @@ import numpy as np
 
 from benchmarks.check_rivals import mean_regressed, real_pytest_benchmark, u_test
 from benchmarks.check_series import Recorded, read_series, record, write_series
+from perfkit.check.judge.check_thresholds import parse_threshold
 from perfkit.check.judge.exact_counts import judge_exact
 from perfkit.check.judge.looks import list_looks, plan_looks, plan_looks_for_budget
 from perfkit.check.judge.process_pairs import compute_pair_ratio
 from perfkit.check.judge.quantities import QUANTITIES
 from perfkit.check.judge.sequential_tests import run_sequence
-from perfkit.check.judge.thresholds import parse_threshold
 from perfkit.check.result import Verdict
 from perfkit.files import write_json
 from perfkit.record import StepSamples

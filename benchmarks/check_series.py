@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import torch
 
 from perfkit.analysis.suite.analyze import analyze_suite
-from perfkit.check.judge.figures import read_figures
+from perfkit.check.judge.check_figures import read_figures
 from perfkit.check.judge.process_pairs import CPU_TIME, compute_pair_ratio
 from perfkit.check.sides.measure import measure_pairs
 from perfkit.check.sides.side import MeasuredSide

@@ -19,7 +19,7 @@ from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind, collect_
 from perfkit.cost.op_call import OpCall
 from perfkit.trace.model import NONE
 from perfkit.trace.ops import read_ops
-from perfkit.trace.read import read_trace
+from perfkit.trace.trace_reader import read_trace
 
 _HIDDEN = (0.3, 0.5, 0.7)
 _HOST = ("cpu_op", "operator", "cuda_runtime", "cuda_driver", "runtime", "ac2g", "async_cpu_to_gpu", "fwdbwd")

@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from perfkit.allocations import UNKNOWN
-from perfkit.analysis.model.memory import MemoryAccount
+from perfkit.analysis.model.memory_model import MemoryAccount
 from perfkit.analysis.model.suite import Analysis
 from perfkit.files import write_json
 from perfkit.spec import Struct

@@ -43,7 +43,7 @@ from perfkit.plan.step_time import predict_step_time
 from perfkit.plan.target import CPU
 from perfkit.plan.technique_planning import is_compiled
 from perfkit.record import RunStatus, Unknown
-from perfkit.store.read import StoredSuite, read_suite
+from perfkit.store.suite_reader import StoredSuite, read_suite
 
 
 class Variant(NamedTuple):

@@ -21,7 +21,7 @@ from torch import nn
 import perfkit
 from perfkit.instruments.memory import allocation_profiler, memory_recording
 from perfkit.spec import Schedule
-from perfkit.store.read import read_suite
+from perfkit.store.suite_reader import read_suite
 from perfkit.units import format_bytes, format_seconds
 
 WIDTH = 64

@@ -13,7 +13,7 @@ from pathlib import Path
 from perfkit.analysis.replay.replay import ReplayResult, replay_trace, simulate_what_if
 from perfkit.errors import UsageError
 from perfkit.trace.ops import read_ops
-from perfkit.trace.read import read_trace
+from perfkit.trace.trace_reader import read_trace
 
 CHANGES = ("kernels=0.5", "comm=0")
 

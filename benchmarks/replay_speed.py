@@ -23,7 +23,7 @@ from perfkit.analysis.trace.idle_time import find_idle_time
 from perfkit.analysis.trace.work.launch_queue import build_launch_queue
 from perfkit.analysis.trace.work.step_windows import find_step_windows
 from perfkit.trace.ops import read_ops
-from perfkit.trace.read import read_trace
+from perfkit.trace.trace_reader import read_trace
 
 T = TypeVar("T")
 

@@ -18,7 +18,7 @@ import msgspec
 from perfkit.analysis.model.suite import Analysis
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.render.report_files import write_document
-from perfkit_reports.subjects.suite.document import build_document
+from perfkit_reports.subjects.suite.suite_document import build_document
 from tests.fixtures.sample_analysis import realistic
 
 OPS = 60  # rows of the table a variant, as a real trace has after grouping; most are dots of the roofline too

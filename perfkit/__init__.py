@@ -22,7 +22,7 @@ _API = {
     "bench": "perfkit.suites",
     "analyze": "perfkit.analyses",
     "compare": "perfkit.analyses",
-    "read_trace": "perfkit.trace.read",
+    "read_trace": "perfkit.trace.trace_reader",
     "what_if": "perfkit.analysis.replay.what_if",
 }
 

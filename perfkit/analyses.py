@@ -20,7 +20,7 @@ from perfkit.analysis.suite.select_variant import select_variant
 from perfkit.analysis.trace.trace_analysis import Progress, analyze_traces
 from perfkit.errors import UsageError, make_unknown_name_error
 from perfkit.store.layout import REPORT_JSON, SUITE_FILE
-from perfkit.store.read import read_suite
+from perfkit.store.suite_reader import read_suite
 from perfkit.store.summary import REPORT_FILE
 from perfkit.stored_results import READERS, find_marker, read_marked_folder, read_suite_report
 from perfkit.trace.flight_dumps import select_dumps

@@ -15,17 +15,17 @@ from perfkit.files import write_json
 from perfkit.measure.auto_params import Find, require_given_params
 from perfkit.measure.bench import compute_needed_ranks, find_refusal, finish_session
 from perfkit.measure.device_probe import bind_request_to_machine, probe_environment
-from perfkit.measure.events import Event
 from perfkit.measure.limits import check_limits, check_sampling
 from perfkit.measure.resolve_request import resolve_request
+from perfkit.measure.run_events import Event
 from perfkit.measure.schedule import Techniques, build_schedule
 from perfkit.measure.suite_writer import SuiteWriter
 from perfkit.record import Environment, RunStatus
 from perfkit.spec import LaunchSpec
 from perfkit.store.layout import CEILINGS_FILE, MeasurementSession, Suite
 from perfkit.store.price import Price
-from perfkit.store.read import StoredSuite, read_suite, read_suite_file
 from perfkit.store.request import BenchRequest, make_rank_fields
+from perfkit.store.suite_reader import StoredSuite, read_suite, read_suite_file
 from perfkit.workloads.source_digests import find_changed_sources
 from perfkit.workloads.workload_table import load_workload
 

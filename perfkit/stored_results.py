@@ -20,13 +20,13 @@ from perfkit.store.summary import (
 # By marker file: what reads the folder, imported when it is needed.
 READERS = {
     TRACE_REPORT_FILE: "perfkit.analysis.trace.read_analysis:read_trace_analysis",
-    MEMORY_REPORT_FILE: "perfkit.analysis.memory.read:read_memory_analysis",
+    MEMORY_REPORT_FILE: "perfkit.analysis.memory.recording_reader:read_memory_analysis",
     FLIGHT_REPORT_FILE: "perfkit.analysis.flight.read_analysis:read_flight_analysis",
-    CHECK_FILE: "perfkit.check.judge.read:read_check",
+    CHECK_FILE: "perfkit.check.judge.check_reader:read_check",
     PROCESS_FILE: "perfkit.analysis.stacks.process_stacks:read_process_analysis",
-    COMPARISON_FILE: "perfkit.analysis.compare.read:read_comparison",
+    COMPARISON_FILE: "perfkit.analysis.compare.run_reader:read_comparison",
     SUITE_FILE: "perfkit.analysis.suite.analyze:analyze_suite",
-    PLAN_FILE: "perfkit.analysis.suite.plan:read_plan",  # last: a suite may hold one
+    PLAN_FILE: "perfkit.analysis.suite.suite_plan:read_plan",  # last: a suite may hold one
 }
 
 

@@ -12,9 +12,9 @@ from perfkit.devices.machine import count_available_cores
 from perfkit.errors import UsageError
 from perfkit.measure.bench import name_default_folder, resolve_request_ceilings
 from perfkit.measure.bench import run_bench as run_suite
-from perfkit.measure.events import Event
 from perfkit.measure.limits import check_limits
 from perfkit.measure.resolve_request import resolve_request
+from perfkit.measure.run_events import Event
 from perfkit.remeasure import analyze_and_remeasure
 from perfkit.spec import Schedule, parse_variants
 from perfkit.store.request import BenchRequest
@@ -51,7 +51,7 @@ def bench(
         steps: timed steps per process; by default chosen automatically.
         warmup: minimum warm-up steps.
         calibrate: True to measure unknown ceilings of this machine first, and exceeded ones again.
-        progress: receives the events of `perfkit.measure.events`.
+        progress: receives the events of `perfkit.measure.run_events`.
         options: other fields of `perfkit.store.request.BenchRequest`: `precision` (0.05), `budget_s`, `rounds`, `dtype`
             (`fp32`, `bf16`, `fp16`), `world_size`, `world_sizes`, `scaling` (`weak`, `strong`), `threads`,
             `accumulation`, `seed`, `timeout_s`, `memory_limit_bytes`, `launcher` (`process`, `torchrun`, `slurm`,

@@ -8,8 +8,8 @@ from scipy.stats import binom
 
 from benchmarks.check_quality import BUDGET_S, DEFAULT, GATES, caught, drawn, judged, spread_of
 from benchmarks.check_series import Recorded, read_series
+from perfkit.check.judge.check_thresholds import get_default_thresholds
 from perfkit.check.judge.looks import plan_looks_for_budget
-from perfkit.check.judge.thresholds import get_default_thresholds
 from perfkit.check.result import Verdict
 
 COMPARISONS = 400

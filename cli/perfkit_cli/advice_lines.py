@@ -9,7 +9,7 @@ from rich.table import Table
 
 from perfkit.analysis.model.plan import Interval
 from perfkit.note import list_texts
-from perfkit.plan.advise.model import Advice, AdviceOption, ExcludedVariant
+from perfkit.plan.advise.advice import Advice, AdviceOption, ExcludedVariant
 from perfkit.units import format_bytes, format_percent, format_seconds, format_signed_percent
 from perfkit_cli.report_output import make_console
 from perfkit_reports.render.safe_text import SafeText

@@ -11,7 +11,7 @@ from perfkit_cli.folders import refuse_impossible
 from perfkit_cli.progress import show_progress
 
 if TYPE_CHECKING:
-    from perfkit.plan.advise.model import Advice
+    from perfkit.plan.advise.advice import Advice
     from perfkit.plan.advise.subject import AdviceSubject
     from perfkit.store.request import BenchRequest
 

@@ -237,7 +237,7 @@ def _analyze_dumps(
         click.echo(encoded(analysis), nl=False)
         return
     from perfkit_cli.report_output import write_and_show
-    from perfkit_reports.subjects.flight.document import build_document
+    from perfkit_reports.subjects.flight.flight_document import build_document
 
     write_and_show(build_document(analysis), folder, static=static, quiet=quiet, verbose=verbose)
 

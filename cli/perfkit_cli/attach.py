@@ -68,7 +68,7 @@ def command(
     from perfkit.store.summary import PROCESS_FILE
     from perfkit_cli.main import EXIT_INTERRUPTED
     from perfkit_cli.report_output import write_and_show
-    from perfkit_reports.subjects.process.document import build_document
+    from perfkit_reports.subjects.process.process_document import build_document
 
     if seconds < 1:
         raise UsageError("--duration: expected at least 1s")

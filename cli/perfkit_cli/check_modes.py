@@ -151,11 +151,11 @@ def _show_history(arguments: CheckArguments, folder: Path) -> int:
 
     from perfkit.check.history.history import find_latest_regressions, read_history
     from perfkit.check.history.result import HISTORY_FILE
-    from perfkit.check.judge.thresholds import get_default_thresholds
+    from perfkit.check.judge.check_thresholds import get_default_thresholds
     from perfkit_reports.document.raw import encode_json
     from perfkit_reports.render import terminal
     from perfkit_reports.render.report_files import write_document
-    from perfkit_reports.subjects.history.document import build_document
+    from perfkit_reports.subjects.history.history_document import build_document
 
     assert arguments.history is not None
     history = read_history(
@@ -179,7 +179,7 @@ def _finish_check(check: "Check", folder: Path, arguments: CheckArguments, confi
     from perfkit_reports.render.github import COMMENT_FILE
     from perfkit_reports.render.junit import JUNIT_FILE
     from perfkit_reports.render.report_files import write_document
-    from perfkit_reports.subjects.check.document import build_document
+    from perfkit_reports.subjects.check.check_document import build_document
 
     document = build_document(check)
     write_document(document, folder, unsure="skipped" if _get_inconclusive_code(arguments, config) == 0 else "failure")

@@ -5,9 +5,9 @@ from contextlib import contextmanager
 
 from rich.console import Console
 
-from perfkit.check.events import CheckEvent, SamplingEvent, SideEvent
+from perfkit.check.check_events import CheckEvent, SamplingEvent, SideEvent
 from perfkit.check.sides.measure import PairFinished, PairProgress, PairStarted
-from perfkit.measure.events import PassStarted, RunFinished, RunStarted
+from perfkit.measure.run_events import PassStarted, RunFinished, RunStarted
 from perfkit.record import RunStatus
 from perfkit.units import format_seconds
 from perfkit_cli.live_lines import draw_line, make_live_line

@@ -45,7 +45,7 @@ def command(*, file: str, out: Path | None, static: bool, as_json: bool, verbose
     from perfkit.store.summary import MEMORY_REPORT_FILE
     from perfkit_cli.report_output import write_and_show
     from perfkit_reports.document import raw
-    from perfkit_reports.subjects.memory.document import build_document
+    from perfkit_reports.subjects.memory.memory_document import build_document
 
     folder = (
         None

@@ -189,7 +189,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     if options["gpu"] is None:
         refuse_given(ctx, _OF_A_GPU, _LINKS_OF_A_CPU)
     from perfkit.measure.resolve_request import resolve_request
-    from perfkit_reports.subjects.plan.document import build_document
+    from perfkit_reports.subjects.plan.plan_document import build_document
 
     if options["max"] or options["search"]:
         _show_search(ctx, console)

@@ -36,8 +36,8 @@ def plan_suite(folder: Path, memory: str | None, console: "Console", further: Se
     from perfkit.plan.extrapolate_ranks import extrapolate_ranks
     from perfkit.plan.target import find_run_target
     from perfkit.resume import read_whole_request
-    from perfkit.store.read import read_suite
     from perfkit.store.request import make_rank_fields
+    from perfkit.store.suite_reader import read_suite
     from perfkit.store.summary import PLAN_FILE
 
     request = read_whole_request(folder)
@@ -58,7 +58,7 @@ def plan_bench(folder: Path, request: "BenchRequest", device_name: str, console:
     from perfkit.plan.extrapolate_ranks import extrapolate_ranks
     from perfkit.plan.target import find_local_target
     from perfkit_reports.render.report_files import write_document
-    from perfkit_reports.subjects.plan.document import build_document
+    from perfkit_reports.subjects.plan.plan_document import build_document
 
     target = _require_target(find_local_target(request.device, device_name), device_name)
     write_document(build_document(plan_request(extrapolate_ranks(request), target, console)), folder)

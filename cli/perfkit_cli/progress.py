@@ -10,7 +10,7 @@ from statistics import fmean
 from rich.console import Console
 from rich.live import Live
 
-from perfkit.measure.events import Event, PassStarted, RoundFinished, RoundStarted, RunFinished, RunStarted
+from perfkit.measure.run_events import Event, PassStarted, RoundFinished, RoundStarted, RunFinished, RunStarted
 from perfkit.record import RunStatus
 from perfkit.units import format_percent, format_seconds
 from perfkit_cli.live_lines import draw_line, make_live_line

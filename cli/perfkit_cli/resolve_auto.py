@@ -7,7 +7,7 @@ from perfkit.plan.quiet_libraries import silence_kineto
 
 if TYPE_CHECKING:
     from perfkit.measure.auto_params import FoundParams
-    from perfkit.measure.events import Event
+    from perfkit.measure.run_events import Event
     from perfkit.store.request import BenchRequest
 
 

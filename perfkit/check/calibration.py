@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from perfkit.check.cases import COUNTED, plan_cases
+from perfkit.check.check_events import SamplingEvent
 from perfkit.check.check_options import CheckOptions
 from perfkit.check.config import CheckConfig
-from perfkit.check.events import SamplingEvent
 from perfkit.check.judge.detectable_change import calibrate_from_pairs
 from perfkit.check.judge.quantities import QUANTITIES, JudgingMethod
 from perfkit.check.result import CheckCalibration

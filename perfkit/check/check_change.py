@@ -9,9 +9,9 @@ from time import monotonic
 from msgspec.structs import replace
 
 from perfkit.check.cases import Machine
+from perfkit.check.check_events import CheckEvent
 from perfkit.check.check_options import CheckOptions
 from perfkit.check.config import CheckCase, CheckConfig, load_config, parse_budget, parse_thresholds
-from perfkit.check.events import CheckEvent
 from perfkit.check.result import Check, Verdict
 from perfkit.check.revisions import check_revision
 from perfkit.check.stored_comparison import (
@@ -63,7 +63,7 @@ def check_change(
         device, threads: as configured unless given.
         fail_on: fail on this verdict or worse: `fail` or `worse`.
         out: the output folder; by default `runs/TIME-check`.
-        progress: receives the events of `perfkit.check.events`.
+        progress: receives the events of `perfkit.check.check_events`.
 
     Raises:
         UsageError: the request is wrong; nothing was run.

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from perfkit.check.cases import Machine, PlannedCase
-from perfkit.check.events import CheckEvent, SideEvent
+from perfkit.check.check_events import CheckEvent, SideEvent
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.devices.ceiling_lookup import resolve_ceilings
-from perfkit.measure.events import RunEvent
+from perfkit.measure.run_events import RunEvent
 
 # Runs per side if a quantity with one figure per process is gated.
 ROUNDS = 5

@@ -11,8 +11,8 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
+from perfkit.check.judge.check_thresholds import Threshold, get_default_thresholds, parse_threshold
 from perfkit.check.judge.quantities import QUANTITIES, GatedQuantity
-from perfkit.check.judge.thresholds import Threshold, get_default_thresholds, parse_threshold
 from perfkit.check.result import Verdict
 from perfkit.errors import UsageError, make_unknown_name_error
 from perfkit.parse_units import parse_amount

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from perfkit.analysis.model.difference import TraceDifference
 from perfkit.analysis.model.display_mixin import DisplayMixin
-from perfkit.check.judge.thresholds import Threshold
+from perfkit.check.judge.check_thresholds import Threshold
 from perfkit.note import Note
 from perfkit.record import Environment
 from perfkit.spec import Struct

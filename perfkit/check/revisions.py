@@ -8,9 +8,9 @@ from time import monotonic
 from msgspec.structs import replace
 
 from perfkit.check.cases import COUNTED, PlannedCase, plan_cases
+from perfkit.check.check_events import SamplingEvent
 from perfkit.check.check_options import ROUNDS, CheckOptions
 from perfkit.check.config import CheckConfig
-from perfkit.check.events import SamplingEvent
 from perfkit.check.full_check import build_check, make_result_side
 from perfkit.check.judge.judge import count_family, list_gates
 from perfkit.check.judge.outcome import judge_failure

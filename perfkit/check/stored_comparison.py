@@ -12,8 +12,8 @@ from perfkit.check.cases import COUNTED, Machine, plan_cases
 from perfkit.check.check_options import ROUNDS, CheckOptions
 from perfkit.check.config import CheckConfig, Thresholds
 from perfkit.check.full_check import build_check, make_result_side
-from perfkit.check.judge.figures import convert_from_stored, convert_to_stored
-from perfkit.check.judge.thresholds import get_default_thresholds
+from perfkit.check.judge.check_figures import convert_from_stored, convert_to_stored
+from perfkit.check.judge.check_thresholds import get_default_thresholds
 from perfkit.check.result import Check
 from perfkit.check.side_observations import ObservedCase, ObservedVariant, observe_case
 from perfkit.check.sides.revision import read_working_tree

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 from perfkit.analysis.compare.environments import EnvironmentDifference, compare_environments
+from perfkit.check.judge.check_thresholds import Threshold
 from perfkit.check.judge.judge import Evidence, judge_variant
 from perfkit.check.judge.looks import LookPlan
 from perfkit.check.judge.outcome import judge_outcome
-from perfkit.check.judge.thresholds import Threshold
 from perfkit.check.result import ChangeExplanation, CheckedVariant, JudgedQuantity, Verdict
 from perfkit.check.side_observations import ObservedVariant
 from perfkit.check.why.explanation import check_traced_change, explain_variant

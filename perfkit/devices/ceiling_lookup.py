@@ -12,7 +12,7 @@ from perfkit.devices.catalog import build_caches, build_datasheet_ceilings, find
 from perfkit.devices.ceiling import Confidence, DeviceCeilings, LinkRate
 from perfkit.devices.fingerprint import build_fingerprint
 from perfkit.devices.links import link_calibration as between_ranks
-from perfkit.devices.links.processes import LinksError
+from perfkit.devices.links.link_processes import LinksError
 from perfkit.devices.links.rates import select_link_rates
 from perfkit.errors import PerfkitError, RunFormatError
 from perfkit.files import read_json

@@ -12,7 +12,7 @@ from typing import Annotated
 import msgspec
 
 from perfkit.errors import RunFormatError
-from perfkit.flight.model import FlightRecord, ProcessGroup, RecordedCollective, StackFrame, Tensors
+from perfkit.flight.flight_record import FlightRecord, ProcessGroup, RecordedCollective, StackFrame, Tensors
 
 EXPECTED = "a dump of torch's flight recorder (pickle, or JSON of torch._C._distributed_c10d._dump_nccl_trace_json)"
 

@@ -11,7 +11,7 @@ import msgspec
 from perfkit.errors import RunFormatError
 from perfkit.files import write_bytes
 from perfkit.flight.decode import decode_dump
-from perfkit.flight.model import FlightRecord
+from perfkit.flight.flight_record import FlightRecord
 
 _KEPT = 500  # collectives: the last ones show where a rank waits
 

@@ -11,7 +11,7 @@ from perfkit.attach.logger import Logger
 from perfkit.integrations.import_library import import_library
 from perfkit.integrations.run_files import find_figures, find_report
 from perfkit.record import RankRecord
-from perfkit.store.read import read_suite
+from perfkit.store.suite_reader import read_suite
 
 DEFAULT_EXPERIMENT = "0"
 

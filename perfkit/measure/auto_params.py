@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from perfkit.errors import UsageError
-from perfkit.measure.events import Event
+from perfkit.measure.run_events import Event
 from perfkit.measure.schedule import Techniques
 from perfkit.spec import format_variant_label
 from perfkit.store.layout import BatchSearch, RecomputationSearch

@@ -19,7 +19,6 @@ from perfkit.devices.ceiling_lookup import resolve_ceilings
 from perfkit.files import write_bytes
 from perfkit.instruments.ncu import build_ncu_command, explain_refusal, list_chip_metrics
 from perfkit.measure.auto_params import Find, require_given_params
-from perfkit.measure.events import Event, PassStarted, RunFinished, RunStarted
 from perfkit.measure.launch.launcher_table import LAUNCHERS
 from perfkit.measure.launch.rank_processes import COMPILE_CACHE
 from perfkit.measure.launch.run_launch import launch_run
@@ -28,6 +27,7 @@ from perfkit.measure.output_dir import refuse_occupied
 from perfkit.measure.redundant_size import explain_redundant_size
 from perfkit.measure.resolve_request import resolve_request
 from perfkit.measure.rounds import measure_rounds
+from perfkit.measure.run_events import Event, PassStarted, RunFinished, RunStarted
 from perfkit.measure.schedule import (
     NOT_SKIPPED,
     BenchSchedule,

@@ -9,8 +9,8 @@ import msgspec
 import psutil
 
 from perfkit.files import read_json
-from perfkit.measure.events import Event
 from perfkit.measure.limits import MARGIN
+from perfkit.measure.run_events import Event
 from perfkit.measure.schedule import ScheduledRun, Techniques
 from perfkit.measure.trial import is_out_of_memory, run_trial, shorten_run
 from perfkit.record import Measurement, RankRecord, RunResult, RunStatus

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader
 
 from perfkit.errors import UnavailableError
 from perfkit.instruments.batch_calls import count_batch_calls
-from perfkit.measure.data import cast_batch, check_batch, compute_data_seed
+from perfkit.measure.loaded_data import cast_batch, check_batch, compute_data_seed
 from perfkit.workloads.loaders import LoaderChanges, build_loader, rebuild_loader, start_epoch
 from perfkit.workloads.workload import Batch, Workload, make_no_batch_error
 

@@ -3,7 +3,7 @@
 import torch
 
 from perfkit.errors import PerfkitError
-from perfkit.measure.data import collect_batch_facts
+from perfkit.measure.loaded_data import collect_batch_facts
 from perfkit.measure.schedule import Techniques
 from perfkit.spec import WorkloadSpec
 from perfkit.store.request import BenchRequest

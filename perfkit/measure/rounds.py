@@ -13,7 +13,7 @@ from statistics import median
 import msgspec
 import psutil
 
-from perfkit.measure.events import Event, RoundFinished, RoundStarted
+from perfkit.measure.run_events import Event, RoundFinished, RoundStarted
 from perfkit.measure.schedule import BenchSchedule, ScheduledRun
 from perfkit.measure.suite_writer import SuiteWriter
 from perfkit.sampling import (

@@ -11,7 +11,7 @@ from perfkit.instruments.clock import Clock, round_to_cycles
 from perfkit.instruments.process_memory import ResidentPeak, read_device_moment
 from perfkit.instruments.recorder import Recorder
 from perfkit.instruments.sensors import Sensors
-from perfkit.measure.data import BatchSource, Microbatches, make_microbatches
+from perfkit.measure.loaded_data import BatchSource, Microbatches, make_microbatches
 from perfkit.measure.train_step import train_step
 from perfkit.spec import RunSpec
 from perfkit.techniques.state import TrainState, World

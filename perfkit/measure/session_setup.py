@@ -22,9 +22,9 @@ from perfkit.instruments.recorder import Recorder
 from perfkit.instruments.saved_tensors import measure_plain_saved_bytes
 from perfkit.instruments.sensors import open_sensors
 from perfkit.instruments.tensors import get_compute_dtype, get_torch_dtype
-from perfkit.measure.data import BatchPool, BatchSource, collect_batch_facts
 from perfkit.measure.limits import MARGIN
 from perfkit.measure.loaded_batches import LoadedBatches
+from perfkit.measure.loaded_data import BatchPool, BatchSource, collect_batch_facts
 from perfkit.measure.session import TrainingSession
 from perfkit.record import (
     Flops,

@@ -6,7 +6,7 @@ from contextlib import contextmanager, nullcontext
 import torch
 
 from perfkit.instruments.range_marks import mark_phase, mark_step
-from perfkit.measure.data import Microbatches
+from perfkit.measure.loaded_data import Microbatches
 from perfkit.techniques.own_step import run_step
 from perfkit.techniques.state import TrainState
 from perfkit.workloads.workload import Batch, move_to_device

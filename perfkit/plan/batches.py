@@ -6,8 +6,8 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from perfkit.instruments.tensors import get_address, get_torch_dtype
-from perfkit.measure.data import BatchPool
 from perfkit.measure.loaded_batches import LoadedBatches
+from perfkit.measure.loaded_data import BatchPool
 from perfkit.spec import RunSpec
 from perfkit.workloads.loaders import LoaderChanges
 from perfkit.workloads.workload import Batch, Workload

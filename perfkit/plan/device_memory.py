@@ -5,7 +5,7 @@ from functools import partial
 from typing import NamedTuple
 
 from perfkit.allocations import WORKSPACE
-from perfkit.analysis.model.memory import MemoryAccount
+from perfkit.analysis.model.memory_model import MemoryAccount
 from perfkit.analysis.model.plan import Interval, NonTensorMemory, PlannedPeak
 from perfkit.plan.caching_allocator import CachingAllocator, OutOfMemoryError
 from perfkit.plan.expandable_segments import ExpandableSegments

@@ -7,7 +7,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from perfkit.analysis.memory.account import build_memory_account
-from perfkit.analysis.model.memory import MemoryAccount
+from perfkit.analysis.model.memory_model import MemoryAccount
 from perfkit.analysis.model.plan import PlannedPeak, PlannedVariant
 from perfkit.devices.machine import count_available_cores
 from perfkit.errors import UnavailableError

@@ -10,7 +10,7 @@ from perfkit.analysis.memory.allocation_lifetimes import build_lifetimes
 from perfkit.analysis.memory.totals import compute_totals
 from perfkit.files import read_json
 from perfkit.measure.bench import schedule_first_run
-from perfkit.measure.events import Event
+from perfkit.measure.run_events import Event
 from perfkit.measure.schedule import Techniques
 from perfkit.measure.trial import is_out_of_memory, run_trial, shorten_run
 from perfkit.plan.least_recomputation import Try

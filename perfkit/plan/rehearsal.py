@@ -18,7 +18,7 @@ from perfkit.instruments.memory.profiler_events import RecordedEvents
 from perfkit.instruments.memory.training_state import find_owners, watch_gradients
 from perfkit.instruments.tensors import collect_parameter_facts, get_torch_dtype, list_known_blocks
 from perfkit.instruments.trained_models import get_trained_models
-from perfkit.measure.data import Microbatches, collect_batch_facts, make_microbatches
+from perfkit.measure.loaded_data import Microbatches, collect_batch_facts, make_microbatches
 from perfkit.measure.train_step import train_step
 from perfkit.note import Note
 from perfkit.plan.batches import Batches, make_batches

@@ -9,9 +9,9 @@ from perfkit.devices.device_choice import find_device
 from perfkit.errors import UsageError
 from perfkit.measure.auto_params import FoundParams
 from perfkit.measure.bench import schedule_first_run
-from perfkit.measure.events import Event
 from perfkit.measure.largest_batch import find_largest_batch
 from perfkit.measure.redundant_size import read_batch_size
+from perfkit.measure.run_events import Event
 from perfkit.measure.schedule import Techniques
 from perfkit.plan.batch_prediction import predict_batch
 from perfkit.plan.least_recomputation import Searched, find_least_recomputation

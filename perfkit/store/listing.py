@@ -17,7 +17,7 @@ from perfkit.spec import RunSpec, Struct
 from perfkit.store.layout import RUN_FILE, SPEC_FILE, SUITE_FILE, Suite, SuiteRun
 from perfkit.store.live import LIVE_FILE
 from perfkit.store.live_tail import LogEnd, read_log_end
-from perfkit.store.read import read_suite_file
+from perfkit.store.suite_reader import read_suite_file
 from perfkit.store.suite_state import (
     SuiteState,
     find_last_write,

@@ -10,7 +10,7 @@ import msgspec
 from perfkit.address_space import limit_address_space
 from perfkit.errors import PerfkitError, RunFormatError, UsageError
 from perfkit.flight.decode import decode_dump
-from perfkit.flight.model import FlightRecord
+from perfkit.flight.flight_record import FlightRecord
 from perfkit.store.layout import RECORD_FILE, SPEC_FILE, SUITE_FILE, TRACE_FILE, WATCHDOG_DUMP, find_flight_file
 from perfkit.trace.reading.plain_pickle import load_plain_pickle
 from perfkit.trace.reading.text_blocks import ReadLimits, TextBlocks

@@ -19,8 +19,8 @@ from perfkit.trace.event_nesting import compute_self_time, find_parents
 from perfkit.trace.kernels import Kernels, link_kernels
 from perfkit.trace.module_calls import ModuleCalls, find_modules
 from perfkit.trace.phases import PhaseRanges, assign_op_phases
-from perfkit.trace.read import NONE, Category, Ints, Trace
 from perfkit.trace.steps import StepIntervals, find_steps
+from perfkit.trace.trace_reader import NONE, Category, Ints, Trace
 
 __all__ = ["CostedCall", "OpRole", "Ops", "read_ops"]
 

@@ -2,7 +2,7 @@
 
 from binascii import crc32
 
-from perfkit.analysis.model.products import ProductRow
+from perfkit.analysis.model.matmul_rows import ProductRow
 from perfkit.analysis.model.step import OpRow
 
 _LONGEST = 32  # maximum characters of a key's name; longer ones end in a checksum

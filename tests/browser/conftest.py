@@ -15,9 +15,9 @@ from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.check.result import Check
 from perfkit_reports.render import html as document_html
 from perfkit_reports.subjects import memory, trace
-from perfkit_reports.subjects.check.document import build_document as check_document
-from perfkit_reports.subjects.plan.document import build_document as plan_document
-from perfkit_reports.subjects.suite.document import build_document as suite_document
+from perfkit_reports.subjects.check.check_document import build_document as check_document
+from perfkit_reports.subjects.plan.plan_document import build_document as plan_document
+from perfkit_reports.subjects.suite.suite_document import build_document as suite_document
 
 Reported = Analysis | TraceAnalysis | MemoryAnalysis | Check | Plan
 

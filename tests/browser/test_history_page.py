@@ -8,7 +8,7 @@ from playwright.sync_api import Browser
 from perfkit.check.history.history import read_history
 from perfkit.check.history.result import History
 from perfkit_reports.render.report_files import write_document
-from perfkit_reports.subjects.history.document import build_document
+from perfkit_reports.subjects.history.history_document import build_document
 from tests.browser.conftest import Opened, follow
 from tests.fixtures.sample_histories import noisy_steps, write_past
 

@@ -5,10 +5,10 @@ import sys
 from pathlib import Path
 
 from perfkit.measure.bench import run_bench
-from perfkit.measure.events import RunFinished
+from perfkit.measure.run_events import RunFinished
 from perfkit.spec import Schedule, WorkloadSpec, parse_variants
-from perfkit.store.read import read_suite
 from perfkit.store.request import BenchRequest
+from perfkit.store.suite_reader import read_suite
 from tests.fixtures.ncu_exports import BF16, FADD, FFMA, FMUL, READ, TIME, WRITE, raw_page
 
 WORKLOAD = Path(__file__).parents[1] / "fixtures" / "workloads" / "mlp.py"

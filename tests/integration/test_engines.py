@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from perfkit.analysis.parallel import engines
-from perfkit.analysis.parallel import processes as engine_processes
+from perfkit.analysis.parallel import worker_processes as engine_processes
 from perfkit.errors import PerfkitError, UsageError
 from tests.fixtures import engine_functions as functions
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from perfkit.analysis.suite.analyze import analyze_suite
+from perfkit.check.judge.check_figures import RunFigures, read_figures
+from perfkit.check.judge.check_thresholds import Threshold
 from perfkit.check.judge.exact_counts import judge_exact_quantities
-from perfkit.check.judge.figures import RunFigures, read_figures
 from perfkit.check.judge.quantities import QUANTITIES
-from perfkit.check.judge.thresholds import Threshold
 from perfkit.check.result import Verdict
 from perfkit.files import write_json
 from perfkit.record import RunResult, RunStatus

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from perfkit.store.read import read_suite
+from perfkit.store.suite_reader import read_suite
 from tests.fixtures.attached import UNDER_PERFKIT, finished
 
 SWITCHED = """

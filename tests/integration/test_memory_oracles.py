@@ -19,7 +19,7 @@ from torch.distributed._tools.mem_tracker import MemTracker
 from torch.profiler import ProfilerActivity, profile
 
 from perfkit.allocations import WORKSPACE, Ints
-from perfkit.analysis.model.memory import MemoryAccount
+from perfkit.analysis.model.memory_model import MemoryAccount
 from tests.fixtures.memory_oracles import count_step
 from tests.fixtures.memory_oracles.gpt_memory import standing
 from tests.fixtures.memory_oracles.memory_runs import accounts, over_time, run_memory

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from perfkit.allocations import Ints
-from perfkit.analysis.model.memory import MemoryAccount
+from perfkit.analysis.model.memory_model import MemoryAccount
 from perfkit.workloads.gpt import Gpt
 from tests.fixtures.memory_oracles.gpt_memory import FP32, Training, standing
 from tests.fixtures.memory_oracles.memory_runs import accounts, over_time, run_memory

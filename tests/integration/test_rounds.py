@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from perfkit.analysis.suite.analyze import analyze_suite
-from perfkit.store.read import read_suite
+from perfkit.store.suite_reader import read_suite
 
 SMALL = ("--workload", "gpt:size=nano", "--batch-size", "1", "--seq-len", "32", "--threads", "1", "--no-calibrate")
 SCHEDULE = ("--warmup", "2", "--steps", "4")

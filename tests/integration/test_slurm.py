@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from perfkit.record import RunStatus
-from perfkit.store.read import read_suite
+from perfkit.store.suite_reader import read_suite
 from tests.fixtures.slurm import Slurm, two_nodes
 
 # Rank 1 is killed where its parameters are sharded: the baseline goes well.

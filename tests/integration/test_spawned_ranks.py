@@ -3,7 +3,7 @@
 import socket
 from pathlib import Path
 
-from perfkit.store.read import read_suite
+from perfkit.store.suite_reader import read_suite
 from tests.fixtures.attached import bare, watched
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from perfkit.record import RunStatus
 from perfkit.store.layout import SUITE_FILE
-from perfkit.store.read import read_suite
+from perfkit.store.suite_reader import read_suite
 
 TRAIN = """
 import torch

@@ -13,8 +13,8 @@ from perfkit.check.why.explanation import explain_variant
 from perfkit.check.why.side import SideAnalysis, observe_variant
 from perfkit.measure.bench import run_bench
 from perfkit.spec import Schedule, WorkloadSpec, parse_variants
-from perfkit.store.read import StoredSuite, read_suite
 from perfkit.store.request import BenchRequest
+from perfkit.store.suite_reader import StoredSuite, read_suite
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("compiled_once")]
 

@@ -57,7 +57,7 @@ def list_classes(base: type[PerfkitError] = PerfkitError) -> list[type[PerfkitEr
 def test_each_class_of_errors_has_an_id_of_its_own() -> None:
     for package in (
         "perfkit.check.sides.side",
-        "perfkit.devices.links.processes",
+        "perfkit.devices.links.link_processes",
         "perfkit.devices.ceiling_lookup",
         "perfkit.measure.interleaving.resident_teams",
         "perfkit.instruments.open_ranges",

@@ -23,8 +23,8 @@ from perfkit.resume import open_to_extend, open_to_resume
 from perfkit.spec import RunSpec, WorkloadSpec, parse_variants
 from perfkit.store.layout import CEILINGS_FILE, RUN_FILE, SPEC_FILE, SUITE_FILE, RecomputationSearch, Suite
 from perfkit.store.price import Price
-from perfkit.store.read import read_suite
 from perfkit.store.request import BenchRequest
+from perfkit.store.suite_reader import read_suite
 from perfkit.techniques.compose import find_open_technique
 from tests.fixtures.suites import NO_MEMORY
 

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from perfkit.allocations import TextNumbers
 from perfkit.sanitize import escape_control_chars
-from perfkit.trace.read import read_trace
+from perfkit.trace.trace_reader import read_trace
 from perfkit_reports.render.markdown_text import escape_markdown, format_code_block
 from perfkit_reports.render.safe_text import SafeText
 

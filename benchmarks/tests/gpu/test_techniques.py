@@ -5,7 +5,7 @@ from benchmarks.gpu.bench_results import describe_variant
 from benchmarks.gpu.published import PUBLISHED, describe_published
 from benchmarks.gpu.techniques import ROWS, check_gpu_figures
 from perfkit.analysis.memory.process_memory import CONTEXT, RESIDUAL
-from perfkit.analysis.model.memory import MemoryShare
+from perfkit.analysis.model.memory_model import MemoryShare
 from perfkit.analysis.model.suite import ClaimResult, Parity, Variant
 from perfkit.record import RunStatus
 from tests.fixtures.sample_analysis import realistic

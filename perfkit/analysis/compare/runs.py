@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import perfkit
+from perfkit.analysis.compare.compared_figures import compare_figures
 from perfkit.analysis.compare.difference import compare_traces, drop_trace_tables
 from perfkit.analysis.compare.environments import ComparisonEffect, compare_environments
-from perfkit.analysis.compare.figures import compare_figures
 from perfkit.analysis.compare.ranks import select_common_rank
 from perfkit.analysis.compare.sides import LoadedSide, load_side, name_sides
 from perfkit.analysis.compare.variants import compare_variants, find_unshared_variants
@@ -108,6 +108,4 @@ def _collect_warnings(loaded: Sequence[LoadedSide], differing: Sequence[Environm
             text = f"{run.side.name} ({variant.status.value}): {variant.reason}"
             yield make_note("comparison.run_ended", text, run=run.side.name, reason_id=variant.reason_id)
         if variant is not None and variant.active is False:
-            yield make_note(
-                "comparison.no_effect", f"{run.side.name}: its techniques had no effect", run=run.side.name
-            )
+            yield make_note("comparison.no_effect", f"{run.side.name}: its techniques had no effect", run=run.side.name)

@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec.structs import replace as with_fields
 
 from perfkit.analysis.memory.analyze_file import analyze_memory
-from perfkit.analysis.memory.read import read_memory_analysis
+from perfkit.analysis.memory.recording_reader import read_memory_analysis
 from perfkit.analysis.model.comparison import ComparedRun, LivePoint
 from perfkit.analysis.model.memory_analysis import MemoryAnalysis
 from perfkit.analysis.model.suite import Analysis, Variant
@@ -20,7 +20,7 @@ from perfkit.analysis.trace.trace_analysis import WHOLE_RANKS, analyze_traces
 from perfkit.errors import RunFormatError, UsageError, make_unknown_name_error
 from perfkit.store.layout import SUITE_FILE, get_rank_folder
 from perfkit.store.live import LIVE_FILE, LiveWindow, read_live
-from perfkit.store.read import read_suite
+from perfkit.store.suite_reader import read_suite
 from perfkit.store.summary import (
     CHECK_FILE,
     COMPARISON_FILE,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from perfkit.analysis.compare.figures import LESS, MORE, PEAK, STEP
+from perfkit.analysis.compare.compared_figures import LESS, MORE, PEAK, STEP
 from perfkit.analysis.compare.sides import AT, LoadedSide
 from perfkit.analysis.model.comparison import ComparedAmount, ComparedFigure, ComparedVariant
 from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate

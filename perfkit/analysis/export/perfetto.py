@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from perfkit.analysis.export.chrome_events import encode_events
 from perfkit.analysis.export.event_splicing import write_spliced_trace
-from perfkit.analysis.export.events import encode_events
 from perfkit.analysis.export.tracks import build_counter_tracks, build_tracks
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.trace import RankTrace
@@ -14,9 +14,9 @@ from perfkit.analysis.trace.rank_trace import analyze_with_details
 from perfkit.note import has_note
 from perfkit.trace.counters.match_counters import read_counters
 from perfkit.trace.ops import read_ops
-from perfkit.trace.read import read_trace
 from perfkit.trace.reading.remarks import IN_NANOSECONDS
 from perfkit.trace.reading.text_blocks import ReadLimits
+from perfkit.trace.trace_reader import read_trace
 
 
 def write_perfetto(

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.analysis.export.events import CounterTrack, Slice, Track
+from perfkit.analysis.export.chrome_events import CounterTrack, Slice, Track
 from perfkit.analysis.memory.category_timeline import build_category_timeline
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.idle import CAUSES
@@ -21,7 +21,7 @@ from perfkit.analysis.trace.work.work_analysis import WorkAnalysis
 from perfkit.analysis.trace.work.work_items import WorkItems
 from perfkit.trace.memory.trace_allocations import build_ops_allocations
 from perfkit.trace.ops import Ops
-from perfkit.trace.read import NONE, Ints
+from perfkit.trace.trace_reader import NONE, Ints
 from perfkit.units import format_percent, format_seconds
 
 _ROOFLINE = "% of roofline"

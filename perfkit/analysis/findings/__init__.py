@@ -12,12 +12,12 @@ from perfkit.analysis.findings.tables import (
     host,
     limits,
     loops,
+    matmuls,
     memory,
     memory_bound,
     multi_trace,
     outcomes,
     processes,
-    products,
     transfer,
 )
 from perfkit.analysis.findings.trace.trace_view import RuleResult
@@ -27,7 +27,7 @@ __all__ = ["RULES", "SUBJECTS", "About", "Rule", "Subject", "collect_findings", 
 
 SUBJECTS = (
     Subject("Variants", "Of a suite: the outcome of its variants.", outcomes.RULES),
-    Subject("GEMMs, attention, convolutions", "Of a trace.", products.RULES),
+    Subject("GEMMs, attention, convolutions", "Of a trace.", matmuls.RULES),
     Subject("Memory-bound work", "Of a trace.", memory_bound.RULES),
     Subject(
         "CPU and launches",

@@ -6,7 +6,7 @@ from perfkit.analysis.findings import collect_findings
 from perfkit.analysis.findings.memory.account_view import AccountView
 from perfkit.analysis.findings.order import sort_findings
 from perfkit.analysis.model.finding import Finding
-from perfkit.analysis.model.memory import MemoryAccount
+from perfkit.analysis.model.memory_model import MemoryAccount
 
 
 def collect_memory_findings(

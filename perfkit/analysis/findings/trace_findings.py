@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from perfkit.analysis.findings import About, Rule, collect_findings, run_rules
 from perfkit.analysis.findings.memory_findings import collect_memory_findings
 from perfkit.analysis.findings.order import sort_findings
-from perfkit.analysis.findings.trace.thresholds import NOTABLE
+from perfkit.analysis.findings.trace.trace_thresholds import NOTABLE
 from perfkit.analysis.findings.trace.trace_view import NOT_OF_ROWS, ForeignView, RuleResult, TraceView
 from perfkit.analysis.model.difference import TraceDifference
 from perfkit.analysis.model.finding import Finding

@@ -9,8 +9,8 @@ from perfkit.analysis.findings.flight import build_flight_findings
 from perfkit.analysis.model.flight import DumpedRank, FlightAnalysis
 from perfkit.analysis.model.provenance import Provenance
 from perfkit.errors import RunFormatError
+from perfkit.flight.flight_record import FlightRecord
 from perfkit.flight.match import find_mismatches
-from perfkit.flight.model import FlightRecord
 from perfkit.note import Note, make_note
 from perfkit.trace.flight_dumps import map_ranks, read_dump
 

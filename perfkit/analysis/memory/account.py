@@ -11,11 +11,11 @@ from perfkit.analysis.memory.classify import classify_blocks
 from perfkit.analysis.memory.fragmentation import compute_fragmentation
 from perfkit.analysis.memory.growth import find_growth
 from perfkit.analysis.memory.largest_blocks import find_largest_blocks
+from perfkit.analysis.memory.memory_timeline import build_timeline
 from perfkit.analysis.memory.module_breakdown import build_memory_rows
 from perfkit.analysis.memory.non_allocator_memory import RESERVED_FREE, NonAllocatorMemory
-from perfkit.analysis.memory.timeline import build_timeline
 from perfkit.analysis.memory.totals import compute_step_peaks, compute_totals, find_peak_event, find_steps
-from perfkit.analysis.model.memory import Fragmentation, MemoryAccount, MemoryShare
+from perfkit.analysis.model.memory_model import Fragmentation, MemoryAccount, MemoryShare
 from perfkit.record import PHASES
 
 

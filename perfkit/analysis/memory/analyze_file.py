@@ -9,8 +9,8 @@ from perfkit.allocations import Allocations
 from perfkit.analysis.findings.memory_findings import collect_memory_findings
 from perfkit.analysis.findings.order import sort_findings
 from perfkit.analysis.memory.account import build_memory_account
-from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.analysis.model.memory_analysis import MemoryAnalysis
+from perfkit.analysis.model.memory_model import MemoryAccount
 from perfkit.analysis.model.provenance import Provenance
 from perfkit.errors import RunFormatError
 from perfkit.note import list_texts

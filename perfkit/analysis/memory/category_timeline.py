@@ -3,7 +3,7 @@
 from perfkit.allocations import CATEGORIES, Allocations, Ints
 from perfkit.analysis.memory.allocation_lifetimes import build_lifetimes
 from perfkit.analysis.memory.classify import classify_blocks
-from perfkit.analysis.memory.timeline import build_full_series
+from perfkit.analysis.memory.memory_timeline import build_full_series
 from perfkit.analysis.memory.totals import compute_totals
 
 

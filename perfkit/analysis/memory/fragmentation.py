@@ -4,7 +4,7 @@ import numpy as np
 
 from perfkit.allocations import NONE, Allocations, Ints, ReservedSegments
 from perfkit.analysis.memory.allocation_lifetimes import AT_START, Lifetimes
-from perfkit.analysis.model.memory import Fragmentation
+from perfkit.analysis.model.memory_model import Fragmentation
 
 
 def compute_fragmentation(allocations: Allocations, lives: Lifetimes, peak_event: int) -> Fragmentation | None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from perfkit.allocations import CATEGORIES, NONE, Allocations, Ints
 from perfkit.analysis.memory.allocation_lifetimes import Lifetimes
 from perfkit.analysis.memory.totals import compute_totals, find_steps
-from perfkit.analysis.model.memory import MemoryGrowth
+from perfkit.analysis.model.memory_model import MemoryGrowth
 
 LEAST_STEPS = 3  # the first may build what lasts (optimizer state, caches), and one more shows no trend
 LEAST_BYTES_PER_STEP = 1024  # below it are counters and losses kept as numbers: a million steps leave 1 GiB

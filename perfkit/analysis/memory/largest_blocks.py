@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from perfkit.allocations import CATEGORIES, NONE, Allocations
 from perfkit.analysis.memory.allocation_lifetimes import AT_START, Lifetimes
-from perfkit.analysis.model.memory import LiveBlock
+from perfkit.analysis.model.memory_model import LiveBlock
 from perfkit.record import PHASES
 
 LARGEST = 20

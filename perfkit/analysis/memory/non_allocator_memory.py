@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from perfkit.analysis.model.memory import MemoryShare
+from perfkit.analysis.model.memory_model import MemoryShare
 
 RESERVED_FREE = "reserved but free"
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from perfkit.analysis.memory.non_allocator_memory import RESERVED_FREE, NonAllocatorMemory
-from perfkit.analysis.model.memory import MemoryShare
+from perfkit.analysis.model.memory_model import MemoryShare
 from perfkit.record import DeviceMemoryState, Measurement, ProcessMemory, Quantity, RankRecord, get_value
 
 CONTEXT = "CUDA context"

@@ -6,9 +6,9 @@ from perfkit.allocations import Allocations
 from perfkit.analysis.memory.account import build_memory_account
 from perfkit.analysis.memory.history_join import join_history
 from perfkit.analysis.memory.process_memory import build_process_balance
-from perfkit.analysis.model.memory import MemoryAccount
+from perfkit.analysis.model.memory_model import MemoryAccount
 from perfkit.store.memory_file import read_allocations
-from perfkit.store.read import StoredRank
+from perfkit.store.suite_reader import StoredRank
 from perfkit.trace.memory.snapshot import read_snapshot
 
 

@@ -5,8 +5,8 @@ from typing import ClassVar
 from perfkit.analysis.model.display_mixin import DisplayMixin
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.provenance import Provenance
+from perfkit.flight.flight_record import RecordedCollective
 from perfkit.flight.match import MismatchedCollective
-from perfkit.flight.model import RecordedCollective
 from perfkit.note import Note
 from perfkit.spec import Struct
 

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from perfkit.analysis.model.display_mixin import DisplayMixin
 from perfkit.analysis.model.finding import Finding
-from perfkit.analysis.model.memory import MemoryAccount
+from perfkit.analysis.model.memory_model import MemoryAccount
 from perfkit.analysis.model.provenance import Provenance
 from perfkit.analysis.model.suite import ANALYSIS_VERSION
 from perfkit.note import Note

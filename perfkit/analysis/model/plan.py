@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from perfkit.analysis.model.display_mixin import DisplayMixin
-from perfkit.analysis.model.memory import MemoryAccount
+from perfkit.analysis.model.memory_model import MemoryAccount
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.model.verdicts import Fit
 from perfkit.devices.ceiling import DeviceCeilings

@@ -7,7 +7,7 @@ from perfkit.analysis.model.estimate import Difference, MedianEstimate, MissingE
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.fleet import CollectiveVolume, Fleet, StepGrid, TimedRank
 from perfkit.analysis.model.loop import LoopAnalysis
-from perfkit.analysis.model.memory import MemoryAccount
+from perfkit.analysis.model.memory_model import MemoryAccount
 from perfkit.analysis.model.pipeline import Pipeline
 from perfkit.analysis.model.prediction import Prediction
 from perfkit.analysis.model.provenance import Provenance

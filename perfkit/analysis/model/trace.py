@@ -8,9 +8,9 @@ from perfkit.analysis.model.coverage import Coverage
 from perfkit.analysis.model.flame import FlameGraph
 from perfkit.analysis.model.graphs import ReplayedGraph
 from perfkit.analysis.model.launches import GapRow, HostCallRow, Launches
-from perfkit.analysis.model.memory import MemoryAccount
+from perfkit.analysis.model.matmul_rows import AttentionRow, GemmRow
+from perfkit.analysis.model.memory_model import MemoryAccount
 from perfkit.analysis.model.pipeline import StageActions
-from perfkit.analysis.model.products import AttentionRow, GemmRow
 from perfkit.analysis.model.replay import FindingGains, ReplaySummary, SimulatedChange
 from perfkit.analysis.model.step import OUTSIDE, REST, LostKernels, OpRow, TimeShare
 from perfkit.analysis.model.time_split import COMPUTE_BOUND, LATENCY_BOUND, MEMORY_BOUND, UNPLACED

@@ -6,7 +6,7 @@ Both give results as they come, in no fixed order, and an item that fails does n
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from perfkit.analysis.parallel import processes, ray_tasks
+from perfkit.analysis.parallel import ray_tasks, worker_processes
 from perfkit.errors import PerfkitError, make_unknown_name_error
 
 Item = TypeVar("Item")
@@ -37,4 +37,4 @@ def run_parallel(
         raise make_unknown_name_error("engine", engine, ENGINES)
     if engine == RAY:
         return ray_tasks.run_on_ray(function, items, jobs)
-    return processes.run_in_processes(function, items, jobs)
+    return worker_processes.run_in_processes(function, items, jobs)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from perfkit.analysis.parallel.processes import try_item
+from perfkit.analysis.parallel.worker_processes import try_item
 from perfkit.errors import PerfkitError
 from perfkit.ray_cluster import connect_ray, get_last_line
 

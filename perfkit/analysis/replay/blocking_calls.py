@@ -15,7 +15,7 @@ from perfkit.analysis.trace.host_calls import is_allocation
 from perfkit.analysis.trace.work.launch_queue import is_synchronizing
 from perfkit.trace.event_names import mark_named
 from perfkit.trace.ops import Ops
-from perfkit.trace.read import NONE, Category, Ints
+from perfkit.trace.trace_reader import NONE, Category, Ints
 
 # The longest own time of a blocking call.
 _OWN_NS = 10_000

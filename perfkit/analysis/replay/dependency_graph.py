@@ -19,7 +19,7 @@ from perfkit.analysis.replay.stream_spacing import StreamSpacing, estimate_spaci
 from perfkit.analysis.replay.stream_waits import find_event_edges, infer_edges
 from perfkit.analysis.trace.work.step_windows import StepWindows
 from perfkit.trace.ops import Ops
-from perfkit.trace.read import NONE, Category, Ints
+from perfkit.trace.trace_reader import NONE, Category, Ints
 
 
 @dataclass(frozen=True)

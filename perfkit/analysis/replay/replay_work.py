@@ -15,7 +15,7 @@ from perfkit.analysis.trace.op_class import OpClass, classify_kernel, classify_o
 from perfkit.record import PHASES
 from perfkit.trace.kernels import is_collective_kernel
 from perfkit.trace.ops import Ops
-from perfkit.trace.read import NONE, Category, Ints
+from perfkit.trace.trace_reader import NONE, Category, Ints
 
 # Words for several classes at once, and common names of one.
 WORDS: dict[str, tuple[OpClass, ...]] = {

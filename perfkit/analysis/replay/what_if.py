@@ -6,7 +6,7 @@ from perfkit.analysis.replay.replay import replay_trace
 from perfkit.analysis.replay.replay import simulate_what_if as simulated
 from perfkit.errors import UsageError
 from perfkit.trace.ops import read_ops
-from perfkit.trace.read import read_trace
+from perfkit.trace.trace_reader import read_trace
 
 
 def what_if(analysis: TraceAnalysis, *changes: str) -> tuple[SimulatedChange, ...]:

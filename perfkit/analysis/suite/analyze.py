@@ -9,22 +9,22 @@ from perfkit.analysis.machine_load import combine_loads
 from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.suite.cost import add_costs
 from perfkit.analysis.suite.facts import find_derived_names
-from perfkit.analysis.suite.figures import compute_figures
 from perfkit.analysis.suite.pareto import find_pareto_front
 from perfkit.analysis.suite.passes import PassResults
 from perfkit.analysis.suite.prediction import build_prediction, read_suite_plan
-from perfkit.analysis.suite.provenance import list_provenance
 from perfkit.analysis.suite.read_passes import read_passes
 from perfkit.analysis.suite.runs import VariantRuns, find_baseline_names
-from perfkit.analysis.suite.scaling import build_scaling
 from perfkit.analysis.suite.sessions import summarize_sessions
+from perfkit.analysis.suite.suite_provenance import list_provenance
+from perfkit.analysis.suite.suite_scaling import build_scaling
 from perfkit.analysis.suite.sweeps import find_sweeps
 from perfkit.analysis.suite.variant import build_variant
-from perfkit.analysis.suite.verdicts import VariantData, compute_verdicts
+from perfkit.analysis.suite.variant_figures import compute_figures
+from perfkit.analysis.suite.variant_verdicts import VariantData, compute_verdicts
 from perfkit.devices.ceiling import Ceiling, DeviceCeilings
 from perfkit.devices.exceeded_ceilings import mark_refuted
 from perfkit.record import Environment, WorkloadFacts
-from perfkit.store.read import StoredSuite, read_suite
+from perfkit.store.suite_reader import StoredSuite, read_suite
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from perfkit.analysis.model.fleet import Fleet
-from perfkit.analysis.model.memory import MemoryAccount
+from perfkit.analysis.model.memory_model import MemoryAccount
 from perfkit.analysis.model.pipeline import Pipeline
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.fact_bounds import Facts

@@ -5,23 +5,23 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from perfkit.analysis.model.estimate import MedianEstimate
-from perfkit.analysis.model.memory import MemoryAccount
+from perfkit.analysis.model.memory_model import MemoryAccount
 from perfkit.analysis.model.plan import DISK, GAPS, Interval, Plan, PlannedVariant, StepTime
 from perfkit.analysis.model.prediction import PredictedFigure, PredictedPart, Prediction
 from perfkit.analysis.model.replay import HOST
 from perfkit.analysis.model.step import OUTSIDE, REST
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.suite.loop_plan import match_plan
-from perfkit.analysis.suite.plan import read_plan
 from perfkit.analysis.suite.runs import VariantRuns
-from perfkit.analysis.suite.verdicts import VariantData
+from perfkit.analysis.suite.suite_plan import read_plan
+from perfkit.analysis.suite.variant_verdicts import VariantData
 from perfkit.analysis.trace.op_class import OpClass, classify_work
 from perfkit.devices.catalog import find_entry_with_memory
 from perfkit.note import Note, make_note
 from perfkit.record import Environment, get_value
 from perfkit.spec import RunSpec
 from perfkit.store.layout import Suite
-from perfkit.store.read import StoredSuite
+from perfkit.store.suite_reader import StoredSuite
 from perfkit.store.summary import PLAN_FILE
 
 

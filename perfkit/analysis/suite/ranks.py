@@ -9,7 +9,7 @@ from perfkit.analysis.model.fleet import CPU_TIME, STEP, StepGrid, TimedRank
 from perfkit.analysis.ranks.grid import build_step_grid
 from perfkit.analysis.suite.runs import VariantRuns, get_step_times
 from perfkit.record import StepSamples
-from perfkit.store.read import StoredRun
+from perfkit.store.suite_reader import StoredRun
 
 
 def summarize_timed_ranks(runs: VariantRuns) -> tuple[TimedRank, ...]:

@@ -24,10 +24,10 @@ from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.devices.peak import CPU
 from perfkit.note import make_note
 from perfkit.record import Environment
-from perfkit.store.read import StoredRank
+from perfkit.store.suite_reader import StoredRank
 from perfkit.trace.counters.match_counters import read_counters
 from perfkit.trace.ops import Ops, read_ops
-from perfkit.trace.read import read_trace
+from perfkit.trace.trace_reader import read_trace
 
 _NO_LINKS = "ranks on several machines: links between them are not measured"
 _NO_CLOCK = "no pipeline: ranks on several machines, and no common collective aligns their clocks"

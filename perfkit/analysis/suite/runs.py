@@ -21,7 +21,7 @@ from perfkit.record import (
 )
 from perfkit.sampling import merge_slowest_ranks
 from perfkit.spec import BASELINE
-from perfkit.store.read import StoredRun
+from perfkit.store.suite_reader import StoredRun
 
 
 @dataclass(frozen=True)

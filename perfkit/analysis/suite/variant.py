@@ -9,7 +9,7 @@ from perfkit.analysis.suite.engagement import is_engaged
 from perfkit.analysis.suite.expert_loads import sum_expert_loads
 from perfkit.analysis.suite.ranks import build_timed_grid, summarize_timed_ranks
 from perfkit.analysis.suite.runs import VariantRuns
-from perfkit.analysis.suite.verdicts import VariantData, Verdicts, get_emulation_reason
+from perfkit.analysis.suite.variant_verdicts import VariantData, Verdicts, get_emulation_reason
 from perfkit.analysis.suite.volumes import compute_volumes
 from perfkit.analysis.trace.op_tables import keep_longest_rows
 from perfkit.store.stacks import SampledStacks, read_stacks

@@ -10,7 +10,7 @@ from perfkit.analysis.timeline.thread_lanes import format_thread_title, group_by
 from perfkit.analysis.timeline.trace_context import TraceContext
 from perfkit.record import PHASES
 from perfkit.trace.ops import Ops
-from perfkit.trace.read import NONE, Ints
+from perfkit.trace.trace_reader import NONE, Ints
 
 # Rows of the module lane; deeper ones show in the names of the ops below.
 MOST_LEVELS = 8

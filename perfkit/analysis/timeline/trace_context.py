@@ -14,8 +14,8 @@ from perfkit.trace.kernels import find_communication
 from perfkit.trace.memory.phase_spans import find_phase_spans
 from perfkit.trace.ops import Ops
 from perfkit.trace.phases import PhaseIntervals, PhaseRanges
-from perfkit.trace.read import Ints
 from perfkit.trace.signatures import parse_arguments
+from perfkit.trace.trace_reader import Ints
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ from perfkit.trace.graphs.choose_captures import CaptureChoice, choose_captures
 from perfkit.trace.graphs.join_captures import join_captured_ops
 from perfkit.trace.graphs.replayed_graphs import find_replayed_graphs
 from perfkit.trace.ops import Ops
-from perfkit.trace.read import read_trace
 from perfkit.trace.reading.capture_files import select_rank_captures
 from perfkit.trace.reading.text_blocks import ReadLimits
 from perfkit.trace.reading.trace_sources import find_captures
+from perfkit.trace.trace_reader import read_trace
 
 _SAME = "record both in one run: same model, options, versions, batch sizes and rank"
 

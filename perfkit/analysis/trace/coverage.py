@@ -16,7 +16,7 @@ from perfkit.trace.counters.match_counters import CounterColumns
 from perfkit.trace.event_names import mark_named
 from perfkit.trace.kernels import KernelLink, is_compiled_region
 from perfkit.trace.ops import Ops
-from perfkit.trace.read import NONE
+from perfkit.trace.trace_reader import NONE
 
 # Names beyond these are grouped by reason.
 MOST_UNCOVERED = 1000

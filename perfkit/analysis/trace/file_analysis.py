@@ -17,8 +17,8 @@ from perfkit.errors import RunFormatError
 from perfkit.note import list_texts, make_note
 from perfkit.trace.counters.match_counters import read_counters
 from perfkit.trace.ops import read_ops
-from perfkit.trace.read import read_trace
 from perfkit.trace.reading.text_blocks import ReadLimits
+from perfkit.trace.trace_reader import read_trace
 
 DEFAULT_LIMITS = ReadLimits()
 

@@ -13,7 +13,7 @@ from perfkit.analysis.trace.work.launch_queue import find_runtime_calls, is_sync
 from perfkit.analysis.trace.work.step_windows import StepWindows
 from perfkit.trace.event_nesting import find_around_times
 from perfkit.trace.ops import Ops
-from perfkit.trace.read import NONE, Ints
+from perfkit.trace.trace_reader import NONE, Ints
 
 # Of each kind.
 MOST_CALLS = 1000

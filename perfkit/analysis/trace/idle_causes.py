@@ -15,7 +15,7 @@ from perfkit.analysis.trace.queued_idle import measure_queued_idle
 from perfkit.analysis.trace.work.launch_queue import LaunchQueue
 from perfkit.analysis.trace.work.step_windows import StepWindows
 from perfkit.trace.ops import Ops
-from perfkit.trace.read import NONE
+from perfkit.trace.trace_reader import NONE
 
 
 class IdleCauses(NamedTuple):

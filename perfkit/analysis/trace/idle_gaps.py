@@ -13,7 +13,7 @@ from perfkit.analysis.trace.idle_time import IdleTime
 from perfkit.analysis.trace.work.grouping import RowGroups, group_rows
 from perfkit.analysis.trace.work.step_windows import StepWindows
 from perfkit.trace.ops import Ops
-from perfkit.trace.read import NONE, Ints
+from perfkit.trace.trace_reader import NONE, Ints
 
 # Most rows per cause; the shorter ones share a row.
 MOST_PLACES = 50

@@ -5,12 +5,12 @@ from typing import NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
-from perfkit.analysis.model.products import AttentionRow, GemmRow
+from perfkit.analysis.model.matmul_rows import AttentionRow, GemmRow
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.model.trace import PrecisionFlops, RankTrace, Recompute, StepRow, TraceFileInfo
 from perfkit.analysis.trace.collective_rows import build_collective_rows
 from perfkit.analysis.trace.coverage import measure_coverage
-from perfkit.analysis.trace.exceeded_ceilings import find_exceeded_ceilings
+from perfkit.analysis.trace.exceeded_roofs import find_exceeded_ceilings
 from perfkit.analysis.trace.flame_graphs import build_flame_graphs
 from perfkit.analysis.trace.hierarchical_roofline import build_level_points
 from perfkit.analysis.trace.host_calls import HostCalls
@@ -46,9 +46,9 @@ from perfkit.note import Note, make_note
 from perfkit.record import Environment
 from perfkit.trace.counters.match_counters import LaunchCounters
 from perfkit.trace.ops import Ops, read_ops
-from perfkit.trace.optimizers import find_optimizers
-from perfkit.trace.read import NONE, Trace
+from perfkit.trace.optimizer_spans import find_optimizers
 from perfkit.trace.reading.trace_sources import derive_trace_name
+from perfkit.trace.trace_reader import NONE, Trace
 from perfkit.units import format_percent
 
 # The slowest steps have a split of their own; those of a hundred thousand steps would fill a hundred megabytes.

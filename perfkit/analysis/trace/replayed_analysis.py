@@ -14,7 +14,7 @@ from perfkit.analysis.replay.path_spans import build_path_spans
 from perfkit.analysis.replay.rank_graph import compute_delta, extract_rank_graph
 from perfkit.analysis.replay.replay import replay_trace, simulate_what_if
 from perfkit.analysis.replay.what_if_syntax import parse_what_if
-from perfkit.analysis.timeline.timeline import build_timelines
+from perfkit.analysis.timeline.step_timeline import build_timelines
 from perfkit.analysis.trace.rank_trace import analyze_with_details
 from perfkit.analysis.trace.work.work_analysis import WorkAnalysis
 from perfkit.devices.ceiling import DeviceCeilings

@@ -13,15 +13,15 @@ from perfkit.analysis.findings.trace_findings import collect_trace_findings
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.parallel import engines
-from perfkit.analysis.parallel.processes import count_default_jobs
+from perfkit.analysis.parallel.worker_processes import count_default_jobs
 from perfkit.analysis.ranks.arrivals import Arrivals
 from perfkit.analysis.ranks.fleet import FleetReducer
 from perfkit.analysis.ranks.joint_simulation import MOST_RANKS, RankReplay, simulate_jointly
 from perfkit.analysis.replay.what_if_syntax import parse_what_if
 from perfkit.analysis.trace.file_analysis import DEFAULT_LIMITS, TraceJob, TraceOutcome, analyze_file
-from perfkit.analysis.trace.provenance import build_trace_provenance
 from perfkit.analysis.trace.trace_labels import label_sides, label_traces
 from perfkit.analysis.trace.trace_memory import make_fullness_key, shorten_account
+from perfkit.analysis.trace.trace_provenance import build_trace_provenance
 from perfkit.devices.catalog import resolve_entry
 from perfkit.devices.trace_ceilings import HERE, TraceCeilings
 from perfkit.errors import PerfkitError, RunFormatError, UsageError

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from perfkit.analysis.memory.account import build_memory_account
-from perfkit.analysis.model.memory import MemoryAccount
+from perfkit.analysis.model.memory_model import MemoryAccount
 from perfkit.note import Note, make_note
 from perfkit.trace.memory.consistency import describe_inconsistencies
 from perfkit.trace.memory.trace_allocations import build_ops_allocations

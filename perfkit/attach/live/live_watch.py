@@ -10,7 +10,7 @@ import torch
 
 from perfkit.attach.delivery import Delivery
 from perfkit.attach.guard import Guard
-from perfkit.attach.live.events import DRIFT, END, OUTLIER, StepEvent, make_drift_event, make_outlier_event
+from perfkit.attach.live.live_events import DRIFT, END, OUTLIER, StepEvent, make_drift_event, make_outlier_event
 from perfkit.attach.live.live_log import LiveLog
 from perfkit.attach.live.live_options import LiveOptions
 from perfkit.attach.live.resources import ResourceReader, open_reader

@@ -8,10 +8,10 @@ from statistics import median
 
 import perfkit
 from perfkit.check.history.changes import MACHINE, SeriesRuns, find_exact_changes, find_noisy_changes
-from perfkit.check.history.read import RunReading, read_all
+from perfkit.check.history.history_reader import RunReading, read_all
 from perfkit.check.history.result import History, QuantitySeries, SeriesPoint, find_latest_regressions
+from perfkit.check.judge.check_thresholds import Threshold, get_default_thresholds
 from perfkit.check.judge.quantities import QUANTITIES, GatedQuantity, JudgingMethod
-from perfkit.check.judge.thresholds import Threshold, get_default_thresholds
 from perfkit.git import find_optional_repository
 from perfkit.note import make_note
 from perfkit.record import Environment

@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from perfkit.analysis.model.display_mixin import DisplayMixin
-from perfkit.check.judge.thresholds import Threshold, compute_margin, is_exceeded
+from perfkit.check.judge.check_thresholds import Threshold, compute_margin, is_exceeded
 from perfkit.note import Note
 from perfkit.spec import Struct
 

@@ -7,13 +7,13 @@ from statistics import median
 from msgspec.structs import replace
 
 from perfkit.analysis.compare.environments import EnvironmentDifference, explain_incomparable_times
+from perfkit.check.judge.check_figures import RunFigures
+from perfkit.check.judge.check_thresholds import Threshold
 from perfkit.check.judge.exact_counts import judge_exact_quantities, make_not_compared
-from perfkit.check.judge.figures import RunFigures
 from perfkit.check.judge.looks import LookPlan
+from perfkit.check.judge.paired_processes import judge_processes
 from perfkit.check.judge.process_pairs import Gate, judge_pairs
-from perfkit.check.judge.processes import judge_processes
 from perfkit.check.judge.quantities import QUANTITIES, GatedQuantity, JudgingMethod
-from perfkit.check.judge.thresholds import Threshold
 from perfkit.check.result import CheckedVariant, JudgedQuantity, Verdict, is_failure
 from perfkit.store.pairs import Pairs
 

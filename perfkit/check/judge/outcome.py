@@ -1,7 +1,7 @@
 """Judges whether both sides completed training: a failed run is worse than any figure."""
 
 from perfkit.analysis.model.suite import Variant
-from perfkit.check.judge.thresholds import Threshold
+from perfkit.check.judge.check_thresholds import Threshold
 from perfkit.check.result import JudgedQuantity, Verdict
 from perfkit.record import RunStatus
 

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
+from perfkit.check.judge.check_thresholds import Threshold, compute_margin
+from perfkit.check.judge.check_verdicts import Question, judge_quantity, make_judgment
 from perfkit.check.judge.looks import LookPlan
 from perfkit.check.judge.quantities import GatedQuantity
 from perfkit.check.judge.sequential_tests import compute_levels
 from perfkit.check.judge.student import estimate_mean
-from perfkit.check.judge.thresholds import Threshold, compute_margin
-from perfkit.check.judge.verdicts import Question, judge_quantity, make_judgment
 from perfkit.check.judge.worsening import Worsening, convert_to_log_scale
 from perfkit.check.result import JudgedQuantity, Verdict
 from perfkit.sampling import compute_log_ratio, select_common_clock

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import torch
 
-from perfkit.check.judge.thresholds import get_default_thresholds
-from perfkit.check.pytest.judge import Given, Judgement, parse_gate, parse_gates
+from perfkit.check.judge.check_thresholds import get_default_thresholds
 from perfkit.check.pytest.measure import Models, Optimizers, find_trained, measure_step
+from perfkit.check.pytest.pytest_judge import Given, Judgement, parse_gate, parse_gates
 from perfkit.check.pytest.quantities import BY_NAME, CALLS, FIGURES, KERNELS
 from perfkit.check.pytest.step_figures import CheckedStep
 from perfkit.check.pytest.stored_figures import (

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from perfkit.check.pytest.figure import format_amount, format_change
 from perfkit.check.pytest.measure import StepMeasurement
-from perfkit.check.pytest.memory import format_origin
+from perfkit.check.pytest.memory_limit import format_origin
 
 MEMORY, SAVED, OPS, KERNELS, FLOPS, BREAKS = "memory", "saved", "ops", "kernels", "flops", "graph break"
 

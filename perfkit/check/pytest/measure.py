@@ -17,7 +17,7 @@ from perfkit.attach.model_discovery import name_models
 from perfkit.attach.phase_marks import follow_marks
 from perfkit.attach.step_finder import StepFinder
 from perfkit.attach.torch_log_level import log_errors_only
-from perfkit.check.pytest.memory import StepMemory, measure_step_memory
+from perfkit.check.pytest.memory_limit import StepMemory, measure_step_memory
 from perfkit.check.pytest.ops import TracedStepOps, trace_step_ops
 from perfkit.cost.live_flops import FlopCount, count_flops
 from perfkit.errors import PerfkitError, UsageError

@@ -17,7 +17,7 @@ from perfkit.record import PHASES
 from perfkit.trace.call_counts import count_kernel_calls
 from perfkit.trace.cost_ops import OpRole
 from perfkit.trace.ops import Ops, read_ops
-from perfkit.trace.read import NONE, read_trace
+from perfkit.trace.trace_reader import NONE, read_trace
 
 _WORK = (OpRole.COSTED, OpRole.UNMODELED, OpRole.COMMUNICATION)
 

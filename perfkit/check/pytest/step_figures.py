@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Protocol
 
+from perfkit.check.judge.check_thresholds import Threshold, get_default_thresholds
 from perfkit.check.judge.quantities import GatedQuantity
-from perfkit.check.judge.thresholds import Threshold, get_default_thresholds
 from perfkit.check.pytest.figure import Figure, Meaning
 from perfkit.check.pytest.figure_parts import format_changed_parts, format_largest_parts, list_parts
-from perfkit.check.pytest.figures import StepFigures, build_figures
-from perfkit.check.pytest.judge import Given, Judgement, parse_gates
 from perfkit.check.pytest.measure import StepMeasurement
+from perfkit.check.pytest.pytest_figures import StepFigures, build_figures
+from perfkit.check.pytest.pytest_judge import Given, Judgement, parse_gates
 from perfkit.check.pytest.quantities import BY_NAME, CALLS, FIGURES, KERNELS
 from perfkit.errors import UnavailableError
 from perfkit.record import Unknown

@@ -7,7 +7,7 @@ from pathlib import Path
 from perfkit.check.sides.side import MeasuredSide, place_sides
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.measure.bench import compute_needed_ranks, find_dtype_refusal
-from perfkit.measure.events import RunEvent
+from perfkit.measure.run_events import RunEvent
 from perfkit.measure.schedule import build_schedule
 from perfkit.measure.suite_writer import create_suite
 from perfkit.store.layout import Suite

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from perfkit.analysis.memory.layers import fold_layer_numbers
-from perfkit.analysis.model.memory import MemoryAccount, MemoryRow
+from perfkit.analysis.model.memory_model import MemoryAccount, MemoryRow
 from perfkit.check.result import MemoryChange
 
 

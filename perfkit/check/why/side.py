@@ -16,7 +16,7 @@ from perfkit.analysis.suite.runs import VariantRuns
 from perfkit.analysis.trace.work.ops_by_step import OpKey
 from perfkit.record import PHASES
 from perfkit.store.memory_file import read_allocations
-from perfkit.store.read import StoredRank
+from perfkit.store.suite_reader import StoredRank
 
 OpPlace = tuple[str, str, str]
 

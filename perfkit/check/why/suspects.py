@@ -8,7 +8,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from perfkit.analysis.model.difference import ChangeRow
-from perfkit.analysis.model.memory import MemoryAccount, MemoryGrowth
+from perfkit.analysis.model.memory_model import MemoryAccount, MemoryGrowth
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.check.result import ClaimChange, CountChange, MemoryChange
 from perfkit.check.why.op_changes import CALLS, FASTER, GONE, INPUTS, NEW, SLOWER

@@ -15,7 +15,7 @@ from perfkit.devices.ceiling import CeilingLevel, Confidence, LinkRate
 from perfkit.devices.ceilings_cache import get_cache_folder
 from perfkit.devices.fingerprint import build_fingerprint, make_file_stem
 from perfkit.devices.links.collective_times import BACKENDS, CollectiveTimes
-from perfkit.devices.links.processes import run_ranks
+from perfkit.devices.links.link_processes import run_ranks
 from perfkit.devices.links.rates import merge_rates
 from perfkit.devices.links.topology import GpuGroup, choose_groups, read_kinds
 from perfkit.devices.repeats import Repeat, summarize_repeats

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from perfkit.errors import RunFormatError
+from perfkit.flight.flight_record import FlightRecord
 from perfkit.flight.match import Mismatch, MismatchedCollective, find_mismatches
 from perfkit.flight.mismatch_text import describe_absence, describe_disagreement
-from perfkit.flight.model import FlightRecord
 from perfkit.record import RankWait
 from perfkit.store.layout import find_flight_file
 

@@ -7,7 +7,7 @@ import torch
 
 from perfkit.measure.bench import compute_needed_ranks, find_refusal
 from perfkit.measure.schedule import explain_unbuildable
-from perfkit.plan.advise.model import ExcludedVariant, Goal, LossRisk
+from perfkit.plan.advise.advice import ExcludedVariant, Goal, LossRisk
 from perfkit.plan.advise.subject import AdviceSubject
 from perfkit.plan.plan import schedule_run
 from perfkit.spec import TechniqueSpec, format_variant_label

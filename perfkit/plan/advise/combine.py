@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
 from perfkit.errors import UsageError
+from perfkit.plan.advise.advice import ExcludedVariant
 from perfkit.plan.advise.candidates import Candidate, Techniques, make_candidate
-from perfkit.plan.advise.model import ExcludedVariant
 
 Outcome = TypeVar("Outcome")
 

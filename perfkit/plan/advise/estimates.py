@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 from perfkit.analysis.model.plan import Interval
 from perfkit.note import list_texts
+from perfkit.plan.advise.advice import TimeSaving
 from perfkit.plan.advise.candidates import Candidate, Techniques, make_candidate
-from perfkit.plan.advise.model import TimeSaving
 from perfkit.plan.advise.plan_figures import compute_planned_saving, estimate_largest_batch
 from perfkit.plan.advise.time_saving import TimeEstimate, estimate_time_saved
 from perfkit.plan.advise.traced_step import TracedStep

@@ -1,6 +1,6 @@
 """Techniques that change layers: the work they remove and the work they repeat."""
 
-from perfkit.analysis.findings.trace import products
+from perfkit.analysis.findings.trace import matmuls
 from perfkit.analysis.findings.trace.change import (
     Change,
     Takes,
@@ -26,7 +26,7 @@ def estimate_flash(view: TraceView, technique: Technique) -> Answer:
     assert isinstance(technique, Flash)
     if technique.backend == "math":
         return NoEffect("runs the same ops as explicit attention")
-    rows = next(iter(products.find_unfused_attention(view)), None)
+    rows = next(iter(matmuls.find_unfused_attention(view)), None)
     if rows is None:
         return NoEffect("the step has no attention from separate ops")
     return AddressedWork(
@@ -57,7 +57,7 @@ def estimate_channels_last(view: TraceView, _technique: Technique) -> Answer:
         return NoEffect("no convolutions in the step")
     turned = [
         result.change
-        for rule in (products.find_convolution_transposes, products.find_batch_norm_layout)
+        for rule in (matmuls.find_convolution_transposes, matmuls.find_batch_norm_layout)
         for result in rule(view)
     ]
     return AddressedWork(

@@ -2,7 +2,7 @@
 
 from perfkit.allocations import BUFFER, GRADIENT, OPTIMIZER_STATE, PARAMETER
 from perfkit.analysis.model.plan import PlannedVariant, StepTime
-from perfkit.plan.advise.model import TimeSaving
+from perfkit.plan.advise.advice import TimeSaving
 
 # Categories independent of the batch size.
 _OF_THE_MODEL = (PARAMETER, GRADIENT, OPTIMIZER_STATE, BUFFER)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from perfkit.analysis.findings.trace.change import Change, Takes, join_changes, scale_rows
-from perfkit.analysis.findings.trace.thresholds import HIGHER_PEAK
+from perfkit.analysis.findings.trace.trace_thresholds import HIGHER_PEAK
 from perfkit.analysis.findings.trace.trace_view import CPU
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.trace.op_class import OpClass, classify_op

@@ -11,11 +11,11 @@ from perfkit.devices.machine import read_cpu_model
 from perfkit.errors import UsageError
 from perfkit.note import Note, list_texts, make_note
 from perfkit.plan.advise import traced_step
-from perfkit.plan.advise.model import Kind
+from perfkit.plan.advise.advice import Kind
 from perfkit.plan.advise.traced_step import TracedStep
 from perfkit.plan.target import Target, explain_unknown_gpu, find_run_target
-from perfkit.store.read import StoredSuite, read_suite
 from perfkit.store.request import BenchRequest
+from perfkit.store.suite_reader import StoredSuite, read_suite
 
 # Dtype of the parameters, which a trace lacks: that of most products.
 _DTYPES = ("bf16", "fp16")

@@ -23,7 +23,7 @@ from perfkit.plan.efficiencies import Efficiencies
 from perfkit.plan.target import Target
 from perfkit.record import Environment
 from perfkit.trace.ops import Ops, read_ops
-from perfkit.trace.read import read_trace
+from perfkit.trace.trace_reader import read_trace
 
 _RECORD = "record with torch.profiler's schedule and profiler.step(), or with perfkit run"
 

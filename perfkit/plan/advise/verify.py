@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.errors import UsageError
-from perfkit.plan.advise.model import Advice, AdviceOption, MeasuredOption
+from perfkit.plan.advise.advice import Advice, AdviceOption, MeasuredOption
 from perfkit.spec import parse_variants
 from perfkit.store.request import BenchRequest
 

@@ -18,7 +18,7 @@ from perfkit.trace.graphs.captured_graphs import CapturedGraph
 from perfkit.trace.graphs.choose_captures import CaptureChoice
 from perfkit.trace.kernels import KernelLink
 from perfkit.trace.ops import Ops
-from perfkit.trace.read import NONE, Category, Ints, Trace
+from perfkit.trace.trace_reader import NONE, Category, Ints, Trace
 
 T = TypeVar("T")
 

@@ -10,8 +10,8 @@ from perfkit.cost.outputs import infer_block_output
 from perfkit.trace.memory.device_names import CPU
 from perfkit.trace.memory.text_numbers import TraceTextNumbers
 from perfkit.trace.ops import Ops
-from perfkit.trace.read import NONE, Ints
 from perfkit.trace.signatures import parse_arguments
+from perfkit.trace.trace_reader import NONE, Ints
 
 
 class BlockContents(NamedTuple):

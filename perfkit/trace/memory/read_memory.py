@@ -12,9 +12,9 @@ from perfkit.trace.memory.memory_file import MemoryFile
 from perfkit.trace.memory.raw_timeline import read_raw_timeline
 from perfkit.trace.memory.snapshot import read_snapshot
 from perfkit.trace.memory.trace_allocations import FROM_NOTHING, read_trace_allocations
-from perfkit.trace.read import read_trace
 from perfkit.trace.reading.text_blocks import ReadLimits, TextBlocks
 from perfkit.trace.reading.trace_sources import open_source
+from perfkit.trace.trace_reader import read_trace
 
 RECORDING = "recording of perfkit"
 TRACE = "trace of torch.profiler"

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from perfkit.analysis.model.memory import TimelineBand
+from perfkit.analysis.model.memory_model import TimelineBand
 from perfkit_reports.charts.frame import Trace, build_scatter, escape_text
 from perfkit_reports.names import shorten_middle
 

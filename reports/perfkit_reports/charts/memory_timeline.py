@@ -3,7 +3,7 @@
 from typing import Any
 
 from perfkit import units
-from perfkit.analysis.model.memory import MemoryAccount
+from perfkit.analysis.model.memory_model import MemoryAccount
 from perfkit_reports.charts import bands, frame
 from perfkit_reports.charts.frame import (
     Figure,

@@ -6,7 +6,7 @@ from statistics import median
 from perfkit import units
 from perfkit.analysis.model.fleet import LATE, STEP, WAIT, StepGrid
 from perfkit_reports.charts.frame import Trace, build_figure, escape_text
-from perfkit_reports.charts.ranks import get_cell_color
+from perfkit_reports.charts.rank_charts import get_cell_color
 from perfkit_reports.document.blocks import Chart, Group
 from perfkit_reports.palette import BLUE, VERMILLION
 from perfkit_reports.wording import format_plural

@@ -20,15 +20,15 @@ from perfkit.check.history.history import read_history
 from perfkit.store.price import Price
 from perfkit_reports.document.document import Document
 from perfkit_reports.subjects import calibration
-from perfkit_reports.subjects.check.document import build_document as build_check
-from perfkit_reports.subjects.compare.document import build_document as build_comparison
-from perfkit_reports.subjects.flight.document import build_document as build_flight
-from perfkit_reports.subjects.history.document import build_document as build_history
-from perfkit_reports.subjects.memory.document import build_document as build_memory
-from perfkit_reports.subjects.plan.document import build_document as build_plan
-from perfkit_reports.subjects.process.document import build_document as build_process
-from perfkit_reports.subjects.suite.document import build_document as build_suite
-from perfkit_reports.subjects.trace.document import build_document as build_trace
+from perfkit_reports.subjects.check.check_document import build_document as build_check
+from perfkit_reports.subjects.compare.compare_document import build_document as build_comparison
+from perfkit_reports.subjects.flight.flight_document import build_document as build_flight
+from perfkit_reports.subjects.history.history_document import build_document as build_history
+from perfkit_reports.subjects.memory.memory_document import build_document as build_memory
+from perfkit_reports.subjects.plan.plan_document import build_document as build_plan
+from perfkit_reports.subjects.process.process_document import build_document as build_process
+from perfkit_reports.subjects.suite.suite_document import build_document as build_suite
+from perfkit_reports.subjects.trace.trace_document import build_document as build_trace
 from tests.fixtures import (
     sample_analysis,
     sample_calibration,

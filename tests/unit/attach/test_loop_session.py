@@ -21,7 +21,7 @@ from perfkit.files import read_json
 from perfkit.record import RunStatus
 from perfkit.spec import Schedule
 from perfkit.store.layout import CEILINGS_FILE
-from perfkit.store.read import read_suite
+from perfkit.store.suite_reader import read_suite
 from perfkit.store.summary import PLAN_FILE
 from perfkit.techniques.state import World
 

@@ -26,7 +26,7 @@ from perfkit.errors import UsageError
 from perfkit.record import RankRecord, RunStatus
 from perfkit.spec import Schedule
 from perfkit.store.live import LiveEvent, LiveStart, LiveWindow, read_live
-from perfkit.store.read import StoredRun, read_suite
+from perfkit.store.suite_reader import StoredRun, read_suite
 
 SHORT = Schedule(warmup=1, max_warmup=1, timed=2, trace=1, memory=1)
 ENOUGH = 12  # steps: those of the schedule, the first, which tells what is trained, and those between instruments

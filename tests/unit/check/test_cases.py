@@ -4,7 +4,7 @@ import pytest
 
 from perfkit.check.cases import COUNTED, Machine, plan_cases
 from perfkit.check.config import CheckCase, CheckConfig
-from perfkit.check.judge.thresholds import parse_threshold
+from perfkit.check.judge.check_thresholds import parse_threshold
 from perfkit.errors import UsageError
 from perfkit.spec import ENERGY_S
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from perfkit.check.judge.check_thresholds import parse_threshold
 from perfkit.check.judge.judge import list_gates
 from perfkit.check.judge.process_pairs import Gate
 from perfkit.check.judge.quantities import QUANTITIES
-from perfkit.check.judge.thresholds import parse_threshold
 from perfkit.check.sampling import PairSampling
 from perfkit.store.pairs import LOCK_STEP, Pairs
 from tests.fixtures.figures import list_figures
@@ -69,7 +69,7 @@ def test_without_pairs_there_is_no_plan() -> None:
 
 
 def test_gates_without_thresholds_are_decided_at_the_first_look() -> None:
-    from perfkit.check.judge.figures import RunFigures
+    from perfkit.check.judge.check_figures import RunFigures
 
     figures = RunFigures(processes={"step_time": (0.1,), "cpu_time": (0.1,)})
     sampling = PairSampling(list_gates(figures, figures, {}), budget_s=400, family=1)

@@ -10,7 +10,7 @@ import pytest
 from perfkit.check.cases import Machine
 from perfkit.check.check_options import CheckOptions
 from perfkit.check.config import CheckCase, CheckConfig
-from perfkit.check.judge.thresholds import parse_threshold
+from perfkit.check.judge.check_thresholds import parse_threshold
 from perfkit.check.result import Check, JudgedQuantity, Verdict
 from perfkit.check.stored_comparison import (
     FigureSource,

@@ -3,7 +3,7 @@ import re
 
 from rich.console import Console
 
-from perfkit.measure.events import Event, PassStarted, RoundFinished, RoundStarted, RunFinished, RunStarted
+from perfkit.measure.run_events import Event, PassStarted, RoundFinished, RoundStarted, RunFinished, RunStarted
 from perfkit.record import RunStatus
 from perfkit_cli.progress import show_progress
 from tests.fixtures.figures import list_figures

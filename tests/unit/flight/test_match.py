@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from perfkit.flight.decode import decode_dump
+from perfkit.flight.flight_record import FlightRecord
 from perfkit.flight.match import Mismatch, find_mismatches
-from perfkit.flight.model import FlightRecord
 from tests.fixtures.flight_dumps import WORLD, dump, entry
 
 TP, DP = ("1", "tp"), ("2", "dp")

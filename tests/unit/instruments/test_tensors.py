@@ -21,7 +21,7 @@ from perfkit.instruments.tensors import (
     sum_parameter_bytes,
 )
 from perfkit.instruments.trained_models import TrainedModels
-from perfkit.measure.data import POOL_BATCHES, BatchPool
+from perfkit.measure.loaded_data import POOL_BATCHES, BatchPool
 from perfkit.techniques.state import TrainState, World
 from perfkit.workloads.workload import Workload
 

@@ -8,8 +8,8 @@ import torch
 import torch._C._distributed_c10d as c10d
 import torch.distributed as dist
 
+from perfkit.flight.flight_record import FlightRecord
 from perfkit.flight.match import find_mismatches
-from perfkit.flight.model import FlightRecord
 from perfkit.flight.record_file import read_flight_record
 from perfkit.measure.dump_mark import find_marks
 from perfkit.measure.flight_dump import save_flight_record

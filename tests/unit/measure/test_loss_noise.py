@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from perfkit.measure import loss_noise
-from perfkit.measure.data import Microbatches
+from perfkit.measure.loaded_data import Microbatches
 from perfkit.measure.loss_noise import perturb_parameters, run_echo_pass, run_seeded_pass, select_furthest_losses
 from perfkit.measure.train_step import train_step
 from perfkit.record import ParityRule

@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from perfkit.analysis.suite.verdicts import get_emulation_reason
+from perfkit.analysis.suite.variant_verdicts import get_emulation_reason
 from perfkit.devices.shared_gpu import EMULATED, SHARED_GPU
 from perfkit.errors import UnavailableError
 from perfkit.files import read_json

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from perfkit.measure import rounds
-from perfkit.measure.events import RoundFinished, RoundStarted
 from perfkit.measure.rounds import _RoundMeasurement
+from perfkit.measure.run_events import RoundFinished, RoundStarted
 from perfkit.measure.schedule import build_schedule
 from perfkit.record import StepSamples
 from perfkit.spec import WorkloadSpec, parse_variants

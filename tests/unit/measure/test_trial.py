@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from perfkit.measure import trial
-from perfkit.measure.events import Event, PassStarted, RunFinished, RunStarted
+from perfkit.measure.run_events import Event, PassStarted, RunFinished, RunStarted
 from perfkit.measure.trial import is_out_of_memory, run_trial, shorten_run
 from perfkit.record import RunResult, RunStatus
 from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_technique

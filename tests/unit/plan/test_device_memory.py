@@ -9,7 +9,7 @@ from types import MappingProxyType
 import pytest
 
 from perfkit.allocations import WORKSPACE, build_allocations
-from perfkit.analysis.model.memory import MemoryAccount, MemoryShare
+from perfkit.analysis.model.memory_model import MemoryAccount, MemoryShare
 from perfkit.analysis.model.plan import Interval
 from perfkit.cost.collective import CollectiveType, make_message_of_size
 from perfkit.plan.cuda_scratch import ATTENTION

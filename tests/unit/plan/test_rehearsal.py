@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from perfkit.analysis.memory.account import build_memory_account
-from perfkit.analysis.model.memory import MemoryAccount
+from perfkit.analysis.model.memory_model import MemoryAccount
 from perfkit.devices.catalog import resolve_entry
 from perfkit.errors import UnavailableError
 from perfkit.measure.run_rank import run_rank

@@ -11,7 +11,7 @@ from perfkit.analysis.model.suite import Analysis
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.render.images import render_images
 from perfkit_reports.render.report_files import write_document
-from perfkit_reports.subjects.suite.document import build_document
+from perfkit_reports.subjects.suite.suite_document import build_document
 
 
 def test_every_form_is_written_and_nothing_else_is_left(every_status: Analysis, tmp_path: Path) -> None:

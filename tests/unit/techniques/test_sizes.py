@@ -8,7 +8,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
 from perfkit.errors import UnavailableError, UsageError
-from perfkit.measure.data import collect_batch_facts
+from perfkit.measure.loaded_data import collect_batch_facts
 from perfkit.measure.schedule import build_schedule
 from perfkit.measure.train_step import count_backward_passes, train_step
 from perfkit.spec import WorkloadSpec, format_variant_label, parse_technique, parse_variants

@@ -6,7 +6,7 @@ import pytest
 
 from perfkit.trace.kernels import KernelLink
 from perfkit.trace.ops import Ops
-from perfkit.trace.read import NONE
+from perfkit.trace.trace_reader import NONE
 from tests.fixtures.trace_events import Event, event, external, kernel, launch, ops_of, range_
 
 

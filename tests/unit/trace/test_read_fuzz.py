@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from perfkit.errors import RunFormatError
 from perfkit.sanitize import escape_control_chars
-from perfkit.trace.read import Trace, read_trace
+from perfkit.trace.trace_reader import Trace, read_trace
 
 scalars = (
     st.none()

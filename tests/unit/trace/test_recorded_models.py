@@ -12,7 +12,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from perfkit.cost.live_flops import FlopCounter
 from perfkit.trace.ops import OpRole, Ops, read_ops
-from perfkit.trace.read import NONE, read_trace
+from perfkit.trace.trace_reader import NONE, read_trace
 
 Step = Callable[[], None]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from perfkit.analysis.findings.memory.remedies import Remedy, is_technique_on
 from perfkit.analysis.memory.layers import fold_layer_numbers
 from perfkit.analysis.model.finding import NO_FIGURES, Finding
-from perfkit.analysis.model.memory import MemoryAccount, MemoryRow
+from perfkit.analysis.model.memory_model import MemoryAccount, MemoryRow
 from perfkit.units import format_bytes, format_percent
 
 

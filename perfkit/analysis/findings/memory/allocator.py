@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator
 
 from perfkit.analysis.findings.memory.account_view import AccountView
-from perfkit.analysis.findings.memory.thresholds import FREE, IN_ONE_PIECE, KEPT, SEGMENT, SMALL_BYTES
+from perfkit.analysis.findings.memory.memory_thresholds import FREE, IN_ONE_PIECE, KEPT, SEGMENT, SMALL_BYTES
 from perfkit.analysis.memory.non_allocator_memory import RESERVED_FREE
 from perfkit.analysis.model.finding import Finding
-from perfkit.analysis.model.memory import Fragmentation
+from perfkit.analysis.model.memory_model import Fragmentation
 from perfkit.units import format_bytes, format_percent
 
 _EXPANDABLE = (

@@ -18,6 +18,7 @@ from perfkit.allocations import (
     UNSHARDED_PARAMETER,
 )
 from perfkit.analysis.findings.memory.account_view import AccountView, format_origins
+from perfkit.analysis.findings.memory.memory_thresholds import LARGE, NOTABLE, SMALL_BYTES, SMALL_ON_HOST, UNEXPLAINED
 from perfkit.analysis.findings.memory.remedies import (
     EIGHT_BITS,
     FUSED_UPDATE,
@@ -28,8 +29,7 @@ from perfkit.analysis.findings.memory.remedies import (
     Remedy,
 )
 from perfkit.analysis.findings.memory.tensors import select_logits_rows
-from perfkit.analysis.findings.memory.thresholds import LARGE, NOTABLE, SMALL_BYTES, SMALL_ON_HOST, UNEXPLAINED
-from perfkit.analysis.findings.optimizers import ADAM_LIKE, FUSED, LBFGS
+from perfkit.analysis.findings.optimizer_steps import ADAM_LIKE, FUSED, LBFGS
 from perfkit.analysis.model.finding import Finding
 from perfkit.units import format_bytes, format_percent
 

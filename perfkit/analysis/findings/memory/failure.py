@@ -8,9 +8,9 @@ from perfkit.allocations import ACTIVATION, OPTIMIZER_STATE, FailedRequest
 from perfkit.analysis.findings.memory.account_view import AccountView, format_largest_categories, format_origin
 from perfkit.analysis.findings.memory.allocator import parse_message_bytes
 from perfkit.analysis.findings.memory.remedies import REMEDIES, SHORTER_HISTORY, SMALLER_BATCH
-from perfkit.analysis.findings.optimizers import LBFGS
+from perfkit.analysis.findings.optimizer_steps import LBFGS
 from perfkit.analysis.model.finding import Finding
-from perfkit.analysis.model.memory import MemoryGrowth, format_request_origin
+from perfkit.analysis.model.memory_model import MemoryGrowth, format_request_origin
 from perfkit.units import format_bytes
 
 _FREE_IN_MESSAGE = re.compile(r"([\d.]+) (bytes|[KMGT]iB) (?:is )?free")

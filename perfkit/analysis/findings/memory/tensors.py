@@ -6,10 +6,10 @@ from math import prod
 
 from perfkit.allocations import ACTIVATION, RECOMPUTED, TEMPORARY
 from perfkit.analysis.findings.memory.account_view import AccountView, format_origins
+from perfkit.analysis.findings.memory.memory_thresholds import NOTABLE, SMALL_BYTES
 from perfkit.analysis.findings.memory.remedies import LOGITS, SCORES, Remedy
-from perfkit.analysis.findings.memory.thresholds import NOTABLE, SMALL_BYTES
 from perfkit.analysis.model.finding import Finding
-from perfkit.analysis.model.memory import LiveBlock, MemoryRow
+from perfkit.analysis.model.memory_model import LiveBlock, MemoryRow
 from perfkit.units import format_percent
 
 # The categories of results of the model's ops, but for lasting ones.

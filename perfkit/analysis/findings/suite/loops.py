@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from perfkit.analysis.compare.difference import compare_traces
 from perfkit.analysis.findings.suite.suite_view import SuiteView, get_step_s
-from perfkit.analysis.findings.trace.data import LOAD_SOONER, find_loop_data_wait
+from perfkit.analysis.findings.trace.data_wait import LOAD_SOONER, find_loop_data_wait
 from perfkit.analysis.findings.trace.multi_trace import find_step_change
-from perfkit.analysis.findings.trace.thresholds import NOTABLE
+from perfkit.analysis.findings.trace.trace_thresholds import NOTABLE
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.suite import Variant
 from perfkit.units import format_percent, format_seconds

@@ -3,8 +3,8 @@
 from perfkit.analysis.findings.rule import GAIN, NOTE, About, FindingKind, Rule
 from perfkit.analysis.findings.suite import loops
 from perfkit.analysis.findings.suite.suite_view import SuiteView
-from perfkit.analysis.findings.trace import data, host, launch_latency
-from perfkit.analysis.findings.trace.thresholds import COMMON, NOTABLE
+from perfkit.analysis.findings.trace import data_wait, host, launch_latency
+from perfkit.analysis.findings.trace.trace_thresholds import COMMON, NOTABLE
 from perfkit.analysis.findings.trace.trace_view import TraceView
 from perfkit.units import format_percent
 
@@ -98,7 +98,7 @@ RULES = (
     Rule(host.find_long_gaps, TraceView, About.STEP, (LONG_GAPS,)),
     Rule(host.find_synchronization, TraceView, About.STEP, SYNCHRONIZATIONS),
     Rule(host.find_device_allocation, TraceView, About.STEP, (ALLOCATION,)),
-    Rule(data.find_data_wait, TraceView, About.STEP, (STARVED,), "data"),
+    Rule(data_wait.find_data_wait, TraceView, About.STEP, (STARVED,), "data"),
     Rule(loops.find_untraced_data_wait, SuiteView, About.STEP, (STARVED,)),
     Rule(host.find_short_kernels, TraceView, About.STEP, (SHORT_KERNELS,)),
     Rule(launch_latency.find_launch_latency, TraceView, About.STEP, (LATENCY,)),

@@ -4,7 +4,7 @@ from perfkit.analysis.findings.rule import NOTE, WARNING, About, FindingKind, Ru
 from perfkit.analysis.findings.suite import measurement
 from perfkit.analysis.findings.suite.suite_view import SuiteView
 from perfkit.analysis.findings.trace import limits
-from perfkit.analysis.findings.trace.thresholds import ABOVE_ROOF, COVERED, NOTABLE
+from perfkit.analysis.findings.trace.trace_thresholds import ABOVE_ROOF, COVERED, NOTABLE
 from perfkit.analysis.findings.trace.trace_view import ForeignView, TraceView
 from perfkit.units import format_percent
 

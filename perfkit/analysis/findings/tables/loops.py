@@ -3,7 +3,7 @@
 from perfkit.analysis.findings.rule import GAIN, NOTE, WARNING, About, FindingKind, Rule
 from perfkit.analysis.findings.suite import loops
 from perfkit.analysis.findings.suite.suite_view import SuiteView
-from perfkit.analysis.findings.trace.thresholds import NOTABLE
+from perfkit.analysis.findings.trace.trace_thresholds import NOTABLE
 from perfkit.units import format_percent
 
 OUTLIERS = FindingKind(

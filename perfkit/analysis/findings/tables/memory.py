@@ -2,7 +2,7 @@
 
 from perfkit.analysis.findings.memory import allocator, categories, failure, tensors
 from perfkit.analysis.findings.memory.account_view import AccountView
-from perfkit.analysis.findings.memory.thresholds import FREE, IN_ONE_PIECE, KEPT, LARGE, NOTABLE, UNEXPLAINED
+from perfkit.analysis.findings.memory.memory_thresholds import FREE, IN_ONE_PIECE, KEPT, LARGE, NOTABLE, UNEXPLAINED
 from perfkit.analysis.findings.rule import GAIN, NOTE, WARNING, About, FindingKind, Rule
 from perfkit.units import format_percent
 

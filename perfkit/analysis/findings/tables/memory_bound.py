@@ -2,7 +2,7 @@
 
 from perfkit.analysis.findings.rule import GAIN, About, FindingKind, Rule
 from perfkit.analysis.findings.trace import memory_bound
-from perfkit.analysis.findings.trace.thresholds import COMMON, INDEXED_EFFICIENCY, NOTABLE
+from perfkit.analysis.findings.trace.trace_thresholds import COMMON, INDEXED_EFFICIENCY, NOTABLE
 from perfkit.analysis.findings.trace.trace_view import TraceView
 from perfkit.units import format_percent
 

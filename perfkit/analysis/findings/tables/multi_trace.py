@@ -2,7 +2,7 @@
 
 from perfkit.analysis.findings.rule import GAIN, NOTE, WARNING, About, FindingKind, Rule
 from perfkit.analysis.findings.trace import multi_trace
-from perfkit.analysis.findings.trace.thresholds import CHANGE, NOTABLE
+from perfkit.analysis.findings.trace.trace_thresholds import CHANGE, NOTABLE
 from perfkit.analysis.model.difference import TraceDifference
 from perfkit.analysis.model.fleet import Fleet
 from perfkit.units import format_percent

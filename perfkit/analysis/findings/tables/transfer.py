@@ -2,7 +2,7 @@
 
 from perfkit.analysis.findings.rule import GAIN, About, FindingKind, Rule
 from perfkit.analysis.findings.trace import transfer
-from perfkit.analysis.findings.trace.thresholds import (
+from perfkit.analysis.findings.trace.trace_thresholds import (
     BUS_SHARE,
     COMMON,
     LARGE_MESSAGE_BYTES,

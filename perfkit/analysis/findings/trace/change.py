@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from perfkit.analysis.model.products import ProductRow
+from perfkit.analysis.model.matmul_rows import ProductRow
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.model.trace import CollectiveRow, CopyRow
 

@@ -5,10 +5,16 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 from perfkit.analysis.findings.trace.change import raise_to_roof
-from perfkit.analysis.findings.trace.products import get_unaligned_sizes
-from perfkit.analysis.findings.trace.thresholds import CLOSE_TO_ROOF, COMMON, FUSED_ATTENTION, HIGHER_PEAK, QUANTIZED
+from perfkit.analysis.findings.trace.matmuls import get_unaligned_sizes
+from perfkit.analysis.findings.trace.trace_thresholds import (
+    CLOSE_TO_ROOF,
+    COMMON,
+    FUSED_ATTENTION,
+    HIGHER_PEAK,
+    QUANTIZED,
+)
 from perfkit.analysis.findings.trace.trace_view import BEYOND_ROOF, RuleResult, TraceView, sum_above_roof_s, sum_seconds
-from perfkit.analysis.model.products import AttentionRow, GemmRow, ProductRow
+from perfkit.analysis.model.matmul_rows import AttentionRow, GemmRow, ProductRow
 from perfkit.analysis.trace.attention_call import EFFICIENT, FLASH_2, TRITON
 from perfkit.analysis.trace.roofline import COMPUTE, MEMORY
 from perfkit.devices.ceiling import CeilingLevel

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from perfkit.analysis.findings import RULES, About
 from perfkit.analysis.findings.trace.change import Change, raise_to_roof
 from perfkit.analysis.findings.trace.effects import build_effect
-from perfkit.analysis.findings.trace.thresholds import NOTABLE
+from perfkit.analysis.findings.trace.trace_thresholds import NOTABLE
 from perfkit.analysis.findings.trace.trace_view import RuleResult, TraceView, sum_above_roof_s
 from perfkit.analysis.model.replay import FindingGains
 from perfkit.analysis.model.step import OUTSIDE

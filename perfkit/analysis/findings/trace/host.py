@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from perfkit.analysis.findings.trace.change import SHORT, leave_out
 from perfkit.analysis.findings.trace.host_calls import format_calls, format_count, select_calls, sum_idle_s
 from perfkit.analysis.findings.trace.program_lines import name_functions, name_python_lines
-from perfkit.analysis.findings.trace.thresholds import COMMON, NOTABLE
+from perfkit.analysis.findings.trace.trace_thresholds import COMMON, NOTABLE
 from perfkit.analysis.findings.trace.trace_view import (
     ALLOCATIONS,
     CPU,

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from perfkit.analysis.findings.optimizers import ADAM_LIKE, advise_fused_update
+from perfkit.analysis.findings.optimizer_steps import ADAM_LIKE, advise_fused_update
 from perfkit.analysis.findings.trace.change import (
     RECOMPUTED,
     Change,
@@ -14,7 +14,7 @@ from perfkit.analysis.findings.trace.change import (
     remove_rows,
     scale_rows,
 )
-from perfkit.analysis.findings.trace.thresholds import COMMON, INDEXED_EFFICIENCY, NOTABLE
+from perfkit.analysis.findings.trace.trace_thresholds import COMMON, INDEXED_EFFICIENCY, NOTABLE
 from perfkit.analysis.findings.trace.trace_view import (
     BEYOND_ROOF,
     CPU,

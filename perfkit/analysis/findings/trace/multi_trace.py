@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from perfkit.analysis.findings.trace.thresholds import CHANGE, NOTABLE
+from perfkit.analysis.findings.trace.trace_thresholds import CHANGE, NOTABLE
 from perfkit.analysis.model.difference import TraceDifference
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.fleet import Fleet

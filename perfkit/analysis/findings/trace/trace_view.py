@@ -12,7 +12,7 @@ from perfkit.analysis.findings.trace.change import NOTHING, Change
 from perfkit.analysis.model.finding import NO_FIGURES, Finding
 from perfkit.analysis.model.launches import HostCallRow
 from perfkit.analysis.model.loop import LoopAnalysis
-from perfkit.analysis.model.products import ProductRow
+from perfkit.analysis.model.matmul_rows import ProductRow
 from perfkit.analysis.model.step import OUTSIDE, OpRow
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.op_class import OpClass, classify_op

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from perfkit.analysis.findings.trace.change import Change, Takes, leave_out, remove_rows
-from perfkit.analysis.findings.trace.thresholds import (
+from perfkit.analysis.findings.trace.trace_thresholds import (
     BUS_SHARE,
     COMMON,
     LARGE_MESSAGE_BYTES,

@@ -36,7 +36,7 @@ from perfkit.trace.event_names import mark_named
 from perfkit.trace.event_nesting import find_parents
 from perfkit.trace.match_ids import find_latest_before, map_processes
 from perfkit.trace.ops import Ops
-from perfkit.trace.read import NONE, Category, Ints, Trace
+from perfkit.trace.trace_reader import NONE, Category, Ints, Trace
 
 Flags = NDArray[np.bool_]
 

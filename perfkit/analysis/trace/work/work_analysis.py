@@ -27,7 +27,7 @@ from perfkit.trace.event_names import mark_named
 from perfkit.trace.kernels import is_compiled_kernel
 from perfkit.trace.ops import Ops
 from perfkit.trace.phases import PhaseIntervals, find_phases
-from perfkit.trace.read import NONE, Ints
+from perfkit.trace.trace_reader import NONE, Ints
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ from perfkit_reports.document.tables import NOTHING, Column
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.notes import map_texts
 from perfkit_reports.plain_text import flatten_text
-from perfkit_reports.subjects.check import sentences
+from perfkit_reports.subjects.check import check_sentences
 from perfkit_reports.subjects.tables import make_list, make_table
-from perfkit_reports.subjects.trace.columns import build_change_columns
+from perfkit_reports.subjects.trace.trace_columns import build_change_columns
 from perfkit_reports.wording import format_signed_seconds
 
 _NOTHING = "No cause found: differences are within the variation of these traces."
@@ -31,9 +31,9 @@ def build_blocks(variants: Sequence[CheckedVariant]) -> tuple[Block, ...]:
     return tuple(
         Details(
             id=f"why-{number}",
-            title=sentences.get_name(variant),
+            title=check_sentences.get_name(variant),
             blocks=tuple(_build_variant_blocks(variant, variant.explanation, number)),
-            open=len(variants) == 1 or not sentences.is_uneventful(variant),
+            open=len(variants) == 1 or not check_sentences.is_uneventful(variant),
         )
         for number, variant in explained
         if variant.explanation
@@ -42,7 +42,7 @@ def build_blocks(variants: Sequence[CheckedVariant]) -> tuple[Block, ...]:
 
 def _build_variant_blocks(variant: CheckedVariant, why: ChangeExplanation, number: int) -> Iterator[Block]:
     """Causes ordered by certainty: suspects, compilation and techniques, ops, memory, setup."""
-    suspects = make_list(f"suspects-{number}", sentences.list_suspects(variant))
+    suspects = make_list(f"suspects-{number}", check_sentences.list_suspects(variant))
     yield from suspects or make_list(f"suspects-{number}", [_NOTHING], style="empty")
     yield from make_table(f"compiled-{number}", "torch.compile", COMPILED, why.compiled, "change", data="")
     yield from make_table(f"claims-{number}", "Changed technique checks", CLAIMS, why.claims, "claim", data="")

@@ -4,7 +4,7 @@ import math
 from typing import Literal
 
 from perfkit import units
-from perfkit.check.judge.thresholds import compute_margin
+from perfkit.check.judge.check_thresholds import compute_margin
 from perfkit.check.result import JudgedQuantity, Verdict
 from perfkit.parse_units import format_amount, format_precise_amount
 from perfkit_reports.cells import format_bounds, format_change

@@ -6,7 +6,7 @@ from perfkit.check.result import Check, CheckedVariant, JudgedQuantity, Verdict,
 from perfkit.note import list_texts
 from perfkit_reports.document.cases import Outcome, VerdictCase, VerdictSuite
 from perfkit_reports.plain_text import flatten_text
-from perfkit_reports.subjects.check import quantities, sentences
+from perfkit_reports.subjects.check import check_sentences, quantities
 
 _OUTCOMES: dict[Verdict, Outcome] = {
     Verdict.PASS: "pass",
@@ -22,21 +22,24 @@ def build_suites(check: Check) -> tuple[VerdictSuite, ...]:
     """Test suites; a suite's time is that of its pairs, shared equally by its sampled quantities."""
     names: set[str] = set()
     return tuple(
-        _build_suite(check, variant, _make_unique(sentences.get_name(variant), names)) for variant in check.variants
+        _build_suite(check, variant, _make_unique(check_sentences.get_name(variant), names))
+        for variant in check.variants
     )
 
 
 def _build_suite(check: Check, variant: CheckedVariant, name: str) -> VerdictSuite:
-    gated = sentences.list_gated(variant)
+    gated = check_sentences.list_gated(variant)
     seconds = sum(pair.seconds for pair in variant.pairs)
     shared = seconds / max(1, sum(judged.samples > 0 for judged in gated))
     environment = check.after.environment
     return VerdictSuite(
         name=name,
         cases=tuple(build_cases(variant, check.fail_on, shared)),
-        remark=sentences.describe_load([variant]),
-        suspects=tuple(sentences.list_suspects(variant)),
-        reason="" if gated else "; ".join(list_texts(sentences.list_notes(variant))) or "no quantity has a threshold",
+        remark=check_sentences.describe_load([variant]),
+        suspects=tuple(check_sentences.list_suspects(variant)),
+        reason=""
+        if gated
+        else "; ".join(list_texts(check_sentences.list_notes(variant))) or "no quantity has a threshold",
         properties=_list_properties(check, variant),
         host="" if environment is None else flatten_text(environment.hostname),
         seconds=seconds,
@@ -48,7 +51,7 @@ def build_cases(variant: CheckedVariant, fail_on: Verdict, seconds: float = 0.0)
     titles: set[str] = set()
     return [
         _build_case(judged, fail_on, _make_unique(flatten_text(judged.title), titles), seconds)
-        for judged in sentences.list_gated(variant)
+        for judged in check_sentences.list_gated(variant)
     ]
 
 
@@ -73,8 +76,8 @@ def _list_properties(check: Check, variant: CheckedVariant) -> tuple[tuple[str, 
     """The compared figures with all digits, in the quantity's unit."""
     properties = [
         ("perfkit", flatten_text(check.perfkit)),
-        ("before", sentences.format_side(check.before)),
-        ("after", sentences.format_side(check.after)),
+        ("before", check_sentences.format_side(check.before)),
+        ("after", check_sentences.format_side(check.after)),
     ]
     for judged in variant.quantities:
         quantity = flatten_text(judged.quantity)

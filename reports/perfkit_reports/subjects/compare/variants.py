@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from perfkit.analysis.compare.figures import PEAK, STEP
+from perfkit.analysis.compare.compared_figures import PEAK, STEP
 from perfkit.analysis.compare.sides import AT
 from perfkit.analysis.compare.variants import SPEED_UP, TIMES
 from perfkit.analysis.compare.verdict import format_speed_change, format_time_change

@@ -6,7 +6,7 @@ from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit_reports.cells import format_factor, make_optional_cell
 from perfkit_reports.document.cells import Cell, make_unknown_cell
 from perfkit_reports.document.tables import Column
-from perfkit_reports.subjects.suite.cells import NO_LOADER, make_waiting_cell
+from perfkit_reports.subjects.suite.suite_cells import NO_LOADER, make_waiting_cell
 from perfkit_reports.wording import format_plural
 
 _NOT_WATCHED = "steps after recording are excluded"

@@ -1,7 +1,7 @@
 """Memory of a file as a report, and the memory section of every other report."""
 
-from perfkit_reports.subjects.memory.document import build_document
+from perfkit_reports.subjects.memory.memory_document import build_document
+from perfkit_reports.subjects.memory.memory_tables import build_data
 from perfkit_reports.subjects.memory.section import build_section
-from perfkit_reports.subjects.memory.tables import build_data
 
 __all__ = ["build_data", "build_document", "build_section"]

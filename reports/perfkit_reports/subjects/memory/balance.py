@@ -4,7 +4,7 @@ and driver memory to the used memory of the device."""
 from collections.abc import Iterable
 
 from perfkit import units
-from perfkit.analysis.model.memory import MemoryAccount, MemoryShare
+from perfkit.analysis.model.memory_model import MemoryAccount, MemoryShare
 
 UNACCOUNTED = "unaccounted for"
 UNEXPLAINED = "unexplained"

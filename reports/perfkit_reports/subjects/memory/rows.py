@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from perfkit.analysis.memory.layers import fold_layer_numbers
-from perfkit.analysis.model.memory import MemoryRow
+from perfkit.analysis.model.memory_model import MemoryRow
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from perfkit_reports.document.blocks import Block, Choice, Facts, Group, Section
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.holders import Holder
-from perfkit_reports.subjects.memory import balance, columns, sentences
+from perfkit_reports.subjects.memory import balance, memory_columns, memory_sentences
 from perfkit_reports.subjects.memory.rows import group_by_module
 from perfkit_reports.subjects.tables import SHORT, make_table
 
@@ -55,7 +55,7 @@ def _build_failures(holders: Sequence[Holder], weight: Weight) -> list[Block]:
             weight=weight,
         )
         for place, holder in enumerate(holders)
-        if (lines := sentences.describe_failure(holder.account))
+        if (lines := memory_sentences.describe_failure(holder.account))
     ]
 
 
@@ -63,7 +63,11 @@ def _build_peak(holders: Sequence[Holder], what: str, peak: Weight, words: bool)
     parts = [
         (holder, part) for holder in holders for part in sorted(holder.account.categories, key=lambda part: -part.bytes)
     ]
-    table_columns = columns.CATEGORIES if len(holders) == 1 else (columns.build_owner_column(what), *columns.CATEGORIES)
+    table_columns = (
+        memory_columns.CATEGORIES
+        if len(holders) == 1
+        else (memory_columns.build_owner_column(what), *memory_columns.CATEGORIES)
+    )
     named = {"whats": "categories", "data": "memory", "limit": ROWS}
     same = make_table("memory-categories", "At the peak", table_columns, parts, "category", **named)
     chart = memory_peak.build_chart(holders, what, peak, same[0] if same and words and peak == Weight.BRIEF else None)
@@ -72,7 +76,7 @@ def _build_peak(holders: Sequence[Holder], what: str, peak: Weight, words: bool)
 
 def _build_balance(holders: Sequence[Holder], what: str, weight: Weight) -> Block:
     if len(holders) > 1:
-        table_columns = columns.build_balance_columns(what)
+        table_columns = memory_columns.build_balance_columns(what)
         return Table(
             id="memory-balance",
             weight=weight,
@@ -109,31 +113,34 @@ def _build_holder(holder: Holder, place: int, most: int) -> list[Block]:
     over_time = memory_timeline.build_chart(holder, place)
     empty = Text(id=f"memory-timeline-{place}", lines=("No timeline was recorded.",), style="empty")
     blocks: list[Block] = [over_time or empty]
-    if peaks := sentences.describe_step_peaks(account):
+    if peaks := memory_sentences.describe_step_peaks(account):
         text = Text(id=f"memory-steps-{place}", lines=(peaks,), style="caption")
         blocks.append(memory_steps.build_chart(account, place, peaks) or text)
     fragmentation = account.fragmentation
     if fragmentation is not None:
-        title, reserved_columns = "Reserved and free", columns.build_reserved_columns(fragmentation.reserved_bytes)
-        caption = sentences.describe_fragmentation(account)
+        title, reserved_columns = (
+            "Reserved and free",
+            memory_columns.build_reserved_columns(fragmentation.reserved_bytes),
+        )
+        caption = memory_sentences.describe_fragmentation(account)
         blocks += make_table(
             f"memory-reserved-{place}",
             title,
             reserved_columns,
-            sentences.list_free_parts(fragmentation),
+            memory_sentences.list_free_parts(fragmentation),
             "part",
             data="",
             limit=None,
             caption=caption,
         )
-    title, caption = "Growth per step", sentences.describe_growth(account.growth)
+    title, caption = "Growth per step", memory_sentences.describe_growth(account.growth)
     ranked = {"data": "memory_growth", "limit": most, "sorted": "Growth"}
     blocks += make_table(
-        f"memory-growth-{place}", title, columns.GROWTH, account.growth, "origin", caption=caption, **ranked
+        f"memory-growth-{place}", title, memory_columns.GROWTH, account.growth, "origin", caption=caption, **ranked
     )
     title, ranked = "Largest allocations at peak", {"data": "memory_largest", "limit": ROWS, "sorted": "Size"}
     blocks += make_table(
-        f"memory-largest-{place}", title, columns.LARGEST, account.largest_blocks, "allocation", **ranked
+        f"memory-largest-{place}", title, memory_columns.LARGEST, account.largest_blocks, "allocation", **ranked
     )
     return [*blocks, *_build_bytes(holder, place, most)]
 
@@ -145,8 +152,14 @@ def _build_bytes(holder: Holder, place: int, most: int) -> list[Block]:
     modules = group_by_module(ops)
     options: dict[tuple[str, ...], Block] = {}
     for name, title, table_columns, rows, known in (
-        ("modules", "Modules", columns.build_module_columns(peak), modules, any(row.module for row in modules)),
-        ("ops", "Modules and ops", columns.build_op_columns(peak), ops, any(row.module or row.op for row in ops)),
+        ("modules", "Modules", memory_columns.build_module_columns(peak), modules, any(row.module for row in modules)),
+        (
+            "ops",
+            "Modules and ops",
+            memory_columns.build_op_columns(peak),
+            ops,
+            any(row.module or row.op for row in ops),
+        ),
     ):
         if known:
             table_title = f"Memory of {holder.name} by {title.lower()}"

@@ -10,7 +10,7 @@ from perfkit_reports.document.blocks import Block, Chart, Section
 from perfkit_reports.holders import Holder
 from perfkit_reports.palette import Style
 from perfkit_reports.subjects.memory.section import build_section as account
-from perfkit_reports.subjects.plan import columns
+from perfkit_reports.subjects.plan import plan_columns
 from perfkit_reports.subjects.tables import make_table
 
 _INTRO = "Modeled peak memory of one rank: allocator memory by category, and memory outside torch's allocator."
@@ -39,7 +39,9 @@ def _build_needed(plan: Plan) -> Iterator[Block]:
     rows = [
         (variant, row) for variant in plan.variants for row in (*variant.within_allocator, *variant.outside_allocator)
     ]
-    yield from make_table("beyond", "Non-tensor memory", columns.BEYOND, rows, "row", data="beside_tensors", limit=None)
+    yield from make_table(
+        "beyond", "Non-tensor memory", plan_columns.BEYOND, rows, "row", data="beside_tensors", limit=None
+    )
 
 
 def build_stack(variant: PlannedVariant) -> MemoryStack:

@@ -15,7 +15,7 @@ from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.tables import Column
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.palette import Style
-from perfkit_reports.subjects.plan import cells, headline
+from perfkit_reports.subjects.plan import plan_cells, plan_headline
 from perfkit_reports.subjects.tables import SHORT
 from perfkit_reports.subjects.trace import costs
 from perfkit_reports.subjects.trace.step import build_roofline_section
@@ -47,7 +47,7 @@ def build_plane(plan: Plan, styles: dict[str, Style]) -> RooflinePlane:
 
     Baselines and the fastest other variant are shown at first."""
     others = tuple(variant for variant in plan.variants if not variant.is_baseline)
-    best = headline.find_fastest(structs.replace(plan, variants=others))
+    best = plan_headline.find_fastest(structs.replace(plan, variants=others))
     return RooflinePlane(
         tuple(
             RooflineSeries(
@@ -66,7 +66,7 @@ def build_plane(plan: Plan, styles: dict[str, Style]) -> RooflinePlane:
 
 
 def _get_origin(variant: PlannedVariant, plan: Plan) -> str:
-    baseline = cells.find_baseline(variant, plan)
+    baseline = plan_cells.find_baseline(variant, plan)
     return "" if baseline is None or baseline is variant or not baseline.ops else baseline.name
 
 
@@ -142,7 +142,7 @@ _STEPS: tuple[Column[_Row], ...] = (
     Column(
         "FLOP/byte", lambda row: make_optional_cell(row[1].intensity, units.format_significant, "no memory traffic")
     ),
-    Column("Step time", lambda row: cells.make_step_time_cell(row[0])),
+    Column("Step time", lambda row: plan_cells.make_step_time_cell(row[0])),
     Column("FLOP/s", lambda row: make_optional_cell(row[1].flops_per_s, units.format_flop_rate, "no predicted time")),
     Column(
         "Roofline time",

@@ -8,7 +8,7 @@ from perfkit_reports import palette
 from perfkit_reports.charts.roofline_plane import RooflinePlane, RooflineSeries, select_ceilings
 from perfkit_reports.holders import Holder
 from perfkit_reports.palette import Style
-from perfkit_reports.subjects.suite.headline import find_fastest
+from perfkit_reports.subjects.suite.suite_headline import find_fastest
 
 
 def assign_variant_styles(analysis: Analysis) -> dict[str, Style]:

@@ -19,7 +19,7 @@ from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.tables import Column
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.subjects.tables import make_list, make_table
-from perfkit_reports.subjects.trace import columns, sentences
+from perfkit_reports.subjects.trace import trace_columns, trace_sentences
 
 _UNTRACED = "not traced, or its collectives have no match on other ranks"
 _NOT_COUNTED = "not counted in this run"
@@ -129,7 +129,7 @@ def build_sections(analysis: Analysis) -> Iterator[Section]:
 def _build_blocks(variant: Variant, end: str) -> Iterator[Block]:
     fleet = variant.fleet
     if fleet is not None:
-        yield from make_list(f"fleet{end}", sentences.describe_fleet(fleet), style="paragraph")
+        yield from make_list(f"fleet{end}", trace_sentences.describe_fleet(fleet), style="paragraph")
     yield from make_table(f"ranks{end}", "Ranks", _RANKS, _list_ranks(variant), "rank", data="", limit=None)
     if variant.steps_by_rank is not None:
         yield from rank_step_map.build_charts(variant.steps_by_rank, f"timed-steps{end}")
@@ -138,10 +138,10 @@ def _build_blocks(variant: Variant, end: str) -> Iterator[Block]:
     yield from make_table(f"volumes{end}", "Collectives per step", _VOLUMES, variant.volumes, "collective", data="")
     if variant.traced_step is not None:
         rows, what = variant.traced_step.collectives, "kind of collective"
-        yield from make_table(f"collectives{end}", "Collectives", columns.COLLECTIVES, rows, what, data="")
+        yield from make_table(f"collectives{end}", "Collectives", trace_columns.COLLECTIVES, rows, what, data="")
     if fleet is not None:
         skew = {"data": "", "sorted": "Waiting"}
-        yield from make_table(f"skew{end}", "Waiting by rank", columns.SKEW, fleet.skew, "collective", **skew)
+        yield from make_table(f"skew{end}", "Waiting by rank", trace_columns.SKEW, fleet.skew, "collective", **skew)
 
 
 def _list_ranks(variant: Variant) -> Sequence[_RankTimes]:

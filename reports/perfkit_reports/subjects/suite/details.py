@@ -12,8 +12,8 @@ from perfkit_reports.document.blocks import Block, Facts, Text
 from perfkit_reports.document.cells import Cell, make_unknown_cell
 from perfkit_reports.document.tables import Column
 from perfkit_reports.document.weight import Weight
-from perfkit_reports.subjects.suite import cells
-from perfkit_reports.subjects.suite.columns import is_measured
+from perfkit_reports.subjects.suite import suite_cells
+from perfkit_reports.subjects.suite.suite_columns import is_measured
 from perfkit_reports.subjects.tables import make_list, make_table
 
 _OUTCOMES: dict[ClaimOutcome, Cell] = {
@@ -61,9 +61,9 @@ def _build_facts(variant: Variant, name: str) -> Iterator[Block]:
 
 
 def _list_figures(variant: Variant) -> Iterator[tuple[str, Cell]]:
-    yield "CPU time per step", cells.make_cpu_time_cell(variant)
+    yield "CPU time per step", suite_cells.make_cpu_time_cell(variant)
     if variant.cpu_difference is not None:
-        yield "CPU time vs baseline", cells.make_cpu_change_cell(variant)
+        yield "CPU time vs baseline", suite_cells.make_cpu_change_cell(variant)
     yield "Model FLOPs per step", make_quantity_cell(variant.model_flops)
     yield "Executed FLOPs", make_quantity_cell(variant.hardware_flops)
     yield "Reserved memory", make_quantity_cell(variant.peak_reserved)

@@ -12,7 +12,7 @@ from perfkit_reports.document.blocks import Bar, Bars, Block, Chart, Section, Ta
 from perfkit_reports.document.cells import Cell, make_unknown_cell
 from perfkit_reports.document.tables import Column
 from perfkit_reports.document.weight import Weight
-from perfkit_reports.subjects.plan.cells import format_size_span, format_time_span
+from perfkit_reports.subjects.plan.plan_cells import format_size_span, format_time_span
 from perfkit_reports.subjects.plan.step_time import compute_shares
 from perfkit_reports.subjects.tables import make_list
 

@@ -11,14 +11,14 @@ from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit_reports import palette
 from perfkit_reports.cells import format_range, make_integer_cell, make_optional_cell
 from perfkit_reports.charts.frame import choose_time_scale
-from perfkit_reports.charts.scaling import MEANING, ScalingLine, Span, build_chart
+from perfkit_reports.charts.scaling_charts import MEANING, ScalingLine, Span, build_chart
 from perfkit_reports.document.blocks import Block, Group, Section, Table
 from perfkit_reports.document.cells import Cell, make_unknown_cell
 from perfkit_reports.document.tables import Column
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.palette import Style
-from perfkit_reports.subjects.plan.cells import format_time_span
-from perfkit_reports.subjects.suite import cells
+from perfkit_reports.subjects.plan.plan_cells import format_time_span
+from perfkit_reports.subjects.suite import suite_cells
 from perfkit_reports.subjects.tables import make_list
 
 _UNPAIRED = "Runs on different numbers of ranks are not paired; 95 % intervals use the process medians of both."
@@ -166,7 +166,7 @@ def _build_columns(scaling: SuiteScaling, *, planned: bool) -> list[Column[_Scal
         *_NAMES,
         Column(
             "Step time",
-            lambda row: cells.make_step_time_cell(row.variant) if row.variant else _NOT,
+            lambda row: suite_cells.make_step_time_cell(row.variant) if row.variant else _NOT,
             weight=Weight.BRIEF,
         ),
         Column(

@@ -20,13 +20,13 @@ from perfkit_reports.document.tables import NOTHING, Column
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.environment import format_machine
 from perfkit_reports.subjects import findings, method
+from perfkit_reports.subjects.memory.memory_tables import build_data as memory_tables
 from perfkit_reports.subjects.memory.section import build_section as memory
-from perfkit_reports.subjects.memory.tables import build_data as memory_tables
-from perfkit_reports.subjects.suite import cells, details
+from perfkit_reports.subjects.suite import details, suite_cells
 from perfkit_reports.subjects.suite.chart_styles import assign_variant_styles, build_plane, list_holders, list_traces
-from perfkit_reports.subjects.suite.data import build_data
 from perfkit_reports.subjects.suite.losses import build_sections as of_other_trajectories
-from perfkit_reports.subjects.suite.summary import summarize_suite as short
+from perfkit_reports.subjects.suite.suite_data import build_data
+from perfkit_reports.subjects.suite.suite_summary import summarize_suite as short
 from perfkit_reports.subjects.trace import costs, flame, products, step, timeline
 from perfkit_reports.subjects.trace.selected_items import list_selected_items
 
@@ -218,7 +218,7 @@ def _build_sessions(analysis: Analysis) -> tuple[Block, ...]:
 
 
 def _make_baseline_step_cell(session: MeasuredSession) -> Cell:
-    steps = [(name, cells.make_estimate_cell(step)) for name, step in session.baseline_steps.items()]
+    steps = [(name, suite_cells.make_estimate_cell(step)) for name, step in session.baseline_steps.items()]
     if not steps:
         return Cell(NOTHING)
     named = len(steps) > 1

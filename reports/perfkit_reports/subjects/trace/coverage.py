@@ -10,11 +10,11 @@ from perfkit_reports.document.blocks import Block, Details, Facts, Section, Text
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.subjects import method as shared
 from perfkit_reports.subjects.tables import make_list, make_table
-from perfkit_reports.subjects.trace import columns, sentences
+from perfkit_reports.subjects.trace import trace_columns, trace_sentences
 from perfkit_reports.subjects.trace.costs import build_cost_columns as cost_columns
-from perfkit_reports.subjects.trace.headline import list_ceilings
 from perfkit_reports.subjects.trace.series import list_detailed_traces, list_traces
 from perfkit_reports.subjects.trace.trace_blocks import build_trace_blocks
+from perfkit_reports.subjects.trace.trace_headline import list_ceilings
 
 _NO_ESTIMATE = "No FLOP or byte estimate"
 _GRAPHS = "Replayed graphs"
@@ -36,13 +36,16 @@ def _build_coverage(trace: RankTrace, end: str) -> Sequence[Block]:
     above = make_table(f"above{end}", title, costs, wrong, "row", data=kind, show_title=False)
     covered = trace.coverage
     return (
-        Text(id=f"covered{end}", lines=(sentences.describe_coverage(trace), sentences.describe_utilization(trace))),
-        *make_table(f"graphs{end}", _GRAPHS, columns.GRAPHS, trace.graphs, "graph", sorted="Time"),
-        *make_table(f"uncovered{end}", _NO_ESTIMATE, columns.UNCOVERED, covered.uncovered, "name", sorted="Time"),
+        Text(
+            id=f"covered{end}",
+            lines=(trace_sentences.describe_coverage(trace), trace_sentences.describe_utilization(trace)),
+        ),
+        *make_table(f"graphs{end}", _GRAPHS, trace_columns.GRAPHS, trace.graphs, "graph", sorted="Time"),
+        *make_table(f"uncovered{end}", _NO_ESTIMATE, trace_columns.UNCOVERED, covered.uncovered, "name", sorted="Time"),
         *make_table(
             f"model_error{end}",
             _AGAINST_COUNTERS,
-            columns.MODEL_ERROR,
+            trace_columns.MODEL_ERROR,
             covered.model_error,
             "op class",
             whats="op classes",
@@ -59,7 +62,7 @@ def build_method_section(analysis: TraceAnalysis) -> Section:
         for trace in traces
         for note in (*trace.file_info.notes, *trace.notes)
     ]
-    blocks: list[Block] = [*make_table("traces", "Traces", columns.TRACES, traces, "trace")]
+    blocks: list[Block] = [*make_table("traces", "Traces", trace_columns.TRACES, traces, "trace")]
     blocks += make_list("notes", notes, "Trace notes", style="callout")
     for place, trace in enumerate(list_detailed_traces(analysis)):
         if trace.properties:

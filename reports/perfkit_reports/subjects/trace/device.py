@@ -7,7 +7,7 @@ from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.devices.peak import CPU
 from perfkit_reports.document.blocks import Block, Section
 from perfkit_reports.subjects.tables import make_list, make_table
-from perfkit_reports.subjects.trace import columns, sentences
+from perfkit_reports.subjects.trace import trace_columns, trace_sentences
 from perfkit_reports.subjects.trace.series import list_detailed_traces
 from perfkit_reports.subjects.trace.trace_blocks import build_trace_blocks
 
@@ -26,14 +26,14 @@ def build_launches_section(analysis: TraceAnalysis) -> Section | None:
 
 def _build_launches(trace: RankTrace, end: str) -> Sequence[Block]:
     lines = [
-        *sentences.describe_launches(trace),
-        *sentences.describe_overlap(trace),
-        sentences.describe_recompute(trace),
+        *trace_sentences.describe_launches(trace),
+        *trace_sentences.describe_overlap(trace),
+        trace_sentences.describe_recompute(trace),
     ]
-    title, of = ("Threads", columns.THREADS) if trace.device == CPU else ("Streams", columns.STREAMS)
+    title, of = ("Threads", trace_columns.THREADS) if trace.device == CPU else ("Streams", trace_columns.STREAMS)
     return (
         *make_list(f"launched{end}", filter(None, lines)),
-        *make_table(f"host_calls{end}", _HOST_CALLS, columns.HOST_CALLS, trace.host_calls, "call"),
+        *make_table(f"host_calls{end}", _HOST_CALLS, trace_columns.HOST_CALLS, trace.host_calls, "call"),
         *make_table(f"streams{end}", title, of, trace.streams, "stream"),
     )
 
@@ -49,6 +49,6 @@ def build_transfers_section(analysis: TraceAnalysis) -> Section | None:
 
 def _build_transfers(trace: RankTrace, end: str) -> Sequence[Block]:
     return (
-        *make_table(f"collectives{end}", "Collectives", columns.COLLECTIVES, trace.collectives, "collective"),
-        *make_table(f"copies{end}", "Copies", columns.COPIES, trace.copies, "copy", whats="copies"),
+        *make_table(f"collectives{end}", "Collectives", trace_columns.COLLECTIVES, trace.collectives, "collective"),
+        *make_table(f"copies{end}", "Copies", trace_columns.COPIES, trace.copies, "copy", whats="copies"),
     )

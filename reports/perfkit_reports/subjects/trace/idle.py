@@ -27,9 +27,9 @@ from perfkit_reports.document.tables import Column
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.selection import make_idle_key
 from perfkit_reports.subjects.tables import make_table
-from perfkit_reports.subjects.trace.sentences import get_time_basis
 from perfkit_reports.subjects.trace.series import list_detailed_traces
 from perfkit_reports.subjects.trace.trace_blocks import build_trace_blocks
+from perfkit_reports.subjects.trace.trace_sentences import get_time_basis
 
 TITLE = "Idle time by cause"
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from perfkit import units
-from perfkit.analysis.model.products import AttentionRow, GemmRow, ProductRow
+from perfkit.analysis.model.matmul_rows import AttentionRow, GemmRow, ProductRow
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.devices.peak import CPU

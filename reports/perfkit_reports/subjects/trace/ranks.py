@@ -2,13 +2,13 @@
 
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.ranks.pipeline import build_pipeline as pipeline_of
+from perfkit_reports.charts import rank_charts as chart
 from perfkit_reports.charts import rank_step_map
-from perfkit_reports.charts import ranks as chart
 from perfkit_reports.document.blocks import Section
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.subjects.pipelines import build_sections
 from perfkit_reports.subjects.tables import make_list, make_table
-from perfkit_reports.subjects.trace import columns, sentences
+from perfkit_reports.subjects.trace import trace_columns, trace_sentences
 
 _ROWS = 128
 
@@ -19,11 +19,11 @@ def build_ranks_section(analysis: TraceAnalysis) -> Section | None:
         return None
     slowest = sorted(fleet.ranks, key=lambda row: -row.step_s)
     blocks = (
-        *make_list("fleet", sentences.describe_fleet(fleet), style="paragraph", weight=Weight.BRIEF),
+        *make_list("fleet", trace_sentences.describe_fleet(fleet), style="paragraph", weight=Weight.BRIEF),
         chart.build_chart(fleet.ranks, {trace.label: trace.time_split for trace in analysis.traces}),
         *(() if fleet.grid is None else rank_step_map.build_charts(fleet.grid, "rank-steps")),
-        *make_table("ranks", "Ranks, slowest first", columns.RANKS, slowest, "rank", limit=_ROWS),
-        *make_table("skew", "Waits at collectives", columns.SKEW, fleet.skew, "collective", sorted="Mean wait"),
+        *make_table("ranks", "Ranks, slowest first", trace_columns.RANKS, slowest, "rank", limit=_ROWS),
+        *make_table("skew", "Waits at collectives", trace_columns.SKEW, fleet.skew, "collective", sorted="Mean wait"),
     )
     return Section("ranks", "Ranks", blocks)
 

@@ -13,7 +13,7 @@ from perfkit_reports.charts.roofs import is_placeable
 from perfkit_reports.document.blocks import Bar, Bars, Block, Choice, Section, Text
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.subjects.tables import make_list
-from perfkit_reports.subjects.trace import headline
+from perfkit_reports.subjects.trace import trace_headline
 from perfkit_reports.subjects.trace.series import (
     BARS,
     build_plane,
@@ -125,7 +125,7 @@ def build_trace_roofline(analysis: TraceAnalysis) -> Section:
     """The roofline of the traces in detail, or why it cannot be drawn."""
     trace = choose_focus_trace(analysis)
     return build_roofline_section(
-        build_plane(analysis), "trace", headline.explain_missing_roofline(trace) if trace else ""
+        build_plane(analysis), "trace", trace_headline.explain_missing_roofline(trace) if trace else ""
     )
 
 

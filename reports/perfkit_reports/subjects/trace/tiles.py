@@ -16,8 +16,8 @@ from perfkit_reports.subjects.trace.improvements import (
     get_simulated_roofs_s,
     has_roofs,
 )
-from perfkit_reports.subjects.trace.sentences import get_time_basis
 from perfkit_reports.subjects.trace.series import choose_focus_trace
+from perfkit_reports.subjects.trace.trace_sentences import get_time_basis
 from perfkit_reports.wording import format_bounded
 
 _NAMED = 3  # unlike steps

@@ -5,8 +5,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from perfkit.analysis.compare.figures import WATCHED_STEP
-from perfkit.analysis.compare.read import read_comparison
+from perfkit.analysis.compare.compared_figures import WATCHED_STEP
+from perfkit.analysis.compare.run_reader import read_comparison
 from perfkit.analysis.compare.runs import compare_runs
 from perfkit.analysis.model.comparison import ComparedAmount, Comparison
 from perfkit.analysis.trace.trace_analysis import analyze_traces

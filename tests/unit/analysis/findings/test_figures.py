@@ -11,7 +11,7 @@ from perfkit.allocations import FailedRequest
 from perfkit.analysis.findings.memory_findings import collect_memory_findings
 from perfkit.analysis.findings.trace_findings import collect_trace_findings
 from perfkit.analysis.model.finding import Finding
-from perfkit.analysis.model.memory import MemoryAccount, MemoryGrowth, MemoryShare
+from perfkit.analysis.model.memory_model import MemoryAccount, MemoryGrowth, MemoryShare
 from perfkit.analysis.model.time_split import PYTHON
 from perfkit.analysis.model.trace import Overlap, RankTrace, Recompute
 from tests.fixtures.rank_traces import (

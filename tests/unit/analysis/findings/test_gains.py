@@ -8,8 +8,8 @@ from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.trace.trace_analysis import analyze_traces
 from perfkit_reports import findings
-from perfkit_reports.subjects.trace.headline import build_headline
 from perfkit_reports.subjects.trace.improvements import list_improvements
+from perfkit_reports.subjects.trace.trace_headline import build_headline
 from tests.fixtures.figures import list_figures
 from tests.fixtures.traces import Event, kernel, launch, mark, op, write_trace
 

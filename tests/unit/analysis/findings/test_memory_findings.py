@@ -12,7 +12,14 @@ from perfkit.analysis.findings.memory.remedies import LOGITS, REMEDIES, SCORES, 
 from perfkit.analysis.findings.memory_findings import collect_memory_findings
 from perfkit.analysis.memory.non_allocator_memory import RESERVED_FREE
 from perfkit.analysis.model.finding import Finding
-from perfkit.analysis.model.memory import Fragmentation, LiveBlock, MemoryAccount, MemoryGrowth, MemoryRow, MemoryShare
+from perfkit.analysis.model.memory_model import (
+    Fragmentation,
+    LiveBlock,
+    MemoryAccount,
+    MemoryGrowth,
+    MemoryRow,
+    MemoryShare,
+)
 from perfkit.techniques.table import TECHNIQUES
 
 MIB = 2**20

@@ -11,7 +11,7 @@ from perfkit.analysis.findings import SUBJECTS
 from perfkit.analysis.findings.suite_findings import collect_suite_findings
 from perfkit.analysis.model.estimate import Difference
 from perfkit.analysis.model.finding import Finding
-from perfkit.analysis.model.memory import MemoryAccount, MemoryGrowth, MemoryShare
+from perfkit.analysis.model.memory_model import MemoryAccount, MemoryGrowth, MemoryShare
 from perfkit.analysis.model.step import LostKernels, OpRow, TimeShare
 from perfkit.analysis.model.suite import Analysis, ClaimResult, CompileSummary, Variant, WarmCompile
 from perfkit.analysis.model.trace import RankTrace

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from perfkit.analysis.findings import SUBJECTS
-from perfkit.analysis.findings.trace.data import find_data_wait
+from perfkit.analysis.findings.trace.data_wait import find_data_wait
 from perfkit.analysis.findings.trace.trace_view import TraceView
 from perfkit.analysis.findings.trace_findings import collect_trace_findings
 from perfkit.analysis.model.coverage import UncoveredWork

@@ -16,7 +16,7 @@ from perfkit.allocations import (
 )
 from perfkit.analysis.memory.account import build_memory_account
 from perfkit.analysis.memory.non_allocator_memory import NonAllocatorMemory
-from perfkit.analysis.model.memory import MemoryAccount, MemoryShare
+from perfkit.analysis.model.memory_model import MemoryAccount, MemoryShare
 from perfkit.record import PHASES, InitialBlock
 
 DATA, FORWARD, BACKWARD, OPTIMIZER = range(len(PHASES))

@@ -17,7 +17,7 @@ from perfkit.allocations import (
 )
 from perfkit.analysis.memory.allocation_lifetimes import build_lifetimes
 from perfkit.analysis.memory.growth import find_growth
-from perfkit.analysis.model.memory import MemoryGrowth
+from perfkit.analysis.model.memory_model import MemoryGrowth
 
 KIB = 1024
 ALL = [ACTIVATION, OPTIMIZER_STATE, UNKNOWN]

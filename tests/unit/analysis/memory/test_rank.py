@@ -14,7 +14,7 @@ from perfkit.analysis.memory.rank import read_rank_account
 from perfkit.errors import RunFormatError
 from perfkit.record import PHASES, InitialBlock, ProcessMemory, RankRecord, make_measurement
 from perfkit.store.memory_file import write_allocations
-from perfkit.store.read import StoredRank
+from perfkit.store.suite_reader import StoredRank
 from tests.fixtures.suites import ENVIRONMENT, record
 
 FORWARD, BACKWARD = PHASES.index("forward"), PHASES.index("backward")

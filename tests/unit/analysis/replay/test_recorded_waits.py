@@ -10,7 +10,7 @@ from perfkit.analysis.replay.edges import EdgeKind
 from perfkit.analysis.replay.recorded_waits import has_recorded_waits, match_host_waits, match_stream_waits
 from perfkit.analysis.replay.replay import ReplayResult, simulate_what_if
 from perfkit.trace.ops import read_ops
-from perfkit.trace.read import read_trace
+from perfkit.trace.trace_reader import read_trace
 from tests.fixtures.synthetic_machine import changes
 from tests.fixtures.synthetic_machine.machine import run, span_ns
 from tests.fixtures.synthetic_machine.program import Instruction, Program, Work

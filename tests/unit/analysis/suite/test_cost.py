@@ -8,7 +8,7 @@ from perfkit.analysis.suite.cost import add_costs
 from perfkit.record import RunStatus, StepSamples
 from perfkit.store.price import Price
 from perfkit_reports.document.blocks import Table
-from perfkit_reports.subjects.suite.document import build_document
+from perfkit_reports.subjects.suite.suite_document import build_document
 from tests.fixtures.figures import list_figures
 from tests.fixtures.suites import keep_price, record, write_suite
 

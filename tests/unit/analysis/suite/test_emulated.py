@@ -5,7 +5,7 @@ from pathlib import Path
 from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.suite.analyze import analyze_suite
 from perfkit.record import Relation
-from perfkit_reports.subjects.suite import cells, headline
+from perfkit_reports.subjects.suite import suite_cells, suite_headline
 from tests.fixtures.suites import claim, record, write_suite
 
 ACTS = (claim("backward_passes", Relation.EQUAL, 1),)
@@ -26,12 +26,15 @@ def test_nothing_is_compared_and_the_speed_up_says_why(tmp_path: Path) -> None:
         WHY,
         *[None] * 3,
     )
-    assert (cells.make_speed_up_cell(variant).text, cells.make_speed_up_cell(variant).reason) == ("emulated", WHY)
-    assert cells.make_marked_speed_up_cell(variant).text == "emulated"
-    assert headline.find_fastest(analysis) is None
-    assert headline.find_leanest(analysis) is None
+    assert (suite_cells.make_speed_up_cell(variant).text, suite_cells.make_speed_up_cell(variant).reason) == (
+        "emulated",
+        WHY,
+    )
+    assert suite_cells.make_marked_speed_up_cell(variant).text == "emulated"
+    assert suite_headline.find_fastest(analysis) is None
+    assert suite_headline.find_leanest(analysis) is None
     assert not any(finding.variant == "fp8" and finding.severity == "gain" for finding in analysis.findings)
-    assert headline.build_headline(analysis).endswith(f": {WHY}.")
+    assert suite_headline.build_headline(analysis).endswith(f": {WHY}.")
 
 
 def test_what_compiling_saves_is_not_known_of_what_is_not_compared(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from perfkit.analysis.suite.analyze import analyze_suite
 from perfkit.analysis.suite.runs import VariantRuns
 from perfkit.analysis.suite.volumes import compute_volumes
 from perfkit.record import RankRecord, RunResult, RunStatus, StepSamples
-from perfkit.store.read import read_suite
+from perfkit.store.suite_reader import read_suite
 from tests.fixtures.rank_traces import collective, rank_trace
 from tests.fixtures.suites import record, spec, write_run, write_suite_file
 

@@ -14,7 +14,7 @@ from perfkit.techniques.compile import Compile
 from perfkit.techniques.flash import Flash
 from perfkit.techniques.technique import Technique
 from perfkit.trace.ops import read_ops
-from perfkit.trace.read import read_trace
+from perfkit.trace.trace_reader import read_trace
 from tests.fixtures.figures import list_figures
 from tests.fixtures.graph_replays import (
     BACKWARD_PRODUCT,

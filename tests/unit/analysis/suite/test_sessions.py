@@ -11,7 +11,7 @@ from perfkit.analysis.suite.analyze import analyze_suite
 from perfkit.files import read_json, write_json
 from perfkit.record import RankRecord, Relation, RunResult, RunStatus, make_measurement
 from perfkit.store.layout import SUITE_FILE, MeasurementSession, Suite, SuiteRun
-from perfkit_reports.subjects.suite.document import build_document
+from perfkit_reports.subjects.suite.suite_document import build_document
 from tests.fixtures.figures import list_figures
 from tests.fixtures.suites import claim, record, spec, write_run, write_suite
 

@@ -23,8 +23,8 @@ from perfkit.record import (
 )
 from perfkit.store.memory_file import write_allocations
 from perfkit_cli.bench import _get_exit_code
-from perfkit_reports.subjects.suite.cells import make_loss_cell
-from perfkit_reports.subjects.suite.headline import list_remarks
+from perfkit_reports.subjects.suite.suite_cells import make_loss_cell
+from perfkit_reports.subjects.suite.suite_headline import list_remarks
 from tests.fixtures.figures import list_figures
 from tests.fixtures.suites import (
     CEILINGS,

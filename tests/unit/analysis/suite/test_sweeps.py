@@ -10,8 +10,8 @@ from perfkit.analysis.suite.sweeps import find_sweeps
 from perfkit.record import Claim, Relation, WorkloadFacts
 from perfkit.spec import WorkloadSpec
 from perfkit_reports.document.blocks import Chart, walk_blocks
-from perfkit_reports.subjects.suite.document import build_document
 from perfkit_reports.subjects.suite.sizes import describe_sweep
+from perfkit_reports.subjects.suite.suite_document import build_document
 from tests.fixtures.figures import list_figures
 from tests.fixtures.suites import claim, record, spec, write_suite
 

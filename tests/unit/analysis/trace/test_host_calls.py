@@ -9,7 +9,7 @@ from perfkit.analysis.model.idle import ELSEWHERE
 from perfkit.analysis.model.launches import GapRow, HostCallRow
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.rank_trace import analyze_trace
-from perfkit.trace.read import read_trace
+from perfkit.trace.trace_reader import read_trace
 from tests.fixtures.traces import kernel, launch, mark, op, write_trace
 
 

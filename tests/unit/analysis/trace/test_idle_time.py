@@ -26,7 +26,7 @@ from perfkit.analysis.trace.rank_trace import analyze_ops
 from perfkit.analysis.trace.work.launch_queue import build_launch_queue
 from perfkit.analysis.trace.work.step_windows import find_step_windows
 from perfkit.trace.ops import Ops, read_ops
-from perfkit.trace.read import read_trace
+from perfkit.trace.trace_reader import read_trace
 from tests.fixtures.traces import Event, kernel, launch, mark, op, write_trace
 
 

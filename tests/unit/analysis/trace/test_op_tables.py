@@ -11,7 +11,7 @@ from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace import coverage, module_rows, op_tables, rank_trace
 from perfkit.analysis.trace.rank_trace import analyze_trace
 from perfkit.analysis.trace.work import split_time
-from perfkit.trace.read import read_trace
+from perfkit.trace.trace_reader import read_trace
 from tests.fixtures.traces import Event, kernel, launch, mark, op, write_trace
 
 

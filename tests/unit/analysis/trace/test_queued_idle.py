@@ -6,7 +6,7 @@ import pytest
 
 from perfkit.analysis.model.launches import QueuedIdle
 from perfkit.analysis.trace.rank_trace import analyze_trace
-from perfkit.trace.read import read_trace
+from perfkit.trace.trace_reader import read_trace
 from tests.fixtures.traces import Event, kernel, launch, mark, op, write_trace
 
 

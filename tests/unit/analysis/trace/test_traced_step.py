@@ -10,7 +10,7 @@ from perfkit.analysis.suite.facts import derive_trace_facts
 from perfkit.analysis.trace.rank_trace import analyze_ops
 from perfkit.devices.ceiling import Ceiling, CeilingKind, CeilingLevel
 from perfkit.trace.ops import Ops, read_ops
-from perfkit.trace.read import read_trace
+from perfkit.trace.trace_reader import read_trace
 from tests.fixtures.suites import CEILINGS, ENVIRONMENT, changed
 from tests.fixtures.traces import Event, kernel, launch, mark, op, write_trace
 

@@ -11,7 +11,7 @@ import torch
 
 from perfkit.attach.delivery import Delivery
 from perfkit.attach.live import live_log as log_module
-from perfkit.attach.live.events import StepEvent
+from perfkit.attach.live.live_events import StepEvent
 from perfkit.attach.live.live_log import LiveLog
 from perfkit.attach.live.live_options import LiveOptions
 from perfkit.attach.live.live_watch import LiveWatch, open_watch

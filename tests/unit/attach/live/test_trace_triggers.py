@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.attach.live.events import StepEvent
+from perfkit.attach.live.live_events import StepEvent
 from perfkit.attach.live.trace_triggers import REASONS, TRACE_NOW, TraceTriggers
 from perfkit.errors import UsageError
 

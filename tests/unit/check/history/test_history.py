@@ -7,9 +7,9 @@ import pytest
 
 from perfkit.analysis.suite.analyze import analyze_suite
 from perfkit.check.history.history import find_latest_regressions, read_history
-from perfkit.check.history.read import REPORT
+from perfkit.check.history.history_reader import REPORT
 from perfkit.check.history.result import History, QuantitySeries, is_regression
-from perfkit.check.judge.thresholds import Threshold
+from perfkit.check.judge.check_thresholds import Threshold
 from perfkit.check.result import Check, CheckedSide, CheckedVariant, JudgedQuantity, Verdict
 from perfkit.errors import UsageError
 from perfkit.files import read_json, write_json

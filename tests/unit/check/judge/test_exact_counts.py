@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from perfkit.analysis.compare.environments import compare_environments
 from perfkit.analysis.model.estimate import MissingEstimate
+from perfkit.check.judge.check_figures import RunFigures
+from perfkit.check.judge.check_thresholds import Threshold, parse_threshold
 from perfkit.check.judge.exact_counts import judge_exact, judge_exact_quantities, judge_parity, make_not_compared
-from perfkit.check.judge.figures import RunFigures
 from perfkit.check.judge.quantities import QUANTITIES, GatedQuantity, JudgingMethod
-from perfkit.check.judge.thresholds import Threshold, parse_threshold
 from perfkit.check.result import Verdict
 from tests.fixtures.figures import list_figures
 from tests.fixtures.suites import ENVIRONMENT

@@ -3,7 +3,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from perfkit.check.judge.read import read_check
+from perfkit.check.judge.check_reader import read_check
 from perfkit.errors import NewerFormatError, OlderFormatError, RunFormatError
 from perfkit.files import write_json
 from perfkit.store.summary import CHECK_FILE

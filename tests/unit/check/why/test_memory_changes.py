@@ -1,4 +1,4 @@
-from perfkit.analysis.model.memory import MemoryAccount, MemoryGrowth, MemoryRow, MemoryShare
+from perfkit.analysis.model.memory_model import MemoryAccount, MemoryGrowth, MemoryRow, MemoryShare
 from perfkit.check.why.memory_changes import compare_by_category, compare_by_origin
 from perfkit.check.why.suspects import find_memory_suspects
 from tests.fixtures.figures import list_figures

@@ -9,7 +9,7 @@ from perfkit.devices.ceiling import Confidence
 from perfkit.devices.ceiling_lookup import CalibrationError, resolve_ceilings
 from perfkit.devices.links import link_calibration
 from perfkit.devices.links.link_calibration import is_measurement_missing, load_link_rates, measure_links
-from perfkit.devices.links.processes import LinksError
+from perfkit.devices.links.link_processes import LinksError
 from perfkit.devices.links.time_collectives import CollectiveTimes
 from perfkit.devices.links.topology import GpuGroup
 from perfkit.errors import RunFormatError

@@ -6,8 +6,8 @@ import pytest
 from perfkit.analysis.model.plan import Interval, PlannedPeak, PlannedVariant, StepTime
 from perfkit.errors import UsageError
 from perfkit.measure.schedule import ScheduledRun
+from perfkit.plan.advise.advice import Advice, Goal
 from perfkit.plan.advise.advise import advise
-from perfkit.plan.advise.model import Advice, Goal
 from perfkit.plan.advise.subject import AdviceSubject, make_workload_subject
 from perfkit.plan.target import CPU, Target, parse_target
 from perfkit.plan.technique_planning import select_planned_techniques

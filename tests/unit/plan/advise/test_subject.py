@@ -12,8 +12,8 @@ from perfkit.plan.advise.subject import make_run_subject
 from perfkit.plan.target import parse_target
 from perfkit.spec import LaunchSpec, WorkloadSpec
 from perfkit.store.layout import SUITE_FILE, MeasurementSession
-from perfkit.store.read import read_suite_file
 from perfkit.store.request import BenchRequest
+from perfkit.store.suite_reader import read_suite_file
 from tests.fixtures.suites import ENVIRONMENT, changed, record, spec, write_suite
 
 H100 = "NVIDIA H100 80GB HBM3"

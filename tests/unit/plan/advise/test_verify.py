@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from perfkit.errors import UsageError
-from perfkit.plan.advise.model import Advice
+from perfkit.plan.advise.advice import Advice
 from perfkit.plan.advise.verify import attach_measured, make_verify_request
 from perfkit.spec import WorkloadSpec, format_variant_label
 from perfkit.store.request import BenchRequest

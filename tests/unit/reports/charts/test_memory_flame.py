@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from perfkit.analysis.model.memory import MemoryRow
+from perfkit.analysis.model.memory_model import MemoryRow
 from perfkit_reports.charts.memory_flame import build_flame, build_tree
 from perfkit_reports.holders import Holder
 from tests.fixtures import sample_accounts

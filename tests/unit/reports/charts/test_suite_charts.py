@@ -11,7 +11,7 @@ from perfkit_reports.charts.frame import Figure, escape_text, format_hover
 from perfkit_reports.charts.roofline import describe_omissions
 from perfkit_reports.document.blocks import Bars, Chart
 from perfkit_reports.subjects.suite.chart_styles import build_plane
-from perfkit_reports.subjects.suite.document import build_document
+from perfkit_reports.subjects.suite.suite_document import build_document
 from tests.fixtures.document_blocks import blocks
 from tests.fixtures.sample_analysis import HOSTILE
 

@@ -10,7 +10,7 @@ from perfkit.check.result import Check, Verdict
 from perfkit.note import make_note
 from perfkit_reports.render import github
 from perfkit_reports.render.github import SHOWN, WorkflowAnnotation
-from perfkit_reports.subjects.check.document import build_document
+from perfkit_reports.subjects.check.check_document import build_document
 from tests.fixtures import sample_checks
 from tests.fixtures.figures import list_figures
 from tests.fixtures.parsed_page import Page

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from perfkit.check.result import Check, Verdict
 from perfkit.note import make_note
 from perfkit_reports.render import junit
-from perfkit_reports.subjects.check import sentences
-from perfkit_reports.subjects.check.document import build_document
+from perfkit_reports.subjects.check import check_sentences
+from perfkit_reports.subjects.check.check_document import build_document
 from tests.fixtures import sample_checks
 from tests.fixtures.figures import list_figures
 
@@ -162,4 +162,4 @@ def test_any_text_makes_valid_xml(text: str) -> None:
     variant = msgspec.structs.replace(check.variants[0], workload=text, variant=text, quantities=judged, pairs=())
     side = msgspec.structs.replace(check.before, label=text, revision=text)
     root = parsed(msgspec.structs.replace(check, variants=(variant,), before=side, created_at=text, perfkit=text))
-    assert root[0].get("name") == sentences.get_name(variant)
+    assert root[0].get("name") == check_sentences.get_name(variant)

@@ -26,10 +26,10 @@ from perfkit_reports.palette import BLUE, Fill
 from perfkit_reports.render.matplotlib_chart import draw_chart
 from perfkit_reports.render.matplotlib_traces import strip_markup
 from perfkit_reports.subjects import memory, trace
-from perfkit_reports.subjects.check import document as check
-from perfkit_reports.subjects.history import document as history
-from perfkit_reports.subjects.loop import document as loop
-from perfkit_reports.subjects.suite import document as suite
+from perfkit_reports.subjects.check import check_document as check
+from perfkit_reports.subjects.history import history_document as history
+from perfkit_reports.subjects.loop import loop_document as loop
+from perfkit_reports.subjects.suite import suite_document as suite
 from tests.fixtures import sample_analysis, sample_checks, sample_loops, sample_memory_analysis, sample_trace_analysis
 from tests.fixtures.document_blocks import blocks
 from tests.fixtures.sample_histories import noisy_steps, write_past

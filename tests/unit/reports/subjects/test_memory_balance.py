@@ -1,6 +1,6 @@
 import msgspec
 
-from perfkit.analysis.model.memory import MemoryAccount, MemoryShare
+from perfkit.analysis.model.memory_model import MemoryAccount, MemoryShare
 from perfkit_reports.subjects.memory.balance import format_balance, format_beyond, format_device
 from tests.fixtures.figures import list_figures
 

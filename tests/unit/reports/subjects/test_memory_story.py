@@ -2,9 +2,9 @@ import msgspec
 
 from perfkit import allocations
 from perfkit.allocations import FailedRequest
-from perfkit.analysis.model.memory import Fragmentation, MemoryAccount
+from perfkit.analysis.model.memory_model import Fragmentation, MemoryAccount
 from perfkit_reports.holders import Holder, list_device_holders
-from perfkit_reports.subjects.memory import sentences as memory_story
+from perfkit_reports.subjects.memory import memory_sentences as memory_story
 from tests.fixtures import sample_accounts
 from tests.fixtures.figures import list_figures
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from perfkit.analysis.model.plan import Plan
-from perfkit.analysis.suite.plan import read_plan
+from perfkit.analysis.suite.suite_plan import read_plan
 from perfkit.devices.ceiling import Ceiling, CeilingKind, CeilingLevel, DeviceCeilings
 from perfkit.errors import RunFormatError
 from perfkit.plan.verdict import format_verdict
@@ -21,8 +21,8 @@ from perfkit_reports.document.blocks import Chart
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.render import terminal
 from perfkit_reports.render.report_files import write_document
-from perfkit_reports.subjects.plan import cells
-from perfkit_reports.subjects.plan.document import build_document
+from perfkit_reports.subjects.plan import plan_cells
+from perfkit_reports.subjects.plan.plan_document import build_document
 from perfkit_reports.subjects.registry import load_document
 from tests.fixtures import sample_plans as sample
 from tests.fixtures.document_blocks import blocks, column
@@ -78,7 +78,7 @@ def test_a_row_has_the_peak_what_is_needed_whether_it_fits_and_how_long_it_takes
 def test_the_sentence_and_the_table_tell_one_figure_of_what_is_too_much() -> None:
     baseline, *_ = sample.realistic().variants
     assert baseline.needed_bytes is not None
-    detail = cells.make_fits_cell(baseline, sample.GIB).detail
+    detail = plan_cells.make_fits_cell(baseline, sample.GIB).detail
     assert list_figures(detail) == ["408 MiB"]  # 1200 + 452 - 220 of 1024 MiB
     assert format_verdict(baseline.needed_bytes, sample.GIB) == f"does not fit: {detail}"
 

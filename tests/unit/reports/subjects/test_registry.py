@@ -7,9 +7,9 @@ import pytest
 from perfkit.errors import RunFormatError
 from perfkit.store.listing import KINDS
 from perfkit_reports.render.report_files import write_document
-from perfkit_reports.subjects.memory.document import build_document as of_memory
+from perfkit_reports.subjects.memory.memory_document import build_document as of_memory
 from perfkit_reports.subjects.registry import SUBJECTS, load_document
-from perfkit_reports.subjects.trace.document import build_document as of_traces
+from perfkit_reports.subjects.trace.trace_document import build_document as of_traces
 from tests.fixtures import sample_memory_analysis, sample_trace_analysis
 from tests.fixtures.suites import record, write_suite
 

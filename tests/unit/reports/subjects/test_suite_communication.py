@@ -6,7 +6,7 @@ from perfkit.analysis.model.fleet import CollectiveVolume, Fleet, RankRow, Timed
 from perfkit.analysis.model.suite import Analysis
 from perfkit_reports.document.blocks import Table
 from perfkit_reports.render import html, markdown
-from perfkit_reports.subjects.suite.document import build_document
+from perfkit_reports.subjects.suite.suite_document import build_document
 from tests.fixtures import sample_trace_analysis
 from tests.fixtures.document_blocks import blocks
 from tests.fixtures.sample_analysis import realistic

@@ -3,7 +3,7 @@
 from perfkit.analysis.model.step import OpRow
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.subjects.trace.costs import build_cost_columns
-from perfkit_reports.subjects.trace.sentences import describe_coverage as coverage_story
+from perfkit_reports.subjects.trace.trace_sentences import describe_coverage as coverage_story
 from tests.fixtures.figures import list_figures
 from tests.fixtures.rank_traces import coverage, rank_trace, row
 

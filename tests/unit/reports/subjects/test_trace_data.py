@@ -6,8 +6,8 @@ import pytest
 
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit_reports.render.parquet import build_arrow_table, encode_parquet
-from perfkit_reports.subjects.trace.data import build_data
 from perfkit_reports.subjects.trace.series import list_traces
+from perfkit_reports.subjects.trace.trace_data import build_data
 from tests.fixtures import sample_accounts
 from tests.fixtures import sample_trace_analysis as sample
 

@@ -10,15 +10,15 @@ from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.cost.attention_mask import UNMASKED
 from perfkit.record import Measurement
 from perfkit_reports.document.cells import Cell
-from perfkit_reports.subjects.trace.headline import (
+from perfkit_reports.subjects.trace.improvements import Improvement, compute_saving_s, list_improvements
+from perfkit_reports.subjects.trace.tiles import build_tiles
+from perfkit_reports.subjects.trace.trace_headline import (
     build_headline,
     explain_missing_roofline,
     get_file_name,
     list_remarks,
     summarize_trace,
 )
-from perfkit_reports.subjects.trace.improvements import Improvement, compute_saving_s, list_improvements
-from perfkit_reports.subjects.trace.tiles import build_tiles
 from tests.fixtures import rank_traces
 from tests.fixtures import sample_trace_analysis as sample
 from tests.fixtures.figures import list_figures

@@ -12,7 +12,7 @@ from perfkit_reports.document.blocks import Bars, Table, Text, walk_blocks
 from perfkit_reports.render import terminal
 from perfkit_reports.render.parquet import build_arrow_table
 from perfkit_reports.subjects.trace import build_document
-from perfkit_reports.subjects.trace.data import build_data
+from perfkit_reports.subjects.trace.trace_data import build_data
 from tests.fixtures import sample_trace_analysis as sample
 from tests.fixtures.figures import list_figures
 

@@ -18,7 +18,7 @@ from perfkit_reports.render import html, markdown
 from perfkit_reports.render.images import render_images
 from perfkit_reports.render.matplotlib_timeline import draw_timeline
 from perfkit_reports.render.timeline_sheet import build_timeline_sheet
-from perfkit_reports.subjects.suite.document import build_document as suite_document
+from perfkit_reports.subjects.suite.suite_document import build_document as suite_document
 from perfkit_reports.subjects.trace import build_document
 from perfkit_reports.subjects.trace import timeline as subject
 from tests.fixtures import sample_analysis, step_timelines

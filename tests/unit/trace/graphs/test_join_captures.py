@@ -14,7 +14,7 @@ from perfkit.trace.graphs.replayed_graphs import ReplayedLaunches, find_replayed
 from perfkit.trace.kernels import KernelLink
 from perfkit.trace.model import NONE, Category
 from perfkit.trace.ops import Ops, read_ops
-from perfkit.trace.read import read_trace
+from perfkit.trace.trace_reader import read_trace
 from tests.fixtures.graph_captures import LAYERS, MEMSET, PRODUCT, Node, captures, decoder, replays
 from tests.fixtures.traces import Event, mark, write_trace
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfkit.trace import read
-from perfkit.trace.read import Trace, read_trace
+from perfkit.trace import trace_reader
+from perfkit.trace.trace_reader import Trace, read_trace
 
 
 def events(count: int) -> list[dict[str, Any]]:
@@ -49,7 +49,7 @@ def test_helpers_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     path.write_text(text)
     alone = read_trace(path)
     assert len(alone) > 30_000
-    monkeypatch.setattr(read, "_SHARED_FROM", 1 << 20)
+    monkeypatch.setattr(trace_reader, "_SHARED_FROM", 1 << 20)
     same(read_trace(path, workers=workers), alone)
 
 
@@ -57,6 +57,6 @@ def test_a_helper_that_dies_costs_only_time(tmp_path: Path, monkeypatch: pytest.
     path = tmp_path / "trace.json"
     path.write_text(WHOLE)
     alone = read_trace(path)
-    monkeypatch.setattr(read, "_SHARED_FROM", 1 << 20)
+    monkeypatch.setattr(trace_reader, "_SHARED_FROM", 1 << 20)
     monkeypatch.setattr("sys.executable", "false")
     same(read_trace(path, workers=2), alone)

@@ -13,8 +13,8 @@ import pytest
 import zstandard
 
 from perfkit.errors import PerfkitError, RunFormatError, UsageError
-from perfkit.trace.read import read_trace
 from perfkit.trace.reading.trace_sources import derive_trace_name, expand_sources
+from perfkit.trace.trace_reader import read_trace
 
 TRACE = b'{"traceEvents": [{"ph": "X", "name": "a", "ts": 1, "dur": 2}]}'
 

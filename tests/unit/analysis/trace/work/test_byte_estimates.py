@@ -13,7 +13,7 @@ from perfkit.cost.fallback import RECORDED_INPUTS
 from perfkit.cost.multi_tensor import NAME_AND_GRID
 from perfkit.devices.ceiling import Ceiling, CeilingKind, CeilingLevel, DeviceCeilings
 from perfkit.record import Measurement, Unknown
-from perfkit.trace.read import read_trace
+from perfkit.trace.trace_reader import read_trace
 from tests.fixtures.traces import Event, call, kernel, launch, mark, op, write_trace
 
 PEAK, BANDWIDTH = 1e12, 1e10  # FLOP/s, B/s

@@ -10,7 +10,7 @@ from perfkit.analysis.trace.roofs import Roofs
 from perfkit.analysis.trace.work.launch_queue import summarize_launches
 from perfkit.analysis.trace.work.work_analysis import analyze_work
 from perfkit.trace.ops import read_ops
-from perfkit.trace.read import read_trace
+from perfkit.trace.trace_reader import read_trace
 from tests.fixtures.traces import Event, kernel, launch, mark, op, write_trace
 
 

@@ -9,7 +9,7 @@ from perfkit.analysis.model.step import LostKernels
 from perfkit.analysis.trace.work.lost_kernels import count_lost_kernels
 from perfkit.analysis.trace.work.step_windows import find_step_windows
 from perfkit.trace.ops import read_ops
-from perfkit.trace.read import read_trace
+from perfkit.trace.trace_reader import read_trace
 from tests.fixtures.traces import Event, kernel, launch, mark, op
 
 SYNC = "cudaDeviceSynchronize"

@@ -11,9 +11,9 @@ from perfkit.analysis.model.step import OUTSIDE
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.rank_trace import analyze_trace
 from perfkit.analysis.trace.work.outlier_steps import find_outlier_steps
-from perfkit.trace.read import read_trace
-from perfkit_reports.subjects.trace.headline import build_headline
+from perfkit.trace.trace_reader import read_trace
 from perfkit_reports.subjects.trace.tiles import build_tiles
+from perfkit_reports.subjects.trace.trace_headline import build_headline
 from tests.fixtures import sample_trace_analysis
 from tests.fixtures.figures import list_figures
 from tests.fixtures.traces import Event, kernel, launch, mark, op, write_trace

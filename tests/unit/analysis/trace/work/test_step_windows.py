@@ -4,7 +4,7 @@ from pathlib import Path
 
 from perfkit.analysis.trace.work.step_windows import StepWindows, find_backlog, find_step_windows
 from perfkit.trace.ops import Ops, read_ops
-from perfkit.trace.read import read_trace
+from perfkit.trace.trace_reader import read_trace
 from tests.fixtures.traces import Event, kernel, launch, mark, op, write_trace
 
 

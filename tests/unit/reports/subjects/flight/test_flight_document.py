@@ -13,7 +13,7 @@ from perfkit.store.summary import FLIGHT_REPORT_FILE
 from perfkit_reports.document.blocks import Table
 from perfkit_reports.render import terminal
 from perfkit_reports.render.report_files import write_document
-from perfkit_reports.subjects.flight.document import build_document
+from perfkit_reports.subjects.flight.flight_document import build_document
 from perfkit_reports.subjects.registry import load_document
 from tests.fixtures.flight_dumps import dump, entry
 from tests.fixtures.sample_analysis import HOSTILE

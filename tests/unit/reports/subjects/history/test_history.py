@@ -16,7 +16,7 @@ from perfkit_reports.document.blocks import Details, Group, Narrow, Table, Text
 from perfkit_reports.render import terminal
 from perfkit_reports.render.report_files import write_document
 from perfkit_reports.subjects.history import changes
-from perfkit_reports.subjects.history.document import build_document
+from perfkit_reports.subjects.history.history_document import build_document
 from tests.fixtures.figures import list_figures
 from tests.fixtures.parsed_page import Page
 from tests.fixtures.sample_histories import noisy_steps, write_past

@@ -5,7 +5,7 @@ from perfkit.analysis.model.estimate import Difference, MedianEstimate, MissingE
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.record import Unknown
 from perfkit_reports.document.cells import Cell
-from perfkit_reports.subjects.suite import cells
+from perfkit_reports.subjects.suite import suite_cells
 from tests.fixtures.figures import list_figures
 from tests.fixtures.sample_analysis import known
 
@@ -20,7 +20,7 @@ def difference(ratio: float, low: float | None, high: float | None, verdict: str
 
 def test_speed_up_is_the_inverse_of_the_ratio_and_so_are_its_limits(realistic: Analysis) -> None:
     variant = with_changes(realistic, difference=difference(0.5, 0.4, 0.8, "faster"))
-    cell = cells.make_speed_up_cell(variant)
+    cell = suite_cells.make_speed_up_cell(variant)
     assert (cell.text, cell.detail, cell.tone) == ("2.00×", "1.25–2.50×", "good")
     assert cell.value == 2.0
 
@@ -31,33 +31,33 @@ def test_speed_up_is_the_inverse_of_the_ratio_and_so_are_its_limits(realistic: A
 )
 def test_a_verdict_has_an_icon_and_says_what_could_have_been_seen(realistic: Analysis, verdict: str, text: str) -> None:
     variant = with_changes(realistic, difference=difference(1.0, 0.9, 1.1, verdict))
-    assert cells.make_marked_speed_up_cell(variant).text == text
-    cell = cells.make_verdict_cell(variant)
+    assert suite_cells.make_marked_speed_up_cell(variant).text == text
+    cell = suite_cells.make_verdict_cell(variant)
     assert cell.text == verdict
     assert list_figures(cell.reason) == ["3", "4.0 %"]
 
 
 def test_hfu_is_told_where_it_is_another_than_mfu(realistic: Analysis) -> None:
     baseline, _, ckpt, *_ = realistic.variants
-    assert cells.make_utilization_cell(baseline).detail == ""
-    assert cells.make_utilization_cell(ckpt).detail == "HFU 66.9 %"
+    assert suite_cells.make_utilization_cell(baseline).detail == ""
+    assert suite_cells.make_utilization_cell(ckpt).detail == "HFU 66.9 %"
 
 
 def test_step_time_without_an_interval_says_so(realistic: Analysis) -> None:
     one = MedianEstimate(value=0.25, unit="s", per_process=(0.25,))
-    cell = cells.make_step_time_cell(with_changes(realistic, step_time=one))
+    cell = suite_cells.make_step_time_cell(with_changes(realistic, step_time=one))
     assert (cell.text, list_figures(cell.detail)) == ("250 ms", ["1"])
 
 
 @pytest.mark.parametrize(
     "column",
     [
-        cells.make_step_time_cell,
-        cells.make_throughput_cell,
-        cells.make_rate_cell,
-        cells.make_peak_memory_cell,
-        cells.make_utilization_cell,
-        cells.make_energy_cell,
+        suite_cells.make_step_time_cell,
+        suite_cells.make_throughput_cell,
+        suite_cells.make_rate_cell,
+        suite_cells.make_peak_memory_cell,
+        suite_cells.make_utilization_cell,
+        suite_cells.make_energy_cell,
     ],
 )
 def test_what_is_not_known_is_never_a_number_and_has_its_reason(realistic: Analysis, column: object) -> None:
@@ -77,21 +77,25 @@ def test_what_is_not_known_is_never_a_number_and_has_its_reason(realistic: Analy
 
 def test_memory_shows_the_change_against_the_baseline(realistic: Analysis) -> None:
     variant = with_changes(realistic, peak_allocated=known(300 * 2**20, "bytes"), memory_ratio=0.75)
-    assert cells.make_peak_memory_cell(variant) == Cell("300 MiB", detail="-25.0 %", value=300 * 2**20, tone="good")
+    assert suite_cells.make_peak_memory_cell(variant) == Cell(
+        "300 MiB", detail="-25.0 %", value=300 * 2**20, tone="good"
+    )
 
 
 def test_throughput_names_its_unit_per_second_once(realistic: Analysis) -> None:
     rate = MedianEstimate(value=12345.6, unit="1/s", per_process=(12345.6,))
     for unit in ("tokens", "tokens/s"):
         assert (
-            cells.make_throughput_cell(with_changes(realistic, throughput=rate, throughput_unit=unit)).text
+            suite_cells.make_throughput_cell(with_changes(realistic, throughput=rate, throughput_unit=unit)).text
             == "12,346 tokens/s"
         )
 
 
 def test_active_is_yes_no_or_not_known_and_not_asked_of_a_baseline(realistic: Analysis) -> None:
-    assert cells.make_active_cell(realistic.variants[0]).text == "–"
-    assert [cells.make_active_cell(with_changes(realistic, active=answer)).text for answer in (True, False, None)] == [
+    assert suite_cells.make_active_cell(realistic.variants[0]).text == "–"
+    assert [
+        suite_cells.make_active_cell(with_changes(realistic, active=answer)).text for answer in (True, False, None)
+    ] == [
         "yes",
         "no",
         "n/a",
@@ -100,18 +104,18 @@ def test_active_is_yes_no_or_not_known_and_not_asked_of_a_baseline(realistic: An
 
 def test_cpu_time_is_a_change_with_its_limits(realistic: Analysis) -> None:
     variant = with_changes(realistic, cpu_difference=difference(0.9, 0.88, 0.92, "faster"))
-    assert cells.make_cpu_change_cell(variant) == Cell("-10.0 %", detail="faster, -12.0 to -8.0 %", value=0.9)
-    assert cells.make_cpu_change_cell(realistic.variants[0]).text == "n/a"
+    assert suite_cells.make_cpu_change_cell(variant) == Cell("-10.0 %", detail="faster, -12.0 to -8.0 %", value=0.9)
+    assert suite_cells.make_cpu_change_cell(realistic.variants[0]).text == "n/a"
 
 
 def test_the_level_of_intervals_is_read_from_them(realistic: Analysis, nothing_measured: Analysis) -> None:
-    assert cells.get_interval_level(realistic) == "95 %"
-    assert cells.get_interval_level(nothing_measured) == ""
+    assert suite_cells.get_interval_level(realistic) == "95 %"
+    assert suite_cells.get_interval_level(nothing_measured) == ""
 
 
 def test_energy_has_that_of_a_token_and_the_mean_power_below(realistic: Analysis) -> None:
     powered = {"energy_per_step": known(31.2, "J"), "power": known(612.0, "W")}
     variant = with_changes(realistic, energy_per_unit=known(0.00152, "J/token"), **powered)
-    assert cells.make_energy_cell(variant) == Cell("31.2 J", detail="0.00152 J/token, 612 W", value=31.2)
+    assert suite_cells.make_energy_cell(variant) == Cell("31.2 J", detail="0.00152 J/token, 612 W", value=31.2)
     nobody_said = with_changes(realistic, energy_per_unit=Unknown(reason="the units are not known"), **powered)
-    assert cells.make_energy_cell(nobody_said).detail == "612 W"
+    assert suite_cells.make_energy_cell(nobody_said).detail == "612 W"

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 from perfkit.analysis.model.suite import Analysis
 from perfkit_reports.document.tables import RawTable
 from perfkit_reports.render.parquet import build_arrow_table
-from perfkit_reports.subjects.suite.document import build_document
+from perfkit_reports.subjects.suite.suite_document import build_document
 
 
 def tables(analysis: Analysis) -> dict[str, RawTable]:

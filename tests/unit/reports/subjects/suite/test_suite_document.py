@@ -13,7 +13,7 @@ from perfkit_reports.document.blocks import Bars, Chart, Choice, Facts, Findings
 from perfkit_reports.document.raw import encode_json
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.render import html, markdown, notebook, terminal
-from perfkit_reports.subjects.suite.document import build_document
+from perfkit_reports.subjects.suite.suite_document import build_document
 from tests.fixtures.document_blocks import blocks, column, titles
 from tests.fixtures.figures import list_figures
 from tests.fixtures.parsed_page import Page

@@ -2,23 +2,23 @@ import msgspec
 
 from perfkit.analysis.model.suite import Analysis
 from perfkit.record import MachineLoad, RunStatus
-from perfkit_reports.subjects.suite import headline
+from perfkit_reports.subjects.suite import suite_headline
 from tests.fixtures.figures import list_figures
 
 
 def test_the_fastest_sound_variant_wins(realistic: Analysis) -> None:
-    best, least = headline.find_fastest(realistic), headline.find_leanest(realistic)
+    best, least = suite_headline.find_fastest(realistic), suite_headline.find_leanest(realistic)
     assert best is not None
     assert least is not None
     assert (best.name, least.name) == ("amp", "amp+ckpt")
-    assert list_figures(headline.build_headline(realistic)) == ["1.62×", "26 %"]
+    assert list_figures(suite_headline.build_headline(realistic)) == ["1.62×", "26 %"]
 
 
 def test_a_variant_that_did_not_act_cannot_win_and_is_named(every_status: Analysis) -> None:
-    best = headline.find_fastest(every_status)
+    best = suite_headline.find_fastest(every_status)
     assert best is not None
     assert best.name == "amp"
-    assert any("2.00×" in line for line in headline.list_remarks(every_status))
+    assert any("2.00×" in line for line in suite_headline.list_remarks(every_status))
 
 
 def test_a_variant_whose_losses_differ_cannot_win(realistic: Analysis) -> None:
@@ -27,9 +27,9 @@ def test_a_variant_whose_losses_differ_cannot_win(realistic: Analysis) -> None:
         for variant in realistic.variants[1:]
     ]
     analysis = msgspec.structs.replace(realistic, variants=(realistic.variants[0], *wrong))
-    assert headline.find_fastest(analysis) is None
-    assert "inconclusive" in headline.build_headline(analysis)
-    assert any("its losses differ" in line for line in headline.list_remarks(analysis))
+    assert suite_headline.find_fastest(analysis) is None
+    assert "inconclusive" in suite_headline.build_headline(analysis)
+    assert any("its losses differ" in line for line in suite_headline.list_remarks(analysis))
 
 
 def test_no_winner_no_baseline_and_nothing_are_said_plainly(realistic: Analysis, nothing_measured: Analysis) -> None:
@@ -45,15 +45,15 @@ def test_no_winner_no_baseline_and_nothing_are_said_plainly(realistic: Analysis,
     undecided = msgspec.structs.replace(slower.variants[1].difference, verdict="no difference")
     same = msgspec.structs.replace(slower.variants[1], difference=undecided)
     neither = msgspec.structs.replace(realistic, variants=(slower.variants[0], same))
-    assert list_figures(headline.build_headline(slower)) == ["0.80×"]
-    assert list_figures(headline.build_headline(many)) == ["3"]
-    assert headline.build_headline(neither).startswith("No variant is faster")
-    assert headline.build_headline(without).startswith("The baseline was not measured")
-    assert headline.build_headline(exhausted).startswith("The baseline ran out")
-    assert headline.build_headline(all_exhausted).startswith("Every variant")
-    assert list_figures(headline.build_headline(alone)) == ["199 ms"]
-    assert headline.build_headline(nothing_measured).startswith("No variant")
-    assert headline.count_by_status(nothing_measured) == "1 failed"
+    assert list_figures(suite_headline.build_headline(slower)) == ["0.80×"]
+    assert list_figures(suite_headline.build_headline(many)) == ["3"]
+    assert suite_headline.build_headline(neither).startswith("No variant is faster")
+    assert suite_headline.build_headline(without).startswith("The baseline was not measured")
+    assert suite_headline.build_headline(exhausted).startswith("The baseline ran out")
+    assert suite_headline.build_headline(all_exhausted).startswith("Every variant")
+    assert list_figures(suite_headline.build_headline(alone)) == ["199 ms"]
+    assert suite_headline.build_headline(nothing_measured).startswith("No variant")
+    assert suite_headline.count_by_status(nothing_measured) == "1 failed"
 
 
 def test_what_was_not_compared_is_told_as_neither_slower_nor_the_same(realistic: Analysis) -> None:
@@ -61,22 +61,22 @@ def test_what_was_not_compared_is_told_as_neither_slower_nor_the_same(realistic:
     emulated = msgspec.structs.replace(amp, difference=None, emulation_reason="no fp8 products")
     alone = msgspec.structs.replace(realistic, variants=(baseline, emulated))
     beside = msgspec.structs.replace(realistic, variants=(baseline, emulated, ckpt))
-    assert headline.build_headline(alone).endswith(": no fp8 products.")
-    assert list_figures(headline.build_headline(beside)) == ["0.80×"]
+    assert suite_headline.build_headline(alone).endswith(": no fp8 products.")
+    assert list_figures(suite_headline.build_headline(beside)) == ["0.80×"]
 
 
 def test_an_undecided_speed_is_not_told_as_a_fact(realistic: Analysis) -> None:
-    least = headline.find_leanest(realistic)
+    least = suite_headline.find_leanest(realistic)
     assert least is not None
     assert least.difference is not None
-    assert "the baseline's speed" in "".join(headline.list_remarks(realistic))
+    assert "the baseline's speed" in "".join(suite_headline.list_remarks(realistic))
     open_question = msgspec.structs.replace(
         least, difference=msgspec.structs.replace(least.difference, verdict="inconclusive")
     )
     variants = tuple(open_question if each is least else each for each in realistic.variants)
     told = [
         line
-        for line in headline.list_remarks(msgspec.structs.replace(realistic, variants=variants))
+        for line in suite_headline.list_remarks(msgspec.structs.replace(realistic, variants=variants))
         if least.name in line
     ]
     assert told
@@ -91,9 +91,9 @@ def test_a_busy_machine_is_told_and_goes_first_where_something_is_undecided(real
     doubtful = msgspec.structs.replace(amp, difference=msgspec.structs.replace(amp.difference, verdict="inconclusive"))
     undecided = msgspec.structs.replace(busy, variants=(realistic.variants[0], doubtful))
     decided = msgspec.structs.replace(busy, variants=realistic.variants[:2])
-    assert headline.build_headline(undecided).startswith(f"{told} No variant")
-    assert told not in headline.list_remarks(undecided)
-    assert headline.build_headline(decided).startswith("amp is fastest")
-    assert headline.list_remarks(decided)[0] == told
+    assert suite_headline.build_headline(undecided).startswith(f"{told} No variant")
+    assert told not in suite_headline.list_remarks(undecided)
+    assert suite_headline.build_headline(decided).startswith("amp is fastest")
+    assert suite_headline.list_remarks(decided)[0] == told
     quiet = msgspec.structs.replace(decided, load=msgspec.structs.replace(load, other_cores=0.1))
-    assert told not in headline.list_remarks(quiet)
+    assert told not in suite_headline.list_remarks(quiet)

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit_reports.document.blocks import Chart, Table
-from perfkit_reports.subjects.suite.document import build_document
+from perfkit_reports.subjects.suite.suite_document import build_document
 from tests.fixtures.document_blocks import blocks
 
 

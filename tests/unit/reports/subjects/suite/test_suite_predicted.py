@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from perfkit.analysis.model.suite import Analysis
 from perfkit_reports.document.blocks import Bars
-from perfkit_reports.subjects.suite.document import build_document
+from perfkit_reports.subjects.suite.suite_document import build_document
 from tests.fixtures import sample_analysis
 from tests.fixtures.document_blocks import blocks, column
 from tests.fixtures.figures import list_figures

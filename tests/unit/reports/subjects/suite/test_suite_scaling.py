@@ -12,9 +12,9 @@ from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.suite.analyze import analyze_suite
 from perfkit_reports.document.blocks import Chart, Section, Table, Text, walk_blocks
 from perfkit_reports.document.raw import encode_json
-from perfkit_reports.subjects.suite.data import build_data
-from perfkit_reports.subjects.suite.document import build_document
 from perfkit_reports.subjects.suite.scaling import build_scaling_sections
+from perfkit_reports.subjects.suite.suite_data import build_data
+from perfkit_reports.subjects.suite.suite_document import build_document
 from tests.fixtures.figures import list_figures
 from tests.fixtures.sample_analysis import realistic
 from tests.fixtures.scaled_suites import Steps, scaled_suite

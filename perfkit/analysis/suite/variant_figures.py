@@ -1,0 +1,130 @@
+"""The figures of a variant: step time, compute and memory, without comparisons."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
+from perfkit.analysis.model.memory_model import MemoryAccount
+from perfkit.analysis.suite.energy import EnergyFigures, compute_energy
+from perfkit.analysis.suite.estimate import estimate_over_processes
+from perfkit.analysis.suite.passes import PassResults
+from perfkit.analysis.suite.runs import VariantRuns, get_largest_over_ranks, get_step_times, sum_over_ranks
+from perfkit.analysis.trace.flops_utilization import PeakRate, compute_utilization, find_peak, find_peak_of_mix
+from perfkit.analysis.trace.roofs import build_roofs
+from perfkit.analysis.trace.trace_flops import find_trace_peak, sum_trace_flops
+from perfkit.cost.op_call import ComputeUnit
+from perfkit.devices.ceiling import Ceiling, DeviceCeilings
+from perfkit.record import Flops, Quantity, RunStatus, Unknown, make_measurement
+
+
+@dataclass(frozen=True)
+class VariantFigures:
+    """`steps` are the medians of each timed run; `find_peak` returns the peak for utilization or the reason for none,
+    and `refuted` the measured ceilings that the steps exceeded."""
+
+    steps: Sequence[float]
+    step_time: MedianEstimate | MissingEstimate
+    cpu_time: MedianEstimate | MissingEstimate
+    throughput: MedianEstimate | MissingEstimate
+    allocated: Quantity
+    reserved: Quantity
+    rss: Quantity
+    flops: Flops
+    mfu: Quantity
+    hfu: Quantity
+    peak: str
+    refuted: tuple[Ceiling, ...]
+    energy: EnergyFigures
+
+
+def compute_figures(runs: VariantRuns, passes: PassResults, ceilings: DeviceCeilings | None) -> VariantFigures:
+    """The figures of a variant's runs, each unknown with the reason where it is not known."""
+    status, reason, _ = runs.outcome
+    why = f"{status}: {reason}" if status != RunStatus.OK else "no timed steps were recorded"
+    steps, cpu_steps = runs.list_median_steps(get_step_times), runs.list_median_steps(lambda samples: samples.cpu_s)
+    step_time = _make_estimate(steps, why, "s", _describe_clock(runs))
+    flops, limit = _count_flops(runs, passes, why), _find_peak(runs, passes, ceilings)
+    step_s = step_time.value if isinstance(step_time, MedianEstimate) else None
+    used = compute_utilization(flops, step_s, limit)
+    memory = [record.memory for record in runs.records if record.memory is not None]
+    return VariantFigures(
+        steps=steps,
+        step_time=step_time,
+        cpu_time=_make_estimate(cpu_steps, why, "s", "process CPU time, all threads"),
+        throughput=_estimate_throughput(runs, steps, why),
+        allocated=_get_peak_allocated(runs, passes.account),
+        reserved=get_largest_over_ranks((peaks.reserved for peaks in memory), why),
+        rss=get_largest_over_ranks((peaks.rss for peaks in memory), why),
+        flops=flops,
+        mfu=used.mfu,
+        hfu=used.hfu,
+        peak=limit.text if isinstance(limit, PeakRate) else limit.reason,
+        refuted=used.refuted,
+        energy=compute_energy(runs, why),
+    )
+
+
+def _make_estimate(steps: Sequence[float], why: str, unit: str, source: str) -> MedianEstimate | MissingEstimate:
+    return estimate_over_processes(steps, unit, source) if steps else MissingEstimate(reason=why)
+
+
+def _describe_clock(runs: VariantRuns) -> str:
+    on_device = any(rank.record.samples.device_s for run in runs.runs for rank in run.ranks)
+    clock = "device events" if on_device else "perf_counter_ns"
+    slowest = ", slowest rank" if runs.world_size > 1 else ""
+    if runs.attached:
+        return f"median of the timed steps ({clock}{slowest})"
+    cycle = int(max((record.facts.get("steps_of_a_cycle", 1.0) for record in runs.records), default=1.0))
+    levelled = f", each the mean of a {cycle}-step cycle" if cycle > 1 else ""
+    return f"median over processes of the median step ({clock}{slowest}{levelled})"
+
+
+def _estimate_throughput(runs: VariantRuns, steps: Sequence[float], why: str) -> MedianEstimate | MissingEstimate:
+    """Units of all ranks and microbatches of a step / its time."""
+    if not steps:
+        return MissingEstimate(reason=why)
+    units = runs.units_per_step
+    if isinstance(units, str):
+        return MissingEstimate(reason=units)
+    assert runs.main is not None
+    if runs.attached:
+        units_source = runs.units_source
+        source = f"{units:,} per step{f' ({units_source})' if units_source else ''}, all ranks / step time"
+        return estimate_over_processes([units / seconds for seconds in steps], f"{runs.unit}/s", source)
+    source = f"{units:,} per step ({runs.world_size} ranks x {runs.main.spec.accumulation} microbatches) / step time"
+    return estimate_over_processes([units / seconds for seconds in steps], f"{runs.unit}/s", source)
+
+
+def _count_flops(runs: VariantRuns, passes: PassResults, why: str) -> Flops:
+    """FLOPs of a step over all ranks: counted while they ran, for a loop that perfkit was attached to those traced."""
+    if runs.attached:
+        return sum_trace_flops(passes.traces, runs.world_size)
+    flops = [record.flops for record in runs.records]
+    return Flops(
+        model=sum_over_ranks((count.model for count in flops if count is not None), "FLOPs not counted: " + why),
+        hardware=sum_over_ranks((count.hardware for count in flops if count is not None), "FLOPs not counted: " + why),
+    )
+
+
+def _find_peak(runs: VariantRuns, passes: PassResults, ceilings: DeviceCeilings | None) -> PeakRate | Unknown:
+    if not runs.records:
+        return Unknown(reason="no run left a record")
+    first = runs.records[0]
+    roofs = build_roofs(ceilings, first.environment)
+    if runs.attached:
+        return find_trace_peak(passes.traces, roofs, runs.world_size)
+    if first.flops is not None and first.flops.by_dtype:
+        computed = {(ComputeUnit.MATRIX, dtype): amount for dtype, amount in first.flops.by_dtype.items()}
+        return find_peak_of_mix(roofs, computed, runs.world_size)
+    return find_peak(roofs, first.compute_dtype, runs.world_size)
+
+
+def _get_peak_allocated(runs: VariantRuns, account: MemoryAccount | None) -> Quantity:
+    """The allocator's own peak over the timed steps where it keeps one, else that of the memory pass."""
+    recorded = [record.memory.allocated for record in runs.records if record.memory is not None]
+    quantity = get_largest_over_ranks(recorded, "no run recorded memory")
+    if isinstance(quantity, Unknown) and account is not None:
+        return make_measurement(account.peak_bytes, "bytes", account.source)
+    if isinstance(quantity, Unknown) and runs.attached and recorded:
+        return Unknown(reason="no allocations of a step were recorded, and the allocator reports no peak")
+    return quantity

@@ -1,0 +1,173 @@
+"""Builds the timeline of a step: selected events, in lanes, as packed columns."""
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.analysis.model import timeline as words
+from perfkit.analysis.model.timeline import SliceLabels, StepTimeline, TimelineLane
+from perfkit.analysis.replay.path_spans import PathSpans
+from perfkit.analysis.timeline.column_packing import pack_column, pack_links, take_differences
+from perfkit.analysis.timeline.device_lanes import build_collectives_lane, build_stream_lanes
+from perfkit.analysis.timeline.idle_lane import build_idle_lane as idle_lane
+from perfkit.analysis.timeline.lane_slices import LaneSlices, TextTable
+from perfkit.analysis.timeline.memory_lines import build_memory_lines
+from perfkit.analysis.timeline.path_lane import build_path_lane
+from perfkit.analysis.timeline.phase_lanes import build_module_lanes, build_phase_lane
+from perfkit.analysis.timeline.step_selection import SelectedStep, select_steps
+from perfkit.analysis.timeline.thread_lanes import HOST, build_thread_lanes
+from perfkit.analysis.timeline.trace_context import TraceContext
+from perfkit.analysis.trace.idle_time import IdleTime
+from perfkit.analysis.trace.intervals import measure_length, merge_intervals
+from perfkit.analysis.trace.work.grouping import group_rows
+from perfkit.analysis.trace.work.step_windows import StepWindows
+from perfkit.trace.ops import Ops
+from perfkit.trace.trace_reader import DEVICE_CATEGORIES, NONE, Ints, Trace
+
+# Of a step with more events on threads and streams the shortest are left out, and of any other lane with more slices:
+# beyond, a page is too large to open and to send.
+MOST_EVENTS = 12_000
+
+
+def build_timelines(
+    ops: Ops,
+    windows: StepWindows,
+    idle: IdleTime | None = None,
+    path: PathSpans | None = None,
+    classes: NDArray[np.int8] | None = None,
+) -> tuple[StepTimeline, ...]:
+    """Build timelines of the median step and of a few notable ones; of a trace without steps, the whole.
+
+    `idle` is the idle time of its devices and `path` its critical path, None where they have none. `classes` are
+    those of its work (`Work.classes`), found here where they are not given.
+    """
+    whole = TraceContext.from_ops(ops, idle, path, classes)
+    return tuple(_build_timeline(whole, chosen, windows.span[0]) for chosen in select_steps(ops, windows))
+
+
+def _build_timeline(whole: TraceContext, chosen: SelectedStep, origin: int) -> StepTimeline:
+    ops = whole.ops
+    begin, end = chosen.begin_ns, chosen.end_ns
+    trace, texts = ops.trace, TextTable()
+    every = _find_overlapping_events(trace, begin, end)
+    events, left_out, shortest = _keep_longest_events(trace, every)
+    host = events[np.isin(trace.category[events], HOST)]
+    rows = np.flatnonzero(np.isin(ops.kernels.event, events))
+    lanes: list[LaneSlices] = list(
+        chain(
+            build_path_lane(whole, texts, host, begin, end),
+            build_phase_lane(whole, texts, begin, end),
+            build_module_lanes(ops, texts, np.flatnonzero((ops.end_ns > begin) & (ops.start_ns < end))),
+            build_thread_lanes(whole, texts, host),
+            build_stream_lanes(whole, texts, rows),
+            idle_lane(whole, texts, begin, end),
+            build_collectives_lane(whole, texts, begin, end),
+        )
+    )
+    busy = [_measure_busy_ns(whole, lane, every, begin, end) for lane in lanes]
+    lanes, fewer, shortest_left = _shorten_lanes(lanes)
+    labels, of = _collect_labels(lanes)
+    numbers = _map_events_to_slices(lanes, len(trace))
+    return StepTimeline(
+        number=chosen.number,
+        selection=chosen.why,
+        start_s=(begin - origin) / 1e9,
+        length_ns=end - begin,
+        texts=tuple(texts.table),
+        labels=labels,
+        lanes=tuple(
+            _pack_lane(lane, label, numbers, begin, busy_ns)
+            for lane, label, busy_ns in zip(lanes, _split_by_lane(of, lanes), busy, strict=True)
+        ),
+        memory=tuple(build_memory_lines(trace.memory, begin, end)),
+        omitted_slices=left_out + fewer,
+        shortest_ns=max(shortest, shortest_left),
+    )
+
+
+def _find_overlapping_events(trace: Trace, begin: int, end: int) -> Ints:
+    """Events of CPU and devices that overlap a span, in order of time."""
+    upto = int(np.searchsorted(trace.start_ns, end))
+    here = np.flatnonzero(trace.end_ns[:upto] > begin)
+    return here[np.isin(trace.category[here], (*HOST, *DEVICE_CATEGORIES))]
+
+
+def _keep_longest_events(trace: Trace, events: Ints) -> tuple[Ints, int, int]:
+    """The longest events up to the limit, the number left out, and the shortest duration shown."""
+    if len(events) <= MOST_EVENTS:
+        return events, 0, 0
+    duration = trace.end_ns[events] - trace.start_ns[events]
+    kept = np.sort(np.argsort(-duration, kind="stable")[:MOST_EVENTS])
+    return events[kept], len(events) - len(kept), int(duration[kept].min())
+
+
+def _shorten_lanes(lanes: Sequence[LaneSlices]) -> tuple[list[LaneSlices], int, int]:
+    """Limit lanes to their longest slices; returns them with the number left out and the shortest duration shown in a
+    shortened lane."""
+    result, left_out, shortest = [], 0, 0
+    for lane in lanes:
+        if len(lane) > MOST_EVENTS:
+            duration = lane.end_ns - lane.start_ns
+            kept = np.sort(np.argsort(-duration, kind="stable")[:MOST_EVENTS])
+            left_out += len(lane) - len(kept)
+            shortest = max(shortest, int(duration[kept].min()))
+            lane = lane.select_rows(kept)
+        result.append(lane)
+    return result, left_out, shortest
+
+
+def _measure_busy_ns(whole: TraceContext, lane: LaneSlices, every: Ints, begin: int, end: int) -> int:
+    """The time with any slice of a lane running, in a step with the events `every`, including those left out."""
+    trace, start, until = whole.ops.trace, lane.start_ns, lane.end_ns
+    if lane.lane in (words.THREAD, words.STREAM):
+        one = lane.event[0]
+        of_host = lane.lane == words.THREAD
+        same_lane = np.isin(trace.category[every], HOST if of_host else DEVICE_CATEGORIES)
+        if not of_host:
+            same_lane &= (trace.device[every] == trace.device[one]) & (trace.stream[every] == trace.stream[one])
+        if of_host or trace.stream[one] == NONE:
+            same_lane &= trace.thread[every] == trace.thread[one]
+        start, until = trace.start_ns[every[same_lane]], trace.end_ns[every[same_lane]]
+    return measure_length(merge_intervals(np.maximum(start, begin), np.minimum(until, end)))
+
+
+def _collect_labels(lanes: Sequence[LaneSlices]) -> tuple[SliceLabels, Ints]:
+    """Distinct labels of all slices, and that of each."""
+    columns = {
+        name: np.concatenate([getattr(lane, name) for lane in lanes] or [np.empty(0, np.int64)])
+        for name in ("name", "kind", "op", "module", "shapes")
+    }
+    groups = group_rows(*columns.values())
+    table = {name: pack_column(column[groups.first]) for name, column in columns.items()}
+    return SliceLabels(**table), groups.of.astype(np.int64)
+
+
+def _split_by_lane(of: Ints, lanes: Sequence[LaneSlices]) -> Iterator[Ints]:
+    return iter(np.split(of, np.cumsum([len(lane) for lane in lanes])[:-1])[: len(lanes)])
+
+
+def _map_events_to_slices(lanes: Sequence[LaneSlices], events: int) -> Ints:
+    """For each event of the trace, the number of its slice, NONE without one; NONE (-1) maps to NONE."""
+    numbers = np.full(events + 1, NONE, np.int64)
+    first = 0
+    for lane in lanes:
+        has = lane.event != NONE
+        numbers[lane.event[has]] = first + np.flatnonzero(has)
+        first += len(lane)
+    return numbers
+
+
+def _pack_lane(lane: LaneSlices, label: Ints, numbers: Ints, begin: int, busy_ns: int) -> TimelineLane:
+    return TimelineLane(
+        kind=lane.lane,
+        name=lane.title,
+        slices=len(lane),
+        busy_ns=busy_ns,
+        start_ns=pack_column(take_differences(lane.start_ns - begin)),
+        duration_ns=pack_column(lane.end_ns - lane.start_ns),
+        depth=pack_column(lane.depth) if lane.depth.any() else "",
+        label=pack_column(label),
+        link=pack_links(numbers[lane.link]),
+    )

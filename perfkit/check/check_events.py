@@ -1,0 +1,29 @@
+"""Progress events of a check."""
+
+from dataclasses import dataclass
+
+from perfkit.check.sides.measure import PairEvent
+from perfkit.measure.run_events import RunEvent
+
+
+@dataclass(frozen=True)
+class SideEvent:
+    """An instrumented run on the side `label`; round `index` of `rounds`, from 0."""
+
+    workload: str
+    label: str
+    index: int
+    rounds: int
+    event: RunEvent
+
+
+@dataclass(frozen=True)
+class SamplingEvent:
+    """Process pairs of one variant."""
+
+    workload: str
+    variant: str
+    event: PairEvent
+
+
+CheckEvent = SideEvent | SamplingEvent

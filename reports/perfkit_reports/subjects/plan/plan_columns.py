@@ -1,0 +1,56 @@
+"""Columns of a plan's tables."""
+
+from collections.abc import Callable
+from functools import partial
+
+from perfkit import units
+from perfkit.analysis.model.plan import NonTensorMemory, Plan, PlannedVariant
+from perfkit_reports.cells import make_integer_cell
+from perfkit_reports.document.cells import Cell
+from perfkit_reports.document.tables import Column
+from perfkit_reports.document.weight import Weight
+from perfkit_reports.palette import Style
+from perfkit_reports.subjects.plan import plan_cells
+
+_column: Callable[..., Column[PlannedVariant]] = partial(Column, weight=Weight.BRIEF)
+
+
+def build_variant_columns(plan: Plan, styles: dict[str, Style]) -> list[Column[PlannedVariant]]:
+    """Columns without a verdict if no limit is given, and without times if none was predicted."""
+    limit = plan.limit_bytes
+    columns = [_column("Variant", lambda variant: _make_name_cell(variant, styles[variant.name]), numeric=False)]
+    if any(variant.world_size > 1 for variant in plan.variants):
+        columns.append(Column("Ranks", lambda variant: make_integer_cell(variant.world_size)))
+    columns.append(_column("Allocator peak", plan_cells.make_peak_cell, help="peak of torch's allocator in one rank"))
+    if any(variant.outside_allocator for variant in plan.variants):
+        columns.append(_column("Needed", plan_cells.make_needed_cell, help="including memory outside the allocator"))
+    if len(plan.variants) > 1:
+        columns.append(_column("vs baseline", lambda variant: plan_cells.make_change_cell(variant, plan)))
+    if limit is not None:
+        columns.append(
+            _column("Fits", lambda variant: plan_cells.make_fits_cell(variant, limit), numeric=False, pill=True)
+        )
+    if any(variant.step_s is not None for variant in plan.variants):
+        columns.append(_column("Step time", plan_cells.make_step_time_cell))
+    columns.append(Column("Largest parts", plan_cells.make_largest_cell, numeric=False, wrap=True))
+    return columns
+
+
+def _make_name_cell(variant: PlannedVariant, style: Style) -> Cell:
+    return Cell(variant.name, value=variant.name, swatch=(style.color, style.symbol))
+
+
+def _describe_place(variant: PlannedVariant, row: NonTensorMemory) -> str:
+    return "in the peak" if row in variant.within_allocator else "outside the allocator"
+
+
+BEYOND: tuple[Column[tuple[PlannedVariant, NonTensorMemory]], ...] = (
+    Column("Variant", lambda row: Cell(row[0].name), numeric=False),
+    Column("Memory", lambda row: Cell(row[1].name), numeric=False),
+    Column(
+        "Location", lambda row: Cell(_describe_place(*row)), numeric=False, help="inside or outside the allocator peak"
+    ),
+    Column("Expected", lambda row: Cell(units.format_bytes(row[1].bytes.value), value=row[1].bytes.value), meter=True),
+    Column("Range", lambda row: Cell(plan_cells.format_size_span(row[1].bytes) or "exact")),
+    Column("Source of the range", lambda row: Cell(row[1].source), numeric=False, wrap=True),
+)

@@ -1,0 +1,71 @@
+"""The headline of a plan."""
+
+from collections.abc import Iterator
+
+from perfkit import units
+from perfkit.analysis.model.plan import Plan, PlannedVariant
+from perfkit_reports.subjects.plan import plan_cells
+
+
+def find_leanest(plan: Plan) -> PlannedVariant | None:
+    """The variant with the least needed memory; None if all are unknown."""
+    known = [variant for variant in plan.variants if variant.needed_bytes is not None]
+    return min(known, key=lambda variant: plan_cells.make_needed_cell(variant).value or 0.0, default=None)
+
+
+def find_fastest(plan: Plan) -> PlannedVariant | None:
+    """The variant with the shortest step; None if no time was predicted."""
+    known = [variant for variant in plan.variants if variant.step_s is not None]
+    return min(known, key=lambda variant: plan_cells.make_step_time_cell(variant).value or 0.0, default=None)
+
+
+def build_headline(plan: Plan) -> str:
+    """Number of variants that fit, if a limit is given, and the one with the least memory."""
+    least = find_leanest(plan)
+    if least is None:
+        return "Memory needs are unknown."
+    if len(plan.variants) == 1:
+        amount = plan_cells.make_needed_cell(least)
+        return f"{least.name} {least.verdict or f'needs {amount.detail or amount.text}'}."
+    return f"{_describe_fitting(plan)}{_describe_least(least, plan)}."
+
+
+def list_remarks(plan: Plan) -> Iterator[str]:
+    """Remarks that qualify the headline."""
+    best = find_fastest(plan)
+    if best is not None:
+        time = plan_cells.make_step_time_cell(best)
+        bounds = f" ({time.detail})" if time.detail else ""
+        lead = "Step time: " if len(plan.variants) == 1 else f"Fastest: {best.name}, "
+        misfit = ", does not fit" if len(plan.variants) > 1 and best.fits is False else ""
+        yield f"{lead}{time.text}{bounds}{misfit}."
+    yield "Estimated with fake tensors; nothing was trained."
+
+
+def _describe_fitting(plan: Plan) -> str:
+    """Number of fitting variants; empty without a limit."""
+    limit = plan.limit_bytes
+    if limit is None:
+        return ""
+    verdicts = [
+        plan_cells.make_fits_cell(variant, limit).text for variant in plan.variants if variant.needed_bytes is not None
+    ]
+    into = f"into {units.format_bytes(limit)}. "
+    for one, several in (("fits", "fit"), ("may fit", "may fit")):
+        count = verdicts.count(one)
+        if count:
+            return f"{count} of {len(verdicts)} variants {one if count == 1 else several} {into}"
+    return f"No variant fits {into}"
+
+
+def _describe_least(variant: PlannedVariant, plan: Plan) -> str:
+    saved = _describe_saved(variant, plan)
+    if variant.verdict:
+        return f"{variant.name} needs the least memory{saved}; it {variant.verdict}"
+    amount = plan_cells.make_needed_cell(variant)
+    return f"{variant.name} needs the least memory: {amount.detail or amount.text}{saved}"
+
+
+def _describe_saved(variant: PlannedVariant, plan: Plan) -> str:
+    change = plan_cells.make_change_cell(variant, plan)
+    return "" if variant.is_baseline or not isinstance(change.value, float) else f", {change.text} vs the baseline"

@@ -1,0 +1,308 @@
+"""The columns of a trace report's tables, shared by every renderer."""
+
+from collections.abc import Callable, Sequence
+
+from perfkit import units
+from perfkit.analysis.model.coverage import ModelErrorRow, UncoveredWork
+from perfkit.analysis.model.difference import ChangeRow
+from perfkit.analysis.model.fleet import RankRow, SkewRow
+from perfkit.analysis.model.graphs import ReplayedGraph
+from perfkit.analysis.model.launches import HostCallRow
+from perfkit.analysis.model.trace import CollectiveRow, CopyRow, RankTrace, StreamRow
+from perfkit_reports.cells import (
+    format_count,
+    make_calls_cell,
+    make_code_cell,
+    make_growth_cell,
+    make_integer_cell,
+    make_optional_cell,
+    make_seconds_cell,
+    make_share_cell,
+    make_short_cell,
+    make_text_cell,
+)
+from perfkit_reports.document.cells import Cell, make_unknown_cell
+from perfkit_reports.document.tables import NOTHING, Column, drop_empty_columns
+from perfkit_reports.document.weight import Weight
+from perfkit_reports.names import shorten_kernel, shorten_middle
+from perfkit_reports.plain_text import flatten_text
+from perfkit_reports.subjects.trace.trace_headline import describe_device
+from perfkit_reports.subjects.trace.trace_sentences import describe_reading
+from perfkit_reports.wording import format_plural, format_signed_seconds
+
+_REPLACED = 4  # ops named of those that compiled code replaced
+_NO_LENGTH = "the trace has zero length"
+_BUSY: tuple[Column[StreamRow], ...] = (
+    Column("Busy", lambda row: make_seconds_cell(row.busy_s), help="summed over the whole trace"),
+    Column(
+        "% of trace",
+        lambda row: make_share_cell(row.busy_s / row.span_s) if row.span_s > 0 else make_unknown_cell(_NO_LENGTH),
+    ),
+)
+STREAMS: tuple[Column[StreamRow], ...] = (
+    Column("Stream", lambda row: make_short_cell(row.stream), numeric=False),
+    Column("Device", lambda row: Cell(str(row.device), value=row.device)),
+    Column("Kernels", lambda row: make_integer_cell(row.kernels), help="in the whole trace"),
+    *_BUSY,
+)
+THREADS: tuple[Column[StreamRow], ...] = (
+    Column("Thread", lambda row: make_short_cell(row.stream), numeric=False),
+    Column("Ops", lambda row: make_integer_cell(row.kernels), help="in the whole trace"),
+    *_BUSY,
+)
+
+
+def _make_link_share_cell(reached: float | None, row: CollectiveRow | CopyRow) -> Cell:
+    if reached is None:
+        return make_unknown_cell("size or time unknown")
+    if not row.ceiling:
+        return make_unknown_cell(row.ceiling_source or "link bandwidth unknown")
+    if row.efficiency_reason:
+        return make_unknown_cell(row.efficiency_reason)
+    return Cell(
+        units.format_percent(reached / row.ceiling, 0),
+        detail=f"of {units.format_bandwidth(row.ceiling)}",
+        reason=f"of {units.format_bandwidth(row.ceiling)}: {row.ceiling_source}",
+        value=reached / row.ceiling,
+    )
+
+
+_NO_SIZE = "size not recorded"
+_NO_VOLUME = "size or number of ranks not recorded"
+COLLECTIVES: tuple[Column[CollectiveRow], ...] = (
+    Column("Collective", lambda row: make_code_cell(row.name), numeric=False, code=True),
+    Column(
+        "Requested as", lambda row: make_code_cell(row.requested_kind), numeric=False, code=True, help="if different"
+    ),
+    Column("Group", lambda row: make_short_cell(row.group, 32), numeric=False),
+    Column(
+        "Ranks",
+        lambda row: make_optional_cell(row.group_size, lambda value: f"{value:,.0f}", "group not recorded"),
+    ),
+    Column("Dtype", lambda row: make_text_cell(row.dtype), numeric=False, weight=Weight.DETAIL),
+    Column(
+        "Message",
+        lambda row: make_optional_cell(row.message_bytes, units.format_bytes, _NO_SIZE),
+        help="bytes per call",
+    ),
+    Column("Calls", lambda row: make_calls_cell(row.calls), help="per step"),
+    Column("Time", lambda row: make_seconds_cell(row.seconds), help="all calls, per step"),
+    Column(
+        "Wall time",
+        lambda row: make_seconds_cell(row.wall_s),
+        help="time with at least one call running, per step",
+        weight=Weight.DETAIL,
+    ),
+    Column("Exposed", lambda row: make_seconds_cell(row.exposed_s), help="not overlapped with compute, per step"),
+    Column(
+        "Hidden",
+        lambda row: make_optional_cell(
+            row.hidden, lambda value: units.format_percent(value, 0), "no time within the steps"
+        ),
+        help="share of its time overlapped with compute",
+    ),
+    Column(
+        "Volume",
+        lambda row: make_optional_cell(row.volume_bytes, units.format_bytes, _NO_VOLUME),
+        help="bytes over the links of each rank, per step",
+    ),
+    Column(
+        "Whole trace",
+        lambda row: make_seconds_cell(row.all_s),
+        help="time in and outside steps",
+        weight=Weight.DETAIL,
+    ),
+    Column(
+        "Algbw",
+        lambda row: make_optional_cell(row.algorithm_bandwidth, units.format_bandwidth, _NO_SIZE),
+        help="algorithm bandwidth (nccl-tests): bytes / time",
+        weight=Weight.DETAIL,
+    ),
+    Column(
+        "Busbw",
+        lambda row: make_optional_cell(row.bus_bandwidth, units.format_bandwidth, _NO_SIZE),
+        help="bus bandwidth (nccl-tests): comparable with the link",
+    ),
+    Column("% of link", lambda row: _make_link_share_cell(row.bus_bandwidth, row)),
+)
+
+
+def _make_pageable_cell(row: CopyRow) -> Cell:
+    if row.kind not in ("HtoD", "DtoH"):
+        return Cell(NOTHING)
+    if row.pageable is None:
+        return make_unknown_cell("not in the trace")
+    return Cell("pageable", tone="unsure") if row.pageable else Cell("pinned")
+
+
+COPIES: tuple[Column[CopyRow], ...] = (
+    Column("Copy", lambda row: make_text_cell(row.kind), numeric=False),
+    Column("Host memory", _make_pageable_cell, numeric=False),
+    Column("Calls", lambda row: make_calls_cell(row.calls), help="per step"),
+    Column("Bytes", lambda row: make_optional_cell(row.bytes, units.format_bytes, _NO_SIZE), help="per step"),
+    Column("Time", lambda row: make_seconds_cell(row.seconds), help="per step"),
+    Column("Exposed", lambda row: make_seconds_cell(row.exposed_s), help="not overlapped with compute, per step"),
+    Column("Bandwidth", lambda row: make_optional_cell(row.bandwidth, units.format_bandwidth, _NO_SIZE)),
+    Column("% of link", lambda row: _make_link_share_cell(row.bandwidth, row)),
+)
+
+_NO_SKEW = "no collective matched with another rank"
+RANKS: tuple[Column[RankRow], ...] = (
+    Column("Rank", lambda row: make_short_cell(row.label, 32), numeric=False),
+    Column("Step", lambda row: make_seconds_cell(row.step_s)),
+    Column("Compute", lambda row: make_seconds_cell(row.compute_s), help="per step"),
+    Column("Communication", lambda row: make_seconds_cell(row.communication_s), help="per step"),
+    Column(
+        "Exposed",
+        lambda row: make_seconds_cell(row.exposed_communication_s),
+        help="not overlapped with compute, per step",
+    ),
+    Column("Idle", lambda row: make_seconds_cell(row.idle_s), help="per step"),
+    Column(
+        "Last to arrive",
+        lambda row: make_optional_cell(row.last_share, units.format_percent, _NO_SKEW),
+        help="share of steps in which it reached collectives last",
+    ),
+    Column(
+        "Wait",
+        lambda row: make_optional_cell(row.wait_s, units.format_seconds, _NO_SKEW),
+        help="waiting for the last rank, per step",
+    ),
+    Column(
+        "Straggler delay",
+        lambda row: make_optional_cell(row.late_s, units.format_seconds, _NO_SKEW),
+        help="arrival after the first rank, per step",
+    ),
+    Column(
+        "Clock skew",
+        lambda row: make_optional_cell(row.clock_offset_s, format_signed_seconds, _NO_SKEW),
+        help="relative to the first rank's clock; corrected",
+    ),
+)
+SKEW: tuple[Column[SkewRow], ...] = (
+    Column("Collective", lambda row: make_code_cell(row.name), numeric=False, code=True),
+    Column("Group", lambda row: make_short_cell(row.group, 32), numeric=False),
+    Column("Calls", lambda row: make_calls_cell(row.calls), help="per step"),
+    Column("Mean wait", lambda row: make_seconds_cell(row.wait_s), help="over ranks, per step"),
+    Column("Longest wait", lambda row: make_seconds_cell(row.worst_wait_s)),
+    Column("Last rank", lambda row: make_text_cell(row.latest_rank), numeric=False),
+    Column("% of calls", lambda row: make_share_cell(row.latest_share), help="where this rank arrived last"),
+)
+
+
+def _make_side_cell(value: float | None, show: Callable[[float], str]) -> Cell:
+    if value is None:
+        return Cell(NOTHING, reason="absent there", value=0.0)
+    return Cell(show(value), value=value)
+
+
+def _make_evidence_cell(row: ChangeRow) -> Cell:
+    if not row.evidence:
+        return Cell(NOTHING)
+    tone = "" if row.evidence == "noise" else "bad" if row.change_s > 0 else "good"
+    return Cell(row.evidence, reason=_EVIDENCE.get(row.evidence, ""), value=row.evidence, tone=tone)
+
+
+def _make_calls_cell(row: ChangeRow) -> Cell:
+    was, now = row.before_calls or 0.0, row.after_calls or 0.0
+    return Cell(format_count(now) if was == now else f"{format_count(was)} → {format_count(now)}", value=now)
+
+
+def build_change_columns(rows: Sequence[ChangeRow]) -> list[Column[ChangeRow]]:
+    """Time of an op before and after, on one scale, and the evidence of the change."""
+    most = max((value or 0.0 for row in rows for value in (row.before_s, row.after_s)), default=0.0) or 1.0
+    columns: list[Column[ChangeRow]] = [
+        Column("Op", _make_op_cell, numeric=False, code=True),
+        Column("Evidence", _make_evidence_cell, numeric=False),
+        Column("Change", lambda row: make_growth_cell(row.change_s, format_signed_seconds), help="per step"),
+        Column(
+            "Before",
+            lambda row: _make_side_cell(row.before_s, units.format_seconds),
+            meter=True,
+            most=most,
+            help="per step",
+        ),
+        Column(
+            "After",
+            lambda row: _make_side_cell(row.after_s, units.format_seconds),
+            meter=True,
+            most=most,
+            help="per step",
+        ),
+        Column("Calls", _make_calls_cell, help="per step, before → after"),
+        Column("Module", lambda row: make_short_cell(flatten_text(row.module), 48), numeric=False, wrap=True),
+        Column("Phase", lambda row: make_text_cell(flatten_text(row.phase)), numeric=False),
+        Column("Shapes", lambda row: make_short_cell(flatten_text(row.shapes), 48), numeric=False, wrap=True),
+        Column("FLOPs before", lambda row: _make_side_cell(row.before_flops, units.format_flops), weight=Weight.DETAIL),
+        Column("FLOPs after", lambda row: _make_side_cell(row.after_flops, units.format_flops), weight=Weight.DETAIL),
+        Column("Bytes before", lambda row: _make_side_cell(row.before_bytes, units.format_bytes), weight=Weight.DETAIL),
+        Column("Bytes after", lambda row: _make_side_cell(row.after_bytes, units.format_bytes), weight=Weight.DETAIL),
+    ]
+    return drop_empty_columns(columns, rows)
+
+
+def _make_op_cell(row: ChangeRow) -> Cell:
+    """The op; for compiled code also the ops it replaced."""
+    if not row.compiled_names:
+        return make_code_cell(flatten_text(row.name))
+    compiled, ops = list(map(flatten_text, row.compiled_names)), list(map(flatten_text, row.replaced_ops))
+    shown = shorten_kernel(compiled[0].strip("# ").removeprefix("Call "), 40)
+    shown += f" and {len(compiled) - 1:,} more" if len(compiled) > 1 else ""
+    replaced = f" for {format_plural(len(ops), 'op')}: {', '.join(ops[:_REPLACED])}" if ops else ""
+    more = f" and {len(ops) - _REPLACED:,} more" if len(ops) > _REPLACED else ""
+    return Cell(row.name, detail=f"{shown}{replaced}{more}", whole=shorten_middle(", ".join((*compiled, *ops)), 2000))
+
+
+# The meaning of each kind of evidence.
+_EVIDENCE = {
+    "new": "not called before",
+    "gone": "no longer called",
+    "more calls": "counted exactly",
+    "fewer calls": "counted exactly",
+    "other inputs": "same number of calls, other shapes or dtypes",
+    "slower": "in every traced step, beyond the noise of other ops",
+    "faster": "in every traced step, beyond the noise of other ops",
+    "noise": "within the noise of equal work in these traces",
+}
+UNCOVERED: tuple[Column[UncoveredWork], ...] = (
+    Column("Name", lambda row: make_code_cell(row.name), numeric=False, code=True),
+    Column("Time", lambda row: make_seconds_cell(row.seconds), help="in the whole trace"),
+    Column("Share", lambda row: make_share_cell(row.share), meter=True),
+    Column("Reason", lambda row: make_text_cell(row.reason), numeric=False, wrap=True),
+)
+GRAPHS: tuple[Column[ReplayedGraph], ...] = (
+    Column("Captured in", lambda row: make_text_cell(row.capture or "unknown"), numeric=False, wrap=True),
+    Column("Nodes", lambda row: make_integer_cell(row.nodes), help="kernels, copies and memsets of a launch"),
+    Column("Joined", lambda row: make_integer_cell(row.joined_nodes), help="nodes matched with an op of the capture"),
+    Column("Launches", lambda row: make_integer_cell(row.launches)),
+    Column("Time", lambda row: make_seconds_cell(row.seconds), help="kernel time in the whole trace"),
+    Column("Matched by", lambda row: make_text_cell(row.basis), numeric=False, wrap=True),
+    Column("Not matched because", lambda row: make_text_cell(row.reason), numeric=False, wrap=True),
+)
+HOST_CALLS: tuple[Column[HostCallRow], ...] = (
+    Column("Call", lambda row: make_code_cell(row.name), numeric=False, code=True),
+    Column("Purpose", lambda row: make_text_cell(row.kind), numeric=False),
+    Column("Inside op", lambda row: make_code_cell(row.op, 40), numeric=False, help="innermost"),
+    Column("Calls", lambda row: make_calls_cell(row.calls), help="per step"),
+    Column("Time", lambda row: make_seconds_cell(row.seconds), help="per step"),
+    Column(
+        "Device idle",
+        lambda row: make_optional_cell(row.idle_s, units.format_seconds, "no device traced"),
+        help="from the start of the call until the device has work again, per step",
+    ),
+)
+MODEL_ERROR: tuple[Column[ModelErrorRow], ...] = (
+    Column("Op class", lambda row: make_text_cell(row.op_class), numeric=False),
+    Column("Quantity", lambda row: make_text_cell(row.quantity), numeric=False),
+    Column("Kernels", lambda row: make_integer_cell(row.kernels)),
+    Column("Time", lambda row: make_seconds_cell(row.seconds)),
+    Column("Model / counter", lambda row: Cell(f"{row.ratio:.2f}", value=row.ratio), help="median, weighted by time"),
+    Column("80 % range", lambda row: Cell(f"{row.low:.2f} to {row.high:.2f}"), numeric=False, help="weighted by time"),
+)
+TRACES: tuple[Column[RankTrace], ...] = (
+    Column("Trace", lambda trace: make_short_cell(trace.label), numeric=False, code=True),
+    Column("File", lambda trace: make_short_cell(trace.file_info.path), numeric=False, wrap=True),
+    Column("Device", lambda trace: Cell(describe_device(trace), detail=trace.device_basis), numeric=False, wrap=True),
+    Column("Contents", lambda trace: Cell(describe_reading(trace)), numeric=False, wrap=True),
+    Column("Steps", lambda trace: Cell(f"{len(trace.steps):,}", detail=trace.step_basis), numeric=False, wrap=True),
+)

@@ -1,0 +1,77 @@
+"""The document of an analysis of traces."""
+
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
+from perfkit.store.summary import SUMMARY_FILE, TRACE_REPORT_FILE
+from perfkit_reports.document.blocks import Section
+from perfkit_reports.document.document import Document
+from perfkit_reports.subjects import findings, memory
+from perfkit_reports.subjects.trace import (
+    costs,
+    coverage,
+    critical_path,
+    device,
+    flame,
+    idle,
+    products,
+    ranks,
+    step,
+    timeline,
+    trace_changes,
+    trace_headline,
+)
+from perfkit_reports.subjects.trace.selected_items import list_selected_items
+from perfkit_reports.subjects.trace.series import list_detailed_traces, list_memory_holders
+from perfkit_reports.subjects.trace.tiles import build_tiles
+from perfkit_reports.subjects.trace.trace_data import build_data
+from perfkit_reports.subjects.trace.trace_summary import summarize_analysis
+
+
+def _build_memory_section(analysis: TraceAnalysis) -> Section | None:
+    """Memory of the traces that recorded it."""
+    holders = list_memory_holders(analysis)
+    return memory.build_section(holders, "trace") if holders else None
+
+
+_SECTIONS = (
+    trace_changes.build_section,
+    step.build_time_section,
+    timeline.build_timeline_section,
+    critical_path.build_replay_section,
+    idle.build_idle_section,
+    flame.build_flame_section,
+    step.build_trace_roofline,
+    costs.build_savings_section,
+    products.build_products_section,
+    _build_memory_section,
+    ranks.build_ranks_section,
+    ranks.build_pipeline_section,
+    device.build_launches_section,
+    device.build_transfers_section,
+    coverage.build_coverage_section,
+    coverage.build_method_section,
+)
+
+
+def build_document(analysis: TraceAnalysis) -> Document:
+    """Sections that have nothing to say are left out."""
+    first = findings.build_section(
+        analysis.findings, "Trace" if len(analysis.traces) > 1 else "", traces=analysis.traces
+    )
+    others = [section for make in _SECTIONS if (section := make(analysis)) is not None]
+    return Document(
+        kind="trace",
+        title=analysis.title,
+        headline=trace_headline.build_headline(analysis),
+        perfkit=analysis.perfkit,
+        created_at=analysis.created_at,
+        eyebrow=(analysis.title, analysis.created_at[:10]),
+        lead=tuple(trace_headline.list_remarks(analysis)),
+        tiles=tuple(build_tiles(analysis)),
+        warnings=(*analysis.warnings, *trace_changes.list_caveats(analysis)),
+        sections=(first, *others),
+        data=build_data(analysis),
+        raw={TRACE_REPORT_FILE: analysis, SUMMARY_FILE: summarize_analysis(analysis)},
+        chosen=lambda: list_selected_items(
+            list_detailed_traces(analysis), costs.get_row_limit(analysis), analysis.findings
+        ),
+    )
