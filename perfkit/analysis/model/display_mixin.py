@@ -68,4 +68,4 @@ class DisplayMixin:
         return text
 
     def _build_document(self) -> Any:
-        return resolve_name(f"perfkit_reports.subjects.{self.subject}.document:build_document")(self)
+        return resolve_name(f"perfkit_reports.subjects.{self.subject}.{self.subject}_document:build_document")(self)

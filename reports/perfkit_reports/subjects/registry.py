@@ -40,5 +40,7 @@ def load_document(folder: Path) -> Document:
     else:
         marker = marker or SUITE_FILE
         analysis = read_marked_folder(folder, marker)
-    document: Document = resolve_name(f"perfkit_reports.subjects.{SUBJECTS[marker]}.document:build_document")(analysis)
+    subject = SUBJECTS[marker]
+    builder = resolve_name(f"perfkit_reports.subjects.{subject}.{subject}_document:build_document")
+    document: Document = builder(analysis)
     return document
