@@ -44,7 +44,8 @@ def test_static_figures_are_images(every_status: Analysis) -> None:
 @pytest.mark.cold
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "module", ["render.terminal", "render.html", "render.report_files", "subjects.suite.suite_document", "subjects.registry"]
+    "module",
+    ["render.terminal", "render.html", "render.report_files", "subjects.suite.suite_document", "subjects.registry"],
 )
 def test_heavy_libraries_are_imported_only_where_they_are_used(module: str) -> None:
     heavy = ("matplotlib", "pyarrow", "pandas", "torch", "plotly")
