@@ -31,14 +31,6 @@ def format_gain(finding: Finding) -> str:
     return " and ".join(parts)
 
 
-def format_gain_with_sum(finding: Finding) -> str:
-    """The simulated gain, then the sum: `7.91 ms per step (simulated), upper bound 14.7 ms`.
-
-    Without a simulation, the sum with its bound: `up to 14.7 ms per step`.
-    """
-    return ", ".join(filter(None, (format_expected_gain(finding), format_summed_gain(finding))))
-
-
 def format_expected_gain(finding: Finding) -> str:
     """`7.91 ms per step (simulated)`; without a simulation `up to 14.7 ms per step`."""
     gain = format_gain(finding)
@@ -48,13 +40,12 @@ def format_expected_gain(finding: Finding) -> str:
 
 
 def format_summed_gain(finding: Finding) -> str:
-    """`upper bound 14.7 ms`, shown after a simulated gain."""
+    """`upper bound 14.7 ms per step`: the basis beside a simulated gain, empty without one."""
     if finding.simulated_s is None or finding.gain_s is None:
         return ""
     # Removed launches and waits may save more than the sum of the work itself.
     bounded = finding.gain_bound == AT_MOST and finding.gain_s >= finding.simulated_s
-    per = "" if has_own_gain(finding) or not finding.per_step else " per step"
-    return f"{'upper bound' if bounded else 'summed'} {units.format_seconds(finding.gain_s)}{per}"
+    return f"{'upper bound' if bounded else 'sum over kernels'} {_format_time(finding, finding.gain_s)}"
 
 
 def has_own_gain(finding: Finding) -> bool:
@@ -77,9 +68,9 @@ def format_action(finding: Finding) -> str:
 
 
 def list_details(finding: Finding) -> list[str]:
-    """Basis of the gain, reason for no simulation, other traces with the same finding."""
-    why_not = (f"gain summed, not simulated: {finding.not_simulated_reason}",) if finding.not_simulated_reason else ()
-    return [format_sentence(detail) for detail in (*finding.details, *why_not)]
+    """Basis of the gain and its sum, reason for no simulation, other traces with the same finding."""
+    why_not = f"gain summed, not simulated: {finding.not_simulated_reason}" if finding.not_simulated_reason else ""
+    return [format_sentence(detail) for detail in (*finding.details, format_summed_gain(finding), why_not) if detail]
 
 
 def list_subjects(finding: Finding) -> list[tuple[str, str]]:

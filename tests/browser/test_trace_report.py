@@ -185,5 +185,5 @@ def test_a_finding_is_copied_as_markdown_with_the_keyboard(shared_report: Any) -
     page.keyboard.press("Enter")
     first = sample.realistic().findings[0]
     assert button.inner_text() == "Copied"
-    assert page.evaluate("copied").startswith(f"**{get_severity_word(first)}: {first.title}**.")
+    assert page.evaluate("copied").startswith(f"**{get_severity_word(first)}: {first.title}** (`{first.id}`).")
     assert page.evaluate("document.activeElement.className") == "quiet copy"

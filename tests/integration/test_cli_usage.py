@@ -139,5 +139,5 @@ def test_a_folder_that_is_no_suite_is_refused(perfkit) -> None:
     for name in ("nowhere", "."):
         result = perfkit("report", name)
         assert result.returncode == 2
-        assert "suite.json" in result.stderr
+        assert "[file.unreadable]" in result.stderr
         assert "perfkit bench" in result.stderr

@@ -197,7 +197,7 @@ def format_finding(finding: Finding, owner: str = "") -> str:
     parts = [f"**{findings.get_severity_word(finding)}: {escape_markdown(finding.title)}** ({format_id(finding.id)})."]
     if finding.variant and owner:
         parts.append(f"{escape_markdown(owner)}: {escape_markdown(finding.variant)}.")
-    if worth := findings.format_gain_with_sum(finding):
+    if worth := findings.format_expected_gain(finding):
         parts.append(f"{worth[0].upper()}{worth[1:]}.")
     parts += [escape_markdown(line) for line in (findings.format_evidence(finding), *findings.list_details(finding))]
     if finding.action:

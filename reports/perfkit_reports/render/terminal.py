@@ -148,7 +148,7 @@ class _Screen:
 
     def _print_finding(self, finding: Finding, *, owner: bool) -> None:
         """Evidence and action, one line each; notes in one line."""
-        worth = findings.format_gain_with_sum(finding)
+        worth = findings.format_expected_gain(finding)
         self.console.print(
             SafeText.assemble(
                 (

@@ -87,7 +87,7 @@ def _strip_figures(line: str) -> str:
 
 def describe_finding(finding: Finding) -> list[str]:
     """A finding line by line: severity and title, what it saves, evidence, action, details."""
-    worth = findings.format_gain_with_sum(finding)
+    worth = findings.format_expected_gain(finding)
     return [
         f"- {findings.get_severity_word(finding)} `{finding.id}`: {finding.title}",
         *([f"  saving: {worth}"] if worth else []),

@@ -19,23 +19,25 @@ def test_a_quantity() -> None:
 
 
 def test_a_gain() -> None:
-    assert list_figures(findings.format_gain_with_sum(GAIN)) == ["2.00 ms"]
-    assert findings.format_gain_with_sum(GAIN).startswith("up to")
-    assert findings.format_gain_with_sum(replace(GAIN, gain_bound=AT_LEAST)).startswith(AT_LEAST)
-    assert findings.format_gain_with_sum(replace(GAIN, gain_s=None)) == ""
+    assert list_figures(findings.format_expected_gain(GAIN)) == ["2.00 ms"]
+    assert findings.format_expected_gain(GAIN).startswith("up to")
+    assert findings.format_expected_gain(replace(GAIN, gain_bound=AT_LEAST)).startswith(AT_LEAST)
+    assert findings.format_expected_gain(replace(GAIN, gain_s=None)) == ""
 
 
-def test_a_simulated_gain_comes_before_the_sum_which_is_a_bound_where_it_can_be() -> None:
-    less, more = (findings.format_gain_with_sum(replace(GAIN, simulated_s=seconds)) for seconds in (0.001, 0.003))
-    assert list_figures(less) == ["1.00 ms", "2.00 ms"]
-    assert list_figures(more) == ["3.00 ms", "2.00 ms"]
-    assert "bound" in less
-    assert "bound" not in more
+def test_a_simulated_gain_has_its_sum_in_the_details_as_a_bound_where_it_can_be() -> None:
+    less, more = (replace(GAIN, simulated_s=seconds) for seconds in (0.001, 0.003))
+    assert list_figures(findings.format_expected_gain(less)) == ["1.00 ms"]
+    assert list_figures(findings.format_expected_gain(more)) == ["3.00 ms"]
+    (bound,), (basis,) = findings.list_details(less), findings.list_details(more)
+    assert list_figures(bound) == list_figures(basis) == ["2.00 ms"]
+    assert "bound" in bound
+    assert "bound" not in basis
     nothing = replace(GAIN, simulated_s=1e-9)
-    assert list_figures(findings.format_gain_with_sum(nothing)) == ["2.00 ms"]
+    assert list_figures(findings.format_expected_gain(nothing)) == []
     assert not findings.has_own_gain(nothing)
     refused = replace(GAIN, not_simulated_reason="the device was lost")
-    assert findings.format_gain_with_sum(refused) == findings.format_gain_with_sum(GAIN)
+    assert findings.format_expected_gain(refused) == findings.format_expected_gain(GAIN)
     (reason,) = findings.list_details(refused)
     assert refused.not_simulated_reason in reason
 
