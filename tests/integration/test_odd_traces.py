@@ -98,16 +98,16 @@ READ = [
     Odd("no_extension", WHOLE),
     Odd("spaces and ünïcode.json", WHOLE),
     Odd("list.json", json.dumps(training_events()).encode()),
-    Odd("bom.json", codecs.BOM_UTF8 + WHOLE, "byte-order mark"),
-    Odd("utf16.json", WHOLE.decode().encode("utf-16"), "utf-16"),
-    Odd("nan.json", WHOLE.replace(b'"dur": 20.0', b'"dur": NaN').replace(b'"dur": 10', b'"dur": -Infinity'), "NaN or"),
-    Odd("control.json", WHOLE.replace(b"aten::mm", b"aten::m\x01m"), "control character"),
-    Odd("bad_utf8.json", WHOLE.replace(b"aten::mm", b"aten::m\xffm"), "invalid UTF-8"),
-    Odd("quote.json", WHOLE.replace(b'"aten::mm"', b'"aten::"mm"'), "unescaped quotes"),
+    Odd("bom.json", codecs.BOM_UTF8 + WHOLE, "reading.encoding"),
+    Odd("utf16.json", WHOLE.decode().encode("utf-16"), "reading.encoding"),
+    Odd("nan.json", WHOLE.replace(b'"dur": 20.0', b'"dur": NaN').replace(b'"dur": 10', b'"dur": -Infinity'), "reading.not_finite"),
+    Odd("control.json", WHOLE.replace(b"aten::mm", b"aten::m\x01m"), "reading.control_characters"),
+    Odd("bad_utf8.json", WHOLE.replace(b"aten::mm", b"aten::m\xffm"), "reading.invalid_utf8"),
+    Odd("quote.json", WHOLE.replace(b'"aten::mm"', b'"aten::"mm"'), "reading.unescaped_quotes"),
     Odd("comma.json", WHOLE.replace(b"]}", b",]}"), ""),
-    Odd("cut.json", WHOLE[: len(WHOLE) * 2 // 3], "truncated"),
-    Odd("cut.json.gz", GZIPPED[: len(GZIPPED) * 2 // 3], "ends too early"),
-    Odd("damaged.json.gz", LONG[:-2000] + bytes(200) + LONG[-1800:], "damaged"),
+    Odd("cut.json", WHOLE[: len(WHOLE) * 2 // 3], "reading.truncated"),
+    Odd("cut.json.gz", GZIPPED[: len(GZIPPED) * 2 // 3], "reading.damaged"),
+    Odd("damaged.json.gz", LONG[:-2000] + bytes(200) + LONG[-1800:], "reading.damaged"),
     Odd("tail.json", WHOLE + b"\0\0garbage", ""),
     Odd("no_device.json", text(deviceProperties=[]), "limit.no_ceilings"),
     Odd("no_steps.json", each(lambda event: None if event["cat"] == "user_annotation" else event), ""),
@@ -115,27 +115,27 @@ READ = [
     Odd("kernels_unlinked.json", each(lambda event: without("args")(event) if event["cat"] == "kernel" else None), ""),
     Odd("ops.json", only("cpu_op"), "NVIDIA H100 80GB HBM3"),
     Odd("launches.json", only("cpu_op", "cuda_runtime"), "limit.missing_kernels"),
-    Odd("ranges.json", only("user_annotation"), "no kernels and no ops"),
+    Odd("ranges.json", only("user_annotation"), "trace.no_work"),
     Odd("text_args.json", each(as_text), ""),
     Odd("text_times.json", each(lambda event: {**event, "ts": str(event["ts"]), "dur": str(event["dur"])}), ""),
     Odd("capitals.json", each(capitals), ""),
     Odd("old.json", each(old_correlation), ""),
-    Odd("negative.json", some(lambda event: {**event, "dur": -5}), "negative duration"),
-    Odd("no_duration.json", some(without("dur")), "missing duration"),
+    Odd("negative.json", some(lambda event: {**event, "dur": -5}), "reading.negative_durations"),
+    Odd("no_duration.json", some(without("dur")), "reading.no_durations"),
     Odd("backwards.json", text(training_events()[::-1]), ""),
     Odd("before_1970.json", each(lambda event: {**event, "ts": event["ts"] - 1e6}), ""),
     Odd("at_once.json", each(lambda event: {**event, "ts": 5}), ""),
     Odd("no_time.json", each(lambda event: {**event, "ts": 0, "dur": 0}), ""),
-    Odd("far.json", some(lambda event: {**event, "ts": 1e300}), "without a possible time"),
-    Odd("names.json", some(lambda event: {**event, "name": ["a", 1]}), "unexpected types"),
-    Odd("values.json", text([None, 5, "x", [1], {}, {"ph": 5}, *training_events()]), "broken event"),
+    Odd("far.json", some(lambda event: {**event, "ts": 1e300}), "reading.impossible_times"),
+    Odd("names.json", some(lambda event: {**event, "name": ["a", 1]}), "reading.wrong_types"),
+    Odd("values.json", text([None, 5, "x", [1], {}, {"ph": 5}, *training_events()]), "reading.broken_events"),
     Odd("sizes.json", each(absurd_sizes), ""),
     Odd("long_name.json", some(lambda event: {**event, "name": "x" * 100_000}), ""),
     Odd("one_id.json", each(lambda event: {**event, "args": {**event["args"], "correlation": 5}}), ""),
     Odd("huge_id.json", each(lambda event: {**event, "args": {**event["args"], "correlation": 2**70}}), ""),
     Odd("deep.json", WHOLE.replace(b"[[2048, 2048]", b"[" * 5000 + b"]" * 5000, 2)),
-    Odd("centuries.json", each(lambda event: {**event, "dur": 4e15}), "impossible duration"),
-    Odd("eons.json", some(lambda event: {**event, "ts": 9e15}, 3), "without a possible time"),
+    Odd("centuries.json", each(lambda event: {**event, "dur": 4e15}), "reading.impossible_durations"),
+    Odd("eons.json", some(lambda event: {**event, "ts": 9e15}, 3), "reading.impossible_times"),
     Odd("bytes.json", each(lambda event: {**event, "cat": "gpu_memcpy", "args": {"bytes": 2**63 - 1}}), ""),
     Odd("elements.json", each(lambda event: {**event, "args": {**event["args"], "In msg nelems": 2**62}}), ""),
     Odd("markup.json", each(lambda event: {**event, "name": f"</script><b>{event['name']}"}), ""),
@@ -155,7 +155,7 @@ REFUSED = [
     Odd("archive.json", b"PK\x03\x04" + bytes(100), "unpack it first"),
     Odd("twice.json.gz", gzip.compress(GZIPPED), "not JSON"),
     Odd("picture.json.gz", gzip.compress(bytes(range(256)) * 50), ""),
-    Odd("bomb.json.gz", gzip.compress(b"[" + b" " * (600 << 20), 1), "not a trace"),
+    Odd("bomb.json.gz", gzip.compress(b"[" + b" " * (600 << 20), 1), "no event"),
 ]
 
 
@@ -208,9 +208,10 @@ def test_a_report_says_what_is_odd(tmp_path: Path, odd: Odd) -> None:
     assert {"report.html", "analysis.json", "report.md"} <= {path.name for path in out.iterdir()}
     found = json.loads((out / "analysis.json").read_bytes())
     check_sums(found)
-    said = [*found["warnings"], *(finding["id"] for finding in found["findings"])]
-    said += [note for trace in found["traces"] for note in (*trace["file_info"]["notes"], *trace["notes"])]
-    assert odd.said in "\n".join(said)
+    notes = [*found["warnings"]]
+    notes += [note for trace in found["traces"] for note in (*trace["file_info"]["notes"], *trace["notes"])]
+    ids = [finding["id"] for finding in found["findings"]]
+    assert odd.said in "\n".join([*ids, *(f"{note['id']}: {note['text']}" for note in notes)])
     assert "</script><b>" not in (out / "report.html").read_text()
 
 

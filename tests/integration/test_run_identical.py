@@ -133,7 +133,7 @@ def test_recordings_that_do_not_fit_their_budget_end_within_a_step_and_the_repor
     assert variant.status == RunStatus.OK
     assert (variant.time_split, variant.memory) == ((), None)
     trace, memory, *_ = variant.warnings
-    assert [trace.id, memory.id] == ["recording.trace_budget", "recording.memory_budget"]
+    assert [trace.id, memory.id] == ["recording.trace_cut", "recording.memory_budget"]
     assert "--max-memory 1.00 KiB" in trace.text
     assert re.search(r"about [\d.]+ [KMG]?i?B", trace.text)
     report = build_document(perfkit.analyze(tmp_path / "run"))
