@@ -87,5 +87,5 @@ def test_a_job_that_waits_says_for_what_and_is_cancelled(slurm: Slurm, folder: P
     os.kill(bench.pid, signal.SIGINT)
     _, err = bench.communicate(timeout=60)
     assert bench.returncode == 130
-    assert re.search(r"job \d+ cancelled", err)
+    assert re.search(r"job \d+ canceled", err)
     assert nothing_is_left(slurm, folder)
