@@ -16,7 +16,7 @@ from perfkit.trace.trace_reader import DEVICE_CATEGORIES, NONE, Category, Ints, 
 _PROFILER = re.compile(r"ProfilerStep ?#(\d{1,18})")
 _MARKS = (
     (re.compile(re.escape(STEP_MARK) + r"#(\d{1,18})"), "marked by perfkit"),
-    (_PROFILER, "marked by torch.profiler (ProfilerStep)"),
+    (_PROFILER, "marked by torch.profiler"),
 )
 
 

@@ -1,4 +1,4 @@
-"""What-ifs for Python programs."""
+"""Simulated changes ("what if") for Python programs."""
 
 from perfkit.analysis.model.replay import SimulatedChange
 from perfkit.analysis.model.trace_analysis import TraceAnalysis

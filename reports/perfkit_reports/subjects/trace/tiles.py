@@ -71,20 +71,15 @@ def _make_saving_cell(trace: RankTrace) -> Cell:
     saving = compute_saving_s(trace)
     if saving is None:
         return make_unknown_cell("no work with both a cost and a roof")
-    summed, at_roofs = (
-        format_bounded(units.format_seconds(saving), get_saving_bound(trace)),
-        get_simulated_roofs_s(trace),
-    )
+    at_roofs = get_simulated_roofs_s(trace)
     if at_roofs is None:
+        summed = format_bounded(units.format_seconds(saving), get_saving_bound(trace))
         return Cell(summed, detail=f"{_format_share(saving, trace)}all kernels at their roofline")
     together = trace.gains.together_s if trace.gains is not None else None
     if together is not None and together > at_roofs:
-        roofs = f"all kernels at their roofline: -{units.format_seconds(at_roofs)}, upper bound {summed}"
-        return Cell(
-            units.format_seconds(together),
-            detail=f"{_format_share(together, trace)}all fixes combined (simulated); {roofs}",
-        )
-    detail = f"{_format_share(at_roofs, trace)}all kernels at their roofline (simulated); upper bound {summed}"
+        detail = f"{_format_share(together, trace)}all fixes combined, simulated"
+        return Cell(units.format_seconds(together), detail=detail)
+    detail = f"{_format_share(at_roofs, trace)}all kernels at their roofline, simulated"
     return Cell(units.format_seconds(at_roofs), detail=detail)
 
 
@@ -117,5 +112,5 @@ def _make_utilization_cell(trace: RankTrace) -> Cell:
     if isinstance(trace.mfu, Unknown):
         return mfu
     detail = "" if isinstance(trace.hfu, Unknown) else f"HFU {hfu.text}; "
-    convention = "; counts masked attention pairs (PaLM)" if UNMASKED in trace.mfu.source else ""
+    convention = "; counts masked attention pairs as PaLM does" if UNMASKED in trace.mfu.source else ""
     return Cell(mfu.text, detail=detail + trace.mfu.how.value + convention)
