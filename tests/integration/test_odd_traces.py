@@ -100,7 +100,11 @@ READ = [
     Odd("list.json", json.dumps(training_events()).encode()),
     Odd("bom.json", codecs.BOM_UTF8 + WHOLE, "reading.encoding"),
     Odd("utf16.json", WHOLE.decode().encode("utf-16"), "reading.encoding"),
-    Odd("nan.json", WHOLE.replace(b'"dur": 20.0', b'"dur": NaN').replace(b'"dur": 10', b'"dur": -Infinity'), "reading.not_finite"),
+    Odd(
+        "nan.json",
+        WHOLE.replace(b'"dur": 20.0', b'"dur": NaN').replace(b'"dur": 10', b'"dur": -Infinity'),
+        "reading.not_finite",
+    ),
     Odd("control.json", WHOLE.replace(b"aten::mm", b"aten::m\x01m"), "reading.control_characters"),
     Odd("bad_utf8.json", WHOLE.replace(b"aten::mm", b"aten::m\xffm"), "reading.invalid_utf8"),
     Odd("quote.json", WHOLE.replace(b'"aten::mm"', b'"aten::"mm"'), "reading.unescaped_quotes"),

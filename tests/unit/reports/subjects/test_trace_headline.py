@@ -206,7 +206,7 @@ def test_the_saving_is_what_the_replay_gains_with_all_work_at_its_roof() -> None
     assert (simulated.text, list_figures(simulated.detail)) == ("3.49 ms", ["10 %"])
     more = told(replay=replayed, gains=msgspec.structs.replace(gains, together_s=trace.step_s / 5))
     assert more.text == "6.98 ms"
-    assert [figure.lstrip("-") for figure in list_figures(more.detail)] == ["20 %", "3.49 ms", "10.8 ms"]
+    assert list_figures(more.detail) == ["20 %"]
     less = told(replay=replayed, gains=msgspec.structs.replace(gains, together_s=trace.step_s / 50))
     assert less.text == "3.49 ms"
     for refused in (
