@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 
 from benchmarks.gpu.loops import block, overhead, steps_for, training
 from benchmarks.gpu.rows import Found, Row, Setting, main, perfkit
-from perfkit.note import list_texts
 
 if TYPE_CHECKING:
     from perfkit.analysis.model.suite import Variant
@@ -111,7 +110,7 @@ def triggered(setting: Setting) -> Found:
                 asked, end = True, time.monotonic() + TRIGGERED_S / 2
     variants = _variants(folder)
     figures = {
-        variant.name: {"kernels_per_step": _kernels(variant), "warnings": list_texts(variant.warnings)}
+        variant.name: {"kernels_per_step": _kernels(variant), "warnings": [note.text for note in variant.warnings]}
         for variant in variants
     }
     wrong = [] if len(variants) > 1 else ["the request led to no trace"]
@@ -174,7 +173,7 @@ def _steps(variant: "Variant", by_hand_s: float, device: str) -> tuple[dict[str,
         "modeled_share": step and step.modeled_share,
         "time_split": {part.category: part.share for part in variant.time_split},
         "peak_bytes": None if variant.memory is None else variant.memory.peak_bytes,
-        "warnings": list_texts(variant.warnings),
+        "warnings": [note.text for note in variant.warnings],
     }
     wrong = []
     if step_s is None:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.gpu.rows import Skipped, perfkit
-from perfkit.note import list_texts
 
 if TYPE_CHECKING:
     from perfkit.analysis.model.suite import Variant
@@ -111,7 +110,7 @@ def describe_variant(variant: "Variant") -> tuple[dict[str, Any], list[str]]:
         "process_bytes": None if memory is None else memory.process_bytes,
         "beyond": {} if memory is None else {share.category: share.bytes for share in memory.outside_allocator},
         "unexplained_share": unexplained,
-        "warnings": list_texts(variant.warnings),
+        "warnings": [note.text for note in variant.warnings],
     }
     wrong = [f"claim fails: {claim.statement} ({claim.evidence})" for claim in variant.claims if claim.holds is False]
     if variant.status != RunStatus.OK:

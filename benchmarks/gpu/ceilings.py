@@ -14,7 +14,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.gpu.rows import Found, Row, Setting, main
-from perfkit.note import list_texts
 
 if TYPE_CHECKING:
     from perfkit.devices.ceiling import DeviceCeilings
@@ -77,7 +76,7 @@ def calibration(setting: Setting, *, short: bool) -> Found:
     }
     beside = compare_rates(rates, measured.device_name)
     notes = [f"note: {note}" for note in measured.notes]
-    return Found({**beside.figures, "notes": list_texts(measured.notes)}, [*beside.lines, *notes], beside.wrong)
+    return Found({**beside.figures, "notes": [note.text for note in measured.notes]}, [*beside.lines, *notes], beside.wrong)
 
 
 def _seconds(device: str, call: Any) -> float:

@@ -22,7 +22,6 @@ from benchmarks.gpu.bench_results import Command, Ended, run_together
 from benchmarks.gpu.op_classes import BUILDERS
 from benchmarks.gpu.packages import ROOT
 from benchmarks.gpu.rows import Found, Row, Setting, Skipped, main, perfkit
-from perfkit.note import list_texts
 
 NCU_S = 45.0  # of an op's program under ncu; it is ended then
 CHIP_METRICS = "chip_metrics.json"  # of `ncu --query-metrics`, which takes 2 s: asked once
@@ -60,7 +59,7 @@ def count_bench(workload: str, variant: str, setting: Setting) -> Found:
     )  # fmt: skip
     rank = get_rank_folder(folder / get_run_path(variant, 0), 0)
     if not (rank / COUNTERS_FILE).exists():
-        raise Skipped("; ".join(list_texts(read_json(folder / SUITE_FILE, Suite).warnings)))
+        raise Skipped("; ".join(note.text for note in read_json(folder / SUITE_FILE, Suite).warnings))
     coverage = analyze_traces([str(rank / TRACE_FILE)], counters=rank / COUNTERS_FILE).traces[0].coverage
     rows = [
         {"op_class": row.op_class, "quantity": row.quantity, "kernels": row.kernels, "seconds": row.seconds,
@@ -133,7 +132,7 @@ def sum_counters(export: Path) -> dict[str, Any]:
     return {
         **{name: None if (total := float(column.sum())) != total else total for name, column in sums.items()},
         "kernels": list(counters.kernels),
-        "notes": list_texts(counters.notes),
+        "notes": [note.text for note in counters.notes],
     }
 
 
