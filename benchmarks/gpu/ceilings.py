@@ -76,7 +76,9 @@ def calibration(setting: Setting, *, short: bool) -> Found:
     }
     beside = compare_rates(rates, measured.device_name)
     notes = [f"note: {note}" for note in measured.notes]
-    return Found({**beside.figures, "notes": [note.text for note in measured.notes]}, [*beside.lines, *notes], beside.wrong)
+    return Found(
+        {**beside.figures, "notes": [note.text for note in measured.notes]}, [*beside.lines, *notes], beside.wrong
+    )
 
 
 def _seconds(device: str, call: Any) -> float:
