@@ -5,13 +5,14 @@ from math import log
 import msgspec
 import pytest
 
+from perfkit.analysis.trace.op_class import OpClass
 from perfkit.devices.catalog import resolve_entry
 from perfkit.errors import UnavailableError
 from perfkit.plan import device_efficiencies
 from perfkit.plan.device_efficiencies import compute_unlikeness, load_efficiencies
 from perfkit.plan.efficiency_store import EfficiencySample, LearnedDevice, LearnedProgram, load_packaged, store_learned
 from perfkit.plan.target import Target
-from perfkit.plan.work import Work
+from perfkit.plan.work import SMALL, UNALIGNED, Work
 from tests.fixtures.figures import list_figures
 from tests.fixtures.plan_roofs import ceilings
 
@@ -146,3 +147,10 @@ def test_what_comes_with_perfkit_knows_products_on_the_gpus_that_people_train_on
     for learned in devices.values():
         assert all(sample.seconds > 0 for program in learned.programs for sample in program.samples)
         assert any(sample.op_class == "GEMM" for program in learned.programs for sample in program.samples)
+
+
+def test_the_packaged_classes_are_those_that_work_is_classified_as() -> None:
+    """A class that is renamed in the code alone would lose its efficiencies without an error."""
+    stored = {sample.op_class for device in load_packaged() for run in device.programs for sample in run.samples}
+    assert stored <= {*OpClass, SMALL, UNALIGNED}
+    assert stored >= {SMALL, UNALIGNED}
