@@ -74,11 +74,9 @@ def _is_truncated(data: bytes) -> bool:
 def refuse_other_format(name: Path | str, written: int, known: int, remedy: str = MEASURE_AGAIN) -> None:
     """Raise a `NewerFormatError` or `OlderFormatError` where a file is not in format `known`, which is today's."""
     if written > known:
-        raise NewerFormatError(
-            f"{name}: written in format {written}, this perfkit reads format {known}: upgrade perfkit to read it"
-        )
+        raise NewerFormatError(f"{name}: format {written}, but this perfkit reads up to {known}; upgrade perfkit")
     if written < known:
-        raise OlderFormatError(f"{name}: written in format {written}, this perfkit reads format {known}: {remedy}")
+        raise OlderFormatError(f"{name}: format {written}, but this perfkit reads {known}; {remedy}")
 
 
 class _VersionedFile(msgspec.Struct):

@@ -103,7 +103,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     if options["verify"] is None:
         refuse_given(ctx, ("out",), "--out is for the runs of --verify")
     else:
-        refuse_given(ctx, ("gpu",), "--verify runs on this machine, and --gpu plans for another; give one of them")
+        refuse_given(ctx, ("gpu",), "--verify runs on this machine, but --gpu plans for another; use only one")
     variants = parse_named_variants(options["technique"])
     subject = _resolve_subject(ctx)
     runs = None if options["verify"] is None else prepare_verification(subject, options["verify"], options["out"])

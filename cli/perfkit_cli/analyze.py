@@ -214,7 +214,7 @@ def _refuse_trace_options(options: Mapping[str, object]) -> None:
     named = [f"--{name}" for name, value in options.items() if value]
     if named:
         raise UsageError(
-            f"these are flight recorder dumps, and {', '.join(named)} is for traces; omit it", id="usage.conflict"
+            f"these are flight recorder dumps, but {', '.join(named)} is for traces; omit it", id="usage.conflict"
         )
 
 
@@ -249,7 +249,7 @@ def _check_exports(exports: tuple[str, ...], sources: tuple[str, ...], *, as_jso
 
     if as_json:
         raise UsageError(
-            "--export writes into the report's folder, and --json writes no report; give one of them",
+            "--export and --json conflict: --json writes no report; use only one",
             id="usage.conflict",
         )
     if "perfetto" in exports and STANDARD_INPUT in sources:

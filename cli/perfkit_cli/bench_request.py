@@ -93,7 +93,7 @@ def refuse_energy(request: BenchRequest) -> None:
     """A `UsageError` for a device without a counter of its energy."""
     if request.schedule.energy_s and request.device != "cuda":
         raise UsageError(
-            f"--energy reads an NVIDIA GPU's energy counter, and the device is {request.device}; omit it",
+            f"--energy needs an NVIDIA GPU, but the device is {request.device}; omit it",
             id="usage.conflict",
         )
 
@@ -103,9 +103,7 @@ def require_ncu(device: str) -> Path:
     from perfkit.instruments.ncu import find_ncu
 
     if device != "cuda":
-        raise UsageError(
-            f"--counters reads an NVIDIA GPU's counters, and the device is {device}; omit it", id="usage.conflict"
-        )
+        raise UsageError(f"--counters needs an NVIDIA GPU, but the device is {device}; omit it", id="usage.conflict")
     return find_ncu()
 
 

@@ -42,7 +42,7 @@ Examples:
 def command(device: str, threads: str | None, world_size: int | None, short: bool, force: bool) -> None:
     """Measure this machine's ceilings: FLOP/s per dtype, memory bandwidths, collectives.
 
-    They are the roofs of the roofline. The result is stored for this machine and used by `perfkit bench`; the best
+    They define the roofline. The result is stored for this machine and used by `perfkit bench`; the best
     value of all calibrations is kept. Keep the machine idle: figures that do not repeat are labeled low confidence, and
     disturbed ones are measured again next time.
     """
@@ -59,7 +59,7 @@ def command(device: str, threads: str | None, world_size: int | None, short: boo
     if world_size is not None:
         if threads:
             raise UsageError(
-                "--threads measures ceilings, and --world-size times ranks with one thread each; give one of them",
+                "--threads measures ceilings, but --world-size times ranks with one thread each; use only one",
                 id="usage.conflict",
             )
         _calibrate_links(target, world_size, short=short, force=force)

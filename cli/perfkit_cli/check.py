@@ -24,10 +24,10 @@ Examples:
 Configure cases and thresholds in pyproject.toml ([tool.perfkit.check]) or perfkit.toml ([check]); options take
 precedence. Thresholds: 3% (a relative change), +64MiB (an absolute one), <=2GiB (a limit), off (reported only).
 \b
-A quantity fails if it certainly got worse by more than its threshold. If it certainly got worse by less, its verdict
-is worse, which fails the check only with --fail-on worse.
+A quantity fails if it is significantly worse, by more than its threshold. If it is significantly worse by less, its
+verdict is worse, which fails the check only with --fail-on worse.
 \b
-Exit codes: 0 pass (or worse), 1 a regression (or a side that does not run), 2 invalid request, 3 inconclusive
+Exit codes: 0 passed (also with the verdict worse), 1 regression or failed run, 2 invalid request, 3 inconclusive
 (--inconclusive CODE), 130 interrupted.
 """
 
@@ -78,7 +78,7 @@ Exit codes: 0 pass (or worse), 1 a regression (or a side that does not run), 2 i
     "--fail-on",
     metavar="[fail|worse]",
     callback=require_one_of("fail-on", ("fail", "worse")),
-    help="Fail on this verdict or worse.  [default: fail]",
+    help="Lowest failing verdict.  [default: fail]",
 )
 @click.option(
     "--inconclusive",
@@ -106,7 +106,7 @@ Exit codes: 0 pass (or worse), 1 a regression (or a side that does not run), 2 i
 @click.option("-q", "--quiet", is_flag=True, help="Show only non-passing results and the report's path.")
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> None:
-    """Check that a change makes nothing worse than its thresholds allow.
+    """Check a change for performance regressions.
 
     Memory, FLOPs, kernels, graph breaks and losses are compared first, exactly. Times are compared between pairs of
     interleaved processes, until every quantity is decided or the time limit is reached. A difference that the data

@@ -78,7 +78,7 @@ def _choose_mode(arguments: CheckArguments) -> tuple[str, Mode]:
     }
     named = [name for name, (is_asked, _) in asked.items() if is_asked]
     if len(named) > 1 and set(named) != {"--update", "--baseline"}:
-        raise UsageError(f"{' and '.join(named)} are different checks; give one of them", id="usage.conflict")
+        raise UsageError(f"{' and '.join(named)} are different checks; use only one", id="usage.conflict")
     if arguments.run is not None and named != ["--baseline"]:
         raise UsageError(f"{arguments.run}: an existing run needs another one to compare with; name it with --baseline")
     if not named:

@@ -26,7 +26,7 @@ Examples:
     help="Write a Markdown page of all kinds to this file.",
 )
 def command(finding_id: str | None, as_json: bool, docs: Path | None) -> None:
-    """List the kinds of findings by id, or explain the id of a finding, a note or an error."""
+    """List findings by id, or explain one id."""
     from perfkit.analysis.findings import SUBJECTS
     from perfkit.error_kinds import ERROR_KINDS
     from perfkit.note_kinds import NOTE_KINDS

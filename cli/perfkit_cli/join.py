@@ -18,16 +18,16 @@ Exit codes: 0 the first machine is done, 1 it could not be reached, 2 invalid re
 """
 
 
-@click.command(epilog=EXAMPLES, short_help="Run this machine's share of a multi-node bench.")
+@click.command(epilog=EXAMPLES, short_help="Run this machine's share of a multi-node benchmark.")
 @click.argument("endpoint", metavar="HOST:PORT")
 @click.option(
     "--node-rank", metavar="K", type=click.IntRange(min=1), required=True, help="Number of this machine, from 1."
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
 def command(*, endpoint: str, node_rank: int, quiet: bool) -> None:
-    """Run this machine's ranks of a bench that the first machine started with --launcher torchrun.
+    """Run this machine's ranks of a benchmark that the first machine started with --launcher torchrun.
 
-    HOST:PORT is the --rdzv-endpoint of that bench. Start this command in the same folder, with the same workload,
+    HOST:PORT is the --rdzv-endpoint of that benchmark. Start this command in the same folder, with the same workload,
     packages and environment; the output folder must have the same path on every machine. It may start first (it waits
     up to an hour), and ends when the first machine is done.
     """

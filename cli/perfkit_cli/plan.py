@@ -146,7 +146,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     --into, compares predicted with measured.
 
     With --learn, each PATH is a suite of perfkit bench, a folder of suites, or a GPU trace. Their op times are stored
-    per device, with its measured ceilings, and used by plans. --gpu names the GPU of traces that do not.
+    per device, with its measured ceilings, and used by plans. Use --gpu for traces that do not name their GPU.
     """
     from rich.console import Console
 
@@ -157,8 +157,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     console = Console(stderr=True, quiet=options["quiet"] or as_json)
     if options["learn"] != bool(options["paths"]):
         raise UsageError(
-            "--learn needs suites or traces to learn from, and paths need --learn; expected such as perfkit plan "
-            "--learn runs/"
+            "--learn and paths of suites or traces must be given together, for example: perfkit plan --learn runs/"
         )
     if options["learn"]:
         from perfkit_cli.plan_learn import learn_and_show

@@ -38,7 +38,7 @@ def run_search(request: BenchRequest, target: Target, console: Console) -> PlanS
 
 def format_search(search: PlanSearch) -> Iterator[str]:
     """A line for each combination that fits, and the reasons for those left out."""
-    yield f"{search.planned} of {search.combinations} combinations planned; the others follow"
+    yield f"{search.planned} of {search.combinations} combinations planned; the rest inferred"
     if not search.fitting:
         yield "none fits"
     else:

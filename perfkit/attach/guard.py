@@ -43,7 +43,7 @@ class Guard:
         # Clear system errors and perfkit's own need no traceback: a full disk, an impossible folder.
         plain = isinstance(error, OSError | PerfkitError)
         trace = None if plain else error
-        LOG.warning("%s switched itself off, training continues: %s", self._name, describe_error(error), exc_info=trace)
+        LOG.warning("%s switched itself off; training continues: %s", self._name, describe_error(error), exc_info=trace)
         try:
             self._switch_off()
         except Exception as second:

@@ -66,12 +66,12 @@ def record_passes(session: LoopSession, recording: VariantRecording, hooks: Loop
     unseen = explain_unreported(session.trained.device)
     if still_open:
         _add_warning(
-            session, recording, "recording.open_range", f"no memory was recorded: {OpenRangeError(still_open)}"
+            session, recording, "recording.open_range", f"memory was not recorded: {OpenRangeError(still_open)}"
         )
     elif schedule.memory and unseen is not None:
-        _add_warning(session, recording, "recording.memory_unreported", f"no memory was recorded: {unseen}")
+        _add_warning(session, recording, "recording.memory_unreported", f"memory was not recorded: {unseen}")
     elif schedule.memory and (reason := (yield from _explain_memory_cost(session, recording))):
-        _add_warning(session, recording, "recording.memory_budget", f"no memory was recorded: {reason}")
+        _add_warning(session, recording, "recording.memory_budget", f"memory was not recorded: {reason}")
     elif schedule.memory and _is_profiler_free(session, recording, "memory"):
         try:
             with session.profiler.hold_profiler():
@@ -83,12 +83,12 @@ def record_passes(session: LoopSession, recording: VariantRecording, hooks: Loop
                 session,
                 recording,
                 "recording.memory_ended",
-                f"no memory was recorded: {recording.ended_early['memory']}",
+                f"memory was not recorded: {recording.ended_early['memory']}",
             )
         except ProfilerTaken:
-            _add_warning(session, recording, "recording.memory_profiler_began", f"no memory was recorded: {_BEGAN}")
+            _add_warning(session, recording, "recording.memory_profiler_began", f"memory was not recorded: {_BEGAN}")
         except OpenRangeError as error:
-            _add_warning(session, recording, "recording.open_range", f"no memory was recorded: {error}")
+            _add_warning(session, recording, "recording.open_range", f"memory was not recorded: {error}")
     recording.recorder.update(status=RunStatus.OK, reason="")
     yield from _sample_stacks(session, recording)
 
@@ -293,7 +293,7 @@ def _explain_memory_cost(session: LoopSession, recording: VariantRecording) -> R
     reason += f"; it would have started {' or '.join(ways)}" if ways else ""
     if session.world.size > 1 or wait_s > _LONGEST_WAIT_S:
         return reason
-    text = f"no memory was recorded: {reason}, until the loop ended"
+    text = f"memory was not recorded before the loop ended: {reason}"
     recording.waiting = make_note("recording.memory_budget", text)
     yield from _sample_stacks(session, recording)
     while budget.compute_wait_s(expected_s):

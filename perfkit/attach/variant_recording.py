@@ -75,7 +75,7 @@ class VariantRecording:
             rank=world.rank,
             world_size=world.size,
             status=RunStatus.CRASHED,
-            reason="the program ended, for no known reason, before all was recorded",
+            reason="the program ended before the recording was complete; cause unknown",
             environment=read_environment(trained.device),
             attached_loop=AttachedLoop(
                 step_marker=loop.steps_by()

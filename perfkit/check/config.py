@@ -121,7 +121,7 @@ def parse_budget(text: str, where: str) -> float:
     except UsageError as error:
         raise UsageError(f"{where}: budget: {error}") from None
     if seconds <= 0:
-        raise UsageError(f"{where}: budget: {text!r} leaves no time to measure; use a longer one such as 3min")
+        raise UsageError(f"{where}: budget: {text!r} leaves no time to measure; increase it, for example to 3min")
     return seconds
 
 

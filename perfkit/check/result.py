@@ -26,9 +26,9 @@ class Verdict(StrEnum):
 
 
 VERDICT_MEANINGS = {
-    Verdict.PASS.value: "Not worse by the threshold, with confidence.",
-    Verdict.FAIL.value: "Certainly worse, with an estimate above the threshold.",
-    Verdict.WORSE.value: "Certainly worse, with an estimate within the threshold.",
+    Verdict.PASS.value: "Within the threshold, at the confidence level.",
+    Verdict.FAIL.value: "Significantly worse; the estimate is above the threshold.",
+    Verdict.WORSE.value: "Significantly worse; the estimate is within the threshold.",
     Verdict.IMPROVED.value: "Certainly better.",
     Verdict.INCONCLUSIVE.value: "Too little data to decide.",
     Verdict.NOT_COMPARED.value: "A side has no figure, or the sides are not comparable.",

@@ -16,11 +16,11 @@ def format_ranks(ranks: Sequence[int]) -> str:
 
 
 def describe_absence(meeting: MismatchedCollective) -> str:
-    """`rank 1 had not entered all_reduce 12 of default_pg, in which rank 0 waits`."""
+    """`rank 1 never entered all_reduce 12 of default_pg, in which rank 0 waits`."""
     waits = f"wait{'s' if len(meeting.waiting) == 1 else ''}"
     waiting = f", in which {format_ranks(meeting.waiting)} {waits}" if meeting.waiting else ""
     if meeting.absent:
-        return f"{format_ranks(meeting.absent)} had not entered {meeting.name}{waiting}"
+        return f"{format_ranks(meeting.absent)} never entered {meeting.name}{waiting}"
     return f"{format_ranks(meeting.unrecorded)} left no record of {meeting.name}{waiting}"
 
 

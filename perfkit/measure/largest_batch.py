@@ -119,7 +119,7 @@ class _SizeSearch:
                 return None
             if (expected := self._predict_peak(size)) > self._usable:
                 return self._record_trial(
-                    BatchTrial(size=size, fits=False, reason=f"not run: expected {format_bytes(expected)}")
+                    BatchTrial(size=size, fits=False, reason=f"not run: predicted peak {format_bytes(expected)}")
                 )
         run, records = self.launch(spec, len(self.trials))
         return self._record_trial(self._judge_trial(size, run, records))

@@ -146,7 +146,7 @@ def run_memory_pass(session: TrainingSession) -> None:
     keep_peak(session, resident)
     reason = explain_unreported(state.device)
     if reason is not None:
-        session.recorder.warn(make_note("recording.memory_unreported", f"no memory was recorded: {reason}"))
+        session.recorder.warn(make_note("recording.memory_unreported", f"memory was not recorded: {reason}"))
         return
     recording = record_memory(
         session.round_to_cycles(session.spec.schedule.memory),

@@ -40,12 +40,12 @@ def _set_whole_batch(request: BenchRequest, device: str) -> BenchRequest:
         samples = read_batch_size(least, device)
     except UnknownParameterError:
         raise UsageError(
-            f"--scaling strong divides the batch, and the workload {workload.name} has no parameter "
+            f"--scaling strong divides the batch, but the workload {workload.name} has no parameter "
             f"{PARAMETER} to change"
         ) from None
     if samples != least.params[PARAMETER]:
         raise UsageError(
-            f"--scaling strong divides the batch, and with {PARAMETER}={least.params[PARAMETER]} a batch of "
+            f"--scaling strong divides the batch, but with {PARAMETER}={least.params[PARAMETER]} a batch of "
             f"{workload.name} has {samples} samples"
         )
     return replace(request, workload=workload)

@@ -132,7 +132,7 @@ class CachingAllocator:
         if self.reserved + total > self._capacity:
             self.empty_cache()
         if self.reserved + total > self._capacity:
-            raise OutOfMemoryError(f"{total} bytes more than the {self.reserved} of {self._capacity} that are reserved")
+            raise OutOfMemoryError(f"{total} more bytes do not fit: {self.reserved} of {self._capacity} are reserved")
         segment = AllocatorSegment(self._next, total, small, pool)
         self._next += total  # segments touch, as those of a device often do
         self.reserved += total

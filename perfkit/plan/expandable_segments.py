@@ -62,7 +62,7 @@ class ExpandableSegments(CachingAllocator):
             start = _find_lowest(first, size)
         lacking = _count_lacking_bytes(start, size)
         if self.reserved + lacking > self._capacity:
-            raise OutOfMemoryError(f"{lacking} bytes more than {self.reserved} of {self._capacity} that are reserved")
+            raise OutOfMemoryError(f"{lacking} more bytes do not fit: {self.reserved} of {self._capacity} are reserved")
         return self._grow_block(start, size)
 
     def _get_segment(self, small: bool, pool: Pool) -> AllocatorSegment:

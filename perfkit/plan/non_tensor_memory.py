@@ -228,7 +228,7 @@ def _estimate_driver_reserve(target: Target) -> Iterator[NonTensorMemory]:
     if _INLINE_ECC.fullmatch(target.entry.id):
         shares = (0.063, 0.075, 0.085)
         source = "of 24 GB, an L4 and an A10 report 23,034 and 23,028 MiB; of 16, a T4 reports 15,360 "
-        source += "(modal-client#2797), and torch 14.75 GiB: error correction takes a sixteenth"
+        source += "(modal-client#2797), and torch 14.75 GiB: ECC reserves 1/16"
     else:
         shares = (0.005, 0.011, 0.02)
         source = "torch reports 79.11 of 80 GiB (H100, vllm#27508), 23.64 of 24 (RTX 4090), 23.53 of 24 (A30), "

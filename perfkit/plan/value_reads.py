@@ -30,7 +30,7 @@ class ValueReads:
         if self._counts[place] > _MOST:
             raise UnavailableError(
                 f"{self._places.locate_frames(frames) or 'the step'} reads values {_MOST:,} times at one place, and "
-                "a plan has no values: does a loop wait for one? Measure it with perfkit bench"
+                "fake tensors have none; a loop may depend on one. Use perfkit bench"
             )
         if by := self._places.module(frames):
             self._by[by] = None

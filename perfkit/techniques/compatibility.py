@@ -163,7 +163,7 @@ CLASHES = (
     Clash("ssp", "amp:dtype=fp16", "gradients are applied late, when the scale may have changed"),
     *(Clash(relaxed, "optim_in_backward", _REDUCED_LAST) for relaxed in _RELAXED),
     Clash("cp", "tp", "ring attention with heads split over ranks is untested"),
-    Clash("cp", "pp", "cp splits sequences around the loss, and pipeline stages compute none of their own"),
+    Clash("cp", "pp", "cp splits sequences where the loss is computed, but pipeline stages compute no loss"),
     Clash("cp", "ep", "experts have a slot per token of a sequence, and a rank has part of the sequence"),
     Clash("cp", "flash", "ring attention chooses its own kernels"),
     Clash("cp", "distill", "the teacher would attend to only part of each sequence"),

@@ -44,7 +44,7 @@ _KEEPING = ("powersgd", "topk")
 _OF_ALL_RANKS = {"topk": "the largest gradients", "quantized": "gradients in 8 bits"}
 _APPROXIMATED = {
     "powersgd": "approximated by low-rank matrices",
-    "topk": "sent once they are among the largest, later than computed",
+    "topk": "delayed until they are among the largest",
     "quantized": "rounded to 8 bits",
 }
 
@@ -117,9 +117,7 @@ class Ddp(Technique):
         if self.hook == "none":
             return PlanSupport()
         if self.hook in _KEEPING:
-            return PlanSupport(
-                PlanMode.NOT, f"gradients omitted by {self.hook} are kept, as many bytes as the gradients"
-            )
+            return PlanSupport(PlanMode.NOT, f"{self.hook} keeps unsent gradients: as much memory as the gradients")
         # Left out, plain `ddp` takes its place.
         return PlanSupport(PlanMode.LEFT_OUT, "planned without its hook: a lower bound that omits its gradient copies")
 

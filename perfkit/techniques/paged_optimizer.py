@@ -70,7 +70,7 @@ def step_in_pieces(
     def step(closure: Callable[[], torch.Tensor] | None = None) -> None:
         if closure is not None:
             raise UnavailableError(
-                f"offload updates a few parameters at a time, and {type(optimizer).__name__} needs the loss of all"
+                f"offload updates a few parameters at a time, but {type(optimizer).__name__} updates all at once"
             )
         parameters = [p for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
         gradients = {parameter: parameter.grad for parameter in parameters}

@@ -95,7 +95,7 @@ class _ShardedOptimizer(ZeroRedundancyOptimizer):
     def step(self, closure: Callable[[], Any] | None = None, **options: Any) -> Any:
         if closure is not None:
             raise UnavailableError(
-                f"zero1 gives each rank a part of the parameters, and {type(self.optim).__name__} needs the loss of all"
+                f"zero1 gives each rank a part of the parameters, but {type(self.optim).__name__} updates all at once"
             )
         return super().step(**options)
 

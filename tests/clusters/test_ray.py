@@ -91,7 +91,7 @@ def test_a_rank_that_raises_is_told_with_its_own_traceback(tmp_path: Path) -> No
 def test_a_rank_that_hangs_is_ended_and_named(tmp_path: Path) -> None:
     run = run_with("hang", tmp_path, timeout_s=40.0)
     assert run.status == RunStatus.TIMEOUT
-    assert "rank 1 had not entered all_reduce" in run.reason
+    assert "rank 1 never entered all_reduce" in run.reason
     assert run.exit_codes == (-signal.SIGTERM, -signal.SIGTERM)
 
 

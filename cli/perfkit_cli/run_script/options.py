@@ -165,7 +165,7 @@ def check_run_options(
         if tracker not in LOGGERS.list_names():
             raise make_unknown_name_error("logger", tracker, LOGGERS.list_names())
     if step_function and step_every is not None:
-        raise UsageError("--step-function and --step-every both define a step; give one of them", id="usage.conflict")
+        raise UsageError("--step-function and --step-every both define a step; use only one", id="usage.conflict")
     if step_function and not all(part.isidentifier() for part in step_function.replace(":", ".", 1).split(".")):
         raise UsageError(
             f"--step-function {step_function!r}: expected function, Class.method or package.module:function"

@@ -125,7 +125,7 @@ def _get_peak_memory(side: LoadedSide) -> ComparedAmount:
         return _convert_quantity(side.variant.peak_allocated)
     memory = side.side.memory
     if memory is None:
-        return ComparedAmount(value=None, reason="no memory was recorded")
+        return ComparedAmount(value=None, reason="memory was not recorded")
     return ComparedAmount(value=float(memory.peak_bytes), source=memory.source)
 
 

@@ -210,8 +210,8 @@ def _collect_notes(after: RankTrace, before: RankTrace, pairs: Sequence[OpPair])
     now, then = _compute_unlinked_share(after.ops), _compute_unlinked_share(before.ops)
     if abs(now - then) > _OTHER_SHAPES:
         text = (
-            f"{format_percent(now)} of the time has no recorded op, {format_percent(then)} before: ops that appear "
-            "or disappear may only be matched differently"
+            f"{format_percent(now)} of the time has no recorded op, {format_percent(then)} before: new and removed "
+            "ops may be mismatches"
         )
         yield make_note("difference.unlinked", text, before=then, after=now)
     total = fsum(pair.after_s for pair in pairs)

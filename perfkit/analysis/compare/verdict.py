@@ -37,7 +37,7 @@ _WORDS = {
 
 
 def format_verdict(difference: TraceDifference, before: str) -> str:
-    """`60 % slower than B: 77.5 to 124 ms a step; GEMM +31 ms`, without a full stop.
+    """`+60 % time vs B: 77.5 to 124 ms per step; GEMM +31 ms`, without a full stop.
 
     `before` is the name of the other side; the notes say what makes the two hard to compare.
     """
@@ -51,7 +51,7 @@ def format_verdict(difference: TraceDifference, before: str) -> str:
 
 
 def format_speed_change(before_s: float, after_s: float, than: str = "") -> str:
-    """`60 % slower than B`, `2.41 times as long as in B`, `as fast as B`; without a name without these."""
+    """`+60 % time vs B`, `2.41 times as long as B`, `same speed as B`; without a name without these."""
     ratio = after_s / before_s
     ratio_text, word = _format_ratio(ratio)
     return f"{ratio_text} {word} {than}" if than else ratio_text
@@ -59,13 +59,13 @@ def format_speed_change(before_s: float, after_s: float, than: str = "") -> str:
 
 def _format_ratio(ratio: float) -> tuple[str, str]:
     if abs(ratio - 1) < _EQUAL:
-        return "as fast", "as"
+        return "same speed", "as"
     if ratio >= _TWICE:
         return f"{ratio:.3g} times as long", "as"
     if ratio <= 1 / _TWICE:
         return f"{1 / ratio:.3g} times as fast", "as"
     change = abs(ratio - 1)
-    return f"{format_percent(change, 0 if change >= 0.1 else 1)} {'slower' if ratio > 1 else 'faster'}", "than"
+    return f"{'+' if ratio > 1 else '-'}{format_percent(change, 0 if change >= 0.1 else 1)} time", "vs"
 
 
 def format_time_change(before_s: float, after_s: float) -> str:

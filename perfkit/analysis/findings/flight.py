@@ -54,7 +54,7 @@ def _format_title(meeting: MismatchedCollective) -> str:
     if meeting.mismatch is Mismatch.UNFINISHED:
         return f"{meeting.name}: {meeting.mismatch}"
     if meeting.absent:
-        return f"{_name_ranks(meeting.absent)} had not entered {meeting.name}"
+        return f"{_name_ranks(meeting.absent)} never entered {meeting.name}"
     return f"{_name_ranks(meeting.unrecorded)} left no record of {meeting.name}"
 
 

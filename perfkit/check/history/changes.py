@@ -195,8 +195,8 @@ def _describe_pending(values: Sequence[float], level: float, far: Sequence[int])
     subject = "run is" if count == 1 else f"{count} runs are outliers, the last"
     needed = FEWEST - count
     return (
-        f"the newest {subject} {distance} {'above' if side > 0 else 'below'} the level: chance, or a change, which "
-        f"{needed} more {'run' if needed == 1 else 'runs'} would confirm"
+        f"the newest {subject} {distance} {'above' if side > 0 else 'below'} the level; "
+        f"{needed} more {'run' if needed == 1 else 'runs'} would tell a change from noise"
     )
 
 

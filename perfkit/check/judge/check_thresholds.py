@@ -97,7 +97,7 @@ def _parse_number(number: float, unit: str, more_is_worse: bool) -> Threshold:
 
 def _parse_change(text: str, unit: str) -> float:
     if text.rstrip().endswith("%"):
-        raise UsageError(f"{text!r} of a share is ambiguous (points or relative); write such as 0.02")
+        raise UsageError(f"{text!r} of a share is ambiguous (points or relative); write, for example, 0.02")
     if text[:1] in ("+", "-"):
         raise UsageError("it has two signs")
     return parse_amount(text, unit)

@@ -138,9 +138,11 @@ def _format_reason(question: Question, worsening: Worsening, levels: Significanc
     if verdict in (Verdict.FAIL, Verdict.WORSE):
         position = "above" if verdict is Verdict.FAIL else "within"
         certainty = "certainly" if is_decided(verdict, worsening, levels) else "estimate"
-        return f"worse by at least {least} ({sure} confidence); {certainty} {position} the{allowed} threshold"
+        return (
+            f"worse by at least {least.lstrip('+-')} ({sure} confidence); {certainty} {position} the{allowed} threshold"
+        )
     if verdict is Verdict.IMPROVED:
-        return f"better by at least {worst} ({sure} confidence)"
+        return f"better by at least {worst.lstrip('+-')} ({sure} confidence)"
     if worsening.margin <= 0:
         return f"{low} to {high}: measurement cannot show zero change; set a threshold above 0"
     if worsening.p_worse <= levels.alpha:
@@ -160,7 +162,7 @@ def _format_needed_samples(question: Question, worsening: Worsening, levels: Sig
     change = format_percent(abs(worsening.compute_change(worsening.margin)))
     needed = worsening.count_samples_to_decide(levels.last_alpha / levels.family)
     if needed is None:
-        return f"no affordable number of {question.unit} detects a {change} change with this spread"
+        return f"too noisy to detect a {change} change with an affordable number of {question.unit}"
     more = needed - question.samples
     cost = "" if question.sample_s is None else f" ({format_seconds(more * question.sample_s)})"
-    return f"about {float(f'{more:.1e}'):,.0f} more {question.unit}{cost} would detect a {change} change"
+    return f"about {float(f'{more:.1e}'):,.0f} more {question.unit}{cost} detect a {change} change"

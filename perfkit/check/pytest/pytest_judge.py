@@ -68,7 +68,7 @@ def parse_gates(given: Mapping[str, Given]) -> dict[str, Threshold | None]:
     for name in given:
         if name in _TIMES:
             raise UsageError(
-                f"{name} cannot be checked in a test: one process among other tests cannot resolve percents. "
+                f"{name} cannot be checked in a test: a single process cannot resolve a few percent. "
                 "`perfkit check --against-ref` times process pairs."
             )
         if name not in BY_NAME:

@@ -90,7 +90,7 @@ def list_drift_notes(drift: Drift) -> list[Note]:
     """A note if all ops take longer or shorter; else none."""
     if abs(math.log(drift.ratio)) < _DRIFT:
         return []
-    rest = "; op times prove nothing, so no op is listed for its time" if drift.useless else ""
+    rest = "; op times are unreliable and not listed" if drift.useless else ""
     text = (
         f"identical work took {format_significant(drift.ratio)} times as long in the after trace (median): "
         f"probably the machine rather than the change{rest}"

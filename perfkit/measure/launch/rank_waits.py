@@ -48,7 +48,7 @@ def _build_rank_wait(rank: int, record: FlightRecord) -> RankWait | None:
 
 
 def describe_mismatch(records: dict[int, FlightRecord]) -> str:
-    """`rank 1 had not entered all_reduce 12 of default_pg, in which rank 0 waits`; "" where all met."""
+    """`rank 1 never entered all_reduce 12 of default_pg, in which rank 0 waits`; "" where all met."""
     return next((description for meeting in find_mismatches(records) if (description := _format_mismatch(meeting))), "")
 
 
@@ -57,4 +57,5 @@ def _format_mismatch(meeting: MismatchedCollective) -> str:
         return ""  # it may have been about to
     if meeting.mismatch is Mismatch.ABSENT:
         return describe_absence(meeting)
-    return f"ranks disagree on number {meeting.sequence} of {meeting.group.label}: {describe_disagreement(meeting)}"
+    where = f"collective {meeting.sequence} of group {meeting.group.label}"
+    return f"ranks disagree on {where}: {describe_disagreement(meeting)}"

@@ -56,7 +56,7 @@ def advise(
     if step_s is None and plan is not None and goal in ("time", "cost"):
         as_it_is = plan(())
         reason = (as_it_is.step_reason or as_it_is.reason).rstrip(".")
-        text = f"step time unknown: {reason}. Advise a suite instead, or use --goal memory"
+        text = f"step time unknown: {reason}. Run perfkit advise on a suite, or use --goal memory"
         notes = (*notes, make_note("advice.no_step_time", text))
     judge = _make_judge(goal, limit, before, step_s)
     ranked = sorted(candidates, key=lambda each: judge.order(estimates.estimate_variant(each.specs)))

@@ -20,7 +20,7 @@ Techniques = tuple[TechniqueSpec, ...]
 # How to add ranks, by kind of subject.
 _MORE_RANKS = {
     "workload": "--world-size {}",
-    "run": "advise its workload with --world-size {}",
+    "run": "run perfkit advise on its workload with --world-size {}",
     "trace": "advise the workload that was traced, such as train.py:build, with --world-size {}",
 }
 

@@ -62,7 +62,7 @@ def estimate_channels_last(view: TraceView, _technique: Technique) -> Answer:
     ]
     return AddressedWork(
         f"convolutions take {format_taken_time(view, rows)}",
-        "no convolution beats its roofline, and no tensor is transposed",
+        "convolutions reach their roofline, and no layout is converted",
         most=join_changes((raise_to_roof(rows), *turned)),
     )
 

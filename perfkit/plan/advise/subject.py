@@ -51,7 +51,8 @@ def make_trace_subject(path: Path, device: str | None = None) -> AdviceSubject:
     dtype = trace.matrix_dtype if trace.matrix_dtype in _DTYPES else "fp32"
     place = RunPlace(step.view.torch_device, dtype, trace.world_size or 1)
     note = make_note(
-        "advice.no_memory", "memory is unknown: a trace does not describe the model; advise a run or a workload"
+        "advice.no_memory",
+        "memory is unknown: a trace does not describe the model; run perfkit advise on a run or a workload",
     )
     return AdviceSubject(path.name, "trace", trace.device_name or trace.device, place, step, notes=(note,))
 

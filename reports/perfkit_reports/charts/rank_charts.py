@@ -186,5 +186,7 @@ def _format_hover(row: RankRow) -> str:
         f"{units.format_seconds(row.exposed_communication_s)} of it exposed",
         "straggler delay unknown"
         if row.late_s is None
+        else "first to reach collectives"
+        if row.late_s == 0
         else f"reaches collectives {units.format_seconds(row.late_s)} after the first rank",
     )

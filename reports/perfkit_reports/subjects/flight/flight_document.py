@@ -97,9 +97,7 @@ def _build_tiles(analysis: FlightAnalysis) -> Iterator[Tile]:
     waiting = [rank for rank in analysis.ranks if rank.pending_collective is not None]
     yield Tile("Ranks", Cell(f"{len(analysis.ranks):,}", detail="with a dump"))
     yield Tile("Waiting", Cell(f"{len(waiting):,}", detail="in an unfinished collective"))
-    yield Tile(
-        "Collectives", Cell(f"{sum(rank.collectives for rank in analysis.ranks):,}", detail="recorded on all ranks")
-    )
+    yield Tile("Collectives", Cell(f"{sum(rank.collectives for rank in analysis.ranks):,}", detail="total over ranks"))
 
 
 def _build_sections(analysis: FlightAnalysis) -> Iterator[Section]:

@@ -24,7 +24,7 @@ def _make_tensor_cell(shape: str, dtype: str) -> Cell:
     return make_text_cell(f"{shape} {dtype}".strip())
 
 
-_LAST_HOLDER = "op that freed it, the last holder"
+_LAST_HOLDER = "op that released the last reference"
 LARGEST: tuple[Column[LiveBlock], ...] = (
     Column(
         "Allocation",
@@ -39,7 +39,7 @@ LARGEST: tuple[Column[LiveBlock], ...] = (
     Column(
         "Source line", lambda block: make_text_cell(block.line), numeric=False, wrap=True, help="where it was allocated"
     ),
-    Column("Kept by", lambda block: make_text_cell(block.freed_by), numeric=False, wrap=True, help=_LAST_HOLDER),
+    Column("Freed by", lambda block: make_text_cell(block.freed_by), numeric=False, wrap=True, help=_LAST_HOLDER),
     Column("Module", lambda block: _make_module_cell(block.module), numeric=False, weight=Weight.DETAIL),
     Column("Allocated by", lambda block: make_text_cell(block.op), numeric=False, weight=Weight.DETAIL),
     Column("Phase", lambda block: make_text_cell(block.phase), numeric=False, weight=Weight.DETAIL),

@@ -60,7 +60,7 @@ _TIME, _SHARE, _SAVED, _ROOF, _BOUND = FIGURES
 _OP = Column[ProductRow]("Op", lambda row: _make_op_cell(row), numeric=False, help="op and phase", wrap=True)
 _KERNEL = Column[ProductRow]("Kernel", lambda row: make_code_cell(row.kernel, 32), numeric=False, wrap=True)
 _DTYPE = Column[ProductRow]("Dtype", lambda row: make_text_cell(row.dtype), numeric=False, help="compute dtype")
-_WAVES = Column[ProductRow]("Waves", _make_waves_cell, help="blocks per multiprocessor, one at a time")
+_WAVES = Column[ProductRow]("Waves", _make_waves_cell, help="blocks / SMs, with one resident block per SM")
 _WAVE_LOSS = Column[ProductRow](
     "Wave loss",
     _make_wave_loss_cell,
@@ -148,7 +148,7 @@ _ATTENTIONS: tuple[Column[AttentionRow], ...] = (
         _make_mask_cell,
         numeric=False,
         wrap=True,
-        help="excludes pairs masked by a causal mask or a window",
+        help="FLOPs exclude pairs removed by a causal or window mask",
     ),
     _DTYPE,
     *_hide_columns(

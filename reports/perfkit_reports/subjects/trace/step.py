@@ -33,9 +33,9 @@ _CUT = (
 )
 _ONE_DOT = "A roofline needs more than one dot; the figures are in the table below."
 _NO_DOT = "No work has both FLOPs and bytes."
-_WITHOUT_ROOFS = "Achieved performance; roofs are unknown. Dot area is the share of the step."
+_WITHOUT_ROOFS = "Performance; roofs are unknown. Dot area is the share of the step."
 _AXES = (
-    "Achieved performance against the limits of the device. Solid roofs are measured, dashed roofs come from a "
+    "Performance against the limits of the device. Solid roofs are measured, dashed roofs come from a "
     "datasheet. Dot area is the share of the step; the distance to the roof is the potential saving."
 )
 # Parts of the step whose names need an explanation.

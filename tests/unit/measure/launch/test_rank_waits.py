@@ -56,8 +56,8 @@ def test_a_run_that_crashed_keeps_its_own_reason(tmp_path: Path) -> None:
     ("ranks", "said"),
     [
         ([dump(waiting(1)), dump(waiting(1))], ""),
-        ([dump(waiting(1)), dump({**waiting(1), "profiling_name": "gloo:reduce"})], "agree on number 1 of default_pg"),
-        ([dump(entry(1, backend="gloo")), dump()], "rank 1 had not entered all_reduce 1 of default_pg"),
+        ([dump(waiting(1)), dump({**waiting(1), "profiling_name": "gloo:reduce"})], "collective 1 of group default_pg"),
+        ([dump(entry(1, backend="gloo")), dump()], "rank 1 never entered all_reduce 1 of default_pg"),
     ],
 )
 def test_what_is_said_of_ranks_that_do_not_meet(tmp_path: Path, ranks: list[dict[str, Any]], said: str) -> None:

@@ -61,7 +61,7 @@ def test_the_fullest_device_comes_first_with_all_of_its_parts() -> None:
     assert {"12.0 MiB"} <= {*list_figures(column(found["memory-balance"], "Process memory")[0])}
     assert list_figures(column(found["memory-growth-0"], "Source line")[0]) == ["88"]
     assert column(found["memory-largest-0"], "Source line")[0] == "gpt.py:143 forward"
-    assert column(found["memory-largest-0"], "Kept by")[0] == "aten::_log_softmax_backward_data"
+    assert column(found["memory-largest-0"], "Freed by")[0] == "aten::_log_softmax_backward_data"
     assert column(found["memory-modules-0"], "Module")[0] == "h.*.mlp"
     assert column(found["memory-ops-1"], "Module")[0] == "head"
     assert column(found["memory-reserved-0"], "Size") == ["1.37 GiB", "96.0 MiB", "304 MiB"]

@@ -86,7 +86,7 @@ def test_sections_that_have_nothing_to_say_are_left_out() -> None:
 def test_the_document_tells_the_story() -> None:
     analysis = sample.realistic()
     told = build_document(analysis)
-    assert {"15 %", "41.2", "34.9 ms"} <= {*list_figures(told.headline)}
+    assert {"-15 %", "41.2", "34.9 ms"} <= {*list_figures(told.headline)}
     assert "34.9 ms" in told.lead[0]
     found = blocks(told)["found"]
     assert isinstance(found, Findings)

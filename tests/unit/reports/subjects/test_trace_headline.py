@@ -109,7 +109,7 @@ def test_files_are_named_as_files() -> None:
 
 def test_a_comparison_is_the_headline_and_the_trace_is_told_below() -> None:
     whole = sample.realistic()
-    assert {"15 %", "34.9 ms"} <= {*list_figures(build_headline(whole))}
+    assert {"-15 %", "34.9 ms"} <= {*list_figures(build_headline(whole))}
     (told,) = list_remarks(whole)
     assert told == f"rank 0: {summarize_trace(whole, whole.traces[0])}"
 

@@ -19,13 +19,13 @@ def bench(folder: Path, *steps_s: float) -> Path:
 
 def test_the_slower_of_two(tmp_path: Path) -> None:
     comparison = compare_runs([bench(tmp_path / "a", 0.1), bench(tmp_path / "b", 0.16)])
-    assert list_figures(build_headline(comparison)) == ["60 %", "100", "160 ms"]
+    assert list_figures(build_headline(comparison)) == ["+60 %", "100", "160 ms"]
     assert list(list_remarks(comparison)) == []
 
 
 def test_intervals_that_overlap_decide_nothing(tmp_path: Path) -> None:
     comparison = compare_runs([bench(tmp_path / "a", 0.1, 0.15, 0.2), bench(tmp_path / "b", 0.12, 0.16, 0.22)])
-    assert "inconclusive" in build_headline(comparison)
+    assert "significant" in build_headline(comparison)
     table = build_document(comparison).summary[0]
     assert isinstance(table, Table)
     step = next(row for row in table.rows if row.title == "Step time")
@@ -38,7 +38,7 @@ def test_the_fastest_of_several(tmp_path: Path) -> None:
         [bench(tmp_path / name, step_s) for name, step_s in zip("abc", (0.1, 0.2, 0.08), strict=True)]
     )
     assert build_headline(comparison).startswith("c ")
-    assert list_figures(build_headline(comparison)) == ["3", "20 %", "100", "80.0 ms"]
+    assert list_figures(build_headline(comparison)) == ["3", "-20 %", "100", "80.0 ms"]
     assert list_figures(next(iter(list_remarks(comparison)))) == ["2", "100", "200 ms"]
     first = compare_runs([bench(tmp_path / name, step_s) for name, step_s in zip("xyz", (0.1, 0.2, 0.3), strict=True)])
     assert list_figures(build_headline(first)) == ["3", "100 ms"]

@@ -32,7 +32,7 @@ def test_how_many_variants_changed_and_which_the_most(tmp_path: Path) -> None:
     made = compared(tmp_path, {"baseline": 0.1, "amp": 0.05, "ckpt": 0.12}, {"baseline": 0.1, "amp": 0.04, "lora": 0.1})
     assert "1 faster" in made.headline
     assert "amp" in made.headline
-    assert list_figures(made.headline) == ["1", "1", "2", "20 %", "50.0", "40.0 ms"]
+    assert list_figures(made.headline) == ["1", "1", "2", "-20 %", "50.0", "40.0 ms"]
     assert list_figures(made.lead[0]) == ["2.00×", "2.00×", "2.00×", "2.50×", "2.50×", "2.50×"]
     assert made.lead[1].startswith("b@baseline vs a@baseline: ")
     only = next(block for block in made.summary if block.id == "only-in-one")
