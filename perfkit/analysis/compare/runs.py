@@ -42,7 +42,7 @@ def compare_runs(runs: Sequence[str | Path], *, anyway: bool = False, command: s
         _refuse_other_kinds(differing)
     first = sides[0].trace
     return Comparison(
-        title=" against ".join([", ".join(side.name for side in sides[1:]), sides[0].name]),
+        title=" vs ".join([", ".join(side.name for side in sides[1:]), sides[0].name]),
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         perfkit=perfkit.__version__,
         command=command,
