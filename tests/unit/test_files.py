@@ -27,7 +27,7 @@ def test_a_file_of_todays_format_or_without_one_is_read(tmp_path: Path) -> None:
 def test_an_older_format_is_refused_with_both_versions_and_the_remedy(tmp_path: Path) -> None:
     path = tmp_path / "thing.json"
     path.write_text('{"schema_version": 2, "length_m": 2}')
-    with pytest.raises(OlderFormatError, match=r"thing\.json: .*format 2.*format 3: weigh it again") as refused:
+    with pytest.raises(OlderFormatError, match=r"thing\.json: .*format 2\b.* 3\b.*weigh it again") as refused:
         read_json(path, Thing, remedy="weigh it again")
     assert refused.value.id == "file.older_format"
 
@@ -35,7 +35,7 @@ def test_an_older_format_is_refused_with_both_versions_and_the_remedy(tmp_path: 
 def test_newer_formats_and_other_files_are_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "thing.json"
     for text, message, id in [
-        ('{"schema_version": 4, "length_m": 2}', "format 4.*format 3", "file.newer_format"),
+        ('{"schema_version": 4, "length_m": 2}', "format 4\\b.* 3\\b", "file.newer_format"),
         ('{"schema_version": "1", "length_m": 2}', r"\$\.schema_version", "file.unreadable"),
         ("[1]", "not a valid Thing", "file.unreadable"),
         ("{", "not a valid Thing", "file.unreadable"),
