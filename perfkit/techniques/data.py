@@ -14,8 +14,6 @@ from perfkit.techniques.state import TrainState
 from perfkit.techniques.technique import Package, PlanMode, PlanSupport, Stage, Technique
 from perfkit.workloads.loaders import LoaderChanges, build_loader, has_equal_first_batch, is_random
 
-_DEFAULT_PREFETCH = 2  # torch's default with workers
-
 
 class Data(Technique):
     """Loads batches by other options of the DataLoader: in worker processes during the step, ahead of time, from pinned
