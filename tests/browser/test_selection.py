@@ -1,10 +1,11 @@
 """One selection in a report: a dot, a row and a finding of the same thing, the drawer, and the link that shows it."""
 
+import re
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.idle import LATE
@@ -133,7 +134,8 @@ def test_anchors_of_the_page_keep_what_is_chosen(open_report: Any) -> None:
     page = report.page
     page.evaluate("perfkitSelection.set('op:aten::_softmax')")
     page.locator(".side nav").get_by_role("link", name="Time", exact=True).click()
-    page.wait_for_function("location.hash === '#time?select=op:aten::_softmax'")
+    # Waited for from outside: the page's policy forbids the `eval` of Playwright's own wait.
+    expect(page).to_have_url(re.compile(r"#time\?select=op:aten::_softmax$"))
 
 
 def test_a_shortened_name_is_whole_on_hover(shared_report: Any) -> None:

@@ -65,7 +65,7 @@ def test_each_run_is_a_step_on_both_nodes_and_a_rank_that_is_killed_is_named(slu
     code, out, err = slurm.finished(*BENCH, *SHORT, "--technique", "zero3", "--out", "suite", cwd=folder)
     assert code == 1, err
     assert "n[1-2]" in err
-    assert "report: suite/report.html" in out
+    assert "report: suite/report.html" in out, err
     baseline, sharded = read_suite(folder / "suite").runs
     assert baseline.run.status == RunStatus.OK
     assert [rank.record.samples.wall_s != () for rank in baseline.ranks] == [True, True]
