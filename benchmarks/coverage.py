@@ -24,9 +24,10 @@ from perfkit.analysis.trace.work.step_windows import find_step_windows
 from perfkit.analysis.trace.work.work_item_costs import compute_item_costs
 from perfkit.analysis.trace.work.work_items import WorkKind, collect_work_items
 from perfkit.cost.op_call import ComputeUnit, OpCost
+from perfkit.trace.model import Category
 from perfkit.trace.ops import read_ops
 from perfkit.trace.reading.text_blocks import ReadLimits
-from perfkit.trace.trace_reader import Category, read_trace
+from perfkit.trace.trace_reader import read_trace
 
 _LEAST_SHARE = 0.0005  # of the time, for a name to be listed
 _LONGEST_NAME = 70

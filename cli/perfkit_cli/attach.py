@@ -66,7 +66,7 @@ def command(
     from perfkit.store.stack_formats import encode_speedscope
     from perfkit.store.stacks import COLLAPSED_FILE, SPEEDSCOPE_FILE
     from perfkit.store.summary import PROCESS_FILE
-    from perfkit_cli.main import EXIT_INTERRUPTED
+    from perfkit_cli.error_output import EXIT_INTERRUPTED
     from perfkit_cli.report_output import write_and_show
     from perfkit_reports.subjects.process.process_document import build_document
 

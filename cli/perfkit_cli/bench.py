@@ -266,7 +266,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
 
     from perfkit.measure.bench import name_default_folder
     from perfkit.store.layout import SUITE_FILE
-    from perfkit_cli.main import describe_interrupt
+    from perfkit_cli.error_output import describe_interrupt
 
     if options["launcher"] == KUBERNETES:
         write_manifest(ctx)

@@ -5,10 +5,12 @@ from collections.abc import Sequence
 
 import click
 
-from perfkit.errors import PerfkitError, RunFormatError, UsageError
+from perfkit.errors import PerfkitError, RunFormatError, TerminatedError, UsageError
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
+EXIT_TERMINATED = 143  # 128 + SIGTERM
 OPTION_ERROR = "usage.option"
 SYSTEM_ERROR = "system.failed"
 
@@ -51,3 +53,8 @@ def print_error_json(error: click.ClickException) -> None:
     id = error.id if isinstance(error, ErrorMessage) else OPTION_ERROR
     content = {"id": id, "message": error.message}
     click.echo(json.dumps({"error": content}, indent=2))
+
+
+def describe_interrupt(error: KeyboardInterrupt) -> tuple[str, int]:
+    """The word for the signal that ended a command, and its exit code."""
+    return ("terminated", EXIT_TERMINATED) if isinstance(error, TerminatedError) else ("interrupted", EXIT_INTERRUPTED)

@@ -27,7 +27,7 @@ Examples:
 )
 def command(finding_id: str | None, as_json: bool, docs: Path | None) -> None:
     """List findings by id, or explain one id."""
-    from perfkit.analysis.findings import SUBJECTS
+    from perfkit.analysis.findings.finding_subjects import SUBJECTS
     from perfkit.error_kinds import ERROR_KINDS
     from perfkit.note_kinds import NOTE_KINDS
     from perfkit_cli.findings_page import format_kind, format_page

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from textwrap import wrap
 
-from perfkit.analysis.findings import SUBJECTS, Subject
-from perfkit.analysis.findings.rule import FindingKind
+from perfkit.analysis.findings.finding_subjects import SUBJECTS
+from perfkit.analysis.findings.rule import FindingKind, Subject
 
 _WIDTH = 120
 

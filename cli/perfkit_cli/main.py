@@ -6,8 +6,8 @@ import sys
 import click
 
 import perfkit
-from perfkit.errors import PerfkitError, TerminatedError, make_unknown_name_error
-from perfkit_cli.error_output import is_json_wanted, make_message, print_error_json
+from perfkit.errors import PerfkitError, make_unknown_name_error
+from perfkit_cli.error_output import describe_interrupt, is_json_wanted, make_message, print_error_json
 
 # Subcommand -> module with a `command`. Modules import measuring code inside their functions, so that help prints at
 # once: importing torch takes seconds.
@@ -30,9 +30,6 @@ COMMANDS = {
     "workloads": "perfkit_cli.workloads",
     "devices": "perfkit_cli.devices",
 }
-
-EXIT_INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
-EXIT_TERMINATED = 143  # 128 + SIGTERM
 
 _ARGUMENTS = "perfkit.arguments"  # of the whole command line, in the context's `meta`
 
@@ -97,11 +94,6 @@ class CommandGroup(click.Group):
             if ctx.params["debug"]:
                 raise
             raise make_message(error) from None
-
-
-def describe_interrupt(error: KeyboardInterrupt) -> tuple[str, int]:
-    """The word for the signal that ended a command, and its exit code."""
-    return ("terminated", EXIT_TERMINATED) if isinstance(error, TerminatedError) else ("interrupted", EXIT_INTERRUPTED)
 
 
 @click.group(

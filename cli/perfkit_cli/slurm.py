@@ -53,7 +53,7 @@ def run_as_job(ctx: click.Context, folder: Path) -> int:
     """
     from perfkit.measure.launch.slurm_job import SlurmJob
     from perfkit.store.layout import SLURM_FOLDER
-    from perfkit_cli.main import describe_interrupt
+    from perfkit_cli.error_output import describe_interrupt
 
     nodes, tasks = _compute_job_size(_build_request(ctx, folder))
     os.environ["COLUMNS"] = str(shutil.get_terminal_size().columns)  # the job inherits it

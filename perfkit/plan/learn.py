@@ -24,9 +24,10 @@ from perfkit.plan.samples import TimedCall, collect_calls, make_samples
 from perfkit.record import Environment
 from perfkit.store.layout import CEILINGS_FILE, SUITE_FILE
 from perfkit.store.suite_reader import StoredRun, StoredSuite, read_suite
+from perfkit.trace.model import NONE
 from perfkit.trace.ops import read_ops
 from perfkit.trace.reading.trace_sources import derive_trace_name, expand_sources
-from perfkit.trace.trace_reader import NONE, read_trace
+from perfkit.trace.trace_reader import read_trace
 from perfkit.urls import is_url
 
 # A recorded step this many times longer than steps without a profiler was disturbed.

@@ -9,7 +9,7 @@ from perfkit.analysis.trace.work.work_analysis import WorkAnalysis
 from perfkit.analysis.trace.work.work_items import WorkKind
 from perfkit.plan.efficiency_store import EfficiencySample
 from perfkit.plan.work import Work, compute_least_time, make_work
-from perfkit.trace.trace_reader import NONE
+from perfkit.trace.model import NONE
 
 # Calls of one class with roofline times within this factor form one sample.
 _SIZE = log(2)

@@ -9,12 +9,9 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import NamedTuple
 
-import msgspec
-
 from perfkit.errors import UsageError
-from perfkit.spec import TechniqueSpec
 from perfkit.techniques.optimizers import OPTIMIZERS
-from perfkit.techniques.technique import Technique
+from perfkit.techniques.technique import Technique, format_technique
 
 
 class Clash(NamedTuple):
@@ -230,13 +227,3 @@ def is_match(technique: Technique, pattern: str) -> bool:
 
 def _find_technique(pattern: str, techniques: Sequence[Technique]) -> Technique | None:
     return next((technique for technique in techniques if is_match(technique, pattern)), None)
-
-
-def format_technique(technique: Technique) -> str:
-    """The technique as it is written on the command line, with the parameters that differ from their defaults."""
-    params = {
-        field.name: getattr(technique, field.name)
-        for field in msgspec.structs.fields(technique)
-        if getattr(technique, field.name) != field.default
-    }
-    return TechniqueSpec(name=technique.name, params=params).label

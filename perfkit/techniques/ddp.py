@@ -12,7 +12,6 @@ from torch.nn.parallel import DistributedDataParallel
 
 from perfkit.errors import UnavailableError
 from perfkit.record import Claim, ParityRule, Relation
-from perfkit.techniques.compatibility import format_technique
 from perfkit.techniques.gathered_gradients import (
     Held,
     count_8_bit_bytes,
@@ -29,7 +28,7 @@ from perfkit.techniques.gradient_hooks import (
     send_low_rank,
 )
 from perfkit.techniques.state import TrainState
-from perfkit.techniques.technique import LOSSLESS, PlanMode, PlanSupport, Stage, Technique
+from perfkit.techniques.technique import LOSSLESS, PlanMode, PlanSupport, Stage, Technique, format_technique
 
 _ROUNDINGS = 8  # as `amp`
 _SENT = "bytes_of_factors"

@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from perfkit.techniques.compatibility import format_technique
-from perfkit.techniques.technique import Technique
+from perfkit.techniques.technique import Technique, format_technique
 
 _16_BITS = ("bf16", "fp16")
 

@@ -8,10 +8,9 @@ import msgspec
 import torch
 
 from perfkit.errors import UnavailableError, UsageError
-from perfkit.techniques.compatibility import format_technique
 from perfkit.techniques.mesh import DIMENSIONS, Dimension, RankMesh
 from perfkit.techniques.state import World
-from perfkit.techniques.technique import RankRequirement, Technique
+from perfkit.techniques.technique import RankRequirement, Technique, format_technique
 from perfkit.workloads.workload import Workload, count_samples, draw_first_batch
 
 

@@ -5,11 +5,12 @@ from enum import IntEnum, StrEnum
 from importlib.util import find_spec
 from typing import ClassVar, NamedTuple
 
+import msgspec
 import torch
 
 from perfkit.optional_deps import make_missing_package_error
 from perfkit.record import Claim, ParityRule, Relation
-from perfkit.spec import Struct, WorkloadSpec, convert_params, parse_variants
+from perfkit.spec import Struct, TechniqueSpec, WorkloadSpec, convert_params, parse_variants
 from perfkit.techniques.mesh import Dimension
 from perfkit.techniques.state import TrainState
 
@@ -222,3 +223,13 @@ def build_first_example(kind: type[Technique]) -> Technique:
     params = next(spec.params for spec in specs if spec.name == kind.name)
     technique: Technique = convert_params(kind, "technique", kind.name, params)
     return technique
+
+
+def format_technique(technique: Technique) -> str:
+    """The technique as it is written on the command line, with the parameters that differ from their defaults."""
+    params = {
+        field.name: getattr(technique, field.name)
+        for field in msgspec.structs.fields(technique)
+        if getattr(technique, field.name) != field.default
+    }
+    return TechniqueSpec(name=technique.name, params=params).label

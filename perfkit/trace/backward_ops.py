@@ -14,7 +14,7 @@ from perfkit.trace.annotations import is_autograd_node
 from perfkit.trace.event_names import mark_named
 from perfkit.trace.event_nesting import find_nearest
 from perfkit.trace.match_ids import find_latest_before, map_processes, match_flows
-from perfkit.trace.trace_reader import NONE, Ints, Trace
+from perfkit.trace.model import NONE, Ints, Trace
 
 
 class BackwardOps(NamedTuple):

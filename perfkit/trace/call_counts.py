@@ -6,8 +6,8 @@ from numpy.typing import NDArray
 from perfkit.record import PHASES
 from perfkit.trace.graph_replays import GraphReplays
 from perfkit.trace.kernels import is_compiled_kernel
+from perfkit.trace.model import NONE, Category
 from perfkit.trace.ops import Ops
-from perfkit.trace.trace_reader import NONE, Category
 
 
 def count_op_calls(ops: Ops, phase: str | None = None) -> dict[str, float]:

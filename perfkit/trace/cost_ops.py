@@ -18,9 +18,9 @@ from perfkit.trace import tensor_list_dtypes
 from perfkit.trace.event_names import EventNames
 from perfkit.trace.event_nesting import compute_depths, sort_by_group
 from perfkit.trace.kernels import is_compiled_graph, is_compiled_kernel, is_compiled_region
+from perfkit.trace.model import NONE, Ints, Trace
 from perfkit.trace.signatures import has_missing_strides
 from perfkit.trace.tensor_list_evidence import TensorListEvidence
-from perfkit.trace.trace_reader import NONE, Ints, Trace
 
 # Kernels of their own on some devices, compositions on others: costed as one unless costed ops lie beneath.
 _SPLIT_ON_SOME_DEVICES = frozenset({"aten::_fused_rms_norm"})

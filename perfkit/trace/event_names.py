@@ -8,7 +8,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.trace.trace_reader import Ints, Trace
+from perfkit.trace.model import Ints, Trace
 
 T = TypeVar("T")
 Flags = NDArray[np.bool_]

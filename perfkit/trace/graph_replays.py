@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from perfkit.device_calls import is_graph_launch
 from perfkit.trace.event_names import mark_named
+from perfkit.trace.model import NONE, Category
 from perfkit.trace.ops import Ops
-from perfkit.trace.trace_reader import NONE, Category
 
 
 @dataclass(frozen=True)

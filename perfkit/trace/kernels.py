@@ -14,7 +14,7 @@ from perfkit.trace.event_names import mark_named
 from perfkit.trace.event_nesting import find_around_times
 from perfkit.trace.function_name import extract_function_name
 from perfkit.trace.match_ids import find_latest_before, map_processes, match_flows
-from perfkit.trace.trace_reader import COMPILED_GRAPH, DEVICE_CATEGORIES, NONE, Category, Ints, Trace
+from perfkit.trace.model import COMPILED_GRAPH, DEVICE_CATEGORIES, NONE, Category, Ints, Trace
 
 
 class KernelLink(IntEnum):

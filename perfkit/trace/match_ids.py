@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.trace.event_nesting import find_around_times
-from perfkit.trace.trace_reader import FLOW_KINDS, NONE, Ints, Trace
+from perfkit.trace.model import FLOW_KINDS, NONE, Ints, Trace
 
 
 def find_latest_before(keys: Ints, times: Ints, known_keys: Ints, known_times: Ints) -> Ints:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from perfkit.trace.event_names import map_names
 from perfkit.trace.event_nesting import compute_depths, find_around_times, find_nearest, find_parents, sort_by_group
-from perfkit.trace.trace_reader import NONE, Category, Ints, Trace
+from perfkit.trace.model import NONE, Category, Ints, Trace
 
 _PYTHON = "nn.Module: "
 

@@ -17,10 +17,10 @@ from perfkit.trace.compact_ints import Compact, compact_ints
 from perfkit.trace.cost_ops import CostedCall, OpRole, cost_ops
 from perfkit.trace.event_nesting import compute_self_time, find_parents
 from perfkit.trace.kernels import Kernels, link_kernels
+from perfkit.trace.model import NONE, Category, Ints, Trace
 from perfkit.trace.module_calls import ModuleCalls, find_modules
 from perfkit.trace.phases import PhaseRanges, assign_op_phases
 from perfkit.trace.steps import StepIntervals, find_steps
-from perfkit.trace.trace_reader import NONE, Category, Ints, Trace
 
 __all__ = ["CostedCall", "OpRole", "Ops", "read_ops"]
 

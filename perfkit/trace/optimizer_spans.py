@@ -2,7 +2,7 @@
 
 from perfkit.trace.annotations import OPTIMIZER_STEP
 from perfkit.trace.event_names import map_names
-from perfkit.trace.trace_reader import Category, Trace
+from perfkit.trace.model import Category, Trace
 
 
 def find_optimizers(trace: Trace) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.trace.trace_reader import Ints
+from perfkit.trace.model import Ints
 
 # Fewer repeats of a sequence may be layers, or chance.
 LEAST_REPEATS = 3

@@ -11,8 +11,8 @@ from perfkit.record import MARK_PREFIX, PHASES
 from perfkit.trace.annotations import match_phase
 from perfkit.trace.event_names import map_names, mark_named
 from perfkit.trace.event_nesting import find_around_times
+from perfkit.trace.model import NONE, Category, Ints, Trace
 from perfkit.trace.steps import StepIntervals, find_intervals
-from perfkit.trace.trace_reader import NONE, Category, Ints, Trace
 
 _FORWARD, _BACKWARD, _OPTIMIZER = (PHASES.index(phase) for phase in ("forward", "backward", "optimizer"))
 

@@ -8,7 +8,7 @@ import msgspec
 
 from perfkit.cost.dtypes import BY_TRACE_NAME, UNKNOWN
 from perfkit.cost.op_call import Arg, Scalar, TensorArg
-from perfkit.trace.trace_reader import Signature
+from perfkit.trace.model import Signature
 
 _TENSOR_LIST = "TensorList"
 

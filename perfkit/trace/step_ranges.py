@@ -6,7 +6,7 @@ import numpy as np
 
 from perfkit.trace.annotations import COLLECTIVE_RANGES, match_phase
 from perfkit.trace.event_names import map_names
-from perfkit.trace.trace_reader import DEVICE_CATEGORIES, NONE, Category, Ints, Trace
+from perfkit.trace.model import DEVICE_CATEGORIES, NONE, Category, Ints, Trace
 
 # Names that programs give to the range around a step, without their numbers, in lower case.
 _STEP_NAMES = re.compile(

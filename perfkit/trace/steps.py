@@ -9,9 +9,9 @@ import numpy as np
 from perfkit.record import STEP_MARK
 from perfkit.trace.annotations import OPTIMIZER_STEP
 from perfkit.trace.event_names import map_names, mark_named
+from perfkit.trace.model import DEVICE_CATEGORIES, NONE, Category, Ints, Trace
 from perfkit.trace.periodicity import find_repeats
 from perfkit.trace.step_ranges import find_program_steps, parse_step_number
-from perfkit.trace.trace_reader import DEVICE_CATEGORIES, NONE, Category, Ints, Trace
 
 _PROFILER = re.compile(r"ProfilerStep ?#(\d{1,18})")
 _MARKS = (

@@ -14,8 +14,8 @@ from perfkit.cost.op_call import OpCall
 from perfkit.trace import tensor_list_dtypes
 from perfkit.trace.event_names import mark_named
 from perfkit.trace.event_nesting import sort_by_group
+from perfkit.trace.model import NONE, Ints, Trace
 from perfkit.trace.signatures import parse_arguments
-from perfkit.trace.trace_reader import NONE, Ints, Trace
 
 
 class TensorListEvidence:

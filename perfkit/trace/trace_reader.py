@@ -7,20 +7,7 @@ from pathlib import Path
 from perfkit.errors import RunFormatError
 from perfkit.sanitize import escape_control_chars
 from perfkit.trace.model import (
-    COMPILED_GRAPH,
-    DEVICE_CATEGORIES,
-    FLOW_KINDS,
-    NONE,
-    SYNC_KINDS,
-    Category,
-    CollectiveRecord,
-    EventStatement,
-    Flows,
-    Ints,
-    MemoryEvents,
     Signature,
-    Small,
-    SyncRecords,
     Trace,
 )
 from perfkit.trace.reading.begin_end_pairs import pair_begins_and_ends
@@ -47,27 +34,6 @@ from perfkit.trace.reading.trace_collector import (
 from perfkit.trace.reading.trace_metadata import parse_rank_in_name, read_trace_metadata
 from perfkit.trace.reading.trace_sources import open_source
 from perfkit.trace.reading.unfinished_ranges import end_unfinished_ranges
-
-__all__ = [
-    "COMPILED_GRAPH",
-    "DEVICE_CATEGORIES",
-    "FLOW_KINDS",
-    "NONE",
-    "SYNC_KINDS",
-    "Category",
-    "CollectiveRecord",
-    "EventStatement",
-    "Flows",
-    "Ints",
-    "MemoryEvents",
-    "ReadLimits",
-    "Signature",
-    "Small",
-    "SyncRecords",
-    "Trace",
-    "read_trace",
-]
-
 
 _LONGEST_WITHOUT_EVENT = 256 << 20
 # Names of generated kernels and of templates have some thousand characters.

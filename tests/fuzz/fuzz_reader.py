@@ -15,7 +15,8 @@ import atheris
 
 with atheris.instrument_imports(include=["perfkit.trace"]):
     from perfkit.errors import PerfkitError
-    from perfkit.trace.trace_reader import ReadLimits, read_trace
+    from perfkit.trace.reading.text_blocks import ReadLimits
+    from perfkit.trace.trace_reader import read_trace
 
 LIMITS = ReadLimits(json_bytes=1 << 22, names=100)
 COMPRESSIONS = (bytes, bytes, bytes, lambda data: zlib.compress(data, wbits=31))

@@ -9,7 +9,7 @@ from typing import get_args
 
 import pytest
 
-from perfkit.analysis.findings import SUBJECTS
+from perfkit.analysis.findings.finding_subjects import SUBJECTS
 from perfkit.analysis.model import verdicts
 from perfkit.check.result import VERDICT_MEANINGS, Verdict
 from perfkit.error_kinds import ERROR_KINDS, ERRORS, SKIP_REASONS

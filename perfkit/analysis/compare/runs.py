@@ -8,8 +8,9 @@ import perfkit
 from perfkit.analysis.compare.compared_figures import compare_figures
 from perfkit.analysis.compare.difference import compare_traces, drop_trace_tables
 from perfkit.analysis.compare.environments import ComparisonEffect, compare_environments
+from perfkit.analysis.compare.load_side import load_side
 from perfkit.analysis.compare.ranks import select_common_rank
-from perfkit.analysis.compare.sides import LoadedSide, load_side, name_sides
+from perfkit.analysis.compare.sides import LoadedSide, name_sides
 from perfkit.analysis.compare.variants import compare_variants, find_unshared_variants
 from perfkit.analysis.model.comparison import ComparedRun, Comparison, EnvironmentMismatch
 from perfkit.devices.peak import CPU

@@ -20,8 +20,8 @@ from perfkit.analysis.trace.work.roofline_rows import RooflineGroups, build_op_r
 from perfkit.analysis.trace.work.work_analysis import WorkAnalysis
 from perfkit.analysis.trace.work.work_items import WorkItems
 from perfkit.trace.memory.trace_allocations import build_ops_allocations
+from perfkit.trace.model import NONE, Ints
 from perfkit.trace.ops import Ops
-from perfkit.trace.trace_reader import NONE, Ints
 from perfkit.units import format_percent, format_seconds
 
 _ROOFLINE = "% of roofline"

@@ -2,9 +2,10 @@
 
 from collections.abc import Collection, Mapping
 
-from perfkit.analysis.findings import collect_findings
 from perfkit.analysis.findings.memory.account_view import AccountView
 from perfkit.analysis.findings.order import sort_findings
+from perfkit.analysis.findings.rule import collect_findings
+from perfkit.analysis.findings.tables.memory_rules import RULES
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.memory_model import MemoryAccount
 
@@ -31,4 +32,4 @@ def collect_memory_findings(
         optimizers: the classes of those that train, none where that is not known.
     """
     view = AccountView(account, variant, techniques, {} if tried is None else tried, own_loop, frozenset(optimizers))
-    return sort_findings(collect_findings(view))
+    return sort_findings(collect_findings(RULES, view))

@@ -1,10 +1,10 @@
 """Rules and the kinds of findings that they report, as rows of tables."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from perfkit.analysis.findings.trace.trace_view import RuleResult
+from perfkit.analysis.findings.trace.change import NOTHING, Change
 from perfkit.analysis.model.finding import Finding
 
 GAIN, WARNING, NOTE = "gain", "warning", "note"
@@ -19,6 +19,17 @@ class About(IntEnum):
     STEP = 1
     LIMIT = 2
     MEMORY = 3
+
+
+class RuleResult(NamedTuple):
+    """A finding, the parts of step time that its gain covers, and the change that it simulates.
+
+    Where two are about the same time, both say so, since their gains do not add up.
+    """
+
+    finding: Finding
+    scope: frozenset[str] = frozenset()
+    change: Change = NOTHING
 
 
 class FindingKind(NamedTuple):
@@ -58,3 +69,19 @@ class Subject(NamedTuple):
     def kinds(self) -> tuple[FindingKind, ...]:
         """The distinct kinds, in the order of the rules."""
         return tuple(dict.fromkeys([*(kind for rule in self.rules for kind in rule.kinds), *self.others]))
+
+
+def run_rules(rules: Iterable[Rule], subject: object) -> Iterator[tuple[Rule, RuleResult]]:
+    """The results of every rule that reads such a subject."""
+    for rule in rules:
+        if isinstance(subject, rule.reads):
+            for reported in rule.check(subject):
+                result = reported if isinstance(reported, RuleResult) else RuleResult(reported)
+                declared = (result.finding.id, result.finding.severity)
+                assert declared in {kind[:2] for kind in rule.kinds}, f"{rule.check.__name__} declares no {declared}"
+                yield rule, result
+
+
+def collect_findings(rules: Iterable[Rule], subject: object) -> Iterator[tuple[int, Finding]]:
+    """The findings, each with its place in the order of reports."""
+    return ((rule.about, result.finding) for rule, result in run_rules(rules, subject))

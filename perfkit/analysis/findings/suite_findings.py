@@ -4,10 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from perfkit.analysis.findings import About, collect_findings
 from perfkit.analysis.findings.memory_findings import collect_memory_findings
 from perfkit.analysis.findings.order import sort_findings
+from perfkit.analysis.findings.rule import About, collect_findings
 from perfkit.analysis.findings.suite.suite_view import SuiteView, get_step_s
+from perfkit.analysis.findings.tables import suite_rules, trace_rules
 from perfkit.analysis.findings.trace.trace_view import TraceView
 from perfkit.analysis.findings.trace_findings import collect_view_findings
 from perfkit.analysis.model.finding import Finding
@@ -37,7 +38,7 @@ def collect_suite_findings(
     `sessions` when, `scaling` on how many ranks.
     """
     suite = SuiteView(tuple(variants), environment, ceilings, passes or {}, sampling, sessions, scaling)
-    findings = [*collect_findings(suite), *_collect_from_traces(suite), *_collect_from_fleets(suite)]
+    findings = [*collect_findings(suite_rules.RULES, suite), *_collect_from_traces(suite), *_collect_from_fleets(suite)]
     findings += [(About.MEMORY, finding) for finding in _collect_from_memory(suite)]
     return sort_findings(findings)
 
@@ -61,7 +62,7 @@ def _collect_from_fleets(suite: SuiteView) -> Iterator[tuple[int, Finding]]:
     """Findings on waiting ranks, as shares of the longest rank's step, not of the late rank's."""
     for variant in suite.looked_into:
         traces, fleet = suite.get_traces(variant), suite.passes.get(variant.name, PassResults()).fleet
-        for about, finding in collect_findings(fleet):
+        for about, finding in collect_findings(trace_rules.RULES, fleet):
             longest = max(traces, key=lambda trace: trace.step_s)
             yield about, TraceView(longest, get_step_s(variant)).scale_to_timed(finding)
 

@@ -4,11 +4,12 @@ from collections.abc import Collection, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from perfkit.analysis.findings import About, Rule, collect_findings, run_rules
 from perfkit.analysis.findings.memory_findings import collect_memory_findings
 from perfkit.analysis.findings.order import sort_findings
+from perfkit.analysis.findings.rule import About, Rule, RuleResult, collect_findings, run_rules
+from perfkit.analysis.findings.tables.trace_rules import RULES
 from perfkit.analysis.findings.trace.trace_thresholds import NOTABLE
-from perfkit.analysis.findings.trace.trace_view import NOT_OF_ROWS, ForeignView, RuleResult, TraceView
+from perfkit.analysis.findings.trace.trace_view import NOT_OF_ROWS, ForeignView, TraceView
 from perfkit.analysis.model.difference import TraceDifference
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.fleet import Fleet
@@ -33,7 +34,7 @@ def collect_trace_findings(
     findings: list[tuple[int, Finding]] = [(rule.about, finding) for rule, finding in collect_view_findings(views)]
     findings += [(About.MEMORY, finding) for finding in _collect_from_memory(traces)]
     for subject in (fleet, difference):
-        findings += collect_findings(subject)
+        findings += collect_findings(RULES, subject)
     return sort_findings(findings)
 
 
@@ -57,7 +58,7 @@ def _run_rules_on_trace(view: TraceView) -> Iterator[tuple[Rule, Finding]]:
     # Without recorded work, nothing shows how to make it faster.
     results = [
         (rule, result)
-        for rule, result in run_rules(view)
+        for rule, result in run_rules(RULES, view)
         if rule.about != About.STEP or not view.trace.missing_device_reason
     ]
     results = [(rule, _bound_gain(result, view)) for rule, result in results if _is_notable(result.finding, view)]

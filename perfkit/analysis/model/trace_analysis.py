@@ -13,6 +13,10 @@ from perfkit.spec import Struct
 
 TRACE_ANALYSIS_VERSION = 7
 
+# Of a large job every rank keeps its figures, but only the first few keep every row of their tables: a few
+# thousand rows each would otherwise add up to gigabytes over hundreds of ranks.
+WHOLE_RANKS = 8
+
 
 class TraceAnalysis(DisplayMixin, Struct):
     """A report on traces. Labels of traces, including that of `difference`, are unique."""

@@ -12,8 +12,8 @@ from perfkit.trace.annotations import COLLECTIVE_RANGES
 from perfkit.trace.event_names import mark_named
 from perfkit.trace.event_nesting import find_around_times
 from perfkit.trace.kernels import find_communication
+from perfkit.trace.model import NONE, Category, CollectiveRecord, Ints, Small
 from perfkit.trace.ops import Ops
-from perfkit.trace.trace_reader import NONE, Category, CollectiveRecord, Ints, Small
 
 # In these no rank is done before the last one has come: they show waiting, and they end together. A broadcast's root
 # need not wait for anyone, nor may the sender of a message.

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.analysis.ranks.slots import CollectiveRows, Slots, Source, encode_position
-from perfkit.trace.trace_reader import NONE, Ints
+from perfkit.trace.model import NONE, Ints
 
 # The largest distance between ends of one collective on aligned clocks: they drift by some 10 us per second.
 CLOCK_ERROR_NS = 1_000_000

@@ -32,7 +32,7 @@ from perfkit.analysis.ranks.notes import collect_fleet_notes
 from perfkit.analysis.ranks.skew import MatchedCollectives, compute_lateness
 from perfkit.analysis.ranks.slots import CollectiveRows
 from perfkit.analysis.ranks.step_lateness import StepLateness, compute_step_lateness
-from perfkit.trace.trace_reader import NONE, Ints
+from perfkit.trace.model import NONE, Ints
 
 _COMPUTING = (COMPUTE_BOUND, MEMORY_BOUND, *UNPLACED, LATENCY_BOUND)
 _IDLE = (DATA, PYTHON, *IDLE)

@@ -13,7 +13,7 @@ from perfkit.analysis.ranks.matching import find_shared_collectives
 from perfkit.analysis.replay.job_graph import JobGraph, build_job_graph
 from perfkit.analysis.replay.rank_graph import GraphDelta, RankGraph
 from perfkit.analysis.replay.replay import MOST_UNEXPLAINED
-from perfkit.trace.trace_reader import NONE
+from perfkit.trace.model import NONE
 
 # With more nodes, a what-if would take seconds; with more ranks, graphs too much memory.
 MOST_NODES = 1_000_000

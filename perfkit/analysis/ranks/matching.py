@@ -9,7 +9,7 @@ from perfkit.analysis.ranks.arrivals import Arrivals, CollectiveKind
 from perfkit.analysis.ranks.clocks import RankClock, align_clocks, assign_common_numbers
 from perfkit.analysis.ranks.skew import MatchedCollectives, reduce_collectives
 from perfkit.analysis.ranks.slots import CollectiveRows, Slots, Source
-from perfkit.trace.trace_reader import NONE, Ints
+from perfkit.trace.model import NONE, Ints
 
 
 class Matching(NamedTuple):

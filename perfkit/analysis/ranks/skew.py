@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from perfkit.analysis.ranks.clocks import CLOCK_ERROR_NS, RankClock
 from perfkit.analysis.ranks.slots import CollectiveRows, Slots, Source
-from perfkit.trace.trace_reader import NONE, Ints
+from perfkit.trace.model import NONE, Ints
 
 _UNSET = np.iinfo(np.int64).min
 _NEVER = np.iinfo(np.int64).max

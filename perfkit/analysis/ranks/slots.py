@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from perfkit.trace.trace_reader import NONE, Ints
+from perfkit.trace.model import NONE, Ints
 
 
 class CollectiveRows(NamedTuple):

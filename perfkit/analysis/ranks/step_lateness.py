@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from perfkit.analysis.ranks.skew import MatchedCollectives
 from perfkit.analysis.ranks.slots import Slots, Source
-from perfkit.trace.trace_reader import Ints
+from perfkit.trace.model import Ints
 
 Floats = NDArray[np.float64]
 

@@ -14,8 +14,8 @@ from perfkit.analysis.replay.recorded_waits import match_host_waits
 from perfkit.analysis.trace.host_calls import is_allocation
 from perfkit.analysis.trace.work.launch_queue import is_synchronizing
 from perfkit.trace.event_names import mark_named
+from perfkit.trace.model import NONE, Category, Ints
 from perfkit.trace.ops import Ops
-from perfkit.trace.trace_reader import NONE, Category, Ints
 
 # The longest own time of a blocking call.
 _OWN_NS = 10_000

@@ -11,7 +11,7 @@ from perfkit.analysis.replay.dependency_graph import DependencyGraph
 from perfkit.analysis.replay.edges import EdgeKind, Floats
 from perfkit.analysis.replay.graph_changes import ModifiedGraph
 from perfkit.analysis.replay.replay_work import ReplayWork
-from perfkit.trace.trace_reader import NONE, Ints
+from perfkit.trace.model import NONE, Ints
 
 Number = TypeVar("Number", bound=np.generic)
 

@@ -9,7 +9,7 @@ from perfkit.analysis.replay.replay import ReplayResult
 from perfkit.analysis.trace.host_places import HostEvents
 from perfkit.analysis.trace.work.grouping import group_rows
 from perfkit.trace.memory.source_lines import parse_line
-from perfkit.trace.trace_reader import NONE, Ints
+from perfkit.trace.model import NONE, Ints
 
 # Those beyond are too short to matter.
 MOST_ROWS = 200

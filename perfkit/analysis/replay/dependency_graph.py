@@ -18,8 +18,8 @@ from perfkit.analysis.replay.simulation import NodeOrder, order_nodes
 from perfkit.analysis.replay.stream_spacing import StreamSpacing, estimate_spacing
 from perfkit.analysis.replay.stream_waits import find_event_edges, infer_edges
 from perfkit.analysis.trace.work.step_windows import StepWindows
+from perfkit.trace.model import NONE, Category, Ints
 from perfkit.trace.ops import Ops
-from perfkit.trace.trace_reader import NONE, Category, Ints
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from perfkit.analysis.replay.edges import Flags
 from perfkit.analysis.trace.work.grouping import group_rows
+from perfkit.trace.model import NONE, Ints
 from perfkit.trace.ops import Ops
-from perfkit.trace.trace_reader import NONE, Ints
 
 # Above this the clocks of host and device are not shifted against each other: a single kernel has the wrong launch.
 _MOST_SKEW_NS = 1_000_000

@@ -15,7 +15,7 @@ from perfkit.analysis.replay.what_if_syntax import RANGE, WhatIf
 from perfkit.analysis.trace.intervals import Intervals, is_inside, merge_intervals
 from perfkit.errors import UsageError
 from perfkit.trace.event_names import mark_named
-from perfkit.trace.trace_reader import NONE, Category, Ints
+from perfkit.trace.model import NONE, Category, Ints
 
 # A graph's kernels follow each other more closely, and its launch takes about this.
 _GRAPH_GAP_NS, _GRAPH_LAUNCH_NS = 1_000, 10_000

@@ -10,7 +10,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.trace.trace_reader import Ints
+from perfkit.trace.model import Ints
 
 
 class PointRole(IntEnum):

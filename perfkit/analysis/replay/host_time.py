@@ -6,7 +6,7 @@ import numpy as np
 
 from perfkit.analysis.replay.edges import Floats
 from perfkit.trace.event_nesting import compute_depths, compute_parents
-from perfkit.trace.trace_reader import Ints
+from perfkit.trace.model import Ints
 
 
 class RemovedTime(NamedTuple):

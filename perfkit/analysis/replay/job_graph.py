@@ -13,7 +13,7 @@ from perfkit.analysis.replay.edges import EdgeKind, Edges, Floats, join_edges, m
 from perfkit.analysis.replay.graph_changes import ModifiedGraph
 from perfkit.analysis.replay.rank_graph import RankGraph
 from perfkit.analysis.replay.simulation import NodeOrder, order_nodes, simulate_times
-from perfkit.trace.trace_reader import NONE, Ints
+from perfkit.trace.model import NONE, Ints
 
 
 @dataclass(frozen=True)

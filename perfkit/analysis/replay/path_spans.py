@@ -10,7 +10,7 @@ from perfkit.analysis.model.time_split import COMMUNICATION, COPIES
 from perfkit.analysis.replay.critical_path import OF_EDGE, interleave_pieces
 from perfkit.analysis.replay.edges import EdgeKind
 from perfkit.analysis.replay.replay import ReplayResult
-from perfkit.trace.trace_reader import NONE, Ints
+from perfkit.trace.model import NONE, Ints
 
 # The number of a kind is its place here.
 KINDS = (HOST, LAUNCH, GEMM, ATTENTION, OTHER_KERNELS, COMMUNICATION, COPIES, WAITS, GAPS, BEFORE)

@@ -12,8 +12,8 @@ from perfkit.analysis.trace.host_places import HostEvents, HostPlaces, ThreadSpa
 from perfkit.analysis.trace.intervals import find_overlaps, sort_unique
 from perfkit.trace.annotations import is_autograd_node
 from perfkit.trace.event_names import mark_named
+from perfkit.trace.model import NONE, Ints, Small
 from perfkit.trace.ops import Ops
-from perfkit.trace.trace_reader import NONE, Ints, Small
 
 # Modules of a class are numbered: `Layer_3/Linear_7`, `layers.3.linear`.
 _NUMBERS = re.compile(r"_\d+(?=/|$)|(?<=\.)\d+(?=\.|$)")

@@ -6,7 +6,7 @@ import numpy as np
 
 from perfkit.analysis.replay.device_activities import DeviceActivities
 from perfkit.analysis.replay.edges import Flags
-from perfkit.trace.trace_reader import Ints
+from perfkit.trace.model import Ints
 
 # CUDA's queues take 1024; what the profiler itself launches and lacks makes it appear a little less.
 _LEAST, _MOST = 900, 1100

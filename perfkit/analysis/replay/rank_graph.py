@@ -8,7 +8,7 @@ from perfkit.analysis.replay.dependency_graph import DependencyGraph
 from perfkit.analysis.replay.edges import Edges, Floats
 from perfkit.analysis.replay.graph_changes import ModifiedGraph, copy_unmodified
 from perfkit.analysis.replay.step_nodes import StepNodes, find_step_nodes
-from perfkit.trace.trace_reader import Ints
+from perfkit.trace.model import Ints
 
 
 class GraphDelta(NamedTuple):

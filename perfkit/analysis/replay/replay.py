@@ -15,8 +15,8 @@ from perfkit.analysis.replay.step_nodes import StepNodes, find_step_nodes
 from perfkit.analysis.replay.what_if_syntax import WhatIf, parse_what_if
 from perfkit.analysis.trace.intervals import measure_length, merge_intervals
 from perfkit.analysis.trace.work.step_windows import find_step_windows
+from perfkit.trace.model import Ints
 from perfkit.trace.ops import Ops
-from perfkit.trace.trace_reader import Ints
 from perfkit.units import format_percent, format_signed_percent
 
 # With more of the span unexplained no figure is given.

@@ -14,8 +14,8 @@ from perfkit.analysis.replay.edges import Flags
 from perfkit.analysis.trace.op_class import OpClass, classify_kernel, classify_op
 from perfkit.record import PHASES
 from perfkit.trace.kernels import is_collective_kernel
+from perfkit.trace.model import NONE, Category, Ints
 from perfkit.trace.ops import Ops
-from perfkit.trace.trace_reader import NONE, Category, Ints
 
 # Words for several classes at once, and common names of one.
 WORDS: dict[str, tuple[OpClass, ...]] = {

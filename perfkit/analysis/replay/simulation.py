@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.analysis.replay.edges import Edges, Floats
-from perfkit.trace.trace_reader import NONE, Ints
+from perfkit.trace.model import NONE, Ints
 
 _BLOCK = 1 << 16  # nodes whose columns are lists at a time: a list takes five times the memory
 _MOST_KEPT = 1 << 18

@@ -7,7 +7,7 @@ import numpy as np
 from perfkit.analysis.replay.dependency_graph import DependencyGraph
 from perfkit.analysis.replay.edges import Floats
 from perfkit.analysis.replay.host_points import PointRole
-from perfkit.trace.trace_reader import Ints
+from perfkit.trace.model import Ints
 
 
 class StepNodes(NamedTuple):

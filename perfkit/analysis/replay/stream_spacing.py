@@ -6,7 +6,7 @@ import numpy as np
 
 from perfkit.analysis.replay.device_activities import DeviceActivities
 from perfkit.analysis.replay.edges import Flags, Floats
-from perfkit.trace.trace_reader import NONE, Ints
+from perfkit.trace.model import NONE, Ints
 
 # A kernel that was queued begins within this after the one before it; what takes longer waited for something else.
 _LONGEST_GAP_NS = 20_000

@@ -8,8 +8,8 @@ from perfkit.analysis.replay.device_activities import DeviceActivities
 from perfkit.analysis.replay.edges import EdgeKind, Edges, Flags, Floats, make_edges
 from perfkit.analysis.replay.recorded_waits import has_recorded_waits, match_stream_waits
 from perfkit.trace.event_names import mark_named
+from perfkit.trace.model import Category, Ints
 from perfkit.trace.ops import Ops
-from perfkit.trace.trace_reader import Category, Ints
 
 # A kernel that begins this soon after one of another stream ended, for no reason that is known, waited for it.
 _SOON_NS = {"rocm": 30_000, "": 12_000}

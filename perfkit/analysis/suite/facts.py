@@ -15,8 +15,8 @@ from perfkit.cost.op_call import ComputeUnit
 from perfkit.record import Claim
 from perfkit.trace.call_counts import count_kernel_calls, count_op_calls, count_range_calls, count_replayed_kernels
 from perfkit.trace.graph_replays import GraphReplays, find_graph_replays
+from perfkit.trace.model import NONE
 from perfkit.trace.ops import OpRole, Ops
-from perfkit.trace.trace_reader import NONE
 
 OP_CALLS = "op_calls"
 BACKWARD_OP_CALLS = "backward_op_calls"

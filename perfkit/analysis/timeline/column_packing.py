@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from perfkit.trace.trace_reader import NONE, Ints
+from perfkit.trace.model import NONE, Ints
 
 
 def pack_column(values: Ints) -> str:

@@ -12,8 +12,8 @@ from perfkit.analysis.trace.op_class import OpClass
 from perfkit.analysis.trace.work.collective_messages import build_message
 from perfkit.analysis.trace.work.grouping import group_rows
 from perfkit.trace.event_nesting import compute_depths, compute_parents
+from perfkit.trace.model import NONE, Category, Ints
 from perfkit.trace.ops import Ops
-from perfkit.trace.trace_reader import NONE, Category, Ints
 
 
 def build_stream_lanes(whole: TraceContext, texts: TextTable, rows: Ints) -> Iterator[LaneSlices]:

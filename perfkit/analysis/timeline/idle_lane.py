@@ -8,7 +8,7 @@ from perfkit.analysis.model import timeline as words
 from perfkit.analysis.model.idle import CAUSES
 from perfkit.analysis.timeline.lane_slices import LaneSlices, TextTable, make_slices
 from perfkit.analysis.timeline.trace_context import TraceContext
-from perfkit.trace.trace_reader import NONE
+from perfkit.trace.model import NONE
 
 
 def build_idle_lane(whole: TraceContext, texts: TextTable, begin: int, end: int) -> Iterator[LaneSlices]:

@@ -6,7 +6,7 @@ import numpy as np
 
 from perfkit.analysis.model.timeline import StepTimeline, TimelineLane
 from perfkit.analysis.timeline.column_packing import sum_differences, unpack_column, unpack_links
-from perfkit.trace.trace_reader import NONE, Ints
+from perfkit.trace.model import NONE, Ints
 
 
 @dataclass(frozen=True)

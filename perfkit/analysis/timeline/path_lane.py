@@ -9,7 +9,7 @@ from perfkit.analysis.replay.path_spans import KINDS
 from perfkit.analysis.timeline.lane_slices import LaneSlices, TextTable, make_slices
 from perfkit.analysis.timeline.trace_context import TraceContext
 from perfkit.trace.event_nesting import find_around_times
-from perfkit.trace.trace_reader import NONE, Ints
+from perfkit.trace.model import NONE, Ints
 
 
 def build_path_lane(whole: TraceContext, texts: TextTable, host: Ints, begin: int, end: int) -> Iterator[LaneSlices]:

@@ -9,8 +9,8 @@ from perfkit.analysis.timeline.lane_slices import LaneSlices, TextTable, make_sl
 from perfkit.analysis.timeline.thread_lanes import format_thread_title, group_by_thread
 from perfkit.analysis.timeline.trace_context import TraceContext
 from perfkit.record import PHASES
+from perfkit.trace.model import NONE, Ints
 from perfkit.trace.ops import Ops
-from perfkit.trace.trace_reader import NONE, Ints
 
 # Rows of the module lane; deeper ones show in the names of the ops below.
 MOST_LEVELS = 8

@@ -23,8 +23,8 @@ from perfkit.analysis.trace.idle_time import IdleTime
 from perfkit.analysis.trace.intervals import measure_length, merge_intervals
 from perfkit.analysis.trace.work.grouping import group_rows
 from perfkit.analysis.trace.work.step_windows import StepWindows
+from perfkit.trace.model import DEVICE_CATEGORIES, NONE, Ints, Trace
 from perfkit.trace.ops import Ops
-from perfkit.trace.trace_reader import DEVICE_CATEGORIES, NONE, Ints, Trace
 
 # Of a step with more events on threads and streams the shortest are left out, and of any other lane with more slices:
 # beyond, a page is too large to open and to send.

@@ -11,8 +11,8 @@ from perfkit.analysis.timeline.lane_slices import LaneSlices, TextTable, make_sl
 from perfkit.analysis.timeline.trace_context import TraceContext
 from perfkit.analysis.trace.op_class import OpClass, classify_op
 from perfkit.trace.event_nesting import compute_depths, find_parents, sort_by_group
+from perfkit.trace.model import NONE, Category, Ints, Trace
 from perfkit.trace.ops import Ops
-from perfkit.trace.trace_reader import NONE, Category, Ints, Trace
 
 HOST = (Category.OP, Category.RANGE, Category.LAUNCH, Category.PYTHON)
 

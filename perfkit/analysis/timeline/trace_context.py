@@ -12,10 +12,10 @@ from perfkit.analysis.trace.idle_time import IdleTime
 from perfkit.analysis.trace.work.shape_texts import show_shapes
 from perfkit.trace.kernels import find_communication
 from perfkit.trace.memory.phase_spans import find_phase_spans
+from perfkit.trace.model import Ints
 from perfkit.trace.ops import Ops
 from perfkit.trace.phases import PhaseIntervals, PhaseRanges
 from perfkit.trace.signatures import parse_arguments
-from perfkit.trace.trace_reader import Ints
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
 from perfkit.cost.collective import CollectiveType as CollectiveKind
 from perfkit.cost.collective import Message, classify_collective, parse_kernel_ranks
 from perfkit.devices.links.rates import has_several_links
-from perfkit.trace.trace_reader import NONE, Category, CollectiveRecord
+from perfkit.trace.model import NONE, Category, CollectiveRecord
 
 
 def build_collective_rows(

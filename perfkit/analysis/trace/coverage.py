@@ -15,8 +15,8 @@ from perfkit.device_calls import is_graph_launch
 from perfkit.trace.counters.match_counters import CounterColumns
 from perfkit.trace.event_names import mark_named
 from perfkit.trace.kernels import KernelLink, is_compiled_region
+from perfkit.trace.model import NONE
 from perfkit.trace.ops import Ops
-from perfkit.trace.trace_reader import NONE
 
 # Names beyond these are grouped by reason.
 MOST_UNCOVERED = 1000

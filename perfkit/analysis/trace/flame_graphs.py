@@ -29,7 +29,7 @@ from perfkit.analysis.trace.work.grouping import group_rows
 from perfkit.analysis.trace.work.roofline_rows import NO_OP
 from perfkit.analysis.trace.work.work_analysis import WorkAnalysis
 from perfkit.record import PHASES
-from perfkit.trace.trace_reader import NONE, Ints
+from perfkit.trace.model import NONE, Ints
 
 Floats = NDArray[np.float64]
 Step = tuple[str, str]  # kind and name of a node

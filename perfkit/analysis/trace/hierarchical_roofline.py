@@ -14,7 +14,7 @@ from perfkit.analysis.trace.roofs import Roofs
 from perfkit.analysis.trace.work.roofline_rows import RooflineGroups, count_parts
 from perfkit.devices.ceiling import CeilingLevel
 from perfkit.trace.counters.match_counters import CounterColumns
-from perfkit.trace.trace_reader import NONE
+from perfkit.trace.model import NONE
 
 L1 = "l1"
 

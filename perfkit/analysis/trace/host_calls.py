@@ -12,8 +12,8 @@ from perfkit.analysis.trace.work.grouping import group_rows
 from perfkit.analysis.trace.work.launch_queue import find_runtime_calls, is_synchronizing
 from perfkit.analysis.trace.work.step_windows import StepWindows
 from perfkit.trace.event_nesting import find_around_times
+from perfkit.trace.model import NONE, Ints
 from perfkit.trace.ops import Ops
-from perfkit.trace.trace_reader import NONE, Ints
 
 # Of each kind.
 MOST_CALLS = 1000

@@ -11,8 +11,8 @@ from perfkit.trace.annotations import is_autograd_node
 from perfkit.trace.event_names import mark_named
 from perfkit.trace.event_nesting import EventNest, find_parents, split_blocks
 from perfkit.trace.memory.source_lines import parse_line
+from perfkit.trace.model import NONE, Category, Small, Trace
 from perfkit.trace.ops import Ops
-from perfkit.trace.trace_reader import NONE, Category, Small, Trace
 
 _MODULE, _BUILTIN = "nn.Module: ", "<built-in"
 

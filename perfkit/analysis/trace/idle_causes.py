@@ -14,8 +14,8 @@ from perfkit.analysis.trace.intervals import EMPTY, Intervals, merge_intervals
 from perfkit.analysis.trace.queued_idle import measure_queued_idle
 from perfkit.analysis.trace.work.launch_queue import LaunchQueue
 from perfkit.analysis.trace.work.step_windows import StepWindows
+from perfkit.trace.model import NONE
 from perfkit.trace.ops import Ops
-from perfkit.trace.trace_reader import NONE
 
 
 class IdleCauses(NamedTuple):

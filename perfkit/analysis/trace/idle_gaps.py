@@ -12,8 +12,8 @@ from perfkit.analysis.model.time_split import IDLE_UNKNOWN
 from perfkit.analysis.trace.idle_time import IdleTime
 from perfkit.analysis.trace.work.grouping import RowGroups, group_rows
 from perfkit.analysis.trace.work.step_windows import StepWindows
+from perfkit.trace.model import NONE, Ints
 from perfkit.trace.ops import Ops
-from perfkit.trace.trace_reader import NONE, Ints
 
 # Most rows per cause; the shorter ones share a row.
 MOST_PLACES = 50

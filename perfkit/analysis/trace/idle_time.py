@@ -42,8 +42,8 @@ from perfkit.analysis.trace.work.step_windows import StepWindows
 from perfkit.device_calls import is_graph_launch
 from perfkit.trace.annotations import COLLECTIVE_RANGES
 from perfkit.trace.event_names import EventNames, mark_named
+from perfkit.trace.model import NONE, Category, Ints
 from perfkit.trace.ops import Ops
-from perfkit.trace.trace_reader import NONE, Category, Ints
 
 # A host that launches work does so every few to some hundred microseconds. Where nothing comes for this long, it did
 # something else.

@@ -14,8 +14,8 @@ from perfkit.analysis.trace.replayed_ops import is_recognized
 from perfkit.cost.gemm_kernel import infer_operand_dtypes, is_matrix_kernel
 from perfkit.cost.op_call import ComputeUnit
 from perfkit.trace.graph_replays import GraphReplays
+from perfkit.trace.model import NONE, Category
 from perfkit.trace.ops import Ops
-from perfkit.trace.trace_reader import NONE, Category
 from perfkit.units import format_percent
 
 _MOST_NAMES = 3

@@ -21,7 +21,7 @@ from perfkit.cost.attention_mask import UNMASKED
 from perfkit.devices.ceiling import Ceiling
 from perfkit.record import Flops, Measurement, Quantity, QuantityOrigin, Unknown
 from perfkit.trace.graph_replays import find_graph_replays
-from perfkit.trace.trace_reader import NONE
+from perfkit.trace.model import NONE
 from perfkit.units import format_percent
 
 # The least share of matrix kernel time with known FLOPs for a utilization.

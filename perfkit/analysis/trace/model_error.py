@@ -10,7 +10,7 @@ from perfkit.analysis.trace.op_class import classify_op
 from perfkit.analysis.trace.work.work_item_costs import compute_item_costs
 from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
 from perfkit.trace.counters.match_counters import CounterColumns
-from perfkit.trace.trace_reader import NONE
+from perfkit.trace.model import NONE
 
 Floats = NDArray[np.float64]
 

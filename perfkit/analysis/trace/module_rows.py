@@ -9,7 +9,7 @@ from perfkit.analysis.model.step import OUTSIDE, OpRow
 from perfkit.analysis.trace.work.group_totals import build_total_row, sum_groups
 from perfkit.analysis.trace.work.roofline_rows import RooflineGroups
 from perfkit.record import PHASES
-from perfkit.trace.trace_reader import NONE
+from perfkit.trace.model import NONE
 
 # Most modules; further ones are part of their parents' rows.
 MOST_MODULES = 5000

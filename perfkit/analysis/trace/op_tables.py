@@ -15,7 +15,7 @@ from perfkit.analysis.trace.work.work_items import WorkKind
 from perfkit.analysis.trace.work.work_table import WorkTable, build_table
 from perfkit.devices.peak import CPU
 from perfkit.note import Note, make_note
-from perfkit.trace.trace_reader import NONE
+from perfkit.trace.model import NONE
 
 # Programs have some thousand distinct kernels and ops at most. Traces with a million names (numbered ones, damaged
 # ones) would otherwise make reports of gigabytes.

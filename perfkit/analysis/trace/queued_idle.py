@@ -6,8 +6,8 @@ from perfkit.analysis.model.idle import BETWEEN, HELD_UP, OTHER_STREAM, STARTING
 from perfkit.analysis.model.launches import QueuedIdle
 from perfkit.analysis.trace.idle_time import IdleTime
 from perfkit.analysis.trace.work.step_windows import StepWindows
+from perfkit.trace.model import NONE
 from perfkit.trace.ops import Ops
-from perfkit.trace.trace_reader import NONE
 
 
 def measure_queued_idle(ops: Ops, windows: StepWindows, idle: IdleTime) -> QueuedIdle | None:

@@ -45,10 +45,10 @@ from perfkit.devices.peak import CPU, IEEE, TF32, Fp32Settings
 from perfkit.note import Note, make_note
 from perfkit.record import Environment
 from perfkit.trace.counters.match_counters import LaunchCounters
+from perfkit.trace.model import NONE, Trace
 from perfkit.trace.ops import Ops, read_ops
 from perfkit.trace.optimizer_spans import find_optimizers
 from perfkit.trace.reading.trace_sources import derive_trace_name
-from perfkit.trace.trace_reader import NONE, Trace
 from perfkit.units import format_percent
 
 # The slowest steps have a split of their own; those of a hundred thousand steps would fill a hundred megabytes.

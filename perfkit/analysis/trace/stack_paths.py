@@ -6,7 +6,7 @@ from perfkit.analysis.trace.work.work_items import WorkItems
 from perfkit.trace.event_names import mark_named
 from perfkit.trace.event_nesting import compute_depths, find_around_times, find_parents
 from perfkit.trace.memory.source_lines import parse_line
-from perfkit.trace.trace_reader import NONE, Category, Ints
+from perfkit.trace.model import NONE, Category, Ints
 
 
 def find_stack_paths(work: WorkItems) -> tuple[list[tuple[int, ...]], Ints]:

@@ -11,7 +11,7 @@ import perfkit
 from perfkit.analysis.compare.difference import compare_traces
 from perfkit.analysis.findings.trace_findings import collect_trace_findings
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.analysis.model.trace_analysis import TraceAnalysis
+from perfkit.analysis.model.trace_analysis import WHOLE_RANKS, TraceAnalysis
 from perfkit.analysis.parallel import engines
 from perfkit.analysis.parallel.worker_processes import count_default_jobs
 from perfkit.analysis.ranks.arrivals import Arrivals
@@ -30,9 +30,7 @@ from perfkit.trace.reading.text_blocks import ReadLimits
 from perfkit.trace.reading.trace_sources import Named, derive_trace_name, expand_sources
 from perfkit.urls import is_url
 
-# Of a large job every rank keeps its figures, but only the first few keep every row of their tables: a few
-# thousand rows each would otherwise add up to gigabytes over hundreds of ranks.
-WHOLE_RANKS = 8
+# What the tables of the others are shortened to.
 ROWS_OF_OTHER_RANKS = 25
 
 # Processes that decode a single file; the one that decompresses it cannot feed many.

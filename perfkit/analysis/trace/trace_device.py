@@ -5,7 +5,7 @@ import re
 import numpy as np
 
 from perfkit.devices.trace_ceilings import TraceDevice
-from perfkit.trace.trace_reader import DEVICE_CATEGORIES, Category, Trace
+from perfkit.trace.model import DEVICE_CATEGORIES, Category, Trace
 
 # A device's name tells its kind, else the events of its runtime or the calls that launched its kernels do; what tells
 # none of these is taken for CUDA's.

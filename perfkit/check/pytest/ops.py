@@ -16,8 +16,9 @@ from perfkit.instruments.trained_models import TrainedModels
 from perfkit.record import PHASES
 from perfkit.trace.call_counts import count_kernel_calls
 from perfkit.trace.cost_ops import OpRole
+from perfkit.trace.model import NONE
 from perfkit.trace.ops import Ops, read_ops
-from perfkit.trace.trace_reader import NONE, read_trace
+from perfkit.trace.trace_reader import read_trace
 
 _WORK = (OpRole.COSTED, OpRole.UNMODELED, OpRole.COMMUNICATION)
 

@@ -13,7 +13,7 @@ from perfkit.note import Note, make_note
 from perfkit.trace.counters.metrics import TENSOR_INSTRUCTIONS, LaunchCounts, compute_launch_counts
 from perfkit.trace.counters.ncu_csv import ProfiledLaunch, read_launches
 from perfkit.trace.kernels import Kernels
-from perfkit.trace.trace_reader import NONE, Category, Trace
+from perfkit.trace.model import NONE, Category, Trace
 
 Floats = NDArray[np.float64]
 

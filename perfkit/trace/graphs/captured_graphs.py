@@ -22,8 +22,8 @@ from perfkit.trace.event_nesting import find_around_times, find_parents
 from perfkit.trace.graphs.node_tokens import NodeToken, extract_grid_and_block
 from perfkit.trace.kernels import Kernels, link_kernels
 from perfkit.trace.match_ids import map_processes
+from perfkit.trace.model import NONE, Category, Flows, Ints, MemoryEvents, Signature, Small, SyncRecords, Trace
 from perfkit.trace.module_calls import find_modules
-from perfkit.trace.trace_reader import NONE, Category, Flows, Ints, MemoryEvents, Signature, Small, SyncRecords, Trace
 
 # The name of vLLM's range around a capture, and of SGLang's file of one, with its number of tokens or sequences.
 _RANGE = re.compile(r"(?:\w+_)?capture_(\d{1,9})_\w+")

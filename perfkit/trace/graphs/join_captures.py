@@ -17,8 +17,8 @@ from perfkit.trace.cost_ops import CostedCall, cost_ops
 from perfkit.trace.graphs.captured_graphs import CapturedGraph
 from perfkit.trace.graphs.choose_captures import CaptureChoice
 from perfkit.trace.kernels import KernelLink
+from perfkit.trace.model import NONE, Category, Ints, Trace
 from perfkit.trace.ops import Ops
-from perfkit.trace.trace_reader import NONE, Category, Ints, Trace
 
 T = TypeVar("T")
 

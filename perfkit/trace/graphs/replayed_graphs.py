@@ -18,7 +18,7 @@ from perfkit.trace.event_names import map_names, mark_named
 from perfkit.trace.event_nesting import find_around_times
 from perfkit.trace.graphs.node_tokens import NodeToken, extract_grid_and_block
 from perfkit.trace.kernels import Kernels
-from perfkit.trace.trace_reader import NONE, Category, Ints, Trace
+from perfkit.trace.model import NONE, Category, Ints, Trace
 
 # Ranges around a step of a server, with the tokens (vLLM) or sequences (SGLang) of its batch.
 _STEPS = (

@@ -9,9 +9,9 @@ from perfkit.cost.op_call import OpCall
 from perfkit.cost.outputs import infer_block_output
 from perfkit.trace.memory.device_names import CPU
 from perfkit.trace.memory.text_numbers import TraceTextNumbers
+from perfkit.trace.model import NONE, Ints
 from perfkit.trace.ops import Ops
 from perfkit.trace.signatures import parse_arguments
-from perfkit.trace.trace_reader import NONE, Ints
 
 
 class BlockContents(NamedTuple):

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from perfkit.trace.event_names import map_names
 from perfkit.trace.event_nesting import find_around_times
 from perfkit.trace.memory.text_numbers import TraceTextNumbers
-from perfkit.trace.trace_reader import Category, Ints, Trace
+from perfkit.trace.model import Category, Ints, Trace
 
 # As Kineto names calls of Python: the path beneath where it was imported from, the line of the function, its name.
 _CALL = re.compile(r"(?P<path>[^()]+\.py)\((?P<line>\d+)\): (?P<function>.+)")

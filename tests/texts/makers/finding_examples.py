@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from perfkit.analysis.findings import SUBJECTS
+from perfkit.analysis.findings.finding_subjects import SUBJECTS
 from perfkit.analysis.model.finding import Finding
 from tests.texts.makers.document_text import describe_finding
 

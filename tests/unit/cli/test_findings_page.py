@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from perfkit.analysis.findings import SUBJECTS
+from perfkit.analysis.findings.finding_subjects import SUBJECTS
 from perfkit_cli.findings_page import format_page
 
 PAGE = Path(__file__).parents[3] / "docs" / "findings.md"

@@ -9,8 +9,9 @@ from torch.profiler import ProfilerActivity, profile
 
 from perfkit.cost.nested_costs import cost_from_nested_calls
 from perfkit.cost.op_call import OpCall, TensorArg
+from perfkit.trace.model import NONE
 from perfkit.trace.ops import read_ops
-from perfkit.trace.trace_reader import NONE, read_trace
+from perfkit.trace.trace_reader import read_trace
 
 X = TensorArg((100, 8), (8, 1), "fp32")
 INDEX = OpCall("aten::reshape", (TensorArg((3,), (1,), "int64"), (3, 1)))

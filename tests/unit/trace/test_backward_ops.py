@@ -13,8 +13,9 @@ from torch import nn
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.checkpoint import checkpoint
 
+from perfkit.trace.model import NONE
 from perfkit.trace.ops import OpRole, Ops, read_ops
-from perfkit.trace.trace_reader import NONE, read_trace
+from perfkit.trace.trace_reader import read_trace
 from tests.fixtures.trace_events import Event, event, ops_of, sequence
 
 

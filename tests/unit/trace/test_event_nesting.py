@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from perfkit.trace import event_nesting
 from perfkit.trace.event_nesting import compute_depths, compute_parents, compute_self_time, find_nearest
-from perfkit.trace.trace_reader import NONE, Ints
+from perfkit.trace.model import NONE, Ints
 
 
 @dataclass(frozen=True)

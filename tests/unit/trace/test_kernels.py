@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from perfkit.trace.kernels import KernelLink
+from perfkit.trace.model import NONE
 from perfkit.trace.ops import Ops
-from perfkit.trace.trace_reader import NONE
 from tests.fixtures.trace_events import Event, event, external, kernel, launch, ops_of, range_
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 
 from perfkit.trace.match_ids import find_latest_before
-from perfkit.trace.trace_reader import NONE
+from perfkit.trace.model import NONE
 
 
 def test_an_id_means_the_last_that_began_before() -> None:

@@ -10,8 +10,9 @@ import pytest
 from perfkit.record import PHASES
 from perfkit.trace.call_counts import count_kernel_calls, count_op_calls
 from perfkit.trace.kernels import find_communication, is_compiled_graph, is_compiled_kernel
+from perfkit.trace.model import NONE
 from perfkit.trace.ops import OpRole, Ops, read_ops
-from perfkit.trace.trace_reader import NONE, read_trace
+from perfkit.trace.trace_reader import read_trace
 from tests.fixtures.trace_events import work_ns
 
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfkit.record import PHASES
+from perfkit.trace.model import DEVICE_CATEGORIES, NONE
 from perfkit.trace.ops import OpRole
-from perfkit.trace.trace_reader import DEVICE_CATEGORIES, NONE
 from tests.fixtures.trace_events import Event, ops_of
 
 _NAMES = st.sampled_from(

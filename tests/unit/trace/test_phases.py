@@ -6,7 +6,7 @@ import pytest
 
 from perfkit.record import PHASES
 from perfkit.trace.annotations import is_autograd_node, match_phase
-from perfkit.trace.trace_reader import NONE
+from perfkit.trace.model import NONE
 from tests.fixtures.trace_events import Event, event, ops_of, range_, sequence
 
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from perfkit.errors import RunFormatError
 from perfkit.sanitize import escape_control_chars
-from perfkit.trace.trace_reader import Trace, read_trace
+from perfkit.trace.model import Trace
+from perfkit.trace.trace_reader import read_trace
 
 scalars = (
     st.none()

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from perfkit.cost.op_call import TensorArg
+from perfkit.trace.model import Signature
 from perfkit.trace.signatures import has_missing_strides, parse_arguments
-from perfkit.trace.trace_reader import Signature
 
 
 def signature(dims: object, strides: object, types: object, concrete: object) -> Signature:

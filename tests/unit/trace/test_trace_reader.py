@@ -12,7 +12,8 @@ import pytest
 import zstandard
 
 from perfkit.errors import RunFormatError
-from perfkit.trace.trace_reader import NONE, Category, read_trace
+from perfkit.trace.model import NONE, Category
+from perfkit.trace.trace_reader import read_trace
 from tests.fixtures.traces import kernel, mark, op, write_trace
 
 EVENTS: list[dict[str, Any]] = [

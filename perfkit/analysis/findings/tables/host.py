@@ -1,8 +1,6 @@
 """Rules about the CPU: device starvation, and CPU waits."""
 
 from perfkit.analysis.findings.rule import GAIN, NOTE, About, FindingKind, Rule
-from perfkit.analysis.findings.suite import loops
-from perfkit.analysis.findings.suite.suite_view import SuiteView
 from perfkit.analysis.findings.trace import data_wait, host, launch_latency
 from perfkit.analysis.findings.trace.trace_thresholds import COMMON, NOTABLE
 from perfkit.analysis.findings.trace.trace_view import TraceView
@@ -99,7 +97,6 @@ RULES = (
     Rule(host.find_synchronization, TraceView, About.STEP, SYNCHRONIZATIONS),
     Rule(host.find_device_allocation, TraceView, About.STEP, (ALLOCATION,)),
     Rule(data_wait.find_data_wait, TraceView, About.STEP, (STARVED,), "data"),
-    Rule(loops.find_untraced_data_wait, SuiteView, About.STEP, (STARVED,)),
     Rule(host.find_short_kernels, TraceView, About.STEP, (SHORT_KERNELS,)),
     Rule(launch_latency.find_launch_latency, TraceView, About.STEP, (LATENCY,)),
     Rule(launch_latency.find_blocked_launches, TraceView, About.STEP, (BLOCKED,)),

@@ -1,8 +1,6 @@
-"""Rules about limits of the figures of traces and suites."""
+"""Rules about limits of the figures of traces."""
 
 from perfkit.analysis.findings.rule import NOTE, WARNING, About, FindingKind, Rule
-from perfkit.analysis.findings.suite import measurement
-from perfkit.analysis.findings.suite.suite_view import SuiteView
 from perfkit.analysis.findings.trace import limits
 from perfkit.analysis.findings.trace.trace_thresholds import ABOVE_ROOF, COVERED, NOTABLE
 from perfkit.analysis.findings.trace.trace_view import ForeignView, TraceView
@@ -83,30 +81,6 @@ NO_STEPS = FindingKind(
     "The trace marks no steps and has no period.",
     "Call `profiler.step()` after each training step.",
 )
-INCONCLUSIVE = FindingKind(
-    "comparison.inconclusive",
-    NOTE,
-    "The interval of a speed-up includes both no change and a relevant change.",
-    "Run more rounds, or use a quieter machine.",
-)
-SESSION_SHIFT = FindingKind(
-    "comparison.session_shift",
-    NOTE,
-    "The 95 % intervals of a baseline's step time do not overlap between two sessions.",
-    "Compare speed-ups, not absolute times.",
-)
-UNCERTAIN_CEILINGS = FindingKind(
-    "limit.uncertain_ceilings",
-    NOTE,
-    "Measured ceilings have low confidence or were disturbed.",
-    "Calibrate again on an idle machine with `perfkit calibrate --force`.",
-)
-UNMODELED_OPS = FindingKind(
-    "limit.unmodeled_ops",
-    NOTE,
-    "More than 10 % of the baseline's step is in ops without an estimate or a ceiling.",
-    "Calibrate for this number of threads.",
-)
 
 RULES = (
     Rule(limits.find_missing_kernels, TraceView, About.LIMIT, (MISSING_KERNELS,)),
@@ -121,9 +95,4 @@ RULES = (
     Rule(limits.find_missing_ceilings, ForeignView, About.LIMIT, (NO_CEILINGS,)),
     Rule(limits.find_profiler_overhead, ForeignView, About.LIMIT, (PROFILER_OVERHEAD,)),
     Rule(limits.find_missing_steps, ForeignView, About.LIMIT, (NO_STEPS,)),
-    Rule(measurement.find_inconclusive_comparison, SuiteView, About.LIMIT, (INCONCLUSIVE,)),
-    Rule(measurement.find_session_shift, SuiteView, About.LIMIT, (SESSION_SHIFT,)),
-    Rule(measurement.find_exceeded_ceilings, SuiteView, About.LIMIT, (EXCEEDED_CEILINGS,)),
-    Rule(measurement.find_uncertain_ceilings, SuiteView, About.LIMIT, (UNCERTAIN_CEILINGS,)),
-    Rule(measurement.find_unmodeled_ops, SuiteView, About.LIMIT, (UNMODELED_OPS,)),
 )

@@ -3,6 +3,7 @@
 from perfkit.analysis.findings.rule import GAIN, NOTE, WARNING, About, FindingKind, Rule
 from perfkit.analysis.findings.suite import loops
 from perfkit.analysis.findings.suite.suite_view import SuiteView
+from perfkit.analysis.findings.tables.host import STARVED
 from perfkit.analysis.findings.trace.trace_thresholds import NOTABLE
 from perfkit.units import format_percent
 
@@ -34,6 +35,7 @@ SLOWER_CAPTURE = FindingKind(
 )
 
 RULES = (
+    Rule(loops.find_untraced_data_wait, SuiteView, About.STEP, (STARVED,)),
     Rule(loops.find_drift, SuiteView, About.STEP, (DRIFT,)),
     Rule(loops.find_slower_capture, SuiteView, About.STEP, (SLOWER_CAPTURE,)),
     Rule(loops.find_outlier_steps, SuiteView, About.STEP, (OUTLIERS,)),

@@ -4,11 +4,12 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
+from perfkit.analysis.findings.rule import RuleResult
 from perfkit.analysis.findings.trace.change import leave_out
 from perfkit.analysis.findings.trace.host_calls import format_calls, select_calls, sum_idle_s
 from perfkit.analysis.findings.trace.program_lines import name_data_lines
 from perfkit.analysis.findings.trace.trace_thresholds import COMMON, NOTABLE
-from perfkit.analysis.findings.trace.trace_view import CPU, FETCHING, RuleResult, TraceView, list_callers
+from perfkit.analysis.findings.trace.trace_view import CPU, FETCHING, TraceView, list_callers
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.launches import HostCallRow
 from perfkit.analysis.model.loop import LoopAnalysis

@@ -18,7 +18,7 @@ from perfkit.analysis.trace.work.data_fetching import find_fetches, merge_event_
 from perfkit.analysis.trace.work.launch_queue import SHORT_S
 from perfkit.analysis.trace.work.link_copies import is_pageable_copy, parse_copy_kind
 from perfkit.analysis.trace.work.work_items import WorkKind
-from perfkit.trace.trace_reader import NONE, Category, Ints
+from perfkit.trace.model import NONE, Category, Ints
 
 
 def build_effect(change: Change, analyzed: DetailedAnalysis, replayed: ReplayResult) -> ChangeEffect | None:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
+from perfkit.analysis.findings.rule import RuleResult
 from perfkit.analysis.findings.trace.change import raise_to_roof
 from perfkit.analysis.findings.trace.matmuls import get_unaligned_sizes
 from perfkit.analysis.findings.trace.trace_thresholds import (
@@ -13,7 +14,7 @@ from perfkit.analysis.findings.trace.trace_thresholds import (
     HIGHER_PEAK,
     QUANTIZED,
 )
-from perfkit.analysis.findings.trace.trace_view import BEYOND_ROOF, RuleResult, TraceView, sum_above_roof_s, sum_seconds
+from perfkit.analysis.findings.trace.trace_view import BEYOND_ROOF, TraceView, sum_above_roof_s, sum_seconds
 from perfkit.analysis.model.matmul_rows import AttentionRow, GemmRow, ProductRow
 from perfkit.analysis.trace.attention_call import EFFICIENT, FLASH_2, TRITON
 from perfkit.analysis.trace.roofline import COMPUTE, MEMORY

@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from perfkit.analysis.findings import RULES, About
+from perfkit.analysis.findings.rule import About, RuleResult
+from perfkit.analysis.findings.tables.trace_rules import RULES
 from perfkit.analysis.findings.trace.change import Change, raise_to_roof
 from perfkit.analysis.findings.trace.effects import build_effect
 from perfkit.analysis.findings.trace.trace_thresholds import NOTABLE
-from perfkit.analysis.findings.trace.trace_view import RuleResult, TraceView, sum_above_roof_s
+from perfkit.analysis.findings.trace.trace_view import TraceView, sum_above_roof_s
 from perfkit.analysis.model.replay import FindingGains
 from perfkit.analysis.model.step import OUTSIDE
 from perfkit.analysis.model.trace import RankTrace

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from perfkit.analysis.findings.rule import RuleResult
 from perfkit.analysis.findings.trace.change import SHORT, leave_out
 from perfkit.analysis.findings.trace.host_calls import format_calls, format_count, select_calls, sum_idle_s
 from perfkit.analysis.findings.trace.program_lines import name_functions, name_python_lines
@@ -13,7 +14,6 @@ from perfkit.analysis.findings.trace.trace_view import (
     LATE,
     QUEUED,
     WAITS,
-    RuleResult,
     TraceView,
 )
 from perfkit.analysis.model.idle import ALLOCATION as CAUSED_BY_ALLOCATION

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 
+from perfkit.analysis.findings.rule import RuleResult
 from perfkit.analysis.findings.trace.change import leave_out
 from perfkit.analysis.findings.trace.host_calls import format_count
 from perfkit.analysis.findings.trace.trace_thresholds import COMMON
-from perfkit.analysis.findings.trace.trace_view import QUEUED, RuleResult, TraceView, shorten_kernel
+from perfkit.analysis.findings.trace.trace_view import QUEUED, TraceView, shorten_kernel
 from perfkit.units import format_percent, format_seconds
 
 _LONGEST_NAME = 60

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 from perfkit.analysis.findings.exceeded_ceilings import describe_exceeded_ceilings
+from perfkit.analysis.findings.rule import RuleResult
 from perfkit.analysis.findings.trace.trace_thresholds import ABOVE_ROOF, COVERED, NOTABLE
-from perfkit.analysis.findings.trace.trace_view import CPU, RuleResult, TraceView, shorten_kernel
+from perfkit.analysis.findings.trace.trace_view import CPU, TraceView, shorten_kernel
 from perfkit.analysis.model.trace import StepRow
 from perfkit.analysis.trace.advice import RECORD_SHAPES, advise_on_ceilings
 from perfkit.analysis.trace.lost_kernel_texts import format_lost_action, format_lost_evidence, format_lost_title

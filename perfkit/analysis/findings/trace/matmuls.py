@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
+from perfkit.analysis.findings.rule import RuleResult
 from perfkit.analysis.findings.trace.change import Change, Takes, raise_to_roof, remove_rows
 from perfkit.analysis.findings.trace.trace_thresholds import CLOSE_TO_ROOF, COMMON, HIGHER_PEAK, NOTABLE
 from perfkit.analysis.findings.trace.trace_view import (
     BEYOND_ROOF,
     CPU,
-    RuleResult,
     TraceView,
     is_below_roof_share,
     list_kernels,

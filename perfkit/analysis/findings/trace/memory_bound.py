@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from perfkit.analysis.findings.optimizer_steps import ADAM_LIKE, advise_fused_update
+from perfkit.analysis.findings.rule import RuleResult
 from perfkit.analysis.findings.trace.change import (
     RECOMPUTED,
     Change,
@@ -18,7 +19,6 @@ from perfkit.analysis.findings.trace.trace_thresholds import COMMON, INDEXED_EFF
 from perfkit.analysis.findings.trace.trace_view import (
     BEYOND_ROOF,
     CPU,
-    RuleResult,
     TraceView,
     format_call_count,
     is_below_roof_share,

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from perfkit.analysis.findings.rule import RuleResult
 from perfkit.analysis.findings.trace.change import NOTHING, Change
 from perfkit.analysis.model.finding import NO_FIGURES, Finding
 from perfkit.analysis.model.launches import HostCallRow
@@ -40,17 +41,6 @@ COPY = "copy"  # the bound of a row that crosses a link
 
 # Table rows with gains.
 Work = OpRow | ProductRow
-
-
-class RuleResult(NamedTuple):
-    """A finding, the parts of step time that its gain covers, and the change that it simulates.
-
-    Where two are about the same time, both say so, since their gains do not add up.
-    """
-
-    finding: Finding
-    scope: frozenset[str] = frozenset()
-    change: Change = NOTHING
 
 
 class Shape(NamedTuple):

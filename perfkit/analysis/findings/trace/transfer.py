@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from perfkit.analysis.findings.rule import RuleResult
 from perfkit.analysis.findings.trace.change import Change, Takes, leave_out, remove_rows
 from perfkit.analysis.findings.trace.trace_thresholds import (
     BUS_SHARE,
@@ -10,7 +11,7 @@ from perfkit.analysis.findings.trace.trace_thresholds import (
     NOTABLE,
     SMALL_MESSAGE_BYTES,
 )
-from perfkit.analysis.findings.trace.trace_view import COMMUNICATION, COPIES, RuleResult, TraceView, shorten_kernel
+from perfkit.analysis.findings.trace.trace_view import COMMUNICATION, COPIES, TraceView, shorten_kernel
 from perfkit.analysis.model.trace import CollectiveRow, CopyRow
 from perfkit.devices.peak import CPU
 from perfkit.units import format_bandwidth, format_bytes, format_percent

@@ -20,9 +20,9 @@ from perfkit.cost.collective import (
 from perfkit.cost.dtypes import BY_NAME, UNKNOWN
 from perfkit.cost.op_call import TensorArg
 from perfkit.trace.event_names import mark_named
+from perfkit.trace.model import NONE, Category, CollectiveRecord, Ints, Trace
 from perfkit.trace.ops import Ops
 from perfkit.trace.signatures import parse_arguments
-from perfkit.trace.trace_reader import NONE, Category, CollectiveRecord, Ints, Trace
 
 # What a collective recorded lies on its kernel or on one of the innermost ops around the launch (`record_param_comms`).
 _LEVELS = 4

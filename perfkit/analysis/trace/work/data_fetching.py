@@ -5,7 +5,7 @@ import re
 from perfkit.analysis.trace.intervals import Intervals, merge_intervals
 from perfkit.record import MARK_PREFIX
 from perfkit.trace.event_names import mark_named
-from perfkit.trace.trace_reader import Category, Ints, Trace
+from perfkit.trace.model import Category, Ints, Trace
 
 _LOADER = re.compile(r"enumerate\(DataLoader\).*")
 _OUR_PHASE = f"{MARK_PREFIX}data"

@@ -11,7 +11,7 @@ from perfkit.analysis.trace.work.roofline_rows import RooflineGroups, compute_ro
 from perfkit.analysis.trace.work.work_item_costs import Precision
 from perfkit.analysis.trace.work.work_items import WorkKind
 from perfkit.devices.ceiling import CeilingLevel
-from perfkit.trace.trace_reader import NONE
+from perfkit.trace.model import NONE
 from perfkit.units import format_percent
 
 Floats = NDArray[np.float64]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from perfkit.analysis.trace.work.grouping import group_rows
 from perfkit.trace.compact_ints import Compact
-from perfkit.trace.trace_reader import NONE, Ints, Small
+from perfkit.trace.model import NONE, Ints, Small
 
 Flags = NDArray[np.bool_]
 Floats = NDArray[np.float64]

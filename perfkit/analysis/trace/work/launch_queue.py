@@ -16,8 +16,8 @@ from perfkit.analysis.trace.work.step_windows import StepWindows, find_backlog
 from perfkit.analysis.trace.work.unrecorded_time import find_unrecorded_time
 from perfkit.device_calls import is_graph_launch
 from perfkit.trace.event_names import mark_named
+from perfkit.trace.model import NONE, Category, Ints, Trace
 from perfkit.trace.ops import Ops
-from perfkit.trace.trace_reader import NONE, Category, Ints, Trace
 from perfkit.units import format_percent
 
 # Starting a kernel costs the device and the host some 5 us, so that shorter ones are not worth their launch.

@@ -10,7 +10,7 @@ from perfkit.analysis.trace.roofs import Roofs, describe_ceiling, explain_excess
 from perfkit.analysis.trace.work.grouping import group_rows
 from perfkit.devices.ceiling import Ceiling, CeilingLevel
 from perfkit.trace.event_names import EventNames
-from perfkit.trace.trace_reader import Category, Ints, Trace
+from perfkit.trace.model import Category, Ints, Trace
 
 HTOD, DTOH, DTOD, PTOP = "HtoD", "DtoH", "DtoD", "PtoP"
 UNTOLD = "copy"

@@ -35,8 +35,8 @@ from perfkit.device_calls import (
 from perfkit.trace.event_names import mark_named
 from perfkit.trace.event_nesting import find_parents
 from perfkit.trace.match_ids import find_latest_before, map_processes
+from perfkit.trace.model import NONE, Category, Ints, Trace
 from perfkit.trace.ops import Ops
-from perfkit.trace.trace_reader import NONE, Category, Ints, Trace
 
 Flags = NDArray[np.bool_]
 

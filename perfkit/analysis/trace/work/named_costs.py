@@ -11,7 +11,7 @@ from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
 from perfkit.cost.multi_tensor import cost_multi_tensor_kernel
 from perfkit.cost.op_call import OpCost
 from perfkit.trace.event_names import mark_named
-from perfkit.trace.trace_reader import NONE, Trace
+from perfkit.trace.model import NONE, Trace
 
 _FIRST_OF_GRID = re.compile(rb"\[\s*(\d+)")  # geometry begins with the grid
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from perfkit.analysis.trace.intervals import clip_intervals, measure_length, merge_intervals
 from perfkit.trace.event_names import mark_named
-from perfkit.trace.trace_reader import Category, Ints, Trace
+from perfkit.trace.model import Category, Ints, Trace
 
 # A step that takes this many times a typical one is unlike it.
 UNLIKE = 3

@@ -23,7 +23,7 @@ from perfkit.analysis.trace.work.work_table import Row, WorkTable, build_table
 from perfkit.cost.gemm_kernel import is_helper_kernel
 from perfkit.cost.gemm_tile import has_grid_of_threads, has_whole_tiles, parse_tile
 from perfkit.trace.cost_ops import CostedCall
-from perfkit.trace.trace_reader import NONE, Ints
+from perfkit.trace.model import NONE, Ints
 
 # Programs have some hundred at most; those with sizes that change from step to step have many.
 MOST_ROWS = 2000

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
-from perfkit.trace.trace_reader import NONE
+from perfkit.trace.model import NONE
 
 Floats = NDArray[np.float64]
 

@@ -31,7 +31,7 @@ from perfkit.devices.ceiling import CeilingLevel
 from perfkit.devices.exceeded_ceilings import explain_exceeded
 from perfkit.record import PHASES
 from perfkit.trace.kernels import is_compiled_kernel
-from perfkit.trace.trace_reader import NONE
+from perfkit.trace.model import NONE
 from perfkit.units import format_percent
 
 Floats = NDArray[np.float64]

@@ -22,7 +22,7 @@ from perfkit.analysis.trace.work.launch_queue import LaunchQueue
 from perfkit.analysis.trace.work.roofline_rows import RooflineGroups
 from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
 from perfkit.trace.event_nesting import sort_by_group
-from perfkit.trace.trace_reader import NONE
+from perfkit.trace.model import NONE
 
 # Devices have some ten streams. Further ones share a row.
 MOST_STREAMS = 200

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from perfkit.analysis.trace.intervals import EMPTY, Intervals
 from perfkit.analysis.trace.work.outlier_steps import find_outlier_steps
+from perfkit.trace.model import NONE, Category, Ints, Trace
 from perfkit.trace.ops import Ops
-from perfkit.trace.trace_reader import NONE, Category, Ints, Trace
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from perfkit.analysis.trace.intervals import EMPTY, Intervals, join_intervals, m
 from perfkit.analysis.trace.work.lost_kernels import has_mixed_up_ids
 from perfkit.device_calls import is_device_sync, is_graph_launch
 from perfkit.trace.event_names import mark_named
+from perfkit.trace.model import NONE, Category, Ints
 from perfkit.trace.ops import Ops
-from perfkit.trace.trace_reader import NONE, Category, Ints
 
 
 def find_unrecorded_time(ops: Ops) -> Intervals:

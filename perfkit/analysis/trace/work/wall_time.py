@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.analysis.trace.work.grouping import RowGroups
-from perfkit.trace.trace_reader import Ints
+from perfkit.trace.model import Ints
 
 Floats = NDArray[np.float64]
 

@@ -25,9 +25,9 @@ from perfkit.record import PHASES
 from perfkit.trace.counters.match_counters import CounterColumns
 from perfkit.trace.event_names import mark_named
 from perfkit.trace.kernels import is_compiled_kernel
+from perfkit.trace.model import NONE, Ints
 from perfkit.trace.ops import Ops
 from perfkit.trace.phases import PhaseIntervals, find_phases
-from perfkit.trace.trace_reader import NONE, Ints
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from perfkit.devices.peak import Fp32Settings
 from perfkit.trace.cost_ops import CostedCall
 from perfkit.trace.counters.match_counters import CounterColumns
 from perfkit.trace.event_names import mark_named
-from perfkit.trace.trace_reader import NONE, Category, Ints
+from perfkit.trace.model import NONE, Category, Ints
 
 Floats = NDArray[np.float64]
 Precision = tuple[ComputeUnit, str]  # the unit and the dtype of the operands that select a peak

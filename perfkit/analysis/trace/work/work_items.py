@@ -19,8 +19,8 @@ from perfkit.analysis.trace.work.step_windows import StepWindows
 from perfkit.trace.compact_ints import Compact, compact_ints
 from perfkit.trace.event_names import mark_named
 from perfkit.trace.kernels import find_communication, is_compiled_region
+from perfkit.trace.model import NONE, Ints, Small, Trace
 from perfkit.trace.ops import OpRole, Ops
-from perfkit.trace.trace_reader import NONE, Ints, Small, Trace
 
 Flags = NDArray[np.bool_]
 

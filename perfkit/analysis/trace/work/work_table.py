@@ -7,7 +7,7 @@ import numpy as np
 
 from perfkit.analysis.trace.work.grouping import RowGroups
 from perfkit.trace.compact_ints import Compact, compact_ints
-from perfkit.trace.trace_reader import NONE, Ints
+from perfkit.trace.model import NONE, Ints
 
 Row = TypeVar("Row")
 

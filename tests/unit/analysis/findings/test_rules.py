@@ -10,16 +10,19 @@ from types import ModuleType
 
 import pytest
 
-from perfkit.analysis import findings
-from perfkit.analysis.findings import RULES, SUBJECTS, About, Rule, flight, main_thread, run_rules
-from perfkit.analysis.findings.rule import GAIN, NO_GAIN, NOTE, WARNING, FindingKind
+import perfkit
+from perfkit.analysis.findings import flight, main_thread
+from perfkit.analysis.findings.finding_subjects import SUBJECTS
+from perfkit.analysis.findings.rule import GAIN, NO_GAIN, NOTE, WARNING, About, FindingKind, Rule, run_rules
 from perfkit.analysis.findings.tables.processes import COLLECTIVES, MAIN_THREAD
 from perfkit.analysis.model.finding import Finding
 from perfkit.flight.match import Mismatch
 
+RULES = [rule for subject in SUBJECTS for rule in subject.rules]
 KINDS = [kind for subject in SUBJECTS for kind in subject.kinds]
 ID = re.compile(r"[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*")
-FILES = sorted(Path(findings.__file__).parent.rglob("*.py"))
+PACKAGE = Path(perfkit.__file__).parent
+FILES = sorted(PACKAGE.glob("analysis/*/findings/*.py"))
 
 
 def ids_of(module: ModuleType) -> set[str]:
@@ -61,17 +64,15 @@ def test_modules_name_the_ids_that_their_rules_declare_and_no_other() -> None:
     for rule in RULES:
         declared.setdefault(rule.check.__module__, set()).update(kind.id for kind in rule.kinds)
     built = {name: set() for name in declared} | {
-        f"perfkit.analysis.findings.{'.'.join(path.relative_to(FILES[0].parent).with_suffix('').parts)}": set(
-            _ids(ast.parse(path.read_text()))
-        )
+        ".".join(("perfkit", *path.relative_to(PACKAGE).with_suffix("").parts)): set(_ids(ast.parse(path.read_text())))
         for path in FILES
-        if path.parent.name in ("trace", "suite", "memory") and path.name != "__init__.py"
+        if path.name not in ("__init__.py", "memory_rules.py")
     }
     known = {kind.id for kind in KINDS}
     for name, ids in declared.items():
         synchronizations = {each for each in ids if each.startswith("sync.") and each != "sync.device_allocation"}
         # A loop's wait for its data is built where a trace's is.
-        elsewhere = {"data.starved"} if name.endswith("suite.loops") else set()
+        elsewhere = {"data.starved"} if name.endswith("suite.findings.loops") else set()
         assert built[name] & known == ids - synchronizations - elsewhere, name
     assert all(ids & known == declared.get(name, set()) & ids & known for name, ids in built.items())
 
@@ -82,11 +83,10 @@ def test_what_is_found_without_rules_has_declared_ids() -> None:
     assert ids_of(main_thread) == {kind.id for kind in MAIN_THREAD}
 
 
-def test_a_rule_that_reports_an_id_that_it_does_not_declare_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rule_that_reports_an_id_that_it_does_not_declare_is_refused() -> None:
     def check(subject: str) -> Iterator[Finding]:
         yield Finding(id="limit.other", severity=NOTE, title=subject, variant="", evidence="", action="")
 
     declared = FindingKind("limit.one", NOTE, "Always.", "Nothing.")
-    monkeypatch.setattr(findings, "RULES", (Rule(check, str, About.LIMIT, (declared,)),))
     with pytest.raises(AssertionError, match=r"limit\.other"):
-        list(run_rules("x"))
+        list(run_rules([Rule(check, str, About.LIMIT, (declared,))], "x"))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from perfkit.allocations import FailedRequest
-from perfkit.analysis.findings import SUBJECTS
+from perfkit.analysis.findings.finding_subjects import SUBJECTS
 from perfkit.analysis.findings.suite_findings import collect_suite_findings
 from perfkit.analysis.model.estimate import Difference
 from perfkit.analysis.model.finding import Finding

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from perfkit.analysis.findings import SUBJECTS
+from perfkit.analysis.findings.finding_subjects import SUBJECTS
 from perfkit.analysis.findings.trace.data_wait import find_data_wait
 from perfkit.analysis.findings.trace.trace_view import TraceView
 from perfkit.analysis.findings.trace_findings import collect_trace_findings

@@ -4,7 +4,7 @@ import pytest
 from perfkit.analysis.ranks.clocks import RankClock, align_clocks, assign_common_numbers
 from perfkit.analysis.ranks.skew import compute_lateness, reduce_collectives
 from perfkit.analysis.ranks.slots import CollectiveRows, Slots
-from perfkit.trace.trace_reader import NONE
+from perfkit.trace.model import NONE
 
 MS, S = 1_000_000, 1_000_000_000
 

@@ -10,7 +10,7 @@ from perfkit.analysis.model.time_split import COMMUNICATION, COMPUTE_BOUND, IDLE
 from perfkit.analysis.model.trace import Overlap, RankTrace, StepRow
 from perfkit.analysis.ranks.arrivals import Arrivals, CollectiveKind
 from perfkit.analysis.ranks.fleet import FleetReducer
-from perfkit.trace.trace_reader import NONE
+from perfkit.trace.model import NONE
 from tests.fixtures.rank_traces import rank_trace
 from tests.fixtures.suites import changed
 

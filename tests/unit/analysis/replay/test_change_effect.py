@@ -12,7 +12,7 @@ from perfkit.analysis.replay.change_effect import ChangeEffect, apply_effect, me
 from perfkit.analysis.replay.replay import ReplayResult, simulate_length_s
 from perfkit.analysis.replay.step_nodes import find_step_nodes
 from perfkit.analysis.trace.intervals import EMPTY, merge_intervals
-from perfkit.trace.trace_reader import Category
+from perfkit.trace.model import Category
 from tests.fixtures.synthetic_machine import changes
 from tests.fixtures.synthetic_machine.machine import run, span_ns
 from tests.fixtures.synthetic_machine.program import Instruction, Program, Work

@@ -24,8 +24,9 @@ from perfkit.analysis.trace.work.work_analysis import analyze_work
 from perfkit.cost.fallback import RECORDED_INPUTS
 from perfkit.devices.ceiling import Ceiling, CeilingKind, CeilingLevel, DeviceCeilings
 from perfkit.record import Measurement, Unknown
+from perfkit.trace.model import Trace
 from perfkit.trace.ops import Ops, read_ops
-from perfkit.trace.trace_reader import Trace, read_trace
+from perfkit.trace.trace_reader import read_trace
 from tests.fixtures.traces import Event, call, kernel, launch, mark, op, write_trace
 
 SQUARE = (100, 100)  # a product of two: 2e6 FLOPs, 120 kB

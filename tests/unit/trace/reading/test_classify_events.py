@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from perfkit.trace.model import NONE, Category, Trace
 from perfkit.trace.reading.classify_events import CATEGORIES
-from perfkit.trace.trace_reader import NONE, Category, Trace, read_trace
+from perfkit.trace.trace_reader import read_trace
 
 
 def read(tmp_path: Path, events: list[dict[str, Any]]) -> Trace:

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from perfkit.trace.compact_ints import compact_ints
+from perfkit.trace.model import NONE, Category
 from perfkit.trace.reading.growing_columns import GrowingColumn, reorder_columns, select_rows, share_empty_columns
-from perfkit.trace.trace_reader import NONE, Category, read_trace
+from perfkit.trace.trace_reader import read_trace
 
 
 def test_parts_stand_in_their_order() -> None:

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from perfkit.trace import trace_reader
-from perfkit.trace.trace_reader import Trace, read_trace
+from perfkit.trace.model import Trace
+from perfkit.trace.trace_reader import read_trace
 
 
 def events(count: int) -> list[dict[str, Any]]:

@@ -4,7 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from perfkit.trace.trace_reader import DEVICE_CATEGORIES, NONE, SYNC_KINDS, read_trace
+from perfkit.trace.model import DEVICE_CATEGORIES, NONE, SYNC_KINDS
+from perfkit.trace.trace_reader import read_trace
 
 
 def call(number: int, name: str, at: float, duration: float = 5.0) -> dict[str, Any]:

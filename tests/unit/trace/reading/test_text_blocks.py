@@ -9,7 +9,8 @@ import pytest
 
 from perfkit.errors import RunFormatError
 from perfkit.trace.reading import text_blocks
-from perfkit.trace.trace_reader import ReadLimits, read_trace
+from perfkit.trace.reading.text_blocks import ReadLimits
+from perfkit.trace.trace_reader import read_trace
 
 
 def test_a_bomb_stops_at_the_limit(tmp_path: Path) -> None:
