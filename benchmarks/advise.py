@@ -15,12 +15,12 @@ from typing import NamedTuple
 
 from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.suite import Analysis, Variant
-from perfkit.analysis.suite.analyze import analyze_suite
+from perfkit.analysis.pipeline.analyze import analyze_suite
+from perfkit.core.record import RunStatus
+from perfkit.core.spec import parse_variants
 from perfkit.plan.advise.advice import AdviceOption, Goal
 from perfkit.plan.advise.advise import advise
 from perfkit.plan.advise.subject import make_run_subject
-from perfkit.record import RunStatus
-from perfkit.spec import parse_variants
 
 FIRST = 3
 Share = Callable[[Variant, Variant], float | None]

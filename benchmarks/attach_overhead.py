@@ -33,12 +33,12 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from perfkit.analysis.model.estimate import Difference
 from perfkit.analysis.suite.compare import compare_to_baseline
-from perfkit.attach.launcher_env import STACKS_HZ
+from perfkit.attach.host.launcher_env import STACKS_HZ
 from perfkit.attach.live.live_watch import open_watch
 from perfkit.attach.live.trace_triggers import REASONS, TraceTriggers
-from perfkit.files import read_json, write_json
+from perfkit.core.files import read_json, write_json
+from perfkit.core.spec import Schedule, Struct
 from perfkit.instruments.stacks.own_stacks import sample_own_stacks
-from perfkit.spec import Schedule, Struct
 from perfkit.store.live import LIVE_FILE, LiveStart
 
 WIDTH = 256

@@ -18,11 +18,11 @@ from subprocess import DEVNULL, run
 
 import msgspec
 
-from perfkit.devices.ceiling import Ceiling, CeilingLevel, Confidence, DeviceCeilings
-from perfkit.devices.repeats import SPREAD_TOLERANCE
-from perfkit.files import read_json, write_json
-from perfkit.note import list_texts
-from perfkit.units import format_bandwidth, format_flop_rate, format_percent
+from perfkit.core.files import read_json, write_json
+from perfkit.core.note import list_texts
+from perfkit.core.units import format_bandwidth, format_flop_rate, format_percent
+from perfkit.devices.ceilings.ceiling import Ceiling, CeilingLevel, Confidence, DeviceCeilings
+from perfkit.devices.ceilings.repeats import SPREAD_TOLERANCE
 
 
 class Figure(msgspec.Struct, frozen=True):
@@ -55,7 +55,15 @@ class Result(msgspec.Struct, frozen=True):
 def calibrate(threads: str, short: bool) -> tuple[DeviceCeilings, float]:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "ceilings.json"
-        command = [sys.executable, "-m", "perfkit.devices.calibrate", "--device", "cpu", "--threads", threads]
+        command = [
+            sys.executable,
+            "-m",
+            "perfkit.devices.calibration.calibrate",
+            "--device",
+            "cpu",
+            "--threads",
+            threads,
+        ]
         start = time.perf_counter()
         run([*command, "--out", str(out), *(["--short"] if short else [])], check=True, stderr=DEVNULL)
         return read_json(out, DeviceCeilings), time.perf_counter() - start

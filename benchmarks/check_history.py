@@ -17,8 +17,8 @@ import ruptures
 from numpy.typing import NDArray
 
 from perfkit.check.history.change_points import FEWEST, estimate_noise, find_levels
-from perfkit.files import write_json
-from perfkit.spec import Struct
+from perfkit.core.files import write_json
+from perfkit.core.spec import Struct
 
 Floats = NDArray[np.float64]
 

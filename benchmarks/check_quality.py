@@ -26,13 +26,13 @@ from perfkit.check.judge.exact_counts import judge_exact
 from perfkit.check.judge.looks import list_looks, plan_looks, plan_looks_for_budget
 from perfkit.check.judge.process_pairs import compute_pair_ratio
 from perfkit.check.judge.quantities import QUANTITIES
+from perfkit.check.judge.result import Verdict
 from perfkit.check.judge.sequential_tests import run_sequence
-from perfkit.check.result import Verdict
-from perfkit.files import write_json
-from perfkit.record import StepSamples
-from perfkit.spec import Struct
+from perfkit.core.files import write_json
+from perfkit.core.record import StepSamples
+from perfkit.core.spec import Struct
+from perfkit.core.units import format_percent, format_seconds
 from perfkit.store.pairs import LOCK_STEP, Pair
-from perfkit.units import format_percent, format_seconds
 
 SERIES = Path("tests/fixtures/check_series.parquet")
 BUDGET_S = 180.0

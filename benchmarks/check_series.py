@@ -17,14 +17,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
-from perfkit.analysis.suite.analyze import analyze_suite
+from perfkit.analysis.pipeline.analyze import analyze_suite
 from perfkit.check.judge.check_figures import read_figures
 from perfkit.check.judge.process_pairs import CPU_TIME, compute_pair_ratio
 from perfkit.check.sides.measure import measure_pairs
 from perfkit.check.sides.side import MeasuredSide
 from perfkit.check.sides.suites import measure_sides
-from perfkit.record import StepSamples
-from perfkit.spec import LaunchSpec, RunSpec, Struct, WorkloadSpec
+from perfkit.core.record import StepSamples
+from perfkit.core.spec import LaunchSpec, RunSpec, Struct, WorkloadSpec
 from perfkit.store.pairs import LOCK_STEP, Pair
 from perfkit.store.request import BenchRequest
 

@@ -19,8 +19,8 @@ from scipy.special import ndtr, ndtri, stdtrit
 from scipy.stats import norm
 
 from perfkit.check.judge.looks import ALPHA, list_looks, plan_looks
+from perfkit.check.judge.result import Verdict
 from perfkit.check.judge.sequential_tests import run_sequence
-from perfkit.check.result import Verdict
 
 Floats = NDArray[np.float64]
 Draw = Callable[[np.random.Generator, tuple[int, int]], Floats]

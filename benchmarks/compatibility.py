@@ -17,14 +17,14 @@ from statistics import fmean
 import torch
 import torch.distributed as dist
 
-from perfkit.errors import PerfkitError, UnavailableError
-from perfkit.measure.train_step import train_step
-from perfkit.spec import WorkloadSpec, convert_params, parse_technique
+from perfkit.core.errors import PerfkitError, UnavailableError
+from perfkit.core.spec import WorkloadSpec, convert_params, parse_technique
+from perfkit.measure.rank.train_step import train_step
 from perfkit.techniques.apply import apply_all
+from perfkit.techniques.base.state import TrainState, World
+from perfkit.techniques.base.technique import LOSSLESS, Technique
 from perfkit.techniques.compatibility import check_compatibility
-from perfkit.techniques.state import TrainState, World
 from perfkit.techniques.table import TECHNIQUES
-from perfkit.techniques.technique import LOSSLESS, Technique
 from perfkit.workloads.workload import join_batches, split_batch
 from perfkit.workloads.workload_table import load_workload
 
@@ -110,7 +110,9 @@ def train(rank: int, names: tuple[str, ...], folder: str) -> None:
 def losses_of(names: tuple[str, ...]) -> list[float] | str:
     """The losses, mean over ranks, or how the run ended."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["torch", "perfkit.techniques.apply", "perfkit.measure.train_step"])  # imported once
+    context.set_forkserver_preload(
+        ["torch", "perfkit.techniques.apply", "perfkit.measure.rank.train_step"]
+    )  # imported once
     with tempfile.TemporaryDirectory() as folder:
         ranks = [context.Process(target=train, args=(rank, names, folder)) for rank in range(RANKS)]
         for process in ranks:

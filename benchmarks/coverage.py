@@ -16,18 +16,18 @@ import numpy as np
 
 from benchmarks.families import family_costs
 from benchmarks.replayed import print_graphs
-from perfkit import units
 from perfkit.analysis.model.coverage import UncoveredWork
 from perfkit.analysis.trace.capture_joining import join_captures
 from perfkit.analysis.trace.coverage import list_uncovered_work
-from perfkit.analysis.trace.work.step_windows import find_step_windows
+from perfkit.analysis.trace.time.step_windows import find_step_windows
 from perfkit.analysis.trace.work.work_item_costs import compute_item_costs
 from perfkit.analysis.trace.work.work_items import WorkKind, collect_work_items
-from perfkit.cost.op_call import ComputeUnit, OpCost
+from perfkit.core import units
+from perfkit.core.text_blocks import ReadLimits
+from perfkit.cost.calls.op_call import ComputeUnit, OpCost
 from perfkit.trace.model import Category
-from perfkit.trace.ops import read_ops
-from perfkit.trace.reading.text_blocks import ReadLimits
-from perfkit.trace.trace_reader import read_trace
+from perfkit.trace.ops.ops import read_ops
+from perfkit.trace.readers.trace_reader import read_trace
 
 _LEAST_SHARE = 0.0005  # of the time, for a name to be listed
 _LONGEST_NAME = 70

@@ -5,10 +5,10 @@
 
 import math
 
+from perfkit.cost.calls.op_call import Arg, OpCall, OpCost, TensorArg
 from perfkit.cost.fallback import estimate_fallback_cost
 from perfkit.cost.formula_table import cost_op
-from perfkit.cost.multi_tensor import cost_multi_tensor_kernel
-from perfkit.cost.op_call import Arg, OpCall, OpCost, TensorArg
+from perfkit.cost.kernels.multi_tensor import cost_multi_tensor_kernel
 from perfkit.cost.table_gradients import LOOKUP, NODE, cost_table_gradient
 
 

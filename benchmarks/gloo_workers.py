@@ -22,14 +22,14 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
-from perfkit.measure.gloo import limit_gloo_workers
-from perfkit.measure.train_step import train_step
+from perfkit.measure.rank.gloo import limit_gloo_workers
+from perfkit.measure.rank.train_step import train_step
 from perfkit.techniques.apply import apply_all
-from perfkit.techniques.ddp import Ddp
-from perfkit.techniques.state import TrainState, World
-from perfkit.techniques.technique import Technique
-from perfkit.techniques.tp import Tp
-from perfkit.techniques.zero23 import Zero3
+from perfkit.techniques.base.state import TrainState, World
+from perfkit.techniques.base.technique import Technique
+from perfkit.techniques.parallel.ddp import Ddp
+from perfkit.techniques.parallel.tp import Tp
+from perfkit.techniques.parallel.zero23 import Zero3
 from perfkit.workloads.gpt import Gpt
 from perfkit.workloads.workload import join_batches
 

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from perfkit.analysis.trace.work.step_windows import find_step_windows
+from perfkit.analysis.trace.time.step_windows import find_step_windows
 from perfkit.analysis.trace.work.work_item_costs import WorkItemCosts, compute_item_costs
 from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind, collect_work_items
-from perfkit.cost.op_call import OpCall
+from perfkit.cost.calls.op_call import OpCall
 from perfkit.trace.model import NONE
-from perfkit.trace.ops import read_ops
-from perfkit.trace.trace_reader import read_trace
+from perfkit.trace.ops.ops import read_ops
+from perfkit.trace.readers.trace_reader import read_trace
 
 _HIDDEN = (0.3, 0.5, 0.7)
 _HOST = ("cpu_op", "operator", "cuda_runtime", "cuda_driver", "runtime", "ac2g", "async_cpu_to_gpu", "fwdbwd")

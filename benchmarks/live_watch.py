@@ -23,8 +23,8 @@ from perfkit.attach.live.live_options import LiveOptions
 from perfkit.attach.live.live_watch import open_watch
 from perfkit.attach.live.step_trend import StepTrend, compute_usual
 from perfkit.attach.live.trace_triggers import REASONS, TraceTriggers
-from perfkit.files import write_json
-from perfkit.spec import Struct
+from perfkit.core.files import write_json
+from perfkit.core.spec import Struct
 from perfkit.store.live import LIVE_FILE, LiveStart
 
 STEP_NS = 20e6

@@ -24,10 +24,10 @@ from msgspec.structs import replace
 
 from perfkit.analysis.model.fleet import LATE, Fleet
 from perfkit.analysis.parallel import engines
+from perfkit.analysis.pipeline.trace_analysis import TraceJob, TraceOutcome, analyze_file
 from perfkit.analysis.ranks.fleet import FleetReducer
-from perfkit.analysis.trace.trace_analysis import TraceJob, TraceOutcome, analyze_file
-from perfkit.devices.machine import count_available_cores, read_cpu_model
-from perfkit.errors import PerfkitError
+from perfkit.core.errors import PerfkitError
+from perfkit.devices.machine.machine import count_available_cores, read_cpu_model
 
 STEPS = 4
 LAYER_US = 100.0

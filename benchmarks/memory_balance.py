@@ -17,12 +17,12 @@ from pathlib import Path
 
 import msgspec
 
-from perfkit.allocations import UNKNOWN
 from perfkit.analysis.model.memory_model import MemoryAccount
 from perfkit.analysis.model.suite import Analysis
-from perfkit.files import write_json
-from perfkit.spec import Struct
-from perfkit.units import format_bytes
+from perfkit.core.allocations import UNKNOWN
+from perfkit.core.files import write_json
+from perfkit.core.spec import Struct
+from perfkit.core.units import format_bytes
 from tests.fixtures.memory_oracles.memory_runs import bytes_of, run_memory
 
 LLAMA = "hidden_size=256:intermediate_size=1024:num_hidden_layers=4:num_attention_heads=4:vocab_size=1024"

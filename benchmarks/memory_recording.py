@@ -22,12 +22,12 @@ from pathlib import Path
 from torch.distributed._tools.mem_tracker import MemTracker
 from torch.profiler import ProfilerActivity, profile
 
-from perfkit.files import write_json
+from perfkit.core.files import write_json
+from perfkit.core.spec import Struct
 from perfkit.instruments.memory.allocation_profiler import AllocationProfiler
 from perfkit.instruments.memory.module_marks import mark_modules
 from perfkit.instruments.memory.training_state import watch_gradients
-from perfkit.instruments.trained_models import get_trained_models
-from perfkit.spec import Struct
+from perfkit.instruments.training.trained_models import get_trained_models
 from tests.fixtures.memory_oracles.training_step import Trained, train
 
 WORKLOADS = ("gpt", "resnet")

@@ -16,8 +16,8 @@ from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
 
-from perfkit.files import write_json
-from perfkit.spec import Struct
+from perfkit.core.files import write_json
+from perfkit.core.spec import Struct
 from tests.fixtures.memory_oracles.memory_runs import over_time, run_memory
 from tests.fixtures.memory_oracles.setups import Row, Setup, compare, label
 

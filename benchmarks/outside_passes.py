@@ -16,8 +16,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from perfkit.files import read_json
-from perfkit.record import RankRecord
+from perfkit.core.files import read_json
+from perfkit.core.record import RankRecord
 from perfkit.store.layout import RECORD_FILE, SUITE_FILE, Suite, get_rank_folder
 
 

@@ -32,12 +32,12 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch import nn
 
-from perfkit.measure.train_step import train_step
+from perfkit.measure.rank.train_step import train_step
 from perfkit.techniques.apply import apply_all
-from perfkit.techniques.pipeline_schedules import BUBBLE
-from perfkit.techniques.pipeline_steps import BUSY, PIPELINE, PipelineSteps
-from perfkit.techniques.pp import Pp
-from perfkit.techniques.state import TrainState, World
+from perfkit.techniques.base.state import TrainState, World
+from perfkit.techniques.parallel.pipeline_schedules import BUBBLE
+from perfkit.techniques.parallel.pipeline_steps import BUSY, PIPELINE, PipelineSteps
+from perfkit.techniques.parallel.pp import Pp
 from perfkit.workloads.gpt import Gpt
 from perfkit.workloads.workload import Workload, join_batches, split_batch
 

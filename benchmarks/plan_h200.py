@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from perfkit.plan.non_tensor_memory import CONTEXT
+from perfkit.plan.gpu_memory.non_tensor_memory import CONTEXT
 
 MEASURED = Path(__file__).parent / "results" / "nvidia-h200" / "variants.json"
 GPU = "h200-sxm"

@@ -11,14 +11,14 @@ sizes apart that are within a sixteenth of the planned one. Rows that are more t
 import argparse
 from pathlib import Path
 
-from perfkit.devices.machine import count_available_cores
+from perfkit.core.parse_units import parse_amount
+from perfkit.core.spec import parse_variants
+from perfkit.core.units import format_bytes
+from perfkit.devices.machine.machine import count_available_cores
 from perfkit.measure.largest_batch import compute_resolution
-from perfkit.parse_units import parse_amount
-from perfkit.plan.resolve_auto import find_open_params
-from perfkit.spec import parse_variants
+from perfkit.plan.search.resolve_auto import find_open_params
 from perfkit.store.layout import BatchSearch
 from perfkit.store.request import BenchRequest
-from perfkit.units import format_bytes
 from perfkit.workloads.workload_table import resolve_workload
 
 HERE = Path(__file__).parent

@@ -20,18 +20,18 @@ from typing import NamedTuple
 
 import msgspec
 
-from perfkit.allocations import Allocations
 from perfkit.analysis.memory.account import build_memory_account
-from perfkit.errors import UnavailableError
+from perfkit.core.allocations import Allocations
+from perfkit.core.errors import UnavailableError
+from perfkit.core.spec import RunSpec, Schedule, parse_variants
+from perfkit.core.units import format_bytes
 from perfkit.measure.bench import compute_needed_ranks, find_refusal
-from perfkit.measure.run_rank import run_rank
+from perfkit.measure.rank.run_rank import run_rank
 from perfkit.measure.schedule import ScheduledRun, build_schedule
-from perfkit.plan.rehearsal import rehearse_step
-from perfkit.spec import RunSpec, Schedule, parse_variants
+from perfkit.plan.rehearsal.rehearsal import rehearse_step
 from perfkit.store.layout import MEMORY_FILE, get_rank_folder
 from perfkit.store.memory_file import read_allocations
 from perfkit.store.request import BenchRequest
-from perfkit.units import format_bytes
 from perfkit.workloads.workload_table import resolve_workload
 
 HERE = Path(__file__).parent

@@ -29,20 +29,20 @@ import pandas as pd
 
 from perfkit.analysis.suite.compare import compute_log_ratios
 from perfkit.analysis.suite.runs import VariantRuns
-from perfkit.devices import ceilings_cache
-from perfkit.errors import PerfkitError
-from perfkit.plan import device_efficiencies
-from perfkit.plan.device_efficiencies import load_efficiencies
-from perfkit.plan.disk import load_disk
-from perfkit.plan.efficiency_store import store_learned
-from perfkit.plan.gloo import load_gloo_links
-from perfkit.plan.learn import learn_suite
-from perfkit.plan.rehearsal import rehearse_step
-from perfkit.plan.step_ops import Issued
-from perfkit.plan.step_time import predict_step_time
-from perfkit.plan.target import CPU
-from perfkit.plan.technique_planning import is_compiled
-from perfkit.record import RunStatus, Unknown
+from perfkit.core.errors import PerfkitError
+from perfkit.core.record import RunStatus, Unknown
+from perfkit.devices.calibration import ceilings_cache
+from perfkit.plan.rehearsal.rehearsal import rehearse_step
+from perfkit.plan.rehearsal.step_ops import Issued
+from perfkit.plan.rehearsal.technique_planning import is_compiled
+from perfkit.plan.target.disk import load_disk
+from perfkit.plan.target.target import CPU
+from perfkit.plan.timing import device_efficiencies
+from perfkit.plan.timing.device_efficiencies import load_efficiencies
+from perfkit.plan.timing.efficiency_store import store_learned
+from perfkit.plan.timing.gloo import load_gloo_links
+from perfkit.plan.timing.learn import learn_suite
+from perfkit.plan.timing.step_time import predict_step_time
 from perfkit.store.suite_reader import StoredSuite, read_suite
 
 

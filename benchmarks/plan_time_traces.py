@@ -28,17 +28,17 @@ from typing import Any
 import msgspec
 import pandas as pd
 
-from perfkit.analysis.trace.roofs import Roofs
+from perfkit.analysis.trace.roofline.roofs import Roofs
+from perfkit.core.errors import PerfkitError
+from perfkit.cost.calls.op_call import Arg, OpCall, TensorArg
 from perfkit.cost.formula_table import cost_op
-from perfkit.cost.op_call import Arg, OpCall, TensorArg
-from perfkit.devices.catalog import resolve_entry
-from perfkit.errors import PerfkitError
-from perfkit.plan.device_efficiencies import build_gpu_roofs, compute_unlikeness, get_learned_ceilings
-from perfkit.plan.efficiencies import MeasuredDevice
-from perfkit.plan.efficiency_store import EfficiencySample, LearnedDevice, LearnedProgram, PackagedDevices
-from perfkit.plan.learn import learn_efficiencies
-from perfkit.plan.samples import TimedCall, make_samples
-from perfkit.plan.work import Work, compute_least_time, make_work
+from perfkit.devices.catalog.catalog import resolve_entry
+from perfkit.plan.target.work import Work, compute_least_time, make_work
+from perfkit.plan.timing.device_efficiencies import build_gpu_roofs, compute_unlikeness, get_learned_ceilings
+from perfkit.plan.timing.efficiencies import MeasuredDevice
+from perfkit.plan.timing.efficiency_store import EfficiencySample, LearnedDevice, LearnedProgram, PackagedDevices
+from perfkit.plan.timing.learn import learn_efficiencies
+from perfkit.plan.timing.samples import TimedCall, make_samples
 
 OP_TIMES = Path(__file__).with_name("op_times.csv")
 

@@ -19,10 +19,10 @@ import torch
 from torch import nn
 
 import perfkit
+from perfkit.core.spec import Schedule
+from perfkit.core.units import format_bytes, format_seconds
 from perfkit.instruments.memory import allocation_profiler, memory_recording
-from perfkit.spec import Schedule
 from perfkit.store.suite_reader import read_suite
-from perfkit.units import format_bytes, format_seconds
 
 WIDTH = 64
 SCHEDULE = Schedule(warmup=1, max_warmup=1, timed=3, trace=3, memory=3)

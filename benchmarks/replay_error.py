@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 
 from perfkit.analysis.replay.replay import ReplayResult, replay_trace, simulate_what_if
-from perfkit.errors import UsageError
-from perfkit.trace.ops import read_ops
-from perfkit.trace.trace_reader import read_trace
+from perfkit.core.errors import UsageError
+from perfkit.trace.ops.ops import read_ops
+from perfkit.trace.readers.trace_reader import read_trace
 
 CHANGES = ("kernels=0.5", "comm=0")
 

@@ -17,13 +17,13 @@ from typing import TypeVar
 from perfkit.analysis.replay.critical_path_segments import build_path_rows
 from perfkit.analysis.replay.path_spans import build_path_spans
 from perfkit.analysis.replay.replay import replay_trace, simulate_what_if
-from perfkit.analysis.trace.host_calls import find_host_calls
-from perfkit.analysis.trace.idle_gaps import build_gap_rows
-from perfkit.analysis.trace.idle_time import find_idle_time
-from perfkit.analysis.trace.work.launch_queue import build_launch_queue
-from perfkit.analysis.trace.work.step_windows import find_step_windows
-from perfkit.trace.ops import read_ops
-from perfkit.trace.trace_reader import read_trace
+from perfkit.analysis.trace.idle.host_calls import find_host_calls
+from perfkit.analysis.trace.idle.idle_gaps import build_gap_rows
+from perfkit.analysis.trace.idle.idle_time import find_idle_time
+from perfkit.analysis.trace.time.launch_queue import build_launch_queue
+from perfkit.analysis.trace.time.step_windows import find_step_windows
+from perfkit.trace.ops.ops import read_ops
+from perfkit.trace.readers.trace_reader import read_trace
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from perfkit.analysis.trace.file_analysis import TraceJob, analyze_file
+from perfkit.analysis.pipeline.file_analysis import TraceJob, analyze_file
 from tests.fixtures.graph_captures import LAYERS, Node, captures, decoder, replays, write_events
 from tests.fixtures.traces import Event
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import msgspec
 
-from perfkit.analysis.suite.analyze import analyze_suite
-from perfkit.files import write_bytes
-from perfkit_cli.technique_examples import FILE, summarize_suite
+from perfkit.analysis.pipeline.analyze import analyze_suite
+from perfkit.core.files import write_bytes
+from perfkit_cli.pages.technique_examples import FILE, summarize_suite
 from perfkit_cli.techniques import write_pages
 
 REPOSITORY = Path(__file__).parents[1]

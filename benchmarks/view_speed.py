@@ -18,9 +18,9 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
-from perfkit.files import write_json
-from perfkit.record import Measurement, QuantityOrigin, RunResult, RunStatus, make_measurement
-from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_variants
+from perfkit.core.files import write_json
+from perfkit.core.record import Measurement, QuantityOrigin, RunResult, RunStatus, make_measurement
+from perfkit.core.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_variants
 from perfkit.store.layout import RUN_FILE, SPEC_FILE, SUITE_FILE, Suite, SuiteRun, get_run_path
 from perfkit.store.listing import list_runs
 from perfkit.store.summary import REPORT_FILE, SUMMARY_FILE, ReportSummary, RowFigures, VariantOutcome

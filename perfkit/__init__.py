@@ -11,22 +11,22 @@ __version__ = "0.1.0"
 _API = {
     "Workload": "perfkit.workloads.workload",
     "Training": "perfkit.workloads.training",
-    "Technique": "perfkit.techniques.technique",
-    "Claim": "perfkit.record",
-    "Relation": "perfkit.record",
-    "FACTS": "perfkit.facts",
-    "RunSpec": "perfkit.spec",
-    "PerfkitError": "perfkit.errors",
+    "Technique": "perfkit.techniques.base.technique",
+    "Claim": "perfkit.core.record",
+    "Relation": "perfkit.core.record",
+    "FACTS": "perfkit.core.facts",
+    "RunSpec": "perfkit.core.spec",
+    "PerfkitError": "perfkit.core.errors",
     "annotate": "perfkit.attach.annotate",
     "profile": "perfkit.attach.profile",
-    "bench": "perfkit.suites",
-    "analyze": "perfkit.analyses",
-    "compare": "perfkit.analyses",
-    "read_trace": "perfkit.trace.trace_reader",
+    "bench": "perfkit.suites.suites",
+    "analyze": "perfkit.analysis.pipeline.analyses",
+    "compare": "perfkit.analysis.pipeline.analyses",
+    "read_trace": "perfkit.trace.readers.trace_reader",
     "what_if": "perfkit.analysis.replay.what_if",
 }
 
-# Packages that can be called: `perfkit.callable_package` says why.
+# Packages that can be called: `perfkit.core.callable_package` says why.
 _CALLABLE = ("check", "plan")
 
 __all__ = ["__version__", *_API, *_CALLABLE]

@@ -23,7 +23,7 @@ from benchmarks.gpu.rows import Found, Row, Setting, main, perfkit
 
 if TYPE_CHECKING:
     from perfkit.analysis.model.suite import Variant
-    from perfkit.instruments.sensors import Sensors
+    from perfkit.instruments.sensors.sensors import Sensors
 
 NEAR = 0.05  # between perfkit's step time and the one by hand
 MOST = {"idle": 1.01, "always-on": 1.005, "history": 1.03}
@@ -38,7 +38,7 @@ def recorded(setting: Setting, compile_mode: str = "") -> Found:
         setting.needs_gpu()
     setting.needs_perfkit()
     from perfkit.attach.profile import profile
-    from perfkit.spec import Schedule
+    from perfkit.core.spec import Schedule
 
     trained = training(setting.device, compile_mode)
     by_hand = block(trained, steps_for(trained, 2.0)).wall_s
@@ -92,7 +92,7 @@ def triggered(setting: Setting) -> Found:
     """A trace requested by a file while the loop runs."""
     setting.needs_perfkit()
     from perfkit.attach.profile import profile
-    from perfkit.spec import Schedule
+    from perfkit.core.spec import Schedule
     from perfkit.store.live import TRACE_NOW
 
     trained = training(setting.device)
@@ -124,7 +124,7 @@ def measure_energy(setting: Setting, windows: Mapping[float, int] = WINDOWS, pol
     setting.needs_perfkit()
     import torch
 
-    from perfkit.instruments.sensors import Sensors
+    from perfkit.instruments.sensors.sensors import Sensors
 
     trained = training("cuda")
     sensors = Sensors(str(torch.cuda.get_device_properties(0).uuid))
@@ -148,8 +148,8 @@ def bench_energy(setting: Setting) -> Found:
     command = ("bench", "--device", "cuda", "-w", "gpt:size=small", "-t", "baseline", "--rounds", "1", "--energy")
     subprocess.run(perfkit(*command, "--out", str(folder)), check=True)
     from perfkit.analysis.model.suite import Analysis
-    from perfkit.files import read_json
-    from perfkit.record import Measurement
+    from perfkit.core.files import read_json
+    from perfkit.core.record import Measurement
 
     (variant,) = read_json(folder / "report.json", Analysis).variants
     quantity = variant.energy_per_step
@@ -190,7 +190,7 @@ def _kernels(variant: "Variant") -> float | None:
 
 
 def _variants(folder: Path) -> tuple["Variant", ...]:
-    from perfkit.analysis.suite.analyze import analyze_suite
+    from perfkit.analysis.pipeline.analyze import analyze_suite
 
     return analyze_suite(folder).variants
 

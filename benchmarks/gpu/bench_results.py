@@ -67,14 +67,14 @@ def run_together(commands: Mapping[str, Command], limit_s: float) -> dict[str, E
 def read_variants(folder: Path) -> dict[str, "Variant"]:
     """The variants of a bench's report by their names."""
     from perfkit.analysis.model.suite import Analysis
-    from perfkit.files import read_json
+    from perfkit.core.files import read_json
 
     return {variant.name: variant for variant in read_json(folder / "report.json", Analysis).variants}
 
 
 def read_variant(folder: Path, name: str) -> "Variant":
     """One variant of a report; `Skipped` where it was skipped."""
-    from perfkit.record import RunStatus
+    from perfkit.core.record import RunStatus
 
     variant = read_variants(folder)[name]
     if variant.status == RunStatus.SKIPPED:
@@ -86,7 +86,7 @@ def describe_variant(variant: "Variant") -> tuple[dict[str, Any], list[str]]:
     """The variant's figures, and its contradictions: claims that do not hold, and another end than `ok`."""
     from perfkit.analysis.memory.process_memory import RESIDUAL
     from perfkit.analysis.model.estimate import MedianEstimate
-    from perfkit.record import RunStatus, get_value
+    from perfkit.core.record import RunStatus, get_value
 
     memory = variant.memory
     unexplained = None

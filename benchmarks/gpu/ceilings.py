@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.gpu.rows import Found, Row, Setting, main
 
 if TYPE_CHECKING:
-    from perfkit.devices.ceiling import DeviceCeilings
+    from perfkit.devices.ceilings.ceiling import DeviceCeilings
 
 # Side of the product, bytes of the copied array; seconds of heating before; calls of each.
 SIZES = {"cuda": (8192, 2**30), "cpu": (512, 2**26)}
@@ -61,8 +61,8 @@ def calibration(setting: Setting, *, short: bool) -> Found:
     if not short:
         setting.needs_gpu()
     setting.needs_perfkit()
-    from perfkit.devices.ceiling import CeilingKind
     from perfkit.devices.ceiling_lookup import calibrate_machine
+    from perfkit.devices.ceilings.ceiling import CeilingKind
 
     def progress(line: str) -> None:
         print(line, file=sys.stderr)
@@ -140,7 +140,7 @@ def _datasheet(name: str) -> tuple[str | None, dict[tuple[str, str | None], floa
 
     if find_missing():
         return None, {}
-    from perfkit.devices.catalog import build_datasheet_ceilings, find_entry
+    from perfkit.devices.catalog.catalog import build_datasheet_ceilings, find_entry
 
     entry = find_entry(name)
     if entry is None:

@@ -45,8 +45,8 @@ NEAR = 0.05
 def count_bench(workload: str, variant: str, setting: Setting) -> Found:
     """Compare model and counters of the kernels of a training step."""
     _find_ncu(setting)
-    from perfkit.analysis.trace.trace_analysis import analyze_traces
-    from perfkit.files import read_json
+    from perfkit.analysis.pipeline.trace_analysis import analyze_traces
+    from perfkit.core.files import read_json
     from perfkit.store.layout import COUNTERS_FILE, SUITE_FILE, TRACE_FILE, Suite, get_rank_folder, get_run_path
 
     folder = setting.folder / "suite"
@@ -144,7 +144,7 @@ def compute_ratio(modeled: float | None, counted: float | None) -> float | None:
 def _find_ncu(setting: Setting) -> Path:
     setting.needs_perfkit()
     setting.needs_gpu()
-    from perfkit.errors import UsageError
+    from perfkit.core.errors import UsageError
     from perfkit.instruments.ncu import find_ncu
 
     try:

@@ -29,8 +29,8 @@ CULPRITS: Mapping[tuple[str, str], Sequence[str]] = {
 
 def launch_fault(fault: str, folder: Path, device: str) -> dict[str, Any]:
     """Launch the ranks and describe how they ended: status, reason, what each rank waits in, and the dumps."""
+    from perfkit.core.spec import LaunchSpec, RunSpec, Schedule, TechniqueSpec, WorkloadSpec
     from perfkit.measure.launch.run_launch import launch_run
-    from perfkit.spec import LaunchSpec, RunSpec, Schedule, TechniqueSpec, WorkloadSpec
 
     spec = RunSpec(
         workload=WorkloadSpec(name=f"{WORKLOAD}:build", params={"fault": fault}),

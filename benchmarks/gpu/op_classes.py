@@ -108,8 +108,8 @@ def model_op(call: Op) -> Modeled:
     """Call an op once and model `LAUNCHES` calls of it."""
     import torch
 
+    from perfkit.cost.calls.op_call import OpCall, OpCost
     from perfkit.cost.live_flops import CostingMode
-    from perfkit.cost.op_call import OpCall, OpCost
 
     costs: dict[str, list[OpCost | None]] = {}
 

@@ -73,7 +73,7 @@ def trace_on_request(trained: "Trained", folder: Path, _steps: int) -> Iterator[
     """Watch all the time, and request a trace with the first measured step."""
     from benchmarks.attach_overhead import SETTLE
     from perfkit.attach.profile import profile
-    from perfkit.spec import Schedule
+    from perfkit.core.spec import Schedule
     from perfkit.store.live import TRACE_NOW
 
     ended = 0
@@ -102,10 +102,10 @@ def measure_energy_pass(setting: Setting) -> Found:
     """Joules a step of the pass that `perfkit bench --energy` adds to a process, in a process of its own."""
     setting.needs_gpu()
     setting.needs_perfkit()
-    from perfkit.files import read_json
+    from perfkit.core.files import read_json
+    from perfkit.core.record import Measurement, RankRecord, RunStatus
+    from perfkit.core.spec import ENERGY_S, LaunchSpec, RunSpec, Schedule, WorkloadSpec
     from perfkit.measure.launch.run_launch import launch_run
-    from perfkit.record import Measurement, RankRecord, RunStatus
-    from perfkit.spec import ENERGY_S, LaunchSpec, RunSpec, Schedule, WorkloadSpec
     from perfkit.store.layout import RECORD_FILE, get_rank_folder
 
     spec = RunSpec(

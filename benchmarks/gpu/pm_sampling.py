@@ -49,8 +49,8 @@ def sample_phases(setting: Setting) -> Found:
 
 def memory_peak(device_name: str) -> float:
     """The datasheet's memory bandwidth of a device, in bytes per second."""
-    from perfkit.devices.catalog import build_datasheet_ceilings, resolve_entry
-    from perfkit.devices.ceiling import CeilingLevel
+    from perfkit.devices.catalog.catalog import build_datasheet_ceilings, resolve_entry
+    from perfkit.devices.ceilings.ceiling import CeilingLevel
 
     (peak,) = (
         ceiling.value

@@ -34,7 +34,7 @@ _DEVICE = "a100-sxm-80gb"
 
 def peak_flops(device: str, variant: str) -> float:
     """Dense peak in FLOP/s of a device of the catalogue, for the variant's precision: bf16 with amp, else fp32."""
-    from perfkit.devices.catalog import build_datasheet_ceilings, resolve_entry
+    from perfkit.devices.catalog.catalog import build_datasheet_ceilings, resolve_entry
 
     wanted = ("matrix", "bf16") if "amp" in variant else ("vector", "fp32")
     (peak,) = (

@@ -57,7 +57,7 @@ def measure_parts(names: Sequence[str], setting: Setting) -> Found:
 
 
 def _command(name: str, setting: Setting) -> Command:
-    from perfkit.devices.shared_gpu import SHARED_GPU
+    from perfkit.devices.machine.shared_gpu import SHARED_GPU
 
     folder = setting.folder / name
     folder.mkdir()

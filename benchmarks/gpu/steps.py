@@ -25,9 +25,9 @@ from benchmarks.gpu.published import list_published, peak_flops
 from benchmarks.gpu.rows import Found, Row, Setting, main
 
 if TYPE_CHECKING:
+    from perfkit.core.record import StepSamples
+    from perfkit.core.spec import WorkloadSpec
     from perfkit.measure.interleaving.resident_teams import Team
-    from perfkit.record import StepSamples
-    from perfkit.spec import WorkloadSpec
 
 T = TypeVar("T")
 
@@ -52,7 +52,7 @@ class Case:
 
     @property
     def workload(self) -> "WorkloadSpec":
-        from perfkit.spec import parse_workload
+        from perfkit.core.spec import parse_workload
         from perfkit.workloads.workload_table import WORKLOADS
 
         return parse_workload(self.argument, WORKLOADS.list_names())
@@ -144,7 +144,7 @@ def summarize(seconds: Sequence[float]) -> Summary | None:
     """None of no values."""
     if not seconds:
         return None
-    from perfkit.sampling import compute_log_interval
+    from perfkit.core.sampling import compute_log_interval
 
     interval = compute_log_interval([math.log(value) for value in seconds]) if len(seconds) > 1 else None
     low, high = (None, None) if interval is None else (math.exp(interval[0]), math.exp(interval[1]))
@@ -218,8 +218,8 @@ def _time_groups(case: Case, groups: Sequence[Sequence[str]], setting: Setting) 
 
 @contextmanager
 def _running(case: Case, setting: Setting) -> Iterator[dict[str, "Team"]]:
+    from perfkit.core.spec import LaunchSpec, RunSpec, Schedule, parse_variants
     from perfkit.measure.interleaving.resident_teams import Team
-    from perfkit.spec import LaunchSpec, RunSpec, Schedule, parse_variants
 
     launch = LaunchSpec(device=setting.device, threads=1 if setting.device == "cpu" else None)
     schedule = Schedule(warmup=case.warmup, timed=case.alone)
@@ -271,7 +271,7 @@ def _read_device() -> tuple[str, int]:
     """The GPU's id in the catalogue and its memory in bytes, from NVML: torch would hold a context in this process."""
     import pynvml
 
-    from perfkit.devices.catalog import resolve_entry
+    from perfkit.devices.catalog.catalog import resolve_entry
 
     pynvml.nvmlInit()
     handle = pynvml.nvmlDeviceGetHandleByIndex(0)

@@ -2,6 +2,6 @@
 
 import sys
 
-from perfkit.analysis.trace.trace_analysis import analyze_traces
+from perfkit.analysis.pipeline.trace_analysis import analyze_traces
 
 analyze_traces([sys.argv[1]])

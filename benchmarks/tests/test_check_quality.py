@@ -10,7 +10,7 @@ from benchmarks.check_quality import BUDGET_S, DEFAULT, GATES, caught, drawn, ju
 from benchmarks.check_series import Recorded, read_series
 from perfkit.check.judge.check_thresholds import get_default_thresholds
 from perfkit.check.judge.looks import plan_looks_for_budget
-from perfkit.check.result import Verdict
+from perfkit.check.judge.result import Verdict
 
 COMPARISONS = 400
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.plan_time_traces import _by_median, _told
-from perfkit.plan.efficiency_store import EfficiencySample, LearnedProgram
+from perfkit.plan.timing.efficiency_store import EfficiencySample, LearnedProgram
 from tests.fixtures.plan_roofs import BANDWIDTH, roofs
 
 

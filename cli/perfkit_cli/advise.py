@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from perfkit.errors import UsageError
-from perfkit_cli.bench_request import refuse_given
-from perfkit_cli.option_values import require_one_of
-from perfkit_cli.size_options import COUNT, add_size_options
+from perfkit.core.errors import UsageError
+from perfkit_cli.options.bench_request import refuse_given
+from perfkit_cli.options.option_values import require_one_of
+from perfkit_cli.options.size_options import COUNT, add_size_options
 
 if TYPE_CHECKING:
     from perfkit.plan.advise.subject import AdviceSubject
@@ -88,7 +88,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     A WORKLOAD is one of perfkit workloads, or FILE.py:FUNCTION. --dtype and the sizes apply to a WORKLOAD only; a
     recording has its own.
     """
-    from perfkit.plan.quiet_libraries import silence_kineto
+    from perfkit.plan.rehearsal.quiet_libraries import silence_kineto
 
     silence_kineto()
 
@@ -96,8 +96,8 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     from rich.console import Console
 
     from perfkit.plan.advise.advise import advise
-    from perfkit_cli.advise_verify import prepare_verification, verify_advice
-    from perfkit_cli.variants import parse_named_variants
+    from perfkit_cli.modes.advise_verify import prepare_verification, verify_advice
+    from perfkit_cli.options.variants import parse_named_variants
 
     as_json = options["as_json"]
     if options["verify"] is None:
@@ -114,7 +114,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(advice), indent=2))
         return
-    from perfkit_cli.advice_lines import show_advice
+    from perfkit_cli.output.advice_lines import show_advice
 
     show_advice(advice, options["top"])
 
@@ -122,7 +122,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
 def _resolve_subject(ctx: click.Context) -> "AdviceSubject":
     """Resolve the argument to a suite, a trace or a workload, and refuse options that do not apply to it."""
     from perfkit.plan.advise.subject import make_run_subject, make_trace_subject, make_workload_subject
-    from perfkit.plan.target import parse_target
+    from perfkit.plan.target.target import parse_target
     from perfkit.store.layout import SUITE_FILE
     from perfkit_cli.plan import build_plan_request
 

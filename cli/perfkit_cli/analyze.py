@@ -9,8 +9,8 @@ from pathlib import Path
 
 import click
 
-from perfkit_cli.folders import choose_folder
-from perfkit_cli.option_values import parse_duration_option, parse_memory_option, require_one_of
+from perfkit_cli.options.folders import choose_folder
+from perfkit_cli.options.option_values import parse_duration_option, parse_memory_option, require_one_of
 
 ENGINES = ("processes", "ray")
 EXPORTS = ("perfetto", "speedscope")
@@ -148,12 +148,12 @@ def command(
     """
     from rich.console import Console
 
-    from perfkit.analysis.trace.trace_analysis import analyze_traces
+    from perfkit.analysis.pipeline.trace_analysis import analyze_traces
+    from perfkit.core.text_blocks import ReadLimits
+    from perfkit.flight.flight_dumps import select_dumps
     from perfkit.store.summary import TRACE_REPORT_FILE
-    from perfkit.trace.flight_dumps import select_dumps
-    from perfkit.trace.reading.text_blocks import ReadLimits
-    from perfkit.trace.reading.trace_sources import expand_sources
-    from perfkit_cli.trace_progress import show_reading
+    from perfkit.trace.readers.trace_sources import expand_sources
+    from perfkit_cli.output.trace_progress import show_reading
 
     if dumps := select_dumps(traces):
         options = {"against": against, "device": device, "counters": counters, "capture": capture, "what-if": what_ifs}
@@ -189,7 +189,7 @@ def command(
 
         click.echo(encoded(analysis), nl=False)
         return
-    from perfkit_cli.report_output import write_and_show
+    from perfkit_cli.output.report_output import write_and_show
     from perfkit_reports.subjects.trace import build_document
 
     write_and_show(build_document(analysis), folder, static=static, quiet=quiet, verbose=verbose)
@@ -209,7 +209,7 @@ def command(
 
 
 def _refuse_trace_options(options: Mapping[str, object]) -> None:
-    from perfkit.errors import UsageError
+    from perfkit.core.errors import UsageError
 
     named = [f"--{name}" for name, value in options.items() if value]
     if named:
@@ -222,7 +222,7 @@ def _analyze_dumps(
     dumps: tuple[str, ...], out: Path | None, *, static: bool, as_json: bool, verbose: bool, quiet: bool
 ) -> None:
     """Show which ranks missed which collective, as a report or as JSON."""
-    from perfkit.analysis.flight.flight_analysis import analyze_flight
+    from perfkit.analysis.pipeline.flight_analysis import analyze_flight
     from perfkit.store.summary import FLIGHT_REPORT_FILE
 
     folder = (
@@ -236,7 +236,7 @@ def _analyze_dumps(
 
         click.echo(encoded(analysis), nl=False)
         return
-    from perfkit_cli.report_output import write_and_show
+    from perfkit_cli.output.report_output import write_and_show
     from perfkit_reports.subjects.flight.flight_document import build_document
 
     write_and_show(build_document(analysis), folder, static=static, quiet=quiet, verbose=verbose)
@@ -244,8 +244,8 @@ def _analyze_dumps(
 
 def _check_exports(exports: tuple[str, ...], sources: tuple[str, ...], *, as_json: bool) -> None:
     """Refuse impossible exports before reading anything."""
-    from perfkit.errors import UsageError
-    from perfkit.trace.reading.trace_sources import STANDARD_INPUT
+    from perfkit.core.errors import UsageError
+    from perfkit.trace.readers.trace_sources import STANDARD_INPUT
 
     if as_json:
         raise UsageError(
@@ -258,7 +258,7 @@ def _check_exports(exports: tuple[str, ...], sources: tuple[str, ...], *, as_jso
 
 def _derive_report_name(sources: tuple[str, ...]) -> str:
     """A name for the report's folder: the trace's, or that of the folder the traces are in."""
-    from perfkit.trace.reading.trace_sources import derive_trace_name
+    from perfkit.trace.readers.trace_sources import derive_trace_name
 
     first = sources[0]
     name = derive_trace_name(first) if len(sources) == 1 else Path(first).absolute().parent.name

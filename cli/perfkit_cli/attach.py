@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from perfkit_cli.folders import refuse_foreign
-from perfkit_cli.option_values import parse_duration_option
+from perfkit_cli.options.folders import refuse_foreign
+from perfkit_cli.options.option_values import parse_duration_option
 
 OUT = Path("perfkit-attach")
 
@@ -59,15 +59,15 @@ def command(
 
     The process needs no preparation, and stops only briefly for each sample.
     """
-    from perfkit.analysis.stacks.process_stacks import analyze_process
-    from perfkit.errors import PerfkitError, UsageError
-    from perfkit.files import write_bytes
-    from perfkit.instruments.process_sampling import find_process, sample_process
+    from perfkit.analysis.pipeline.process_stacks import analyze_process
+    from perfkit.core.errors import PerfkitError, UsageError
+    from perfkit.core.files import write_bytes
+    from perfkit.instruments.sensors.process_sampling import find_process, sample_process
     from perfkit.store.stack_formats import encode_speedscope
     from perfkit.store.stacks import COLLAPSED_FILE, SPEEDSCOPE_FILE
     from perfkit.store.summary import PROCESS_FILE
-    from perfkit_cli.error_output import EXIT_INTERRUPTED
-    from perfkit_cli.report_output import write_and_show
+    from perfkit_cli.output.error_output import EXIT_INTERRUPTED
+    from perfkit_cli.output.report_output import write_and_show
     from perfkit_reports.subjects.process.process_document import build_document
 
     if seconds < 1:

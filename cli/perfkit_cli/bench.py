@@ -8,12 +8,18 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from perfkit.devices.device_choice import DEVICES
-from perfkit.errors import UsageError, raise_terminated
+from perfkit.core.errors import UsageError, raise_terminated
+from perfkit.core.spec import ENERGY_S
+from perfkit.devices.machine.device_choice import DEVICES
 from perfkit.measure.launch.launcher_table import LAUNCHERS
-from perfkit.spec import ENERGY_S
-from perfkit_cli.bench_kubernetes import KUBERNETES, add_kubernetes_options, refuse_kubernetes_options, write_manifest
-from perfkit_cli.bench_request import (
+from perfkit_cli.modes.bench_kubernetes import (
+    KUBERNETES,
+    add_kubernetes_options,
+    refuse_kubernetes_options,
+    write_manifest,
+)
+from perfkit_cli.modes.slurm import is_submitted, parse_slurm_options, run_as_job
+from perfkit_cli.options.bench_request import (
     DEFAULTS,
     TAKEN,
     apply_options,
@@ -23,17 +29,16 @@ from perfkit_cli.bench_request import (
     require_ncu,
     resolve_ceilings,
 )
-from perfkit_cli.folders import refuse_impossible
-from perfkit_cli.option_values import (
+from perfkit_cli.options.folders import refuse_impossible
+from perfkit_cli.options.option_values import (
     parse_duration_option,
     parse_memory_option,
     parse_price_option,
     parse_share_option,
     require_one_of,
 )
-from perfkit_cli.size_options import COUNT, add_scaling_options
-from perfkit_cli.slurm import is_submitted, parse_slurm_options, run_as_job
-from perfkit_cli.url_folders import FolderOrUrl
+from perfkit_cli.options.size_options import COUNT, add_scaling_options
+from perfkit_cli.options.url_folders import FolderOrUrl
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -266,7 +271,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
 
     from perfkit.measure.bench import name_default_folder
     from perfkit.store.layout import SUITE_FILE
-    from perfkit_cli.error_output import describe_interrupt
+    from perfkit_cli.output.error_output import describe_interrupt
 
     if options["launcher"] == KUBERNETES:
         write_manifest(ctx)
@@ -282,7 +287,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         folder = options["out"] or name_default_folder(options["workload"])
         measure = _prepare_new_suite(ctx, folder, console)
     else:
-        from perfkit_cli.bench_again import prepare_existing_suite
+        from perfkit_cli.modes.bench_again import prepare_existing_suite
 
         folder, measure = prepare_existing_suite(ctx, console)
     ended: int | None = None
@@ -297,8 +302,8 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         click.echo(f"{word}: results so far are in {folder}; continue with --resume {folder}", err=True)
 
     # Not earlier: the imports would take CPU time while a child measures.
-    from perfkit_cli.remeasure import analyze_measured_suite
-    from perfkit_cli.report_output import show_tracebacks, write_and_show
+    from perfkit_cli.modes.remeasure import analyze_measured_suite
+    from perfkit_cli.output.report_output import show_tracebacks, write_and_show
     from perfkit_reports.subjects.suite.suite_document import build_document
 
     analysis = analyze_measured_suite(folder, calibrate=calibrate and ended is None, console=console)
@@ -310,19 +315,19 @@ def command(ctx: click.Context, /, **options: Any) -> None:
 
 def _prepare_new_suite(ctx: click.Context, folder: Path, console: "Console") -> Callable[[], None]:
     """A function that measures a suite in a new folder; an invalid request is a `UsageError` before."""
-    from perfkit.devices.device_choice import find_device
-    from perfkit.devices.machine import count_available_cores
+    from perfkit.devices.machine.device_choice import find_device
+    from perfkit.devices.machine.machine import count_available_cores
     from perfkit.measure.bench import run_bench
     from perfkit.measure.launch.launcher_table import STARTS_HERE
-    from perfkit.measure.limits import check_limits, check_sampling
     from perfkit.measure.output_dir import refuse_occupied
+    from perfkit.measure.rank.limits import check_limits, check_sampling
     from perfkit.measure.resolve_request import resolve_request
     from perfkit.measure.schedule import check_launcher
     from perfkit.store.request import BenchRequest
     from perfkit.workloads.workload_table import resolve_workload
-    from perfkit_cli.planning import plan_bench
-    from perfkit_cli.progress import show_progress
-    from perfkit_cli.resolve_auto import resolve_auto_params
+    from perfkit_cli.modes.planning import plan_bench
+    from perfkit_cli.options.resolve_auto import resolve_auto_params
+    from perfkit_cli.output.progress import show_progress
 
     options = ctx.params
     if options["retry"] is not None:
@@ -368,8 +373,8 @@ def _prepare_new_suite(ctx: click.Context, folder: Path, console: "Console") -> 
 
 
 def _get_exit_code(analysis: "Analysis") -> int:
-    from perfkit.record import RunStatus
-    from perfkit_cli.error_output import EXIT_FAILED
+    from perfkit.core.record import RunStatus
+    from perfkit_cli.output.error_output import EXIT_FAILED
 
     fine = (RunStatus.OK, RunStatus.SKIPPED)
     trained = all(variant.status in fine and variant.parity.not_finite_step is None for variant in analysis.variants)

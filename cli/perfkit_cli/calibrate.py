@@ -4,12 +4,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from perfkit.devices.device_choice import DEVICES
-from perfkit.errors import UsageError
-from perfkit_cli.option_values import require_one_of
+from perfkit.core.errors import UsageError
+from perfkit.devices.machine.device_choice import DEVICES
+from perfkit_cli.options.option_values import require_one_of
 
 if TYPE_CHECKING:
-    from perfkit.devices.device_choice import ChosenDevice
+    from perfkit.devices.machine.device_choice import ChosenDevice
 
 EXAMPLES = """\b
 Examples:
@@ -48,12 +48,12 @@ def command(device: str, threads: str | None, world_size: int | None, short: boo
     """
     from rich.console import Console
 
-    from perfkit.devices.calibrate import parse_threads
+    from perfkit.devices.calibration.calibrate import parse_threads
     from perfkit.devices.ceiling_lookup import calibrate_machine, resolve_ceilings
-    from perfkit.devices.device_choice import find_device
-    from perfkit.devices.machine import count_available_cores
-    from perfkit_cli.ceilings import build_ceilings_table
-    from perfkit_cli.live_lines import show_lines
+    from perfkit.devices.machine.device_choice import find_device
+    from perfkit.devices.machine.machine import count_available_cores
+    from perfkit_cli.output.ceilings import build_ceilings_table
+    from perfkit_cli.output.live_lines import show_lines
 
     target = find_device(device)
     if world_size is not None:
@@ -92,9 +92,9 @@ def _calibrate_links(target: "ChosenDevice", ranks: int, *, short: bool, force: 
         load_link_rates,
         measure_links,
     )
-    from perfkit.devices.visible_gpus import explain_missing_gpus
-    from perfkit_cli.ceilings import build_links_table, describe_links
-    from perfkit_cli.live_lines import show_lines
+    from perfkit.devices.machine.visible_gpus import explain_missing_gpus
+    from perfkit_cli.output.ceilings import build_links_table, describe_links
+    from perfkit_cli.output.live_lines import show_lines
 
     if target.kind == "cuda" and (why := explain_missing_gpus(ranks, target.visible)):
         raise UsageError(f"--world-size {ranks}: {why}")
@@ -113,8 +113,8 @@ def _calibrate_links(target: "ChosenDevice", ranks: int, *, short: bool, force: 
 
 def _describe_disk(force: bool) -> str:
     """The speed of offloading to files, which `perfkit plan` uses; measured if unknown."""
-    from perfkit.plan.disk import load_disk, measure_disk
-    from perfkit.units import format_bandwidth, format_seconds
+    from perfkit.core.units import format_bandwidth, format_seconds
+    from perfkit.plan.target.disk import load_disk, measure_disk
 
     known = (None if force else load_disk()) or measure_disk()
     if known is None:
@@ -133,9 +133,9 @@ def _find_missing_threads(
 
     A short calibration does not count where a full one is requested, nor does a disturbed or refuted one.
     """
-    from perfkit.devices import ceilings_cache
-    from perfkit.devices.fingerprint import build_fingerprint
-    from perfkit.errors import RunFormatError
+    from perfkit.core.errors import RunFormatError
+    from perfkit.devices.calibration import ceilings_cache
+    from perfkit.devices.machine.fingerprint import build_fingerprint
 
     try:
         cached = None if force else ceilings_cache.load_ceilings(build_fingerprint(device, name))

@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from perfkit.devices.device_choice import DEVICES
-from perfkit.errors import raise_terminated
-from perfkit_cli.check_modes import CheckArguments, run_check
-from perfkit_cli.option_values import require_one_of
+from perfkit.core.errors import raise_terminated
+from perfkit.devices.machine.device_choice import DEVICES
+from perfkit_cli.modes.check_modes import CheckArguments, run_check
+from perfkit_cli.options.option_values import require_one_of
 
 EXAMPLES = """\b
 Examples:

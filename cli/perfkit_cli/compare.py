@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from perfkit_cli.folders import choose_folder
-from perfkit_cli.url_folders import make_local_copy
+from perfkit_cli.options.folders import choose_folder
+from perfkit_cli.options.url_folders import make_local_copy
 
 OUT = Path("perfkit-compare")
 
@@ -60,7 +60,7 @@ def command(
     `analyze` or `memory`, or a trace or memory recording. Name two or more, of any kind. Nothing is measured. The
     report names differences in device, workload and libraries.
     """
-    from perfkit.analysis.compare.runs import compare_runs
+    from perfkit.analysis.pipeline.runs import compare_runs
     from perfkit.store.summary import COMPARISON_FILE
 
     default = OUT / _derive_report_name(runs)
@@ -72,7 +72,7 @@ def command(
 
         click.echo(encoded(comparison), nl=False)
         return
-    from perfkit_cli.report_output import write_and_show
+    from perfkit_cli.output.report_output import write_and_show
     from perfkit_reports.subjects.compare.compare_document import build_document
 
     write_and_show(build_document(comparison), folder, static=static, quiet=quiet, verbose=verbose)
@@ -80,7 +80,7 @@ def command(
 
 def _derive_report_name(runs: tuple[str, ...]) -> str:
     """`a-b`, of the last parts of their paths."""
-    from perfkit.trace.reading.trace_sources import derive_trace_name
+    from perfkit.trace.readers.trace_sources import derive_trace_name
 
     parts = (re.sub(r"[^\w.@+-]+", "-", derive_trace_name(run.rstrip("/"))).strip("-.") for run in runs)
     return "-".join(filter(None, parts))[:120] or "runs"

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import click
 import msgspec
 
-from perfkit.devices.catalog import CatalogEntry, build_datasheet_ceilings, load_catalog
-from perfkit.devices.ceiling import Ceiling, CeilingLevel
-from perfkit.spec import Struct
+from perfkit.core.spec import Struct
+from perfkit.devices.catalog.catalog import CatalogEntry, build_datasheet_ceilings, load_catalog
+from perfkit.devices.ceilings.ceiling import Ceiling, CeilingLevel
 
 EXAMPLES = """\b
 Examples:
@@ -33,8 +33,8 @@ class ListedDevice(Struct):
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: every figure with its source.")
 def command(text: str, as_json: bool) -> None:
     """List the GPUs with known datasheet peaks, by the id that --device takes."""
-    from perfkit.errors import UsageError
-    from perfkit_cli.listing import align_columns
+    from perfkit.core.errors import UsageError
+    from perfkit_cli.output.listing import align_columns
 
     wanted = text.lower()
     entries = [entry for entry in load_catalog().devices if wanted in " ".join((entry.id, *entry.names)).lower()]
@@ -53,7 +53,7 @@ def command(text: str, as_json: bool) -> None:
 
 def _build_header(entries: Sequence[CatalogEntry]) -> tuple[str, ...]:
     """The header; units are named for all listed vendors."""
-    from perfkit.devices.unit_names import get_unit_name
+    from perfkit.devices.catalog.unit_names import get_unit_name
 
     def units(level: CeilingLevel) -> str:
         return " / ".join(dict.fromkeys(get_unit_name(level, entry.names[0]) for entry in entries))
@@ -63,7 +63,7 @@ def _build_header(entries: Sequence[CatalogEntry]) -> tuple[str, ...]:
 
 
 def _build_row(entry: CatalogEntry) -> tuple[str, ...]:
-    from perfkit.units import format_bandwidth, format_flop_rate
+    from perfkit.core.units import format_bandwidth, format_flop_rate
 
     known = {(ceiling.level, ceiling.dtype): ceiling.value for ceiling in build_datasheet_ceilings(entry)}
 

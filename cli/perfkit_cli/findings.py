@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from perfkit.errors import UsageError, make_unknown_name_error
+from perfkit.core.errors import UsageError, make_unknown_name_error
 
 EXAMPLES = """\b
 Examples:
@@ -27,10 +27,10 @@ Examples:
 )
 def command(finding_id: str | None, as_json: bool, docs: Path | None) -> None:
     """List findings by id, or explain one id."""
-    from perfkit.analysis.findings.finding_subjects import SUBJECTS
-    from perfkit.error_kinds import ERROR_KINDS
-    from perfkit.note_kinds import NOTE_KINDS
-    from perfkit_cli.findings_page import format_kind, format_page
+    from perfkit.analysis.pipeline.finding_subjects import SUBJECTS
+    from perfkit.core.error_kinds import ERROR_KINDS
+    from perfkit.core.note_kinds import NOTE_KINDS
+    from perfkit_cli.pages.findings_page import format_kind, format_page
 
     kinds = {kind.id: kind for subject in SUBJECTS for kind in subject.kinds}
     if docs is not None and finding_id is not None:

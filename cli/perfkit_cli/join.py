@@ -31,7 +31,7 @@ def command(*, endpoint: str, node_rank: int, quiet: bool) -> None:
     packages and environment; the output folder must have the same path on every machine. It may start first (it waits
     up to an hour), and ends when the first machine is done.
     """
-    from perfkit.errors import raise_terminated
+    from perfkit.core.errors import raise_terminated
     from perfkit.measure.launch.nodes import NodeCoordinator, wait_for_first_node
 
     # The first process of a container ignores signals without a handler.
@@ -49,7 +49,7 @@ def command(*, endpoint: str, node_rank: int, quiet: bool) -> None:
 
 
 def _run_ranks(orders: "NodeCoordinator", node_rank: int, *, quiet: bool) -> None:
-    from perfkit.errors import PerfkitError
+    from perfkit.core.errors import PerfkitError
     from perfkit.measure.launch.torchrun_launcher import run_node_ranks
     from perfkit.store.layout import SPEC_FILE
 

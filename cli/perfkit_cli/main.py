@@ -6,8 +6,8 @@ import sys
 import click
 
 import perfkit
-from perfkit.errors import PerfkitError, make_unknown_name_error
-from perfkit_cli.error_output import describe_interrupt, is_json_wanted, make_message, print_error_json
+from perfkit.core.errors import PerfkitError, make_unknown_name_error
+from perfkit_cli.output.error_output import describe_interrupt, is_json_wanted, make_message, print_error_json
 
 # Subcommand -> module with a `command`. Modules import measuring code inside their functions, so that help prints at
 # once: importing torch takes seconds.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from perfkit_cli.folders import choose_folder
+from perfkit_cli.options.folders import choose_folder
 
 OUT = Path("perfkit-memory")
 
@@ -41,9 +41,9 @@ def command(*, file: str, out: Path | None, static: bool, as_json: bool, verbose
     trace with memory events, or the memory.parquet of a run of perfkit bench. Its kind is recognized by content. A
     snapshot is a pickle, and is read without executing code. No GPU is needed.
     """
-    from perfkit.analysis.memory.analyze_file import analyze_memory
+    from perfkit.analysis.pipeline.analyze_file import analyze_memory
     from perfkit.store.summary import MEMORY_REPORT_FILE
-    from perfkit_cli.report_output import write_and_show
+    from perfkit_cli.output.report_output import write_and_show
     from perfkit_reports.document import raw
     from perfkit_reports.subjects.memory.memory_document import build_document
 
@@ -61,6 +61,6 @@ def command(*, file: str, out: Path | None, static: bool, as_json: bool, verbose
 
 def _derive_report_name(file: str) -> str:
     """A name for the report's folder: the file's, without the suffixes of its kind."""
-    from perfkit.trace.reading.trace_sources import derive_trace_name
+    from perfkit.trace.readers.trace_sources import derive_trace_name
 
     return re.sub(r"[^\w.-]+", "-", derive_trace_name(file).split(".")[0]).strip("-.") or "memory"

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from perfkit.errors import UsageError
-from perfkit.measure.limits import MARGIN
-from perfkit_cli.bench_request import refuse_given
-from perfkit_cli.folders import refuse_foreign
-from perfkit_cli.option_values import parse_memory_option, parse_share_option, require_one_of
-from perfkit_cli.size_options import COUNT, add_scaling_options
+from perfkit.core.errors import UsageError
+from perfkit.measure.rank.limits import MARGIN
+from perfkit_cli.options.bench_request import refuse_given
+from perfkit_cli.options.folders import refuse_foreign
+from perfkit_cli.options.option_values import parse_memory_option, parse_share_option, require_one_of
+from perfkit_cli.options.size_options import COUNT, add_scaling_options
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from perfkit.analysis.model.plan import Plan
-    from perfkit.plan.target import Target
+    from perfkit.plan.target.target import Target
     from perfkit.store.request import BenchRequest
 
 _OF_A_SEARCH = ("margin", "cap")
@@ -150,8 +150,8 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     """
     from rich.console import Console
 
-    from perfkit_cli.planning import plan_request, plan_suite
-    from perfkit_cli.report_output import show_document, write_and_show
+    from perfkit_cli.modes.planning import plan_request, plan_suite
+    from perfkit_cli.output.report_output import show_document, write_and_show
 
     as_json, shown = options["as_json"], {"quiet": options["quiet"], "verbose": options["verbose"]}
     console = Console(stderr=True, quiet=options["quiet"] or as_json)
@@ -160,7 +160,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
             "--learn and paths of suites or traces must be given together, for example: perfkit plan --learn runs/"
         )
     if options["learn"]:
-        from perfkit_cli.plan_learn import learn_and_show
+        from perfkit_cli.modes.plan_learn import learn_and_show
 
         others = (*(name for name in _OF_A_PLAN if name != "gpu"), "into", "score", "memory", "as_json")
         refuse_given(ctx, others, "--learn plans nothing")
@@ -168,14 +168,14 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         return
     if options["score"] is not None:
         refuse_given(ctx, (*_OF_A_PLAN, "into", "memory"), "--score reads stored plans")
-        from perfkit_cli.plan_score import show_score
+        from perfkit_cli.modes.plan_score import show_score
 
         show_score(options["score"], as_json=as_json, console=console)
         return
     if options["into"] is not None:
         asked = [name for name in _OF_A_PLAN if name not in ("world_sizes", *_OF_A_GPU)]
         refuse_given(ctx, (*asked, "as_json"), "--into plans the suite's own variants")
-        from perfkit.resume import read_first_request
+        from perfkit.suites.resume import read_first_request
         from perfkit_reports.subjects.registry import load_document
 
         if read_first_request(options["into"]).device == "cpu":
@@ -210,11 +210,11 @@ def _show_search(ctx: click.Context, console: "Console") -> None:
     """Print the result of a search over plans; nothing is stored."""
     import msgspec
 
-    from perfkit.plan.quiet_libraries import silence_kineto
+    from perfkit.plan.rehearsal.quiet_libraries import silence_kineto
 
     silence_kineto()
 
-    from perfkit_cli import plan_largest, plan_search
+    from perfkit_cli.modes import plan_largest, plan_search
 
     options = ctx.params
     refuse_given(ctx, ("out", "no_report"), "--search and --max write no report")
@@ -239,7 +239,7 @@ def _show_search(ctx: click.Context, console: "Console") -> None:
 
 
 def _resolve_target(options: Mapping[str, Any]) -> "Target":
-    from perfkit.plan.target import parse_target
+    from perfkit.plan.target.target import parse_target
 
     return parse_target(options["gpu"], options["memory"])._replace(**_select_links(options))
 
@@ -250,11 +250,11 @@ def _select_links(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def build_plan_request(options: Mapping[str, Any], world_sizes: Sequence[int]) -> "BenchRequest":
     """The request for a plan, from the options `workload`, `technique` and the sizes, for these numbers of ranks."""
-    from perfkit.devices.machine import count_available_cores
-    from perfkit.plan.quiet_libraries import hide_library_remarks
+    from perfkit.devices.machine.machine import count_available_cores
+    from perfkit.plan.rehearsal.quiet_libraries import hide_library_remarks
     from perfkit.store.request import BenchRequest, make_rank_fields
     from perfkit.workloads.workload_table import resolve_workload
-    from perfkit_cli.variants import parse_named_variants
+    from perfkit_cli.options.variants import parse_named_variants
 
     sizes = options["batch_size"], options["seq_len"], options["accumulate"]
     with hide_library_remarks():  # Transformers imports torchao
@@ -288,7 +288,7 @@ def _choose_plan_folder(workload: str, out: Path | None) -> Path:
 def _encode_plan(plan: "Plan") -> bytes:
     import msgspec
 
-    from perfkit_cli.plan_search import summarize_variant
+    from perfkit_cli.modes.plan_search import summarize_variant
 
     variants = [summarize_variant(variant) for variant in plan.variants]
     device = {"device": plan.device, "device_name": plan.device_name, "limit_bytes": plan.limit_bytes}

@@ -13,11 +13,11 @@ from textwrap import dedent
 
 import click
 
-from perfkit.facts import DERIVED, RECORDED_BY_SUBJECT
-from perfkit_cli.findings_page import format_page
-from perfkit_cli.ids_page import format_ids_page
-from perfkit_cli.json_schemas import write_schemas
+from perfkit.core.facts import DERIVED, RECORDED_BY_SUBJECT
 from perfkit_cli.main import commands
+from perfkit_cli.pages.findings_page import format_page
+from perfkit_cli.pages.ids_page import format_ids_page
+from perfkit_cli.pages.json_schemas import write_schemas
 
 CLI_PAGE = "cli.md"
 FACTS_PAGE = "facts.md"

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import click
 
 from perfkit.store.price import Price
-from perfkit_cli import option_values
-from perfkit_cli.url_folders import FolderOrUrl
+from perfkit_cli.options import option_values
+from perfkit_cli.options.url_folders import FolderOrUrl
 
 if TYPE_CHECKING:
     from perfkit_reports.document.document import Document
@@ -51,13 +51,13 @@ def command(
     FOLDER was written by `perfkit bench`, `run`, `analyze`, `memory`, `check`, `compare` or `attach`. Nothing is
     measured, and none of your code runs. The folder is all it needs, on any machine.
     """
-    from perfkit_cli.report_output import write_and_show
+    from perfkit_cli.output.report_output import write_and_show
     from perfkit_reports.subjects.registry import load_document
 
     document = load_document(folder) if price is None else _build_priced_document(folder, price)
     write_and_show(document, out or folder, static=static, quiet=quiet, verbose=verbose)
     if notebook:
-        from perfkit.files import write_bytes
+        from perfkit.core.files import write_bytes
         from perfkit.store.layout import NOTEBOOK_FILE
         from perfkit_reports.render.notebook import render
 
@@ -67,7 +67,7 @@ def command(
 
 def _build_priced_document(folder: Path, price: Price) -> "Document":
     """Refuse a price for anything but a suite: only a suite has a throughput to price."""
-    from perfkit.analysis.suite.analyze import analyze_suite
+    from perfkit.analysis.pipeline.analyze import analyze_suite
     from perfkit.analysis.suite.cost import add_costs
     from perfkit_reports.subjects.suite.suite_document import build_document
 

@@ -5,7 +5,7 @@ from shutil import get_terminal_size
 
 import click
 
-from perfkit.errors import UsageError
+from perfkit.core.errors import UsageError
 
 EXAMPLES = """\b
 Columns: name, availability on this machine, effect (parameters), reason if unavailable.
@@ -33,11 +33,11 @@ def command(name: str | None, as_json: bool, docs: Path | None) -> None:
     """List the techniques, their parameters, and which are available on this machine; or print the page of one."""
     import torch
 
-    from perfkit.devices.device_choice import find_device
+    from perfkit.devices.machine.device_choice import find_device
     from perfkit.techniques.table import TECHNIQUES
-    from perfkit_cli.listing import show_listing
-    from perfkit_cli.technique_listing import describe_availability, format_listing, list_technique
-    from perfkit_cli.technique_page import build_page
+    from perfkit_cli.output.listing import show_listing
+    from perfkit_cli.pages.technique_listing import describe_availability, format_listing, list_technique
+    from perfkit_cli.pages.technique_page import build_page
 
     if docs is not None and name is not None:
         raise UsageError(f"--docs writes the pages of all techniques; omit {name}", id="usage.conflict")
@@ -61,7 +61,7 @@ def command(name: str | None, as_json: bool, docs: Path | None) -> None:
 def write_pages(folder: Path) -> None:
     """Write the page of each technique and an index into a folder."""
     from perfkit.techniques.table import TECHNIQUES
-    from perfkit_cli.technique_page import build_index, build_page
+    from perfkit_cli.pages.technique_page import build_index, build_page
 
     folder.mkdir(parents=True, exist_ok=True)
     pages = {}

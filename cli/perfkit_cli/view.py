@@ -38,7 +38,7 @@ def command(runs: Path, host: str, port: int | None, open_page: bool) -> None:
     job (`perfkit.profile(..., always_on=True)`) refresh automatically. From the printed address, which contains a
     token, a page can ask a running job to trace its next steps; nothing else is written below RUNS.
     """
-    from perfkit.errors import UsageError
+    from perfkit.core.errors import UsageError
     from perfkit_reports.view.headers import is_loopback
     from perfkit_reports.view.server import open_server
 

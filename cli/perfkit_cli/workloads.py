@@ -14,7 +14,7 @@ Name your own workload by its function: --workload path/to/file.py:function or p
 def command(as_json: bool) -> None:
     """List the workloads, their parameters, and which are available on this machine."""
     from perfkit.workloads.workload_table import describe_workloads
-    from perfkit_cli.listing import ListedItem, show_listing
+    from perfkit_cli.output.listing import ListedItem, show_listing
 
     items = [
         ListedItem(

@@ -9,10 +9,10 @@ from typing import Any, Self, TypeVar
 import nvtx
 import torch
 
-from perfkit.attach.phase_marks import PhaseMarks, get_followed_marks
-from perfkit.errors import UsageError
+from perfkit.attach.loop.phase_marks import PhaseMarks, get_followed_marks
+from perfkit.core.errors import UsageError
+from perfkit.core.record import PHASES
 from perfkit.instruments.range_marks import DOMAIN
-from perfkit.record import PHASES
 
 _profiling: Callable[[], bool] = torch._C._autograd._profiler_enabled
 _is_compiling: Callable[[], bool] = torch.compiler.is_compiling

@@ -13,39 +13,39 @@ import torch
 from torch import nn
 
 import perfkit
-from perfkit.attach.budget import OVERHEAD, RecordingBudget
-from perfkit.attach.guard import LOG
+from perfkit.attach.host.budget import OVERHEAD, RecordingBudget
+from perfkit.attach.host.guard import LOG
+from perfkit.attach.host.profiler_turn import ProfilerTurn
+from perfkit.attach.host.run_folder import claim_folder
+from perfkit.attach.host.run_report import find_refuted_ceilings
+from perfkit.attach.host.world import get_world, share_decision
 from perfkit.attach.live.live_watch import LiveWatch
 from perfkit.attach.live.scalars import SCALARS
-from perfkit.attach.loop_follower import LoopFollower
-from perfkit.attach.model_discovery import drop_contained_roots, find_roots, find_trained_roots, name_models
-from perfkit.attach.profiler_turn import ProfilerTurn
-from perfkit.attach.run_folder import claim_folder
-from perfkit.attach.run_report import find_refuted_ceilings
-from perfkit.attach.step_units import StepUnits
+from perfkit.attach.loop.loop_follower import LoopFollower
+from perfkit.attach.loop.model_discovery import drop_contained_roots, find_roots, find_trained_roots, name_models
+from perfkit.attach.loop.step_units import StepUnits
 from perfkit.attach.variant_recording import VariantRecording
-from perfkit.attach.world import get_world, share_decision
-from perfkit.devices import ceilings_cache
-from perfkit.devices.ceiling import DeviceCeilings
+from perfkit.core.files import write_bytes, write_json
+from perfkit.core.record import RunResult, RunStatus, get_value
+from perfkit.core.spec import LaunchSpec, RunSpec, Schedule, WorkloadSpec
+from perfkit.devices.calibration import ceilings_cache
+from perfkit.devices.calibration.kernel_timing import format_threads
 from perfkit.devices.ceiling_lookup import resolve_ceilings
-from perfkit.devices.exceeded_ceilings import split_explanation
-from perfkit.devices.kernel_timing import format_threads
-from perfkit.files import write_bytes, write_json
+from perfkit.devices.ceilings.ceiling import DeviceCeilings
+from perfkit.devices.ceilings.exceeded_ceilings import split_explanation
 from perfkit.instruments.graph_capture import is_capturing
 from perfkit.instruments.range_marks import mark_step
-from perfkit.instruments.trained_models import TrainedModels
-from perfkit.record import RunResult, RunStatus, get_value
-from perfkit.spec import LaunchSpec, RunSpec, Schedule, WorkloadSpec
+from perfkit.instruments.training.trained_models import TrainedModels
 from perfkit.store.layout import CEILINGS_FILE, RUN_FILE, SPEC_FILE, SUITE_FILE, Suite, SuiteRun, get_run_path
 from perfkit.store.summary import PLAN_FILE
-from perfkit.techniques.state import World
+from perfkit.techniques.base.state import World
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoopOptions:
     """The author's options. `ranks` are traced and their memory is recorded; None: all. Stacks are sampled `stacks_hz`
     times per second, 0 for never. `overhead` and `max_memory` (bytes) limit the cost of recordings
-    (`perfkit.attach.budget`). `plan` is the content of a plan to compare the loop with."""
+    (`perfkit.attach.host.budget`). `plan` is the content of a plan to compare the loop with."""
 
     folder: Path
     name: str

@@ -12,21 +12,21 @@ import msgspec
 from torch import nn
 from torch.optim import Optimizer
 
-from perfkit.attach.budget import OVERHEAD
-from perfkit.attach.guard import LOG
-from perfkit.attach.launcher_env import MOST_HZ, STACKS_HZ
+from perfkit.attach.host.budget import OVERHEAD
+from perfkit.attach.host.guard import LOG
+from perfkit.attach.host.launcher_env import MOST_HZ, STACKS_HZ
+from perfkit.attach.host.logger import Logger
+from perfkit.attach.host.run_folder import find_plan, name_default_folder
 from perfkit.attach.live.live_watch import Callback
 from perfkit.attach.live.trace_triggers import REASONS
-from perfkit.attach.live.watch_setup import WatchOptions
-from perfkit.attach.logger import Logger
-from perfkit.attach.loop_hooks import remove_own_frames
+from perfkit.attach.loop.loop_hooks import remove_own_frames
 from perfkit.attach.loop_session import LoopOptions
-from perfkit.attach.run_folder import find_plan, name_default_folder
 from perfkit.attach.summary import RunSummary, build_summary
+from perfkit.attach.watch_setup import WatchOptions
 from perfkit.attach.watcher import LoopWatcher, WatcherOptions
-from perfkit.errors import UsageError, make_unknown_name_error
-from perfkit.parse_units import parse_amount
-from perfkit.spec import Schedule
+from perfkit.core.errors import UsageError, make_unknown_name_error
+from perfkit.core.parse_units import parse_amount
+from perfkit.core.spec import Schedule
 
 # The one that is watching: torch has one profiler, and steps are found by hooks that are there once.
 _watching: "Profile | None" = None
@@ -148,7 +148,7 @@ def profile(
         folder: the folder of the run, by default `runs/TIME-NAME`; a number is appended if it contains a run already.
         model, optimizer: the trained model and its optimizer, instead of detection; several models by name.
         name: the name of the run in reports, by default the script's.
-        schedule: the number of steps of each kind; by default `perfkit.spec.Schedule()`.
+        schedule: the number of steps of each kind; by default `perfkit.core.spec.Schedule()`.
         step_every: the number of optimizer steps per step of the loop.
         units_per_step: the units of a step on this rank, named `unit`; by default samples are counted in the batches of
             DataLoaders, or in the model's inputs.

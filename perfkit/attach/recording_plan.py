@@ -9,31 +9,31 @@ from statistics import median
 import torch
 from torch import nn
 
-from perfkit.attach.budget import estimate_memory_cost_s
+from perfkit.attach.host.budget import estimate_memory_cost_s
+from perfkit.attach.host.profiler_turn import ProfilerTaken
+from perfkit.attach.host.torch_log_level import log_errors_only
 from perfkit.attach.live.live_watch import LiveWatch
 from perfkit.attach.live.step_flops import StepFlops, count_step_flops
 from perfkit.attach.live.trace_triggers import TraceTriggers
-from perfkit.attach.loop_hooks import LoopHooks
+from perfkit.attach.loop.loop_hooks import LoopHooks
+from perfkit.attach.loop.loop_stacks import sample_loop_stacks
+from perfkit.attach.loop.step_timing import time_loop_steps
 from perfkit.attach.loop_session import LoopSession
-from perfkit.attach.loop_stacks import sample_loop_stacks
-from perfkit.attach.profiler_turn import ProfilerTaken
-from perfkit.attach.step_timing import time_loop_steps
-from perfkit.attach.torch_log_level import log_errors_only
 from perfkit.attach.variant_recording import VariantRecording
+from perfkit.core.note import make_note
+from perfkit.core.record import RunStatus
+from perfkit.core.units import format_percent, format_seconds
 from perfkit.instruments.lost_kernels import list_remarks
 from perfkit.instruments.memory.allocator_access import explain_unreported
 from perfkit.instruments.memory.allocator_history import record_allocator_history
 from perfkit.instruments.memory.memory_recording import record_memory
 from perfkit.instruments.open_ranges import OpenRangeError
 from perfkit.instruments.recording import EndNow, Recording
-from perfkit.instruments.tensors import list_trained_blocks
 from perfkit.instruments.trace_recording import count_lead_steps, record_trace
+from perfkit.instruments.training.tensors import list_trained_blocks
 from perfkit.instruments.warmup import is_steady
-from perfkit.note import make_note
-from perfkit.record import RunStatus
 from perfkit.store.layout import HISTORY_FILE, MEMORY_FILE, TRACE_FILE
 from perfkit.store.memory_file import write_allocations
-from perfkit.units import format_percent, format_seconds
 
 # The depth of modules that a program may call below the outermost (Lightning calls inside its module).
 _DEEPEST = 4

@@ -4,7 +4,7 @@ import html
 from dataclasses import dataclass
 from pathlib import Path
 
-from perfkit.attach.run_report import run_report_command
+from perfkit.attach.host.run_report import run_report_command
 from perfkit.store.layout import NOTEBOOK_FILE, RECORD_FILE, SUITE_FILE
 
 

@@ -12,25 +12,25 @@ import msgspec
 import torch
 from torch import nn
 
-from perfkit.attach.budget import RecordingBudget
-from perfkit.attach.loop_follower import LoopFollower, StepCounts
-from perfkit.attach.model_discovery import unwrap_module
-from perfkit.attach.step_timing import StepSeries
-from perfkit.attach.step_units import StepUnits, count_units, find_sequence_first
-from perfkit.instruments.energy import EnergyWindow, explain_missing_counter, make_unknown_energy
+from perfkit.attach.host.budget import RecordingBudget
+from perfkit.attach.loop.loop_follower import LoopFollower, StepCounts
+from perfkit.attach.loop.model_discovery import unwrap_module
+from perfkit.attach.loop.step_timing import StepSeries
+from perfkit.attach.loop.step_units import StepUnits, count_units, find_sequence_first
+from perfkit.core.note import Note, make_note
+from perfkit.core.record import AttachedLoop, RankRecord, RunStatus, WorkloadFacts
 from perfkit.instruments.environment import add_fp32_settings, read_environment
 from perfkit.instruments.graph_capture import is_capturing
-from perfkit.instruments.memory_peaks import read_memory_peaks
-from perfkit.instruments.process_memory import give_back_free_pages, read_peak_resident_bytes
 from perfkit.instruments.recorder import Recorder
 from perfkit.instruments.recording import EndNow, Recording
-from perfkit.instruments.sensors import Sensors, open_sensors
-from perfkit.instruments.tensors import collect_parameter_facts, get_compute_dtype, shorten_dtype
-from perfkit.instruments.trained_models import TrainedModels
-from perfkit.note import Note, make_note
-from perfkit.record import AttachedLoop, RankRecord, RunStatus, WorkloadFacts
+from perfkit.instruments.sensors.energy import EnergyWindow, explain_missing_counter, make_unknown_energy
+from perfkit.instruments.sensors.memory_peaks import read_memory_peaks
+from perfkit.instruments.sensors.process_memory import give_back_free_pages, read_peak_resident_bytes
+from perfkit.instruments.sensors.sensors import Sensors, open_sensors
+from perfkit.instruments.training.tensors import collect_parameter_facts, get_compute_dtype, shorten_dtype
+from perfkit.instruments.training.trained_models import TrainedModels
 from perfkit.store.layout import get_rank_folder
-from perfkit.techniques.state import World
+from perfkit.techniques.base.state import World
 
 T = TypeVar("T")
 

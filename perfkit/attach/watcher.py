@@ -10,26 +10,26 @@ from functools import partial
 
 from torch.optim import Optimizer
 
-from perfkit.attach.delivery import Delivery
-from perfkit.attach.guard import LOG, Guard
-from perfkit.attach.launcher_env import read_rank
-from perfkit.attach.live.watch_setup import WatchOptions, create_watch
-from perfkit.attach.logger import Logger
-from perfkit.attach.loop_follower import LoopFollower
-from perfkit.attach.loop_hooks import LoopHooks, is_in_backward
+from perfkit.attach.host.delivery import Delivery
+from perfkit.attach.host.guard import LOG, Guard
+from perfkit.attach.host.launcher_env import read_rank
+from perfkit.attach.host.logger import Logger
+from perfkit.attach.host.profiler_turn import ProfilerTaken
+from perfkit.attach.host.run_folder import remove_unused
+from perfkit.attach.host.run_report import send_report, wait_for_ranks, write_report
+from perfkit.attach.host.thread_end import ThreadEnd
+from perfkit.attach.loop.loop_follower import LoopFollower
+from perfkit.attach.loop.loop_hooks import LoopHooks, is_in_backward
+from perfkit.attach.loop.phase_marks import follow_marks
+from perfkit.attach.loop.step_finder import StepFinder
 from perfkit.attach.loop_session import LoopOptions, LoopSession
-from perfkit.attach.phase_marks import follow_marks
-from perfkit.attach.profiler_turn import ProfilerTaken
 from perfkit.attach.recording_plan import record_passes, watch_loop
-from perfkit.attach.run_folder import remove_unused
-from perfkit.attach.run_report import send_report, wait_for_ranks, write_report
-from perfkit.attach.step_finder import StepFinder
-from perfkit.attach.thread_end import ThreadEnd
 from perfkit.attach.variant_recording import VariantRecording
+from perfkit.attach.watch_setup import WatchOptions, create_watch
+from perfkit.core.note import Note, make_note
+from perfkit.core.record import RunStatus
 from perfkit.instruments.failure_status import classify_error, format_first_line
 from perfkit.instruments.recording import EndNow, Recording
-from perfkit.note import Note, make_note
-from perfkit.record import RunStatus
 
 _KINETO_LEVEL, _KINETO_SILENT = "KINETO_LOG_LEVEL", "6"
 

@@ -3,6 +3,6 @@
 Calling `perfkit.check(...)` calls `perfkit.check.check_change.check_change`.
 """
 
-from perfkit.callable_package import make_callable
+from perfkit.core.callable_package import make_callable
 
 make_callable(__name__, "perfkit.check.check_change:check_change")

@@ -8,7 +8,7 @@ from perfkit.check.check_options import CheckOptions
 from perfkit.check.config import CheckConfig
 from perfkit.check.judge.detectable_change import calibrate_from_pairs
 from perfkit.check.judge.quantities import QUANTITIES, JudgingMethod
-from perfkit.check.result import CheckCalibration
+from perfkit.check.judge.result import CheckCalibration
 from perfkit.check.revisions import choose_turns
 from perfkit.check.sampling import MOST_PAIRS
 from perfkit.check.sides.measure import measure_pairs

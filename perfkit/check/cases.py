@@ -6,11 +6,19 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from perfkit.check.config import EXAMPLE, CheckCase, CheckConfig, Thresholds
-from perfkit.errors import UsageError
+from perfkit.core.errors import UsageError
+from perfkit.core.spec import (
+    ENERGY_S,
+    RunSpec,
+    Schedule,
+    WorkloadSpec,
+    format_variant_label,
+    parse_variants,
+    parse_workload,
+)
 from perfkit.measure.auto_params import refuse_open_params
 from perfkit.measure.bench import compute_needed_ranks
 from perfkit.measure.schedule import build_schedule
-from perfkit.spec import ENERGY_S, RunSpec, Schedule, WorkloadSpec, format_variant_label, parse_variants, parse_workload
 from perfkit.store.request import BenchRequest
 from perfkit.workloads.workload_table import WORKLOADS
 

@@ -12,7 +12,7 @@ from perfkit.check.cases import Machine
 from perfkit.check.check_events import CheckEvent
 from perfkit.check.check_options import CheckOptions
 from perfkit.check.config import CheckCase, CheckConfig, load_config, parse_budget, parse_thresholds
-from perfkit.check.result import Check, Verdict
+from perfkit.check.judge.result import Check, Verdict
 from perfkit.check.revisions import check_revision
 from perfkit.check.stored_comparison import (
     FigureSource,
@@ -21,9 +21,9 @@ from perfkit.check.stored_comparison import (
     measure_working_tree,
     read_run_source,
 )
-from perfkit.devices.device_choice import find_device
-from perfkit.devices.machine import count_available_cores
-from perfkit.errors import UsageError
+from perfkit.core.errors import UsageError
+from perfkit.devices.machine.device_choice import find_device
+from perfkit.devices.machine.machine import count_available_cores
 from perfkit.store.baseline import read_baseline
 from perfkit.store.git_file import NoRevisionError, read_baseline_at
 

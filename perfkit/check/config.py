@@ -13,10 +13,10 @@ import msgspec
 
 from perfkit.check.judge.check_thresholds import Threshold, get_default_thresholds, parse_threshold
 from perfkit.check.judge.quantities import QUANTITIES, GatedQuantity
-from perfkit.check.result import Verdict
-from perfkit.errors import UsageError, make_unknown_name_error
-from perfkit.parse_units import parse_amount
-from perfkit.spec import BASELINE, Struct
+from perfkit.check.judge.result import Verdict
+from perfkit.core.errors import UsageError, make_unknown_name_error
+from perfkit.core.parse_units import parse_amount
+from perfkit.core.spec import BASELINE, Struct
 from perfkit.store.baseline import BASELINE_FILE
 
 OWN_FILE, SHARED_FILE = "perfkit.toml", "pyproject.toml"

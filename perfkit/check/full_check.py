@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 import perfkit
 from perfkit.analysis.compare.environments import compare_environments
 from perfkit.check.judge.judge import combine_variant_verdicts
-from perfkit.check.result import Check, CheckedSide, CheckedVariant, Verdict
-from perfkit.note import Note
-from perfkit.record import Environment
+from perfkit.check.judge.result import Check, CheckedSide, CheckedVariant, Verdict
+from perfkit.core.note import Note
+from perfkit.core.record import Environment
 
 
 def make_result_side(label: str, environment: Environment | None) -> CheckedSide:

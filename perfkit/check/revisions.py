@@ -15,7 +15,7 @@ from perfkit.check.full_check import build_check, make_result_side
 from perfkit.check.judge.judge import count_family, list_gates
 from perfkit.check.judge.outcome import judge_failure
 from perfkit.check.judge.quantities import QUANTITIES, JudgingMethod
-from perfkit.check.result import Check, CheckedVariant
+from perfkit.check.judge.result import Check, CheckedVariant
 from perfkit.check.sampling import MOST_PAIRS, PairSampling
 from perfkit.check.side_observations import ObservedCase, observe_case
 from perfkit.check.sides.measure import measure_pairs
@@ -23,8 +23,8 @@ from perfkit.check.sides.revision import open_worktree, read_working_tree
 from perfkit.check.sides.side import MeasuredSide, SideFailedError, make_side
 from perfkit.check.sides.suites import measure_sides
 from perfkit.check.variant_check import check_variant
-from perfkit.record import Environment, RunStatus
-from perfkit.spec import RunSpec
+from perfkit.core.record import Environment, RunStatus
+from perfkit.core.spec import RunSpec
 from perfkit.store.layout import get_run_path
 from perfkit.store.pairs import ALTERNATING, LOCK_STEP, Pairs
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from perfkit.check.judge.looks import LookPlan, plan_looks_for_budget
 from perfkit.check.judge.process_pairs import Gate, judge_pairs
 from perfkit.check.judge.sequential_tests import is_settled
+from perfkit.core.units import format_seconds
 from perfkit.store.pairs import Pairs
-from perfkit.units import format_seconds
 
 # Limit for any budget: more pairs narrow an interval by less than 0.1 % each.
 MOST_PAIRS = 500

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from perfkit.analysis.model.suite import Analysis, Variant
-from perfkit.analysis.suite.analyze import analyze_suite, inspect_suite
+from perfkit.analysis.pipeline.analyze import analyze_suite, inspect_suite
 from perfkit.check.judge.check_figures import RunFigures, pool_rounds, read_figures
 from perfkit.check.why.side import SideAnalysis, observe_variant
-from perfkit.record import Environment
+from perfkit.core.record import Environment
 from perfkit.store.suite_reader import read_suite
 
 

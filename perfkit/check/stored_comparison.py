@@ -14,16 +14,16 @@ from perfkit.check.config import CheckConfig, Thresholds
 from perfkit.check.full_check import build_check, make_result_side
 from perfkit.check.judge.check_figures import convert_from_stored, convert_to_stored
 from perfkit.check.judge.check_thresholds import get_default_thresholds
-from perfkit.check.result import Check
+from perfkit.check.judge.result import Check
 from perfkit.check.side_observations import ObservedCase, ObservedVariant, observe_case
 from perfkit.check.sides.revision import read_working_tree
 from perfkit.check.sides.side import make_side
 from perfkit.check.sides.suites import measure_side
 from perfkit.check.variant_check import check_variant
-from perfkit.errors import PerfkitError, UsageError
-from perfkit.note import list_texts, make_note
-from perfkit.record import Environment, RunStatus
-from perfkit.spec import Schedule
+from perfkit.core.errors import PerfkitError, UsageError
+from perfkit.core.note import list_texts, make_note
+from perfkit.core.record import Environment, RunStatus
+from perfkit.core.spec import Schedule
 from perfkit.store.baseline import Baseline, StoredVariant
 
 

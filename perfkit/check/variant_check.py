@@ -7,10 +7,10 @@ from perfkit.check.judge.check_thresholds import Threshold
 from perfkit.check.judge.judge import Evidence, judge_variant
 from perfkit.check.judge.looks import LookPlan
 from perfkit.check.judge.outcome import judge_outcome
-from perfkit.check.result import ChangeExplanation, CheckedVariant, JudgedQuantity, Verdict
+from perfkit.check.judge.result import ChangeExplanation, CheckedVariant, JudgedQuantity, Verdict
 from perfkit.check.side_observations import ObservedVariant
 from perfkit.check.why.explanation import check_traced_change, explain_variant
-from perfkit.note import Note, make_note
+from perfkit.core.note import Note, make_note
 from perfkit.store.pairs import Pairs
 
 

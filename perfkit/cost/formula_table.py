@@ -11,7 +11,10 @@ import sys
 import warnings
 from functools import cache, lru_cache
 
-from perfkit.cost import (
+from perfkit.core.registry import BrokenPluginError, Registry
+from perfkit.cost.calls.args import Formula, UnmodeledError
+from perfkit.cost.calls.op_call import OpCall, OpCost
+from perfkit.cost.formulas import (
     attention,
     bitsandbytes,
     constructors,
@@ -33,11 +36,8 @@ from perfkit.cost import (
     serving,
     spectral,
 )
-from perfkit.cost.args import Formula, UnmodeledError
-from perfkit.cost.compiled_kernels import cost_compiled_kernel, is_triton_kernel
-from perfkit.cost.free_ops import COMPOSITES, get_free_cost
-from perfkit.cost.op_call import OpCall, OpCost
-from perfkit.registry import BrokenPluginError, Registry
+from perfkit.cost.formulas.free_ops import COMPOSITES, get_free_cost
+from perfkit.cost.kernels.compiled_kernels import cost_compiled_kernel, is_triton_kernel
 
 _FAMILIES = (
     matmul,

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from perfkit.cost.collective import CollectiveType, Message, make_message_of_size
-from perfkit.devices.ceiling import Ceiling, CeilingLevel, LinkRate
-from perfkit.devices.ceiling import CeilingKind as Obtained
+from perfkit.core.units import format_bytes
+from perfkit.cost.calls.collective import CollectiveType, Message, make_message_of_size
+from perfkit.devices.ceilings.ceiling import Ceiling, CeilingLevel, LinkRate
+from perfkit.devices.ceilings.ceiling import CeilingKind as Obtained
 from perfkit.devices.links.rates import interpolate_rate
-from perfkit.units import format_bytes
 
 # Both ends of a message between two ranks take equally long.
 _MEASURED_AS = {CollectiveType.RECEIVE: CollectiveType.SEND}

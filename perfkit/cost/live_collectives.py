@@ -9,8 +9,8 @@ from torch.distributed import ProcessGroup
 from torch.distributed.distributed_c10d import GroupName, get_process_group_ranks
 from torch.utils._pytree import tree_leaves
 
-from perfkit.cost.collective import CollectiveType, Message, classify_collective, make_message_of_size
-from perfkit.cost.free_ops import COLLECTIVES
+from perfkit.cost.calls.collective import CollectiveType, Message, classify_collective, make_message_of_size
+from perfkit.cost.formulas.free_ops import COLLECTIVES
 
 
 class CollectiveExchange(NamedTuple):

@@ -10,11 +10,11 @@ from torch._ops import HigherOrderOperator
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
-from perfkit.cost.attention_mask import UNMASKED
-from perfkit.cost.dtypes import BY_TORCH_NAME
+from perfkit.cost.calls.dtypes import BY_TORCH_NAME
+from perfkit.cost.calls.op_call import Arg, ComputeUnit, OpCall, OpCost, TensorArg
 from perfkit.cost.formula_table import cost_op
-from perfkit.cost.free_ops import get_free_cost
-from perfkit.cost.op_call import Arg, ComputeUnit, OpCall, OpCost, TensorArg
+from perfkit.cost.formulas.attention_mask import UNMASKED
+from perfkit.cost.formulas.free_ops import get_free_cost
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter, FakeTensor)
 

@@ -1,6 +1,6 @@
 """Ops that only move data, without FLOPs at any size."""
 
-from perfkit.cost import constructors, movement
+from perfkit.cost.formulas import constructors, movement
 
 _INDEXING = (
     "index_select gather take index _unsafe_index index_copy index_copy_ index_fill index_fill_ masked_scatter"

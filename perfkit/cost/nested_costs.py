@@ -7,9 +7,16 @@ shape of its result (`aten::as_strided`, stride 0 along what is indexed) and res
 import math
 from collections.abc import Sequence
 
-from perfkit.cost.args import UnmodeledError, count_read_bytes, get_integers, get_optional_tensor, get_tensor, numel
-from perfkit.cost.indexing import cost_indexed, cost_put_elements
-from perfkit.cost.op_call import OpCall, OpCost, TensorArg
+from perfkit.cost.calls.args import (
+    UnmodeledError,
+    count_read_bytes,
+    get_integers,
+    get_optional_tensor,
+    get_tensor,
+    numel,
+)
+from perfkit.cost.calls.op_call import OpCall, OpCost, TensorArg
+from perfkit.cost.formulas.indexing import cost_indexed, cost_put_elements
 
 _GATHERS = frozenset({"aten::index", "aten::_unsafe_index"})
 _PUTS = frozenset({"aten::index_put_", "aten::_index_put_impl_", "aten::index_put", "aten::_unsafe_index_put"})

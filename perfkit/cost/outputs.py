@@ -7,8 +7,8 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from perfkit.allocations import can_cuda_serve, round_cuda_size
-from perfkit.cost.args import (
+from perfkit.core.allocations import can_cuda_serve, round_cuda_size
+from perfkit.cost.calls.args import (
     Args,
     Shape,
     UnmodeledError,
@@ -21,9 +21,9 @@ from perfkit.cost.args import (
     infer_result_dtype,
     walk_tensors,
 )
-from perfkit.cost.dtypes import BY_NAME, UNKNOWN
-from perfkit.cost.elementwise import COUNTS
-from perfkit.cost.op_call import OpCall
+from perfkit.cost.calls.dtypes import BY_NAME, UNKNOWN
+from perfkit.cost.calls.op_call import OpCall
+from perfkit.cost.formulas.elementwise import COUNTS
 
 
 class OpOutput(NamedTuple):

@@ -10,7 +10,7 @@ codegen/training/optimizer/rowwise_adagrad: rows that occur several times are ad
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from perfkit.cost.args import (
+from perfkit.cost.calls.args import (
     UnmodeledError,
     count_output_bytes,
     count_read_bytes,
@@ -21,7 +21,7 @@ from perfkit.cost.args import (
     make_vector_cost,
     numel,
 )
-from perfkit.cost.op_call import OpCall, OpCost, TensorArg
+from perfkit.cost.calls.op_call import OpCall, OpCost, TensorArg
 
 NODE = "torch::autograd::CppNode<SplitLookupFunction_rowwise_adagrad_Op>"
 LOOKUP = "fbgemm::split_embedding_codegen_lookup_rowwise_adagrad_function"

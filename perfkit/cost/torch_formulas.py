@@ -6,9 +6,16 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import flop_registry
 
-from perfkit.cost.args import count_output_bytes, count_read_bytes, infer_result_dtype, make_cost, numel, walk_tensors
-from perfkit.cost.dtypes import BY_NAME, BY_TORCH_NAME
-from perfkit.cost.op_call import Arg, ComputeUnit, OpCall, OpCost, TensorArg
+from perfkit.cost.calls.args import (
+    count_output_bytes,
+    count_read_bytes,
+    infer_result_dtype,
+    make_cost,
+    numel,
+    walk_tensors,
+)
+from perfkit.cost.calls.dtypes import BY_NAME, BY_TORCH_NAME
+from perfkit.cost.calls.op_call import Arg, ComputeUnit, OpCall, OpCost, TensorArg
 
 # Errors of a meta kernel for invalid arguments; recorded arguments may be incomplete.
 _REFUSALS = (RuntimeError, TypeError, ValueError, IndexError, AssertionError, NotImplementedError, AttributeError)

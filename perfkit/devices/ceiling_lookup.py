@@ -6,17 +6,17 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from perfkit.devices import ceilings_cache
-from perfkit.devices.calibrate import CalibrationRepeats, get_repeats_path
-from perfkit.devices.catalog import build_caches, build_datasheet_ceilings, find_entry
-from perfkit.devices.ceiling import Confidence, DeviceCeilings, LinkRate
-from perfkit.devices.fingerprint import build_fingerprint
+from perfkit.core.errors import PerfkitError, RunFormatError
+from perfkit.core.files import read_json
+from perfkit.core.note import Note, make_note
+from perfkit.devices.calibration import ceilings_cache
+from perfkit.devices.calibration.calibrate import CalibrationRepeats, get_repeats_path
+from perfkit.devices.catalog.catalog import build_caches, build_datasheet_ceilings, find_entry
+from perfkit.devices.ceilings.ceiling import Confidence, DeviceCeilings, LinkRate
 from perfkit.devices.links import link_calibration as between_ranks
 from perfkit.devices.links.link_processes import LinksError
 from perfkit.devices.links.rates import select_link_rates
-from perfkit.errors import PerfkitError, RunFormatError
-from perfkit.files import read_json
-from perfkit.note import Note, make_note
+from perfkit.devices.machine.fingerprint import build_fingerprint
 
 Progress = Callable[[str], None]
 
@@ -136,7 +136,16 @@ def calibrate_machine(
     with tempfile.TemporaryDirectory(prefix="perfkit-") as folder:
         out = Path(folder) / "ceilings.json"
         # With `-P` no module in the current folder shadows another.
-        command = [sys.executable, "-P", "-m", "perfkit.devices.calibrate", "--device", device, "--out", str(out)]
+        command = [
+            sys.executable,
+            "-P",
+            "-m",
+            "perfkit.devices.calibration.calibrate",
+            "--device",
+            device,
+            "--out",
+            str(out),
+        ]
         if threads:
             command += ["--threads", ",".join(str(count) for count in threads)]
         if short:

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from perfkit.devices.catalog import (
+from perfkit.core.note import Note, make_note
+from perfkit.devices.catalog.catalog import (
     CatalogEntry,
     build_caches,
     build_datasheet_ceilings,
@@ -17,9 +18,8 @@ from perfkit.devices.catalog import (
     load_catalog,
     resolve_entry,
 )
-from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.devices.ceiling_lookup import resolve_ceilings
-from perfkit.note import Note, make_note
+from perfkit.devices.ceilings.ceiling import DeviceCeilings
 
 HERE = "here"
 _NEAR = 0.1  # a driver keeps some of the nominal memory for itself and counts in other units

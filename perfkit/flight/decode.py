@@ -11,7 +11,7 @@ from typing import Annotated
 
 import msgspec
 
-from perfkit.errors import RunFormatError
+from perfkit.core.errors import RunFormatError
 from perfkit.flight.flight_record import FlightRecord, ProcessGroup, RecordedCollective, StackFrame, Tensors
 
 EXPECTED = "a dump of torch's flight recorder (pickle, or JSON of torch._C._distributed_c10d._dump_nccl_trace_json)"

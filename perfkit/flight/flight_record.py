@@ -7,9 +7,9 @@ import math
 import re
 from collections.abc import Mapping
 
-from perfkit.cost.collective import normalize_dtype_name
-from perfkit.cost.dtypes import BY_NAME
-from perfkit.spec import Struct
+from perfkit.core.spec import Struct
+from perfkit.cost.calls.collective import normalize_dtype_name
+from perfkit.cost.calls.dtypes import BY_NAME
 
 Shape = tuple[int, ...]
 

@@ -8,8 +8,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 
+from perfkit.core.spec import Struct
 from perfkit.flight.flight_record import FlightRecord, ProcessGroup, RecordedCollective, Records
-from perfkit.spec import Struct
 
 Calls = tuple[RecordedCollective, ...]  # of one rank: several where launched together
 

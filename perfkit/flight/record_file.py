@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from perfkit.errors import RunFormatError
-from perfkit.files import write_bytes
+from perfkit.core.errors import RunFormatError
+from perfkit.core.files import write_bytes
 from perfkit.flight.decode import decode_dump
 from perfkit.flight.flight_record import FlightRecord
 

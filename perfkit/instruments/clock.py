@@ -9,7 +9,7 @@ from typing import Protocol
 
 import torch
 
-from perfkit.record import StepSamples
+from perfkit.core.record import StepSamples
 
 Step = Callable[[int], None]
 

@@ -17,7 +17,7 @@ from torch._C._dynamo.eval_frame import (
     set_eval_frame,
 )
 
-from perfkit.techniques.call_wrappers import is_compiled_in_place
+from perfkit.techniques.base.call_wrappers import is_compiled_in_place
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -10,16 +10,16 @@ import msgspec
 import psutil
 import torch
 
-from perfkit.devices.fp32_precision import read_fp32_settings
-from perfkit.devices.machine import (
+from perfkit.core.git import read_revision
+from perfkit.core.record import Environment
+from perfkit.devices.machine.fp32_precision import read_fp32_settings
+from perfkit.devices.machine.machine import (
     list_usable_cpus,
     read_container_cpu_limit,
     read_container_memory_limit,
     read_cpu_model,
 )
-from perfkit.git import read_revision
 from perfkit.instruments.variables import recorded_variables
-from perfkit.record import Environment
 
 PACKAGES = ("numpy", "triton", "transformers", "torchao", "deepspeed", "peft", "bitsandbytes", "pytorch-optimizer")
 

@@ -4,8 +4,8 @@ import re
 
 import torch
 
-from perfkit.errors import UnavailableError
-from perfkit.record import RunStatus
+from perfkit.core.errors import UnavailableError
+from perfkit.core.record import RunStatus
 
 # What is said when an allocation fails.
 _SAID = (

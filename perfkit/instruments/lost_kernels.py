@@ -7,11 +7,17 @@ from typing import NamedTuple, Protocol
 import torch
 from torch._C._autograd import DeviceType
 
-from perfkit import cupti
-from perfkit.device_calls import TOLERATED, is_capture_begin, is_capture_end, is_cuda_graph_launch, is_kernel_launch
-from perfkit.note import Note, make_note
-from perfkit.record import STEP_MARK
-from perfkit.units import format_percent
+from perfkit.core.note import Note, make_note
+from perfkit.core.record import STEP_MARK
+from perfkit.core.units import format_percent
+from perfkit.devices import cupti
+from perfkit.devices.device_calls import (
+    TOLERATED,
+    is_capture_begin,
+    is_capture_end,
+    is_cuda_graph_launch,
+    is_kernel_launch,
+)
 
 
 class KinetoEvent(Protocol):

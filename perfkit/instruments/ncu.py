@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from perfkit.errors import UsageError
+from perfkit.core.errors import UsageError
 
 PROGRAMS = ("ncu", "nv-nsight-cu-cli")  # the second is its name before 2020
 

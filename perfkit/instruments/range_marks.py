@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, contextmanager
 import nvtx
 import torch
 
-from perfkit.record import MARK_PREFIX, STEP_MARK
+from perfkit.core.record import MARK_PREFIX, STEP_MARK
 
 DOMAIN = "perfkit"  # of NVTX
 
@@ -27,7 +27,7 @@ def mark_range(name: str) -> Iterator[None]:
 
 
 def mark_phase(name: str) -> AbstractContextManager[None]:
-    """The range of a phase of `perfkit.record.PHASES`."""
+    """The range of a phase of `perfkit.core.record.PHASES`."""
     return mark_range(MARK_PREFIX + name)
 
 

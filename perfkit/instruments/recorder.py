@@ -4,9 +4,9 @@ from pathlib import Path
 
 import msgspec
 
-from perfkit.files import write_json
-from perfkit.note import Note
-from perfkit.record import RankRecord
+from perfkit.core.files import write_json
+from perfkit.core.note import Note
+from perfkit.core.record import RankRecord
 from perfkit.store.layout import RECORD_FILE
 
 

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Generator
 from typing import TypeVar
 
-from perfkit.errors import PerfkitError
+from perfkit.core.errors import PerfkitError
 from perfkit.instruments.clock import Step
 
 T = TypeVar("T")

@@ -13,11 +13,11 @@ import torch
 from isal import igzip
 from torch.profiler import ProfilerActivity, profile
 
+from perfkit.core.record import MARK_PREFIX, STEP_MARK
 from perfkit.instruments.lost_kernels import KernelCount, count_kernels
 from perfkit.instruments.open_ranges import find_open_ranges, list_spans
 from perfkit.instruments.profiler_sessions import count_session
 from perfkit.instruments.recording import EndNow, Recording, check_same_thread
-from perfkit.record import MARK_PREFIX, STEP_MARK
 
 # What the range of a step is called that was not over when the loop was, and of one before those that are looked at.
 CUT_STEP = MARK_PREFIX + "cut step"
@@ -51,9 +51,9 @@ def count_lead_steps(device: torch.device, world_size: int = 1) -> int:
 
     With several ranks one: the profiler's start-up time differs between ranks, and in its first step the others wait
     for the last. On a GPU always one: CUPTI from CUDA 12.6 update 2 until before 13.1 loses records at the head of a
-    session (pytorch#192021, see `perfkit.cupti`). An empty session beforehand does not help: the losses grow from
-    session to session, the ids of CUDA graphs are right only in the first, and sessions after an empty one were seen to
-    record nothing (CUDA 13.0 with torch 2.13, lightseekorg/tokenspeed#1348).
+    session (pytorch#192021, see `perfkit.devices.cupti`). An empty session beforehand does not help: the losses grow
+    from session to session, the ids of CUDA graphs are right only in the first, and sessions after an empty one were
+    seen to record nothing (CUDA 13.0 with torch 2.13, lightseekorg/tokenspeed#1348).
     """
     return int(device.type == "cuda" or world_size > 1)
 

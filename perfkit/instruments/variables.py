@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from perfkit.devices.shared_gpu import SHARED_GPU
+from perfkit.devices.machine.shared_gpu import SHARED_GPU
 
 VARIABLES = (
     "OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF",

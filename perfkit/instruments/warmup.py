@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from statistics import median
 
+from perfkit.core.record import StepSamples
 from perfkit.instruments.clock import Clock, Step, get_step_times, join_samples
-from perfkit.record import StepSamples
 
 WINDOW = 5
 AGREEMENT = 0.03

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from perfkit.attach.profile import Profile
+from perfkit.core.optional_deps import explain_import_error
 from perfkit.integrations.attachment import Attachment, ProfileContext
-from perfkit.optional_deps import explain_import_error
 
 try:
     from accelerate.tracking import GeneralTracker

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from torch.optim import Optimizer
 
-from perfkit.attach.guard import Guard
+from perfkit.attach.host.guard import Guard
 from perfkit.attach.profile import Profile, profile
 
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from perfkit.core.optional_deps import explain_import_error
 from perfkit.integrations.attachment import Attachment, ProfileContext, unwrap_optimizer
-from perfkit.optional_deps import explain_import_error
 
 try:
     from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments

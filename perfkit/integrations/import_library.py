@@ -3,7 +3,7 @@
 import importlib
 from typing import Any
 
-from perfkit.optional_deps import explain_import_error
+from perfkit.core.optional_deps import explain_import_error
 
 
 def import_library(module: str, *, package: str, extra: str) -> Any:

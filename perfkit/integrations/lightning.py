@@ -5,8 +5,8 @@ import importlib.util
 from pathlib import Path
 from typing import Any
 
+from perfkit.core.optional_deps import make_missing_package_error
 from perfkit.integrations.attachment import Attachment, ProfileContext
-from perfkit.optional_deps import make_missing_package_error
 
 
 def _find_callback_classes() -> tuple[type, ...]:

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from perfkit.attach.logger import Logger
-from perfkit.registry import Registry
+from perfkit.attach.host.logger import Logger
+from perfkit.core.registry import Registry
 
 # Makes a logger of what follows the tracker's name and a colon ("" where nothing does), and of the run's name.
 FromText = Callable[[str, str], Logger]

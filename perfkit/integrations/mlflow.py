@@ -7,10 +7,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from perfkit.attach.logger import Logger
+from perfkit.attach.host.logger import Logger
+from perfkit.core.record import RankRecord
 from perfkit.integrations.import_library import import_library
 from perfkit.integrations.run_files import find_figures, find_report
-from perfkit.record import RankRecord
 from perfkit.store.suite_reader import read_suite
 
 DEFAULT_EXPERIMENT = "0"

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from perfkit.attach.host.logger import Logger
+from perfkit.attach.host.world import get_world
 from perfkit.attach.live.scalars import SCALARS
-from perfkit.attach.logger import Logger
-from perfkit.attach.world import get_world
-from perfkit.errors import UsageError
+from perfkit.core.errors import UsageError
 from perfkit.integrations.import_library import import_library
 
 if TYPE_CHECKING:

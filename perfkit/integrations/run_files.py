@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from perfkit.errors import PerfkitError
+from perfkit.core.errors import PerfkitError
 from perfkit.store.summary import REPORT_FILE
 
 

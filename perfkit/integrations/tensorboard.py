@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PIL import Image
 
-from perfkit.attach.logger import Logger
-from perfkit.errors import UsageError
+from perfkit.attach.host.logger import Logger
+from perfkit.core.errors import UsageError
 from perfkit.integrations.import_library import import_library
 from perfkit.integrations.run_files import find_figures, find_report
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perfkit.attach.logger import Logger
-from perfkit.errors import PerfkitError
+from perfkit.attach.host.logger import Logger
+from perfkit.core.errors import PerfkitError
 from perfkit.integrations.import_library import import_library
 from perfkit.integrations.run_files import find_figures, find_report
 

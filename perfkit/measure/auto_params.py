@@ -4,10 +4,10 @@ knows how."""
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from perfkit.errors import UsageError
+from perfkit.core.errors import UsageError
+from perfkit.core.spec import format_variant_label
 from perfkit.measure.run_events import Event
 from perfkit.measure.schedule import Techniques
-from perfkit.spec import format_variant_label
 from perfkit.store.layout import BatchSearch, RecomputationSearch
 from perfkit.store.request import BenchRequest
 from perfkit.techniques.compose import find_open_technique

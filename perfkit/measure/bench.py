@@ -14,16 +14,19 @@ import msgspec
 import torch
 
 import perfkit
-from perfkit.devices.ceiling import DeviceCeilings
+from perfkit.core.files import write_bytes
+from perfkit.core.note import make_note
+from perfkit.core.record import RunResult, RunStatus
+from perfkit.core.spec import RunSpec, format_variant_label
 from perfkit.devices.ceiling_lookup import resolve_ceilings
-from perfkit.files import write_bytes
+from perfkit.devices.ceilings.ceiling import DeviceCeilings
 from perfkit.instruments.ncu import build_ncu_command, explain_refusal, list_chip_metrics
 from perfkit.measure.auto_params import Find, require_given_params
 from perfkit.measure.launch.launcher_table import LAUNCHERS
 from perfkit.measure.launch.rank_processes import COMPILE_CACHE
 from perfkit.measure.launch.run_launch import launch_run
-from perfkit.measure.limits import check_limits, check_sampling
 from perfkit.measure.output_dir import refuse_occupied
+from perfkit.measure.rank.limits import check_limits, check_sampling
 from perfkit.measure.redundant_size import explain_redundant_size
 from perfkit.measure.resolve_request import resolve_request
 from perfkit.measure.rounds import measure_rounds
@@ -39,16 +42,14 @@ from perfkit.measure.schedule import (
     choose_world_size,
 )
 from perfkit.measure.suite_writer import SuiteWriter, create_suite
-from perfkit.note import make_note
-from perfkit.record import RunResult, RunStatus
-from perfkit.spec import RunSpec, format_variant_label
 from perfkit.store.layout import COUNTERS_FILE, Suite, get_counters_path, get_rank_folder, get_run_path
 from perfkit.store.lock import lock_folder
 from perfkit.store.price import Price
 from perfkit.store.request import BenchRequest
-from perfkit.techniques import dtypes, rank_sharing
+from perfkit.techniques import dtypes
+from perfkit.techniques.base import rank_sharing
+from perfkit.techniques.base.technique import RankRequirement, Technique, classify_inability, explain_inability
 from perfkit.techniques.compose import compose_techniques, find_open_technique
-from perfkit.techniques.technique import RankRequirement, Technique, classify_inability, explain_inability
 from perfkit.workloads.source_digests import compute_source_digests
 
 _NO_REFUSALS: Mapping[str, str] = {}

@@ -10,13 +10,13 @@ import sys
 
 import msgspec
 
-from perfkit.devices.device_choice import find_device
-from perfkit.devices.machine import count_available_cores
-from perfkit.errors import PerfkitError
+from perfkit.core.errors import PerfkitError
+from perfkit.core.record import Environment
+from perfkit.core.spec import LaunchSpec
+from perfkit.devices.machine.device_choice import find_device
+from perfkit.devices.machine.machine import count_available_cores
 from perfkit.measure.launch.launcher_table import STARTS_HERE
 from perfkit.measure.launch.rank_processes import build_rank_variables
-from perfkit.record import Environment
-from perfkit.spec import LaunchSpec
 from perfkit.store.request import BenchRequest
 
 

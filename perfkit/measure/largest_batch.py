@@ -8,16 +8,16 @@ from pathlib import Path
 import msgspec
 import psutil
 
-from perfkit.files import read_json
-from perfkit.measure.limits import MARGIN
+from perfkit.core.files import read_json
+from perfkit.core.record import Measurement, RankRecord, RunResult, RunStatus
+from perfkit.core.spec import RunSpec, TechniqueSpec, format_variant_label
+from perfkit.core.units import format_bytes, format_percent
+from perfkit.measure.rank.limits import MARGIN
 from perfkit.measure.run_events import Event
 from perfkit.measure.schedule import ScheduledRun, Techniques
 from perfkit.measure.trial import is_out_of_memory, run_trial, shorten_run
-from perfkit.record import Measurement, RankRecord, RunResult, RunStatus
-from perfkit.spec import RunSpec, TechniqueSpec, format_variant_label
 from perfkit.store.layout import RECORD_FILE, BatchSearch, BatchTrial
-from perfkit.techniques.batch import Batch
-from perfkit.units import format_bytes, format_percent
+from perfkit.techniques.data.batch import Batch
 
 # The search's resolution, as a share of the size.
 _RESOLUTION = 1 / 16

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from perfkit.errors import UsageError
-from perfkit.files import read_json
+from perfkit.core.errors import UsageError
+from perfkit.core.files import read_json
 from perfkit.store.layout import LOCK_FILE, NOTEBOOK_FILE, SLURM_FOLDER
 from perfkit.store.summary import (
     FIGURES_FOLDER,

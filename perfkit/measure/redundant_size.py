@@ -2,10 +2,10 @@
 
 import torch
 
-from perfkit.errors import PerfkitError
-from perfkit.measure.loaded_data import collect_batch_facts
+from perfkit.core.errors import PerfkitError
+from perfkit.core.spec import WorkloadSpec
+from perfkit.measure.rank.loaded_data import collect_batch_facts
 from perfkit.measure.schedule import Techniques
-from perfkit.spec import WorkloadSpec
 from perfkit.store.request import BenchRequest
 from perfkit.techniques.compose import resize_workload
 from perfkit.workloads.workload import Workload, count_samples, draw_first_batch

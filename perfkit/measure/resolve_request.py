@@ -4,11 +4,11 @@ from math import lcm
 
 from msgspec.structs import replace
 
-from perfkit.errors import UnknownParameterError, UsageError
+from perfkit.core.errors import UnknownParameterError, UsageError
 from perfkit.measure.redundant_size import read_batch_size
 from perfkit.measure.world_sizes import divide_batch
 from perfkit.store.request import BenchRequest
-from perfkit.techniques.batch import PARAMETER
+from perfkit.techniques.data.batch import PARAMETER
 
 
 def resolve_request(request: BenchRequest, kind: str = "") -> BenchRequest:

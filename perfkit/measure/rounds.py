@@ -13,10 +13,7 @@ from statistics import median
 import msgspec
 import psutil
 
-from perfkit.measure.run_events import Event, RoundFinished, RoundStarted
-from perfkit.measure.schedule import BenchSchedule, ScheduledRun
-from perfkit.measure.suite_writer import SuiteWriter
-from perfkit.sampling import (
+from perfkit.core.sampling import (
     LEAST_ROUNDS,
     compute_half_width,
     compute_log_ratio,
@@ -24,10 +21,13 @@ from perfkit.sampling import (
     predict_round_count,
     select_common_clock,
 )
-from perfkit.spec import RunSpec
+from perfkit.core.spec import RunSpec
+from perfkit.core.units import format_percent, format_seconds
+from perfkit.measure.run_events import Event, RoundFinished, RoundStarted
+from perfkit.measure.schedule import BenchSchedule, ScheduledRun
+from perfkit.measure.suite_writer import SuiteWriter
 from perfkit.store.layout import SuiteSampling
 from perfkit.store.request import BenchRequest
-from perfkit.units import format_percent, format_seconds
 
 BUDGET_S = 300.0
 

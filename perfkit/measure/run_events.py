@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from perfkit.record import RunStatus
+from perfkit.core.record import RunStatus
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,15 @@ from typing import NamedTuple
 
 import msgspec
 
-from perfkit.devices.shared_gpu import is_sharing_allowed
-from perfkit.devices.visible_gpus import explain_missing_gpus
-from perfkit.errors import UnavailableError, UnknownParameterError, UsageError
+from perfkit.core.errors import UnavailableError, UnknownParameterError, UsageError
+from perfkit.core.spec import LaunchSpec, RunSpec, TechniqueSpec
+from perfkit.devices.machine.shared_gpu import is_sharing_allowed
+from perfkit.devices.machine.visible_gpus import explain_missing_gpus
 from perfkit.measure.launch.launcher_table import LAUNCHERS, STARTS_HERE
 from perfkit.measure.world_sizes import RanksNeeded, build_rank_workload, explain_own_batch, split_by_world_size
-from perfkit.spec import LaunchSpec, RunSpec, TechniqueSpec
 from perfkit.store.request import BenchRequest
-from perfkit.techniques.rank_sharing import explain_lacking_ranks
-from perfkit.techniques.technique import RankRequirement
+from perfkit.techniques.base.rank_sharing import explain_lacking_ranks
+from perfkit.techniques.base.technique import RankRequirement
 from perfkit.workloads.user_workload import UserCodeError
 from perfkit.workloads.workload_table import load_workload
 

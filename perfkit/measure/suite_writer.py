@@ -9,10 +9,13 @@ from pathlib import Path
 import msgspec
 
 import perfkit
-from perfkit.devices.ceiling import DeviceCeilings
-from perfkit.devices.machine import list_usable_cpus
-from perfkit.files import read_json, write_json
-from perfkit.instruments.machine_load import LoadReading, compute_load, read_load
+from perfkit.core.files import read_json, write_json
+from perfkit.core.record import Measurement, RankRecord, RunResult, RunStatus, StepSamples
+from perfkit.core.sampling import merge_slowest_ranks
+from perfkit.core.spec import RunSpec
+from perfkit.devices.ceilings.ceiling import DeviceCeilings
+from perfkit.devices.machine.machine import list_usable_cpus
+from perfkit.instruments.sensors.machine_load import LoadReading, compute_load, read_load
 from perfkit.measure.interleaving.core_pinning import choose_round_cores
 from perfkit.measure.interleaving.lockstep import step_by_turns
 from perfkit.measure.interleaving.resident_teams import Team, TeamFailedError
@@ -21,9 +24,6 @@ from perfkit.measure.launch.run_launch import launch_run
 from perfkit.measure.output_dir import refuse_occupied
 from perfkit.measure.run_events import PassStarted, RunEvent, RunFinished, RunStarted
 from perfkit.measure.schedule import BenchSchedule, ScheduledRun
-from perfkit.record import Measurement, RankRecord, RunResult, RunStatus, StepSamples
-from perfkit.sampling import merge_slowest_ranks
-from perfkit.spec import RunSpec
 from perfkit.store.layout import (
     CEILINGS_FILE,
     RECORD_FILE,

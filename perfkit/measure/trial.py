@@ -7,11 +7,11 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
+from perfkit.core.record import RunResult, RunStatus
+from perfkit.core.spec import RunSpec, Schedule
 from perfkit.measure.launch.run_launch import launch_run
 from perfkit.measure.launch.run_outcome import is_killed_by_system
 from perfkit.measure.run_events import Event, PassStarted, RunFinished, RunStarted
-from perfkit.record import RunResult, RunStatus
-from perfkit.spec import RunSpec, Schedule
 from perfkit.store.layout import get_rank_folder
 
 T = TypeVar("T")

@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from perfkit.spec import TechniqueSpec, WorkloadSpec
+from perfkit.core.spec import TechniqueSpec, WorkloadSpec
 from perfkit.store.request import BenchRequest
-from perfkit.techniques.batch import PARAMETER
+from perfkit.techniques.base.rank_sharing import explain_lacking_ranks
+from perfkit.techniques.base.technique import RankRequirement
 from perfkit.techniques.compose import resize_workload
-from perfkit.techniques.rank_sharing import explain_lacking_ranks
-from perfkit.techniques.technique import RankRequirement
+from perfkit.techniques.data.batch import PARAMETER
 
 RanksNeeded = Callable[[tuple[TechniqueSpec, ...]], RankRequirement]  # the ranks that techniques need
 

@@ -3,6 +3,6 @@
 Calling `perfkit.plan(...)` calls `perfkit.plan.plan_workload.plan_workload`.
 """
 
-from perfkit.callable_package import make_callable
+from perfkit.core.callable_package import make_callable
 
 make_callable(__name__, "perfkit.plan.plan_workload:plan_workload")

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from perfkit.store.request import BenchRequest, make_rank_fields
-from perfkit.techniques.batch import PARAMETER
+from perfkit.techniques.data.batch import PARAMETER
 
 FURTHEST = 4096
 _APART = 4  # factor between successive numbers of ranks

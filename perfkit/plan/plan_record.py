@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 import perfkit
 from perfkit.analysis.model.plan import Plan, PlannedVariant
-from perfkit.plan.device_efficiencies import get_target_ceilings
-from perfkit.plan.target import Target
+from perfkit.plan.target.target import Target
+from perfkit.plan.timing.device_efficiencies import get_target_ceilings
 from perfkit.store.layout import RecomputationSearch
 from perfkit.store.request import BenchRequest
 from perfkit.workloads.source_digests import compute_source_digests

@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from perfkit.errors import UsageError
-from perfkit.plan.quiet_libraries import hide_library_remarks, silence_kineto
-from perfkit.spec import Scaling
+from perfkit.core.errors import UsageError
+from perfkit.core.spec import Scaling
+from perfkit.plan.rehearsal.quiet_libraries import hide_library_remarks, silence_kineto
 
 if TYPE_CHECKING:
     from perfkit.analysis.model.plan import Plan, PlannedVariant
     from perfkit.measure.schedule import Techniques
-    from perfkit.plan.target import Target
+    from perfkit.plan.target.target import Target
     from perfkit.store.layout import RecomputationSearch
     from perfkit.store.request import BenchRequest
 
@@ -57,11 +57,11 @@ def plan_workload(
         raise UsageError("network applies to GPU plans only: name a GPU with gpu")
     silence_kineto()
 
-    from perfkit.devices.machine import count_available_cores
+    from perfkit.core.parse_units import parse_amount
+    from perfkit.core.spec import parse_variants
+    from perfkit.devices.machine.machine import count_available_cores
     from perfkit.measure.resolve_request import resolve_request
-    from perfkit.parse_units import parse_amount
-    from perfkit.plan.target import parse_target
-    from perfkit.spec import parse_variants
+    from perfkit.plan.target.target import parse_target
     from perfkit.store.request import BenchRequest, make_rank_fields
     from perfkit.techniques.compose import compose_techniques
     from perfkit.techniques.expand_all import expand_variants
@@ -99,10 +99,10 @@ def plan_request(
 
     from perfkit.measure.bench import compute_needed_ranks
     from perfkit.measure.world_sizes import split_by_world_size
-    from perfkit.plan.least_change import suggest_least_change
-    from perfkit.plan.plan import plan_variants
     from perfkit.plan.plan_record import build_plan_record
-    from perfkit.plan.resolve_auto import find_by_plan
+    from perfkit.plan.search.least_change import suggest_least_change
+    from perfkit.plan.search.resolve_auto import find_by_plan
+    from perfkit.plan.variants.plan import plan_variants
 
     planned: list[PlannedVariant] = []
     searches: list[RecomputationSearch] = []

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import numpy as np
 
-from perfkit.analysis.machine_load import describe_machine_load
 from perfkit.analysis.model.prediction import PredictedFigure, Prediction
-from perfkit.analysis.suite.analyze import analyze_suite
-from perfkit.errors import RunFormatError, UsageError
-from perfkit.spec import Struct
+from perfkit.analysis.pipeline.analyze import analyze_suite
+from perfkit.analysis.suite.machine_load import describe_machine_load
+from perfkit.core.errors import RunFormatError, UsageError
+from perfkit.core.spec import Struct
 from perfkit.store.layout import SUITE_FILE
 from perfkit.store.listing import find_marked_folders
 from perfkit.store.summary import PLAN_FILE

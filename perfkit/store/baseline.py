@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from perfkit.errors import UsageError
-from perfkit.files import decode_json, write_bytes
-from perfkit.record import Environment
-from perfkit.spec import Struct
+from perfkit.core.errors import UsageError
+from perfkit.core.files import decode_json, write_bytes
+from perfkit.core.record import Environment
+from perfkit.core.spec import Struct
 
 BASELINE_VERSION = 1
 BASELINE_FILE = "perfkit-baseline.json"

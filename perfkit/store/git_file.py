@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from perfkit.errors import UsageError
-from perfkit.git import run_git
+from perfkit.core.errors import UsageError
+from perfkit.core.git import run_git
 from perfkit.store.baseline import BASELINE_FILE, Baseline, decode_baseline
 
 

@@ -23,8 +23,8 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
-from perfkit.note import Note
-from perfkit.spec import Struct
+from perfkit.core.note import Note
+from perfkit.core.spec import Struct
 from perfkit.store.price import Price
 from perfkit.store.request import BenchRequest
 

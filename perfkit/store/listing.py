@@ -10,10 +10,10 @@ from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from perfkit.errors import RunFormatError
-from perfkit.files import read_json
-from perfkit.record import RunStatus, Unknown, make_measurement
-from perfkit.spec import RunSpec, Struct
+from perfkit.core.errors import RunFormatError
+from perfkit.core.files import read_json
+from perfkit.core.record import RunStatus, Unknown, make_measurement
+from perfkit.core.spec import RunSpec, Struct
 from perfkit.store.layout import RUN_FILE, SPEC_FILE, SUITE_FILE, Suite, SuiteRun
 from perfkit.store.live import LIVE_FILE
 from perfkit.store.live_tail import LogEnd, read_log_end

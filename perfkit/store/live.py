@@ -8,9 +8,9 @@ from pathlib import Path
 
 import msgspec
 
-from perfkit.errors import RunFormatError
-from perfkit.files import refuse_other_format
-from perfkit.spec import Struct
+from perfkit.core.errors import RunFormatError
+from perfkit.core.files import refuse_other_format
+from perfkit.core.spec import Struct
 
 LIVE_FILE = "live.jsonl"
 LIVE_VERSION = 2

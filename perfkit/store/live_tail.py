@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psutil
 
-from perfkit.errors import RunFormatError
+from perfkit.core.errors import RunFormatError
 from perfkit.store.live import LiveEvent, LiveLine, LiveStart, LiveWindow, read_line
 
 SILENT_S = 30.0  # a log that has not grown for so long is silent

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from perfkit.errors import PerfkitError, UsageError
+from perfkit.core.errors import PerfkitError, UsageError
 from perfkit.store.layout import LOCK_FILE
 
 _NOTE = re.compile(r"process (?P<process>\d+) on (?P<host>.+)")  # who holds it

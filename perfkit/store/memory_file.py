@@ -7,11 +7,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from perfkit.allocations import COLUMNS, TEXTS, WIDE, Allocations, FailedRequest, ReservedSegments, TimeBand
-from perfkit.errors import RunFormatError
-from perfkit.files import refuse_other_format, write_bytes
-from perfkit.record import InitialBlock
-from perfkit.spec import Struct
+from perfkit.core.allocations import COLUMNS, TEXTS, WIDE, Allocations, FailedRequest, ReservedSegments, TimeBand
+from perfkit.core.errors import RunFormatError
+from perfkit.core.files import refuse_other_format, write_bytes
+from perfkit.core.record import InitialBlock
+from perfkit.core.spec import Struct
 
 MEMORY_FILE_VERSION = 1
 _KEY = b"perfkit"

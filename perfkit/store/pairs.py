@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from perfkit.files import write_json
-from perfkit.record import MachineLoad, StepSamples
-from perfkit.spec import Struct
+from perfkit.core.files import write_json
+from perfkit.core.record import MachineLoad, StepSamples
+from perfkit.core.spec import Struct
 
 PAIRS_VERSION = 3
 PAIRS_FILE = "pairs.json"

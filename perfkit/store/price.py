@@ -3,9 +3,9 @@
 import re
 from decimal import Decimal
 
-from perfkit.errors import UsageError
-from perfkit.spec import Struct
-from perfkit.units import format_significant
+from perfkit.core.errors import UsageError
+from perfkit.core.spec import Struct
+from perfkit.core.units import format_significant
 
 _HOUR_S = 3600.0
 _PRICE = re.compile(

@@ -1,7 +1,7 @@
 """Facts about a running process in addition to its stacks."""
 
-from perfkit.record import Quantity
-from perfkit.spec import Struct
+from perfkit.core.record import Quantity
+from perfkit.core.spec import Struct
 
 
 class ProcessFacts(Struct):

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from perfkit.spec import Scaling, Schedule, Struct, TechniqueSpec, WorkloadSpec
+from perfkit.core.spec import Scaling, Schedule, Struct, TechniqueSpec, WorkloadSpec
 
 
 def make_rank_fields(sizes: Sequence[int]) -> dict[str, Any]:

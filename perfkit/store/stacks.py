@@ -6,8 +6,8 @@ Calls form a tree, so that a file grows with the number of distinct stacks, not 
 from collections.abc import Iterator
 from pathlib import Path
 
-from perfkit.files import read_json
-from perfkit.spec import Struct
+from perfkit.core.files import read_json
+from perfkit.core.spec import Struct
 
 STACKS_FILE = "stacks.json"
 COLLAPSED_FILE = "stacks.collapsed.txt"

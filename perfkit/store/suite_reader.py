@@ -7,11 +7,11 @@ a killed worker can be the reason: the run is then reported as crashed or interr
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from perfkit.devices.ceiling import DeviceCeilings
-from perfkit.errors import RunFormatError
-from perfkit.files import read_json
-from perfkit.record import RankRecord, RunResult, RunStatus
-from perfkit.spec import RunSpec
+from perfkit.core.errors import RunFormatError
+from perfkit.core.files import read_json
+from perfkit.core.record import RankRecord, RunResult, RunStatus
+from perfkit.core.spec import RunSpec
+from perfkit.devices.ceilings.ceiling import DeviceCeilings
 from perfkit.store.layout import (
     CEILINGS_FILE,
     COUNTERS_FILE,

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 
-from perfkit.files import read_json
-from perfkit.record import RunResult, RunStatus
-from perfkit.spec import RunSpec
+from perfkit.core.files import read_json
+from perfkit.core.record import RunResult, RunStatus
+from perfkit.core.spec import RunSpec
 from perfkit.store.layout import RUN_FILE, SPEC_FILE, SUITE_FILE, Suite, SuiteRun
 from perfkit.store.live_tail import SILENT_S, LogEnd
 from perfkit.store.lock import is_abandoned

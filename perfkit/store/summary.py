@@ -4,8 +4,8 @@ import hashlib
 import os
 from collections.abc import Iterable
 
-from perfkit.record import Measurement, Quantity, RunStatus, Unknown, make_measurement
-from perfkit.spec import Struct
+from perfkit.core.record import Measurement, Quantity, RunStatus, Unknown, make_measurement
+from perfkit.core.spec import Struct
 
 REPORT_FILE = "report.html"
 MARKDOWN_FILE = "report.md"

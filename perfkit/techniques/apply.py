@@ -5,13 +5,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
-from perfkit.errors import UnavailableError
-from perfkit.record import ParityRule, SetupCost
-from perfkit.techniques.ddp import Ddp
+from perfkit.core.errors import UnavailableError
+from perfkit.core.record import ParityRule, SetupCost
+from perfkit.techniques.base.rank_sharing import build_mesh, check_joined
+from perfkit.techniques.base.state import TrainState
+from perfkit.techniques.base.technique import (
+    LOSSLESS,
+    Technique,
+    classify_inability,
+    explain_inability,
+    explain_refusal,
+)
 from perfkit.techniques.dtypes import explain_dtype_refusal
-from perfkit.techniques.rank_sharing import build_mesh, check_joined
-from perfkit.techniques.state import TrainState
-from perfkit.techniques.technique import LOSSLESS, Technique, classify_inability, explain_inability, explain_refusal
+from perfkit.techniques.parallel.ddp import Ddp
 
 
 @dataclass(frozen=True)

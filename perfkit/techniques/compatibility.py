@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import NamedTuple
 
-from perfkit.errors import UsageError
-from perfkit.techniques.optimizers import OPTIMIZERS
-from perfkit.techniques.technique import Technique, format_technique
+from perfkit.core.errors import UsageError
+from perfkit.techniques.base.technique import Technique, format_technique
+from perfkit.techniques.optimizers.optimizers import OPTIMIZERS
 
 
 class Clash(NamedTuple):

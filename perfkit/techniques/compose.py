@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from perfkit.errors import UsageError
-from perfkit.spec import TechniqueSpec, WorkloadSpec, convert_params
+from perfkit.core.errors import UsageError
+from perfkit.core.spec import TechniqueSpec, WorkloadSpec, convert_params
+from perfkit.techniques.base.rank_sharing import check_shares
+from perfkit.techniques.base.technique import Technique, format_technique
 from perfkit.techniques.compatibility import check_compatibility
-from perfkit.techniques.rank_sharing import check_shares
 from perfkit.techniques.table import TECHNIQUES
-from perfkit.techniques.technique import Technique, format_technique
 
 
 def compose_techniques(specs: Sequence[TechniqueSpec]) -> tuple[Technique, ...]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from perfkit.techniques.technique import Technique, format_technique
+from perfkit.techniques.base.technique import Technique, format_technique
 
 _16_BITS = ("bf16", "fp16")
 

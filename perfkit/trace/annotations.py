@@ -2,7 +2,7 @@
 
 import re
 
-from perfkit.record import PHASES
+from perfkit.core.record import PHASES
 
 COLLECTIVE_RANGES = ("nccl:", "gloo:", "mpi:", "ucc:", "xccl:", "hccl:")
 

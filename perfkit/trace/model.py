@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.note import Note
+from perfkit.core.note import Note
 from perfkit.trace.compact_ints import Compact
 
 Ints = NDArray[np.int64]

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from perfkit.optional_deps import explain_import_error
+from perfkit.core.optional_deps import explain_import_error
 
 SCALE = (0.08, 1.0)
 RATIO = (3 / 4, 4 / 3)

@@ -13,7 +13,7 @@ from torch.distributed.tensor.parallel import (
     SequenceParallel,
 )
 
-from perfkit.errors import UnavailableError
+from perfkit.core.errors import UnavailableError
 from perfkit.workloads.workload import TensorParallelSplit
 
 

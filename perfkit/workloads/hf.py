@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 import msgspec
 from torch import nn
 
-from perfkit.errors import UnavailableError, UsageError, make_unknown_name_error
-from perfkit.spec import ParamValue, convert_params
+from perfkit.core.errors import UnavailableError, UsageError, make_unknown_name_error
+from perfkit.core.spec import ParamValue, convert_params
 from perfkit.workloads.hf_config import MISSING, import_transformers, load_config
 from perfkit.workloads.hf_tasks import TASKS, HeadTask, find_heads
 from perfkit.workloads.parameters import Count, Parameters

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from perfkit.errors import UnavailableError, UsageError, make_unknown_name_error
-from perfkit.optional_deps import make_missing_package_error
-from perfkit.spec import ParamValue
+from perfkit.core.errors import UnavailableError, UsageError, make_unknown_name_error
+from perfkit.core.optional_deps import make_missing_package_error
+from perfkit.core.spec import ParamValue
 
 MISSING = str(make_missing_package_error("transformers", "'perfkit[hf]'"))
 

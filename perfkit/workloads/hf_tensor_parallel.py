@@ -6,7 +6,7 @@ from torch import nn
 from torch.distributed.tensor import Replicate
 from torch.distributed.tensor.parallel import ColwiseParallel, ParallelStyle, RowwiseParallel
 
-from perfkit.errors import UnavailableError
+from perfkit.core.errors import UnavailableError
 from perfkit.workloads.workload import TensorParallelSplit
 
 # Transformers' names (its distributed/tensor_parallel.py). All take and return whole activations between pairs.

@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 from torch.utils.data import Dataset, IterableDataset
 
-from perfkit.optional_deps import explain_import_error
+from perfkit.core.optional_deps import explain_import_error
 from perfkit.workloads.augmentations import Augment
 from perfkit.workloads.jpegs import Jpegs
 

@@ -9,7 +9,7 @@ import msgspec
 import torch
 from torch.utils.data import DataLoader, Dataset, default_collate
 
-from perfkit.errors import UsageError
+from perfkit.core.errors import UsageError
 from perfkit.workloads.augmentations import AUGMENTS, Augment
 from perfkit.workloads.image_datasets import ImageFiles, ImageShards, Sample
 from perfkit.workloads.jpegs import Jpegs

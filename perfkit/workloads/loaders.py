@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, IterableDataset
 
-from perfkit.errors import UnavailableError, UsageError
+from perfkit.core.errors import UnavailableError, UsageError
 from perfkit.workloads.workload import Batch, Workload
 
 # Attributes of a DataLoader to keep, besides those that select the samples of a batch.

@@ -9,7 +9,7 @@ import msgspec
 import torch
 from torch import nn
 
-from perfkit.errors import UsageError
+from perfkit.core.errors import UsageError
 from perfkit.workloads import gpt
 from perfkit.workloads.experts import Experts, MixtureOfExperts, Router, keep_auxiliary_losses
 from perfkit.workloads.gpt import Gpt, GptModel, GptShape

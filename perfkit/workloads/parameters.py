@@ -5,8 +5,8 @@ from typing import Annotated, ClassVar, Self
 
 import msgspec
 
-from perfkit.errors import UsageError
-from perfkit.spec import ParamValue, Struct, convert_params
+from perfkit.core.errors import UsageError
+from perfkit.core.spec import ParamValue, Struct, convert_params
 from perfkit.workloads.workload import Workload
 
 Count = Annotated[int, msgspec.Meta(ge=1)]

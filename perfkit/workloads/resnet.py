@@ -13,7 +13,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import nn
 from torch.optim import Optimizer
 
-from perfkit.errors import UsageError
+from perfkit.core.errors import UsageError
 from perfkit.workloads import synthetic_data
 from perfkit.workloads.parameters import Count, Parameters
 from perfkit.workloads.workload import Batch, Workload

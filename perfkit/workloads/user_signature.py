@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 import msgspec
 
-from perfkit.errors import UnknownParameterError, UsageError, make_unknown_name_error
-from perfkit.spec import ParamValue, format_param_value
+from perfkit.core.errors import UnknownParameterError, UsageError, make_unknown_name_error
+from perfkit.core.spec import ParamValue, format_param_value
 
 _PLAIN = (bool, int, float, str, type(None))
 

@@ -12,8 +12,8 @@ from types import ModuleType
 from typing import TypeVar
 
 import perfkit
-from perfkit.errors import PerfkitError, UsageError, make_unknown_name_error
-from perfkit.spec import ParamValue
+from perfkit.core.errors import PerfkitError, UsageError, make_unknown_name_error
+from perfkit.core.spec import ParamValue
 from perfkit.workloads.defined_names import find_defined_names
 from perfkit.workloads.user_signature import fit_arguments
 from perfkit.workloads.workload import Workload

@@ -9,7 +9,7 @@ from torch import nn
 from torch.optim import Optimizer
 from torch.utils.data import DataLoader
 
-from perfkit.errors import UsageError
+from perfkit.core.errors import UsageError
 from perfkit.workloads.training import Losses, Training
 from perfkit.workloads.user_signature import can_take_one
 

@@ -6,9 +6,9 @@ from typing import get_type_hints
 
 import msgspec
 
-from perfkit.errors import UsageError
-from perfkit.registry import BrokenPluginError, Registry
-from perfkit.spec import WorkloadSpec, parse_workload
+from perfkit.core.errors import UsageError
+from perfkit.core.registry import BrokenPluginError, Registry
+from perfkit.core.spec import WorkloadSpec, parse_workload
 from perfkit.workloads.parameters import Parameters, explain_misfit
 from perfkit.workloads.user_workload import load_user_workload
 from perfkit.workloads.workload import Workload

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from perfkit import units
-from perfkit.record import Measurement, Quantity
+from perfkit.core import units
+from perfkit.core.record import Measurement, Quantity
 from perfkit_reports.document.cells import Cell, make_unknown_cell
 from perfkit_reports.document.tables import NOTHING
 from perfkit_reports.names import shorten_kernel, shorten_middle

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-from perfkit import units
 from perfkit.analysis.model.suite import Analysis
-from perfkit.devices.ceiling import Ceiling, Confidence
-from perfkit.devices.unit_names import get_unit_name
-from perfkit.record import Environment
+from perfkit.core import units
+from perfkit.core.record import Environment
+from perfkit.devices.catalog.unit_names import get_unit_name
+from perfkit.devices.ceilings.ceiling import Ceiling, Confidence
 from perfkit_reports.document.cells import Cell, make_unknown_cell
 from perfkit_reports.document.tables import NOTHING, Column
 from perfkit_reports.wording import format_plural

@@ -1,8 +1,8 @@
 """A finding as text: its icon, its severity and its gain."""
 
-from perfkit import units
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.step import AT_MOST
+from perfkit.core import units
 from perfkit_reports.names import shorten_kernel
 from perfkit_reports.selection import make_idle_key, make_key
 from perfkit_reports.wording import format_sentence

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
-from perfkit.note import Note
+from perfkit.core.note import Note
 
 
 def map_texts(word: Callable[[str], str], notes: Iterable[Note]) -> tuple[Note, ...]:

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from perfkit import allocations
 from perfkit.analysis.model import idle, replay, time_split, timeline
 from perfkit.analysis.model.step import OpRow
-from perfkit.analysis.trace.op_class import OpClass, classify_work
+from perfkit.analysis.trace.work.op_class import OpClass, classify_work
+from perfkit.core import allocations
 
 NEUTRAL = "#7d848f"
 BLUE, ORANGE, GREEN, PINK, SKY, VERMILLION, YELLOW = (

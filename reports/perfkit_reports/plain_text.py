@@ -1,6 +1,6 @@
 """Flattens text to one line of harmless characters, for line-based machine-readable output."""
 
-from perfkit.sanitize import escape_control_chars
+from perfkit.core.sanitize import escape_control_chars
 
 
 def flatten_text(text: str) -> str:

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from perfkit import units
 from perfkit.analysis.model.suite import Variant
-from perfkit.record import RankWait
+from perfkit.core import units
+from perfkit.core.record import RankWait
 
 
 def describe_waits(variant: Variant) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 import re
 
-from perfkit import units
+from perfkit.core import units
 
 _PLAIN = re.compile(r"[a-z]+(?:[-'][a-z]+)*(?=[\s,;.]|:\s|$)")  # not `aten::mm`, `cudaMalloc` or `bn_fw`
 

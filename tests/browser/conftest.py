@@ -12,7 +12,7 @@ from perfkit.analysis.model.memory_analysis import MemoryAnalysis
 from perfkit.analysis.model.plan import Plan
 from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
-from perfkit.check.result import Check
+from perfkit.check.judge.result import Check
 from perfkit_reports.render import html as document_html
 from perfkit_reports.subjects import memory, trace
 from perfkit_reports.subjects.check.check_document import build_document as check_document

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from perfkit.files import write_json
-from perfkit.record import RunResult, RunStatus
+from perfkit.core.files import write_json
+from perfkit.core.record import RunResult, RunStatus
 from perfkit.store.layout import RUN_FILE
 from perfkit.store.live import LiveEvent
 from perfkit_reports.view.server import open_server

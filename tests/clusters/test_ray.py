@@ -13,12 +13,12 @@ from typing import Any
 import psutil
 import pytest
 
-from perfkit.errors import PerfkitError
+from perfkit.core.errors import PerfkitError
+from perfkit.core.record import RunResult, RunStatus
+from perfkit.core.spec import LaunchSpec, RunSpec, Schedule, TechniqueSpec, WorkloadSpec
 from perfkit.measure.launch import ray_launcher as on_ray
 from perfkit.measure.launch.rank_processes import RankPlace
 from perfkit.measure.launch.run_launch import launch_run
-from perfkit.record import RunResult, RunStatus
-from perfkit.spec import LaunchSpec, RunSpec, Schedule, TechniqueSpec, WorkloadSpec
 from tests.conftest import TINY
 from tests.fixtures.ray_nodes import two_ray_nodes
 from tests.integration.test_rank_failures import WORKLOAD

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from perfkit.analysis.parallel import engines
-from perfkit.analysis.trace.trace_analysis import analyze_traces
-from perfkit.errors import PerfkitError, UnavailableError
+from perfkit.analysis.pipeline.trace_analysis import analyze_traces
+from perfkit.core.errors import PerfkitError, UnavailableError
 from tests.fixtures import engine_functions as functions
 from tests.fixtures.gpu_traces import training_file
 from tests.fixtures.ray_nodes import two_ray_nodes

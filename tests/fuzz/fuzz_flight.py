@@ -15,11 +15,11 @@ from pathlib import Path
 import atheris
 
 with atheris.instrument_imports(
-    include=["perfkit.flight", "perfkit.trace.flight_dumps", "perfkit.trace.reading.plain_pickle"]
+    include=["perfkit.flight", "perfkit.flight.flight_dumps", "perfkit.trace.readers.plain_pickle"]
 ):
-    from perfkit.errors import PerfkitError
+    from perfkit.core.errors import PerfkitError
+    from perfkit.flight.flight_dumps import is_dump_file, read_dump
     from perfkit.flight.match import find_mismatches
-    from perfkit.trace.flight_dumps import is_dump_file, read_dump
 
 PACKED = (bytes, bytes, bytes, lambda data: zlib.compress(data, wbits=31))
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import atheris
 
 with atheris.instrument_imports(include=["perfkit.trace.memory"]):
-    from perfkit.errors import PerfkitError
+    from perfkit.core.errors import PerfkitError
     from perfkit.trace.memory.read_memory import read_memory
 
 PACKED = (bytes, bytes, bytes, lambda data: zlib.compress(data, wbits=31))

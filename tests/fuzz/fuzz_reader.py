@@ -14,9 +14,9 @@ from pathlib import Path
 import atheris
 
 with atheris.instrument_imports(include=["perfkit.trace"]):
-    from perfkit.errors import PerfkitError
-    from perfkit.trace.reading.text_blocks import ReadLimits
-    from perfkit.trace.trace_reader import read_trace
+    from perfkit.core.errors import PerfkitError
+    from perfkit.core.text_blocks import ReadLimits
+    from perfkit.trace.readers.trace_reader import read_trace
 
 LIMITS = ReadLimits(json_bytes=1 << 22, names=100)
 COMPRESSIONS = (bytes, bytes, bytes, lambda data: zlib.compress(data, wbits=31))

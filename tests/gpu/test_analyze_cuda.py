@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.profiler import ProfilerActivity, profile, schedule
 
-from perfkit.analysis.trace.trace_analysis import analyze_traces
+from perfkit.analysis.pipeline.trace_analysis import analyze_traces
 
 pytestmark = [
     pytest.mark.gpu,

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from perfkit.devices.calibrate import main
-from perfkit.devices.catalog import build_datasheet_ceilings, find_entry
-from perfkit.devices.ceiling import CeilingKind, CeilingLevel, DeviceCeilings
-from perfkit.files import read_json
+from perfkit.core.files import read_json
+from perfkit.devices.calibration.calibrate import main
+from perfkit.devices.catalog.catalog import build_datasheet_ceilings, find_entry
+from perfkit.devices.ceilings.ceiling import CeilingKind, CeilingLevel, DeviceCeilings
 
 pytestmark = [
     pytest.mark.gpu,

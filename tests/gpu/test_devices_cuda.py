@@ -19,7 +19,7 @@ pytestmark = [
 
 _PARENT = """
 import torch
-from perfkit.devices.device_choice import find_device
+from perfkit.devices.machine.device_choice import find_device
 assert find_device("cuda").visible > 0
 print(torch.cuda.is_initialized())
 """

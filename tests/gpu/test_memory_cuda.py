@@ -14,14 +14,14 @@ from torch.profiler import record_function
 
 from perfkit.analysis.memory.account import build_memory_account
 from perfkit.analysis.memory.process_memory import CONTEXT, RESIDUAL, build_process_balance
+from perfkit.core.record import Measurement, RankRecord, RunStatus
 from perfkit.instruments.environment import read_environment
 from perfkit.instruments.memory.allocation_profiler import AllocationProfiler
 from perfkit.instruments.memory.allocator_history import record_allocator_history
 from perfkit.instruments.memory.failed_request import parse_failed_request
-from perfkit.instruments.process_memory import read_before_model, read_device_moment
-from perfkit.instruments.sensors import Sensors
-from perfkit.record import Measurement, RankRecord, RunStatus
-from perfkit.techniques.state import World
+from perfkit.instruments.sensors.process_memory import read_before_model, read_device_moment
+from perfkit.instruments.sensors.sensors import Sensors
+from perfkit.techniques.base.state import World
 from perfkit.trace.memory.snapshot import read_snapshot
 
 pytestmark = [

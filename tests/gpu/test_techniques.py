@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from perfkit.errors import UnavailableError
+from perfkit.core.errors import UnavailableError
 from tests.unit.techniques.facts import check_claims, measured_facts, reference_facts
 from tests.unit.techniques.tiny import applied, new_state, relative_difference, train
 

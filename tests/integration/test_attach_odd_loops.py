@@ -21,10 +21,10 @@ from torch.utils.data import DataLoader, TensorDataset
 import perfkit
 from perfkit.analysis.model.loop import LoopAnalysis
 from perfkit.analysis.model.suite import Variant
-from perfkit.attach.loop_follower import LoopFollower
+from perfkit.attach.loop.loop_follower import LoopFollower
+from perfkit.core.record import RunStatus
+from perfkit.core.spec import Schedule
 from perfkit.instruments.memory.holders import find_held_tensors
-from perfkit.record import RunStatus
-from perfkit.spec import Schedule
 
 QUICK = Schedule(warmup=3, max_warmup=3, timed=4, trace=3, memory=3)
 STEPS = 26  # enough for all of them

@@ -4,9 +4,9 @@ import json
 import sys
 from pathlib import Path
 
+from perfkit.core.spec import Schedule, WorkloadSpec, parse_variants
 from perfkit.measure.bench import run_bench
 from perfkit.measure.run_events import RunFinished
-from perfkit.spec import Schedule, WorkloadSpec, parse_variants
 from perfkit.store.request import BenchRequest
 from perfkit.store.suite_reader import read_suite
 from tests.fixtures.ncu_exports import BF16, FADD, FFMA, FMUL, READ, TIME, WRITE, raw_page

@@ -12,7 +12,7 @@ import pytest
 
 from perfkit.analysis.parallel import engines
 from perfkit.analysis.parallel import worker_processes as engine_processes
-from perfkit.errors import PerfkitError, UsageError
+from perfkit.core.errors import PerfkitError, UsageError
 from tests.fixtures import engine_functions as functions
 
 

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.analysis.suite.analyze import analyze_suite
+from perfkit.analysis.pipeline.analyze import analyze_suite
 from perfkit.check.judge.check_figures import RunFigures, read_figures
 from perfkit.check.judge.check_thresholds import Threshold
 from perfkit.check.judge.exact_counts import judge_exact_quantities
 from perfkit.check.judge.quantities import QUANTITIES
-from perfkit.check.result import Verdict
-from perfkit.files import write_json
-from perfkit.record import RunResult, RunStatus
-from perfkit.spec import LaunchSpec, RunSpec, Schedule, parse_variants, parse_workload
+from perfkit.check.judge.result import Verdict
+from perfkit.core.files import write_json
+from perfkit.core.record import RunResult, RunStatus
+from perfkit.core.spec import LaunchSpec, RunSpec, Schedule, parse_variants, parse_workload
 from perfkit.store.layout import RUN_FILE, SPEC_FILE, SuiteRun
 from perfkit.workloads.workload_table import WORKLOADS
 from tests.fixtures.suites import write_suite_file
@@ -36,7 +36,7 @@ def measure(folder: Path, workload: str = GPT, technique: str = "baseline", *, w
     run = folder / technique / "0"
     write_json(run / SPEC_FILE, spec)
     subprocess.run(
-        [sys.executable, "-m", "perfkit.measure.worker", str(run)], check=True, timeout=300, capture_output=True
+        [sys.executable, "-m", "perfkit.measure.rank.worker", str(run)], check=True, timeout=300, capture_output=True
     )
     write_json(run / RUN_FILE, RunResult(status=RunStatus.OK))
     write_suite_file(folder, [technique], [SuiteRun(variant=technique, repeat=0, path=f"{technique}/0")])

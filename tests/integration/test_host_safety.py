@@ -22,11 +22,11 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 import perfkit
 from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.suite import Variant
-from perfkit.attach.loop_follower import LoopFollower
+from perfkit.attach.loop.loop_follower import LoopFollower
 from perfkit.attach.loop_session import LoopSession
+from perfkit.core.record import RunStatus
+from perfkit.core.spec import Schedule
 from perfkit.instruments.recorder import Recorder
-from perfkit.record import RunStatus
-from perfkit.spec import Schedule
 from tests.fixtures.attached import (
     PROGRAMS,
     PYTHON,
@@ -374,7 +374,7 @@ def test_workers_of_a_dataloader_by_fork(tmp_path: Path) -> None:
 
 FORKS = """
 import os, sys, torch, perfkit
-from perfkit.spec import Schedule
+from perfkit.core.spec import Schedule
 
 def train(steps):
     model = torch.nn.Linear(4, 1)
@@ -473,7 +473,7 @@ def test_entered_in_a_thread(tmp_path: Path, losses: list[str]) -> None:
 A_TEST = """
 import torch
 import perfkit
-from perfkit.spec import Schedule
+from perfkit.core.spec import Schedule
 
 def test_training(tmp_path):
     model = torch.nn.Linear(4, 1)
@@ -520,7 +520,7 @@ def test_pytest_inside_of_perfkit_run(tmp_path: Path) -> None:
 def test_a_notebook(tmp_path: Path) -> None:
     """Cells run by `exec` in a namespace that is no module's, and the summary drawn in the last one."""
     cells = (
-        "import torch, perfkit\nfrom perfkit.spec import Schedule",
+        "import torch, perfkit\nfrom perfkit.core.spec import Schedule",
         "model = torch.nn.Linear(4, 1); optimizer = torch.optim.SGD(model.parameters(), lr=0.1)",
         f"prof = perfkit.profile({str(tmp_path / 'run')!r}, "
         "schedule=Schedule(warmup=1, max_warmup=1, timed=3, trace=1, memory=1), report=False).start()",
@@ -557,7 +557,7 @@ def test_each_claims_a_folder_of_its_own(tmp_path: Path) -> None:
 
 IN_A_THREAD = """
 import sys, threading, torch, perfkit
-from perfkit.spec import Schedule
+from perfkit.core.spec import Schedule
 
 def train(steps):
     model = torch.nn.Linear(16, 1)

@@ -9,8 +9,8 @@ from accelerate import Accelerator
 from torch import nn
 
 from perfkit.attach.profile import Profile
+from perfkit.core.record import RunStatus
 from perfkit.integrations.accelerate import PerfkitTracker
-from perfkit.record import RunStatus
 from tests.fixtures.integration_runs import (
     BATCH,
     OPTIONS,

@@ -8,8 +8,8 @@ import torch
 from lightning.fabric import Fabric
 from torch import nn
 
+from perfkit.core.record import RunStatus
 from perfkit.integrations.fabric import PerfkitFabricCallback
-from perfkit.record import RunStatus
 from tests.fixtures.integration_runs import BATCH, OPTIONS, STEPS, Net, accumulated, batches, record_of
 from tests.fixtures.random_states import random_states, seeded
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import nn
 
+from perfkit.core.record import RunStatus
 from perfkit.integrations.lightning import PerfkitCallback
-from perfkit.record import RunStatus
 from tests.fixtures.integration_runs import (
     OPTIONS,
     STEPS,

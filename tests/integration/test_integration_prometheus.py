@@ -7,7 +7,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from perfkit.attach.live.scalars import SCALARS
-from perfkit.errors import UsageError
+from perfkit.core.errors import UsageError
 from perfkit.integrations.logger_table import open_logger
 from perfkit.integrations.prometheus import PrometheusTextLogger
 

@@ -6,7 +6,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch.utils.tensorboard import SummaryWriter
 
-from perfkit.errors import PerfkitError
+from perfkit.core.errors import PerfkitError
 from perfkit.integrations.logger_table import open_logger
 from perfkit.integrations.tensorboard import TensorBoardLogger
 from tests.fixtures.finished_run import finished_run

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import wandb
 
-from perfkit.errors import PerfkitError
+from perfkit.core.errors import PerfkitError
 from perfkit.integrations.logger_table import open_logger
 from perfkit.integrations.wandb import WandbLogger
 from tests.fixtures.finished_run import finished_run

@@ -18,8 +18,8 @@ import torch
 from torch.distributed._tools.mem_tracker import MemTracker
 from torch.profiler import ProfilerActivity, profile
 
-from perfkit.allocations import WORKSPACE, Ints
 from perfkit.analysis.model.memory_model import MemoryAccount
+from perfkit.core.allocations import WORKSPACE, Ints
 from tests.fixtures.memory_oracles import count_step
 from tests.fixtures.memory_oracles.gpt_memory import standing
 from tests.fixtures.memory_oracles.memory_runs import accounts, over_time, run_memory

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.allocations import Ints
 from perfkit.analysis.model.memory_model import MemoryAccount
+from perfkit.core.allocations import Ints
 from perfkit.workloads.gpt import Gpt
 from tests.fixtures.memory_oracles.gpt_memory import FP32, Training, standing
 from tests.fixtures.memory_oracles.memory_runs import accounts, over_time, run_memory

@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.fixtures.traces import mark, op, write_trace
 
 COSTS = """
-from perfkit.cost.args import count_read_bytes, get_tensor, make_vector_cost, numel
+from perfkit.cost.calls.args import count_read_bytes, get_tensor, make_vector_cost, numel
 
 def rmsnorm(args):
     x, weight = get_tensor(args, 0), get_tensor(args, 1)

@@ -11,15 +11,15 @@ from pathlib import Path
 import psutil
 import pytest
 
-from perfkit.analysis.suite.analyze import analyze_suite
+from perfkit.analysis.pipeline.analyze import analyze_suite
 from perfkit.check.sides.measure import measure_pairs
 from perfkit.check.sides.revision import open_worktree, read_working_tree
 from perfkit.check.sides.side import SideFailedError, make_side
 from perfkit.check.sides.suites import measure_sides
-from perfkit.files import read_json
+from perfkit.core.files import read_json
+from perfkit.core.record import RankRecord, RunStatus
+from perfkit.core.spec import LaunchSpec, RunSpec, Schedule, WorkloadSpec
 from perfkit.measure.interleaving.lockstep import LEAST_TURNS
-from perfkit.record import RankRecord, RunStatus
-from perfkit.spec import LaunchSpec, RunSpec, Schedule, WorkloadSpec
 from perfkit.store.pairs import ALTERNATING, LOCK_STEP, PAIRS_FILE, Pairs
 from perfkit.store.request import BenchRequest
 
@@ -110,7 +110,8 @@ def workers_of(pid):
     return [
         child.pid
         for child in psutil.Process(pid).children(recursive=True)
-        if "perfkit.measure.worker" in child.cmdline() or "perfkit.measure.interleaving.turn_worker" in child.cmdline()
+        if "perfkit.measure.rank.worker" in child.cmdline()
+        or "perfkit.measure.interleaving.turn_worker" in child.cmdline()
     ]
 
 

@@ -118,7 +118,7 @@ def test_assertions_limits_and_forms_of_tests(folder: pytest.Pytester) -> None:
         """
 import pytest, torch
 from model import training
-from perfkit.errors import PerfkitError, UnavailableError, UsageError
+from perfkit.core.errors import PerfkitError, UnavailableError, UsageError
 
 MIB = 2**20
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from perfkit.core.record import RunStatus
+from perfkit.core.spec import LaunchSpec, RunSpec, Schedule, TechniqueSpec, WorkloadSpec
 from perfkit.measure.launch.rank_processes import RankPlace
 from perfkit.measure.launch.run_launch import launch_run
-from perfkit.record import RunStatus
-from perfkit.spec import LaunchSpec, RunSpec, Schedule, TechniqueSpec, WorkloadSpec
 
 TURNS = int(os.environ.get("PERFKIT_SOAK", "1"))
 

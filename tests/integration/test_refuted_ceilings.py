@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from perfkit.devices import ceilings_cache
-from perfkit.devices.ceiling import CeilingKind, CeilingLevel, Confidence, DeviceCeilings
-from perfkit.devices.fingerprint import build_fingerprint
-from perfkit.devices.machine import read_cpu_model
+from perfkit.devices.calibration import ceilings_cache
+from perfkit.devices.ceilings.ceiling import CeilingKind, CeilingLevel, Confidence, DeviceCeilings
+from perfkit.devices.machine.fingerprint import build_fingerprint
+from perfkit.devices.machine.machine import read_cpu_model
 from tests.conftest import TINY, CommandLine
 from tests.fixtures.rank_traces import ceiling
 

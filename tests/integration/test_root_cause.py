@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.files import read_json
+from perfkit.core.files import read_json
+from perfkit.core.record import RankRecord, RunResult, RunStatus, find_traceback
+from perfkit.core.spec import LaunchSpec, RunSpec, Schedule, parse_workload
 from perfkit.measure.launch.rank_processes import RankPlace
 from perfkit.measure.launch.run_launch import launch_run
-from perfkit.record import RankRecord, RunResult, RunStatus, find_traceback
-from perfkit.spec import LaunchSpec, RunSpec, Schedule, parse_workload
 
 WORKLOAD = """
 import os, signal, sys

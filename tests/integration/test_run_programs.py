@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 import perfkit
-from perfkit.allocations import BUFFER, GRADIENT, OPTIMIZER_STATE, PARAMETER
 from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.loop import LoopAnalysis
 from perfkit.analysis.model.memory_model import MemoryAccount
 from perfkit.analysis.model.suite import Analysis, Variant
-from perfkit.record import RunStatus, get_value
+from perfkit.core.allocations import BUFFER, GRADIENT, OPTIMIZER_STATE, PARAMETER
+from perfkit.core.record import RunStatus, get_value
 from tests.fixtures.attached import PROGRAMS, PYTHON, SMALL, TORCHRUN, UNDER_PERFKIT, Completed, finished, lines_of
 
 pytestmark = pytest.mark.slow

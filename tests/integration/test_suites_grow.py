@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from perfkit.record import RunStatus
+from perfkit.core.record import RunStatus
 from perfkit.store.layout import SUITE_FILE
 from perfkit.store.suite_reader import read_suite
 

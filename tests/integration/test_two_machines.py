@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.errors import PerfkitError
+from perfkit.core.errors import PerfkitError
+from perfkit.core.record import RunStatus
+from perfkit.core.spec import LaunchSpec, RunSpec, Schedule, TechniqueSpec, WorkloadSpec
 from perfkit.measure.launch.rank_processes import RankPlace
 from perfkit.measure.launch.run_launch import launch_run
-from perfkit.record import RunStatus
-from perfkit.spec import LaunchSpec, RunSpec, Schedule, TechniqueSpec, WorkloadSpec
 from tests.fixtures.endpoints import free_endpoint
 from tests.integration.test_rank_failures import WORKLOAD
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.analysis.suite.analyze import inspect_suite
-from perfkit.check.result import ChangeExplanation
+from perfkit.analysis.pipeline.analyze import inspect_suite
+from perfkit.check.judge.result import ChangeExplanation
 from perfkit.check.why.explanation import explain_variant
 from perfkit.check.why.side import SideAnalysis, observe_variant
+from perfkit.core.spec import Schedule, WorkloadSpec, parse_variants
 from perfkit.measure.bench import run_bench
-from perfkit.spec import Schedule, WorkloadSpec, parse_variants
 from perfkit.store.request import BenchRequest
 from perfkit.store.suite_reader import StoredSuite, read_suite
 

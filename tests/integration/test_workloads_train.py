@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from perfkit.spec import parse_workload
+from perfkit.core.spec import parse_workload
 from perfkit.workloads.model_loss import compute_loss
 from perfkit.workloads.workload_table import WORKLOADS, load_workload
 

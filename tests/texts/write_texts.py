@@ -91,7 +91,9 @@ def _isolate() -> Iterator[None]:
         chdir(_make_folder(Path(folder))),
         patch.dict(os.environ, {**kept, **fixed, "PERFKIT_CACHE": f"{folder}/cache"}, clear=True),
         patch.object(sys, "argv", ["perfkit"]),
-        patch("perfkit.registry.entry_points", cache(entry_points)),  # those of all packages are read for each name
+        patch(
+            "perfkit.core.registry.entry_points", cache(entry_points)
+        ),  # those of all packages are read for each name
     ):
         yield
 

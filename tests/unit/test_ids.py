@@ -9,13 +9,13 @@ from typing import get_args
 
 import pytest
 
-from perfkit.analysis.findings.finding_subjects import SUBJECTS
 from perfkit.analysis.model import verdicts
-from perfkit.check.result import VERDICT_MEANINGS, Verdict
-from perfkit.error_kinds import ERROR_KINDS, ERRORS, SKIP_REASONS
-from perfkit.note import Note, has_note, make_note
-from perfkit.note_kinds import NOTE_KINDS, NOTES_BY_SUBJECT
-from perfkit_cli.ids_page import format_ids_page
+from perfkit.analysis.pipeline.finding_subjects import SUBJECTS
+from perfkit.check.judge.result import VERDICT_MEANINGS, Verdict
+from perfkit.core.error_kinds import ERROR_KINDS, ERRORS, SKIP_REASONS
+from perfkit.core.note import Note, has_note, make_note
+from perfkit.core.note_kinds import NOTE_KINDS, NOTES_BY_SUBJECT
+from perfkit_cli.pages.ids_page import format_ids_page
 
 ROOT = Path(__file__).parents[2]
 TABLES = ("note_kinds.py", "error_kinds.py")

@@ -5,7 +5,7 @@ from pathlib import Path
 from types import TracebackType
 
 import perfkit
-from perfkit.errors import walk_exception_chain
+from perfkit.core.errors import walk_exception_chain
 
 _ROOT = Path(perfkit.__file__).parent
 _OURS = (

@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
-from perfkit.attach.launcher_env import MOST_HZ, STACKS_HZ
+from perfkit.attach.host.launcher_env import MOST_HZ, STACKS_HZ
+from perfkit.attach.host.run_folder import find_plan
 from perfkit.attach.live.trace_triggers import REASONS
-from perfkit.attach.run_folder import find_plan
-from perfkit.errors import UsageError, make_unknown_name_error
+from perfkit.core.errors import UsageError, make_unknown_name_error
+from perfkit.core.parse_units import parse_amount
+from perfkit.core.spec import Schedule
 from perfkit.integrations.logger_table import LOGGERS
-from perfkit.parse_units import parse_amount
-from perfkit.spec import Schedule
 
 _DEFAULTS = Schedule()
 _COUNT = click.IntRange(min=0)

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from perfkit.errors import UsageError
+from perfkit.core.errors import UsageError
 
 # Makes code of a script's source and path.
 Compile = Callable[[bytes | str, str], CodeType]

@@ -10,8 +10,8 @@ from typing import NoReturn
 
 import click
 
-from perfkit.errors import PerfkitError, UsageError
-from perfkit_cli.error_output import append_id
+from perfkit.core.errors import PerfkitError, UsageError
+from perfkit_cli.output.error_output import append_id
 from perfkit_cli.run_script import program as programs
 from perfkit_cli.run_script.frames import strip_own_frames
 from perfkit_cli.run_script.options import parse_run_options

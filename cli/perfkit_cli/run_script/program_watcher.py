@@ -7,9 +7,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perfkit.attach.guard import Guard
-from perfkit.attach.launcher_env import read_rank
-from perfkit.attach.run_folder import name_default_folder
+from perfkit.attach.host.guard import Guard
+from perfkit.attach.host.launcher_env import read_rank
+from perfkit.attach.host.run_folder import name_default_folder
 from perfkit.store.layout import SUITE_FILE
 from perfkit_cli.run_script.import_hooks import call_after_import
 from perfkit_cli.run_script.options import RunOptions

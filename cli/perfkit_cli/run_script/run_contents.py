@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from perfkit.errors import RunFormatError
-from perfkit.files import read_json
-from perfkit.record import RankRecord
+from perfkit.core.errors import RunFormatError
+from perfkit.core.files import read_json
+from perfkit.core.record import RankRecord
 from perfkit.store.layout import MEMORY_FILE, RECORD_FILE, SUITE_FILE, TRACE_FILE
 
 

@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfkit.attach.guard import LOG
-from perfkit.errors import PerfkitError
+from perfkit.attach.host.guard import LOG
+from perfkit.core.errors import PerfkitError
 from perfkit.integrations.logger_table import open_logger
 from perfkit_cli.run_script.options import RunOptions
 
 if TYPE_CHECKING:
-    from perfkit.attach.logger import Logger
+    from perfkit.attach.host.logger import Logger
     from perfkit.attach.profile import Profile
 
 

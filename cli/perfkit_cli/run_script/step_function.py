@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
-from perfkit.errors import make_unknown_name_error
+from perfkit.core.errors import make_unknown_name_error
 
 # The name under which the decorator is found in the globals of the script.
 DECORATOR = "__perfkit_step__"

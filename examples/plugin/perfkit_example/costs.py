@@ -1,4 +1,4 @@
-from perfkit.cost.args import count_read_bytes, get_tensor, make_vector_cost, numel
+from perfkit.cost.calls.args import count_read_bytes, get_tensor, make_vector_cost, numel
 
 
 def squared_relu(args):

@@ -1,5 +1,5 @@
 from perfkit import Claim, Relation, Technique
-from perfkit.techniques.technique import Stage
+from perfkit.techniques.base.technique import Stage
 
 
 class FusedUpdate(Technique):

@@ -9,7 +9,7 @@ from msgspec.structs import replace as with_fields
 from perfkit.analysis.model.comparison import ComparedRun
 from perfkit.analysis.model.suite import Variant
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.urls import is_url
+from perfkit.core.urls import is_url
 
 # Separates a suite's folder from one of its variants.
 AT = "@"

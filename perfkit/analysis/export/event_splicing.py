@@ -7,10 +7,10 @@ from typing import BinaryIO, cast
 
 from isal import igzip
 
-from perfkit.errors import PerfkitError, RunFormatError, UsageError
-from perfkit.trace.reading.event_splitter import find_events_begin
-from perfkit.trace.reading.text_blocks import ReadLimits, TextBlocks
-from perfkit.trace.reading.trace_sources import open_source
+from perfkit.core.errors import PerfkitError, RunFormatError, UsageError
+from perfkit.core.text_blocks import ReadLimits, TextBlocks
+from perfkit.trace.readers.kineto.event_splitter import find_events_begin
+from perfkit.trace.readers.trace_sources import open_source
 
 _BLANK = b" \n\r\t"
 _AT_ONCE = 4096  # events that are compressed together

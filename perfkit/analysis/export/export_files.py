@@ -7,8 +7,8 @@ from pathlib import Path
 from perfkit.analysis.export.perfetto import write_perfetto
 from perfkit.analysis.export.speedscope import build_speedscope
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
-from perfkit.files import write_bytes
-from perfkit.trace.reading.text_blocks import ReadLimits
+from perfkit.core.files import write_bytes
+from perfkit.core.text_blocks import ReadLimits
 
 PERFETTO, SPEEDSCOPE = "perfetto", "speedscope"
 

@@ -11,12 +11,12 @@ from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.replay.replay import replay_trace
 from perfkit.analysis.trace.capture_joining import join_captures
 from perfkit.analysis.trace.rank_trace import analyze_with_details
-from perfkit.note import has_note
+from perfkit.core.note import has_note
+from perfkit.core.text_blocks import ReadLimits
 from perfkit.trace.counters.match_counters import read_counters
-from perfkit.trace.ops import read_ops
-from perfkit.trace.reading.remarks import IN_NANOSECONDS
-from perfkit.trace.reading.text_blocks import ReadLimits
-from perfkit.trace.trace_reader import read_trace
+from perfkit.trace.ops.ops import read_ops
+from perfkit.trace.readers.kineto.remarks import IN_NANOSECONDS
+from perfkit.trace.readers.trace_reader import read_trace
 
 
 def write_perfetto(

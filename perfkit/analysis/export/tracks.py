@@ -13,16 +13,16 @@ from perfkit.analysis.model.idle import CAUSES
 from perfkit.analysis.model.time_split import CPU_CATEGORIES, DEVICE_CATEGORIES
 from perfkit.analysis.replay.path_spans import KINDS, build_path_spans
 from perfkit.analysis.replay.replay import ReplayResult
-from perfkit.analysis.trace.idle_gaps import describe_idle_places
-from perfkit.analysis.trace.idle_time import IdleTime
-from perfkit.analysis.trace.work.grouping import Floats
+from perfkit.analysis.trace.idle.idle_gaps import describe_idle_places
+from perfkit.analysis.trace.idle.idle_time import IdleTime
+from perfkit.analysis.trace.time.grouping import Floats
 from perfkit.analysis.trace.work.roofline_rows import RooflineGroups, build_op_rows, get_module
 from perfkit.analysis.trace.work.work_analysis import WorkAnalysis
 from perfkit.analysis.trace.work.work_items import WorkItems
+from perfkit.core.units import format_percent, format_seconds
 from perfkit.trace.memory.trace_allocations import build_ops_allocations
 from perfkit.trace.model import NONE, Ints
-from perfkit.trace.ops import Ops
-from perfkit.units import format_percent, format_seconds
+from perfkit.trace.ops.ops import Ops
 
 _ROOFLINE = "% of roofline"
 # A kernel that follows within this time keeps a counter from falling to zero in between.

@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
-from perfkit.devices.ceiling import DeviceCeilings
-from perfkit.devices.exceeded_ceilings import split_explanation
-from perfkit.units import format_flop_rate
+from perfkit.core.units import format_flop_rate
+from perfkit.devices.ceilings.ceiling import DeviceCeilings
+from perfkit.devices.ceilings.exceeded_ceilings import split_explanation
 
 
 class CeilingWarning(NamedTuple):

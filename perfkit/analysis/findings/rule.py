@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from perfkit.analysis.findings.trace.change import NOTHING, Change
+from perfkit.analysis.findings.change import NOTHING, Change
 from perfkit.analysis.model.finding import Finding
 
 GAIN, WARNING, NOTE = "gain", "warning", "note"

@@ -5,7 +5,6 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.allocations import CATEGORIES, NONE, Allocations
 from perfkit.analysis.memory.allocation_lifetimes import AT_START, Lifetimes, build_lifetimes
 from perfkit.analysis.memory.classify import classify_blocks
 from perfkit.analysis.memory.fragmentation import compute_fragmentation
@@ -16,7 +15,8 @@ from perfkit.analysis.memory.module_breakdown import build_memory_rows
 from perfkit.analysis.memory.non_allocator_memory import RESERVED_FREE, NonAllocatorMemory
 from perfkit.analysis.memory.totals import compute_step_peaks, compute_totals, find_peak_event, find_steps
 from perfkit.analysis.model.memory_model import Fragmentation, MemoryAccount, MemoryShare
-from perfkit.record import PHASES
+from perfkit.core.allocations import CATEGORIES, NONE, Allocations
+from perfkit.core.record import PHASES
 
 
 def build_memory_account(

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.allocations import NONE, Allocations, Ints, Numbers
 from perfkit.analysis.memory.allocation_lifetimes import Lifetimes
-from perfkit.record import PHASES
+from perfkit.core.allocations import NONE, Allocations, Ints, Numbers
+from perfkit.core.record import PHASES
 
 Mask = NDArray[np.bool_]
 

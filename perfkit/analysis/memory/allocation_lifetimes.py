@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.allocations import NONE, Allocations, Ints
+from perfkit.core.allocations import NONE, Allocations, Ints
 
 AT_START = -1
 

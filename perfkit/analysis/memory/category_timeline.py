@@ -1,10 +1,10 @@
 """Bytes by category over a whole recording."""
 
-from perfkit.allocations import CATEGORIES, Allocations, Ints
 from perfkit.analysis.memory.allocation_lifetimes import build_lifetimes
 from perfkit.analysis.memory.classify import classify_blocks
 from perfkit.analysis.memory.memory_timeline import build_full_series
 from perfkit.analysis.memory.totals import compute_totals
+from perfkit.core.allocations import CATEGORIES, Allocations, Ints
 
 
 def build_category_timeline(allocations: Allocations) -> tuple[Ints, dict[str, Ints]] | None:

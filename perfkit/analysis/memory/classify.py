@@ -3,16 +3,6 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.allocations import (
-    BUFFER,
-    CATEGORIES,
-    COMMUNICATION_BUFFER,
-    GRADIENT,
-    NONE,
-    UNKNOWN,
-    WORKSPACE,
-    Allocations,
-)
 from perfkit.analysis.memory.allocation_context import BACKWARD, AllocationContext, Mask, build_allocation_context
 from perfkit.analysis.memory.allocation_lifetimes import Lifetimes
 from perfkit.analysis.memory.lifetime_rules import classify_by_lifetime
@@ -25,6 +15,16 @@ from perfkit.analysis.memory.op_rules import (
     REDUCTION,
     classify_names,
     match_names,
+)
+from perfkit.core.allocations import (
+    BUFFER,
+    CATEGORIES,
+    COMMUNICATION_BUFFER,
+    GRADIENT,
+    NONE,
+    UNKNOWN,
+    WORKSPACE,
+    Allocations,
 )
 from perfkit.cost.workspaces import CUBLAS_BYTES, CUBLAS_HOPPER_BYTES, TAKES_WORKSPACE
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from perfkit.allocations import NONE, Allocations, Ints, ReservedSegments
 from perfkit.analysis.memory.allocation_lifetimes import AT_START, Lifetimes
 from perfkit.analysis.model.memory_model import Fragmentation
+from perfkit.core.allocations import NONE, Allocations, Ints, ReservedSegments
 
 
 def compute_fragmentation(allocations: Allocations, lives: Lifetimes, peak_event: int) -> Fragmentation | None:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.allocations import CATEGORIES, NONE, Allocations, Ints
 from perfkit.analysis.memory.allocation_lifetimes import Lifetimes
 from perfkit.analysis.memory.totals import compute_totals, find_steps
 from perfkit.analysis.model.memory_model import MemoryGrowth
+from perfkit.core.allocations import CATEGORIES, NONE, Allocations, Ints
 
 LEAST_STEPS = 3  # the first may build what lasts (optimizer state, caches), and one more shows no trend
 LEAST_BYTES_PER_STEP = 1024  # below it are counters and losses kept as numbers: a million steps leave 1 GiB

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.allocations import (
+from perfkit.core.allocations import (
     CUDA_UNIT_BYTES,
     GRAPH_POOL,
     NONE,
@@ -25,8 +25,8 @@ from perfkit.allocations import (
     TextNumbers,
     can_cuda_serve,
 )
+from perfkit.core.record import InitialBlock
 from perfkit.cost.workspaces import CUBLAS_BYTES, CUBLAS_HOPPER_BYTES
-from perfkit.record import InitialBlock
 
 
 @dataclass(frozen=True)

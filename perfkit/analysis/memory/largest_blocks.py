@@ -3,10 +3,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.allocations import CATEGORIES, NONE, Allocations
 from perfkit.analysis.memory.allocation_lifetimes import AT_START, Lifetimes
 from perfkit.analysis.model.memory_model import LiveBlock
-from perfkit.record import PHASES
+from perfkit.core.allocations import CATEGORIES, NONE, Allocations
+from perfkit.core.record import PHASES
 
 LARGEST = 20
 

@@ -3,7 +3,12 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.allocations import (
+from perfkit.analysis.memory.allocation_context import BACKWARD, DATA, FORWARD, OPTIMIZER, AllocationContext, Mask
+from perfkit.analysis.memory.op_rules import AUTOGRAD_NODE, FORWARD_OP, GRADIENT_TAKER, MOVE, match_names
+from perfkit.analysis.memory.recomputation import find_recomputed_blocks
+from perfkit.analysis.memory.retained_results import find_retained_results
+from perfkit.analysis.memory.sibling_blocks import assign_majority_category, find_blocks_made_once
+from perfkit.core.allocations import (
     ACTIVATION,
     BUFFER,
     CATEGORIES,
@@ -17,11 +22,6 @@ from perfkit.allocations import (
     UNKNOWN,
     Allocations,
 )
-from perfkit.analysis.memory.allocation_context import BACKWARD, DATA, FORWARD, OPTIMIZER, AllocationContext, Mask
-from perfkit.analysis.memory.op_rules import AUTOGRAD_NODE, FORWARD_OP, GRADIENT_TAKER, MOVE, match_names
-from perfkit.analysis.memory.recomputation import find_recomputed_blocks
-from perfkit.analysis.memory.retained_results import find_retained_results
-from perfkit.analysis.memory.sibling_blocks import assign_majority_category, find_blocks_made_once
 
 Categories = NDArray[np.int8]
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.allocations import CATEGORIES, NONE, Allocations, Ints, TimeBand
 from perfkit.analysis.memory.allocation_lifetimes import AT_START, Lifetimes
 from perfkit.analysis.memory.totals import find_steps
 from perfkit.analysis.model.memory_model import TimelineBand
+from perfkit.core.allocations import CATEGORIES, NONE, Allocations, Ints, TimeBand
 
 MOMENTS = 400
 BANDS = 200

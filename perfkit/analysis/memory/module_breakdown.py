@@ -6,9 +6,9 @@ from collections import defaultdict
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.allocations import CATEGORIES, GRADIENT, NONE, OPTIMIZER_STATE, PARAMETER, Allocations
 from perfkit.analysis.memory.allocation_lifetimes import AT_START, Lifetimes
 from perfkit.analysis.model.memory_model import MemoryRow
+from perfkit.core.allocations import CATEGORIES, GRADIENT, NONE, OPTIMIZER_STATE, PARAMETER, Allocations
 
 _OF_MODULES = (PARAMETER, GRADIENT, OPTIMIZER_STATE)  # labeled with a parameter's name
 _DOTTED = re.compile(r"(?P<module>\w+(\.\w+)*)\.\w+")

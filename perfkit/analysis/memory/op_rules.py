@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.allocations import (
+from perfkit.core.allocations import (
     CATEGORIES,
     COMMUNICATION_BUFFER,
     GRAPH_POOL,

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from perfkit.analysis.memory.non_allocator_memory import RESERVED_FREE, NonAllocatorMemory
 from perfkit.analysis.model.memory_model import MemoryShare
-from perfkit.record import DeviceMemoryState, Measurement, ProcessMemory, Quantity, RankRecord, get_value
+from perfkit.core.record import DeviceMemoryState, Measurement, ProcessMemory, Quantity, RankRecord, get_value
 
 CONTEXT = "CUDA context"
 NCCL = "NCCL"

@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from perfkit.allocations import Allocations
 from perfkit.analysis.memory.account import build_memory_account
 from perfkit.analysis.memory.history_join import join_history
 from perfkit.analysis.memory.process_memory import build_process_balance
 from perfkit.analysis.model.memory_model import MemoryAccount
+from perfkit.core.allocations import Allocations
 from perfkit.store.memory_file import read_allocations
 from perfkit.store.suite_reader import StoredRank
 from perfkit.trace.memory.snapshot import read_snapshot

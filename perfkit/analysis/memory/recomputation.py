@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from perfkit.allocations import Allocations, Ints, TimeBand
 from perfkit.analysis.memory.allocation_context import BACKWARD, AllocationContext, Mask
 from perfkit.analysis.memory.op_rules import BACKWARD_OP, FORWARD_OP, match_names
+from perfkit.core.allocations import Allocations, Ints, TimeBand
 
 
 def find_recomputed_blocks(allocations: Allocations, births: AllocationContext) -> Mask:

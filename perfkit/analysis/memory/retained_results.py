@@ -6,9 +6,9 @@ follows. They grow with the number of layers and are not temporaries.
 
 import numpy as np
 
-from perfkit.allocations import Allocations, Ints
 from perfkit.analysis.memory.allocation_context import BACKWARD, FORWARD, AllocationContext, Mask
 from perfkit.analysis.memory.layers import fold_layer_numbers
+from perfkit.core.allocations import Allocations, Ints
 
 
 def find_retained_results(allocations: Allocations, births: AllocationContext) -> Mask:

@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.allocations import CATEGORIES, Ints
 from perfkit.analysis.memory.allocation_context import AllocationContext, Mask
+from perfkit.core.allocations import CATEGORIES, Ints
 
 
 def assign_majority_category(

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfkit.allocations import NONE, Allocations, Ints
 from perfkit.analysis.memory.allocation_lifetimes import AT_START, Lifetimes
+from perfkit.core.allocations import NONE, Allocations, Ints
 
 
 @dataclass(frozen=True)

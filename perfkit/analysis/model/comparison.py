@@ -6,10 +6,10 @@ from perfkit.analysis.model.difference import TraceDifference
 from perfkit.analysis.model.display_mixin import DisplayMixin
 from perfkit.analysis.model.memory_model import MemoryAccount
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.devices.ceiling import DeviceCeilings
-from perfkit.note import Note
-from perfkit.record import Environment
-from perfkit.spec import Struct
+from perfkit.core.note import Note
+from perfkit.core.record import Environment
+from perfkit.core.spec import Struct
+from perfkit.devices.ceilings.ceiling import DeviceCeilings
 
 COMPARISON_VERSION = 4
 

@@ -1,6 +1,6 @@
 """Share of a trace's time with known costs."""
 
-from perfkit.spec import Struct
+from perfkit.core.spec import Struct
 
 
 class UncoveredWork(Struct):

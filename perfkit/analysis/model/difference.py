@@ -1,8 +1,8 @@
 """Changes of ops between two traces."""
 
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.note import Note
-from perfkit.spec import Struct
+from perfkit.core.note import Note
+from perfkit.core.spec import Struct
 
 
 class ChangeRow(Struct):

@@ -4,8 +4,8 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from perfkit.errors import UsageError
-from perfkit.files import write_bytes
+from perfkit.core.errors import UsageError
+from perfkit.core.files import write_bytes
 from perfkit.store.layout import SUITE_FILE
 from perfkit.store.summary import REPORT_FILE
 

@@ -1,7 +1,7 @@
 """Estimates with their intervals, and comparisons of two."""
 
 from perfkit.analysis.model.verdicts import SpeedVerdict
-from perfkit.spec import Struct
+from perfkit.core.spec import Struct
 
 # Not at the top: results of traces import the definitions above.
 

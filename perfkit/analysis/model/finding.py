@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 # Not at the top: results of traces import the definitions above.
 from perfkit.analysis.model.step import AT_MOST
-from perfkit.spec import Struct
+from perfkit.core.spec import Struct
 
 NO_FIGURES: Mapping[str, float] = MappingProxyType({})
 

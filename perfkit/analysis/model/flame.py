@@ -1,6 +1,6 @@
 """Work as trees: by module, by layer (modules that differ in their number only are one), by stack and by phase."""
 
-from perfkit.spec import Struct
+from perfkit.core.spec import Struct
 
 # The keys of trees, the kinds of their nodes, and the values of each node.
 BY_MODULE, BY_LAYER, BY_STACK, BY_PHASE = "module", "layer", "stack", "phase"

@@ -1,7 +1,7 @@
 """Figures of several ranks of one job, from their traces."""
 
-from perfkit.note import Note
-from perfkit.spec import Struct
+from perfkit.core.note import Note
+from perfkit.core.spec import Struct
 
 # Figures of a `StepGrid`.
 STEP, LATE, WAIT, CPU_TIME = "step", "straggler delay", "wait at collectives", "CPU time"

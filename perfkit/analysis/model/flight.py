@@ -5,10 +5,10 @@ from typing import ClassVar
 from perfkit.analysis.model.display_mixin import DisplayMixin
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.provenance import Provenance
+from perfkit.core.note import Note
+from perfkit.core.spec import Struct
 from perfkit.flight.flight_record import RecordedCollective
 from perfkit.flight.match import MismatchedCollective
-from perfkit.note import Note
-from perfkit.spec import Struct
 
 FLIGHT_ANALYSIS_VERSION = 3
 

@@ -1,6 +1,6 @@
 """Graphs (CUDA's, HIP's) that a trace replayed."""
 
-from perfkit.spec import Struct
+from perfkit.core.spec import Struct
 
 
 class ReplayedGraph(Struct):

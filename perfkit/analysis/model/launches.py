@@ -1,6 +1,6 @@
 """Launches, blocking calls and gaps of a device."""
 
-from perfkit.spec import Struct
+from perfkit.core.spec import Struct
 
 
 class QueuedIdle(Struct):

@@ -1,7 +1,7 @@
 """A loop that perfkit was attached to."""
 
 from perfkit.analysis.model.stacks import LoopStacks
-from perfkit.spec import Struct
+from perfkit.core.spec import Struct
 
 # Not at the top: results of traces import the definitions above.
 

@@ -1,6 +1,6 @@
 """GEMMs and fused attention by size: the distance of each kernel from its roof, and the reason."""
 
-from perfkit.spec import Struct
+from perfkit.core.spec import Struct
 
 
 class ProductRow(Struct):
@@ -9,8 +9,8 @@ class ProductRow(Struct):
     `name` is the op. `kernel` does most of its arithmetic, empty on a CPU. `seconds`, `flops`, `bytes` and the roof
     cover all that an op launches (sums of a split K, too). `bound` and `attainable_s` are as in `OpRow`: by the higher
     of both roofs, so that a skinny GEMM is compared with the bandwidth. `blocks` are the blocks of the kernel's grid.
-    `units` are the device's multiprocessors. `waves` and `wave_loss` are as `perfkit.analysis.trace.quantization`
-    counts them, None for a persistent kernel.
+    `units` are the device's multiprocessors. `waves` and `wave_loss` are as
+    `perfkit.analysis.trace.roofline.quantization` counts them, None for a persistent kernel.
     """
 
     name: str

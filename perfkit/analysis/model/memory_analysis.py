@@ -7,8 +7,8 @@ from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.memory_model import MemoryAccount
 from perfkit.analysis.model.provenance import Provenance
 from perfkit.analysis.model.suite import ANALYSIS_VERSION
-from perfkit.note import Note
-from perfkit.spec import Struct
+from perfkit.core.note import Note
+from perfkit.core.spec import Struct
 
 
 class MemoryAnalysis(DisplayMixin, Struct):

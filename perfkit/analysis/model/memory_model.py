@@ -1,7 +1,7 @@
 """Memory by category at the peak and over a step."""
 
-from perfkit.allocations import FailedRequest
-from perfkit.spec import Struct
+from perfkit.core.allocations import FailedRequest
+from perfkit.core.spec import Struct
 
 # Not at the top: results of traces import the definitions above.
 

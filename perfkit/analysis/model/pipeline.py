@@ -1,7 +1,7 @@
 """Actions of a pipeline's ranks over the time of one step."""
 
-from perfkit.record import Quantity
-from perfkit.spec import Struct
+from perfkit.core.record import Quantity
+from perfkit.core.spec import Struct
 
 FORWARD, BACKWARD, OF_INPUTS, OF_WEIGHTS = "F", "B", "I", "W"
 

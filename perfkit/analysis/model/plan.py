@@ -7,9 +7,9 @@ from perfkit.analysis.model.display_mixin import DisplayMixin
 from perfkit.analysis.model.memory_model import MemoryAccount
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.model.verdicts import Fit
-from perfkit.devices.ceiling import DeviceCeilings
-from perfkit.note import Note, make_note
-from perfkit.spec import BASELINE, Scaling, Struct, WorkloadSpec
+from perfkit.core.note import Note, make_note
+from perfkit.core.spec import BASELINE, Scaling, Struct, WorkloadSpec
+from perfkit.devices.ceilings.ceiling import DeviceCeilings
 from perfkit.store.layout import RecomputationSearch
 
 PLAN_VERSION = 3

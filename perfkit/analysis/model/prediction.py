@@ -1,7 +1,7 @@
 """Predicted and measured figures of a variant."""
 
 from perfkit.analysis.model.plan import Interval
-from perfkit.spec import Struct
+from perfkit.core.spec import Struct
 
 
 class PredictedFigure(Struct):

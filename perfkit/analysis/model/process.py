@@ -5,7 +5,7 @@ from typing import ClassVar
 from perfkit.analysis.model.display_mixin import DisplayMixin
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.stacks import ThreadStacks
-from perfkit.spec import Struct
+from perfkit.core.spec import Struct
 from perfkit.store.process import ProcessFacts
 
 PROCESS_VERSION = 4

@@ -1,6 +1,6 @@
 """Provenance of a figure."""
 
-from perfkit.spec import Struct
+from perfkit.core.spec import Struct
 
 # Not at the top: results of traces import the definitions above.
 

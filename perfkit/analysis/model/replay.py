@@ -1,6 +1,6 @@
 """Results of a replay: its error, and the gains of changes."""
 
-from perfkit.spec import Struct
+from perfkit.core.spec import Struct
 
 # Types of critical-path segments, besides communication and copies (`time_split`).
 HOST, LAUNCH, GEMM, ATTENTION, OTHER_KERNELS = "host", "launch", "GEMM", "attention", "other kernels"

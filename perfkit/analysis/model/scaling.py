@@ -2,8 +2,8 @@
 
 from perfkit.analysis.model.estimate import MissingEstimate
 from perfkit.analysis.model.plan import Interval
-from perfkit.note import Note
-from perfkit.spec import Scaling, Struct
+from perfkit.core.note import Note
+from perfkit.core.spec import Scaling, Struct
 
 
 class Efficiency(Struct, tag="efficiency"):

@@ -1,6 +1,6 @@
 """Results of sampled Python stacks."""
 
-from perfkit.spec import Struct
+from perfkit.core.spec import Struct
 
 
 class HotLine(Struct):

@@ -2,9 +2,10 @@
 
 from typing import Final
 
+from perfkit.core.spec import Struct
+
 # Not at the top: results of traces import the definitions above.
-from perfkit.device_calls import TOLERATED
-from perfkit.spec import Struct
+from perfkit.devices.device_calls import TOLERATED
 
 # The direction of a figure's error where work was lost; "" where none was.
 AT_LEAST: Final = "at least"

@@ -18,10 +18,19 @@ from perfkit.analysis.model.sweep import Sweep
 # Not at the top: results of traces import the definitions above.
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.verdicts import ClaimOutcome, ParityVerdict
-from perfkit.devices.ceiling import DeviceCeilings
-from perfkit.note import Note
-from perfkit.record import NOT_MEASURED, Environment, ExpertLoad, MachineLoad, Quantity, RankWait, RunStatus, SetupCost
-from perfkit.spec import Struct
+from perfkit.core.note import Note
+from perfkit.core.record import (
+    NOT_MEASURED,
+    Environment,
+    ExpertLoad,
+    MachineLoad,
+    Quantity,
+    RankWait,
+    RunStatus,
+    SetupCost,
+)
+from perfkit.core.spec import Struct
+from perfkit.devices.ceilings.ceiling import DeviceCeilings
 from perfkit.store.layout import BatchSearch, RecomputationSearch, SuiteSampling
 from perfkit.store.price import Price
 

@@ -1,6 +1,6 @@
 """A size of the workload, swept over several values."""
 
-from perfkit.spec import Struct
+from perfkit.core.spec import Struct
 
 
 class SweepPoint(Struct):

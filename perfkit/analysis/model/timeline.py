@@ -5,7 +5,7 @@ gets, and read without an object a number. Times are nanoseconds since the step 
 one.
 """
 
-from perfkit.spec import Struct
+from perfkit.core.spec import Struct
 
 # Lanes, from the top of a timeline to its bottom.
 PATH, PHASES, MODULES, THREAD, STREAM, COLLECTIVES, IDLE = (

@@ -15,11 +15,11 @@ from perfkit.analysis.model.replay import FindingGains, ReplaySummary, Simulated
 from perfkit.analysis.model.step import OUTSIDE, REST, LostKernels, OpRow, TimeShare
 from perfkit.analysis.model.time_split import COMPUTE_BOUND, LATENCY_BOUND, MEMORY_BOUND, UNPLACED
 from perfkit.analysis.model.timeline import StepTimeline
-from perfkit.devices.ceiling import DeviceCeilings
-from perfkit.devices.peak import CPU
-from perfkit.note import Note
-from perfkit.record import NOT_MEASURED, Quantity
-from perfkit.spec import Struct
+from perfkit.core.note import Note
+from perfkit.core.record import NOT_MEASURED, Quantity
+from perfkit.core.spec import Struct
+from perfkit.devices.ceilings.ceiling import DeviceCeilings
+from perfkit.devices.ceilings.peak import CPU
 
 # Dots of the roofline beyond these are too small to matter and would only make the figure large.
 MOST_POINTS = 120

@@ -8,8 +8,8 @@ from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.fleet import Fleet
 from perfkit.analysis.model.provenance import Provenance
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.note import Note
-from perfkit.spec import Struct
+from perfkit.core.note import Note
+from perfkit.core.spec import Struct
 
 TRACE_ANALYSIS_VERSION = 7
 

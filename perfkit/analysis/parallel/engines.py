@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from perfkit.analysis.parallel import ray_tasks, worker_processes
-from perfkit.errors import PerfkitError, make_unknown_name_error
+from perfkit.core.errors import PerfkitError, make_unknown_name_error
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

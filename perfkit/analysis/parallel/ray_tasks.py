@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from perfkit.analysis.parallel.worker_processes import try_item
-from perfkit.errors import PerfkitError
-from perfkit.ray_cluster import connect_ray, get_last_line
+from perfkit.core.errors import PerfkitError
+from perfkit.core.ray_cluster import connect_ray, get_last_line
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

@@ -15,8 +15,8 @@ from typing import Generic, TypeVar, cast
 
 import psutil
 
-from perfkit.devices.machine import count_available_cores
-from perfkit.errors import PerfkitError
+from perfkit.core.errors import PerfkitError
+from perfkit.devices.machine.machine import count_available_cores
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

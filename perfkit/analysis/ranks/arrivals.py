@@ -5,15 +5,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from perfkit.analysis.trace.time.grouping import group_rows
 from perfkit.analysis.trace.work.collective_messages import find_recorded_collectives, find_recorded_numbers
-from perfkit.analysis.trace.work.grouping import group_rows
-from perfkit.cost.collective import CollectiveType, classify_collective
+from perfkit.cost.calls.collective import CollectiveType, classify_collective
 from perfkit.trace.annotations import COLLECTIVE_RANGES
 from perfkit.trace.event_names import mark_named
 from perfkit.trace.event_nesting import find_around_times
-from perfkit.trace.kernels import find_communication
 from perfkit.trace.model import NONE, Category, CollectiveRecord, Ints, Small
-from perfkit.trace.ops import Ops
+from perfkit.trace.ops.kernels import find_communication
+from perfkit.trace.ops.ops import Ops
 
 # In these no rank is done before the last one has come: they show waiting, and they end together. A broadcast's root
 # need not wait for anyone, nor may the sender of a message.

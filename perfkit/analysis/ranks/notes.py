@@ -9,8 +9,8 @@ from perfkit.analysis.model.fleet import RankRow
 from perfkit.analysis.ranks.arrivals import CollectiveKind
 from perfkit.analysis.ranks.clocks import CLOCK_ERROR_NS, RankClock
 from perfkit.analysis.ranks.skew import MatchedCollectives
-from perfkit.note import Note, make_note
-from perfkit.units import format_seconds
+from perfkit.core.note import Note, make_note
+from perfkit.core.units import format_seconds
 
 _MOST_NAMED = 8
 

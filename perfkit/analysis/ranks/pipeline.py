@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from perfkit.analysis.model.pipeline import Pipeline, PipelineRank, StageAction, StageActions
-from perfkit.record import NOT_MEASURED, Measurement, Quantity, QuantityOrigin, Unknown
+from perfkit.core.record import NOT_MEASURED, Measurement, Quantity, QuantityOrigin, Unknown
 
 
 def build_pipeline(ranks: Mapping[int, StageActions], ahead_ns: Mapping[int, int] = {}) -> Pipeline | None:

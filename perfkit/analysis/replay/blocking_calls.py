@@ -11,11 +11,11 @@ import numpy as np
 from perfkit.analysis.replay.device_activities import DeviceActivities
 from perfkit.analysis.replay.edges import Flags
 from perfkit.analysis.replay.recorded_waits import match_host_waits
-from perfkit.analysis.trace.host_calls import is_allocation
-from perfkit.analysis.trace.work.launch_queue import is_synchronizing
+from perfkit.analysis.trace.idle.host_calls import is_allocation
+from perfkit.analysis.trace.time.launch_queue import is_synchronizing
 from perfkit.trace.event_names import mark_named
 from perfkit.trace.model import NONE, Category, Ints
-from perfkit.trace.ops import Ops
+from perfkit.trace.ops.ops import Ops
 
 # The longest own time of a blocking call.
 _OWN_NS = 10_000

@@ -18,7 +18,7 @@ from perfkit.analysis.replay.graph_changes import (
 )
 from perfkit.analysis.replay.host_points import PointRole
 from perfkit.analysis.replay.replay_work import ReplayWork
-from perfkit.analysis.trace.intervals import Intervals, is_inside, join_intervals, merge_intervals
+from perfkit.analysis.trace.time.intervals import Intervals, is_inside, join_intervals, merge_intervals
 from perfkit.trace.model import Ints
 
 _NONE: Ints = np.empty(0, np.int64)

@@ -6,8 +6,8 @@ from perfkit.analysis.model.replay import BEFORE, GAPS, PathRow
 from perfkit.analysis.replay.path_spans import KINDS, PathSpans
 from perfkit.analysis.replay.path_work import build_path_work
 from perfkit.analysis.replay.replay import ReplayResult
-from perfkit.analysis.trace.host_places import HostEvents
-from perfkit.analysis.trace.work.grouping import group_rows
+from perfkit.analysis.trace.idle.host_places import HostEvents
+from perfkit.analysis.trace.time.grouping import group_rows
 from perfkit.trace.memory.source_lines import parse_line
 from perfkit.trace.model import NONE, Ints
 

@@ -17,9 +17,9 @@ from perfkit.analysis.replay.queue_limit import ThrottledLaunches, find_throttle
 from perfkit.analysis.replay.simulation import NodeOrder, order_nodes
 from perfkit.analysis.replay.stream_spacing import StreamSpacing, estimate_spacing
 from perfkit.analysis.replay.stream_waits import find_event_edges, infer_edges
-from perfkit.analysis.trace.work.step_windows import StepWindows
+from perfkit.analysis.trace.time.step_windows import StepWindows
 from perfkit.trace.model import NONE, Category, Ints
-from perfkit.trace.ops import Ops
+from perfkit.trace.ops.ops import Ops
 
 
 @dataclass(frozen=True)

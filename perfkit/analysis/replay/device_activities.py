@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.analysis.replay.edges import Flags
-from perfkit.analysis.trace.work.grouping import group_rows
+from perfkit.analysis.trace.time.grouping import group_rows
 from perfkit.trace.model import NONE, Ints
-from perfkit.trace.ops import Ops
+from perfkit.trace.ops.ops import Ops
 
 # Above this the clocks of host and device are not shifted against each other: a single kernel has the wrong launch.
 _MOST_SKEW_NS = 1_000_000

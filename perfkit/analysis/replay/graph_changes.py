@@ -12,8 +12,8 @@ from perfkit.analysis.replay.host_points import PointRole
 from perfkit.analysis.replay.host_time import NOTHING, RemovedTime, build_removed_time
 from perfkit.analysis.replay.replay_work import ReplayWork
 from perfkit.analysis.replay.what_if_syntax import RANGE, WhatIf
-from perfkit.analysis.trace.intervals import Intervals, is_inside, merge_intervals
-from perfkit.errors import UsageError
+from perfkit.analysis.trace.time.intervals import Intervals, is_inside, merge_intervals
+from perfkit.core.errors import UsageError
 from perfkit.trace.event_names import mark_named
 from perfkit.trace.model import NONE, Category, Ints
 

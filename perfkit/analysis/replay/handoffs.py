@@ -5,9 +5,9 @@ from typing import NamedTuple
 import numpy as np
 
 from perfkit.analysis.replay.edges import Flags
-from perfkit.analysis.trace.intervals import measure_covered, merge_intervals
+from perfkit.analysis.trace.time.intervals import measure_covered, merge_intervals
 from perfkit.trace.model import Category, Ints
-from perfkit.trace.ops import Ops
+from perfkit.trace.ops.ops import Ops
 
 # A thread that does nothing for less than this is in Python between two ops.
 _IDLE_NS = 20_000

@@ -8,12 +8,12 @@ import numpy as np
 from perfkit.analysis.model.replay import HOST, WAITS
 from perfkit.analysis.replay.path_spans import KINDS, PathSpans
 from perfkit.analysis.replay.replay import ReplayResult
-from perfkit.analysis.trace.host_places import HostEvents, HostPlaces, ThreadSpans
-from perfkit.analysis.trace.intervals import find_overlaps, sort_unique
+from perfkit.analysis.trace.idle.host_places import HostEvents, HostPlaces, ThreadSpans
+from perfkit.analysis.trace.time.intervals import find_overlaps, sort_unique
 from perfkit.trace.annotations import is_autograd_node
 from perfkit.trace.event_names import mark_named
 from perfkit.trace.model import NONE, Ints, Small
-from perfkit.trace.ops import Ops
+from perfkit.trace.ops.ops import Ops
 
 # Modules of a class are numbered: `Layer_3/Linear_7`, `layers.3.linear`.
 _NUMBERS = re.compile(r"_\d+(?=/|$)|(?<=\.)\d+(?=\.|$)")

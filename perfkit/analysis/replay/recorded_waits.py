@@ -6,7 +6,7 @@ from perfkit.analysis.replay.device_activities import DeviceActivities
 from perfkit.analysis.replay.edges import Flags
 from perfkit.trace.match_ids import find_latest_before
 from perfkit.trace.model import NONE, SYNC_KINDS, Category, Ints
-from perfkit.trace.ops import Ops
+from perfkit.trace.ops.ops import Ops
 
 _OF_EVENT, _OF_STREAM, _HOST_FOR_STREAM = map(SYNC_KINDS.index, ("Event Sync", "Stream Wait Event", "Stream Sync"))
 

@@ -13,11 +13,11 @@ from perfkit.analysis.replay.replay_work import ReplayWork, collect_work
 from perfkit.analysis.replay.simulation import simulate_times
 from perfkit.analysis.replay.step_nodes import StepNodes, find_step_nodes
 from perfkit.analysis.replay.what_if_syntax import WhatIf, parse_what_if
-from perfkit.analysis.trace.intervals import measure_length, merge_intervals
-from perfkit.analysis.trace.work.step_windows import find_step_windows
+from perfkit.analysis.trace.time.intervals import measure_length, merge_intervals
+from perfkit.analysis.trace.time.step_windows import find_step_windows
+from perfkit.core.units import format_percent, format_signed_percent
 from perfkit.trace.model import Ints
-from perfkit.trace.ops import Ops
-from perfkit.units import format_percent, format_signed_percent
+from perfkit.trace.ops.ops import Ops
 
 # With more of the span unexplained no figure is given.
 MOST_UNEXPLAINED = 0.10

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from perfkit.analysis.model import time_split
 from perfkit.analysis.model.replay import ATTENTION, GEMM, OTHER_KERNELS
 from perfkit.analysis.replay.edges import Flags
-from perfkit.analysis.trace.op_class import OpClass, classify_kernel, classify_op
-from perfkit.record import PHASES
-from perfkit.trace.kernels import is_collective_kernel
+from perfkit.analysis.trace.work.op_class import OpClass, classify_kernel, classify_op
+from perfkit.core.record import PHASES
 from perfkit.trace.model import NONE, Category, Ints
-from perfkit.trace.ops import Ops
+from perfkit.trace.ops.kernels import is_collective_kernel
+from perfkit.trace.ops.ops import Ops
 
 # Words for several classes at once, and common names of one.
 WORDS: dict[str, tuple[OpClass, ...]] = {

@@ -9,7 +9,7 @@ from perfkit.analysis.replay.edges import EdgeKind, Edges, Flags, Floats, make_e
 from perfkit.analysis.replay.recorded_waits import has_recorded_waits, match_stream_waits
 from perfkit.trace.event_names import mark_named
 from perfkit.trace.model import Category, Ints
-from perfkit.trace.ops import Ops
+from perfkit.trace.ops.ops import Ops
 
 # A kernel that begins this soon after one of another stream ended, for no reason that is known, waited for it.
 _SOON_NS = {"rocm": 30_000, "": 12_000}

@@ -4,9 +4,9 @@ from perfkit.analysis.model.replay import SimulatedChange
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.replay.replay import replay_trace
 from perfkit.analysis.replay.replay import simulate_what_if as simulated
-from perfkit.errors import UsageError
-from perfkit.trace.ops import read_ops
-from perfkit.trace.trace_reader import read_trace
+from perfkit.core.errors import UsageError
+from perfkit.trace.ops.ops import read_ops
+from perfkit.trace.readers.trace_reader import read_trace
 
 
 def what_if(analysis: TraceAnalysis, *changes: str) -> tuple[SimulatedChange, ...]:

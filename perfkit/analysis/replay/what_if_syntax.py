@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from perfkit.analysis.replay.replay_work import COMMUNICATION, COPIES, KERNELS, WORDS
-from perfkit.errors import UsageError
+from perfkit.core.errors import UsageError
 
 HOST, SYNC, GRAPHS, FUSE, NOTHING = "host", "sync", "graphs", "fuse", "none"
 RANGE = "range:"

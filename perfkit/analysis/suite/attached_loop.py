@@ -8,7 +8,7 @@ from statistics import fmean, median
 from perfkit.analysis.model.loop import CountPerStep, LiveSummary, LoopAnalysis, LoopRank, Slowdown, StepOutliers
 from perfkit.analysis.stacks.hot_lines import summarize_loop_stacks
 from perfkit.analysis.suite.runs import get_step_times
-from perfkit.record import AttachedLoop, RankRecord
+from perfkit.core.record import AttachedLoop, RankRecord
 from perfkit.store.live import LiveEvent, LiveLine, LiveWindow, read_live
 from perfkit.store.stacks import SampledStacks
 

@@ -11,7 +11,13 @@ from statistics import fmean, stdev
 from perfkit.analysis.model.estimate import Difference
 from perfkit.analysis.model.verdicts import SpeedVerdict
 from perfkit.analysis.suite.runs import VariantRuns, merge_rank_steps
-from perfkit.sampling import compute_log_interval, compute_log_ratio, compute_t_quantile, is_narrow, predict_round_count
+from perfkit.core.sampling import (
+    compute_log_interval,
+    compute_log_ratio,
+    compute_t_quantile,
+    is_narrow,
+    predict_round_count,
+)
 
 # An interval that contains 1 shows `no difference` only if it lies within these bounds, else it is inconclusive.
 EQUIVALENCE = 1.05
@@ -41,7 +47,7 @@ def compare_to_baseline(baseline: str, logs: Sequence[float], *, precision: floa
     """The ratio variant / reference of a positive figure, from the log ratio of each pair; None without a pair.
 
     `baseline` is the baseline's name; `precision` is what pairs were measured until, None for a fixed number:
-    the interval then keeps back what stopping when it is narrow costs (`perfkit.sampling.compute_log_interval`).
+    the interval then keeps back what stopping when it is narrow costs (`perfkit.core.sampling.compute_log_interval`).
 
     `ratio` is the geometric mean of the pairs' ratios, the center of the 95 % t-interval. The verdict is
     `faster` or `slower` where the interval excludes 1, `no difference` where it contains 1 and stays within

@@ -7,8 +7,8 @@ from statistics import median
 
 from perfkit.analysis.model.estimate import Difference
 from perfkit.analysis.model.suite import CompileSummary, WarmCompile
-from perfkit.record import SetupCost
-from perfkit.units import format_seconds
+from perfkit.core.record import SetupCost
+from perfkit.core.units import format_seconds
 
 _BETWEEN_REASONS = re.compile(r"; (?=\d+ x )")
 

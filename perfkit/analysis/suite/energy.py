@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from statistics import median
 
 from perfkit.analysis.suite.runs import VariantRuns, sum_over_ranks
-from perfkit.record import Measurement, Quantity, RankRecord, Unknown
-from perfkit.units import format_si
+from perfkit.core.record import Measurement, Quantity, RankRecord, Unknown
+from perfkit.core.units import format_si
 
 
 @dataclass(frozen=True)

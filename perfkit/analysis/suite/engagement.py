@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from perfkit.analysis.model.suite import ClaimResult
 from perfkit.analysis.model.verdicts import ClaimOutcome
 from perfkit.analysis.suite.facts import STANDS_FOR
-from perfkit.analysis.trace.fact_bounds import FactBounds, Facts, get_bounds
-from perfkit.record import Claim, Relation
-from perfkit.units import format_bytes, format_flops, format_percent, format_seconds, format_significant
+from perfkit.analysis.trace.roofline.fact_bounds import FactBounds, Facts, get_bounds
+from perfkit.core.record import Claim, Relation
+from perfkit.core.units import format_bytes, format_flops, format_percent, format_seconds, format_significant
 
 BASELINE = "baseline"
 ALREADY = "already true in the baseline"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from perfkit.analysis.model.estimate import MedianEstimate
-from perfkit.sampling import LEVEL, compute_log_interval
+from perfkit.core.sampling import LEVEL, compute_log_interval
 
 
 def estimate_over_processes(

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from statistics import fmean
 
-from perfkit.record import ExpertLoad, RankRecord
+from perfkit.core.record import ExpertLoad, RankRecord
 
 
 def sum_expert_loads(records: Sequence[RankRecord]) -> tuple[ExpertLoad, ...]:

@@ -7,16 +7,16 @@ supply the rest, and where they do not, only bounds of a fact are known.
 import math
 from collections.abc import Iterable, Mapping
 
-from perfkit.analysis.trace.fact_bounds import Fact, FactBounds
 from perfkit.analysis.trace.matmul_time import measure_matmul_time, shorten_names
 from perfkit.analysis.trace.replayed_ops import count_replayed_calls, is_part_of_model, match_any
-from perfkit.cost.gemm_kernel import classify_matrix_unit, is_matrix_kernel
-from perfkit.cost.op_call import ComputeUnit
-from perfkit.record import Claim
-from perfkit.trace.call_counts import count_kernel_calls, count_op_calls, count_range_calls, count_replayed_kernels
-from perfkit.trace.graph_replays import GraphReplays, find_graph_replays
+from perfkit.analysis.trace.roofline.fact_bounds import Fact, FactBounds
+from perfkit.core.record import Claim
+from perfkit.cost.calls.op_call import ComputeUnit
+from perfkit.cost.kernels.gemm_kernel import classify_matrix_unit, is_matrix_kernel
 from perfkit.trace.model import NONE
-from perfkit.trace.ops import OpRole, Ops
+from perfkit.trace.ops.call_counts import count_kernel_calls, count_op_calls, count_range_calls, count_replayed_kernels
+from perfkit.trace.ops.graph_replays import GraphReplays, find_graph_replays
+from perfkit.trace.ops.ops import OpRole, Ops
 
 OP_CALLS = "op_calls"
 BACKWARD_OP_CALLS = "backward_op_calls"

@@ -9,8 +9,8 @@ from typing import Final, TypeGuard
 
 from perfkit.analysis.model.suite import Parity
 from perfkit.analysis.model.verdicts import ParityVerdict
-from perfkit.record import RankRecord
-from perfkit.spec import RunSpec
+from perfkit.core.record import RankRecord
+from perfkit.core.spec import RunSpec
 
 NOT_COMPARABLE: Final = "not comparable"
 EQUAL = 1e-5

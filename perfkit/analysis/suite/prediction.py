@@ -15,11 +15,11 @@ from perfkit.analysis.suite.loop_plan import match_plan
 from perfkit.analysis.suite.runs import VariantRuns
 from perfkit.analysis.suite.suite_plan import read_plan
 from perfkit.analysis.suite.variant_verdicts import VariantData
-from perfkit.analysis.trace.op_class import OpClass, classify_work
-from perfkit.devices.catalog import find_entry_with_memory
-from perfkit.note import Note, make_note
-from perfkit.record import Environment, get_value
-from perfkit.spec import RunSpec
+from perfkit.analysis.trace.work.op_class import OpClass, classify_work
+from perfkit.core.note import Note, make_note
+from perfkit.core.record import Environment, get_value
+from perfkit.core.spec import RunSpec
+from perfkit.devices.catalog.catalog import find_entry_with_memory
 from perfkit.store.layout import Suite
 from perfkit.store.suite_reader import StoredSuite
 from perfkit.store.summary import PLAN_FILE

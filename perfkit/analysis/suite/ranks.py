@@ -8,7 +8,7 @@ import numpy as np
 from perfkit.analysis.model.fleet import CPU_TIME, STEP, StepGrid, TimedRank
 from perfkit.analysis.ranks.grid import build_step_grid
 from perfkit.analysis.suite.runs import VariantRuns, get_step_times
-from perfkit.record import StepSamples
+from perfkit.core.record import StepSamples
 from perfkit.store.suite_reader import StoredRun
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
 
-from perfkit.note import Note, make_note
-from perfkit.record import (
+from perfkit.core.note import Note, make_note
+from perfkit.core.record import (
     Measurement,
     Quantity,
     RankRecord,
@@ -19,8 +19,8 @@ from perfkit.record import (
     Unknown,
     find_traceback,
 )
-from perfkit.sampling import merge_slowest_ranks
-from perfkit.spec import BASELINE
+from perfkit.core.sampling import merge_slowest_ranks
+from perfkit.core.spec import BASELINE
 from perfkit.store.suite_reader import StoredRun
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from perfkit.analysis.model.suite import Analysis
-from perfkit.errors import make_unknown_name_error
+from perfkit.core.errors import make_unknown_name_error
 
 
 def select_variant(analysis: Analysis, name: str, baselines: Mapping[str, str]) -> Analysis:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from perfkit.analysis.model.plan import Plan
-from perfkit.files import read_json
+from perfkit.core.files import read_json
 from perfkit.store.summary import PLAN_FILE
 
 

@@ -6,8 +6,8 @@ from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.provenance import Provenance
 from perfkit.analysis.model.suite import Variant
 from perfkit.analysis.trace.trace_provenance import describe_quantity
-from perfkit.devices.ceiling import CeilingKind, DeviceCeilings
-from perfkit.record import Environment
+from perfkit.core.record import Environment
+from perfkit.devices.ceilings.ceiling import CeilingKind, DeviceCeilings
 
 
 def list_provenance(

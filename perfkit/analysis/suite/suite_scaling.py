@@ -13,10 +13,10 @@ from perfkit.analysis.model.time_split import COMMUNICATION
 from perfkit.analysis.suite.prediction import SuitePlan
 from perfkit.analysis.suite.runs import VariantRuns, get_step_times
 from perfkit.analysis.suite.sessions import split_by_session
-from perfkit.note import Note, make_note
-from perfkit.record import RunStatus
-from perfkit.sampling import compute_difference_interval
-from perfkit.spec import BASELINE, Scaling
+from perfkit.core.note import Note, make_note
+from perfkit.core.record import RunStatus
+from perfkit.core.sampling import compute_difference_interval
+from perfkit.core.spec import BASELINE, Scaling
 from perfkit.store.layout import Suite
 
 Steps = Mapping[str, Sequence[float]]  # by variant the median step of each process
@@ -25,7 +25,7 @@ Steps = Mapping[str, Sequence[float]]  # by variant the median step of each proc
 @dataclass(frozen=True)
 class _MeasuredScaling:
     """The inputs of efficiencies: `sessions` has the steps of each session, because timings from different days are not
-    comparable; `until_narrow` as in `perfkit.sampling`."""
+    comparable; `until_narrow` as in `perfkit.core.sampling`."""
 
     mode: Scaling
     sessions: Sequence[Steps]

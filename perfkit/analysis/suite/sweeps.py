@@ -8,8 +8,8 @@ from itertools import pairwise
 from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.suite import Variant
 from perfkit.analysis.model.sweep import Sweep, SweepPoint
-from perfkit.record import RunStatus, get_value
-from perfkit.spec import parse_technique
+from perfkit.core.record import RunStatus, get_value
+from perfkit.core.spec import parse_technique
 
 # Two points are a line, whatever the curve.
 _LEAST_POINTS = 3

@@ -9,12 +9,12 @@ from perfkit.analysis.suite.energy import EnergyFigures, compute_energy
 from perfkit.analysis.suite.estimate import estimate_over_processes
 from perfkit.analysis.suite.passes import PassResults
 from perfkit.analysis.suite.runs import VariantRuns, get_largest_over_ranks, get_step_times, sum_over_ranks
-from perfkit.analysis.trace.flops_utilization import PeakRate, compute_utilization, find_peak, find_peak_of_mix
-from perfkit.analysis.trace.roofs import build_roofs
-from perfkit.analysis.trace.trace_flops import find_trace_peak, sum_trace_flops
-from perfkit.cost.op_call import ComputeUnit
-from perfkit.devices.ceiling import Ceiling, DeviceCeilings
-from perfkit.record import Flops, Quantity, RunStatus, Unknown, make_measurement
+from perfkit.analysis.suite.trace_flops import find_trace_peak, sum_trace_flops
+from perfkit.analysis.trace.roofline.flops_utilization import PeakRate, compute_utilization, find_peak, find_peak_of_mix
+from perfkit.analysis.trace.roofline.roofs import build_roofs
+from perfkit.core.record import Flops, Quantity, RunStatus, Unknown, make_measurement
+from perfkit.cost.calls.op_call import ComputeUnit
+from perfkit.devices.ceilings.ceiling import Ceiling, DeviceCeilings
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from perfkit.analysis.suite.passes import PassResults
 from perfkit.analysis.suite.runs import VariantRuns
 from perfkit.analysis.suite.variant_figures import VariantFigures
 from perfkit.analysis.suite.work import WorkRatio, compute_work_ratio
-from perfkit.record import RankRecord, get_value
+from perfkit.core.record import RankRecord, get_value
 
 
 @dataclass(frozen=True)

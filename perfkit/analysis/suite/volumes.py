@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from perfkit.analysis.model.fleet import CollectiveVolume
 from perfkit.analysis.model.trace import CollectiveRow, RankTrace
 from perfkit.analysis.suite.runs import VariantRuns
-from perfkit.cost.collective import CollectiveType, classify_collective
+from perfkit.cost.calls.collective import CollectiveType, classify_collective
 
 
 def compute_volumes(runs: VariantRuns, trace: RankTrace | None) -> tuple[CollectiveVolume, ...]:

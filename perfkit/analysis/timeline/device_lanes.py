@@ -4,16 +4,16 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from perfkit import units
 from perfkit.analysis.model import timeline as words
 from perfkit.analysis.timeline.lane_slices import LaneSlices, TextTable, make_slices
 from perfkit.analysis.timeline.trace_context import TraceContext
-from perfkit.analysis.trace.op_class import OpClass
+from perfkit.analysis.trace.time.grouping import group_rows
 from perfkit.analysis.trace.work.collective_messages import build_message
-from perfkit.analysis.trace.work.grouping import group_rows
+from perfkit.analysis.trace.work.op_class import OpClass
+from perfkit.core import units
 from perfkit.trace.event_nesting import compute_depths, compute_parents
 from perfkit.trace.model import NONE, Category, Ints
-from perfkit.trace.ops import Ops
+from perfkit.trace.ops.ops import Ops
 
 
 def build_stream_lanes(whole: TraceContext, texts: TextTable, rows: Ints) -> Iterator[LaneSlices]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
-from perfkit.analysis.trace.work.grouping import group_rows
+from perfkit.analysis.trace.time.grouping import group_rows
 from perfkit.trace.model import NONE, Ints
 
 LONGEST = 2000  # characters of a text

@@ -8,9 +8,9 @@ from perfkit.analysis.model import timeline as words
 from perfkit.analysis.timeline.lane_slices import LaneSlices, TextTable, make_slices
 from perfkit.analysis.timeline.thread_lanes import format_thread_title, group_by_thread
 from perfkit.analysis.timeline.trace_context import TraceContext
-from perfkit.record import PHASES
+from perfkit.core.record import PHASES
 from perfkit.trace.model import NONE, Ints
-from perfkit.trace.ops import Ops
+from perfkit.trace.ops.ops import Ops
 
 # Rows of the module lane; deeper ones show in the names of the ops below.
 MOST_LEVELS = 8

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from perfkit.analysis.trace.work.step_windows import StepWindows
-from perfkit.trace.ops import Ops
+from perfkit.analysis.trace.time.step_windows import StepWindows
+from perfkit.trace.ops.ops import Ops
 
 _ALIKE = 0.01  # of the median: steps that differ by less show the same
 MEDIAN, SLOWEST, FASTEST, WHOLE = "median", "slowest", "fastest", ""

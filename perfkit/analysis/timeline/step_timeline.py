@@ -19,12 +19,12 @@ from perfkit.analysis.timeline.phase_lanes import build_module_lanes, build_phas
 from perfkit.analysis.timeline.step_selection import SelectedStep, select_steps
 from perfkit.analysis.timeline.thread_lanes import HOST, build_thread_lanes
 from perfkit.analysis.timeline.trace_context import TraceContext
-from perfkit.analysis.trace.idle_time import IdleTime
-from perfkit.analysis.trace.intervals import measure_length, merge_intervals
-from perfkit.analysis.trace.work.grouping import group_rows
-from perfkit.analysis.trace.work.step_windows import StepWindows
+from perfkit.analysis.trace.idle.idle_time import IdleTime
+from perfkit.analysis.trace.time.grouping import group_rows
+from perfkit.analysis.trace.time.intervals import measure_length, merge_intervals
+from perfkit.analysis.trace.time.step_windows import StepWindows
 from perfkit.trace.model import DEVICE_CATEGORIES, NONE, Ints, Trace
-from perfkit.trace.ops import Ops
+from perfkit.trace.ops.ops import Ops
 
 # Of a step with more events on threads and streams the shortest are left out, and of any other lane with more slices:
 # beyond, a page is too large to open and to send.

@@ -7,15 +7,15 @@ from numpy.typing import NDArray
 
 from perfkit.analysis.replay.path_spans import PathSpans
 from perfkit.analysis.replay.replay_work import collect_work
-from perfkit.analysis.trace.idle_gaps import describe_idle_places
-from perfkit.analysis.trace.idle_time import IdleTime
+from perfkit.analysis.trace.idle.idle_gaps import describe_idle_places
+from perfkit.analysis.trace.idle.idle_time import IdleTime
 from perfkit.analysis.trace.work.shape_texts import show_shapes
-from perfkit.trace.kernels import find_communication
 from perfkit.trace.memory.phase_spans import find_phase_spans
 from perfkit.trace.model import Ints
-from perfkit.trace.ops import Ops
-from perfkit.trace.phases import PhaseIntervals, PhaseRanges
-from perfkit.trace.signatures import parse_arguments
+from perfkit.trace.ops.kernels import find_communication
+from perfkit.trace.ops.ops import Ops
+from perfkit.trace.ops.signatures import parse_arguments
+from perfkit.trace.steps.phases import PhaseIntervals, PhaseRanges
 
 
 @dataclass(frozen=True)

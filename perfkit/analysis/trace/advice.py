@@ -1,7 +1,7 @@
 """Advice for a trace without a roofline, shown by findings and where the roofline would be."""
 
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.note import list_texts
+from perfkit.core.note import list_texts
 
 RECORD_SHAPES = "Record with torch.profiler.profile(record_shapes=True)."
 

@@ -6,17 +6,17 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from perfkit.analysis.model.graphs import ReplayedGraph
-from perfkit.errors import RunFormatError, UsageError
-from perfkit.note import Note, make_note
+from perfkit.core.errors import RunFormatError, UsageError
+from perfkit.core.note import Note, make_note
+from perfkit.core.text_blocks import ReadLimits
 from perfkit.trace.graphs.captured_graphs import CapturedGraph, find_captured_graphs
 from perfkit.trace.graphs.choose_captures import CaptureChoice, choose_captures
 from perfkit.trace.graphs.join_captures import join_captured_ops
 from perfkit.trace.graphs.replayed_graphs import find_replayed_graphs
-from perfkit.trace.ops import Ops
-from perfkit.trace.reading.capture_files import select_rank_captures
-from perfkit.trace.reading.text_blocks import ReadLimits
-from perfkit.trace.reading.trace_sources import find_captures
-from perfkit.trace.trace_reader import read_trace
+from perfkit.trace.ops.ops import Ops
+from perfkit.trace.readers.capture_files import select_rank_captures
+from perfkit.trace.readers.trace_reader import read_trace
+from perfkit.trace.readers.trace_sources import find_captures
 
 _SAME = "record both in one run: same model, options, versions, batch sizes and rank"
 

@@ -3,13 +3,13 @@
 import numpy as np
 
 from perfkit.analysis.model.trace import CollectiveRow
-from perfkit.analysis.trace.intervals import Ints, measure_covered, merge_intervals, subtract_intervals
-from perfkit.analysis.trace.roofs import Roofs, describe_ceiling, explain_excess
+from perfkit.analysis.trace.roofline.roofs import Roofs, describe_ceiling, explain_excess
+from perfkit.analysis.trace.time.grouping import group_rows
+from perfkit.analysis.trace.time.intervals import Ints, measure_covered, merge_intervals, subtract_intervals
 from perfkit.analysis.trace.work.collective_messages import CollectiveMessages, build_message
-from perfkit.analysis.trace.work.grouping import group_rows
 from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
-from perfkit.cost.collective import CollectiveType as CollectiveKind
-from perfkit.cost.collective import Message, classify_collective, parse_kernel_ranks
+from perfkit.cost.calls.collective import CollectiveType as CollectiveKind
+from perfkit.cost.calls.collective import Message, classify_collective, parse_kernel_ranks
 from perfkit.devices.links.rates import has_several_links
 from perfkit.trace.model import NONE, Category, CollectiveRecord
 

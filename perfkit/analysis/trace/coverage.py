@@ -5,18 +5,18 @@ from numpy.typing import NDArray
 
 from perfkit.analysis.model.coverage import Coverage, UncoveredWork
 from perfkit.analysis.trace.model_error import measure_model_error
-from perfkit.analysis.trace.work.grouping import group_rows
+from perfkit.analysis.trace.time.grouping import group_rows
 from perfkit.analysis.trace.work.work_item_costs import WorkItemCosts
 from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
 from perfkit.cost.fallback import UNTOLD
 from perfkit.cost.formula_table import has_formula
-from perfkit.cost.gemm_kernel import is_gemm
-from perfkit.device_calls import is_graph_launch
+from perfkit.cost.kernels.gemm_kernel import is_gemm
+from perfkit.devices.device_calls import is_graph_launch
 from perfkit.trace.counters.match_counters import CounterColumns
 from perfkit.trace.event_names import mark_named
-from perfkit.trace.kernels import KernelLink, is_compiled_region
 from perfkit.trace.model import NONE
-from perfkit.trace.ops import Ops
+from perfkit.trace.ops.kernels import KernelLink, is_compiled_region
+from perfkit.trace.ops.ops import Ops
 
 # Names beyond these are grouped by reason.
 MOST_UNCOVERED = 1000

@@ -7,11 +7,11 @@ pairs, and modeled bytes may come from a cache.
 from collections.abc import Iterable
 
 from perfkit.analysis.model.step import OUTSIDE, OpRow
-from perfkit.analysis.trace.op_class import OpClass, classify_op
-from perfkit.analysis.trace.roofline import COMPUTE
-from perfkit.analysis.trace.roofs import Roofs
-from perfkit.cost.op_call import ComputeUnit
-from perfkit.devices.ceiling import Ceiling, CeilingKind
+from perfkit.analysis.trace.roofline.roofline import COMPUTE
+from perfkit.analysis.trace.roofline.roofs import Roofs
+from perfkit.analysis.trace.work.op_class import OpClass, classify_op
+from perfkit.cost.calls.op_call import ComputeUnit
+from perfkit.devices.ceilings.ceiling import Ceiling, CeilingKind
 
 # Of the step: a single short op may be a clock error.
 _WEIGHTY = 0.01

@@ -25,10 +25,10 @@ from perfkit.analysis.model.flame import (
 )
 from perfkit.analysis.trace.op_tables import OTHER_OPS
 from perfkit.analysis.trace.stack_paths import find_stack_paths
-from perfkit.analysis.trace.work.grouping import group_rows
+from perfkit.analysis.trace.time.grouping import group_rows
 from perfkit.analysis.trace.work.roofline_rows import NO_OP
 from perfkit.analysis.trace.work.work_analysis import WorkAnalysis
-from perfkit.record import PHASES
+from perfkit.core.record import PHASES
 from perfkit.trace.model import NONE, Ints
 
 Floats = NDArray[np.float64]

@@ -1,8 +1,8 @@
 """Texts on lost kernels, and on their consequences for the figures of a trace: one wording for traces and for bench."""
 
 from perfkit.analysis.model.step import LostKernels
-from perfkit.note import Note, make_note
-from perfkit.units import format_percent
+from perfkit.core.note import Note, make_note
+from perfkit.core.units import format_percent
 
 # The direction of the error, as `bound` marks it in the figures.
 LOST_MEANING = "busy time, FLOPs and gains are lower bounds, idle time is an upper bound"

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfkit.analysis.trace.fact_bounds import FactBounds
 from perfkit.analysis.trace.replayed_ops import is_recognized
-from perfkit.cost.gemm_kernel import infer_operand_dtypes, is_matrix_kernel
-from perfkit.cost.op_call import ComputeUnit
-from perfkit.trace.graph_replays import GraphReplays
+from perfkit.analysis.trace.roofline.fact_bounds import FactBounds
+from perfkit.core.units import format_percent
+from perfkit.cost.calls.op_call import ComputeUnit
+from perfkit.cost.kernels.gemm_kernel import infer_operand_dtypes, is_matrix_kernel
 from perfkit.trace.model import NONE, Category
-from perfkit.trace.ops import Ops
-from perfkit.units import format_percent
+from perfkit.trace.ops.graph_replays import GraphReplays
+from perfkit.trace.ops.ops import Ops
 
 _MOST_NAMES = 3
 _LONGEST_NAME = 60

@@ -3,7 +3,7 @@
 MFU counts the FLOPs that forward and backward need by the convention of PaLM, appendix B: attention over all pairs of
 positions, masked ones too. HFU counts what ran: with recomputation, without pairs that a kernel skips. By convention
 both count matrix products alone, against the vendor's dense peak of the dtype that most of them have, or of the mix
-where that is fp32 (`perfkit.analysis.trace.flops_utilization`).
+where that is fp32 (`perfkit.analysis.trace.roofline.flops_utilization`).
 """
 
 from collections.abc import Mapping
@@ -12,17 +12,17 @@ from typing import NamedTuple
 import numpy as np
 
 from perfkit.analysis.model.step import AT_LEAST
-from perfkit.analysis.trace.flops_utilization import Computed, compute_utilization, find_peak_of_mix
-from perfkit.analysis.trace.roofs import Roofs
+from perfkit.analysis.trace.roofline.flops_utilization import Computed, compute_utilization, find_peak_of_mix
+from perfkit.analysis.trace.roofline.roofs import Roofs
 from perfkit.analysis.trace.work.roofline_rows import count_parts
 from perfkit.analysis.trace.work.work_item_costs import WorkItemCosts, fill_inferred_items
 from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
-from perfkit.cost.attention_mask import UNMASKED
-from perfkit.devices.ceiling import Ceiling
-from perfkit.record import Flops, Measurement, Quantity, QuantityOrigin, Unknown
-from perfkit.trace.graph_replays import find_graph_replays
+from perfkit.core.record import Flops, Measurement, Quantity, QuantityOrigin, Unknown
+from perfkit.core.units import format_percent
+from perfkit.cost.formulas.attention_mask import UNMASKED
+from perfkit.devices.ceilings.ceiling import Ceiling
 from perfkit.trace.model import NONE
-from perfkit.units import format_percent
+from perfkit.trace.ops.graph_replays import find_graph_replays
 
 # The least share of matrix kernel time with known FLOPs for a utilization.
 _LEAST_COVERED = 0.98

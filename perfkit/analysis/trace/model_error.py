@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.analysis.model.coverage import ModelErrorRow
-from perfkit.analysis.trace.op_class import classify_op
+from perfkit.analysis.trace.work.op_class import classify_op
 from perfkit.analysis.trace.work.work_item_costs import compute_item_costs
 from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
 from perfkit.trace.counters.match_counters import CounterColumns

@@ -13,8 +13,8 @@ from perfkit.analysis.trace.work.group_totals import build_total_row, sum_groups
 from perfkit.analysis.trace.work.roofline_rows import RooflineGroups, build_op_rows
 from perfkit.analysis.trace.work.work_items import WorkKind
 from perfkit.analysis.trace.work.work_table import WorkTable, build_table
-from perfkit.devices.peak import CPU
-from perfkit.note import Note, make_note
+from perfkit.core.note import Note, make_note
+from perfkit.devices.ceilings.peak import CPU
 from perfkit.trace.model import NONE
 
 # Programs have some thousand distinct kernels and ops at most. Traces with a million names (numbered ones, damaged

@@ -13,43 +13,43 @@ from perfkit.analysis.trace.coverage import measure_coverage
 from perfkit.analysis.trace.exceeded_roofs import find_exceeded_ceilings
 from perfkit.analysis.trace.flame_graphs import build_flame_graphs
 from perfkit.analysis.trace.hierarchical_roofline import build_level_points
-from perfkit.analysis.trace.host_calls import HostCalls
-from perfkit.analysis.trace.idle_causes import IdleCauses, find_idle_causes
-from perfkit.analysis.trace.idle_time import IdleTime
-from perfkit.analysis.trace.intervals import Intervals, Ints, measure_covered, measure_length
+from perfkit.analysis.trace.idle.host_calls import HostCalls
+from perfkit.analysis.trace.idle.idle_causes import IdleCauses, find_idle_causes
+from perfkit.analysis.trace.idle.idle_time import IdleTime
 from perfkit.analysis.trace.lost_kernel_texts import list_lost_notes
 from perfkit.analysis.trace.matrix_utilization import compute_matrix_utilization
 from perfkit.analysis.trace.missing_device_events import describe_unused_device, explain_unseen_device
 from perfkit.analysis.trace.module_rows import build_module_rows, build_phase_rows
 from perfkit.analysis.trace.op_tables import build_kernel_table, build_op_table, describe_cut
-from perfkit.analysis.trace.roofs import Roofs, build_roofs
+from perfkit.analysis.trace.roofline.roofs import Roofs, build_roofs
 from perfkit.analysis.trace.stage_actions import find_stage_actions
+from perfkit.analysis.trace.time.intervals import Intervals, Ints, measure_covered, measure_length
+from perfkit.analysis.trace.time.launch_queue import summarize_launches
+from perfkit.analysis.trace.time.outlier_steps import measure_compiling_ns
+from perfkit.analysis.trace.time.step_windows import StepWindows
+from perfkit.analysis.trace.time.wall_time_split import TimeSplit
 from perfkit.analysis.trace.trace_device import identify_device
-from perfkit.analysis.trace.wall_time_split import TimeSplit
-from perfkit.analysis.trace.work.launch_queue import summarize_launches
 from perfkit.analysis.trace.work.link_copies import build_copy_rows
-from perfkit.analysis.trace.work.outlier_steps import measure_compiling_ns
 from perfkit.analysis.trace.work.product_rows import build_product_rows
 from perfkit.analysis.trace.work.reported_costs import read_reported_costs
 from perfkit.analysis.trace.work.roofline_rows import count_parts
 from perfkit.analysis.trace.work.split_time import measure_overlap, split_outliers, split_streams
-from perfkit.analysis.trace.work.step_windows import StepWindows
 from perfkit.analysis.trace.work.work_analysis import WorkAnalysis, analyze_work, summarize_step
 from perfkit.analysis.trace.work.work_item_costs import WorkItemCosts
 from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
 from perfkit.analysis.trace.work.work_table import WorkTable
-from perfkit.devices.catalog import get_units
-from perfkit.devices.ceiling import CeilingLevel, DeviceCeilings
-from perfkit.devices.exceeded_ceilings import mark_refuted
-from perfkit.devices.peak import CPU, IEEE, TF32, Fp32Settings
-from perfkit.note import Note, make_note
-from perfkit.record import Environment
+from perfkit.core.note import Note, make_note
+from perfkit.core.record import Environment
+from perfkit.core.units import format_percent
+from perfkit.devices.catalog.catalog import get_units
+from perfkit.devices.ceilings.ceiling import CeilingLevel, DeviceCeilings
+from perfkit.devices.ceilings.exceeded_ceilings import mark_refuted
+from perfkit.devices.ceilings.peak import CPU, IEEE, TF32, Fp32Settings
 from perfkit.trace.counters.match_counters import LaunchCounters
 from perfkit.trace.model import NONE, Trace
-from perfkit.trace.ops import Ops, read_ops
-from perfkit.trace.optimizer_spans import find_optimizers
-from perfkit.trace.reading.trace_sources import derive_trace_name
-from perfkit.units import format_percent
+from perfkit.trace.ops.ops import Ops, read_ops
+from perfkit.trace.readers.trace_sources import derive_trace_name
+from perfkit.trace.steps.optimizer_spans import find_optimizers
 
 # The slowest steps have a split of their own; those of a hundred thousand steps would fill a hundred megabytes.
 MOST_SPLIT_STEPS = 1000

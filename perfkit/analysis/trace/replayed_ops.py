@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from perfkit.cost.gemm_kernel import is_matrix_kernel
+from perfkit.cost.kernels.gemm_kernel import is_matrix_kernel
 
 
 class KernelFamily(NamedTuple):

@@ -5,10 +5,10 @@ import re
 import numpy as np
 
 from perfkit.analysis.model.pipeline import StageAction, StageActions
-from perfkit.record import MARK_PREFIX
+from perfkit.core.record import MARK_PREFIX
 from perfkit.trace.event_names import map_names
 from perfkit.trace.model import Category
-from perfkit.trace.ops import Ops
+from perfkit.trace.ops.ops import Ops
 
 _ACTION = r"(\d{1,6})([FBIW])(\d{1,6})"
 # perfkit's marks cover a stage's compute, those of torch's schedules also its wait for inputs.

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from msgspec.structs import replace
 
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.trace.reading.trace_sources import derive_trace_name
+from perfkit.trace.readers.trace_sources import derive_trace_name
 
 
 def _name_with_folder(path: str) -> str:

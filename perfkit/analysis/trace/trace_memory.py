@@ -6,10 +6,10 @@ from msgspec.structs import replace
 
 from perfkit.analysis.memory.account import build_memory_account
 from perfkit.analysis.model.memory_model import MemoryAccount
-from perfkit.note import Note, make_note
+from perfkit.core.note import Note, make_note
 from perfkit.trace.memory.consistency import describe_inconsistencies
 from perfkit.trace.memory.trace_allocations import build_ops_allocations
-from perfkit.trace.ops import Ops
+from perfkit.trace.ops.ops import Ops
 
 _CPU = "cpu"
 

@@ -7,10 +7,10 @@ from msgspec.structs import replace
 from perfkit.analysis.model.provenance import Provenance
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.devices.ceiling import CeilingKind, DeviceCeilings
-from perfkit.note import list_texts
-from perfkit.record import Measurement, Quantity
-from perfkit.units import format_bytes, format_percent, format_seconds, format_signed_percent
+from perfkit.core.note import list_texts
+from perfkit.core.record import Measurement, Quantity
+from perfkit.core.units import format_bytes, format_percent, format_seconds, format_signed_percent
+from perfkit.devices.ceilings.ceiling import CeilingKind, DeviceCeilings
 
 
 def build_trace_provenance(traces: Sequence[RankTrace]) -> tuple[Provenance, ...]:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from perfkit.units import format_percent, format_seconds
+from perfkit.core.units import format_percent, format_seconds
 
 OUTLIER = "outlier"
 DRIFT = "drift"

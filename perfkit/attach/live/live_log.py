@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from perfkit.errors import PerfkitError
+from perfkit.core.errors import PerfkitError
 from perfkit.store.live import LiveLine
 
 

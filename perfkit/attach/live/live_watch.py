@@ -8,8 +8,8 @@ from statistics import fmean, median
 
 import torch
 
-from perfkit.attach.delivery import Delivery
-from perfkit.attach.guard import Guard
+from perfkit.attach.host.delivery import Delivery
+from perfkit.attach.host.guard import Guard
 from perfkit.attach.live.live_events import DRIFT, END, OUTLIER, StepEvent, make_drift_event, make_outlier_event
 from perfkit.attach.live.live_log import LiveLog
 from perfkit.attach.live.live_options import LiveOptions

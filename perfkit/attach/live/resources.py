@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import torch
 
-from perfkit.attach.guard import Guard
-from perfkit.instruments.sensors import open_sensors
-from perfkit.record import DeviceSample
+from perfkit.attach.host.guard import Guard
+from perfkit.core.record import DeviceSample
+from perfkit.instruments.sensors.sensors import open_sensors
 
 STATM = Path("/proc/self/statm")  # proc(5): sizes in pages, the second is the resident set
 NO_SAMPLE = DeviceSample(time_s=0.0)

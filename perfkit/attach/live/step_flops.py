@@ -7,10 +7,10 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
+from perfkit.core.record import Measurement, Quantity, QuantityOrigin, Unknown
 from perfkit.cost.live_flops import FlopCount, FlopCounter
 from perfkit.instruments.recording import Recording
-from perfkit.record import Measurement, Quantity, QuantityOrigin, Unknown
-from perfkit.techniques.compile_facts import collect_compile_facts
+from perfkit.techniques.base.compile_facts import collect_compile_facts
 
 NAMED = 3  # ops without a formula that are named
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import msgspec
 
-from perfkit.attach.guard import LOG
+from perfkit.attach.host.guard import LOG
 from perfkit.attach.live.live_events import DRIFT, OUTLIER, StepEvent
-from perfkit.errors import PerfkitError, make_unknown_name_error
-from perfkit.spec import Struct
+from perfkit.core.errors import PerfkitError, make_unknown_name_error
+from perfkit.core.spec import Struct
 from perfkit.store.live import TRACE_NOW
 
 REASONS = ("regression", "outlier", "signal", "file")

@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr
 
-from perfkit.optional_deps import explain_import_error
-from perfkit.sampling import LEVEL, compute_t_quantile
+from perfkit.core.optional_deps import explain_import_error
+from perfkit.core.sampling import LEVEL, compute_t_quantile
 
 Floats = NDArray[np.float64]
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from perfkit import units
 from perfkit.analysis.compare.environments import compare_environments
 from perfkit.check.history.change_points import FALSE, FEWEST, FittedLevels, find_levels
 from perfkit.check.history.commits import read_commit_range
 from perfkit.check.history.result import ChangePoint, CommitRange, QuantitySeries, SeriesLevel
-from perfkit.note import make_note
-from perfkit.record import Environment
-from perfkit.sampling import compute_t_quantile
+from perfkit.core import units
+from perfkit.core.note import make_note
+from perfkit.core.record import Environment
+from perfkit.core.sampling import compute_t_quantile
 
 # Keys that identify a machine. Software changes are listed at a change rather than splitting the series, since they
 # may be its cause.

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from perfkit.check.history.result import Commit, CommitRange
-from perfkit.git import run_git
+from perfkit.core.git import run_git
 
 _SHOWN = 200
 

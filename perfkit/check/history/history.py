@@ -12,9 +12,9 @@ from perfkit.check.history.history_reader import RunReading, read_all
 from perfkit.check.history.result import History, QuantitySeries, SeriesPoint, find_latest_regressions
 from perfkit.check.judge.check_thresholds import Threshold, get_default_thresholds
 from perfkit.check.judge.quantities import QUANTITIES, GatedQuantity, JudgingMethod
-from perfkit.git import find_optional_repository
-from perfkit.note import make_note
-from perfkit.record import Environment
+from perfkit.core.git import find_optional_repository
+from perfkit.core.note import make_note
+from perfkit.core.record import Environment
 
 __all__ = ["History", "find_latest_regressions", "read_history"]
 

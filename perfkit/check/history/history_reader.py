@@ -9,13 +9,13 @@ from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.suite.runs import VariantRuns, get_largest_over_ranks, get_step_times, sum_over_ranks
 from perfkit.check.judge.check_figures import PARITY, RunFigures, read_figures
 from perfkit.check.judge.check_reader import read_check
-from perfkit.check.result import CheckedVariant
-from perfkit.errors import RunFormatError, UsageError
-from perfkit.files import read_json
-from perfkit.git import find_optional_repository, run_git
-from perfkit.note import Note, make_note
-from perfkit.record import Environment, Quantity, get_value
-from perfkit.spec import RunSpec
+from perfkit.check.judge.result import CheckedVariant
+from perfkit.core.errors import RunFormatError, UsageError
+from perfkit.core.files import read_json
+from perfkit.core.git import find_optional_repository, run_git
+from perfkit.core.note import Note, make_note
+from perfkit.core.record import Environment, Quantity, get_value
+from perfkit.core.spec import RunSpec
 from perfkit.store.baseline import decode_baseline
 from perfkit.store.layout import SPEC_FILE, SUITE_FILE, Suite
 from perfkit.store.listing import find_marked_folders

@@ -4,8 +4,8 @@ from typing import ClassVar
 
 from perfkit.analysis.model.display_mixin import DisplayMixin
 from perfkit.check.judge.check_thresholds import Threshold, compute_margin, is_exceeded
-from perfkit.note import Note
-from perfkit.spec import Struct
+from perfkit.core.note import Note
+from perfkit.core.spec import Struct
 
 HISTORY_VERSION = 2
 HISTORY_FILE = "history.json"

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from perfkit.analysis.model.suite import Variant
 from perfkit.check.judge.quantities import QUANTITIES, JudgingMethod
 from perfkit.check.judge.readings import explain_missing
-from perfkit.record import Unknown
-from perfkit.spec import Schedule, Struct
+from perfkit.core.record import Unknown
+from perfkit.core.spec import Schedule, Struct
 from perfkit.store.baseline import StoredVariant
 
 # More losses do not help to tell models apart, and their number depends on the warm-up.

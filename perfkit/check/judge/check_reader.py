@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from perfkit.check.result import Check
-from perfkit.files import read_json
+from perfkit.check.judge.result import Check
+from perfkit.core.files import read_json
 from perfkit.store.summary import CHECK_FILE
 
 

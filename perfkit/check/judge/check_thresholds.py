@@ -4,9 +4,9 @@ import math
 from collections.abc import Iterable
 
 from perfkit.check.judge.quantities import QUANTITIES, GatedQuantity
-from perfkit.errors import UsageError
-from perfkit.parse_units import EXAMPLES, SUFFIXES, parse_amount
-from perfkit.spec import Struct
+from perfkit.core.errors import UsageError
+from perfkit.core.parse_units import EXAMPLES, SUFFIXES, parse_amount
+from perfkit.core.spec import Struct
 
 # Rounding tolerance of doubles; without it 0.5 % of 200 is sometimes less than 1.
 _ROUNDING = 1e-12

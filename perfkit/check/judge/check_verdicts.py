@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from perfkit.check.judge.check_thresholds import Threshold
 from perfkit.check.judge.looks import ALPHA
 from perfkit.check.judge.quantities import GatedQuantity
+from perfkit.check.judge.result import JudgedQuantity, Verdict
 from perfkit.check.judge.worsening import Worsening
-from perfkit.check.result import JudgedQuantity, Verdict
-from perfkit.units import format_percent, format_seconds, format_signed_percent
+from perfkit.core.units import format_percent, format_seconds, format_signed_percent
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,12 +8,12 @@ import numpy as np
 
 from perfkit.check.judge.looks import list_looks, plan_looks, plan_looks_for_budget
 from perfkit.check.judge.process_pairs import compute_pair_ratio
+from perfkit.check.judge.result import CheckCalibration, DetectableRow, Noise, Verdict
 from perfkit.check.judge.sequential_tests import run_sequence
 from perfkit.check.judge.student import compute_variance
 from perfkit.check.judge.worsening import POWER
-from perfkit.check.result import CheckCalibration, DetectableRow, Noise, Verdict
-from perfkit.errors import PerfkitError
-from perfkit.sampling import compute_log_interval, compute_t_quantile
+from perfkit.core.errors import PerfkitError
+from perfkit.core.sampling import compute_log_interval, compute_t_quantile
 from perfkit.store.pairs import Pair
 
 BUDGETS_S = (60.0, 180.0, 300.0, 600.0, 1800.0)

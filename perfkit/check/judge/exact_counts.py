@@ -16,9 +16,9 @@ from perfkit.analysis.suite.parity import compute_loss_distance
 from perfkit.check.judge.check_figures import PARITY, RunFigures
 from perfkit.check.judge.check_thresholds import Threshold, get_allowed_change, is_exceeded
 from perfkit.check.judge.quantities import QUANTITIES, GatedQuantity, JudgingMethod
-from perfkit.check.result import JudgedQuantity, Verdict
-from perfkit.parse_units import format_amount, format_precise_amount
-from perfkit.units import format_signed_percent, format_significant
+from perfkit.check.judge.result import JudgedQuantity, Verdict
+from perfkit.core.parse_units import format_amount, format_precise_amount
+from perfkit.core.units import format_signed_percent, format_significant
 
 _CHANGED = (Verdict.FAIL, Verdict.WORSE, Verdict.IMPROVED)
 

@@ -14,7 +14,7 @@ from perfkit.check.judge.looks import LookPlan
 from perfkit.check.judge.paired_processes import judge_processes
 from perfkit.check.judge.process_pairs import Gate, judge_pairs
 from perfkit.check.judge.quantities import QUANTITIES, GatedQuantity, JudgingMethod
-from perfkit.check.result import CheckedVariant, JudgedQuantity, Verdict, is_failure
+from perfkit.check.judge.result import CheckedVariant, JudgedQuantity, Verdict, is_failure
 from perfkit.store.pairs import Pairs
 
 Thresholds = Mapping[str, Threshold | None]

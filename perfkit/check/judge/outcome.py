@@ -2,8 +2,8 @@
 
 from perfkit.analysis.model.suite import Variant
 from perfkit.check.judge.check_thresholds import Threshold
-from perfkit.check.result import JudgedQuantity, Verdict
-from perfkit.record import RunStatus
+from perfkit.check.judge.result import JudgedQuantity, Verdict
+from perfkit.core.record import RunStatus
 
 OUTCOME = "outcome"
 TITLE = "training completes"

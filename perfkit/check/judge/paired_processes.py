@@ -8,9 +8,9 @@ from perfkit.check.judge.check_thresholds import Threshold, compute_margin, get_
 from perfkit.check.judge.check_verdicts import Question, SignificanceLevels, judge_quantity, make_judgment
 from perfkit.check.judge.looks import ALPHA
 from perfkit.check.judge.quantities import GatedQuantity
+from perfkit.check.judge.result import JudgedQuantity, Verdict
 from perfkit.check.judge.student import MeanEstimate, estimate_mean, estimate_mean_difference
 from perfkit.check.judge.worsening import Worsening, convert_to_log_scale
-from perfkit.check.result import JudgedQuantity, Verdict
 
 _SINGLE = "a single process shows no variation between processes"
 

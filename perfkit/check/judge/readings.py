@@ -5,7 +5,7 @@ from collections.abc import Callable
 from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.model.suite import Variant
 from perfkit.analysis.model.time_split import COMMUNICATION, DATA
-from perfkit.record import Quantity, RunStatus, Unknown
+from perfkit.core.record import Quantity, RunStatus, Unknown
 
 Reading = tuple[float, ...] | Unknown
 

@@ -6,9 +6,9 @@ from typing import TypeVar
 from perfkit.check.judge.check_verdicts import SignificanceLevels, decide_verdict, is_decided
 from perfkit.check.judge.holm import adjust_p_values
 from perfkit.check.judge.looks import LookPlan
+from perfkit.check.judge.result import Verdict
 from perfkit.check.judge.student import estimate_mean
 from perfkit.check.judge.worsening import Worsening
-from perfkit.check.result import Verdict
 
 Key = TypeVar("Key")
 

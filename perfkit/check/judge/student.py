@@ -7,7 +7,7 @@ from statistics import fmean
 
 from scipy.special import stdtr
 
-from perfkit.sampling import compute_t_quantile
+from perfkit.core.sampling import compute_t_quantile
 
 
 @dataclass(frozen=True)

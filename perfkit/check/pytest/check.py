@@ -17,8 +17,8 @@ from perfkit.check.pytest.stored_figures import (
     read_current_environment,
     read_stored,
 )
-from perfkit.errors import UsageError
-from perfkit.record import Environment
+from perfkit.core.errors import UsageError
+from perfkit.core.record import Environment
 
 
 class TestFigures:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Self
 
-from perfkit import units
+from perfkit.core import units
 
 _SHOWN = {"bytes": units.format_bytes, "FLOP": units.format_flops}
 

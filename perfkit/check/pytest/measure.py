@@ -10,19 +10,19 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from perfkit.attach.guard import Guard, describe_error
-from perfkit.attach.loop_follower import LoopFollower
-from perfkit.attach.loop_hooks import LoopHooks
-from perfkit.attach.model_discovery import name_models
-from perfkit.attach.phase_marks import follow_marks
-from perfkit.attach.step_finder import StepFinder
-from perfkit.attach.torch_log_level import log_errors_only
+from perfkit.attach.host.guard import Guard, describe_error
+from perfkit.attach.host.torch_log_level import log_errors_only
+from perfkit.attach.loop.loop_follower import LoopFollower
+from perfkit.attach.loop.loop_hooks import LoopHooks
+from perfkit.attach.loop.model_discovery import name_models
+from perfkit.attach.loop.phase_marks import follow_marks
+from perfkit.attach.loop.step_finder import StepFinder
 from perfkit.check.pytest.memory_limit import StepMemory, measure_step_memory
 from perfkit.check.pytest.ops import TracedStepOps, trace_step_ops
+from perfkit.core.errors import PerfkitError, UsageError
 from perfkit.cost.live_flops import FlopCount, count_flops
-from perfkit.errors import PerfkitError, UsageError
 from perfkit.instruments.range_marks import mark_step
-from perfkit.instruments.trained_models import TrainedModels
+from perfkit.instruments.training.trained_models import TrainedModels
 
 # Kineto's messages on its recordings do not belong into the tests' output.
 _KINETO_LEVEL, _KINETO_SILENT = "KINETO_LOG_LEVEL", "6"

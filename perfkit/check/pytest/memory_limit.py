@@ -6,17 +6,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from perfkit.allocations import GRADIENT, NONE, Allocations, round_cuda_size
 from perfkit.analysis.memory.account import build_memory_account
 from perfkit.analysis.memory.allocation_lifetimes import Lifetimes, build_lifetimes
 from perfkit.analysis.memory.totals import compute_totals
 from perfkit.analysis.model.memory_model import MemoryAccount
+from perfkit.core.allocations import GRADIENT, NONE, Allocations, round_cuda_size
+from perfkit.core.record import PHASES, InitialBlock
 from perfkit.instruments.clock import Step
 from perfkit.instruments.memory.memory_recording import record_memory
 from perfkit.instruments.recording import drive_recording
-from perfkit.instruments.tensors import list_trained_blocks
-from perfkit.instruments.trained_models import TrainedModels
-from perfkit.record import PHASES, InitialBlock
+from perfkit.instruments.training.tensors import list_trained_blocks
+from perfkit.instruments.training.trained_models import TrainedModels
 
 _FORWARD, _BACKWARD = PHASES.index("forward"), PHASES.index("backward")
 

@@ -8,17 +8,17 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from perfkit.errors import UsageError
+from perfkit.core.errors import UsageError
+from perfkit.core.record import PHASES
 from perfkit.instruments.clock import Step
 from perfkit.instruments.recording import drive_recording
 from perfkit.instruments.trace_recording import record_trace
-from perfkit.instruments.trained_models import TrainedModels
-from perfkit.record import PHASES
-from perfkit.trace.call_counts import count_kernel_calls
-from perfkit.trace.cost_ops import OpRole
+from perfkit.instruments.training.trained_models import TrainedModels
 from perfkit.trace.model import NONE
-from perfkit.trace.ops import Ops, read_ops
-from perfkit.trace.trace_reader import read_trace
+from perfkit.trace.ops.call_counts import count_kernel_calls
+from perfkit.trace.ops.cost_ops import OpRole
+from perfkit.trace.ops.ops import Ops, read_ops
+from perfkit.trace.readers.trace_reader import read_trace
 
 _WORK = (OpRole.COSTED, OpRole.UNMODELED, OpRole.COMMUNICATION)
 

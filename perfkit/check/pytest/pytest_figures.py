@@ -4,7 +4,7 @@ from perfkit.check.pytest.figure import Figure, Meaning
 from perfkit.check.pytest.figure_parts import Parts, format_largest_parts
 from perfkit.check.pytest.measure import StepMeasurement
 from perfkit.check.pytest.quantities import FIGURES
-from perfkit.record import Unknown
+from perfkit.core.record import Unknown
 
 StepFigures = dict[str, Figure | Unknown]
 

@@ -7,7 +7,7 @@ from perfkit.check.judge.check_thresholds import Threshold, get_allowed_change, 
 from perfkit.check.judge.quantities import GatedQuantity
 from perfkit.check.pytest.figure import format_amount, format_change
 from perfkit.check.pytest.quantities import BY_NAME
-from perfkit.errors import UsageError, make_unknown_name_error
+from perfkit.core.errors import UsageError, make_unknown_name_error
 
 # Replaces a threshold: the figure is not compared with the baseline.
 OFF = "off"

@@ -12,8 +12,8 @@ from perfkit.check.pytest.measure import StepMeasurement
 from perfkit.check.pytest.pytest_figures import StepFigures, build_figures
 from perfkit.check.pytest.pytest_judge import Given, Judgement, parse_gates
 from perfkit.check.pytest.quantities import BY_NAME, CALLS, FIGURES, KERNELS
-from perfkit.errors import UnavailableError
-from perfkit.record import Unknown
+from perfkit.core.errors import UnavailableError
+from perfkit.core.record import Unknown
 
 
 class FiguresError(AssertionError):

@@ -8,8 +8,8 @@ import torch
 
 import perfkit
 from perfkit.analysis.compare import environments
+from perfkit.core.record import Environment
 from perfkit.instruments.environment import read_environment
-from perfkit.record import Environment
 from perfkit.store.baseline import Baseline, StoredVariant, read_baseline, write_baseline
 
 # By name of a `perfkit_check` call: every figure and its parts.

@@ -7,12 +7,12 @@ from pathlib import Path
 import msgspec
 
 from perfkit.check.sides.side import MeasuredSide, make_failure, place_sides
-from perfkit.files import read_json
+from perfkit.core.files import read_json
+from perfkit.core.record import RankRecord, RunStatus, StepSamples
+from perfkit.core.sampling import merge_slowest_ranks
+from perfkit.core.spec import RunSpec
 from perfkit.measure.launch.rank_processes import RankPlace
 from perfkit.measure.launch.run_launch import launch_run
-from perfkit.record import RankRecord, RunStatus, StepSamples
-from perfkit.sampling import merge_slowest_ranks
-from perfkit.spec import RunSpec
 from perfkit.store.layout import RECORD_FILE, get_rank_folder
 from perfkit.store.pairs import Pair
 

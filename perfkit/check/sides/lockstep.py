@@ -5,11 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from perfkit.check.sides.side import MeasuredSide, make_failure, place_sides
-from perfkit.devices.machine import list_usable_cpus
+from perfkit.core.spec import RunSpec
+from perfkit.devices.machine.machine import list_usable_cpus
 from perfkit.measure.interleaving.core_pinning import choose_round_cores
 from perfkit.measure.interleaving.lockstep import step_by_turns
 from perfkit.measure.interleaving.resident_teams import Team, TeamFailedError
-from perfkit.spec import RunSpec
 from perfkit.store.pairs import Pair
 
 

@@ -9,11 +9,11 @@ import msgspec
 
 from perfkit.check.sides import alternating_pairs, lockstep
 from perfkit.check.sides.side import MeasuredSide
-from perfkit.errors import UsageError
-from perfkit.instruments.machine_load import compute_load, read_load
-from perfkit.spec import RunSpec
+from perfkit.core.errors import UsageError
+from perfkit.core.spec import RunSpec
+from perfkit.core.units import format_seconds
+from perfkit.instruments.sensors.machine_load import compute_load, read_load
 from perfkit.store.pairs import ALTERNATING, LOCK_STEP, PAIRS_FILE, Pair, Pairs, write_pairs
-from perfkit.units import format_seconds
 
 TURNS: dict[str, Callable[..., Pair]] = {
     LOCK_STEP: lockstep.measure_pair,

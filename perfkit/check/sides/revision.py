@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from perfkit.errors import PerfkitError, UsageError, raise_terminated
-from perfkit.git import find_optional_repository, find_repository, run_git
+from perfkit.core.errors import PerfkitError, UsageError, raise_terminated
+from perfkit.core.git import find_optional_repository, find_repository, run_git
 
 # The folder's name has the creating process, so leftovers of killed processes can be removed.
 _PREFIX = "perfkit-worktree-"

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import perfkit
 from perfkit.check.sides.revision import Revision
-from perfkit.errors import PerfkitError, UsageError
-from perfkit.files import read_json
-from perfkit.measure.foreign_imports import OTHER_TREE, OWN_TREE
+from perfkit.core.errors import PerfkitError, UsageError
+from perfkit.core.files import read_json
+from perfkit.core.record import RankRecord, RunResult, find_traceback
 from perfkit.measure.launch.rank_processes import RankPlace
-from perfkit.record import RankRecord, RunResult, find_traceback
+from perfkit.measure.rank.foreign_imports import OTHER_TREE, OWN_TREE
 from perfkit.store.layout import RECORD_FILE
 
 

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from perfkit.check.sides.side import MeasuredSide, place_sides
-from perfkit.devices.ceiling import DeviceCeilings
+from perfkit.devices.ceilings.ceiling import DeviceCeilings
 from perfkit.measure.bench import compute_needed_ranks, find_dtype_refusal
 from perfkit.measure.run_events import RunEvent
 from perfkit.measure.schedule import build_schedule

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Sequence
 
 from perfkit.analysis.model.difference import TraceDifference
-from perfkit.check.result import ChangeExplanation, JudgedQuantity, MemoryChange
+from perfkit.check.judge.result import ChangeExplanation, JudgedQuantity, MemoryChange
 from perfkit.check.why import memory_changes, op_changes, record_changes, suspects
 from perfkit.check.why.side import SideAnalysis, TracedSteps
-from perfkit.note import Note, make_note
-from perfkit.record import RunStatus
-from perfkit.units import format_signed_percent
+from perfkit.core.note import Note, make_note
+from perfkit.core.record import RunStatus
+from perfkit.core.units import format_signed_percent
 
 
 def explain_variant(before: SideAnalysis, after: SideAnalysis, *, times_differ: bool = True) -> ChangeExplanation:

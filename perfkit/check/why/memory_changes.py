@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from perfkit.analysis.memory.layers import fold_layer_numbers
 from perfkit.analysis.model.memory_model import MemoryAccount, MemoryRow
-from perfkit.check.result import MemoryChange
+from perfkit.check.judge.result import MemoryChange
 
 
 def compare_by_category(before: MemoryAccount, after: MemoryAccount) -> tuple[MemoryChange, ...]:

@@ -14,15 +14,15 @@ from statistics import median
 
 from msgspec.structs import replace
 
-from perfkit.analysis.compare.difference import build_change_row, compare_traces, drop_trace_tables, pair_ops
-from perfkit.analysis.compare.op_pair import OpPair, get_input_shapes
+from perfkit.analysis.difference.difference import build_change_row, compare_traces, drop_trace_tables, pair_ops
+from perfkit.analysis.difference.op_pair import OpPair, get_input_shapes
 from perfkit.analysis.memory.layers import fold_layer_numbers
 from perfkit.analysis.model.difference import ChangeRow, TraceDifference
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.trace.work.ops_by_step import OpKey, make_op_key
 from perfkit.check.why.side import OpPlace, TracedSteps
-from perfkit.note import Note, make_note
-from perfkit.units import format_significant
+from perfkit.core.note import Note, make_note
+from perfkit.core.units import format_significant
 
 NEW, GONE, MORE, FEWER, INPUTS = "new", "gone", "more calls", "fewer calls", "other inputs"
 SLOWER, FASTER, NOISE = "slower", "faster", "noise"

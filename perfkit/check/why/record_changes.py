@@ -4,7 +4,7 @@ import re
 from collections import Counter
 
 from perfkit.analysis.model.suite import Variant
-from perfkit.check.result import ClaimChange, CountChange, SetupChange
+from perfkit.check.judge.result import ClaimChange, CountChange, SetupChange
 from perfkit.check.why.side import SideAnalysis
 
 GRAPH, BREAK, RECOMPILED = "graph", "graph break", "recompilation"

@@ -8,13 +8,13 @@ from statistics import median
 import numpy as np
 from msgspec.structs import replace
 
-from perfkit.allocations import NONE, Allocations
 from perfkit.analysis.model.suite import Variant
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.suite.passes import PassResults
 from perfkit.analysis.suite.runs import VariantRuns
 from perfkit.analysis.trace.work.ops_by_step import OpKey
-from perfkit.record import PHASES
+from perfkit.core.allocations import NONE, Allocations
+from perfkit.core.record import PHASES
 from perfkit.store.memory_file import read_allocations
 from perfkit.store.suite_reader import StoredRank
 
@@ -47,7 +47,7 @@ class SideAnalysis:
 
 
 def observe_variant(variant: Variant, runs: VariantRuns, passes: PassResults) -> SideAnalysis:
-    """Read a side's runs of a variant, from its analysis (`perfkit.analysis.suite.analyze.inspect_suite`)."""
+    """Read a side's runs of a variant, from its analysis (`perfkit.analysis.pipeline.analyze.inspect_suite`)."""
     ranks = () if runs.main is None else runs.main.ranks
     with_memory = next((rank for rank in ranks if rank.memory is not None), None)
     return SideAnalysis(

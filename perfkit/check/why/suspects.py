@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from perfkit.analysis.model.difference import ChangeRow
 from perfkit.analysis.model.memory_model import MemoryAccount, MemoryGrowth
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.check.result import ClaimChange, CountChange, MemoryChange
+from perfkit.check.judge.result import ClaimChange, CountChange, MemoryChange
 from perfkit.check.why.op_changes import CALLS, FASTER, GONE, INPUTS, NEW, SLOWER
 from perfkit.check.why.record_changes import BREAK, RECOMPILED
-from perfkit.units import format_bytes, format_flops, format_seconds, format_significant
+from perfkit.core.units import format_bytes, format_flops, format_seconds, format_significant
 
 MOST_SUSPECTS = 8
 _MOST_OPS = 4  # maximum ops named in one sentence

@@ -1,6 +1,6 @@
 """Times that the ranks of a calibration of the links report; without torch, for those who only read it."""
 
-from perfkit.spec import Struct
+from perfkit.core.spec import Struct
 
 BACKENDS = {"cpu": "gloo", "cuda": "nccl"}
 

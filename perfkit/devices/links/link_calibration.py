@@ -10,20 +10,20 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from perfkit.devices import machine
-from perfkit.devices.ceiling import CeilingLevel, Confidence, LinkRate
-from perfkit.devices.ceilings_cache import get_cache_folder
-from perfkit.devices.fingerprint import build_fingerprint, make_file_stem
+from perfkit.core.errors import NewerFormatError, PerfkitError, RunFormatError
+from perfkit.core.files import read_json, write_json
+from perfkit.core.spec import Struct
+from perfkit.core.units import format_percent
+from perfkit.devices.calibration.ceilings_cache import get_cache_folder
+from perfkit.devices.ceilings.ceiling import CeilingLevel, Confidence, LinkRate
+from perfkit.devices.ceilings.repeats import Repeat, summarize_repeats
 from perfkit.devices.links.collective_times import BACKENDS, CollectiveTimes
 from perfkit.devices.links.link_processes import run_ranks
 from perfkit.devices.links.rates import merge_rates
 from perfkit.devices.links.topology import GpuGroup, choose_groups, read_kinds
-from perfkit.devices.repeats import Repeat, summarize_repeats
-from perfkit.devices.visible_gpus import list_visible_numbers
-from perfkit.errors import NewerFormatError, PerfkitError, RunFormatError
-from perfkit.files import read_json, write_json
-from perfkit.spec import Struct
-from perfkit.units import format_percent
+from perfkit.devices.machine import machine
+from perfkit.devices.machine.fingerprint import build_fingerprint, make_file_stem
+from perfkit.devices.machine.visible_gpus import list_visible_numbers
 
 LINKS_VERSION = 2
 _TIMEOUT_S = 600

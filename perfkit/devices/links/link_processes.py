@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from perfkit.errors import PerfkitError
+from perfkit.core.errors import PerfkitError
 
 _LATER_S = 5.0  # grace period for ranks after the first failure, to fail on their own
 _LINES = 3

@@ -5,8 +5,8 @@ from itertools import pairwise
 
 from msgspec.structs import replace
 
-from perfkit.devices.ceiling import Confidence, LinkRate
-from perfkit.devices.repeats import SPREAD_TOLERANCE
+from perfkit.devices.ceilings.ceiling import Confidence, LinkRate
+from perfkit.devices.ceilings.repeats import SPREAD_TOLERANCE
 
 _Key = tuple[str, int, int, str]
 

@@ -17,8 +17,8 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import FileStore
 
+from perfkit.devices.ceilings.repeats import compute_quantile_rate
 from perfkit.devices.links.collective_times import BACKENDS, CollectiveTimes
-from perfkit.devices.repeats import compute_quantile_rate
 
 _ELEMENT = 4  # bytes of fp32
 _WINDOW_S = 1e-3  # calls that are shorter are made several times before the clock is read again
@@ -86,7 +86,7 @@ def _prepare_send(elements: int, device: torch.device) -> Call:
     return exchange
 
 
-# By the names of `perfkit.cost.collective.CollectiveType`; of an element count, the call that is timed.
+# By the names of `perfkit.cost.calls.collective.CollectiveType`; of an element count, the call that is timed.
 COLLECTIVES: dict[str, Callable[[int, torch.device], Call]] = {
     "all-reduce": _prepare_all_reduce,
     "all-gather": _prepare_all_gather,

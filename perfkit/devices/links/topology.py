@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pynvml
 
-from perfkit.devices import nvml
+from perfkit.devices.machine import nvml
 
 Kinds = Mapping[tuple[int, int], str]
 

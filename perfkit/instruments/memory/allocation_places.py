@@ -5,10 +5,10 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from perfkit.allocations import NONE, TimeBand
+from perfkit.core.allocations import NONE, TimeBand
+from perfkit.core.record import MARK_PREFIX, PHASES, STEP_MARK
 from perfkit.instruments.memory.module_marks import parse_module_name
 from perfkit.instruments.memory.profiler_events import MarkedRange
-from perfkit.record import MARK_PREFIX, PHASES, STEP_MARK
 
 FSDP = "FSDP::"  # FSDP2's own marks
 

@@ -36,7 +36,7 @@ ALLOCATORS = ("aten::empty", "aten::resize_", "aten::new_empty", "aten::zeros", 
 
 # Skipped frames: torch, Python's standard library, the recorder and its hooks.
 _LIBRARIES = frozenset({"torch", *sys.stdlib_module_names})
-_RECORDER = ("perfkit/instruments/", "perfkit/attach/", "perfkit/integrations/", "perfkit/measure/worker.py")
+_RECORDER = ("perfkit/instruments/", "perfkit/attach/", "perfkit/integrations/", "perfkit/measure/rank/worker.py")
 _COMPILED = "torchinductor"  # folder of Inductor's generated code
 
 

@@ -16,7 +16,7 @@ import msgspec
 import torch
 from isal import igzip
 
-from perfkit.files import write_bytes
+from perfkit.core.files import write_bytes
 from perfkit.instruments.memory.allocator_access import (
     explain_taken_history,
     explain_unreported,

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from perfkit.allocations import (
+from perfkit.core.allocations import (
     AUTOCAST,
     GRADIENT,
     OFFLOAD,
@@ -16,11 +16,11 @@ from perfkit.allocations import (
     can_cuda_serve,
     round_cuda_size,
 )
+from perfkit.core.record import PHASES, InitialBlock
 from perfkit.cost.workspaces import TAKES_WORKSPACE
 from perfkit.instruments.memory.allocation_places import FSDP, AllocationPlace
 from perfkit.instruments.memory.profiler_events import ForwardCall, ProfiledAllocation, RecordedEvents, TensorUse
-from perfkit.instruments.tensors import shorten_dtype
-from perfkit.record import PHASES, InitialBlock
+from perfkit.instruments.training.tensors import shorten_dtype
 
 # FSDP2's unsharded parameters, which casts read like plain parameters.
 UNSHARDING = FSDP + "all_gather_copy_out"

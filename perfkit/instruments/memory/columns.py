@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import torch
 
-from perfkit.allocations import NONE, Allocations, TextNumbers, build_allocations, round_cuda_size
+from perfkit.core.allocations import NONE, Allocations, TextNumbers, build_allocations, round_cuda_size
+from perfkit.core.record import InitialBlock
 from perfkit.instruments.memory.allocation_places import PlaceIndex
 from perfkit.instruments.memory.block_labels import BlockLabel
 from perfkit.instruments.memory.profiler_events import ProfiledAllocation
 from perfkit.instruments.memory.unseen_frees import Event
-from perfkit.record import InitialBlock
 
 
 def build_columns(

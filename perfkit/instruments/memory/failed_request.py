@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from perfkit.allocations import FailedRequest
+from perfkit.core.allocations import FailedRequest
 from perfkit.instruments.failure_status import find_allocation_line
 
 # "Tried to allocate 2.00 GiB" (CUDA and HIP), "you tried to allocate 123 bytes" (torch's CPU allocator),

@@ -13,8 +13,8 @@ from torch import nn
 from torch.optim import Optimizer
 from torch.utils.data import DataLoader, Dataset
 
-from perfkit.allocations import BUFFER, INPUT, OPTIMIZER_STATE, PARAMETER
-from perfkit.instruments.live_objects import find_instances
+from perfkit.core.allocations import BUFFER, INPUT, OPTIMIZER_STATE, PARAMETER
+from perfkit.instruments.training.live_objects import find_instances
 
 # Maximum nesting of datasets and containers (splits of a concatenation), and maximum items checked per container.
 _DEEPEST = 5

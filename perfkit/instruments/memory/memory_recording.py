@@ -8,7 +8,8 @@ import msgspec
 import torch
 import torch.distributed as dist
 
-from perfkit.allocations import NONE, Allocations, FailedRequest
+from perfkit.core.allocations import NONE, Allocations, FailedRequest
+from perfkit.core.record import PHASES, InitialBlock
 from perfkit.instruments.memory.allocation_places import AllocationPlace, PlaceIndex
 from perfkit.instruments.memory.allocation_profiler import AllocationProfiler
 from perfkit.instruments.memory.block_labels import Gradients, TensorOwner, label_blocks
@@ -20,8 +21,7 @@ from perfkit.instruments.memory.training_state import find_other_blocks, find_ow
 from perfkit.instruments.memory.unseen_frees import add_unseen_frees
 from perfkit.instruments.open_ranges import OpenRangeError, RangeSpan, find_open_ranges
 from perfkit.instruments.recording import Recording
-from perfkit.instruments.trained_models import TrainedModels
-from perfkit.record import PHASES, InitialBlock
+from perfkit.instruments.training.trained_models import TrainedModels
 
 _SOURCE = "every allocation and free reported by torch's allocator"
 

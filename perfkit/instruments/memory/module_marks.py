@@ -8,10 +8,10 @@ from typing import Any
 from torch import nn
 from torch.profiler import record_function
 
+from perfkit.core.record import MARK_PREFIX
 from perfkit.instruments.compile_exclusion import exclude_from_compile, is_compiling
-from perfkit.instruments.trained_models import TrainedModels
-from perfkit.record import MARK_PREFIX
-from perfkit.techniques.call_wrappers import Call, wrap_calls
+from perfkit.instruments.training.trained_models import TrainedModels
+from perfkit.techniques.base.call_wrappers import Call, wrap_calls
 
 _MARK = MARK_PREFIX + "module::"
 

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
-from perfkit.allocations import CUDA_SMALL_BYTES, can_cuda_serve
+from perfkit.core.allocations import CUDA_SMALL_BYTES, can_cuda_serve
 from perfkit.instruments.memory.allocation_places import AllocationPlace
 from perfkit.instruments.memory.block_labels import BlockLabel
 from perfkit.instruments.memory.profiler_events import ProfiledAllocation

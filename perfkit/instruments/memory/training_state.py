@@ -10,14 +10,14 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from perfkit.allocations import BUFFER, GRADIENT, OPTIMIZER_STATE, PARAMETER, UNKNOWN
-from perfkit.instruments.live_objects import find_instances
+from perfkit.core.allocations import BUFFER, GRADIENT, OPTIMIZER_STATE, PARAMETER, UNKNOWN
+from perfkit.core.record import InitialBlock
 from perfkit.instruments.memory.block_labels import Gradients, SeenStorage, TensorOwner
 from perfkit.instruments.memory.holders import find_held_tensors
-from perfkit.instruments.tensors import add_block, has_storage, list_optimizer_tensors, list_plain_parts
-from perfkit.instruments.trained_models import TrainedModels
-from perfkit.record import InitialBlock
-from perfkit.techniques.paged_optimizer import get_local_optimizer
+from perfkit.instruments.training.live_objects import find_instances
+from perfkit.instruments.training.tensors import add_block, has_storage, list_optimizer_tensors, list_plain_parts
+from perfkit.instruments.training.trained_models import TrainedModels
+from perfkit.techniques.activations.paged_optimizer import get_local_optimizer
 
 
 def find_owners(trained: TrainedModels) -> dict[int, TensorOwner]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from perfkit.errors import PerfkitError
+from perfkit.core.errors import PerfkitError
 from perfkit.instruments.stacks.collapsed_stacks import read_loop
 from perfkit.instruments.stacks.permission import enable_child_tracing
 from perfkit.instruments.stacks.py_spy import WITH_CHILDREN, SpyResult, StackSpy, end_spies

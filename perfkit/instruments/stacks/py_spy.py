@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import psutil
 
-from perfkit.errors import PerfkitError, UnavailableError
-from perfkit.optional_deps import make_missing_package_error
+from perfkit.core.errors import PerfkitError, UnavailableError
+from perfkit.core.optional_deps import make_missing_package_error
 
 _WITHIN_S = 30.0  # that py-spy takes to begin and to write
 _FAILED = re.compile(r"Errors: (\d+)")

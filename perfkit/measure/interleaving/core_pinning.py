@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from perfkit.devices.machine import find_numa_node
+from perfkit.devices.machine.machine import find_numa_node
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from statistics import median
 
+from perfkit.core.record import StepSamples
 from perfkit.instruments.clock import join_samples
 from perfkit.instruments.warmup import BY_TURNS_WINDOW, is_warm_by_turns
 from perfkit.measure.interleaving import protocol
 from perfkit.measure.interleaving.resident_teams import Conversation, Team, check_ready, merge_team_steps
-from perfkit.record import StepSamples
 
 # Of a round, at most and at least. More turns make a round more precise, more rounds the result: a round steps for as
 # long as it took to get ready, which is near the best division of a budget where a round's own spread (memory layout)

@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from perfkit.errors import PerfkitError
-from perfkit.files import write_json
+from perfkit.core.errors import PerfkitError
+from perfkit.core.files import write_json
+from perfkit.core.record import RunResult, RunStatus, StepSamples
+from perfkit.core.sampling import merge_slowest_ranks
+from perfkit.core.spec import RunSpec
 from perfkit.measure.interleaving import protocol
 from perfkit.measure.interleaving.core_pinning import RankCores, bind_to_cores
 from perfkit.measure.launch.launcher import ExitCodes
 from perfkit.measure.launch.rank_processes import GRACE_S, HERE, RankPlace, RankProcess, end_ranks, start_rank
 from perfkit.measure.launch.run_outcome import determine_outcome
-from perfkit.record import RunResult, RunStatus, StepSamples
-from perfkit.sampling import merge_slowest_ranks
-from perfkit.spec import RunSpec
 from perfkit.store.layout import SPEC_FILE
 
 _WORKER = "perfkit.measure.interleaving.turn_worker"

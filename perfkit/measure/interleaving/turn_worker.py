@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from perfkit.measure.channel import open_command_channel
+from perfkit.core.record import StepSamples
 from perfkit.measure.interleaving.protocol import END, TURN, WARM_UP, format_ready, format_steps, summarize_turn
-from perfkit.measure.worker import run_worker
-from perfkit.record import StepSamples
+from perfkit.measure.launch.channel import open_command_channel
+from perfkit.measure.rank.worker import run_worker
 
 if TYPE_CHECKING:
-    from perfkit.measure.session import TrainingSession
+    from perfkit.measure.rank.session import TrainingSession
 
 
 def main() -> None:
@@ -34,7 +34,7 @@ def _run_commands(session: "TrainingSession", say: Callable[[str], None], comman
     """Run the requested steps until told to end."""
     from perfkit.instruments.clock import join_samples
     from perfkit.instruments.warmup import is_warm_by_turns
-    from perfkit.techniques.compile_facts import collect_compile_facts
+    from perfkit.techniques.base.compile_facts import collect_compile_facts
 
     gc.collect()  # what set-up left, which a step would have to look through
     warm, turns = StepSamples(), StepSamples()

@@ -1,7 +1,7 @@
 """torchrun's elastic agent, which starts the ranks of a run: `python -m perfkit.measure.launch.agent FOLDER NODE`.
 
-Like `torchrun --standalone --nproc-per-node N -m perfkit.measure.worker FOLDER`, or with `--rdzv-backend static` on
-several machines, but it also stores how each failed rank ended, which torchrun only prints.
+Like `torchrun --standalone --nproc-per-node N -m perfkit.measure.rank.worker FOLDER`, or with `--rdzv-backend static`
+on several machines, but it also stores how each failed rank ended, which torchrun only prints.
 """
 
 import sys
@@ -10,12 +10,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from perfkit.files import read_json, write_json
-from perfkit.measure.channel import end_with_parent
+from perfkit.core.files import read_json, write_json
+from perfkit.core.spec import LaunchSpec, RunSpec
+from perfkit.measure.launch.channel import end_with_parent
 from perfkit.measure.launch.nodes import parse_endpoint
 from perfkit.measure.launch.rank_processes import count_ranks_per_node
 from perfkit.measure.launch.torchrun_launcher import AgentExits
-from perfkit.spec import LaunchSpec, RunSpec
 from perfkit.store.layout import SPEC_FILE, get_agent_file
 
 
@@ -39,7 +39,7 @@ def main() -> None:
             logs_specs=DefaultLogsSpecs(log_dir=logs),
         )
         try:
-            elastic_launch(config, sys.executable)("-m", "perfkit.measure.worker", str(folder))
+            elastic_launch(config, sys.executable)("-m", "perfkit.measure.rank.worker", str(folder))
         except ChildFailedError as error:
             ended = tuple((rank, failure.exitcode) for rank, failure in error.failures.items())
             write_json(get_agent_file(folder, node), AgentExits(ended=ended))

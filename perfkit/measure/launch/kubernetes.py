@@ -7,7 +7,7 @@ The first pod runs the bench, the others join it. Kubernetes documents both part
 from dataclasses import dataclass
 from typing import Any
 
-from perfkit.optional_deps import explain_import_error
+from perfkit.core.optional_deps import explain_import_error
 
 # What a pod's number is called in its environment.
 INDEX = "JOB_COMPLETION_INDEX"

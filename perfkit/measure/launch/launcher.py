@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from perfkit.core.spec import LaunchSpec, RunSpec
 from perfkit.measure.launch.rank_processes import RankPlace
-from perfkit.spec import LaunchSpec, RunSpec
 
 Report = Callable[[str], None]
 
@@ -41,9 +41,9 @@ class StartedRanks(Protocol):
 class Launcher(Protocol):
     """One way to start ranks: a row of `perfkit.measure.launch.launcher_table`.
 
-    It starts `python -m perfkit.measure.worker FOLDER` for each rank, with `ranks.rank_variables` in its environment,
-    at a place where the run's folder and the workload have the same path as here. Standard output of rank 0's worker is
-    progress, one line per pass; that of the others is ignored.
+    It starts `python -m perfkit.measure.rank.worker FOLDER` for each rank, with `ranks.rank_variables` in its
+    environment, at a place where the run's folder and the workload have the same path as here. Standard output of rank
+    0's worker is progress, one line per pass; that of the others is ignored.
     """
 
     def check(self, launch: LaunchSpec) -> None:

@@ -1,7 +1,7 @@
 """Launchers that may start the ranks of a run: `--launcher`."""
 
+from perfkit.core.registry import Registry
 from perfkit.measure.launch.launcher import Launcher
-from perfkit.registry import Registry
 
 LAUNCHERS: Registry[Launcher] = Registry(
     "launcher",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from torch._C._distributed_c10d import TCPStore
 
-from perfkit.errors import PerfkitError, UsageError
+from perfkit.core.errors import PerfkitError, UsageError
 from perfkit.measure.launch.network import find_local_address
 
 _POLL_S = 0.2

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from perfkit.errors import UsageError
+from perfkit.core.errors import UsageError
+from perfkit.core.spec import LaunchSpec, RunSpec
 from perfkit.measure.launch.launcher import ExitCodes, Report, StartedRanks
 from perfkit.measure.launch.process_output import Deadline, read_lines
 from perfkit.measure.launch.rank_processes import (
@@ -14,7 +15,6 @@ from perfkit.measure.launch.rank_processes import (
     refuse_endpoint,
     start_rank,
 )
-from perfkit.spec import LaunchSpec, RunSpec
 
 
 class _ProcessLauncher:
@@ -31,7 +31,7 @@ class _ProcessLauncher:
         launch = spec.launch
         return _ProcessRanks(
             [
-                start_rank("perfkit.measure.worker", launch, folder, rank, under=under, place=place)
+                start_rank("perfkit.measure.rank.worker", launch, folder, rank, under=under, place=place)
                 for rank in range(launch.world_size)
             ]
         )

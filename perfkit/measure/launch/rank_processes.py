@@ -14,11 +14,11 @@ from typing import Any
 
 import psutil
 
-from perfkit.devices.mig import build_instance_variables
-from perfkit.errors import UsageError
-from perfkit.measure.dump_mark import dump_limit_s, find_marks
+from perfkit.core.errors import UsageError
+from perfkit.core.spec import LaunchSpec
+from perfkit.devices.machine.mig import build_instance_variables
+from perfkit.measure.launch.dump_mark import dump_limit_s, find_marks
 from perfkit.measure.launch.network import GLOO_INTERFACES
-from perfkit.spec import LaunchSpec
 from perfkit.store.layout import OUTPUT_FILE, WATCHDOG_DUMP, get_rank_folder
 
 

@@ -4,17 +4,17 @@ import contextlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from perfkit.errors import RunFormatError
+from perfkit.core.errors import RunFormatError
+from perfkit.core.record import RankWait
 from perfkit.flight.flight_record import FlightRecord
 from perfkit.flight.match import Mismatch, MismatchedCollective, find_mismatches
 from perfkit.flight.mismatch_text import describe_absence, describe_disagreement
-from perfkit.record import RankWait
 from perfkit.store.layout import find_flight_file
 
 
 def read_flight_records(folder: Path, ranks: Iterable[int]) -> dict[int, FlightRecord]:
     """Read the ranks' flight records, by rank; records in an unknown format of torch are left out."""
-    from perfkit.trace.flight_dumps import read_dump  # a successful run does not need the reader of flight records
+    from perfkit.flight.flight_dumps import read_dump  # a successful run does not need the reader of flight records
 
     records = {}
     for rank in ranks:

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from perfkit.errors import PerfkitError, UsageError
+from perfkit.core.errors import PerfkitError, UsageError
+from perfkit.core.ray_cluster import connect_ray, get_last_line, keep_signal_errors
+from perfkit.core.spec import LaunchSpec, RunSpec
 from perfkit.measure.launch.launcher import ExitCodes, Report, StartedRanks
 from perfkit.measure.launch.process_output import Deadline
 from perfkit.measure.launch.rank_processes import GRACE_S, RankPlace, count_ranks_per_node, refuse_endpoint
 from perfkit.measure.launch.ray_node import FilePart, NodeShare, RankEnded, RayNode
-from perfkit.ray_cluster import connect_ray, get_last_line, keep_signal_errors
-from perfkit.spec import LaunchSpec, RunSpec
 
 _PLACED_WITHIN_S = 300.0  # a cluster may start nodes for it
 _ANSWER_WITHIN_S = 60.0

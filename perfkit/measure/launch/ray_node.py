@@ -9,7 +9,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
-from perfkit.files import write_json
+from perfkit.core.files import write_json
+from perfkit.core.spec import RunSpec
 from perfkit.measure.launch.network import build_gloo_variables
 from perfkit.measure.launch.process_output import Deadline, read_lines
 from perfkit.measure.launch.rank_processes import (
@@ -20,7 +21,6 @@ from perfkit.measure.launch.rank_processes import (
     kill_ranks,
     start_rank,
 )
-from perfkit.spec import RunSpec
 from perfkit.store.layout import SPEC_FILE
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def _start_node_rank(share: NodeShare, rank: int, folder: Path) -> RankProcess:
     if "MASTER_ADDR" in environment:
         environment |= build_gloo_variables(environment["MASTER_ADDR"])
     place = RankPlace(folder=here if here.is_dir() else None, environment=environment)
-    return start_rank("perfkit.measure.worker", share.spec.launch, folder, rank, place=place)
+    return start_rank("perfkit.measure.rank.worker", share.spec.launch, folder, rank, place=place)
 
 
 def _read_file_parts(folder: Path) -> Iterator[FilePart]:

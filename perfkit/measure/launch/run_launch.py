@@ -8,14 +8,14 @@ from pathlib import Path
 import msgspec
 
 import perfkit
-from perfkit.errors import TerminatedError
-from perfkit.files import write_json
-from perfkit.instruments.machine_load import compute_load, read_load
+from perfkit.core.errors import TerminatedError
+from perfkit.core.files import write_json
+from perfkit.core.record import RunResult, RunStatus
+from perfkit.core.spec import RunSpec
+from perfkit.instruments.sensors.machine_load import compute_load, read_load
 from perfkit.measure.launch.launcher_table import LAUNCHERS
 from perfkit.measure.launch.rank_processes import HERE, RankPlace
 from perfkit.measure.launch.run_outcome import determine_outcome
-from perfkit.record import RunResult, RunStatus
-from perfkit.spec import RunSpec
 from perfkit.store.layout import RUN_FILE, SPEC_FILE
 
 

@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from perfkit.files import read_json
+from perfkit.core.files import read_json
+from perfkit.core.record import RankRecord, RunResult, RunStatus, format_rank_reason
+from perfkit.core.spec import LaunchSpec, RunSpec
+from perfkit.core.units import format_seconds
 from perfkit.measure.launch.launcher import ExitCodes
 from perfkit.measure.launch.rank_waits import describe_mismatch, list_rank_waits, read_flight_records
-from perfkit.record import RankRecord, RunResult, RunStatus, format_rank_reason
-from perfkit.spec import LaunchSpec, RunSpec
 from perfkit.store.layout import OUTPUT_FILE, RECORD_FILE, get_agent_log, get_rank_folder
-from perfkit.units import format_seconds
 
 _TAIL_BYTES = 8192
 

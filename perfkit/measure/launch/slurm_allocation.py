@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from typing import NamedTuple
 
-from perfkit.errors import UsageError
+from perfkit.core.errors import UsageError
 
 
 class SlurmAllocation(NamedTuple):

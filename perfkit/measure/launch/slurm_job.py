@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from perfkit.errors import UsageError
+from perfkit.core.errors import UsageError
+from perfkit.core.optional_deps import explain_import_error
 from perfkit.measure.launch.slurm_queue import QueuedJob, find_queued_job, read_end_state
-from perfkit.optional_deps import explain_import_error
 
 if TYPE_CHECKING:
     import submitit

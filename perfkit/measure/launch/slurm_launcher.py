@@ -8,7 +8,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from perfkit.errors import UsageError
+from perfkit.core.errors import UsageError
+from perfkit.core.spec import LaunchSpec, RunSpec
 from perfkit.measure.launch import slurm_task
 from perfkit.measure.launch.launcher import ExitCodes, Report, StartedRanks
 from perfkit.measure.launch.process_output import Deadline, read_lines
@@ -23,7 +24,6 @@ from perfkit.measure.launch.rank_processes import (
     start_process,
 )
 from perfkit.measure.launch.slurm_allocation import SlurmAllocation, read_allocation
-from perfkit.spec import LaunchSpec, RunSpec
 from perfkit.store.layout import get_agent_log
 
 _GENTLY_S = 6.0

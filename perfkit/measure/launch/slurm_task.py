@@ -9,12 +9,12 @@ import signal
 import sys
 from pathlib import Path
 
-from perfkit.files import read_json
+from perfkit.core.files import read_json
+from perfkit.core.spec import RunSpec
 from perfkit.measure.launch.network import build_gloo_variables
 from perfkit.measure.launch.process_output import Deadline, read_lines
 from perfkit.measure.launch.rank_processes import RankPlace, end_ranks, start_rank
 from perfkit.measure.launch.slurm_allocation import find_other_node
-from perfkit.spec import RunSpec
 from perfkit.store.layout import SPEC_FILE
 
 # First words of its messages: the number of the step; a pass that rank 0 enters; a rank, and its exit code.
@@ -36,7 +36,7 @@ def main() -> None:
     if other := find_other_node():
         environment |= build_gloo_variables(other)
     place = RankPlace(environment=environment)
-    rank = start_rank("perfkit.measure.worker", launch, folder, number, place=place)
+    rank = start_rank("perfkit.measure.rank.worker", launch, folder, number, place=place)
     for _, line in read_lines([rank], Deadline(launch.timeout_s + _LONGER_S)):
         if line is not None:
             _print_message(PASS, line)

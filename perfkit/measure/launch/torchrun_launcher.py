@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from perfkit.files import read_json
-from perfkit.measure.dump_mark import dump_limit_s
+from perfkit.core.files import read_json
+from perfkit.core.spec import LaunchSpec, RunSpec, Struct
+from perfkit.measure.launch.dump_mark import dump_limit_s
 from perfkit.measure.launch.launcher import ExitCodes, Report, StartedRanks
 from perfkit.measure.launch.network import build_gloo_variables
 from perfkit.measure.launch.nodes import NodeCoordinator, parse_endpoint
@@ -23,7 +24,6 @@ from perfkit.measure.launch.rank_processes import (
     end_ranks,
     start_process,
 )
-from perfkit.spec import LaunchSpec, RunSpec, Struct
 from perfkit.store.layout import SPEC_FILE, get_agent_file, get_agent_log
 
 _OTHERS_S = 10.0  # beyond what their ranks may take for their flight records

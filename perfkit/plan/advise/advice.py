@@ -3,8 +3,8 @@
 from typing import Literal
 
 from perfkit.analysis.model.plan import Interval
-from perfkit.note import Note
-from perfkit.spec import Struct
+from perfkit.core.note import Note
+from perfkit.core.spec import Struct
 
 ADVICE_VERSION = 2
 

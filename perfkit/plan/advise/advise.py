@@ -2,18 +2,18 @@
 
 from collections.abc import Callable, Iterable
 
-from perfkit.errors import UsageError
+from perfkit.core.errors import UsageError
+from perfkit.core.note import make_note
+from perfkit.core.spec import TechniqueSpec
 from perfkit.measure.redundant_size import read_batch_size
-from perfkit.note import make_note
 from perfkit.plan.advise.advice import Advice, AdviceOption, Goal
 from perfkit.plan.advise.candidates import Candidate, Techniques, judge_loss_risk, make_candidate, select_candidates
 from perfkit.plan.advise.combine import combine_techniques
 from perfkit.plan.advise.estimates import VariantEstimate, VariantEstimates
 from perfkit.plan.advise.option_judge import Judge, Worth
 from perfkit.plan.advise.subject import AdviceSubject
-from perfkit.plan.plan import PlanOne, make_planner
-from perfkit.plan.verdict import check_fit
-from perfkit.spec import TechniqueSpec
+from perfkit.plan.variants.plan import PlanOne, make_planner
+from perfkit.plan.variants.verdict import check_fit
 
 # Minimum saving of the step or the peak to join a technique: less is not worth its risk.
 _NOTABLE = 0.01

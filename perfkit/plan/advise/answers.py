@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from perfkit.analysis.findings.change import NOTHING, Change, join_changes
 from perfkit.analysis.findings.rule import RuleResult
-from perfkit.analysis.findings.trace.change import NOTHING, Change, join_changes
-from perfkit.analysis.findings.trace.trace_view import TraceView
 from perfkit.analysis.model.step import OpRow
-from perfkit.plan.efficiencies import Efficiencies
-from perfkit.techniques.technique import Technique
+from perfkit.analysis.trace.findings.trace_view import TraceView
+from perfkit.plan.timing.efficiencies import Efficiencies
+from perfkit.techniques.base.technique import Technique
 
 
 class AddressedWork(NamedTuple):

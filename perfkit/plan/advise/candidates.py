@@ -5,15 +5,15 @@ from typing import NamedTuple
 
 import torch
 
+from perfkit.core.spec import TechniqueSpec, format_variant_label
 from perfkit.measure.bench import compute_needed_ranks, find_refusal
 from perfkit.measure.schedule import explain_unbuildable
 from perfkit.plan.advise.advice import ExcludedVariant, Goal, LossRisk
 from perfkit.plan.advise.subject import AdviceSubject
-from perfkit.plan.plan import schedule_run
-from perfkit.spec import TechniqueSpec, format_variant_label
+from perfkit.plan.variants.plan import schedule_run
+from perfkit.techniques.base.rank_sharing import explain_lacking_ranks
+from perfkit.techniques.base.technique import Technique
 from perfkit.techniques.compose import compose_techniques, find_open_technique
-from perfkit.techniques.rank_sharing import explain_lacking_ranks
-from perfkit.techniques.technique import Technique
 
 Techniques = tuple[TechniqueSpec, ...]
 

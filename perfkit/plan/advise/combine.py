@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
-from perfkit.errors import UsageError
+from perfkit.core.errors import UsageError
 from perfkit.plan.advise.advice import ExcludedVariant
 from perfkit.plan.advise.candidates import Candidate, Techniques, make_candidate
 

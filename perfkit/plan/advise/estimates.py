@@ -3,16 +3,16 @@
 from typing import NamedTuple
 
 from perfkit.analysis.model.plan import Interval
-from perfkit.note import list_texts
+from perfkit.core.note import list_texts
+from perfkit.core.spec import format_variant_label
+from perfkit.core.units import format_bytes, format_seconds
 from perfkit.plan.advise.advice import TimeSaving
 from perfkit.plan.advise.candidates import Candidate, Techniques, make_candidate
 from perfkit.plan.advise.plan_figures import compute_planned_saving, estimate_largest_batch
 from perfkit.plan.advise.time_saving import TimeEstimate, estimate_time_saved
 from perfkit.plan.advise.traced_step import TracedStep
-from perfkit.plan.plan import PlanOne
-from perfkit.spec import format_variant_label
-from perfkit.techniques.batch import Batch
-from perfkit.units import format_bytes, format_seconds
+from perfkit.plan.variants.plan import PlanOne
+from perfkit.techniques.data.batch import Batch
 
 
 class VariantEstimate(NamedTuple):

@@ -1,7 +1,6 @@
 """Techniques that change layers: the work they remove and the work they repeat."""
 
-from perfkit.analysis.findings.trace import matmuls
-from perfkit.analysis.findings.trace.change import (
+from perfkit.analysis.findings.change import (
     Change,
     Takes,
     join_changes,
@@ -10,13 +9,14 @@ from perfkit.analysis.findings.trace.change import (
     remove_rows,
     scale_rows,
 )
-from perfkit.analysis.findings.trace.trace_view import FETCHING, LATE, TraceView
-from perfkit.analysis.trace.op_class import OpClass, classify_op
+from perfkit.analysis.trace.findings import matmuls
+from perfkit.analysis.trace.findings.trace_view import FETCHING, LATE, TraceView
+from perfkit.analysis.trace.work.op_class import OpClass, classify_op
 from perfkit.plan.advise.answers import AddressedWork, Answer, NoEffect, UnknownEffect, format_taken_time
 from perfkit.plan.advise.precision import PRODUCTS
-from perfkit.techniques.ckpt import Ckpt
-from perfkit.techniques.flash import Flash
-from perfkit.techniques.technique import Technique
+from perfkit.techniques.activations.ckpt import Ckpt
+from perfkit.techniques.activations.flash import Flash
+from perfkit.techniques.base.technique import Technique
 
 _LOSS = (OpClass.LOSS, OpClass.SOFTMAX)
 

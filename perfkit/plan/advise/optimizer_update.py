@@ -1,8 +1,8 @@
 """Techniques that change the optimizer's update: its time by the bytes it moves."""
 
-from perfkit.analysis.findings.trace import memory_bound
-from perfkit.analysis.findings.trace.change import scale_rows
+from perfkit.analysis.findings.change import scale_rows
 from perfkit.analysis.model.step import OpRow
+from perfkit.analysis.trace.findings import memory_bound
 from perfkit.plan.advise.answers import (
     AddressedWork,
     AdvisedView,
@@ -12,8 +12,8 @@ from perfkit.plan.advise.answers import (
     format_taken_time,
     make_rule_target,
 )
-from perfkit.techniques.optim import Optim
-from perfkit.techniques.technique import Technique
+from perfkit.techniques.base.technique import Technique
+from perfkit.techniques.optimizers.optim import Optim
 
 # Parameter-sized tensors that one pass of an update reads and writes: parameters, gradients, and each moment twice.
 _MOVES = {"sgd": 3, "momentum": 5, "lion": 5, "adamw": 7}

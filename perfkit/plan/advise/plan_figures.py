@@ -1,7 +1,7 @@
 """Compares the plans of two variants: largest batch and saved time."""
 
-from perfkit.allocations import BUFFER, GRADIENT, OPTIMIZER_STATE, PARAMETER
 from perfkit.analysis.model.plan import PlannedVariant, StepTime
+from perfkit.core.allocations import BUFFER, GRADIENT, OPTIMIZER_STATE, PARAMETER
 from perfkit.plan.advise.advice import TimeSaving
 
 # Categories independent of the batch size.

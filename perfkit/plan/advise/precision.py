@@ -2,18 +2,18 @@
 
 from collections.abc import Sequence
 
-from perfkit.analysis.findings.trace.change import Change, Takes, join_changes, scale_rows
-from perfkit.analysis.findings.trace.trace_thresholds import HIGHER_PEAK
-from perfkit.analysis.findings.trace.trace_view import CPU
+from perfkit.analysis.findings.change import Change, Takes, join_changes, scale_rows
 from perfkit.analysis.model.step import OpRow
-from perfkit.analysis.trace.op_class import OpClass, classify_op
-from perfkit.analysis.trace.roofline import LATENCY
-from perfkit.devices.ceiling import CeilingLevel
+from perfkit.analysis.trace.findings.trace_thresholds import HIGHER_PEAK
+from perfkit.analysis.trace.findings.trace_view import CPU
+from perfkit.analysis.trace.roofline.roofline import LATENCY
+from perfkit.analysis.trace.work.op_class import OpClass, classify_op
+from perfkit.devices.ceilings.ceiling import CeilingLevel
 from perfkit.plan.advise.answers import AddressedWork, AdvisedView, Answer, NoEffect, UnknownEffect, format_taken_time
-from perfkit.plan.work import Work
-from perfkit.techniques.amp import Amp
-from perfkit.techniques.bf16 import Bf16
-from perfkit.techniques.technique import Technique
+from perfkit.plan.target.work import Work
+from perfkit.techniques.base.technique import Technique
+from perfkit.techniques.precision.amp import Amp
+from perfkit.techniques.precision.bf16 import Bf16
 
 PRODUCTS = (OpClass.MATMUL, OpClass.CONVOLUTION, OpClass.ATTENTION)
 _WIDE = ("fp32", "tf32")

@@ -4,16 +4,16 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from perfkit.analysis.suite.read_passes import select_ceilings
+from perfkit.analysis.pipeline.read_passes import select_ceilings
 from perfkit.analysis.suite.runs import VariantRuns, find_baseline_names
-from perfkit.devices.ceiling import DeviceCeilings
-from perfkit.devices.machine import read_cpu_model
-from perfkit.errors import UsageError
-from perfkit.note import Note, list_texts, make_note
+from perfkit.core.errors import UsageError
+from perfkit.core.note import Note, list_texts, make_note
+from perfkit.devices.ceilings.ceiling import DeviceCeilings
+from perfkit.devices.machine.machine import read_cpu_model
 from perfkit.plan.advise import traced_step
 from perfkit.plan.advise.advice import Kind
 from perfkit.plan.advise.traced_step import TracedStep
-from perfkit.plan.target import Target, explain_unknown_gpu, find_run_target
+from perfkit.plan.target.target import Target, explain_unknown_gpu, find_run_target
 from perfkit.store.request import BenchRequest
 from perfkit.store.suite_reader import StoredSuite, read_suite
 

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from perfkit.analysis.findings.trace import host, memory_bound, transfer
+from perfkit.analysis.trace.findings import host, memory_bound, transfer
 from perfkit.plan.advise.answers import (
     AdvisedView,
     Answer,
@@ -22,8 +22,8 @@ from perfkit.plan.advise.layers import (
 )
 from perfkit.plan.advise.optimizer_update import estimate_optim
 from perfkit.plan.advise.precision import estimate_amp, estimate_bf16, estimate_fp8, estimate_tf32
+from perfkit.techniques.base.technique import Technique
 from perfkit.techniques.compatibility import is_match
-from perfkit.techniques.technique import Technique
 
 _FUSING = (
     memory_bound.find_unfused_elementwise,

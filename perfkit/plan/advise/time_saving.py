@@ -8,8 +8,8 @@ from perfkit.plan.advise.answers import AddressedWork, NoEffect, UnknownEffect
 from perfkit.plan.advise.layers import estimate_larger_batch
 from perfkit.plan.advise.targets import find_answer
 from perfkit.plan.advise.traced_step import TracedStep
-from perfkit.techniques.batch import Batch
-from perfkit.techniques.technique import Technique
+from perfkit.techniques.base.technique import Technique
+from perfkit.techniques.data.batch import Batch
 
 
 class TimeEstimate(NamedTuple):

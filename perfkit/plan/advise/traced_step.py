@@ -4,26 +4,26 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from perfkit.analysis.findings.trace.change import Change
-from perfkit.analysis.findings.trace.effects import build_effect
+from perfkit.analysis.findings.change import Change
+from perfkit.analysis.pipeline.effects import build_effect
 from perfkit.analysis.replay.change_effect import apply_effect, merge_effects
 from perfkit.analysis.replay.replay import ReplayResult, replay_trace, simulate_length_s
 from perfkit.analysis.replay.step_nodes import find_step_nodes
 from perfkit.analysis.trace.rank_trace import DetailedAnalysis, analyze_with_details
 from perfkit.analysis.trace.trace_device import identify_device
-from perfkit.devices.catalog import CatalogEntry, find_entry
-from perfkit.devices.ceiling import DeviceCeilings
-from perfkit.devices.machine import read_cpu_model
-from perfkit.devices.peak import CPU
+from perfkit.core.errors import UnavailableError, UsageError
+from perfkit.core.record import Environment
+from perfkit.devices.catalog.catalog import CatalogEntry, find_entry
+from perfkit.devices.ceilings.ceiling import DeviceCeilings
+from perfkit.devices.ceilings.peak import CPU
+from perfkit.devices.machine.machine import read_cpu_model
 from perfkit.devices.trace_ceilings import resolve_trace_ceilings
-from perfkit.errors import UnavailableError, UsageError
 from perfkit.plan.advise.answers import AdvisedView
-from perfkit.plan.device_efficiencies import load_efficiencies
-from perfkit.plan.efficiencies import Efficiencies
-from perfkit.plan.target import Target
-from perfkit.record import Environment
-from perfkit.trace.ops import Ops, read_ops
-from perfkit.trace.trace_reader import read_trace
+from perfkit.plan.target.target import Target
+from perfkit.plan.timing.device_efficiencies import load_efficiencies
+from perfkit.plan.timing.efficiencies import Efficiencies
+from perfkit.trace.ops.ops import Ops, read_ops
+from perfkit.trace.readers.trace_reader import read_trace
 
 _RECORD = "record with torch.profiler's schedule and profiler.step(), or with perfkit run"
 

@@ -3,9 +3,9 @@
 from msgspec.structs import replace
 
 from perfkit.analysis.model.suite import Analysis, Variant
-from perfkit.errors import UsageError
+from perfkit.core.errors import UsageError
+from perfkit.core.spec import parse_variants
 from perfkit.plan.advise.advice import Advice, AdviceOption, MeasuredOption
-from perfkit.spec import parse_variants
 from perfkit.store.request import BenchRequest
 
 

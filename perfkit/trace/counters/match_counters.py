@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.note import Note, make_note
+from perfkit.core.note import Note, make_note
 from perfkit.trace.counters.metrics import TENSOR_INSTRUCTIONS, LaunchCounts, compute_launch_counts
 from perfkit.trace.counters.ncu_csv import ProfiledLaunch, read_launches
-from perfkit.trace.kernels import Kernels
 from perfkit.trace.model import NONE, Category, Trace
+from perfkit.trace.ops.kernels import Kernels
 
 Floats = NDArray[np.float64]
 

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from perfkit.errors import RunFormatError
-from perfkit.note import Note, make_note
+from perfkit.core.errors import RunFormatError
+from perfkit.core.note import Note, make_note
 
 _KERNEL, _METRIC, _UNIT, _VALUE = "Kernel Name", "Metric Name", "Metric Unit", "Metric Value"
 _DESCRIBES = frozenset(

@@ -16,14 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from perfkit.device_calls import is_capture_begin, is_capture_end, is_copy_call, is_fill_call, is_kernel_launch
+from perfkit.devices.device_calls import is_capture_begin, is_capture_end, is_copy_call, is_fill_call, is_kernel_launch
 from perfkit.trace.event_names import map_names, mark_named
 from perfkit.trace.event_nesting import find_around_times, find_parents
 from perfkit.trace.graphs.node_tokens import NodeToken, extract_grid_and_block
-from perfkit.trace.kernels import Kernels, link_kernels
 from perfkit.trace.match_ids import map_processes
 from perfkit.trace.model import NONE, Category, Flows, Ints, MemoryEvents, Signature, Small, SyncRecords, Trace
-from perfkit.trace.module_calls import find_modules
+from perfkit.trace.ops.kernels import Kernels, link_kernels
+from perfkit.trace.ops.module_calls import find_modules
 
 # The name of vLLM's range around a capture, and of SGLang's file of one, with its number of tokens or sequences.
 _RANGE = re.compile(r"(?:\w+_)?capture_(\d{1,9})_\w+")

@@ -11,13 +11,13 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from perfkit.cost.gemm_kernel import is_matrix_kernel
+from perfkit.cost.kernels.gemm_kernel import is_matrix_kernel
 from perfkit.trace.graphs.align_nodes import NodeAlignment, align_nodes
 from perfkit.trace.graphs.captured_graphs import CapturedGraph
 from perfkit.trace.graphs.node_tokens import NodeToken
 from perfkit.trace.graphs.replayed_graphs import ReplayedLaunches
-from perfkit.trace.kernels import is_collective_kernel, is_compiled_kernel
 from perfkit.trace.model import NONE, Category
+from perfkit.trace.ops.kernels import is_collective_kernel, is_compiled_kernel
 
 # Kernels required on grids of a size to decide it, and their ratio to those of any other size.
 _LEAST_GRIDS = 3

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.trace.compact_ints import Compact, compact_ints
-from perfkit.trace.cost_ops import CostedCall, cost_ops
 from perfkit.trace.graphs.captured_graphs import CapturedGraph
 from perfkit.trace.graphs.choose_captures import CaptureChoice
-from perfkit.trace.kernels import KernelLink
 from perfkit.trace.model import NONE, Category, Ints, Trace
-from perfkit.trace.ops import Ops
+from perfkit.trace.ops.cost_ops import CostedCall, cost_ops
+from perfkit.trace.ops.kernels import KernelLink
+from perfkit.trace.ops.ops import Ops
 
 T = TypeVar("T")
 

@@ -11,12 +11,12 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import NamedTuple
 
-from perfkit.cost import elementwise, matmul
-from perfkit.cost.collective import classify_collective
-from perfkit.cost.gemm_kernel import is_matrix_kernel
+from perfkit.cost.calls.collective import classify_collective
+from perfkit.cost.formulas import elementwise, matmul
+from perfkit.cost.kernels.gemm_kernel import is_matrix_kernel
 from perfkit.trace.function_name import extract_function_name
-from perfkit.trace.kernels import is_collective_kernel, is_compiled_kernel
 from perfkit.trace.model import Category
+from perfkit.trace.ops.kernels import is_collective_kernel, is_compiled_kernel
 
 
 class NodeToken(NamedTuple):

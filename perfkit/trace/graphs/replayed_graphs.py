@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.device_calls import is_graph_launch
+from perfkit.devices.device_calls import is_graph_launch
 from perfkit.trace.event_names import map_names, mark_named
 from perfkit.trace.event_nesting import find_around_times
 from perfkit.trace.graphs.node_tokens import NodeToken, extract_grid_and_block
-from perfkit.trace.kernels import Kernels
 from perfkit.trace.model import NONE, Category, Ints, Trace
+from perfkit.trace.ops.kernels import Kernels
 
 # Ranges around a step of a server, with the tokens (vLLM) or sequences (SGLang) of its batch.
 _STEPS = (

@@ -5,13 +5,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.cost.op_call import OpCall
+from perfkit.cost.calls.op_call import OpCall
 from perfkit.cost.outputs import infer_block_output
 from perfkit.trace.memory.device_names import CPU
 from perfkit.trace.memory.text_numbers import TraceTextNumbers
 from perfkit.trace.model import NONE, Ints
-from perfkit.trace.ops import Ops
-from perfkit.trace.signatures import parse_arguments
+from perfkit.trace.ops.ops import Ops
+from perfkit.trace.ops.signatures import parse_arguments
 
 
 class BlockContents(NamedTuple):

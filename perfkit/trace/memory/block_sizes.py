@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.allocations import CUDA_SMALL_BYTES, CUDA_UNIT_BYTES, Ints, round_cuda_size
+from perfkit.core.allocations import CUDA_SMALL_BYTES, CUDA_UNIT_BYTES, Ints, round_cuda_size
 
 _FIRST_DIVISION, _DIVISIONS = 20, 16  # powers of two from 1 MiB on, each with its number of divisions
 

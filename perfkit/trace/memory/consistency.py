@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from perfkit.note import Note, make_note
+from perfkit.core.note import Note, make_note
 from perfkit.trace.memory.device_names import CPU, get_device_name, group_by_device
 from perfkit.trace.model import Ints, MemoryEvents
 

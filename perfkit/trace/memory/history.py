@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.allocations import CUDA_UNIT_BYTES, SHARED_POOL, Ints, PoolId
+from perfkit.core.allocations import CUDA_UNIT_BYTES, SHARED_POOL, Ints, PoolId
 from perfkit.trace.memory.pools import Kinds, parse_pool
 
 # Pools: the one that all share, those of CUDA graphs and those that the program made.

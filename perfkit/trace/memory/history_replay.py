@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.allocations import CUDA_SMALL_BYTES, NONE, Ints, ReservedSegments
+from perfkit.core.allocations import CUDA_SMALL_BYTES, NONE, Ints, ReservedSegments
 from perfkit.trace.memory.block_sizes import AddressSpans, AllocatorSettings, extend_unsplit_blocks, round_sizes
 from perfkit.trace.memory.history import (
     ALLOC,

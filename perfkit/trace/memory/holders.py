@@ -11,7 +11,7 @@ from perfkit.trace.event_names import EventNames, mark_named
 from perfkit.trace.event_nesting import find_around_times, find_nearest, find_parents
 from perfkit.trace.memory.text_numbers import TraceTextNumbers
 from perfkit.trace.model import NONE, Category, Ints
-from perfkit.trace.ops import Ops
+from perfkit.trace.ops.ops import Ops
 
 # Ranges that count as ops: FSDP resizes storages outside any op, within its marks; likewise collectives.
 _WORKING = re.compile(

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from perfkit.allocations import Allocations
-from perfkit.note import Note
+from perfkit.core.allocations import Allocations
+from perfkit.core.note import Note
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from perfkit.allocations import TimeBand
-from perfkit.record import PHASES
+from perfkit.core.allocations import TimeBand
+from perfkit.core.record import PHASES
 from perfkit.trace.event_nesting import compute_depths
 from perfkit.trace.model import NONE, Ints
-from perfkit.trace.module_calls import ModuleCalls
-from perfkit.trace.ops import Ops
-from perfkit.trace.phases import PhaseIntervals, PhaseRanges
+from perfkit.trace.ops.module_calls import ModuleCalls
+from perfkit.trace.ops.ops import Ops
+from perfkit.trace.steps.phases import PhaseIntervals, PhaseRanges
 
 # Modules are named as long as there are no more of their calls; then only the outermost.
 MOST_MODULES = 1000

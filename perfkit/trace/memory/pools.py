@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from perfkit.allocations import SHARED_POOL, PoolId, is_graph_pool
+from perfkit.core.allocations import SHARED_POOL, PoolId, is_graph_pool
 
 Kinds = Mapping[PoolId, bool]  # whether a pool is a graph's
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from perfkit.allocations import (
+from perfkit.core.allocations import (
     ACTIVATION,
     GRADIENT,
     INPUT,
@@ -22,12 +22,12 @@ from perfkit.allocations import (
     TextNumbers,
     build_allocations,
 )
-from perfkit.errors import RunFormatError
-from perfkit.note import make_note
-from perfkit.record import InitialBlock
+from perfkit.core.errors import RunFormatError
+from perfkit.core.note import make_note
+from perfkit.core.record import InitialBlock
+from perfkit.core.text_blocks import ReadLimits, TextBlocks
 from perfkit.trace.memory.memory_file import MemoryFile
-from perfkit.trace.reading.text_blocks import ReadLimits, TextBlocks
-from perfkit.trace.reading.trace_sources import open_source
+from perfkit.trace.readers.trace_sources import open_source
 
 RAW = "torch.profiler memory timeline (raw points)"
 SUMS = "torch.profiler memory timeline (sums by category)"

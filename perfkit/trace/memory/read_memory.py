@@ -3,18 +3,18 @@
 import re
 from pathlib import Path
 
-from perfkit.allocations import Allocations
-from perfkit.errors import PerfkitError, RunFormatError
-from perfkit.note import make_note
+from perfkit.core.allocations import Allocations
+from perfkit.core.errors import PerfkitError, RunFormatError
+from perfkit.core.note import make_note
+from perfkit.core.text_blocks import ReadLimits, TextBlocks
 from perfkit.store.memory_file import read_allocations
 from perfkit.trace.memory.consistency import describe_inconsistencies
 from perfkit.trace.memory.memory_file import MemoryFile
 from perfkit.trace.memory.raw_timeline import read_raw_timeline
 from perfkit.trace.memory.snapshot import read_snapshot
 from perfkit.trace.memory.trace_allocations import FROM_NOTHING, read_trace_allocations
-from perfkit.trace.reading.text_blocks import ReadLimits, TextBlocks
-from perfkit.trace.reading.trace_sources import open_source
-from perfkit.trace.trace_reader import read_trace
+from perfkit.trace.readers.trace_reader import read_trace
+from perfkit.trace.readers.trace_sources import open_source
 
 RECORDING = "recording of perfkit"
 TRACE = "trace of torch.profiler"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.allocations import (
+from perfkit.core.allocations import (
     GRAPH_POOL,
     MEMORY_POOL,
     NONE,
@@ -22,9 +22,10 @@ from perfkit.allocations import (
     TextNumbers,
     build_allocations,
 )
-from perfkit.errors import RunFormatError
-from perfkit.note import Note, make_note
-from perfkit.record import PHASES, InitialBlock
+from perfkit.core.errors import RunFormatError
+from perfkit.core.note import Note, make_note
+from perfkit.core.record import PHASES, InitialBlock
+from perfkit.core.units import format_bytes
 from perfkit.trace.memory.block_sizes import AllocatorSettings
 from perfkit.trace.memory.history import (
     ALLOC,
@@ -53,7 +54,6 @@ from perfkit.trace.memory.step_phases import (
     find_batches,
     parse_marked_ranges,
 )
-from perfkit.units import format_bytes
 
 KIND = "allocator snapshot (torch.cuda.memory._dump_snapshot)"
 SOURCE = "the caching allocator's history, by stream, in the order of requests"

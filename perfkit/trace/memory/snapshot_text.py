@@ -4,11 +4,11 @@ from typing import Any, TypedDict
 
 import msgspec
 
-from perfkit.errors import RunFormatError
-from perfkit.trace.reading.kineto import pause_gc
-from perfkit.trace.reading.plain_pickle import load_plain_pickle
-from perfkit.trace.reading.text_blocks import ReadLimits, TextBlocks
-from perfkit.trace.reading.trace_sources import open_source
+from perfkit.core.errors import RunFormatError
+from perfkit.core.text_blocks import ReadLimits, TextBlocks
+from perfkit.trace.readers.kineto.kineto import pause_gc
+from perfkit.trace.readers.plain_pickle import load_plain_pickle
+from perfkit.trace.readers.trace_sources import open_source
 
 _PICKLE = b"\x80"
 

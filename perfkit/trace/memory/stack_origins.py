@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from perfkit.allocations import (
+from perfkit.core.allocations import (
     COMMUNICATION_BUFFER,
     GRADIENT,
     INPUT,
@@ -21,7 +21,7 @@ from perfkit.allocations import (
     UNSHARDED_PARAMETER,
     WORKSPACE,
 )
-from perfkit.record import PHASES
+from perfkit.core.record import PHASES
 
 DATA, FORWARD, BACKWARD, OPTIMIZER = range(len(PHASES))
 

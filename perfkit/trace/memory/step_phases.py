@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.allocations import NONE, Ints, TimeBand
-from perfkit.record import MARK_PREFIX, PHASES, STEP_MARK
+from perfkit.core.allocations import NONE, Ints, TimeBand
+from perfkit.core.record import MARK_PREFIX, PHASES, STEP_MARK
 from perfkit.trace.annotations import match_phase
 
 _STEP = re.compile(rf"(?:{re.escape(STEP_MARK)}|ProfilerStep ?)#(\d{{1,18}})")

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.allocations import TextNumbers
+from perfkit.core.allocations import TextNumbers
 
 
 class TraceTextNumbers(TextNumbers):

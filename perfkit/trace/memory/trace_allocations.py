@@ -5,8 +5,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.allocations import NONE, Allocations, FailedRequest, Ints, ReservedSegments, TimeBand, build_allocations
-from perfkit.record import PHASES
+from perfkit.core.allocations import (
+    NONE,
+    Allocations,
+    FailedRequest,
+    Ints,
+    ReservedSegments,
+    TimeBand,
+    build_allocations,
+)
+from perfkit.core.record import PHASES
 from perfkit.trace.memory.block_contents import infer_block_contents
 from perfkit.trace.memory.consistency import compute_bytes_before
 from perfkit.trace.memory.device_names import get_device_name, group_by_device
@@ -15,9 +23,9 @@ from perfkit.trace.memory.phase_spans import build_bands, find_phase_spans
 from perfkit.trace.memory.source_lines import find_lines
 from perfkit.trace.memory.text_numbers import TraceTextNumbers
 from perfkit.trace.model import MemoryEvents, Trace
-from perfkit.trace.module_calls import ModuleCalls
-from perfkit.trace.ops import Ops, read_ops
-from perfkit.trace.phases import PhaseIntervals, PhaseRanges
+from perfkit.trace.ops.module_calls import ModuleCalls
+from perfkit.trace.ops.ops import Ops, read_ops
+from perfkit.trace.steps.phases import PhaseIntervals, PhaseRanges
 
 _PROFILER = "allocation events of torch.profiler in the trace"
 FROM_NOTHING = "allocations before the recording began are missing"

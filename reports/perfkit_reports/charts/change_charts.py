@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from perfkit.analysis.compare.groups import TIME
+from perfkit.analysis.difference.groups import TIME
 from perfkit.analysis.model.difference import TraceDifference
 from perfkit.analysis.model.step import OUTSIDE
 from perfkit_reports.charts.frame import (

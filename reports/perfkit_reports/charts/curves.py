@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from perfkit import units
+from perfkit.core import units
 from perfkit_reports.charts.frame import (
     Trace,
     build_axis,

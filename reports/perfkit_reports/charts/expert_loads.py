@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from statistics import fmean
 
-from perfkit import units
-from perfkit.record import ExpertLoad
+from perfkit.core import units
+from perfkit.core.record import ExpertLoad
 from perfkit_reports.charts.diverging_colors import interpolate_color
 from perfkit_reports.charts.frame import Trace, build_axis, build_figure, escape_text, format_hover
 from perfkit_reports.document.blocks import Chart

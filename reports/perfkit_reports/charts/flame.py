@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from perfkit import units
 from perfkit.analysis.model.flame import (
     ABOVE,
     BY_LAYER,
@@ -20,8 +19,9 @@ from perfkit.analysis.model.flame import (
     TIME,
     FlameGraph,
 )
-from perfkit.analysis.trace.idle_gaps import format_frame
-from perfkit.analysis.trace.op_class import classify_work
+from perfkit.analysis.trace.idle.idle_gaps import format_frame
+from perfkit.analysis.trace.work.op_class import classify_work
+from perfkit.core import units
 from perfkit_reports.cells import make_share_cell
 from perfkit_reports.document import blocks
 from perfkit_reports.document.blocks import FlameTree, Table

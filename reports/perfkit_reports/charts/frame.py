@@ -9,7 +9,7 @@ import html
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from perfkit import units
+from perfkit.core import units
 from perfkit_reports.palette import Fill, build_bar_pattern
 
 Figure = dict[str, Any]

@@ -3,7 +3,7 @@
 from typing import Any
 
 from perfkit.check.history.result import ChangePoint, QuantitySeries, SeriesPoint
-from perfkit.parse_units import format_amount
+from perfkit.core.parse_units import format_amount
 from perfkit_reports.cells import format_change
 from perfkit_reports.charts.frame import (
     Figure,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import cycle
 
-from perfkit import units
+from perfkit.core import units
 from perfkit_reports.cells import format_range
 from perfkit_reports.charts.frame import (
     Figure,

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from perfkit.analysis.model.memory_model import MemoryAccount
-from perfkit.units import format_percent
+from perfkit.core.units import format_percent
 from perfkit_reports.charts.flame import build_words_table
 from perfkit_reports.document.blocks import Flame, FlameTree
 from perfkit_reports.holders import Holder, list_peak_categories

@@ -1,7 +1,7 @@
 """The peak of each recorded step."""
 
-from perfkit import units
 from perfkit.analysis.model.memory_model import MemoryAccount
+from perfkit.core import units
 from perfkit_reports.charts.frame import Figure, build_axis, build_bars, build_figure, choose_byte_scale, format_hover
 from perfkit_reports.document.blocks import Chart, Text
 from perfkit_reports.palette import BLUE, Fill

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from perfkit import units
 from perfkit.analysis.model.memory_model import MemoryAccount
+from perfkit.core import units
 from perfkit_reports.charts import bands, frame
 from perfkit_reports.charts.frame import (
     Figure,

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from perfkit import units
 from perfkit.check.judge.process_pairs import compute_pair_ratio
-from perfkit.check.result import CheckedVariant
+from perfkit.check.judge.result import CheckedVariant
+from perfkit.core import units
 from perfkit_reports.charts.frame import (
     Figure,
     Trace,

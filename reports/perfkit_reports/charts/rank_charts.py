@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from perfkit import units
 from perfkit.analysis.model import time_split
 from perfkit.analysis.model.fleet import RankRow
 from perfkit.analysis.model.step import TimeShare
+from perfkit.core import units
 from perfkit_reports.charts import frame
 from perfkit_reports.charts.diverging_colors import interpolate_color
 from perfkit_reports.charts.frame import (

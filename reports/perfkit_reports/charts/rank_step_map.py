@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from statistics import median
 
-from perfkit import units
 from perfkit.analysis.model.fleet import LATE, STEP, WAIT, StepGrid
+from perfkit.core import units
 from perfkit_reports.charts.frame import Trace, build_figure, escape_text
 from perfkit_reports.charts.rank_charts import get_cell_color
 from perfkit_reports.document.blocks import Chart, Group

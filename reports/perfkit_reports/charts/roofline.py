@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from perfkit import units
 from perfkit.analysis.model.step import OpRow
-from perfkit.devices.unit_names import get_unit_name
+from perfkit.core import units
+from perfkit.devices.catalog.unit_names import get_unit_name
 from perfkit_reports.cells import format_count
 from perfkit_reports.charts.frame import (
     Figure,

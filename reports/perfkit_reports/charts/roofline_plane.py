@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from perfkit.analysis.model.step import OpRow
-from perfkit.devices.ceiling import Ceiling, DeviceCeilings
+from perfkit.devices.ceilings.ceiling import Ceiling, DeviceCeilings
 from perfkit_reports.palette import Style
 
 

@@ -6,11 +6,11 @@ Williams, Waterman, Patterson (2009): attainable FLOP/s = min(peak FLOP/s, inten
 import math
 from dataclasses import dataclass, replace
 
-from perfkit import units
 from perfkit.analysis.model.step import OpRow
-from perfkit.devices.ceiling import Ceiling, CeilingKind, CeilingLevel
-from perfkit.devices.peak import TF32, THREE_TF32, derive_three_tf32
-from perfkit.devices.unit_names import get_unit_name
+from perfkit.core import units
+from perfkit.devices.catalog.unit_names import get_unit_name
+from perfkit.devices.ceilings.ceiling import Ceiling, CeilingKind, CeilingLevel
+from perfkit.devices.ceilings.peak import TF32, THREE_TF32, derive_three_tf32
 from perfkit_reports.charts.roofline_plane import RooflineDevice, RooflinePlane, get_coordinates
 from perfkit_reports.names import shorten_middle
 from perfkit_reports.palette import NEUTRAL

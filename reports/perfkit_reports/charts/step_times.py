@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from perfkit import units
+from perfkit.core import units
 from perfkit_reports.charts.frame import (
     ROWS_AXIS,
     Trace,

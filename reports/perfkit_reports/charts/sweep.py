@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from perfkit import units
 from perfkit.analysis.model.sweep import Sweep, SweepPoint
+from perfkit.core import units
 from perfkit_reports.charts.frame import (
     build_axis,
     build_figure,

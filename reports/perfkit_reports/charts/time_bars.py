@@ -1,7 +1,7 @@
 """Bars of time: one per variant, rank, step or stream, stacked to 100 %."""
 
-from perfkit import units
 from perfkit.analysis.model.step import TimeShare
+from perfkit.core import units
 from perfkit_reports.charts.frame import (
     Figure,
     build_axis,

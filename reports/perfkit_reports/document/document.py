@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from perfkit.note import Note
-from perfkit.spec import Struct
+from perfkit.core.note import Note
+from perfkit.core.spec import Struct
 from perfkit_reports.document.blocks import Block, Section, Tile
 from perfkit_reports.document.cases import VerdictSuite
 from perfkit_reports.document.cells import Cell

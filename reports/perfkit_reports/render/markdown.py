@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from perfkit import units
 from perfkit.analysis.model.finding import Finding
-from perfkit.note import list_texts
+from perfkit.core import units
+from perfkit.core.note import list_texts
 from perfkit_reports import findings
 from perfkit_reports.document.blocks import (
     Bars,

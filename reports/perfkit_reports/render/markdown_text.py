@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from urllib.parse import quote
 
-from perfkit.sanitize import escape_control_chars
+from perfkit.core.sanitize import escape_control_chars
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.names import shorten_middle
 from perfkit_reports.plain_text import flatten_text

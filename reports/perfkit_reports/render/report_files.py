@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from perfkit.files import write_bytes
+from perfkit.core.files import write_bytes
 from perfkit.store.summary import FIGURES_FOLDER, MARKDOWN_FILE, REPORT_FILE, TABLES_FOLDER
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.raw import list_raw_files

@@ -4,7 +4,7 @@ from typing import Any, Self
 
 from rich.text import Text
 
-from perfkit.sanitize import escape_control_chars
+from perfkit.core.sanitize import escape_control_chars
 
 
 class SafeText(Text):

@@ -7,8 +7,8 @@ from typing import Any
 
 from rich.console import Console
 
-from perfkit import units
 from perfkit.analysis.model.finding import Finding
+from perfkit.core import units
 from perfkit_reports import findings
 from perfkit_reports.document.blocks import (
     Bars,

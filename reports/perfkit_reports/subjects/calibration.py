@@ -5,10 +5,11 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from perfkit import __version__, units
+from perfkit import __version__
 from perfkit.check.judge.quantities import QUANTITIES
-from perfkit.check.result import CheckCalibration, DetectableRow, Noise
-from perfkit.note import Note, make_note
+from perfkit.check.judge.result import CheckCalibration, DetectableRow, Noise
+from perfkit.core import units
+from perfkit.core.note import Note, make_note
 from perfkit_reports.cells import (
     format_bounds,
     format_change,

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from perfkit import units
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.trace import RankTrace
+from perfkit.core import units
 from perfkit_reports.document.blocks import Findings, Section, Text
 from perfkit_reports.document.weight import Weight
 

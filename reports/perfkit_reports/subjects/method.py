@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from perfkit.analysis.model.provenance import Provenance
-from perfkit.devices.ceiling import DeviceCeilings
-from perfkit.note import list_texts
-from perfkit.record import Environment
+from perfkit.core.note import list_texts
+from perfkit.core.record import Environment
+from perfkit.devices.ceilings.ceiling import DeviceCeilings
 from perfkit_reports.document.blocks import Block, Facts, Table, Text
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.tables import Column, drop_empty_columns

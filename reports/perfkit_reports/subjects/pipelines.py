@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Iterator
 
-from perfkit import units
 from perfkit.analysis.model.pipeline import Pipeline, PipelineRank
-from perfkit.record import Unknown
+from perfkit.core import units
+from perfkit.core.record import Unknown
 from perfkit_reports.charts import pipeline as chart
 from perfkit_reports.document.blocks import Block, Section, Table
 from perfkit_reports.document.cells import Cell, make_unknown_cell

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from perfkit import units
+from perfkit.core import units
 from perfkit.store.layout import RecomputationSearch, RecomputationTrial
 from perfkit_reports.document.blocks import Section, Table
 from perfkit_reports.document.cells import Cell, make_unknown_cell

@@ -3,6 +3,7 @@
 from pathlib import Path
 from pkgutil import resolve_name
 
+from perfkit.analysis.pipeline.stored_results import find_marker, read_marked_folder, read_suite_report
 from perfkit.store.layout import REPORT_JSON, SUITE_FILE
 from perfkit.store.summary import (
     CHECK_FILE,
@@ -13,7 +14,6 @@ from perfkit.store.summary import (
     PROCESS_FILE,
     TRACE_REPORT_FILE,
 )
-from perfkit.stored_results import find_marker, read_marked_folder, read_suite_report
 from perfkit_reports.document.document import Document
 
 # Subject module by marker file, imported on demand.

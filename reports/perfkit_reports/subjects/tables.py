@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from perfkit.note import Note
+from perfkit.core.note import Note
 from perfkit_reports.document.blocks import Table, Text
 from perfkit_reports.document.tables import Column
 

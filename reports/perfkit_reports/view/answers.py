@@ -19,7 +19,7 @@ from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import parse_qs, quote, urlencode
 
-from perfkit.errors import RunFormatError
+from perfkit.core.errors import RunFormatError
 from perfkit.store.listing import ListedRun, list_runs
 from perfkit.store.live import LIVE_FILE, TRACE_NOW
 from perfkit.store.live_tail import read_log_end

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from perfkit import units
+from perfkit.core import units
 from perfkit.store.live import LIVE_FILE, LiveStart
 from perfkit.store.live_tail import SILENT_S, LogEnd, read_log_end, read_since
 
@@ -54,7 +54,7 @@ def _format_whole(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else units.format_seconds(seconds)
 
 
-# NVML's power reading depends on the chip (`perfkit.record.DeviceSample`).
+# NVML's power reading depends on the chip (`perfkit.core.record.DeviceSample`).
 POWER_READING = "one reading: a one-second mean; instantaneous on A100 and pre-Ampere GPUs"
 
 

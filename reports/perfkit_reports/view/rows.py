@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
-from perfkit import units
-from perfkit.record import Quantity, Unknown
+from perfkit.core import units
+from perfkit.core.record import Quantity, Unknown
 from perfkit.store.listing import ListedRun
 from perfkit.store.suite_state import SuiteState
 

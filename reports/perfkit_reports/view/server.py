@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import perfkit
-from perfkit.errors import UsageError
+from perfkit.core.errors import UsageError
 from perfkit_reports.view import transfer
 from perfkit_reports.view.answers import HttpAnswer, Site, make_refusal
 from perfkit_reports.view.headers import COMMON, is_loopback, is_own_host

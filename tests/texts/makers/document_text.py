@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from perfkit.analysis.model.finding import Finding
-from perfkit.sanitize import escape_control_chars
+from perfkit.core.sanitize import escape_control_chars
 from perfkit_reports import findings
 from perfkit_reports.document.blocks import (
     Bars,

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from perfkit.analysis.trace.trace_analysis import analyze_traces
-from perfkit.errors import PerfkitError, make_unknown_name_error
-from perfkit.files import read_json
-from perfkit.optional_deps import make_missing_package_error
+from perfkit.analysis.pipeline.trace_analysis import analyze_traces
+from perfkit.core.errors import PerfkitError, make_unknown_name_error
+from perfkit.core.files import read_json
+from perfkit.core.optional_deps import make_missing_package_error
 from perfkit.store.layout import SUITE_FILE, Suite
 from perfkit_cli.main import commands
 from perfkit_reports.subjects.registry import load_document

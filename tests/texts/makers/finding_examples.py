@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from perfkit.analysis.findings.finding_subjects import SUBJECTS
 from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.pipeline.finding_subjects import SUBJECTS
 from tests.texts.makers.document_text import describe_finding
 
 _TESTS = "tests.unit.analysis"

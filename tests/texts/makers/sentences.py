@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 
-from perfkit.sanitize import escape_control_chars
+from perfkit.core.sanitize import escape_control_chars
 
 ROOT = Path(__file__).parents[3]
 _PACKAGES = {"perfkit": "perfkit", "perfkit_cli": "cli/perfkit_cli", "perfkit_reports": "reports/perfkit_reports"}

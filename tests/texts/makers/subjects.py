@@ -11,11 +11,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from perfkit.analysis.compare.runs import compare_runs
-from perfkit.analysis.flight.flight_analysis import analyze_flight
-from perfkit.analysis.stacks.process_stacks import analyze_process
-from perfkit.analysis.suite.analyze import analyze_suite
-from perfkit.analysis.trace.trace_analysis import analyze_traces
+from perfkit.analysis.pipeline.analyze import analyze_suite
+from perfkit.analysis.pipeline.flight_analysis import analyze_flight
+from perfkit.analysis.pipeline.process_stacks import analyze_process
+from perfkit.analysis.pipeline.runs import compare_runs
+from perfkit.analysis.pipeline.trace_analysis import analyze_traces
 from perfkit.check.history.history import read_history
 from perfkit.store.price import Price
 from perfkit_reports.document.document import Document

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 import perfkit
-from perfkit.attach import phase_marks
-from perfkit.attach.phase_marks import PhaseMarks
-from perfkit.errors import UsageError
-from perfkit.record import PHASES
+from perfkit.attach.loop import phase_marks
+from perfkit.attach.loop.phase_marks import PhaseMarks
+from perfkit.core.errors import UsageError
+from perfkit.core.record import PHASES
 from perfkit.trace.annotations import match_phase
 
 

@@ -10,20 +10,20 @@ from msgspec.structs import replace
 from torch import nn
 
 from perfkit.attach import loop_session as sessions
-from perfkit.attach.loop_follower import LoopFollower, StepCounts
+from perfkit.attach.loop.loop_follower import LoopFollower, StepCounts
+from perfkit.attach.loop.step_finder import StepFinder
+from perfkit.attach.loop.step_timing import BoundaryStamp, StepSeries
 from perfkit.attach.loop_session import LoopOptions, LoopSession
-from perfkit.attach.step_finder import StepFinder
-from perfkit.attach.step_timing import BoundaryStamp, StepSeries
-from perfkit.devices import ceilings_cache
-from perfkit.devices.ceiling import Ceiling, CeilingKind, CeilingLevel, DeviceCeilings
-from perfkit.errors import PerfkitError
-from perfkit.files import read_json
-from perfkit.record import RunStatus
-from perfkit.spec import Schedule
+from perfkit.core.errors import PerfkitError
+from perfkit.core.files import read_json
+from perfkit.core.record import RunStatus
+from perfkit.core.spec import Schedule
+from perfkit.devices.calibration import ceilings_cache
+from perfkit.devices.ceilings.ceiling import Ceiling, CeilingKind, CeilingLevel, DeviceCeilings
 from perfkit.store.layout import CEILINGS_FILE
 from perfkit.store.suite_reader import read_suite
 from perfkit.store.summary import PLAN_FILE
-from perfkit.techniques.state import World
+from perfkit.techniques.base.state import World
 
 
 class Watched:

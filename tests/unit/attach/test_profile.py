@@ -17,14 +17,14 @@ import torch
 from torch import nn
 
 import perfkit
-from perfkit.attach import budget as budgets
 from perfkit.attach import profile as profiles
 from perfkit.attach import watcher
-from perfkit.attach.budget import HostMemory
+from perfkit.attach.host import budget as budgets
+from perfkit.attach.host.budget import HostMemory
 from perfkit.attach.profile import Profile
-from perfkit.errors import UsageError
-from perfkit.record import RankRecord, RunStatus
-from perfkit.spec import Schedule
+from perfkit.core.errors import UsageError
+from perfkit.core.record import RankRecord, RunStatus
+from perfkit.core.spec import Schedule
 from perfkit.store.live import LiveEvent, LiveStart, LiveWindow, read_live
 from perfkit.store.suite_reader import StoredRun, read_suite
 
@@ -340,7 +340,7 @@ def test_loggers_get_the_figures_of_a_finished_recording(tmp_path: Path) -> None
 
 def test_loggers_are_the_first_ranks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from perfkit.attach import loop_session
-    from perfkit.techniques.state import World
+    from perfkit.techniques.base.state import World
 
     board, told = Board(), tmp_path / "run"
     monkeypatch.setattr(loop_session, "get_world", lambda: World(rank=1, size=2, local_rank=1))
@@ -435,7 +435,7 @@ def test_what_is_trained_is_not_kept_once_it_is_not_watched_any_more(steps: int,
 
 PROGRAM = """
 import os, signal, sys, torch, perfkit
-from perfkit.spec import Schedule
+from perfkit.core.spec import Schedule
 model = torch.nn.Linear(4, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 prof = perfkit.profile("run", schedule=Schedule(warmup=1, max_warmup=1, timed=2, trace=1, memory=1), report=False)

@@ -10,22 +10,22 @@ import pytest
 import torch
 from torch import nn
 
-from perfkit.allocations import Allocations, build_allocations
 from perfkit.attach import recording_plan as programs
-from perfkit.attach.budget import FLOOR_S, HostMemory, RecordingBudget
-from perfkit.attach.loop_follower import LoopFollower
+from perfkit.attach.host.budget import FLOOR_S, HostMemory, RecordingBudget
+from perfkit.attach.host.profiler_turn import ProfilerTaken
+from perfkit.attach.loop.loop_follower import LoopFollower
+from perfkit.attach.loop.step_finder import StepFinder
 from perfkit.attach.loop_session import LoopOptions, LoopSession
-from perfkit.attach.profiler_turn import ProfilerTaken
 from perfkit.attach.recording_plan import record_passes
-from perfkit.attach.step_finder import StepFinder
+from perfkit.core.allocations import Allocations, build_allocations
+from perfkit.core.record import RunStatus
+from perfkit.core.spec import Schedule
 from perfkit.instruments.lost_kernels import KernelCount
 from perfkit.instruments.open_ranges import OpenRangeError
 from perfkit.instruments.recording import EndNow, Recording
 from perfkit.instruments.trace_recording import RecordedTrace
-from perfkit.instruments.trained_models import TrainedModels
-from perfkit.record import RunStatus
-from perfkit.spec import Schedule
-from perfkit.techniques.state import World
+from perfkit.instruments.training.trained_models import TrainedModels
+from perfkit.techniques.base.state import World
 from tests.fixtures.allocator_history import AllocatorHistory
 
 NOTHING = RecordedTrace()

@@ -9,19 +9,19 @@ import torch
 from torch import nn
 
 from perfkit.attach import variant_recording as variants
-from perfkit.attach.budget import FLOOR_S, RecordingBudget
-from perfkit.attach.loop_follower import LoopFollower, StepCounts
-from perfkit.attach.step_finder import StepFinder
-from perfkit.attach.step_timing import BoundaryStamp, StepSeries
+from perfkit.attach.host.budget import FLOOR_S, RecordingBudget
+from perfkit.attach.loop.loop_follower import LoopFollower, StepCounts
+from perfkit.attach.loop.step_finder import StepFinder
+from perfkit.attach.loop.step_timing import BoundaryStamp, StepSeries
 from perfkit.attach.variant_recording import VariantRecording
-from perfkit.files import read_json
-from perfkit.instruments.energy import EnergyWindow
+from perfkit.core.files import read_json
+from perfkit.core.note import make_note
+from perfkit.core.record import Quantity, RankRecord, RunStatus, Unknown, get_value
 from perfkit.instruments.recording import EndNow, Recording
-from perfkit.instruments.trained_models import TrainedModels
-from perfkit.note import make_note
-from perfkit.record import Quantity, RankRecord, RunStatus, Unknown, get_value
+from perfkit.instruments.sensors.energy import EnergyWindow
+from perfkit.instruments.training.trained_models import TrainedModels
 from perfkit.store.layout import RECORD_FILE, get_rank_folder
-from perfkit.techniques.state import World
+from perfkit.techniques.base.state import World
 from tests.fixtures.energy_counter import BUSY_W, FakeGpu
 
 

@@ -5,8 +5,8 @@ import pytest
 from perfkit.check.cases import COUNTED, Machine, plan_cases
 from perfkit.check.config import CheckCase, CheckConfig
 from perfkit.check.judge.check_thresholds import parse_threshold
-from perfkit.errors import UsageError
-from perfkit.spec import ENERGY_S
+from perfkit.core.errors import UsageError
+from perfkit.core.spec import ENERGY_S
 
 CPU = Machine(device="cpu", name="a CPU", count=1, cores=4)
 

@@ -6,8 +6,8 @@ import pytest
 
 from perfkit.check.config import CheckConfig, load_config
 from perfkit.check.judge.quantities import QUANTITIES
-from perfkit.check.result import Verdict
-from perfkit.errors import UsageError
+from perfkit.check.judge.result import Verdict
+from perfkit.core.errors import UsageError
 
 BY_NAME = {quantity.name: quantity for quantity in QUANTITIES}
 

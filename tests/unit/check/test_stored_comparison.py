@@ -11,7 +11,7 @@ from perfkit.check.cases import Machine
 from perfkit.check.check_options import CheckOptions
 from perfkit.check.config import CheckCase, CheckConfig
 from perfkit.check.judge.check_thresholds import parse_threshold
-from perfkit.check.result import Check, JudgedQuantity, Verdict
+from perfkit.check.judge.result import Check, JudgedQuantity, Verdict
 from perfkit.check.stored_comparison import (
     FigureSource,
     build_baseline,
@@ -19,8 +19,8 @@ from perfkit.check.stored_comparison import (
     make_baseline_source,
     read_run_source,
 )
-from perfkit.errors import PerfkitError, UsageError
-from perfkit.record import Flops, RankRecord, RunStatus
+from perfkit.core.errors import PerfkitError, UsageError
+from perfkit.core.record import Flops, RankRecord, RunStatus
 from perfkit.store.baseline import read_baseline, write_baseline
 from tests.fixtures.suites import ENVIRONMENT, counted, record, write_suite
 

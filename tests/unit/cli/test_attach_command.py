@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from perfkit.instruments import process_sampling
+from perfkit.instruments.sensors import process_sampling
 from perfkit_cli.main import commands
 from tests.fixtures.spied_process import facts, threads
 from tests.fixtures.suites import changed

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from perfkit.core.errors import PerfkitError
+from perfkit.core.record import Claim, Relation
+from perfkit.core.registry import BrokenPluginError
+from perfkit.core.spec import TechniqueSpec, parse_workload
 from perfkit.cost import formula_table
-from perfkit.errors import PerfkitError
 from perfkit.measure.bench import find_dtype_refusal
-from perfkit.record import Claim, Relation
-from perfkit.registry import BrokenPluginError
-from perfkit.spec import TechniqueSpec, parse_workload
+from perfkit.techniques.base.state import TrainState
 from perfkit.techniques.expand_all import expand_variants
-from perfkit.techniques.state import TrainState
 from perfkit.techniques.table import TECHNIQUES
 from perfkit.workloads.workload_table import WORKLOADS, load_workload
 from tests.fixtures import plugins

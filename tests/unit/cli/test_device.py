@@ -6,14 +6,14 @@ from rich.console import Console
 
 import perfkit.measure.bench
 import perfkit.measure.suite_writer
-from perfkit.devices import visible_gpus
-from perfkit.devices.device_choice import ChosenDevice, find_device
-from perfkit.errors import UsageError
-from perfkit.record import RunResult, RunStatus
-from perfkit.spec import parse_variants
+from perfkit.core.errors import UsageError
+from perfkit.core.record import RunResult, RunStatus
+from perfkit.core.spec import parse_variants
+from perfkit.devices.machine import visible_gpus
+from perfkit.devices.machine.device_choice import ChosenDevice, find_device
 from perfkit.store.request import BenchRequest
 from perfkit.workloads.workload_table import resolve_workload
-from perfkit_cli.bench_request import resolve_ceilings
+from perfkit_cli.options.bench_request import resolve_ceilings
 from tests.fixtures.fake_nvml import FakeGpu, FakeNvml
 
 

@@ -4,7 +4,7 @@ import json
 
 from click.testing import CliRunner, Result
 
-from perfkit.devices.catalog import load_catalog
+from perfkit.devices.catalog.catalog import load_catalog
 from perfkit_cli.main import commands
 
 

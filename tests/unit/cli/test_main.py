@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import perfkit
-from perfkit.errors import PerfkitError, RunFormatError, TerminatedError, UnavailableError, UsageError
+from perfkit.core.errors import PerfkitError, RunFormatError, TerminatedError, UnavailableError, UsageError
 from perfkit_cli import main
 
 

@@ -3,13 +3,13 @@
 import pytest
 import torch
 
-from perfkit.techniques.amp import Amp
-from perfkit.techniques.flash import Flash
+from perfkit.techniques.activations.flash import Flash
+from perfkit.techniques.activations.offload import Offload
 from perfkit.techniques.groups import GROUPS
-from perfkit.techniques.offload import Offload
+from perfkit.techniques.parallel.zero1 import Zero1
+from perfkit.techniques.precision.amp import Amp
 from perfkit.techniques.table import TECHNIQUES
-from perfkit.techniques.zero1 import Zero1
-from perfkit_cli.technique_listing import describe_needs, find_unavailable_choices, format_listing, list_technique
+from perfkit_cli.pages.technique_listing import describe_needs, find_unavailable_choices, format_listing, list_technique
 
 CPU = torch.device("cpu")
 

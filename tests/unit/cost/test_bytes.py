@@ -7,9 +7,9 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
 
+from perfkit.cost.calls.op_call import OpCall, OpCost
 from perfkit.cost.formula_table import cost_op
 from perfkit.cost.live_flops import _describe_argument
-from perfkit.cost.op_call import OpCall, OpCost
 from tests.fixtures.op_calls import Calls
 
 

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
+from perfkit.cost.calls.op_call import ComputeUnit, OpCall, OpCost, TensorArg
 from perfkit.cost.formula_table import cost_op
-from perfkit.cost.op_call import ComputeUnit, OpCall, OpCost, TensorArg
 
 
 def t(*shape: int, dtype: str = "fp32") -> TensorArg:

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch.utils.flop_counter import flop_registry, register_flop_formula
 
+from perfkit.cost.calls.op_call import ComputeUnit, OpCall, TensorArg
 from perfkit.cost.formula_table import FORMULAS, cost_op
-from perfkit.cost.free_ops import COMPOSITES, FREE
-from perfkit.cost.op_call import ComputeUnit, OpCall, TensorArg
+from perfkit.cost.formulas.free_ops import COMPOSITES, FREE
 
 X = TensorArg((6, 10), (10, 1), "fp32")
 _DEVICES = ("CPU", "CUDA", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional", "Meta")

@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+from perfkit.cost.calls.op_call import OpCall, TensorArg
 from perfkit.cost.nested_costs import cost_from_nested_calls
-from perfkit.cost.op_call import OpCall, TensorArg
 from perfkit.trace.model import NONE
-from perfkit.trace.ops import read_ops
-from perfkit.trace.trace_reader import read_trace
+from perfkit.trace.ops.ops import read_ops
+from perfkit.trace.readers.trace_reader import read_trace
 
 X = TensorArg((100, 8), (8, 1), "fp32")
 INDEX = OpCall("aten::reshape", (TensorArg((3,), (1,), "int64"), (3, 1)))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from perfkit.cost.op_call import Arg, OpCall, TensorArg
+from perfkit.cost.calls.op_call import Arg, OpCall, TensorArg
 from perfkit.cost.outputs import BlockOutput, OpOutput, infer_block_output
 
 

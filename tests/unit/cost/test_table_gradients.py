@@ -1,7 +1,7 @@
 """The backward pass of FBGEMM's lookups, with arguments as a public trace of a recommender has them."""
 
+from perfkit.cost.calls.op_call import OpCall, TensorArg
 from perfkit.cost.formula_table import cost_op
-from perfkit.cost.op_call import OpCall, TensorArg
 from perfkit.cost.table_gradients import LOOKUP, NODE, cost_table_gradient
 
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch.utils.flop_counter import flop_registry
 
+from perfkit.cost.calls.op_call import OpCall
 from perfkit.cost.formula_table import FORMULAS, cost_op
 from perfkit.cost.live_flops import _record_arguments
-from perfkit.cost.op_call import OpCall
 
 aten = torch.ops.aten
 

@@ -7,9 +7,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from perfkit.devices import ceiling_lookup, ceilings_cache
-from perfkit.devices.ceiling import Ceiling, CeilingKind, CeilingLevel, Confidence, DeviceCeilings
-from perfkit.devices.fingerprint import build_fingerprint
+from perfkit.devices import ceiling_lookup
+from perfkit.devices.calibration import ceilings_cache
+from perfkit.devices.ceilings.ceiling import Ceiling, CeilingKind, CeilingLevel, Confidence, DeviceCeilings
+from perfkit.devices.machine.fingerprint import build_fingerprint
 
 KEY = build_fingerprint("cpu", "x")
 
@@ -121,7 +122,7 @@ def test_a_known_gpu_gets_its_datasheet_and_an_unknown_one_nothing() -> None:
 
 
 def fake_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, body: str) -> None:
-    """Makes `python -m perfkit.devices.calibrate ...` run `body` instead."""
+    """Makes `python -m perfkit.devices.calibration.calibrate ...` run `body` instead."""
     script = tmp_path / "calibration"
     script.write_text(f"#!{sys.executable}\nimport sys\n{body}\n")
     script.chmod(0o755)
@@ -148,8 +149,8 @@ def test_the_process_is_told_threads_and_length_and_its_files_are_kept(
 ) -> None:
     ceilings, raw = tmp_path / "measured.json", tmp_path / "raw.json"
     resolve_out = "sys.argv[sys.argv.index('--out') + 1]"
-    from perfkit.devices.calibrate import CalibrationRepeats
-    from perfkit.files import write_json
+    from perfkit.core.files import write_json
+    from perfkit.devices.calibration.calibrate import CalibrationRepeats
 
     write_json(ceilings, measured(2))
     write_json(raw, CalibrationRepeats(fingerprint=KEY, measured_at="", kernels=()))
@@ -162,7 +163,7 @@ def test_the_process_is_told_threads_and_length_and_its_files_are_kept(
     )
     lines: list[str] = []
     found = ceiling_lookup.calibrate_machine("cpu", [2], short=False, progress=lines.append)
-    assert "-m perfkit.devices.calibrate --device cpu" in lines[0]
+    assert "-m perfkit.devices.calibration.calibrate --device cpu" in lines[0]
     assert lines[0].endswith("--threads 2")
     assert found.full() == {2}
     assert ceilings_cache.load_ceilings(KEY) == found

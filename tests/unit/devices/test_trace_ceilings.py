@@ -2,11 +2,11 @@
 
 import pytest
 
-from perfkit.devices import ceilings_cache
-from perfkit.devices.ceiling import Ceiling, CeilingKind, CeilingLevel, DeviceCeilings
-from perfkit.devices.fingerprint import build_fingerprint
+from perfkit.core.errors import UsageError
+from perfkit.devices.calibration import ceilings_cache
+from perfkit.devices.ceilings.ceiling import Ceiling, CeilingKind, CeilingLevel, DeviceCeilings
+from perfkit.devices.machine.fingerprint import build_fingerprint
 from perfkit.devices.trace_ceilings import TraceDevice, resolve_trace_ceilings
-from perfkit.errors import UsageError
 
 A100_BOARD = TraceDevice("cuda", "NVIDIA Graphics Device", 108, 42_297_524_224)  # a board without a name
 

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from perfkit.errors import RunFormatError
+from perfkit.core.errors import RunFormatError
 from perfkit.flight.decode import decode_dump
 from perfkit.flight.record_file import read_flight_record, write_flight_record
 from tests.fixtures.flight_dumps import dump, entry

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from perfkit.core.record import StepSamples
 from perfkit.instruments.clock import CudaClock, CycleClock, HostClock, get_step_times, join_samples, round_to_cycles
-from perfkit.record import StepSamples
 from tests.fixtures.two_gpus import LAUNCH_MS, two_gpus
 
 

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from perfkit.errors import UnavailableError
+from perfkit.core.errors import UnavailableError
+from perfkit.core.record import RunStatus
 from perfkit.instruments.failure_status import classify_error, find_allocation_line, format_first_line
-from perfkit.record import RunStatus
 
 
 def nccl(said: str) -> str:

@@ -7,7 +7,7 @@ import torch
 from torch._C._autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
-from perfkit.cupti import CuptiVersion
+from perfkit.devices.cupti import CuptiVersion
 from perfkit.instruments import lost_kernels
 from perfkit.instruments.lost_kernels import KernelCount, count_kernels, list_remarks
 from perfkit.instruments.range_marks import mark_step

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.errors import UsageError
+from perfkit.core.errors import UsageError
 from perfkit.instruments.ncu import METRICS, build_ncu_command, explain_refusal, find_ncu, list_chip_metrics
 from perfkit.trace.counters.match_counters import read_counters
 from tests.fixtures.ncu_exports import BF16, FADD, FFMA, FMUL, READ, TIME, WRITE, raw_page

@@ -2,8 +2,8 @@
 
 import pytest
 
+from perfkit.core.record import StepSamples
 from perfkit.instruments.warmup import is_steady, warm_up
-from perfkit.record import StepSamples
 
 
 class Script:

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from perfkit.attach.logger import Logger
-from perfkit.errors import UnavailableError
+from perfkit.attach.host.logger import Logger
+from perfkit.core.errors import UnavailableError
 from perfkit.integrations.import_library import import_library
 from perfkit.integrations.mlflow import MlflowLogger
 from perfkit.integrations.prometheus import PrometheusTextLogger

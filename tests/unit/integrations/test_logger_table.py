@@ -1,6 +1,6 @@
 import pytest
 
-from perfkit.errors import UsageError
+from perfkit.core.errors import UsageError
 from perfkit.integrations.logger_table import LOGGERS, open_logger
 from perfkit.integrations.prometheus import PrometheusTextLogger
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.errors import PerfkitError
+from perfkit.core.errors import PerfkitError
 from perfkit.integrations.run_files import find_figures, find_report
 
 

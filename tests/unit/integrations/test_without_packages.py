@@ -16,10 +16,10 @@ class Without:
         return None if name in {absent!r} else PathFinder.find_spec(name, path, target)
 
 sys.meta_path[sys.meta_path.index(PathFinder)] = Without
-import perfkit.errors
+import perfkit.core.errors
 try:
     import perfkit.integrations.{module}
-except perfkit.errors.PerfkitError as error:
+except perfkit.core.errors.PerfkitError as error:
     print(error)
 """
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from perfkit.errors import UsageError
+from perfkit.core.errors import UsageError
+from perfkit.core.spec import WorkloadSpec, parse_variants
 from perfkit.measure.auto_params import require_given_params
-from perfkit.spec import WorkloadSpec, parse_variants
 from perfkit.store.request import BenchRequest
 from perfkit.techniques.compose import find_open_technique
 

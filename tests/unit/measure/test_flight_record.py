@@ -8,12 +8,12 @@ import torch
 import torch._C._distributed_c10d as c10d
 import torch.distributed as dist
 
+from perfkit.flight.flight_dumps import read_dump, select_dumps
 from perfkit.flight.flight_record import FlightRecord
 from perfkit.flight.match import find_mismatches
 from perfkit.flight.record_file import read_flight_record
-from perfkit.measure.dump_mark import find_marks
-from perfkit.measure.flight_dump import save_flight_record
-from perfkit.trace.flight_dumps import read_dump, select_dumps
+from perfkit.measure.launch.dump_mark import find_marks
+from perfkit.measure.rank.flight_dump import save_flight_record
 
 
 @pytest.fixture

@@ -5,6 +5,8 @@ from functools import partial
 
 import pytest
 
+from perfkit.core.record import Environment, MemoryPeaks, RankRecord, RunResult, RunStatus, Unknown, make_measurement
+from perfkit.core.spec import LaunchSpec, RunSpec, WorkloadSpec, format_variant_label, parse_variants
 from perfkit.measure import largest_batch
 from perfkit.measure.largest_batch import (
     _SizeSearch,
@@ -16,8 +18,6 @@ from perfkit.measure.largest_batch import (
 from perfkit.measure.launch.launcher import ExitCodes
 from perfkit.measure.launch.run_outcome import determine_outcome
 from perfkit.measure.schedule import ScheduledRun
-from perfkit.record import Environment, MemoryPeaks, RankRecord, RunResult, RunStatus, Unknown, make_measurement
-from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec, format_variant_label, parse_variants
 from tests.fixtures.figures import list_figures
 
 NO = Unknown(reason="not on a CPU")

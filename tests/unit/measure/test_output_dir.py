@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.errors import UsageError
-from perfkit.files import write_json
+from perfkit.core.errors import UsageError
+from perfkit.core.files import write_json
 from perfkit.measure.output_dir import refuse_occupied
 from perfkit.store.layout import SUITE_FILE
 from perfkit.store.summary import PLAN_FILE, SUMMARY_FILE, ReportSummary

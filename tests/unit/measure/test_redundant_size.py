@@ -2,9 +2,9 @@
 
 import pytest
 
+from perfkit.core.spec import WorkloadSpec, parse_variants
 from perfkit.measure.bench import _build_schedule
 from perfkit.measure.redundant_size import explain_redundant_size
-from perfkit.spec import WorkloadSpec, parse_variants
 from perfkit.store.request import BenchRequest
 
 SAME = "already has this size"

@@ -10,12 +10,12 @@ import pytest
 import torch
 from torch import nn
 
-from perfkit.errors import UnavailableError
+from perfkit.core.errors import UnavailableError
+from perfkit.core.record import Flops, Measurement, QuantityOrigin, RankRecord, RunStatus, Unknown
+from perfkit.core.spec import RunSpec, TechniqueSpec, WorkloadSpec
 from perfkit.instruments.recorder import Recorder
-from perfkit.measure.session_setup import _measure_reference, _subtract_flops, set_up_session
-from perfkit.record import Flops, Measurement, QuantityOrigin, RankRecord, RunStatus, Unknown
-from perfkit.spec import RunSpec, TechniqueSpec, WorkloadSpec
-from perfkit.techniques.state import World
+from perfkit.measure.rank.session_setup import _measure_reference, _subtract_flops, set_up_session
+from perfkit.techniques.base.state import World
 from tests.unit.techniques.tiny import WORKLOAD, make_batch, new_state
 
 

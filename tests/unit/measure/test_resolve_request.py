@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.errors import UsageError
+from perfkit.core.errors import UsageError
+from perfkit.core.spec import WorkloadSpec
 from perfkit.measure.resolve_request import resolve_request
-from perfkit.spec import WorkloadSpec
 from perfkit.store.request import BenchRequest
 
 

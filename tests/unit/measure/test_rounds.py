@@ -5,15 +5,15 @@ import math
 import msgspec
 import pytest
 
+from perfkit.core.record import StepSamples
+from perfkit.core.spec import WorkloadSpec, parse_variants
 from perfkit.measure import rounds
 from perfkit.measure.rounds import _RoundMeasurement
 from perfkit.measure.run_events import RoundFinished, RoundStarted
 from perfkit.measure.schedule import build_schedule
-from perfkit.record import StepSamples
-from perfkit.spec import WorkloadSpec, parse_variants
 from perfkit.store.layout import MeasurementSession, Suite, SuiteRun, SuiteSampling
 from perfkit.store.request import BenchRequest
-from perfkit.techniques.technique import RankRequirement
+from perfkit.techniques.base.technique import RankRequirement
 from tests.fixtures.figures import list_figures
 
 GIB = 2.0**30

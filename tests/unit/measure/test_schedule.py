@@ -3,11 +3,11 @@
 import msgspec
 import pytest
 
-from perfkit.errors import UsageError
+from perfkit.core.errors import UsageError
+from perfkit.core.spec import Schedule, TechniqueSpec, WorkloadSpec, parse_variants
 from perfkit.measure.schedule import NOT_SKIPPED, SkipReason, build_schedule
-from perfkit.spec import Schedule, TechniqueSpec, WorkloadSpec, parse_variants
 from perfkit.store.request import BenchRequest
-from perfkit.techniques.technique import RankRequirement
+from perfkit.techniques.base.technique import RankRequirement
 from tests.fixtures.figures import list_figures
 
 MIN = {"zero1": 2, "ddp4": 4}

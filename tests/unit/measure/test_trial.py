@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from perfkit.core.record import RunResult, RunStatus
+from perfkit.core.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_technique
 from perfkit.measure import trial
 from perfkit.measure.run_events import Event, PassStarted, RunFinished, RunStarted
 from perfkit.measure.trial import is_out_of_memory, run_trial, shorten_run
-from perfkit.record import RunResult, RunStatus
-from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_technique
 from perfkit.store.layout import get_rank_folder
 
 SPEC = RunSpec(

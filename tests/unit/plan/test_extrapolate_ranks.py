@@ -2,8 +2,8 @@
 
 import pytest
 
+from perfkit.core.spec import WorkloadSpec
 from perfkit.plan.extrapolate_ranks import extrapolate_ranks
-from perfkit.spec import WorkloadSpec
 from perfkit.store.request import BenchRequest
 
 

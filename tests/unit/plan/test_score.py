@@ -6,14 +6,14 @@ import pytest
 
 from perfkit.analysis.model.plan import Interval, Plan, PlannedPeak, PlannedVariant, StepTime
 from perfkit.analysis.model.prediction import PredictedFigure, PredictedPart, Prediction
-from perfkit.errors import UsageError
-from perfkit.files import write_json
+from perfkit.core.errors import UsageError
+from perfkit.core.files import write_json
+from perfkit.core.record import make_measurement
+from perfkit.core.spec import WorkloadSpec
 from perfkit.plan.score import ScoredVariant, score_folder, summarize_scores
-from perfkit.record import make_measurement
-from perfkit.spec import WorkloadSpec
 from perfkit.store.layout import SUITE_FILE
 from perfkit.store.summary import PLAN_FILE
-from perfkit_cli.plan_score import format_summary
+from perfkit_cli.modes.plan_score import format_summary
 from tests.fixtures.figures import list_figures
 from tests.fixtures.suites import NO_MEMORY, changed, record, write_suite
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfkit.errors import PerfkitError, RunFormatError, UsageError
+from perfkit.core.errors import PerfkitError, RunFormatError, UsageError
 from perfkit.store.baseline import BASELINE_FILE, Baseline, StoredVariant, read_baseline, write_baseline
 from tests.fixtures.suites import ENVIRONMENT
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.errors import RunFormatError, UsageError
+from perfkit.core.errors import RunFormatError, UsageError
 from perfkit.store.baseline import BASELINE_FILE, Baseline, StoredVariant, write_baseline
 from perfkit.store.git_file import NoRevisionError, read_baseline_at, read_file_at
 from tests.fixtures.suites import ENVIRONMENT

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.files import write_json
-from perfkit.record import Measurement, RunStatus, Unknown, get_value, make_measurement
+from perfkit.core.files import write_json
+from perfkit.core.record import Measurement, RunStatus, Unknown, get_value, make_measurement
 from perfkit.store import listing, suite_state
 from perfkit.store.layout import RUN_FILE, SPEC_FILE, SUITE_FILE, SuiteRun
 from perfkit.store.listing import ListedRun, list_runs

@@ -5,7 +5,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from perfkit.errors import RunFormatError
+from perfkit.core.errors import RunFormatError
 from perfkit.store.live import LiveEvent, LiveStart, LiveWindow
 from perfkit.store.live_tail import SILENT_S, read_log_end, read_since
 from tests.fixtures.view_folder import append, silent, start, windows

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.errors import PerfkitError, UsageError
+from perfkit.core.errors import PerfkitError, UsageError
 from perfkit.store.layout import LOCK_FILE
 from perfkit.store.lock import is_abandoned, lock_folder
 

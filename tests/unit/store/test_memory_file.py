@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfkit.allocations import (
+from perfkit.core.allocations import (
     COLUMNS,
     TEXTS,
     WIDE,
@@ -22,8 +22,8 @@ from perfkit.allocations import (
     TimeBand,
     build_allocations,
 )
-from perfkit.errors import RunFormatError
-from perfkit.record import InitialBlock
+from perfkit.core.errors import RunFormatError
+from perfkit.core.record import InitialBlock
 from perfkit.store.memory_file import MEMORY_FILE_VERSION, read_allocations, write_allocations
 
 INT32 = st.integers(-(2**31), 2**31 - 1)

@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from perfkit.errors import UsageError
+from perfkit.core.errors import UsageError
 from perfkit.store.price import Price, format_cost_unit, parse_price
 
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.errors import OlderFormatError, RunFormatError
-from perfkit.files import write_json
-from perfkit.record import RECORD_VERSION, RunStatus
+from perfkit.core.errors import OlderFormatError, RunFormatError
+from perfkit.core.files import write_json
+from perfkit.core.record import RECORD_VERSION, RunStatus
 from perfkit.store.layout import Suite, SuiteRun
 from perfkit.store.suite_reader import read_suite
 from tests.fixtures.suites import record, spec, write_run, write_suite, write_suite_file

@@ -10,16 +10,21 @@ import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from perfkit.instruments.block_facts import collect_block_facts
-from perfkit.instruments.convolution_layout import count_convolution_layouts
-from perfkit.instruments.exchanged_bytes import ExchangedBytes
-from perfkit.instruments.random_numbers import watch_random_updates
-from perfkit.instruments.saved_tensors import measure_plain_saved_bytes
-from perfkit.instruments.tensors import find_nested_tensors, list_plain_parts, sum_parameter_bytes, sum_trainable_bytes
-from perfkit.record import Claim, Relation
-from perfkit.techniques.call_wrappers import is_compiled_in_place
-from perfkit.techniques.paged_tensors import get_local_part
-from perfkit.techniques.state import TrainState
+from perfkit.core.record import Claim, Relation
+from perfkit.instruments.facts.block_facts import collect_block_facts
+from perfkit.instruments.facts.convolution_layout import count_convolution_layouts
+from perfkit.instruments.facts.exchanged_bytes import ExchangedBytes
+from perfkit.instruments.facts.random_numbers import watch_random_updates
+from perfkit.instruments.facts.saved_tensors import measure_plain_saved_bytes
+from perfkit.instruments.training.tensors import (
+    find_nested_tensors,
+    list_plain_parts,
+    sum_parameter_bytes,
+    sum_trainable_bytes,
+)
+from perfkit.techniques.activations.paged_tensors import get_local_part
+from perfkit.techniques.base.call_wrappers import is_compiled_in_place
+from perfkit.techniques.base.state import TrainState
 from tests.unit.techniques.tiny import batches, train
 
 _PRODUCTS = ("mm", "addmm", "bmm")

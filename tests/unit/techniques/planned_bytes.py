@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from perfkit.plan.rehearsal import rehearse_step
-from perfkit.plan.step_ops import StepCollective
-from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_variants
+from perfkit.core.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_variants
+from perfkit.plan.rehearsal.rehearsal import rehearse_step
+from perfkit.plan.rehearsal.step_ops import StepCollective
 
 Key = TypeVar("Key")
 

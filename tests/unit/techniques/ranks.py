@@ -12,7 +12,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from perfkit.techniques.state import World
+from perfkit.techniques.base.state import World
 from perfkit.workloads.workload import Workload
 from tests.unit.techniques.facts import check_claims, measured_facts, reference_facts
 from tests.unit.techniques.tiny import WORKLOAD, applied, new_state, train

@@ -1,14 +1,14 @@
 import pytest
 import torch
 
-from perfkit.errors import UnavailableError, UsageError
-from perfkit.record import ParityRule
-from perfkit.spec import parse_variants
+from perfkit.core.errors import UnavailableError, UsageError
+from perfkit.core.record import ParityRule
+from perfkit.core.spec import parse_variants
 from perfkit.techniques.apply import apply_all
+from perfkit.techniques.base.technique import LOSSLESS, Stage
 from perfkit.techniques.compatibility import CLASHES, REQUIREMENTS
 from perfkit.techniques.compose import compose_techniques
 from perfkit.techniques.table import TECHNIQUES
-from perfkit.techniques.technique import LOSSLESS, Stage
 from tests.unit.techniques.tiny import applied, new_state
 
 

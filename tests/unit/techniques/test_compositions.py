@@ -4,9 +4,9 @@ from unittest.mock import patch
 
 import pytest
 
-from perfkit.measure.gloo import limit_gloo_workers
-from perfkit.spec import WorkloadSpec
-from perfkit.techniques.tensor_parallel import measure_split
+from perfkit.core.spec import WorkloadSpec
+from perfkit.measure.rank.gloo import limit_gloo_workers
+from perfkit.techniques.base.tensor_parallel import measure_split
 from perfkit.workloads.gpt import SIZES, Gpt, GptShape
 from perfkit.workloads.workload import TensorParallelSplit, Workload, make_model
 from tests.unit.techniques.planned_bytes import kind_and_ranks, planned_bytes
@@ -82,9 +82,9 @@ def rank_main(rank: int, folder: str) -> None:
         results["baseline"] = baseline = trained("baseline", world, None, workload)
         for variant in VARIANTS:
             results[variant] = trained(variant, world, baseline["facts"], workload)
-        with patch("perfkit.techniques.tp.parallelize_model"):
+        with patch("perfkit.techniques.parallel.tp.parallelize_model"):
             results["not split"] = trained("zero3+tp2", world, baseline["facts"], workload)
-        with patch("perfkit.techniques.zero23.wrap_blocks"):
+        with patch("perfkit.techniques.parallel.zero23.wrap_blocks"):
             results["not sharded"] = trained("zero3+tp2", world, baseline["facts"], workload)
 
 

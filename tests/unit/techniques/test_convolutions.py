@@ -7,11 +7,11 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
-from perfkit.errors import UnavailableError
-from perfkit.instruments.saved_tensors import measure_saved_bytes
+from perfkit.core.errors import UnavailableError
+from perfkit.instruments.facts.saved_tensors import measure_saved_bytes
 from perfkit.techniques.apply import AppliedTechniques
-from perfkit.techniques.state import TrainState
-from perfkit.techniques.technique import explain_refusal
+from perfkit.techniques.base.state import TrainState
+from perfkit.techniques.base.technique import explain_refusal
 from tests.unit.techniques.facts import check_claims, measured_facts, reference_facts
 from tests.unit.techniques.tiny import WORKLOAD, applied, batches, new_state, relative_difference, train
 

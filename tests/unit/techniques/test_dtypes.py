@@ -4,13 +4,13 @@ import re
 
 import pytest
 
-from perfkit.errors import UnavailableError
+from perfkit.core.errors import UnavailableError
+from perfkit.core.spec import WorkloadSpec, parse_variants
 from perfkit.measure.bench import compute_needed_ranks, find_dtype_refusal
 from perfkit.measure.schedule import build_schedule
-from perfkit.spec import WorkloadSpec, parse_variants
 from perfkit.store.request import BenchRequest
+from perfkit.techniques.activations.flash import Flash
 from perfkit.techniques.apply import apply_all
-from perfkit.techniques.flash import Flash
 from tests.unit.techniques.tiny import new_state
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from perfkit.spec import parse_variants
+from perfkit.core.spec import parse_variants
 from perfkit.techniques.compose import compose_techniques
 from tests.unit.techniques.facts import check_claims, measured_facts, reference_facts, saved_bytes
 from tests.unit.techniques.tiny import FOUR_BLOCKS, WORKLOAD, applied, batches, new_state, relative_difference, train

@@ -2,7 +2,7 @@
 
 import pytest
 
-from perfkit.spec import parse_variants
+from perfkit.core.spec import parse_variants
 from perfkit.techniques.compose import compose_techniques
 from perfkit.techniques.expand_all import expand_variants, list_examples
 from perfkit.techniques.table import TECHNIQUES

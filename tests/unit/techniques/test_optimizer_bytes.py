@@ -9,16 +9,16 @@ from typing import NamedTuple
 
 import pytest
 import torch
+from tests.unit.techniques.test_optim import variant
 from torch import nn
 
-from perfkit.errors import UnavailableError
-from perfkit.techniques.optim import Optim
-from perfkit.techniques.optimizers import OPTIMIZERS
-from perfkit.techniques.state import TrainState
-from perfkit.techniques.technique import classify_inability, explain_inability
+from perfkit.core.errors import UnavailableError
+from perfkit.techniques.base.state import TrainState
+from perfkit.techniques.base.technique import classify_inability, explain_inability
+from perfkit.techniques.optimizers.optim import Optim
+from perfkit.techniques.optimizers.optimizers import OPTIMIZERS
 from perfkit.workloads.workload import Workload
 from tests.unit.techniques.facts import state_bytes
-from tests.unit.techniques.test_optim import variant
 from tests.unit.techniques.tiny import WORKLOAD, applied, new_state, train
 
 EMBEDDING, UP, DOWN = (64, 128), (256, 128), (128, 256)

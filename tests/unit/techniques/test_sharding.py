@@ -11,16 +11,16 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from perfkit.errors import UnavailableError
-from perfkit.instruments.exchanged_bytes import ExchangedBytes
-from perfkit.spec import convert_params, parse_technique
-from perfkit.techniques.ddp import Ddp, count_fewest_buckets
-from perfkit.techniques.gradient_hooks import POWERSGD_STARTS, count_low_rank_bytes
-from perfkit.techniques.local_sgd import LocalSgd
-from perfkit.techniques.own_step import run_step
-from perfkit.techniques.state import TrainState, World
-from perfkit.techniques.zero1 import compute_largest_share
-from perfkit.techniques.zero23 import Zero3, compute_largest_slice
+from perfkit.core.errors import UnavailableError
+from perfkit.core.spec import convert_params, parse_technique
+from perfkit.instruments.facts.exchanged_bytes import ExchangedBytes
+from perfkit.techniques.base.own_step import run_step
+from perfkit.techniques.base.state import TrainState, World
+from perfkit.techniques.parallel.ddp import Ddp, count_fewest_buckets
+from perfkit.techniques.parallel.gradient_hooks import POWERSGD_STARTS, count_low_rank_bytes
+from perfkit.techniques.parallel.local_sgd import LocalSgd
+from perfkit.techniques.parallel.zero1 import compute_largest_share
+from perfkit.techniques.parallel.zero23 import Zero3, compute_largest_slice
 from tests.fixtures.workloads import gan, grouped
 from tests.unit.techniques.facts import check_claims, state_bytes
 from tests.unit.techniques.ranks import rank_of, results_of
@@ -102,9 +102,9 @@ def rank_main(rank: int, folder: str) -> None:
         results["static graph"] = [
             train(applied(variant, new_state(world=world)).state) for variant in ("ddp", "ckpt+ddp:static_graph=true")
         ]
-        with patch("perfkit.techniques.ssp.make_late_update", lambda update, *_others: update):
+        with patch("perfkit.techniques.parallel.ssp.make_late_update", lambda update, *_others: update):
             results["sabotaged ssp"] = trained("ssp", world, results["baseline"]["facts"])
-        with patch("perfkit.techniques.ddp.wrap_in_ddp", not_replicated):
+        with patch("perfkit.techniques.parallel.ddp.wrap_in_ddp", not_replicated):
             results["sabotage"] = trained("ddp", world, results["baseline"]["facts"])
 
 

@@ -7,17 +7,17 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
-from perfkit.errors import UnavailableError, UsageError
-from perfkit.measure.loaded_data import collect_batch_facts
+from perfkit.core.errors import UnavailableError, UsageError
+from perfkit.core.spec import WorkloadSpec, format_variant_label, parse_technique, parse_variants
+from perfkit.measure.rank.loaded_data import collect_batch_facts
+from perfkit.measure.rank.train_step import count_backward_passes, train_step
 from perfkit.measure.schedule import build_schedule
-from perfkit.measure.train_step import count_backward_passes, train_step
-from perfkit.spec import WorkloadSpec, format_variant_label, parse_technique, parse_variants
 from perfkit.store.request import BenchRequest
-from perfkit.techniques.accum import Accum
-from perfkit.techniques.batch import Batch
+from perfkit.techniques.base.technique import RankRequirement
 from perfkit.techniques.compose import compose_techniques, resize_workload
-from perfkit.techniques.seq import Seq
-from perfkit.techniques.technique import RankRequirement
+from perfkit.techniques.data.accum import Accum
+from perfkit.techniques.data.batch import Batch
+from perfkit.techniques.data.seq import Seq
 from perfkit.workloads.workload import Workload, count_samples, make_adamw, split_batch
 from perfkit.workloads.workload_table import load_workload
 from tests.fixtures.errors import has_id

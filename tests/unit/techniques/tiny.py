@@ -9,11 +9,11 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
-from perfkit.spec import parse_variants
+from perfkit.core.spec import parse_variants
 from perfkit.techniques.apply import AppliedTechniques, apply_all
+from perfkit.techniques.base.phases import Mark
+from perfkit.techniques.base.state import TrainState, World
 from perfkit.techniques.compose import compose_techniques
-from perfkit.techniques.phases import Mark
-from perfkit.techniques.state import TrainState, World
 from perfkit.workloads.workload import (
     Batch,
     Workload,

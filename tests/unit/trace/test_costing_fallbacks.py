@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 
 from perfkit.trace.model import NONE
-from perfkit.trace.ops import OpRole, Ops, read_ops
-from perfkit.trace.trace_reader import read_trace
+from perfkit.trace.ops.ops import OpRole, Ops, read_ops
+from perfkit.trace.readers.trace_reader import read_trace
 from tests.fixtures.trace_events import work_ns
 from tests.fixtures.traces import Event, call, kernel, launch, op, write_trace
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from perfkit.trace.event_names import EventNames, map_names, mark_named
 from perfkit.trace.model import Trace
-from perfkit.trace.trace_reader import read_trace
+from perfkit.trace.readers.trace_reader import read_trace
 from tests.fixtures.traces import op, write_trace
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 
 from perfkit.trace.model import NONE, Category
-from perfkit.trace.ops import OpRole, read_ops
-from perfkit.trace.trace_reader import read_trace
+from perfkit.trace.ops.ops import OpRole, read_ops
+from perfkit.trace.readers.trace_reader import read_trace
 from tests.fixtures.trace_events import work_ns
 
 TRACE = Path(__file__).parents[2] / "fixtures" / "recorded" / "mi250_toy_train.json.gz"

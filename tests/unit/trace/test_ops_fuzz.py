@@ -7,9 +7,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfkit.record import PHASES
+from perfkit.core.record import PHASES
 from perfkit.trace.model import DEVICE_CATEGORIES, NONE
-from perfkit.trace.ops import OpRole
+from perfkit.trace.ops.ops import OpRole
 from tests.fixtures.trace_events import Event, ops_of
 
 _NAMES = st.sampled_from(

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from perfkit.analysis.trace.rank_trace import analyze_trace
-from perfkit.trace.kernels import KernelLink, find_communication
 from perfkit.trace.model import DEVICE_CATEGORIES, NONE, Category, Trace
-from perfkit.trace.ops import Ops, read_ops
-from perfkit.trace.trace_reader import read_trace
+from perfkit.trace.ops.kernels import KernelLink, find_communication
+from perfkit.trace.ops.ops import Ops, read_ops
+from perfkit.trace.readers.trace_reader import read_trace
 from tests.fixtures.trace_events import work_ns
 
 Event = dict[str, Any]

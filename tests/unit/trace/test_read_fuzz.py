@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from perfkit.errors import RunFormatError
-from perfkit.sanitize import escape_control_chars
+from perfkit.core.errors import RunFormatError
+from perfkit.core.sanitize import escape_control_chars
 from perfkit.trace.model import Trace
-from perfkit.trace.trace_reader import read_trace
+from perfkit.trace.readers.trace_reader import read_trace
 
 scalars = (
     st.none()

@@ -12,8 +12,8 @@ from torch.profiler import ProfilerActivity, profile
 
 from perfkit.cost.live_flops import FlopCounter
 from perfkit.trace.model import NONE
-from perfkit.trace.ops import OpRole, Ops, read_ops
-from perfkit.trace.trace_reader import read_trace
+from perfkit.trace.ops.ops import OpRole, Ops, read_ops
+from perfkit.trace.readers.trace_reader import read_trace
 
 Step = Callable[[], None]
 

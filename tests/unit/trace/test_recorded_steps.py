@@ -10,13 +10,13 @@ import torch.nn.functional as F  # noqa: N812
 from torch import nn
 from torch.profiler import ProfilerActivity, profile, record_function
 
+from perfkit.core.record import MARK_PREFIX, PHASES, STEP_MARK
+from perfkit.cost.calls.op_call import ComputeUnit
 from perfkit.cost.live_flops import count_flops
-from perfkit.cost.op_call import ComputeUnit
-from perfkit.record import MARK_PREFIX, PHASES, STEP_MARK
-from perfkit.trace.call_counts import count_op_calls
 from perfkit.trace.model import NONE
-from perfkit.trace.ops import OpRole, Ops, read_ops
-from perfkit.trace.trace_reader import read_trace
+from perfkit.trace.ops.call_counts import count_op_calls
+from perfkit.trace.ops.ops import OpRole, Ops, read_ops
+from perfkit.trace.readers.trace_reader import read_trace
 from tests.fixtures.trace_events import work_ns
 
 Step = Callable[[int], None]

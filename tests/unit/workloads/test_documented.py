@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from perfkit.cost.live_flops import count_flops
-from perfkit.measure.train_step import train_step
+from perfkit.measure.rank.train_step import train_step
 from perfkit.workloads.user_workload import load_user_workload
 from tests.unit.techniques.tiny import applied, batches, new_state
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from perfkit.errors import UsageError
+from perfkit.core.errors import UsageError
 from perfkit.workloads.gpt import ALIASES, SIZES, Gpt, GptModel, compute_flops_per_token
 from perfkit.workloads.model_loss import compute_loss
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
+from perfkit.core.errors import UnavailableError, UsageError
+from perfkit.core.spec import ParamValue
 from perfkit.cost.live_flops import count_flops
-from perfkit.errors import UnavailableError, UsageError
-from perfkit.spec import ParamValue
 from perfkit.workloads.hf import HuggingFace, find_longest_list, use_sdpa
 from perfkit.workloads.model_loss import compute_loss
 from perfkit.workloads.workload import Workload

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.errors import UnavailableError, UsageError
-from perfkit.spec import ParamValue
+from perfkit.core.errors import UnavailableError, UsageError
+from perfkit.core.spec import ParamValue
 from perfkit.workloads.hf_config import import_transformers, load_config
 from tests.fixtures.errors import has_id
 

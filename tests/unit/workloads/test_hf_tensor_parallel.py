@@ -6,8 +6,8 @@ import pytest
 from torch import nn
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel
 
-from perfkit.errors import UnavailableError
-from perfkit.techniques.tensor_parallel import measure_split
+from perfkit.core.errors import UnavailableError
+from perfkit.techniques.base.tensor_parallel import measure_split
 from perfkit.workloads.hf import HuggingFace
 from perfkit.workloads.hf_tensor_parallel import split_by_model_plan
 from perfkit.workloads.workload import TensorParallelSplit, make_model

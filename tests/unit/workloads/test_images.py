@@ -9,7 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
-from perfkit.errors import UsageError
+from perfkit.core.errors import UsageError
 from perfkit.workloads.augmentations import MEAN, STD, PillowAugment, draw_random_crop
 from perfkit.workloads.image_datasets import ImageFiles, ImageShards
 from perfkit.workloads.images import Images

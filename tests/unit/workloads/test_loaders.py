@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.utils.data import BatchSampler, DataLoader, IterableDataset, SequentialSampler
 
-from perfkit.errors import UnavailableError
+from perfkit.core.errors import UnavailableError
 from perfkit.workloads.loaders import is_random, rebuild_loader, start_epoch
 from tests.fixtures.workloads.loaded import BATCH, SAMPLES, Rows, build
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from perfkit.errors import UsageError
+from perfkit.core.errors import UsageError
 from perfkit.workloads.model_loss import compute_loss
 from perfkit.workloads.workload import Workload
 from tests.unit.techniques.tiny import WORKLOAD

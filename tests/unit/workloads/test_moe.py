@@ -5,8 +5,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch.utils.flop_counter import FlopCounterMode
 
+from perfkit.core.errors import UsageError
 from perfkit.cost.live_flops import count_flops
-from perfkit.errors import UsageError
 from perfkit.workloads.experts import MixtureOfExperts, keep_auxiliary_losses
 from perfkit.workloads.gpt import SIZES
 from perfkit.workloads.model_loss import compute_loss

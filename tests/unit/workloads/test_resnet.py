@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from perfkit.errors import UsageError
+from perfkit.core.errors import UsageError
 from perfkit.workloads.model_loss import compute_loss
 from perfkit.workloads.resnet import ResNet, ResNetModel, compute_flops_per_image
 

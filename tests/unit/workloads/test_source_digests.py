@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.spec import WorkloadSpec
+from perfkit.core.spec import WorkloadSpec
 from perfkit.workloads.source_digests import GONE, compute_digest, compute_source_digests, find_changed_sources
 from perfkit.workloads.workload_table import load_workload
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 import torch
 
-from perfkit.errors import UsageError
+from perfkit.core.errors import UsageError
 from perfkit.workloads.user_signature import can_take_one, fit_arguments
 from perfkit.workloads.workload import Workload
 

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 import perfkit
-from perfkit.errors import UsageError
-from perfkit.spec import ParamValue
+from perfkit.core.errors import UsageError
+from perfkit.core.spec import ParamValue
 from perfkit.workloads.model_loss import compute_loss
 from perfkit.workloads.user_workload import UserCodeError, format_user_traceback, get_source_file, load_user_workload
 from perfkit.workloads.workload import Workload

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.errors import UsageError
-from perfkit.spec import WorkloadSpec, parse_workload
+from perfkit.core.errors import UsageError
+from perfkit.core.spec import WorkloadSpec, parse_workload
 from perfkit.workloads.workload_table import WORKLOADS, describe_workloads, load_workload, resolve_workload
 
 FILES = Path(__file__).parents[2] / "fixtures" / "workloads"

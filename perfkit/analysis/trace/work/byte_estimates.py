@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from perfkit.analysis.trace.roofline import TOLERANCE
-from perfkit.analysis.trace.roofs import Roofs
+from perfkit.analysis.trace.roofline.roofline import TOLERANCE
+from perfkit.analysis.trace.roofline.roofs import Roofs
 from perfkit.analysis.trace.work.work_item_costs import WorkItemCosts
 from perfkit.analysis.trace.work.work_items import WorkItems
 

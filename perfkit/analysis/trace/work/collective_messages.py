@@ -6,23 +6,23 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.analysis.trace.work.grouping import group_rows
+from perfkit.analysis.trace.time.grouping import group_rows
 from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
-from perfkit.cost.args import walk_tensors
-from perfkit.cost.collective import CollectiveType as CollectiveKind
-from perfkit.cost.collective import (
+from perfkit.cost.calls.args import walk_tensors
+from perfkit.cost.calls.collective import CollectiveType as CollectiveKind
+from perfkit.cost.calls.collective import (
     Message,
     classify_collective,
     make_message,
     parse_kernel_collective,
     parse_kernel_ranks,
 )
-from perfkit.cost.dtypes import BY_NAME, UNKNOWN
-from perfkit.cost.op_call import TensorArg
+from perfkit.cost.calls.dtypes import BY_NAME, UNKNOWN
+from perfkit.cost.calls.op_call import TensorArg
 from perfkit.trace.event_names import mark_named
 from perfkit.trace.model import NONE, Category, CollectiveRecord, Ints, Trace
-from perfkit.trace.ops import Ops
-from perfkit.trace.signatures import parse_arguments
+from perfkit.trace.ops.ops import Ops
+from perfkit.trace.ops.signatures import parse_arguments
 
 # What a collective recorded lies on its kernel or on one of the innermost ops around the launch (`record_param_comms`).
 _LEVELS = 4

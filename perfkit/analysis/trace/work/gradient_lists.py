@@ -10,11 +10,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from perfkit.cost.multi_tensor import CHUNK
-from perfkit.cost.op_call import TensorArg
+from perfkit.cost.calls.op_call import TensorArg
+from perfkit.cost.kernels.multi_tensor import CHUNK
 from perfkit.trace.event_names import mark_named
-from perfkit.trace.ops import Ops
-from perfkit.trace.signatures import parse_arguments
+from perfkit.trace.ops.ops import Ops
+from perfkit.trace.ops.signatures import parse_arguments
 
 Dims = tuple[int, ...]
 

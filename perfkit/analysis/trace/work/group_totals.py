@@ -6,13 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.analysis.model.step import OpRow
-from perfkit.analysis.trace.roofline import BOUNDS, UNKNOWN
+from perfkit.analysis.trace.roofline.roofline import BOUNDS, UNKNOWN
 from perfkit.analysis.trace.work.roofline_rows import RooflineGroups, compute_roof_share, count_parts
 from perfkit.analysis.trace.work.work_item_costs import Precision
 from perfkit.analysis.trace.work.work_items import WorkKind
-from perfkit.devices.ceiling import CeilingLevel
+from perfkit.core.units import format_percent
+from perfkit.devices.ceilings.ceiling import CeilingLevel
 from perfkit.trace.model import NONE
-from perfkit.units import format_percent
 
 Floats = NDArray[np.float64]
 

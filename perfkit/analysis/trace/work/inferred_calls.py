@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.analysis.trace.work.grouping import group_rows
+from perfkit.analysis.trace.time.grouping import group_rows
 from perfkit.trace.compact_ints import Compact
 from perfkit.trace.model import NONE, Ints, Small
 

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.analysis.model.trace import CopyRow
-from perfkit.analysis.trace.roofs import Roofs, describe_ceiling, explain_excess
-from perfkit.analysis.trace.work.grouping import group_rows
-from perfkit.devices.ceiling import Ceiling, CeilingLevel
+from perfkit.analysis.trace.roofline.roofs import Roofs, describe_ceiling, explain_excess
+from perfkit.analysis.trace.time.grouping import group_rows
+from perfkit.devices.ceilings.ceiling import Ceiling, CeilingLevel
 from perfkit.trace.event_names import EventNames
 from perfkit.trace.model import Category, Ints, Trace
 

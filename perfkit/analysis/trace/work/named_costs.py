@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from perfkit.analysis.trace.work.gradient_lists import count_elements_by_blocks
 from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
-from perfkit.cost.multi_tensor import cost_multi_tensor_kernel
-from perfkit.cost.op_call import OpCost
+from perfkit.cost.calls.op_call import OpCost
+from perfkit.cost.kernels.multi_tensor import cost_multi_tensor_kernel
 from perfkit.trace.event_names import mark_named
 from perfkit.trace.model import NONE, Trace
 

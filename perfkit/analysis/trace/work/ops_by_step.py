@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from perfkit.analysis.model.step import OUTSIDE, OpRow
 from perfkit.analysis.trace.work.roofline_rows import build_op_rows
 from perfkit.analysis.trace.work.work_analysis import WorkAnalysis
-from perfkit.trace.kernels import is_compiled_graph
 from perfkit.trace.model import NONE
+from perfkit.trace.ops.kernels import is_compiled_graph
 
 # The name of a torch.compile graph: its own is a hash of its code, which differs between versions.
 COMPILED = "compiled graph"

@@ -10,20 +10,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.analysis.model.matmul_rows import AttentionRow, GemmRow
-from perfkit.analysis.trace.attention_call import identify_backend, parse_attention
-from perfkit.analysis.trace.matmul_operands import parse_matmul_sizes
-from perfkit.analysis.trace.op_class import OpClass, classify_op
-from perfkit.analysis.trace.quantization import Grid, compute_tile_loss, compute_waves, count_tiles, infer_split_k
-from perfkit.analysis.trace.roofs import Roofs
-from perfkit.analysis.trace.work.grouping import RowGroups, group_rows
+from perfkit.analysis.trace.roofline.attention_call import identify_backend, parse_attention
+from perfkit.analysis.trace.roofline.matmul_operands import parse_matmul_sizes
+from perfkit.analysis.trace.roofline.quantization import (
+    Grid,
+    compute_tile_loss,
+    compute_waves,
+    count_tiles,
+    infer_split_k,
+)
+from perfkit.analysis.trace.roofline.roofs import Roofs
+from perfkit.analysis.trace.time.grouping import RowGroups, group_rows
+from perfkit.analysis.trace.work.op_class import OpClass, classify_op
 from perfkit.analysis.trace.work.roofline_rows import RooflineGroups, build_op_rows, place_groups
 from perfkit.analysis.trace.work.work_analysis import WorkAnalysis
 from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
 from perfkit.analysis.trace.work.work_table import Row, WorkTable, build_table
-from perfkit.cost.gemm_kernel import is_helper_kernel
-from perfkit.cost.gemm_tile import has_grid_of_threads, has_whole_tiles, parse_tile
-from perfkit.trace.cost_ops import CostedCall
+from perfkit.cost.kernels.gemm_kernel import is_helper_kernel
+from perfkit.cost.kernels.gemm_tile import has_grid_of_threads, has_whole_tiles, parse_tile
 from perfkit.trace.model import NONE, Ints
+from perfkit.trace.ops.cost_ops import CostedCall
 
 # Programs have some hundred at most; those with sizes that change from step to step have many.
 MOST_ROWS = 2000

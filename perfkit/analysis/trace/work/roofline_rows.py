@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.analysis.model.step import OUTSIDE, OpRow
-from perfkit.analysis.trace.matmul_operands import describe_layout
-from perfkit.analysis.trace.roofline import (
+from perfkit.analysis.trace.roofline.matmul_operands import describe_layout
+from perfkit.analysis.trace.roofline.roofline import (
     BOUNDS,
     COMPUTE,
     TOLERANCE,
@@ -18,21 +18,21 @@ from perfkit.analysis.trace.roofline import (
     combine_limits,
     compute_limits,
 )
-from perfkit.analysis.trace.roofs import Roofs
-from perfkit.analysis.trace.work.grouping import RowGroups
+from perfkit.analysis.trace.roofline.roofs import Roofs
+from perfkit.analysis.trace.time.grouping import RowGroups
+from perfkit.analysis.trace.time.wall_time import has_overlap, measure_group_wall_ns, measure_wall_ns
 from perfkit.analysis.trace.work.inferred_calls import AS_ELSEWHERE, INFERRED
 from perfkit.analysis.trace.work.link_copies import find_link, parse_copy_kind
 from perfkit.analysis.trace.work.shape_texts import show_shapes
-from perfkit.analysis.trace.work.wall_time import has_overlap, measure_group_wall_ns, measure_wall_ns
 from perfkit.analysis.trace.work.work_item_costs import WorkItemCosts
 from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
-from perfkit.cost.op_call import ComputeUnit
-from perfkit.devices.ceiling import CeilingLevel
-from perfkit.devices.exceeded_ceilings import explain_exceeded
-from perfkit.record import PHASES
-from perfkit.trace.kernels import is_compiled_kernel
+from perfkit.core.record import PHASES
+from perfkit.core.units import format_percent
+from perfkit.cost.calls.op_call import ComputeUnit
+from perfkit.devices.ceilings.ceiling import CeilingLevel
+from perfkit.devices.ceilings.exceeded_ceilings import explain_exceeded
 from perfkit.trace.model import NONE
-from perfkit.units import format_percent
+from perfkit.trace.ops.kernels import is_compiled_kernel
 
 Floats = NDArray[np.float64]
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from perfkit.cost.op_call import Arg, TensorArg
+from perfkit.cost.calls.op_call import Arg, TensorArg
 
 
 def show_shapes(args: Iterable[Arg]) -> str:

@@ -7,8 +7,9 @@ from numpy.typing import NDArray
 
 from perfkit.analysis.model import time_split
 from perfkit.analysis.model.trace import Overlap, StreamRow
-from perfkit.analysis.trace import wall_time_split
-from perfkit.analysis.trace.intervals import (
+from perfkit.analysis.trace.roofline.roofline import BOUNDS, COMPUTE, LATENCY, MEMORY, UNKNOWN
+from perfkit.analysis.trace.time import wall_time_split
+from perfkit.analysis.trace.time.intervals import (
     EMPTY,
     Intervals,
     clip_intervals,
@@ -16,9 +17,8 @@ from perfkit.analysis.trace.intervals import (
     merge_intervals,
     subtract_intervals,
 )
-from perfkit.analysis.trace.roofline import BOUNDS, COMPUTE, LATENCY, MEMORY, UNKNOWN
-from perfkit.analysis.trace.wall_time_split import TimeSplit, split_wall_time
-from perfkit.analysis.trace.work.launch_queue import LaunchQueue
+from perfkit.analysis.trace.time.launch_queue import LaunchQueue
+from perfkit.analysis.trace.time.wall_time_split import TimeSplit, split_wall_time
 from perfkit.analysis.trace.work.roofline_rows import RooflineGroups
 from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
 from perfkit.trace.event_nesting import sort_by_group

@@ -6,28 +6,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.analysis.model.step import LostKernels, OpRow
-from perfkit.analysis.trace.intervals import clip_intervals, measure_length
-from perfkit.analysis.trace.roofs import Roofs
-from perfkit.analysis.trace.wall_time_split import TimeSplit
+from perfkit.analysis.trace.roofline.roofs import Roofs
+from perfkit.analysis.trace.time.data_fetching import find_fetches, merge_event_times
+from perfkit.analysis.trace.time.grouping import RowGroups, group_rows
+from perfkit.analysis.trace.time.intervals import clip_intervals, measure_length
+from perfkit.analysis.trace.time.launch_queue import LaunchQueue, build_launch_queue
+from perfkit.analysis.trace.time.lost_kernels import count_lost_kernels
+from perfkit.analysis.trace.time.step_windows import StepWindows, find_step_windows
+from perfkit.analysis.trace.time.wall_time_split import TimeSplit
 from perfkit.analysis.trace.work.byte_estimates import drop_impossible_estimates
 from perfkit.analysis.trace.work.collective_messages import CollectiveMessages, collect_messages
-from perfkit.analysis.trace.work.data_fetching import find_fetches, merge_event_times
 from perfkit.analysis.trace.work.group_totals import build_roofline_dot, sum_groups
-from perfkit.analysis.trace.work.grouping import RowGroups, group_rows
-from perfkit.analysis.trace.work.launch_queue import LaunchQueue, build_launch_queue
-from perfkit.analysis.trace.work.lost_kernels import count_lost_kernels
 from perfkit.analysis.trace.work.roofline_rows import RooflineGroups, count_parts, place_groups
 from perfkit.analysis.trace.work.split_time import assign_categories, split_windows
-from perfkit.analysis.trace.work.step_windows import StepWindows, find_step_windows
 from perfkit.analysis.trace.work.work_item_costs import WorkItemCosts, compute_item_costs
 from perfkit.analysis.trace.work.work_items import Flags, WorkItems, collect_work_items
-from perfkit.record import PHASES
+from perfkit.core.record import PHASES
 from perfkit.trace.counters.match_counters import CounterColumns
 from perfkit.trace.event_names import mark_named
-from perfkit.trace.kernels import is_compiled_kernel
 from perfkit.trace.model import NONE, Ints
-from perfkit.trace.ops import Ops
-from perfkit.trace.phases import PhaseIntervals, find_phases
+from perfkit.trace.ops.kernels import is_compiled_kernel
+from perfkit.trace.ops.ops import Ops
+from perfkit.trace.steps.phases import PhaseIntervals, find_phases
 
 
 @dataclass(frozen=True)

@@ -10,20 +10,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.analysis.trace.roofs import Roofs
+from perfkit.analysis.trace.roofline.roofs import Roofs
 from perfkit.analysis.trace.work.inferred_calls import fill_inferred_values
 from perfkit.analysis.trace.work.named_costs import NamedCosts, estimate_named_costs
 from perfkit.analysis.trace.work.reported_costs import read_reported_costs
 from perfkit.analysis.trace.work.work_items import Flags, WorkItems, WorkKind
+from perfkit.cost.calls.op_call import ComputeUnit
 from perfkit.cost.fallback import RECORDED_INPUTS
-from perfkit.cost.fp32_products import resolve_compute_dtype
-from perfkit.cost.gemm_kernel import classify_matrix_unit, is_matrix_kernel
-from perfkit.cost.op_call import ComputeUnit
-from perfkit.devices.peak import Fp32Settings
-from perfkit.trace.cost_ops import CostedCall
+from perfkit.cost.kernels.fp32_products import resolve_compute_dtype
+from perfkit.cost.kernels.gemm_kernel import classify_matrix_unit, is_matrix_kernel
+from perfkit.devices.ceilings.peak import Fp32Settings
 from perfkit.trace.counters.match_counters import CounterColumns
 from perfkit.trace.event_names import mark_named
 from perfkit.trace.model import NONE, Category, Ints
+from perfkit.trace.ops.cost_ops import CostedCall
 
 Floats = NDArray[np.float64]
 Precision = tuple[ComputeUnit, str]  # the unit and the dtype of the operands that select a peak

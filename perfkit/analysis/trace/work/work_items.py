@@ -11,16 +11,16 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.analysis.trace.intervals import Intervals, merge_intervals
-from perfkit.analysis.trace.work.grouping import group_rows
+from perfkit.analysis.trace.time.grouping import group_rows
+from perfkit.analysis.trace.time.intervals import Intervals, merge_intervals
+from perfkit.analysis.trace.time.step_windows import StepWindows
 from perfkit.analysis.trace.work.inferred_calls import infer_calls
 from perfkit.analysis.trace.work.link_copies import find_link_copies
-from perfkit.analysis.trace.work.step_windows import StepWindows
 from perfkit.trace.compact_ints import Compact, compact_ints
 from perfkit.trace.event_names import mark_named
-from perfkit.trace.kernels import find_communication, is_compiled_region
 from perfkit.trace.model import NONE, Ints, Small, Trace
-from perfkit.trace.ops import OpRole, Ops
+from perfkit.trace.ops.kernels import find_communication, is_compiled_region
+from perfkit.trace.ops.ops import OpRole, Ops
 
 Flags = NDArray[np.bool_]
 

@@ -5,7 +5,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from perfkit.analysis.trace.work.grouping import RowGroups
+from perfkit.analysis.trace.time.grouping import RowGroups
 from perfkit.trace.compact_ints import Compact, compact_ints
 from perfkit.trace.model import NONE, Ints
 

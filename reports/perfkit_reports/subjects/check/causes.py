@@ -2,8 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 
-from perfkit import units
-from perfkit.check.result import ChangeExplanation, CheckedVariant, ClaimChange, CountChange, MemoryChange, SetupChange
+from perfkit.check.judge.result import (
+    ChangeExplanation,
+    CheckedVariant,
+    ClaimChange,
+    CountChange,
+    MemoryChange,
+    SetupChange,
+)
+from perfkit.core import units
 from perfkit_reports.cells import (
     make_bytes_cell,
     make_growth_cell,

@@ -6,8 +6,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from perfkit import units
-from perfkit.check.result import Check, CheckedSide, CheckedVariant, JudgedQuantity, Verdict
+from perfkit.check.judge.result import Check, CheckedSide, CheckedVariant, JudgedQuantity, Verdict
+from perfkit.core import units
 from perfkit.store.pairs import ALTERNATING, LOCK_STEP
 from perfkit.store.summary import CHECK_FILE, SUMMARY_FILE
 from perfkit_reports.charts.pairs import build_pairs_chart

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from perfkit import units
-from perfkit.analysis import machine_load
+from perfkit.analysis.suite import machine_load
 from perfkit.check.judge.outcome import OUTCOME
-from perfkit.check.result import Check, CheckedSide, CheckedVariant, JudgedQuantity, Verdict
-from perfkit.note import Note, make_note
+from perfkit.check.judge.result import Check, CheckedSide, CheckedVariant, JudgedQuantity, Verdict
+from perfkit.core import units
+from perfkit.core.note import Note, make_note
 from perfkit_reports.notes import map_texts
 from perfkit_reports.plain_text import flatten_text
 from perfkit_reports.subjects.history.changes import shorten_revision

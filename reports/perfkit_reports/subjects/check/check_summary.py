@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from perfkit.check.result import Check, CheckedVariant
-from perfkit.record import Quantity, Unknown, make_measurement
+from perfkit.check.judge.result import Check, CheckedVariant
+from perfkit.core.record import Quantity, Unknown, make_measurement
 from perfkit.store.summary import ReportSummary, RowFigures, make_throughput
 from perfkit_reports.plain_text import flatten_text
 from perfkit_reports.subjects.check import check_sentences

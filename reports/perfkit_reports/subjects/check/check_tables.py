@@ -5,7 +5,7 @@ from typing import Any
 
 from perfkit.analysis.model.difference import ChangeRow
 from perfkit.check.judge.process_pairs import compute_pair_ratio
-from perfkit.check.result import Check, CheckedVariant, JudgedQuantity, MemoryChange
+from perfkit.check.judge.result import Check, CheckedVariant, JudgedQuantity, MemoryChange
 from perfkit.store.pairs import Pair
 from perfkit_reports.document.tables import RawTable, build_owned_data, build_schema, extract_fields
 

@@ -3,10 +3,10 @@
 import math
 from typing import Literal
 
-from perfkit import units
 from perfkit.check.judge.check_thresholds import compute_margin
-from perfkit.check.result import JudgedQuantity, Verdict
-from perfkit.parse_units import format_amount, format_precise_amount
+from perfkit.check.judge.result import JudgedQuantity, Verdict
+from perfkit.core import units
+from perfkit.core.parse_units import format_amount, format_precise_amount
 from perfkit_reports.cells import format_bounds, format_change
 from perfkit_reports.document.cells import Cell, Mark, make_unknown_cell
 from perfkit_reports.document.tables import NOTHING

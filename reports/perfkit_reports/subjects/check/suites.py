@@ -2,8 +2,8 @@
 
 from itertools import chain, count
 
-from perfkit.check.result import Check, CheckedVariant, JudgedQuantity, Verdict, is_failure
-from perfkit.note import list_texts
+from perfkit.check.judge.result import Check, CheckedVariant, JudgedQuantity, Verdict, is_failure
+from perfkit.core.note import list_texts
 from perfkit_reports.document.cases import Outcome, VerdictCase, VerdictSuite
 from perfkit_reports.plain_text import flatten_text
 from perfkit_reports.subjects.check import check_sentences, quantities

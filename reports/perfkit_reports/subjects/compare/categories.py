@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from perfkit import units
+from perfkit.core import units
 from perfkit_reports.document.blocks import Table
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.tables import NOTHING, Column

@@ -10,10 +10,10 @@ from perfkit.analysis.model.difference import ChangeRow, GroupChange, TraceDiffe
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.trace import RankTrace, StepRow, StreamRow
 from perfkit.analysis.trace.op_tables import LONGEST_ROWS
-from perfkit.note import Note
-from perfkit.record import Unknown, make_measurement
+from perfkit.core.note import Note
+from perfkit.core.record import Unknown, make_measurement
+from perfkit.core.units import format_seconds
 from perfkit.store.summary import COMPARISON_FILE, SUMMARY_FILE, ReportSummary, RowFigures, compute_digest
-from perfkit.units import format_seconds
 from perfkit_reports.cells import make_short_cell, make_text_cell
 from perfkit_reports.charts.roofline_plane import RooflinePlane, RooflineSeries, select_ceilings
 from perfkit_reports.document.blocks import Bar, Block, Group, Section, Table

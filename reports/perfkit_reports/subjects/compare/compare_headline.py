@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from perfkit import units
 from perfkit.analysis.compare.compared_figures import PEAK, STEP, TRACED_STEP, WATCHED_STEP
-from perfkit.analysis.compare.verdict import format_causes, format_speed_change, format_time_change
+from perfkit.analysis.difference.verdict import format_causes, format_speed_change, format_time_change
 from perfkit.analysis.model.comparison import ComparedAmount, ComparedFigure, Comparison
+from perfkit.core import units
 from perfkit_reports.wording import format_sentence
 
 # Smaller relative memory changes count as none.

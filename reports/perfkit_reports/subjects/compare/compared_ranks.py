@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterator
 
-from perfkit import units
 from perfkit.analysis.model.comparison import Comparison, RankSteps
+from perfkit.core import units
 from perfkit_reports.cells import format_change
 from perfkit_reports.document.blocks import Table
 from perfkit_reports.document.cells import Cell, make_unknown_cell

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from perfkit import units
 from perfkit.analysis.compare.variants import TIMES
 from perfkit.analysis.model.comparison import ComparedFigure, Comparison
+from perfkit.core import units
 from perfkit_reports.cells import format_change, format_count, format_factor
 from perfkit_reports.document.blocks import Table
 from perfkit_reports.document.cells import Cell, make_unknown_cell

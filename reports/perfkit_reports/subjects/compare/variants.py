@@ -8,7 +8,7 @@ from typing import NamedTuple
 from perfkit.analysis.compare.compared_figures import PEAK, STEP
 from perfkit.analysis.compare.sides import AT
 from perfkit.analysis.compare.variants import SPEED_UP, TIMES
-from perfkit.analysis.compare.verdict import format_speed_change, format_time_change
+from perfkit.analysis.difference.verdict import format_speed_change, format_time_change
 from perfkit.analysis.model.comparison import ComparedAmount, ComparedFigure, ComparedVariant, Comparison
 from perfkit_reports.cells import format_change, format_factor, format_range
 from perfkit_reports.document.blocks import Block, Table

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from perfkit import units
 from perfkit.analysis.model.flight import DumpedRank, FlightAnalysis
+from perfkit.core import units
 from perfkit.flight.flight_record import RecordedCollective
 from perfkit.flight.match import MismatchedCollective
 from perfkit.store.summary import FLIGHT_REPORT_FILE, SUMMARY_FILE, ReportSummary, compute_digest, make_unknown_figures

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from perfkit import units
 from perfkit.check.history import result as history_result
 from perfkit.check.history.result import (
     ChangePoint,
@@ -15,8 +14,9 @@ from perfkit.check.history.result import (
     SeriesPoint,
     find_latest_regressions,
 )
-from perfkit.note import Note
-from perfkit.parse_units import format_amount, format_precise_amount
+from perfkit.core import units
+from perfkit.core.note import Note
+from perfkit.core.parse_units import format_amount, format_precise_amount
 from perfkit_reports.cells import format_bounds, format_change
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.plain_text import flatten_text

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from perfkit.check.history.result import HISTORY_FILE, ChangePoint, History, QuantitySeries, SeriesPoint
-from perfkit.note import list_texts
+from perfkit.core.note import list_texts
 from perfkit_reports.charts.history import build_history_chart
 from perfkit_reports.document.blocks import Block, Details, Group, Narrow, Section, Text
 from perfkit_reports.document.cells import Cell

@@ -1,8 +1,8 @@
 """Facts on the recording of an attached loop."""
 
-from perfkit import units
 from perfkit.analysis.model.loop import CountPerStep, LoopAnalysis, LoopRank, Slowdown
 from perfkit.analysis.model.suite import Analysis, Variant
+from perfkit.core import units
 from perfkit_reports.cells import format_factor, make_optional_cell
 from perfkit_reports.document.cells import Cell, make_unknown_cell
 from perfkit_reports.document.tables import Column

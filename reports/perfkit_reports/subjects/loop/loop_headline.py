@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from perfkit import units
 from perfkit.analysis.model import time_split
 from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.suite import Variant
-from perfkit.record import RunStatus
+from perfkit.core import units
+from perfkit.core.record import RunStatus
 from perfkit_reports.cells import format_factor
 from perfkit_reports.subjects.suite.suite_cells import make_step_time_cell
 from perfkit_reports.subjects.trace.trace_headline import LARGE, format_part, list_parts

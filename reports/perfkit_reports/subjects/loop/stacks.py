@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator
 from perfkit.analysis.model.stacks import HotLine, LoopStacks, ThreadStacks
 from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.stacks.hot_lines import LEAST_SAMPLES
+from perfkit.core.units import format_percent, format_seconds
 from perfkit.store.stacks import COLLAPSED_FILE, SPEEDSCOPE_FILE
-from perfkit.units import format_percent, format_seconds
 from perfkit_reports.document.blocks import Block, Details, Facts, Group, Section, Table, Text
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.tables import NOTHING, Column

@@ -3,8 +3,8 @@ and driver memory to the used memory of the device."""
 
 from collections.abc import Iterable
 
-from perfkit import units
 from perfkit.analysis.model.memory_model import MemoryAccount, MemoryShare
+from perfkit.core import units
 
 UNACCOUNTED = "unaccounted for"
 UNEXPLAINED = "unexplained"

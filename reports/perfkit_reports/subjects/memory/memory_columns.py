@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from functools import partial
 
-from perfkit import units
 from perfkit.analysis.model.memory_model import LiveBlock, MemoryGrowth, MemoryRow, MemoryShare
+from perfkit.core import units
 from perfkit_reports.cells import format_count, make_bytes_cell, make_calls_cell, make_share_cell, make_text_cell
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.tables import NOTHING, Column

@@ -1,7 +1,7 @@
 """The report on the memory of one file's devices."""
 
 from perfkit.analysis.model.memory_analysis import MemoryAnalysis
-from perfkit.record import Unknown, make_measurement
+from perfkit.core.record import Unknown, make_measurement
 from perfkit.store.summary import MEMORY_REPORT_FILE, SUMMARY_FILE, ReportSummary, RowFigures, compute_digest
 from perfkit_reports.document.blocks import Facts, Section, Tile
 from perfkit_reports.document.cells import Cell

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from perfkit import units
 from perfkit.analysis.model.memory_model import Fragmentation, MemoryAccount, MemoryGrowth, format_request_origin
+from perfkit.core import units
 from perfkit_reports.holders import Holder
 from perfkit_reports.wording import format_plural, format_sentence
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from perfkit.analysis.model.memory_model import LiveBlock, MemoryAccount, MemoryGrowth, MemoryRow, TimelineBand
-from perfkit.spec import Struct
+from perfkit.core.spec import Struct
 from perfkit_reports.document.tables import RawTable, build_owned_data
 from perfkit_reports.holders import Holder
 

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from perfkit import allocations, units
 from perfkit.analysis.model.memory_model import MemoryAccount
+from perfkit.core import allocations, units
 from perfkit_reports.cells import make_optional_cell
 from perfkit_reports.document.cells import Cell, make_unknown_cell
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from perfkit import units
 from perfkit.analysis.model.plan import Plan, PlannedVariant
+from perfkit.core import units
 from perfkit_reports.charts.memory_bars import MemoryStack, build_memory_figure, is_limit_visible, list_fills
 from perfkit_reports.document.blocks import Block, Chart, Section
 from perfkit_reports.holders import Holder

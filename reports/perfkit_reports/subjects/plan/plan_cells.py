@@ -1,8 +1,8 @@
 """Cells of a planned variant, one function per column."""
 
-from perfkit import units
 from perfkit.analysis.model.plan import Interval, Plan, PlannedVariant
-from perfkit.plan import verdict
+from perfkit.core import units
+from perfkit.plan.variants import verdict
 from perfkit_reports.cells import format_range
 from perfkit_reports.document.cells import Cell, make_unknown_cell
 from perfkit_reports.document.tables import NOTHING

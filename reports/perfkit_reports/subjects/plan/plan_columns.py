@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from functools import partial
 
-from perfkit import units
 from perfkit.analysis.model.plan import NonTensorMemory, Plan, PlannedVariant
+from perfkit.core import units
 from perfkit_reports.cells import make_integer_cell
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.tables import Column

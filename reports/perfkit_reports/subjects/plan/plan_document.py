@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from perfkit import units
 from perfkit.analysis.model.plan import Plan, PlannedVariant
 from perfkit.analysis.model.provenance import Provenance
-from perfkit.note import Note
-from perfkit.record import QuantityOrigin
+from perfkit.core import units
+from perfkit.core.note import Note
+from perfkit.core.record import QuantityOrigin
 from perfkit.store.summary import PLAN_FILE, SUMMARY_FILE
 from perfkit_reports import palette
 from perfkit_reports.document.blocks import Block, Facts, Group, Section, Table, Tile

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from perfkit import units
 from perfkit.analysis.model.plan import Plan, PlannedVariant
+from perfkit.core import units
 from perfkit_reports.subjects.plan import plan_cells
 
 

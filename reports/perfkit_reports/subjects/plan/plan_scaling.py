@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from perfkit import units
 from perfkit.analysis.model.plan import Plan, PlannedVariant
 from perfkit.analysis.suite.suite_scaling import compute_efficiency as of_steps
-from perfkit.spec import Scaling
+from perfkit.core import units
+from perfkit.core.spec import Scaling
 from perfkit_reports import palette
 from perfkit_reports.cells import make_integer_cell, make_share_cell
 from perfkit_reports.charts.frame import choose_byte_scale, choose_time_scale

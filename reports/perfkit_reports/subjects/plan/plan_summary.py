@@ -1,7 +1,7 @@
 """Figures of a plan for a list of reports."""
 
 from perfkit.analysis.model.plan import Plan, PlannedVariant
-from perfkit.record import Measurement, QuantityOrigin, Unknown
+from perfkit.core.record import Measurement, QuantityOrigin, Unknown
 from perfkit.store.summary import ReportSummary, RowFigures, make_unknown_figures
 from perfkit_reports.subjects.plan.plan_headline import find_leanest
 

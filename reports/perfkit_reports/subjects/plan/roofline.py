@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from msgspec import structs
 
-from perfkit import units
 from perfkit.analysis.model.plan import Plan, PlannedVariant
 from perfkit.analysis.model.step import OpRow
+from perfkit.core import units
 from perfkit_reports.cells import make_optional_cell, make_text_cell
 from perfkit_reports.charts.roofline_plane import RooflinePlane, RooflineSeries, select_ceilings
 from perfkit_reports.document.blocks import Block, Choice, Section, Table

@@ -7,11 +7,11 @@ from typing import NamedTuple
 from perfkit.analysis.model.process import ProcessAnalysis, WatchedThread
 from perfkit.analysis.model.stacks import HotLine
 from perfkit.analysis.stacks.hot_lines import LEAST_SAMPLES
-from perfkit.note import Note, make_note
-from perfkit.record import Quantity, Unknown
+from perfkit.core.note import Note, make_note
+from perfkit.core.record import Quantity, Unknown
+from perfkit.core.units import format_bytes, format_percent, format_seconds
 from perfkit.store.stacks import COLLAPSED_FILE, SPEEDSCOPE_FILE
 from perfkit.store.summary import PROCESS_FILE, SUMMARY_FILE, ReportSummary, make_unknown_figures
-from perfkit.units import format_bytes, format_percent, format_seconds
 from perfkit_reports.document.blocks import Block, Facts, Section, Text, Tile
 from perfkit_reports.document.cells import NOT_KNOWN, Cell
 from perfkit_reports.document.document import Document

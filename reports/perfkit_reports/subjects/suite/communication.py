@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from perfkit import units
 from perfkit.analysis.model.fleet import CollectiveVolume, RankRow, TimedRank
 from perfkit.analysis.model.suite import Analysis, Variant
+from perfkit.core import units
 from perfkit_reports.cells import (
     make_calls_cell,
     make_optional_cell,

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from perfkit import units
 from perfkit.analysis.model.suite import ClaimResult, CompileSummary, Variant
 from perfkit.analysis.model.verdicts import ClaimOutcome
+from perfkit.core import units
 from perfkit_reports import waits
 from perfkit_reports.cells import format_relative, make_optional_cell, make_quantity_cell, make_seconds_cell
 from perfkit_reports.document.blocks import Block, Facts, Text

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean
 
 from perfkit.analysis.model.suite import Analysis, Variant
-from perfkit.record import ExpertLoad
-from perfkit.units import format_percent
+from perfkit.core.record import ExpertLoad
+from perfkit.core.units import format_percent
 from perfkit_reports.charts import expert_loads
 from perfkit_reports.document.blocks import Block, Section, Table
 from perfkit_reports.document.cells import Cell, make_unknown_cell

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from perfkit import units
 from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.analysis.suite.parity import NOT_COMPARABLE
+from perfkit.core import units
 from perfkit_reports.charts import curves
 from perfkit_reports.charts.curves import StepCurve
 from perfkit_reports.document.blocks import Group, Section, Table

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from perfkit import units
 from perfkit.analysis.model.plan import Interval
 from perfkit.analysis.model.prediction import PredictedFigure, PredictedPart, Prediction
 from perfkit.analysis.model.suite import Analysis, Variant
+from perfkit.core import units
 from perfkit_reports.cells import format_error
 from perfkit_reports.charts.memory_bars import MemoryStack, build_memory_figure, list_fills
 from perfkit_reports.document.blocks import Bar, Bars, Block, Chart, Section, Table

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from perfkit import units
 from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.model.plan import Interval
 from perfkit.analysis.model.scaling import Efficiency, PlannedPoint, ScalingCurve, ScalingPoint, SuiteScaling
 from perfkit.analysis.model.suite import Analysis, Variant
+from perfkit.core import units
 from perfkit_reports import palette
 from perfkit_reports.cells import format_range, make_integer_cell, make_optional_cell
 from perfkit_reports.charts.frame import choose_time_scale

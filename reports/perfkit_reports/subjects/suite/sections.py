@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from perfkit import units
 from perfkit.analysis.model.suite import Analysis, MeasuredSession, Variant
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.op_tables import LONGEST_ROWS
-from perfkit.record import get_value
+from perfkit.core import units
+from perfkit.core.record import get_value
 from perfkit.store.layout import REPORT_JSON
 from perfkit.store.summary import SUMMARY_FILE
 from perfkit_reports.charts import curves, step_times

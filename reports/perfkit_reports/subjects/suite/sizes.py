@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterator
 
-from perfkit import units
 from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.model.sweep import Sweep
 from perfkit.analysis.suite.sweeps import PROPORTIONAL
+from perfkit.core import units
 from perfkit.store.layout import BatchSearch, BatchTrial
 from perfkit_reports.charts import sweep as charts
 from perfkit_reports.document.blocks import Block, Group, Section, Table, Text

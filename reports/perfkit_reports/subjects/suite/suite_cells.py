@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from perfkit import units
 from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.model.loop import LoopAnalysis
 from perfkit.analysis.model.suite import Analysis, Variant
-from perfkit.record import Measurement
+from perfkit.core import units
+from perfkit.core.record import Measurement
 from perfkit.store.price import Price, format_cost_unit
 from perfkit_reports.cells import (
     format_bounds,

@@ -5,7 +5,7 @@ from typing import Any
 
 from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.suite import Analysis, Variant
-from perfkit.record import Measurement, RunStatus
+from perfkit.core.record import Measurement, RunStatus
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.tables import NOTHING, Column
 from perfkit_reports.document.weight import Weight

@@ -12,8 +12,8 @@ from perfkit.analysis.model.prediction import PredictedFigure, PredictedPart, Pr
 from perfkit.analysis.model.scaling import Efficiency, ScalingCurve
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.suite import Analysis, Variant
-from perfkit.devices.ceiling import Ceiling
-from perfkit.record import get_value
+from perfkit.core.record import get_value
+from perfkit.devices.ceilings.ceiling import Ceiling
 from perfkit_reports.document.tables import RawTable, Schema, build_owned_data, build_plain_data
 from perfkit_reports.subjects.suite.chart_styles import list_traces
 from perfkit_reports.subjects.trace.trace_data import build_cost_tables

@@ -6,8 +6,8 @@ from dataclasses import replace
 from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.analysis.suite.compile_cost import describe_break_even
-from perfkit.record import Measurement
-from perfkit.units import format_seconds
+from perfkit.core.record import Measurement
+from perfkit.core.units import format_seconds
 from perfkit_reports.charts import pareto
 from perfkit_reports.document.blocks import Section, Table, Text, Tile
 from perfkit_reports.document.cells import Cell

@@ -2,11 +2,11 @@
 
 from collections import Counter
 
-from perfkit import units
-from perfkit.analysis.machine_load import describe_machine_load
 from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.suite import Analysis, Variant
-from perfkit.record import Measurement, RunStatus
+from perfkit.analysis.suite.machine_load import describe_machine_load
+from perfkit.core import units
+from perfkit.core.record import Measurement, RunStatus
 from perfkit_reports.subjects.suite import suite_cells
 from perfkit_reports.wording import format_sentence
 

@@ -2,7 +2,7 @@
 
 from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.model.suite import Analysis, Variant
-from perfkit.record import Measurement, Quantity, QuantityOrigin, Unknown, make_measurement
+from perfkit.core.record import Measurement, Quantity, QuantityOrigin, Unknown, make_measurement
 from perfkit.store.summary import ReportSummary, RowFigures, VariantOutcome
 from perfkit_reports.subjects.suite.suite_cells import get_throughput_unit
 from perfkit_reports.subjects.suite.suite_headline import find_fastest

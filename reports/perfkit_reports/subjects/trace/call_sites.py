@@ -3,10 +3,10 @@
 from collections import defaultdict
 from collections.abc import Mapping
 
-from perfkit import units
 from perfkit.analysis.model.flame import BY_STACK, FRAME, KERNEL, OP, TIME
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.analysis.trace.idle_gaps import format_frame
+from perfkit.analysis.trace.idle.idle_gaps import format_frame
+from perfkit.core import units
 from perfkit_reports.charts.flame import list_paths
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.tables import NOTHING

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from perfkit import units
 from perfkit.analysis.model.matmul_rows import ProductRow
 from perfkit.analysis.model.step import OUTSIDE, OpRow
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
-from perfkit.devices.peak import CPU
-from perfkit.devices.unit_names import get_unit_name
+from perfkit.core import units
+from perfkit.devices.catalog.unit_names import get_unit_name
+from perfkit.devices.ceilings.peak import CPU
 from perfkit_reports.cells import (
     make_calls_cell,
     make_code_cell,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
-from perfkit.devices.peak import CPU
+from perfkit.devices.ceilings.peak import CPU
 from perfkit_reports.document.blocks import Block, Section
 from perfkit_reports.subjects.tables import make_list, make_table
 from perfkit_reports.subjects.trace import trace_columns, trace_sentences

@@ -4,14 +4,14 @@ from binascii import crc32
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from perfkit import units
 from perfkit.analysis.model.idle import BETWEEN, CAUSES, ELSEWHERE, HELD_UP, LATE, OTHER_STREAM, STARTING, SYNC
 from perfkit.analysis.model.launches import GapRow
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.time_split import UNRECORDED
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
-from perfkit.analysis.trace.idle_gaps import format_place
+from perfkit.analysis.trace.idle.idle_gaps import format_place
+from perfkit.core import units
 from perfkit_reports.cells import (
     make_calls_cell,
     make_code_cell,

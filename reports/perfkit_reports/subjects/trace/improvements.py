@@ -2,12 +2,12 @@
 
 from typing import NamedTuple
 
-from perfkit.analysis.findings.tables.host import ALLOCATION, SYNCHRONIZATIONS
 from perfkit.analysis.model import time_split
 from perfkit.analysis.model.idle import ELSEWHERE, PEERS
 from perfkit.analysis.model.step import AT_LEAST, OUTSIDE
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.analysis.trace.host_calls import FETCH
+from perfkit.analysis.trace.findings.tables.host import ALLOCATION, SYNCHRONIZATIONS
+from perfkit.analysis.trace.idle.host_calls import FETCH
 from perfkit_reports.subjects.trace.costs import compute_gain_s
 
 _ROOFS = "roofs"

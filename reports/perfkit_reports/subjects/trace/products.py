@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from perfkit import units
 from perfkit.analysis.model.matmul_rows import AttentionRow, GemmRow, ProductRow
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
-from perfkit.devices.peak import CPU
+from perfkit.core import units
+from perfkit.devices.ceilings.peak import CPU
 from perfkit_reports.cells import make_calls_cell, make_code_cell, make_optional_cell, make_text_cell
 from perfkit_reports.document.blocks import Block, Section
 from perfkit_reports.document.cells import Cell

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
-from perfkit import units
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.step import OUTSIDE, OpRow
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.devices.ceiling import CeilingLevel, DeviceCeilings
+from perfkit.core import units
+from perfkit.devices.ceilings.ceiling import CeilingLevel, DeviceCeilings
 from perfkit_reports.cells import LONGEST, make_calls_cell, make_integer_cell, make_optional_cell, make_seconds_cell
 from perfkit_reports.demangle import demangle_name
 from perfkit_reports.document.cells import Cell, make_unknown_cell

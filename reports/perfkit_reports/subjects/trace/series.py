@@ -2,11 +2,11 @@
 
 import msgspec
 
-from perfkit import units
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.trace.trace_memory import make_fullness_key
+from perfkit.core import units
 from perfkit_reports.charts.roofline import LEVEL
 from perfkit_reports.charts.roofline_plane import RooflinePlane, RooflineSeries, select_ceilings
 from perfkit_reports.document.blocks import Bar

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from perfkit import units
 from perfkit.analysis.model import time_split
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
+from perfkit.core import units
 from perfkit_reports.charts import roofline as roofline_chart
 from perfkit_reports.charts.roofline_plane import RooflinePlane
 from perfkit_reports.charts.roofs import is_placeable

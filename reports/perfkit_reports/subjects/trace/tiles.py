@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from perfkit import units
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
-from perfkit.cost.attention_mask import UNMASKED
-from perfkit.record import Unknown
+from perfkit.core import units
+from perfkit.core.record import Unknown
+from perfkit.cost.formulas.attention_mask import UNMASKED
 from perfkit_reports import cells
 from perfkit_reports.document.blocks import Tile
 from perfkit_reports.document.cells import Cell, make_unknown_cell

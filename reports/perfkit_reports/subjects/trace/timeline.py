@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from perfkit import units
 from perfkit.analysis.model import timeline as lanes
 from perfkit.analysis.model.timeline import StepTimeline, TimelineLane
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.timeline.lane_columns import list_label_texts, unpack_lane
-from perfkit.analysis.trace.op_class import OpClass
+from perfkit.analysis.trace.work.op_class import OpClass
+from perfkit.core import units
 from perfkit_reports.cells import make_integer_cell, make_seconds_cell, make_share_cell, make_text_cell
 from perfkit_reports.document.blocks import Group, Section, Table, Timeline
 from perfkit_reports.document.tables import Column

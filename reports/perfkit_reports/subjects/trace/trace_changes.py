@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from perfkit import units
-from perfkit.analysis.compare.groups import KIND, MODULE, PHASE, TIME
+from perfkit.analysis.difference.groups import KIND, MODULE, PHASE, TIME
 from perfkit.analysis.model.difference import GroupChange, TraceDifference
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
-from perfkit.note import Note
+from perfkit.core import units
+from perfkit.core.note import Note
 from perfkit_reports.cells import format_count, make_growth_cell, make_short_cell
 from perfkit_reports.charts import change_charts as chart
 from perfkit_reports.document.blocks import Block, Choice, Details, Group, Section, Table

@@ -22,9 +22,9 @@ from perfkit.analysis.model.trace import (
     TraceFileInfo,
 )
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
-from perfkit.devices.ceiling import Ceiling
-from perfkit.record import get_value
-from perfkit.spec import Struct
+from perfkit.core.record import get_value
+from perfkit.core.spec import Struct
+from perfkit.devices.ceilings.ceiling import Ceiling
 from perfkit_reports.document.tables import (
     RawTable,
     Schema,

@@ -2,16 +2,16 @@
 
 from collections.abc import Sequence
 
-from perfkit import units
-from perfkit.analysis.compare.verdict import format_verdict
+from perfkit.analysis.difference.verdict import format_verdict
 from perfkit.analysis.model import time_split
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.trace.advice import RECORD_SHAPES, advise_on_ceilings
 from perfkit.analysis.trace.lost_kernel_texts import LOST_MEANING, format_lost_title
-from perfkit.devices.ceiling import DeviceCeilings
-from perfkit.trace.reading.trace_sources import derive_trace_name
+from perfkit.core import units
+from perfkit.devices.ceilings.ceiling import DeviceCeilings
+from perfkit.trace.readers.trace_sources import derive_trace_name
 from perfkit_reports.subjects.trace.improvements import Improvement, has_roofs, list_improvements
 from perfkit_reports.subjects.trace.series import choose_focus_trace
 from perfkit_reports.wording import format_bounded, format_sentence

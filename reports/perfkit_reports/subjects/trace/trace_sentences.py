@@ -1,11 +1,11 @@
 """Sentences about a trace's launches, overlap, coverage and ranks, with numbers."""
 
-from perfkit import units
 from perfkit.analysis.model.coverage import Coverage
 from perfkit.analysis.model.fleet import Fleet
 from perfkit.analysis.model.launches import Launches
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.record import Unknown
+from perfkit.core import units
+from perfkit.core.record import Unknown
 from perfkit_reports.cells import format_count
 from perfkit_reports.wording import format_bounded, format_plural, format_sentence
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from perfkit.analysis.compare.runs import compare_runs
 from perfkit.analysis.model.comparison import Comparison
-from perfkit.analysis.trace.read_analysis import read_trace_analysis
-from perfkit.analysis.trace.trace_analysis import analyze_traces
-from perfkit.files import write_json
+from perfkit.analysis.pipeline.read_analysis import read_trace_analysis
+from perfkit.analysis.pipeline.runs import compare_runs
+from perfkit.analysis.pipeline.trace_analysis import analyze_traces
+from perfkit.core.files import write_json
 from perfkit.store.summary import TRACE_REPORT_FILE
 from tests.fixtures.figures import list_figures
 from tests.fixtures.gpu_traces import training_file

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.analysis.compare.runs import compare_runs
 from perfkit.analysis.model.comparison import ComparedAmount, Comparison
+from perfkit.analysis.pipeline.runs import compare_runs
 from perfkit.store.price import Price
 from tests.fixtures.suites import keep_price, record, write_suite
 

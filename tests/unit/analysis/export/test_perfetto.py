@@ -13,10 +13,10 @@ from perfkit.analysis.export.chrome_events import PROCESS, CounterTrack, Slice, 
 from perfkit.analysis.export.event_splicing import write_spliced_trace
 from perfkit.analysis.export.perfetto import write_perfetto
 from perfkit.analysis.model.finding import Finding
-from perfkit.analysis.trace.trace_analysis import analyze_traces
-from perfkit.errors import RunFormatError, UsageError
-from perfkit.trace.reading.text_blocks import ReadLimits
-from perfkit.trace.trace_reader import read_trace
+from perfkit.analysis.pipeline.trace_analysis import analyze_traces
+from perfkit.core.errors import RunFormatError, UsageError
+from perfkit.core.text_blocks import ReadLimits
+from perfkit.trace.readers.trace_reader import read_trace
 from tests.fixtures.gpu_traces import training_file
 from tests.fixtures.traces import memory, op, write_trace
 

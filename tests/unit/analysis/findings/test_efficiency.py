@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from perfkit.analysis.findings.trace_findings import collect_trace_findings
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.devices.ceiling import CeilingLevel
+from perfkit.analysis.pipeline.trace_findings import collect_trace_findings
+from perfkit.devices.ceilings.ceiling import CeilingLevel
 from tests.fixtures.rank_traces import attention, ceilings, gemm, rank_trace, row
 
 H100 = "NVIDIA H100 80GB HBM3"

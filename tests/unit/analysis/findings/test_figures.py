@@ -6,14 +6,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from perfkit import units
-from perfkit.allocations import FailedRequest
-from perfkit.analysis.findings.memory_findings import collect_memory_findings
-from perfkit.analysis.findings.trace_findings import collect_trace_findings
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.memory_model import MemoryAccount, MemoryGrowth, MemoryShare
 from perfkit.analysis.model.time_split import PYTHON
 from perfkit.analysis.model.trace import Overlap, RankTrace, Recompute
+from perfkit.analysis.pipeline.memory_findings import collect_memory_findings
+from perfkit.analysis.pipeline.trace_findings import collect_trace_findings
+from perfkit.core import units
+from perfkit.core.allocations import FailedRequest
 from tests.fixtures.rank_traces import (
     attention,
     call,

@@ -6,7 +6,7 @@ import pytest
 
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
-from perfkit.analysis.trace.trace_analysis import analyze_traces
+from perfkit.analysis.pipeline.trace_analysis import analyze_traces
 from perfkit_reports import findings
 from perfkit_reports.subjects.trace.improvements import list_improvements
 from perfkit_reports.subjects.trace.trace_headline import build_headline

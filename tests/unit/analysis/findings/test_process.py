@@ -2,7 +2,7 @@
 
 import pytest
 
-from perfkit.analysis.findings.main_thread import find_in_main_thread
+from perfkit.analysis.stacks.main_thread import find_in_main_thread
 from perfkit.instruments.stacks.collapsed_stacks import read_collapsed
 from perfkit.store.stacks import SampledThread
 from tests.fixtures.spied_process import threads

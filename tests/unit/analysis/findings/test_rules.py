@@ -11,11 +11,12 @@ from types import ModuleType
 import pytest
 
 import perfkit
-from perfkit.analysis.findings import flight, main_thread
-from perfkit.analysis.findings.finding_subjects import SUBJECTS
+from perfkit.analysis.findings.processes import COLLECTIVES, MAIN_THREAD
 from perfkit.analysis.findings.rule import GAIN, NO_GAIN, NOTE, WARNING, About, FindingKind, Rule, run_rules
-from perfkit.analysis.findings.tables.processes import COLLECTIVES, MAIN_THREAD
+from perfkit.analysis.flight import flight_findings as flight
 from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.pipeline.finding_subjects import SUBJECTS
+from perfkit.analysis.stacks import main_thread
 from perfkit.flight.match import Mismatch
 
 RULES = [rule for subject in SUBJECTS for rule in subject.rules]

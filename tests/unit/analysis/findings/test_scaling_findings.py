@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from perfkit.analysis.findings.suite.scaling import find_efficiency_loss
-from perfkit.analysis.findings.suite.suite_view import SuiteView
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.time_split import COMMUNICATION, COMPUTE_BOUND
-from perfkit.analysis.suite.analyze import analyze_suite
+from perfkit.analysis.pipeline.analyze import analyze_suite
+from perfkit.analysis.suite.findings.scaling import find_efficiency_loss
+from perfkit.analysis.suite.findings.suite_view import SuiteView
 from tests.fixtures.figures import list_figures
 from tests.fixtures.rank_traces import rank_trace
 from tests.fixtures.scaled_suites import Steps, scaled_suite

@@ -5,10 +5,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from perfkit.analysis.findings.finding_subjects import SUBJECTS
-from perfkit.analysis.findings.trace.data_wait import find_data_wait
-from perfkit.analysis.findings.trace.trace_view import TraceView
-from perfkit.analysis.findings.trace_findings import collect_trace_findings
 from perfkit.analysis.model.coverage import UncoveredWork
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.graphs import ReplayedGraph
@@ -16,7 +12,11 @@ from perfkit.analysis.model.idle import ELSEWHERE, LATE, PEERS, SYNC
 from perfkit.analysis.model.step import AT_LEAST, AT_MOST, LostKernels
 from perfkit.analysis.model.time_split import DATA, PYTHON
 from perfkit.analysis.model.trace import Overlap, RankTrace, Recompute
-from perfkit.devices.ceiling import Ceiling, CeilingKind, CeilingLevel, DeviceCeilings
+from perfkit.analysis.pipeline.finding_subjects import SUBJECTS
+from perfkit.analysis.pipeline.trace_findings import collect_trace_findings
+from perfkit.analysis.trace.findings.data_wait import find_data_wait
+from perfkit.analysis.trace.findings.trace_view import TraceView
+from perfkit.devices.ceilings.ceiling import Ceiling, CeilingKind, CeilingLevel, DeviceCeilings
 from tests.fixtures.rank_traces import (
     call,
     ceilings,

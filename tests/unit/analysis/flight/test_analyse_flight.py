@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from perfkit.analysis.flight.flight_analysis import analyze_flight
 from perfkit.analysis.model.flight import FlightAnalysis
-from perfkit.errors import RunFormatError
+from perfkit.analysis.pipeline.flight_analysis import analyze_flight
+from perfkit.core.errors import RunFormatError
 from tests.fixtures.flight_dumps import WORLD, dump, entry
 
 

@@ -4,10 +4,18 @@ from typing import Any
 
 import numpy as np
 
-from perfkit.allocations import CATEGORIES, NONE, Allocations, FailedRequest, TextNumbers, TimeBand, build_allocations
 from perfkit.analysis.memory.allocation_lifetimes import AT_START, Lifetimes
 from perfkit.analysis.memory.classify import classify_blocks
-from perfkit.record import PHASES, InitialBlock
+from perfkit.core.allocations import (
+    CATEGORIES,
+    NONE,
+    Allocations,
+    FailedRequest,
+    TextNumbers,
+    TimeBand,
+    build_allocations,
+)
+from perfkit.core.record import PHASES, InitialBlock
 
 # Ops of stories by a word.
 OPS = {

@@ -5,7 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfkit.allocations import (
+from perfkit.analysis.memory.account import build_memory_account
+from perfkit.analysis.memory.non_allocator_memory import NonAllocatorMemory
+from perfkit.analysis.model.memory_model import MemoryAccount, MemoryShare
+from perfkit.core.allocations import (
     CATEGORIES,
     NONE,
     Allocations,
@@ -14,10 +17,7 @@ from perfkit.allocations import (
     TimeBand,
     build_allocations,
 )
-from perfkit.analysis.memory.account import build_memory_account
-from perfkit.analysis.memory.non_allocator_memory import NonAllocatorMemory
-from perfkit.analysis.model.memory_model import MemoryAccount, MemoryShare
-from perfkit.record import PHASES, InitialBlock
+from perfkit.core.record import PHASES, InitialBlock
 
 DATA, FORWARD, BACKWARD, OPTIMIZER = range(len(PHASES))
 MS = 1_000_000

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfkit.allocations import NONE, Allocations, build_allocations
 from perfkit.analysis.memory.allocation_lifetimes import AT_START, Lifetimes, build_lifetimes
-from perfkit.record import InitialBlock
+from perfkit.core.allocations import NONE, Allocations, build_allocations
+from perfkit.core.record import InitialBlock
 
 Event = tuple[int, int]  # address, size
 

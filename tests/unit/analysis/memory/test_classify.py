@@ -2,7 +2,7 @@
 
 import pytest
 
-from perfkit.allocations import (
+from perfkit.core.allocations import (
     ACTIVATION,
     AUTOCAST,
     BUFFER,
@@ -15,7 +15,7 @@ from perfkit.allocations import (
     UNSHARDED_PARAMETER,
     WORKSPACE,
 )
-from perfkit.record import InitialBlock
+from perfkit.core.record import InitialBlock
 from tests.unit.analysis.memory.recording import Recording, check
 
 HOPPER = 32 * 2**20

@@ -5,7 +5,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from perfkit.allocations import (
+from perfkit.analysis.memory.allocation_lifetimes import build_lifetimes
+from perfkit.analysis.memory.growth import find_growth
+from perfkit.analysis.model.memory_model import MemoryGrowth
+from perfkit.core.allocations import (
     ACTIVATION,
     CATEGORIES,
     NONE,
@@ -15,9 +18,6 @@ from perfkit.allocations import (
     TextNumbers,
     build_allocations,
 )
-from perfkit.analysis.memory.allocation_lifetimes import build_lifetimes
-from perfkit.analysis.memory.growth import find_growth
-from perfkit.analysis.model.memory_model import MemoryGrowth
 
 KIB = 1024
 ALL = [ACTIVATION, OPTIMIZER_STATE, UNKNOWN]

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfkit.allocations import GRAPH_POOL, PrivateSegment, ReservedSegments, build_allocations
 from perfkit.analysis.memory.account import build_memory_account
 from perfkit.analysis.memory.history_join import join_history
-from perfkit.record import InitialBlock
+from perfkit.core.allocations import GRAPH_POOL, PrivateSegment, ReservedSegments, build_allocations
+from perfkit.core.record import InitialBlock
 from perfkit.store.memory_file import read_allocations
 from perfkit.trace.memory.snapshot import read_snapshot
 

@@ -1,10 +1,10 @@
 import numpy as np
 
-from perfkit.allocations import ACTIVATION, CATEGORIES, PARAMETER
 from perfkit.analysis.memory.classify import classify_blocks
 from perfkit.analysis.memory.largest_blocks import LARGEST, find_largest_blocks
 from perfkit.analysis.model.memory_model import LiveBlock
-from perfkit.record import InitialBlock
+from perfkit.core.allocations import ACTIVATION, CATEGORIES, PARAMETER
+from perfkit.core.record import InitialBlock
 from tests.unit.analysis.memory.recording import Recording
 
 

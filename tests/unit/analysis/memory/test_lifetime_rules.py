@@ -2,7 +2,7 @@
 
 import pytest
 
-from perfkit.allocations import ACTIVATION, GRADIENT, RECOMPUTED, TEMPORARY, UNKNOWN, FailedRequest, TimeBand
+from perfkit.core.allocations import ACTIVATION, GRADIENT, RECOMPUTED, TEMPORARY, UNKNOWN, FailedRequest, TimeBand
 from tests.unit.analysis.memory.recording import OPS, Recording, check
 
 FAILED = FailedRequest(bytes=1, message="CUDA out of memory")

@@ -5,9 +5,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from perfkit.analysis.memory.analyze_file import analyze_memory
 from perfkit.analysis.model.memory_analysis import MemoryAnalysis
-from perfkit.errors import PerfkitError, RunFormatError
+from perfkit.analysis.pipeline.analyze_file import analyze_memory
+from perfkit.core.errors import PerfkitError, RunFormatError
 from tests.fixtures.traces import mark, memory, op, out_of_memory, write_trace
 
 GIB = 2**30

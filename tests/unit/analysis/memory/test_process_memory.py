@@ -11,7 +11,7 @@ from perfkit.analysis.memory.process_memory import (
     build_process_balance,
     compute_context_bytes,
 )
-from perfkit.record import (
+from perfkit.core.record import (
     DeviceMemoryState,
     Environment,
     ProcessMemory,

@@ -8,11 +8,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from perfkit.allocations import Allocations, FailedRequest, ReservedSegments, build_allocations
 from perfkit.analysis.memory.process_memory import BATCHES
 from perfkit.analysis.memory.rank import read_rank_account
-from perfkit.errors import RunFormatError
-from perfkit.record import PHASES, InitialBlock, ProcessMemory, RankRecord, make_measurement
+from perfkit.core.allocations import Allocations, FailedRequest, ReservedSegments, build_allocations
+from perfkit.core.errors import RunFormatError
+from perfkit.core.record import PHASES, InitialBlock, ProcessMemory, RankRecord, make_measurement
 from perfkit.store.memory_file import write_allocations
 from perfkit.store.suite_reader import StoredRank
 from tests.fixtures.suites import ENVIRONMENT, record

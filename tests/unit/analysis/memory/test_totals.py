@@ -1,9 +1,9 @@
 import numpy as np
 
-from perfkit.allocations import NONE, Allocations, build_allocations
 from perfkit.analysis.memory.allocation_lifetimes import AT_START, Lifetimes, build_lifetimes
 from perfkit.analysis.memory.totals import compute_step_peaks, compute_totals, find_peak_event, find_steps
-from perfkit.record import InitialBlock
+from perfkit.core.allocations import NONE, Allocations, build_allocations
+from perfkit.core.record import InitialBlock
 
 
 def recorded(*events: tuple[int, int, int], known_bytes: int = 0) -> Allocations:

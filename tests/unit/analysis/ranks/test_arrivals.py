@@ -5,8 +5,8 @@ import numpy as np
 
 from perfkit.analysis.ranks.arrivals import Arrivals, CollectiveKind, find_arrivals
 from perfkit.trace.model import NONE
-from perfkit.trace.ops import read_ops
-from perfkit.trace.trace_reader import read_trace
+from perfkit.trace.ops.ops import read_ops
+from perfkit.trace.readers.trace_reader import read_trace
 from tests.fixtures.gpu_traces import N, training_file
 from tests.fixtures.traces import Event, kernel, launch, mark, op, write_trace
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.analysis.trace.trace_analysis import analyze_traces
+from perfkit.analysis.pipeline.trace_analysis import analyze_traces
 from perfkit_reports.subjects.trace.critical_path import build_replay_section
 from tests.fixtures.synthetic_machine import changes
 from tests.fixtures.synthetic_machine.kineto import write

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.analysis.trace.trace_analysis import analyze_traces
+from perfkit.analysis.pipeline.trace_analysis import analyze_traces
 
 H200 = Path(__file__).parents[3] / "fixtures" / "recorded" / "h200"
 MIB = 2**20

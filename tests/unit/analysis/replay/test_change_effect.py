@@ -11,7 +11,7 @@ import pytest
 from perfkit.analysis.replay.change_effect import ChangeEffect, apply_effect, merge_effects
 from perfkit.analysis.replay.replay import ReplayResult, simulate_length_s
 from perfkit.analysis.replay.step_nodes import find_step_nodes
-from perfkit.analysis.trace.intervals import EMPTY, merge_intervals
+from perfkit.analysis.trace.time.intervals import EMPTY, merge_intervals
 from perfkit.trace.model import Category
 from tests.fixtures.synthetic_machine import changes
 from tests.fixtures.synthetic_machine.machine import run, span_ns

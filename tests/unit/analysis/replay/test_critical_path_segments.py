@@ -9,8 +9,8 @@ from perfkit.analysis.replay.critical_path_segments import build_path_rows
 from perfkit.analysis.replay.path_spans import build_path_spans
 from perfkit.analysis.replay.replay import replay_trace
 from perfkit.trace import event_nesting
-from perfkit.trace.ops import read_ops
-from perfkit.trace.trace_reader import read_trace
+from perfkit.trace.ops.ops import read_ops
+from perfkit.trace.readers.trace_reader import read_trace
 from tests.fixtures.traces import Event, kernel, launch, mark, op, write_trace
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from perfkit.analysis.replay.host_time import NOTHING, build_removed_time
 from perfkit.analysis.replay.replay import ReplayResult, replay_trace, simulate_what_if
-from perfkit.errors import UsageError
-from perfkit.trace.ops import read_ops
-from perfkit.trace.trace_reader import read_trace
+from perfkit.core.errors import UsageError
+from perfkit.trace.ops.ops import read_ops
+from perfkit.trace.readers.trace_reader import read_trace
 from tests.fixtures.traces import Event, kernel, launch, mark, op, write_trace
 
 

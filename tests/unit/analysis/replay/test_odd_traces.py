@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from perfkit.analysis.replay.replay import simulate_what_if
-from perfkit.errors import UsageError
+from perfkit.core.errors import UsageError
 from tests.fixtures.synthetic_machine.kineto import write
 from tests.fixtures.synthetic_machine.machine import run
 from tests.fixtures.synthetic_machine.random_programs import program

@@ -4,19 +4,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.unit.trace.reading.test_sync_records import call, kernel, sync, written
 
 from perfkit.analysis.replay.device_activities import collect_device_activities
 from perfkit.analysis.replay.edges import EdgeKind
 from perfkit.analysis.replay.recorded_waits import has_recorded_waits, match_host_waits, match_stream_waits
 from perfkit.analysis.replay.replay import ReplayResult, simulate_what_if
-from perfkit.trace.ops import read_ops
-from perfkit.trace.trace_reader import read_trace
+from perfkit.trace.ops.ops import read_ops
+from perfkit.trace.readers.trace_reader import read_trace
 from tests.fixtures.synthetic_machine import changes
 from tests.fixtures.synthetic_machine.machine import run, span_ns
 from tests.fixtures.synthetic_machine.program import Instruction, Program, Work
 from tests.fixtures.synthetic_machine.random_programs import program
 from tests.fixtures.synthetic_machine.replayed import replayed_program
-from tests.unit.trace.reading.test_sync_records import call, kernel, sync, written
 
 MAIN, OTHER, SIDE = range(3)
 

@@ -12,9 +12,9 @@ import pytest
 from perfkit.analysis.replay.graph_changes import apply_what_if, copy_unmodified
 from perfkit.analysis.replay.replay import replay_trace, simulate_what_if
 from perfkit.analysis.replay.what_if_syntax import parse_what_if
-from perfkit.errors import UsageError
-from perfkit.trace.ops import read_ops
-from perfkit.trace.trace_reader import read_trace
+from perfkit.core.errors import UsageError
+from perfkit.trace.ops.ops import read_ops
+from perfkit.trace.readers.trace_reader import read_trace
 from tests.fixtures.synthetic_machine import changes
 from tests.fixtures.synthetic_machine.kineto import write
 from tests.fixtures.synthetic_machine.machine import run, span_ns

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from perfkit.analysis.findings.trace.program_lines import name_data_lines, name_python_lines
 from perfkit.analysis.model.stacks import LoopStacks, ThreadStacks
 from perfkit.analysis.stacks.hot_lines import summarize_loop_stacks, summarize_thread_stacks
+from perfkit.analysis.trace.findings.program_lines import name_data_lines, name_python_lines
 from perfkit.store.stacks import (
     LIBRARY,
     LOOP,
@@ -27,7 +27,7 @@ FUNCTIONS = (
     StackFunction(name="main", file="/me/train.py", owner=PROGRAM),
     StackFunction(name="Set.__getitem__", file="/me/data/set.py", owner=PROGRAM),
     StackFunction(name="linear", file="/v/site-packages/torch/nn/functional.py", owner=LIBRARY),
-    StackFunction(name="told", file="/v/site-packages/perfkit/attach/loop_hooks.py", owner=OURS),
+    StackFunction(name="told", file="/v/site-packages/perfkit/attach/loop/loop_hooks.py", owner=OURS),
     StackFunction(name="Queue.get", file="/usr/lib/python3.11/multiprocessing/queues.py", owner=LIBRARY),
 )
 CALLS = (

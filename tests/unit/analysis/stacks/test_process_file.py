@@ -5,8 +5,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from perfkit.analysis.stacks.process_stacks import analyze_process, read_process_analysis
-from perfkit.errors import OlderFormatError
+from perfkit.analysis.pipeline.process_stacks import analyze_process, read_process_analysis
+from perfkit.core.errors import OlderFormatError
 from perfkit.store.summary import PROCESS_FILE
 from tests.fixtures.spied_process import facts, threads
 

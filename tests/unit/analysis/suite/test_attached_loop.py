@@ -6,7 +6,7 @@ import pytest
 
 from perfkit.analysis.model.loop import CountPerStep, LoopAnalysis, LoopRank, Slowdown, StepOutliers
 from perfkit.analysis.suite.attached_loop import build_loop
-from perfkit.record import AttachedLoop, RankRecord
+from perfkit.core.record import AttachedLoop, RankRecord
 from tests.fixtures.suites import record
 
 

@@ -12,11 +12,11 @@ from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.loop import LiveSummary
 from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.pipeline import read_passes
+from perfkit.analysis.pipeline.analyze import analyze_suite
 from perfkit.analysis.ranks.joint_simulation import RankReplay
-from perfkit.analysis.suite import read_passes
-from perfkit.analysis.suite.analyze import analyze_suite
-from perfkit.files import write_json
-from perfkit.record import (
+from perfkit.core.files import write_json
+from perfkit.core.record import (
     AttachedLoop,
     Measurement,
     MemoryPeaks,
@@ -28,7 +28,7 @@ from perfkit.record import (
     WorkloadFacts,
     make_measurement,
 )
-from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec
+from perfkit.core.spec import LaunchSpec, RunSpec, WorkloadSpec
 from perfkit.store.layout import CEILINGS_FILE, TRACE_FILE, get_rank_folder
 from perfkit.store.live import LIVE_FILE, LiveEvent, LiveStart, LiveWindow
 from tests.fixtures.figures import list_figures

@@ -5,7 +5,7 @@ import pytest
 
 from perfkit.analysis.suite.compare import compare_to_baseline, compute_log_ratios
 from perfkit.analysis.suite.runs import VariantRuns
-from perfkit.record import RunResult, RunStatus
+from perfkit.core.record import RunResult, RunStatus
 from perfkit.store.suite_reader import read_suite
 from tests.fixtures.suites import record, spec, write_run, write_suite_file
 

@@ -3,9 +3,9 @@ from pathlib import Path
 import pytest
 
 from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
-from perfkit.analysis.suite.analyze import analyze_suite
+from perfkit.analysis.pipeline.analyze import analyze_suite
 from perfkit.analysis.suite.cost import add_costs
-from perfkit.record import RunStatus, StepSamples
+from perfkit.core.record import RunStatus, StepSamples
 from perfkit.store.price import Price
 from perfkit_reports.document.blocks import Table
 from perfkit_reports.subjects.suite.suite_document import build_document

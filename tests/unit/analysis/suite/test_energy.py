@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from perfkit.analysis.model.suite import Variant
-from perfkit.analysis.suite.analyze import analyze_suite
-from perfkit.record import (
+from perfkit.analysis.pipeline.analyze import analyze_suite
+from perfkit.core.record import (
     Measurement,
     Quantity,
     RankRecord,

@@ -1,8 +1,8 @@
 import pytest
 
 from perfkit.analysis.suite.engagement import check_claims, is_engaged
-from perfkit.analysis.trace.fact_bounds import Fact, FactBounds
-from perfkit.record import Claim, Relation
+from perfkit.analysis.trace.roofline.fact_bounds import Fact, FactBounds
+from perfkit.core.record import Claim, Relation
 from tests.fixtures.figures import list_figures
 from tests.fixtures.suites import claim
 

@@ -1,7 +1,7 @@
 """The load of experts over ranks."""
 
 from perfkit.analysis.suite.expert_loads import sum_expert_loads
-from perfkit.record import ExpertLoad, RankRecord, RunStatus
+from perfkit.core.record import ExpertLoad, RankRecord, RunStatus
 
 
 def rank(number: int, *loads: ExpertLoad) -> RankRecord:

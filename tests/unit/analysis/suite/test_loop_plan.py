@@ -9,11 +9,11 @@ from msgspec.structs import replace
 
 from perfkit.analysis.model.plan import Interval, Plan, PlannedVariant, StepTime
 from perfkit.analysis.model.suite import Analysis
-from perfkit.analysis.suite.analyze import analyze_suite
+from perfkit.analysis.pipeline.analyze import analyze_suite
 from perfkit.analysis.suite.loop_plan import match_plan
-from perfkit.files import write_json
-from perfkit.record import AttachedLoop, RankRecord, RunResult, RunStatus, WorkloadFacts
-from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec
+from perfkit.core.files import write_json
+from perfkit.core.record import AttachedLoop, RankRecord, RunResult, RunStatus, WorkloadFacts
+from perfkit.core.spec import LaunchSpec, RunSpec, WorkloadSpec
 from perfkit.store.summary import PLAN_FILE
 from tests.fixtures.figures import list_figures
 from tests.fixtures.suites import record, write_run, write_suite_file

@@ -1,7 +1,7 @@
 import pytest
 
 from perfkit.analysis.suite.parity import OTHER_UPDATES, SEEDED, check_parity
-from perfkit.record import ParityRule
+from perfkit.core.record import ParityRule
 from tests.fixtures.figures import list_figures
 from tests.fixtures.suites import record, spec
 

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from perfkit.allocations import build_allocations
 from perfkit.analysis.model.plan import Interval, Plan, PlannedPeak, PlannedVariant, StepTime
 from perfkit.analysis.model.suite import Analysis
-from perfkit.analysis.suite.analyze import analyze_suite
-from perfkit.files import write_json
-from perfkit.record import InitialBlock, RunResult, RunStatus
-from perfkit.spec import WorkloadSpec
+from perfkit.analysis.pipeline.analyze import analyze_suite
+from perfkit.core.allocations import build_allocations
+from perfkit.core.files import write_json
+from perfkit.core.record import InitialBlock, RunResult, RunStatus
+from perfkit.core.spec import WorkloadSpec
 from perfkit.store.layout import RUN_FILE
 from perfkit.store.memory_file import write_allocations
 from perfkit.store.summary import PLAN_FILE

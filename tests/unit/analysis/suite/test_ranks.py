@@ -6,10 +6,10 @@ import pytest
 
 from perfkit.analysis.model.fleet import CPU_TIME, STEP
 from perfkit.analysis.model.suite import Variant
-from perfkit.analysis.suite.analyze import analyze_suite
+from perfkit.analysis.pipeline.analyze import analyze_suite
 from perfkit.analysis.suite.runs import VariantRuns
 from perfkit.analysis.suite.volumes import compute_volumes
-from perfkit.record import RankRecord, RunResult, RunStatus, StepSamples
+from perfkit.core.record import RankRecord, RunResult, RunStatus, StepSamples
 from perfkit.store.suite_reader import read_suite
 from tests.fixtures.rank_traces import collective, rank_trace
 from tests.fixtures.suites import record, spec, write_run, write_suite_file

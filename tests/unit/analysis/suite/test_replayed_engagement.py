@@ -8,13 +8,13 @@ import pytest
 from perfkit.analysis.model.suite import ClaimResult
 from perfkit.analysis.suite.engagement import check_claims, is_engaged
 from perfkit.analysis.suite.facts import derive_trace_facts, find_derived_names
-from perfkit.record import Claim
-from perfkit.techniques.amp import Amp
-from perfkit.techniques.compile import Compile
-from perfkit.techniques.flash import Flash
-from perfkit.techniques.technique import Technique
-from perfkit.trace.ops import read_ops
-from perfkit.trace.trace_reader import read_trace
+from perfkit.core.record import Claim
+from perfkit.techniques.activations.flash import Flash
+from perfkit.techniques.base.technique import Technique
+from perfkit.techniques.engines.compile import Compile
+from perfkit.techniques.precision.amp import Amp
+from perfkit.trace.ops.ops import read_ops
+from perfkit.trace.readers.trace_reader import read_trace
 from tests.fixtures.figures import list_figures
 from tests.fixtures.graph_replays import (
     BACKWARD_PRODUCT,

@@ -7,9 +7,9 @@ import pytest
 
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.suite import Analysis
-from perfkit.analysis.suite.analyze import analyze_suite
-from perfkit.files import read_json, write_json
-from perfkit.record import RankRecord, Relation, RunResult, RunStatus, make_measurement
+from perfkit.analysis.pipeline.analyze import analyze_suite
+from perfkit.core.files import read_json, write_json
+from perfkit.core.record import RankRecord, Relation, RunResult, RunStatus, make_measurement
 from perfkit.store.layout import SUITE_FILE, MeasurementSession, Suite, SuiteRun
 from perfkit_reports.subjects.suite.suite_document import build_document
 from tests.fixtures.figures import list_figures

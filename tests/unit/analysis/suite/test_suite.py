@@ -5,11 +5,11 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from perfkit.allocations import build_allocations
 from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.model.suite import Analysis, Variant
-from perfkit.analysis.suite.analyze import analyze_suite
-from perfkit.record import (
+from perfkit.analysis.pipeline.analyze import analyze_suite
+from perfkit.core.allocations import build_allocations
+from perfkit.core.record import (
     Flops,
     InitialBlock,
     ParityRule,

@@ -9,13 +9,13 @@ from msgspec.structs import replace
 from perfkit.analysis.model.estimate import MissingEstimate
 from perfkit.analysis.model.plan import Interval, PlannedVariant, StepTime
 from perfkit.analysis.model.scaling import Efficiency, ScalingCurve, SuiteScaling
-from perfkit.analysis.suite.analyze import analyze_suite
+from perfkit.analysis.pipeline.analyze import analyze_suite
 from perfkit.analysis.suite.prediction import SuitePlan
 from perfkit.analysis.suite.runs import VariantRuns
 from perfkit.analysis.suite.suite_scaling import build_scaling
-from perfkit.record import RunStatus
-from perfkit.sampling import compute_difference_interval
-from perfkit.spec import Scaling
+from perfkit.core.record import RunStatus
+from perfkit.core.sampling import compute_difference_interval
+from perfkit.core.spec import Scaling
 from perfkit.store.suite_reader import read_suite
 from tests.fixtures.figures import list_figures
 from tests.fixtures.scaled_suites import Steps, scaled_suite

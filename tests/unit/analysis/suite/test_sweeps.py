@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from perfkit.analysis.suite.analyze import analyze_suite
+from perfkit.analysis.pipeline.analyze import analyze_suite
 from perfkit.analysis.suite.sweeps import find_sweeps
-from perfkit.record import Claim, Relation, WorkloadFacts
-from perfkit.spec import WorkloadSpec
+from perfkit.core.record import Claim, Relation, WorkloadFacts
+from perfkit.core.spec import WorkloadSpec
 from perfkit_reports.document.blocks import Chart, walk_blocks
 from perfkit_reports.subjects.suite.sizes import describe_sweep
 from perfkit_reports.subjects.suite.suite_document import build_document

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.analysis.suite.analyze import analyze_suite
-from perfkit.record import MemoryPeaks, ParityRule, Relation, Unknown, WorkloadFacts, make_measurement
-from perfkit.spec import WorkloadSpec
+from perfkit.analysis.pipeline.analyze import analyze_suite
+from perfkit.core.record import MemoryPeaks, ParityRule, Relation, Unknown, WorkloadFacts, make_measurement
+from perfkit.core.spec import WorkloadSpec
 from perfkit_reports.subjects.suite.suite_cells import make_peak_memory_cell, make_speed_up_cell
 from perfkit_reports.subjects.suite.suite_headline import build_headline, find_leanest
 from tests.fixtures.figures import list_figures

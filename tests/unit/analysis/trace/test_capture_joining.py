@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.analysis.trace.trace_analysis import analyze_traces
-from perfkit.errors import RunFormatError, UsageError
+from perfkit.analysis.pipeline.trace_analysis import analyze_traces
+from perfkit.core.errors import RunFormatError, UsageError
 from tests.fixtures.graph_captures import FFN, HIDDEN, KERNEL_US, LAYERS, NCCL, captures, decoder, replays, write_events
 from tests.fixtures.traces import Event
 

@@ -10,8 +10,8 @@ from perfkit.analysis.model.flame import FlameGraph
 from perfkit.analysis.trace import flame_graphs as module
 from perfkit.analysis.trace.rank_trace import analyze_ops, analyze_trace
 from perfkit.trace.model import NONE
-from perfkit.trace.ops import Ops, read_ops
-from perfkit.trace.trace_reader import read_trace
+from perfkit.trace.ops.ops import Ops, read_ops
+from perfkit.trace.readers.trace_reader import read_trace
 from tests.fixtures import rank_traces
 from tests.fixtures.trace_events import event, ops_of, sequence
 from tests.fixtures.trace_events import kernel as ran

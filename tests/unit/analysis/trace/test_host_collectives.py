@@ -7,8 +7,8 @@ import pytest
 
 from perfkit.analysis.model.trace import CollectiveRow, RankTrace
 from perfkit.analysis.trace.rank_trace import analyze_trace
-from perfkit.devices.ceiling import DeviceCeilings, LinkRate
-from perfkit.trace.trace_reader import read_trace
+from perfkit.devices.ceilings.ceiling import DeviceCeilings, LinkRate
+from perfkit.trace.readers.trace_reader import read_trace
 from tests.fixtures.figures import list_figures
 from tests.fixtures.traces import Event, mark, op, write_trace
 

@@ -9,7 +9,7 @@ from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.model_error import compute_weighted_quantiles
 from perfkit.analysis.trace.rank_trace import analyze_trace
 from perfkit.trace.counters.match_counters import read_counters
-from perfkit.trace.trace_reader import read_trace
+from perfkit.trace.readers.trace_reader import read_trace
 from tests.fixtures.ncu_exports import BF16, FADD, FFMA, FMUL, L1, L2, READ, TIME, WRITE, raw_page
 from tests.fixtures.rank_traces import ceilings
 from tests.fixtures.traces import kernel, launch, mark, op, write_trace

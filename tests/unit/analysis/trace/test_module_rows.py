@@ -8,8 +8,8 @@ import pytest
 
 from perfkit.analysis.trace.rank_trace import analyze_ops
 from perfkit.trace.model import NONE
-from perfkit.trace.ops import read_ops
-from perfkit.trace.trace_reader import read_trace
+from perfkit.trace.ops.ops import read_ops
+from perfkit.trace.readers.trace_reader import read_trace
 from tests.fixtures.traces import kernel, launch, op, write_trace
 
 SQUARE = (100, 100)

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.analysis.compare import difference
+from perfkit.analysis.difference import difference
 from perfkit.analysis.model.step import OUTSIDE
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace import coverage, module_rows, op_tables, rank_trace
 from perfkit.analysis.trace.rank_trace import analyze_trace
 from perfkit.analysis.trace.work import split_time
-from perfkit.trace.trace_reader import read_trace
+from perfkit.trace.readers.trace_reader import read_trace
 from tests.fixtures.traces import Event, kernel, launch, mark, op, write_trace
 
 

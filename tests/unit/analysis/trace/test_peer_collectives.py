@@ -8,9 +8,9 @@ import pytest
 
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.rank_trace import analyze_trace
-from perfkit.cost.collective import CollectiveType, classify_collective, parse_kernel_ranks
-from perfkit.trace.kernels import is_collective_kernel
-from perfkit.trace.trace_reader import read_trace
+from perfkit.cost.calls.collective import CollectiveType, classify_collective, parse_kernel_ranks
+from perfkit.trace.ops.kernels import is_collective_kernel
+from perfkit.trace.readers.trace_reader import read_trace
 from tests.fixtures.traces import Event, kernel, launch, mark, op, write_trace
 
 # As traces of vLLM, SGLang, aiter, torch and FlashInfer call them, with the number of ranks that they were built for.

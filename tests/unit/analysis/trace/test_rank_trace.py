@@ -19,14 +19,14 @@ from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.model.time_split import IDLE_QUEUED, NO_ESTIMATE, WAITING_FOR_CPU
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.rank_trace import analyze_ops, analyze_trace
-from perfkit.analysis.trace.roofs import Roofs
+from perfkit.analysis.trace.roofline.roofs import Roofs
 from perfkit.analysis.trace.work.work_analysis import analyze_work
+from perfkit.core.record import Measurement, Unknown
 from perfkit.cost.fallback import RECORDED_INPUTS
-from perfkit.devices.ceiling import Ceiling, CeilingKind, CeilingLevel, DeviceCeilings
-from perfkit.record import Measurement, Unknown
+from perfkit.devices.ceilings.ceiling import Ceiling, CeilingKind, CeilingLevel, DeviceCeilings
 from perfkit.trace.model import Trace
-from perfkit.trace.ops import Ops, read_ops
-from perfkit.trace.trace_reader import read_trace
+from perfkit.trace.ops.ops import Ops, read_ops
+from perfkit.trace.readers.trace_reader import read_trace
 from tests.fixtures.traces import Event, call, kernel, launch, mark, op, write_trace
 
 SQUARE = (100, 100)  # a product of two: 2e6 FLOPs, 120 kB

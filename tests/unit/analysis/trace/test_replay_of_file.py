@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from perfkit.analysis.pipeline.trace_analysis import analyze_traces
 from perfkit.analysis.replay.what_if import what_if
-from perfkit.analysis.trace.trace_analysis import analyze_traces
-from perfkit.errors import UsageError
+from perfkit.core.errors import UsageError
 from tests.fixtures.synthetic_machine.kineto import write
 from tests.fixtures.synthetic_machine.machine import run
 from tests.fixtures.synthetic_machine.program import Instruction, Program, Work

@@ -3,8 +3,8 @@
 import pytest
 
 from perfkit.analysis.trace.rank_trace import analyze_trace
-from perfkit.record import Unknown
-from perfkit.trace.trace_reader import read_trace
+from perfkit.core.record import Unknown
+from perfkit.trace.readers.trace_reader import read_trace
 from tests.fixtures.graph_replays import FLASH, POINTWISE, PRODUCT, product_outside, replayed_step
 from tests.fixtures.rank_traces import ceilings
 from tests.fixtures.traces import write_trace

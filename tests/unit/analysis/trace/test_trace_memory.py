@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.analysis.trace import trace_analysis as trace_analysis
-from perfkit.analysis.trace.trace_analysis import analyze_traces
+from perfkit.analysis.pipeline import trace_analysis
+from perfkit.analysis.pipeline.trace_analysis import analyze_traces
 from perfkit.analysis.trace.trace_memory import shorten_account
 from tests.fixtures.traces import Event, kernel, launch, mark, memory, op, out_of_memory, write_trace
 

@@ -8,9 +8,9 @@ from perfkit.analysis.model.time_split import IDLE_QUEUED, NO_ESTIMATE, WAITING_
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.suite.facts import derive_trace_facts
 from perfkit.analysis.trace.rank_trace import analyze_ops
-from perfkit.devices.ceiling import Ceiling, CeilingKind, CeilingLevel
-from perfkit.trace.ops import Ops, read_ops
-from perfkit.trace.trace_reader import read_trace
+from perfkit.devices.ceilings.ceiling import Ceiling, CeilingKind, CeilingLevel
+from perfkit.trace.ops.ops import Ops, read_ops
+from perfkit.trace.readers.trace_reader import read_trace
 from tests.fixtures.suites import CEILINGS, ENVIRONMENT, changed
 from tests.fixtures.traces import Event, kernel, launch, mark, op, write_trace
 

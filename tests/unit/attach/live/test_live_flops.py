@@ -8,9 +8,9 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from perfkit.attach.live.step_flops import count_step_flops
+from perfkit.core.record import Measurement, Unknown
 from perfkit.cost.live_flops import count_flops
 from perfkit.instruments.recording import drive_recording
-from perfkit.record import Measurement, Unknown
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ import pytest
 
 from perfkit.attach.live import live_log as log_module
 from perfkit.attach.live.live_log import LiveLog
-from perfkit.errors import PerfkitError
+from perfkit.core.errors import PerfkitError
 from perfkit.store.live import LiveEvent, read_live
 
 EVENT = LiveEvent(time_s=1.0, step=1, kind="end", text="done")

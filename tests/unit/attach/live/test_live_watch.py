@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from perfkit.attach.delivery import Delivery
+from perfkit.attach.host.delivery import Delivery
 from perfkit.attach.live import live_log as log_module
 from perfkit.attach.live.live_events import StepEvent
 from perfkit.attach.live.live_log import LiveLog
@@ -18,7 +18,7 @@ from perfkit.attach.live.live_watch import LiveWatch, open_watch
 from perfkit.attach.live.resources import ResourceReader
 from perfkit.attach.live.step_times import HostTimes
 from perfkit.attach.live.trace_triggers import TRACE_NOW, TraceTriggers
-from perfkit.errors import PerfkitError
+from perfkit.core.errors import PerfkitError
 from perfkit.store.live import LiveEvent, LiveStart, LiveWindow, read_live
 
 MS = 10**6

@@ -10,7 +10,7 @@ import pytest
 
 from perfkit.attach.live.live_events import StepEvent
 from perfkit.attach.live.trace_triggers import REASONS, TRACE_NOW, TraceTriggers
-from perfkit.errors import UsageError
+from perfkit.core.errors import UsageError
 
 S = 10**9
 DRIFT = StepEvent("drift", 5, 1.2, 1.0, "steps take 20 % longer")

@@ -8,7 +8,7 @@ import pytest
 import ruptures
 
 from perfkit.check.history.change_points import FALSE, FEWEST, estimate_noise, find_levels
-from perfkit.errors import UnavailableError
+from perfkit.core.errors import UnavailableError
 
 
 def noisy(counts_and_levels: list[tuple[int, float]], noise: float, seed: int) -> np.ndarray:

@@ -5,15 +5,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from perfkit.analysis.suite.analyze import analyze_suite
+from perfkit.analysis.pipeline.analyze import analyze_suite
 from perfkit.check.history.history import find_latest_regressions, read_history
 from perfkit.check.history.history_reader import REPORT
 from perfkit.check.history.result import History, QuantitySeries, is_regression
 from perfkit.check.judge.check_thresholds import Threshold
-from perfkit.check.result import Check, CheckedSide, CheckedVariant, JudgedQuantity, Verdict
-from perfkit.errors import UsageError
-from perfkit.files import read_json, write_json
-from perfkit.record import StepSamples
+from perfkit.check.judge.result import Check, CheckedSide, CheckedVariant, JudgedQuantity, Verdict
+from perfkit.core.errors import UsageError
+from perfkit.core.files import read_json, write_json
+from perfkit.core.record import StepSamples
 from perfkit.store.baseline import BASELINE_FILE, Baseline, StoredVariant, write_baseline
 from perfkit.store.layout import SUITE_FILE, Suite
 from perfkit.store.pairs import Pair

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from perfkit.analysis.model.step import LostKernels, TimeShare
 from perfkit.analysis.model.suite import Variant
 from perfkit.analysis.model.time_split import COMMUNICATION, COMPUTE_BOUND
-from perfkit.analysis.suite.analyze import analyze_suite
+from perfkit.analysis.pipeline.analyze import analyze_suite
 from perfkit.check.judge.check_figures import (
     LOSSES,
     RunFigures,
@@ -17,8 +17,8 @@ from perfkit.check.judge.check_figures import (
     read_figures,
 )
 from perfkit.check.judge.quantities import QUANTITIES
-from perfkit.files import write_json
-from perfkit.record import (
+from perfkit.core.files import write_json
+from perfkit.core.record import (
     AttachedLoop,
     Measurement,
     MemoryPeaks,

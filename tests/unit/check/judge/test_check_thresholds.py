@@ -10,8 +10,8 @@ from perfkit.check.judge.check_thresholds import (
     parse_threshold,
 )
 from perfkit.check.judge.quantities import QUANTITIES, GatedQuantity
-from perfkit.errors import UsageError
-from perfkit.parse_units import SUFFIXES
+from perfkit.core.errors import UsageError
+from perfkit.core.parse_units import SUFFIXES
 
 UNITS = sorted(SUFFIXES)
 VALUES = st.floats(1e-6, 1e15)

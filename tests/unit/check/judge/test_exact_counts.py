@@ -12,7 +12,7 @@ from perfkit.check.judge.check_figures import RunFigures
 from perfkit.check.judge.check_thresholds import Threshold, parse_threshold
 from perfkit.check.judge.exact_counts import judge_exact, judge_exact_quantities, judge_parity, make_not_compared
 from perfkit.check.judge.quantities import QUANTITIES, GatedQuantity, JudgingMethod
-from perfkit.check.result import Verdict
+from perfkit.check.judge.result import Verdict
 from tests.fixtures.figures import list_figures
 from tests.fixtures.suites import ENVIRONMENT
 

@@ -13,7 +13,7 @@ from perfkit.check.judge.check_thresholds import Threshold, parse_threshold
 from perfkit.check.judge.judge import Evidence, combine_verdicts, count_family, judge_variant, list_gates
 from perfkit.check.judge.looks import plan_looks
 from perfkit.check.judge.quantities import QUANTITIES
-from perfkit.check.result import JudgedQuantity, Verdict
+from perfkit.check.judge.result import JudgedQuantity, Verdict
 from perfkit.store.pairs import LOCK_STEP, Pairs
 from tests.fixtures.paired_series import pair
 from tests.fixtures.suites import ENVIRONMENT

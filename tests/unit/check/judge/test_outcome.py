@@ -6,8 +6,8 @@ import pytest
 from perfkit.analysis.model.suite import Variant
 from perfkit.check.judge.judge import combine_verdicts
 from perfkit.check.judge.outcome import judge_failure, judge_outcome
-from perfkit.check.result import Verdict
-from perfkit.record import RunStatus
+from perfkit.check.judge.result import Verdict
+from perfkit.core.record import RunStatus
 from tests.fixtures.sample_analysis import realistic
 
 FINE = realistic().variants[0]

@@ -5,7 +5,7 @@ from scipy import stats
 from perfkit.check.judge.check_thresholds import parse_threshold
 from perfkit.check.judge.paired_processes import judge_processes
 from perfkit.check.judge.quantities import QUANTITIES, GatedQuantity
-from perfkit.check.result import JudgedQuantity, Verdict
+from perfkit.check.judge.result import JudgedQuantity, Verdict
 
 COMPILE, WAIT = (next(each for each in QUANTITIES if each.name == name) for name in ("compile_time", "data_wait"))
 RATE = next(each for each in QUANTITIES if each.name == "throughput")

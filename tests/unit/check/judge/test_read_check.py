@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from perfkit.check.judge.check_reader import read_check
-from perfkit.errors import NewerFormatError, OlderFormatError, RunFormatError
-from perfkit.files import write_json
+from perfkit.core.errors import NewerFormatError, OlderFormatError, RunFormatError
+from perfkit.core.files import write_json
 from perfkit.store.summary import CHECK_FILE
 from tests.fixtures import sample_checks
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from perfkit.check.judge.looks import ALPHA, LookPlan, list_looks, plan_looks
+from perfkit.check.judge.result import Verdict
 from perfkit.check.judge.sequential_tests import is_settled, run_sequence
-from perfkit.check.result import Verdict
 
 Floats = NDArray[np.float64]
 Draw = Callable[[np.random.Generator, tuple[int, int]], Floats]

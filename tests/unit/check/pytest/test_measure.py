@@ -9,9 +9,9 @@ from torch import nn
 from torch.nn import functional
 
 import perfkit
-from perfkit.attach.phase_marks import get_followed_marks
+from perfkit.attach.loop.phase_marks import get_followed_marks
 from perfkit.check.pytest.measure import StepMeasurement, find_trained, measure_step
-from perfkit.errors import PerfkitError, UsageError
+from perfkit.core.errors import PerfkitError, UsageError
 
 WIDTH, BATCH = 256, 64
 WEIGHT = WIDTH * WIDTH * 4

@@ -5,7 +5,7 @@ import pytest
 from perfkit.check.judge.check_thresholds import get_default_thresholds
 from perfkit.check.pytest.pytest_judge import Judgement, parse_gate, parse_gates
 from perfkit.check.pytest.quantities import BY_NAME, FIGURES
-from perfkit.errors import UsageError
+from perfkit.core.errors import UsageError
 from tests.fixtures.figures import list_figures
 
 MEMORY = BY_NAME["peak_allocated"]

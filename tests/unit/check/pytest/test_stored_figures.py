@@ -16,7 +16,7 @@ from perfkit.check.pytest.stored_figures import (
     read_stored,
     write_stored,
 )
-from perfkit.errors import RunFormatError
+from perfkit.core.errors import RunFormatError
 
 HERE = read_current_environment(torch.device("cpu"))
 

@@ -4,8 +4,8 @@ import pytest
 
 from perfkit.check.sides import lockstep
 from perfkit.check.sides.side import MeasuredSide
-from perfkit.record import StepSamples
-from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec
+from perfkit.core.record import StepSamples
+from perfkit.core.spec import LaunchSpec, RunSpec, WorkloadSpec
 
 
 @pytest.mark.parametrize(("index", "order"), [(0, ["old", "new"]), (1, ["new", "old"])])

@@ -5,11 +5,11 @@ import pytest
 from perfkit.check.sides import measure
 from perfkit.check.sides.measure import PairFinished, PairStarted, measure_pairs
 from perfkit.check.sides.side import MeasuredSide, SideFailedError
-from perfkit.errors import UsageError
-from perfkit.files import read_json
-from perfkit.instruments.machine_load import LoadReading
-from perfkit.record import RunResult, RunStatus, StepSamples
-from perfkit.spec import RunSpec, WorkloadSpec
+from perfkit.core.errors import UsageError
+from perfkit.core.files import read_json
+from perfkit.core.record import RunResult, RunStatus, StepSamples
+from perfkit.core.spec import RunSpec, WorkloadSpec
+from perfkit.instruments.sensors.machine_load import LoadReading
 from perfkit.store.pairs import LOCK_STEP, PAIRS_FILE, Pair, Pairs
 from tests.fixtures.figures import list_figures
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from perfkit.check.sides.revision import open_worktree, read_working_tree
-from perfkit.errors import UsageError
+from perfkit.core.errors import UsageError
 
 IDENTITY = {f"GIT_{who}_{what}": "nobody@example.com" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
 HOLD = """

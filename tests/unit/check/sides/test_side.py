@@ -9,10 +9,10 @@ import pytest
 import perfkit
 from perfkit.check.sides import side as side_module
 from perfkit.check.sides.side import MeasuredSide, make_failure, place_sides
-from perfkit.errors import PerfkitError, UsageError
-from perfkit.files import write_json
-from perfkit.measure.foreign_imports import OTHER_TREE, OWN_TREE
-from perfkit.record import RankRecord, RunResult, RunStatus
+from perfkit.core.errors import PerfkitError, UsageError
+from perfkit.core.files import write_json
+from perfkit.core.record import RankRecord, RunResult, RunStatus
+from perfkit.measure.rank.foreign_imports import OTHER_TREE, OWN_TREE
 
 
 def side(tree: Path, root: str = ".", **fields) -> MeasuredSide:

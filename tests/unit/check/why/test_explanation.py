@@ -5,14 +5,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from perfkit.analysis.suite import read_passes
-from perfkit.check.result import ChangeExplanation, JudgedQuantity
+from perfkit.analysis.pipeline import read_passes
+from perfkit.check.judge.result import ChangeExplanation, JudgedQuantity
 from perfkit.check.side_observations import observe_case
 from perfkit.check.variant_check import check_variant
 from perfkit.check.why.explanation import check_traced_change
 from perfkit.store.layout import TRACE_FILE
 from perfkit.trace.model import Trace
-from perfkit.trace.trace_reader import read_trace
+from perfkit.trace.readers.trace_reader import read_trace
 from tests.fixtures import sample_checks
 from tests.fixtures.figures import list_figures
 from tests.fixtures.suites import record, write_suite

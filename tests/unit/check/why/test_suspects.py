@@ -3,7 +3,7 @@ import re
 import msgspec
 
 from perfkit.analysis.model.difference import ChangeRow
-from perfkit.check.result import ClaimChange, CountChange
+from perfkit.check.judge.result import ClaimChange, CountChange
 from perfkit.check.why import suspects
 from perfkit.check.why.suspects import Suspect
 from tests.fixtures import rank_traces

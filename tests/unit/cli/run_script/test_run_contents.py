@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from perfkit.files import write_json
-from perfkit.record import RankRecord, RunStatus, StepSamples
+from perfkit.core.files import write_json
+from perfkit.core.record import RankRecord, RunStatus, StepSamples
 from perfkit_cli.run_script.run_contents import describe_run_contents
 
 

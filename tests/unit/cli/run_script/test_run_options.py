@@ -5,9 +5,9 @@ from pathlib import Path
 import click
 import pytest
 
-from perfkit.attach.budget import OVERHEAD
-from perfkit.errors import UsageError
-from perfkit.spec import Schedule
+from perfkit.attach.host.budget import OVERHEAD
+from perfkit.core.errors import UsageError
+from perfkit.core.spec import Schedule
 from perfkit.store.summary import PLAN_FILE
 from perfkit_cli.run_script.options import parse_run_options
 

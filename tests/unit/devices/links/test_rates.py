@@ -3,9 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
-from perfkit.cost.collective import CollectiveType, make_message_of_size
+from perfkit.cost.calls.collective import CollectiveType, make_message_of_size
 from perfkit.cost.link_ceiling import compute_bus_bandwidth, find_link_ceiling
-from perfkit.devices.ceiling import Confidence, LinkRate
+from perfkit.devices.ceilings.ceiling import Confidence, LinkRate
 from perfkit.devices.links.rates import interpolate_rate, merge_rates, select_link_rates
 from perfkit.devices.links.time_collectives import COLLECTIVES
 

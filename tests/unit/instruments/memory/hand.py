@@ -2,10 +2,10 @@
 
 import torch
 
-from perfkit.allocations import NONE
+from perfkit.core.allocations import NONE
+from perfkit.core.record import MARK_PREFIX, PHASES
 from perfkit.instruments.memory.allocation_places import AllocationPlace
 from perfkit.instruments.memory.profiler_events import MarkedRange, ProfiledAllocation, RecordedEvents, TensorUse
-from perfkit.record import MARK_PREFIX, PHASES
 
 CPU = torch.device("cpu")
 NOWHERE = AllocationPlace(step=NONE, phase=NONE, visit=0, turn=0, module="", sharding="")

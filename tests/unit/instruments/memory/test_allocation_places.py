@@ -1,8 +1,8 @@
 """Where moments are, against ranges drawn by hand."""
 
-from perfkit.allocations import NONE, TimeBand
+from perfkit.core.allocations import NONE, TimeBand
+from perfkit.core.record import PHASES
 from perfkit.instruments.memory.allocation_places import AllocationPlace, PlaceIndex
-from perfkit.record import PHASES
 from tests.unit.instruments.memory.hand import mark
 
 FORWARD, BACKWARD, OPTIMIZER = (PHASES.index(name) for name in ("forward", "backward", "optimizer"))

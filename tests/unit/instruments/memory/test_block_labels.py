@@ -2,10 +2,10 @@
 
 import torch
 
-from perfkit.allocations import AUTOCAST, GRADIENT, OFFLOAD, PARAMETER, RECOMPUTED, WORKSPACE
+from perfkit.core.allocations import AUTOCAST, GRADIENT, OFFLOAD, PARAMETER, RECOMPUTED, WORKSPACE
+from perfkit.core.record import InitialBlock
 from perfkit.instruments.memory.block_labels import BlockLabel, SeenStorage, TensorOwner, label_blocks
 from perfkit.instruments.memory.profiler_events import ForwardCall
-from perfkit.record import InitialBlock
 from tests.unit.instruments.memory.hand import CPU, NOWHERE, at, made, recorded, use
 
 CUDA = torch.device("cuda", 0)

@@ -2,11 +2,11 @@
 
 import torch
 
-from perfkit.allocations import NONE
+from perfkit.core.allocations import NONE
+from perfkit.core.record import PHASES, InitialBlock
 from perfkit.instruments.memory.allocation_places import PlaceIndex
 from perfkit.instruments.memory.block_labels import BlockLabel
 from perfkit.instruments.memory.columns import build_columns
-from perfkit.record import PHASES, InitialBlock
 from tests.unit.instruments.memory.hand import CPU, at, made, mark
 
 CUDA = torch.device("cuda", 0)

@@ -5,7 +5,7 @@ from torch import nn
 from torch.optim.swa_utils import AveragedModel
 from torch.utils.data import ConcatDataset, DataLoader, Subset, TensorDataset
 
-from perfkit.allocations import BUFFER, INPUT, OPTIMIZER_STATE, PARAMETER
+from perfkit.core.allocations import BUFFER, INPUT, OPTIMIZER_STATE, PARAMETER
 from perfkit.instruments.memory.holders import find_held_tensors
 
 

@@ -9,7 +9,8 @@ from torch import nn
 from torch.optim.optimizer import _global_optimizer_pre_hooks
 from torch.utils.checkpoint import checkpoint
 
-from perfkit.allocations import (
+from perfkit.analysis.memory.account import build_memory_account
+from perfkit.core.allocations import (
     AUTOCAST,
     BUFFER,
     GRADIENT,
@@ -20,15 +21,14 @@ from perfkit.allocations import (
     Allocations,
     FailedRequest,
 )
-from perfkit.analysis.memory.account import build_memory_account
+from perfkit.core.record import PHASES
 from perfkit.instruments.memory.failed_request import parse_failed_request
 from perfkit.instruments.memory.memory_recording import record_failing_step, record_memory
 from perfkit.instruments.recording import drive_recording
-from perfkit.instruments.tensors import list_known_blocks
-from perfkit.instruments.trained_models import get_trained_models
-from perfkit.measure.train_step import train_step
-from perfkit.record import PHASES
-from perfkit.techniques.state import TrainState, World
+from perfkit.instruments.training.tensors import list_known_blocks
+from perfkit.instruments.training.trained_models import get_trained_models
+from perfkit.measure.rank.train_step import train_step
+from perfkit.techniques.base.state import TrainState, World
 from perfkit.workloads.workload import Workload
 
 CPU = torch.device("cpu")

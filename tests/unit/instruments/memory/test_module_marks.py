@@ -11,7 +11,7 @@ from torch.utils.checkpoint import checkpoint
 
 from perfkit.instruments.memory.allocation_profiler import AllocationProfiler
 from perfkit.instruments.memory.module_marks import mark_modules, parse_module_name
-from perfkit.instruments.trained_models import TrainedModels
+from perfkit.instruments.training.trained_models import TrainedModels
 
 
 class Twice(nn.Module):

@@ -13,13 +13,13 @@ from torch.optim.optimizer import (
     register_optimizer_step_pre_hook,
 )
 
-from perfkit.allocations import GRADIENT, NONE, OPTIMIZER_STATE, PARAMETER, UNKNOWN, Allocations
 from perfkit.analysis.memory.account import build_memory_account
+from perfkit.core.allocations import GRADIENT, NONE, OPTIMIZER_STATE, PARAMETER, UNKNOWN, Allocations
 from perfkit.instruments.memory.memory_recording import record_memory
 from perfkit.instruments.range_marks import mark_phase, mark_step
 from perfkit.instruments.recording import Recording, drive_recording
-from perfkit.instruments.tensors import list_trained_blocks
-from perfkit.instruments.trained_models import TrainedModels
+from perfkit.instruments.training.tensors import list_trained_blocks
+from perfkit.instruments.training.trained_models import TrainedModels
 
 CPU = torch.device("cpu")
 BATCH, NOISE, INNER, WIDE = 7, 19, 17, 33

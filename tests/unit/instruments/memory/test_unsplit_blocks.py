@@ -3,15 +3,15 @@ sums are the allocator's own."""
 
 import torch
 
-from perfkit.allocations import PARAMETER, UNKNOWN, Allocations
 from perfkit.analysis.memory.account import build_memory_account
 from perfkit.analysis.memory.history_join import join_history
+from perfkit.core.allocations import PARAMETER, UNKNOWN, Allocations
+from perfkit.core.record import InitialBlock
 from perfkit.instruments.memory.allocation_places import PlaceIndex
 from perfkit.instruments.memory.block_labels import TensorOwner, label_blocks
 from perfkit.instruments.memory.columns import build_columns
 from perfkit.instruments.memory.profiler_events import ProfiledAllocation, TensorUse
 from perfkit.instruments.memory.propagate_labels import propagate_labels
-from perfkit.record import InitialBlock
 from perfkit.trace.memory.snapshot import parse_snapshot
 from tests.fixtures.caching_allocator import CachingAllocator
 from tests.unit.instruments.memory.hand import at, made, recorded

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.errors import PerfkitError, UnavailableError, UsageError
-from perfkit.instruments.process_sampling import find_process
+from perfkit.core.errors import PerfkitError, UnavailableError, UsageError
+from perfkit.instruments.sensors.process_sampling import find_process
 from perfkit.instruments.stacks import py_spy as spying
 from perfkit.instruments.stacks.py_spy import explain_failure, spy_on_process
 from tests.fixtures.errors import has_id

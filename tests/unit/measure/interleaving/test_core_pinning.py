@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.devices.machine import list_usable_cpus
+from perfkit.devices.machine.machine import list_usable_cpus
 from perfkit.measure.interleaving.core_pinning import RankCores, bind_to_cores, choose_round_cores
 
 

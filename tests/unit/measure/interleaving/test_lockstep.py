@@ -2,11 +2,11 @@
 
 import pytest
 
-from perfkit.errors import PerfkitError
+from perfkit.core.errors import PerfkitError
+from perfkit.core.record import StepSamples
+from perfkit.core.spec import RunSpec, Schedule, WorkloadSpec
 from perfkit.measure.interleaving import lockstep, protocol
 from perfkit.measure.interleaving.lockstep import choose_turn_steps, take_turns, warm_up
-from perfkit.record import StepSamples
-from perfkit.spec import RunSpec, Schedule, WorkloadSpec
 
 
 class FakeTeams:

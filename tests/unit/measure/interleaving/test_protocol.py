@@ -1,7 +1,7 @@
 """What is said by turns."""
 
+from perfkit.core.record import StepSamples
 from perfkit.measure.interleaving.protocol import format_steps, parse_steps, summarize_turn
-from perfkit.record import StepSamples
 
 
 def test_steps_survive_the_line_to_the_last_bit():

@@ -7,7 +7,7 @@ import pytest
 import yaml
 from kubernetes_validate import ValidationError, latest_version, validate
 
-from perfkit.errors import UnavailableError
+from perfkit.core.errors import UnavailableError
 from perfkit.measure.launch.kubernetes import Pods, VolumeClaim, build_manifest, format_endpoint
 
 VERSIONS = ("1.25", latest_version())

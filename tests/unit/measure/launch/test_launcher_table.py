@@ -1,8 +1,8 @@
 import pytest
 
-from perfkit.errors import UsageError
+from perfkit.core.errors import UsageError
+from perfkit.core.spec import LaunchSpec
 from perfkit.measure.launch.launcher_table import LAUNCHERS
-from perfkit.spec import LaunchSpec
 
 
 @pytest.mark.parametrize("name", LAUNCHERS.list_names())

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.errors import PerfkitError, UsageError
+from perfkit.core.errors import PerfkitError, UsageError
 from perfkit.measure.launch.nodes import NodeCoordinator, parse_endpoint, wait_for_first_node
 from tests.fixtures.endpoints import free_endpoint
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from perfkit.measure.dump_mark import MARK_FILE
+from perfkit.core.spec import LaunchSpec
+from perfkit.measure.launch.dump_mark import MARK_FILE
 from perfkit.measure.launch.rank_processes import RankProcess, await_ends, build_rank_variables, end_ranks
-from perfkit.spec import LaunchSpec
 
 # A rank that ends at once (or not), and leaves a sleeper in a session of its own.
 _LEAVES = "setsid sleep 300 & echo $!; {then}"

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 import torch.distributed as dist
 
-from perfkit.errors import PerfkitError, TerminatedError, UsageError, raise_terminated
+from perfkit.core.errors import PerfkitError, TerminatedError, UsageError, raise_terminated
+from perfkit.core.ray_cluster import keep_signal_errors
+from perfkit.core.spec import LaunchSpec, RunSpec, WorkloadSpec
 from perfkit.measure.launch.launcher import ExitCodes
 from perfkit.measure.launch.rank_processes import HERE
 from perfkit.measure.launch.ray_launcher import RAY, _compute_needs, _RayNodes, _RayRanks
 from perfkit.measure.launch.ray_node import FilePart, RankEnded, RayNode, _read_file_parts
-from perfkit.ray_cluster import keep_signal_errors
-from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec
 
 
 class GoneError(Exception):

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.errors import TerminatedError
-from perfkit.files import read_json
+from perfkit.core.errors import TerminatedError
+from perfkit.core.files import read_json
+from perfkit.core.record import RunResult, RunStatus
+from perfkit.core.spec import LaunchSpec, RunSpec, WorkloadSpec
 from perfkit.measure.launch import run_launch as launching
 from perfkit.measure.launch.launcher import ExitCodes, Report
 from perfkit.measure.launch.rank_processes import RankPlace
 from perfkit.measure.launch.run_launch import launch_run
-from perfkit.record import RunResult, RunStatus
-from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec
 from tests.fixtures.figures import list_rank_and_signal
 
 

@@ -4,11 +4,11 @@ import signal
 
 import pytest
 
-from perfkit.files import write_json
+from perfkit.core.files import write_json
+from perfkit.core.record import RankRecord, RunStatus, StepSamples
+from perfkit.core.spec import LaunchSpec, RunSpec, WorkloadSpec
 from perfkit.measure.launch.launcher import ExitCodes
 from perfkit.measure.launch.run_outcome import determine_outcome
-from perfkit.record import RankRecord, RunStatus, StepSamples
-from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec
 from tests.fixtures.figures import list_rank_and_signal
 
 

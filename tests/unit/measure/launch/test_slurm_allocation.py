@@ -2,11 +2,11 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.devices.machine import count_available_cores
-from perfkit.errors import UsageError
+from perfkit.core.errors import UsageError
+from perfkit.core.spec import LaunchSpec
+from perfkit.devices.machine.machine import count_available_cores
 from perfkit.measure.launch.launcher_table import LAUNCHERS
 from perfkit.measure.launch.slurm_allocation import SlurmAllocation, find_other_node, is_in_slurm_job, read_allocation
-from perfkit.spec import LaunchSpec
 
 JOB = {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "3", "SLURMD_NODENAME": "n1"}
 

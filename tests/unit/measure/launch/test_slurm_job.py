@@ -8,7 +8,7 @@ from pathlib import Path
 import cloudpickle
 import pytest
 
-from perfkit.errors import UsageError
+from perfkit.core.errors import UsageError
 from perfkit.measure.launch import slurm_job
 from perfkit.measure.launch.slurm_job import JobEnd, SlurmJob
 from perfkit.measure.launch.slurm_queue import QueuedJob

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from perfkit.core.record import RunStatus
+from perfkit.core.spec import LaunchSpec, RunSpec, WorkloadSpec
 from perfkit.measure.launch.launcher import ExitCodes, StartedRanks
 from perfkit.measure.launch.launcher_table import LAUNCHERS
 from perfkit.measure.launch.rank_processes import HERE
 from perfkit.measure.launch.run_outcome import determine_outcome
-from perfkit.record import RunStatus
-from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec
 from tests.fixtures.figures import list_rank_and_signal
 
 KILL = -signal.SIGKILL

@@ -6,14 +6,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from perfkit.files import write_json
+from perfkit.core.files import write_json
+from perfkit.core.record import RankRecord, RunStatus
+from perfkit.core.spec import LaunchSpec, RunSpec, WorkloadSpec
 from perfkit.measure.launch.run_outcome import determine_outcome
 from perfkit.measure.launch.torchrun_launcher import AgentExits, read_exits
 from perfkit.measure.schedule import NOT_SKIPPED, build_schedule
-from perfkit.record import RankRecord, RunStatus
-from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec
 from perfkit.store.request import BenchRequest
-from perfkit.techniques.technique import RankRequirement
+from perfkit.techniques.base.technique import RankRequirement
 from tests.fixtures.figures import list_rank_and_signal
 
 TERM, KILL = -signal.SIGTERM, -signal.SIGKILL

@@ -4,16 +4,16 @@ import msgspec
 import pytest
 
 from perfkit.analysis.model.plan import Interval, PlannedPeak, PlannedVariant, StepTime
-from perfkit.errors import UsageError
+from perfkit.core.errors import UsageError
+from perfkit.core.spec import WorkloadSpec, parse_variants
 from perfkit.measure.schedule import ScheduledRun
+from perfkit.plan.advise import advise
 from perfkit.plan.advise.advice import Advice, Goal
-from perfkit.plan.advise.advise import advise
 from perfkit.plan.advise.subject import AdviceSubject, make_workload_subject
-from perfkit.plan.target import CPU, Target, parse_target
-from perfkit.plan.technique_planning import select_planned_techniques
-from perfkit.spec import WorkloadSpec, parse_variants
+from perfkit.plan.rehearsal.technique_planning import select_planned_techniques
+from perfkit.plan.target.target import CPU, Target, parse_target
 from perfkit.store.request import BenchRequest
-from perfkit.techniques.compile import Compile
+from perfkit.techniques.engines.compile import Compile
 
 REQUEST = BenchRequest(
     workload=WorkloadSpec(name="gpt", params={"size": "nano", "batch_size": 2}),
@@ -55,7 +55,7 @@ def fake_plan(run: ScheduledRun, _target: Target) -> PlannedVariant:
 
 @pytest.fixture
 def subject(monkeypatch: pytest.MonkeyPatch) -> AdviceSubject:
-    monkeypatch.setattr("perfkit.plan.plan.plan_variant", fake_plan)
+    monkeypatch.setattr("perfkit.plan.variants.plan.plan_variant", fake_plan)
     return make_workload_subject(REQUEST, CPU)
 
 
@@ -133,7 +133,7 @@ def test_why_the_time_of_a_step_is_not_known_is_told(subject: AdviceSubject, mon
     def untimed(run: ScheduledRun, target: Target) -> PlannedVariant:
         return msgspec.structs.replace(fake_plan(run, target), step_s=None, step_reason="calibrate first")
 
-    monkeypatch.setattr("perfkit.plan.plan.plan_variant", untimed)
+    monkeypatch.setattr("perfkit.plan.variants.plan.plan_variant", untimed)
     advice = advised(subject, names="amp")
     assert advice.options[0].unknown_reasons == ("time: calibrate first",)
     assert advice.notes[-1].id == "advice.no_step_time"

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from perfkit.core.spec import WorkloadSpec, parse_variants
 from perfkit.plan.advise.advice import Goal
 from perfkit.plan.advise.candidates import judge_loss_risk, make_candidate, select_candidates
 from perfkit.plan.advise.subject import AdviceSubject, RunPlace, make_workload_subject
-from perfkit.plan.target import CPU, parse_target
-from perfkit.spec import WorkloadSpec, parse_variants
+from perfkit.plan.target.target import CPU, parse_target
 from perfkit.store.request import BenchRequest
 
 STEP: Any = object()  # that a step was recorded, whatever is in it

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
+from perfkit.core.spec import format_variant_label, parse_variants
 from perfkit.plan.advise.candidates import Techniques, make_candidate
 from perfkit.plan.advise.combine import CombinedTechniques, combine_techniques
-from perfkit.spec import format_variant_label, parse_variants
 
 
 def specs(text: str) -> Techniques:

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from perfkit.errors import UsageError
-from perfkit.files import write_json
+from perfkit.core.errors import UsageError
+from perfkit.core.files import write_json
+from perfkit.core.spec import LaunchSpec, WorkloadSpec
 from perfkit.plan.advise import subject
 from perfkit.plan.advise.subject import make_run_subject
-from perfkit.plan.target import parse_target
-from perfkit.spec import LaunchSpec, WorkloadSpec
+from perfkit.plan.target.target import parse_target
 from perfkit.store.layout import SUITE_FILE, MeasurementSession
 from perfkit.store.request import BenchRequest
 from perfkit.store.suite_reader import read_suite_file

@@ -5,15 +5,15 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from perfkit.analysis.findings.trace.change import Change
-from perfkit.analysis.findings.trace.trace_view import FETCHING, LATE
+from perfkit.analysis.findings.change import Change
 from perfkit.analysis.model.launches import HostCallRow
 from perfkit.analysis.model.plan import Interval
+from perfkit.analysis.trace.findings.trace_view import FETCHING, LATE
+from perfkit.core.spec import parse_variants
 from perfkit.plan.advise.answers import AddressedWork, AdvisedView, Answer, NoEffect, UnknownEffect
 from perfkit.plan.advise.layers import estimate_larger_batch
 from perfkit.plan.advise.targets import TARGETS, find_answer
-from perfkit.plan.work import Work
-from perfkit.spec import parse_variants
+from perfkit.plan.target.work import Work
 from perfkit.techniques.compose import compose_techniques
 from perfkit.techniques.expand_all import list_examples
 from perfkit.techniques.table import TECHNIQUES

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.errors import UsageError
+from perfkit.core.errors import UsageError
+from perfkit.core.spec import parse_variants
 from perfkit.plan.advise.candidates import make_candidate
 from perfkit.plan.advise.time_saving import TimeEstimate, estimate_time_saved
 from perfkit.plan.advise.traced_step import TracedStep, load_trace_step
-from perfkit.spec import parse_variants
 from tests.fixtures.traces import Event, kernel, launch, mark, op, write_trace
 
 RECORDED = Path(__file__).parents[3] / "fixtures" / "recorded" / "changed_programs"

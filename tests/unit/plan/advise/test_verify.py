@@ -3,10 +3,10 @@
 import msgspec
 import pytest
 
-from perfkit.errors import UsageError
+from perfkit.core.errors import UsageError
+from perfkit.core.spec import WorkloadSpec, format_variant_label
 from perfkit.plan.advise.advice import Advice
 from perfkit.plan.advise.verify import attach_measured, make_verify_request
-from perfkit.spec import WorkloadSpec, format_variant_label
 from perfkit.store.request import BenchRequest
 from tests.fixtures import sample_analysis
 from tests.fixtures.advised import option

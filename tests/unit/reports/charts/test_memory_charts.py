@@ -1,8 +1,8 @@
 import plotly.graph_objects as go
 import pytest
 
-from perfkit import allocations
 from perfkit.analysis.model.memory_model import MemoryAccount, TimelineBand
+from perfkit.core import allocations
 from perfkit_reports.charts import bands, memory_peak, memory_steps, memory_timeline
 from perfkit_reports.charts.frame import Figure
 from perfkit_reports.document.weight import Weight

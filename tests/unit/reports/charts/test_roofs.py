@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from perfkit.analysis.model.suite import Analysis
-from perfkit.devices.ceiling import CeilingKind, CeilingLevel
+from perfkit.devices.ceilings.ceiling import CeilingKind, CeilingLevel
 from perfkit_reports.charts.roofs import build_roofs, compute_limits, is_placeable
 from perfkit_reports.subjects.suite.chart_styles import build_plane
 from tests.fixtures.figures import list_figures

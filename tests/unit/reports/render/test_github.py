@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from perfkit.check.result import Check, Verdict
-from perfkit.note import make_note
+from perfkit.check.judge.result import Check, Verdict
+from perfkit.core.note import make_note
 from perfkit_reports.render import github
 from perfkit_reports.render.github import SHOWN, WorkflowAnnotation
 from perfkit_reports.subjects.check.check_document import build_document

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfkit.check.result import Check, Verdict
-from perfkit.note import make_note
+from perfkit.check.judge.result import Check, Verdict
+from perfkit.core.note import make_note
 from perfkit_reports.render import junit
 from perfkit_reports.subjects.check import check_sentences
 from perfkit_reports.subjects.check.check_document import build_document

@@ -5,8 +5,8 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from perfkit import units
-from perfkit.check.result import CheckCalibration
+from perfkit.check.judge.result import CheckCalibration
+from perfkit.core import units
 from perfkit_reports.render import markdown, terminal
 from perfkit_reports.subjects import calibration
 from tests.fixtures import sample_calibration

@@ -1,5 +1,5 @@
-from perfkit import allocations
 from perfkit.analysis.model.memory_model import MemoryRow
+from perfkit.core import allocations
 from perfkit_reports.subjects.memory.rows import ModuleRow, group_by_module
 from tests.fixtures import sample_accounts
 

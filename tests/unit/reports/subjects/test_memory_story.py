@@ -1,8 +1,8 @@
 import msgspec
 
-from perfkit import allocations
-from perfkit.allocations import FailedRequest
 from perfkit.analysis.model.memory_model import Fragmentation, MemoryAccount
+from perfkit.core import allocations
+from perfkit.core.allocations import FailedRequest
 from perfkit_reports.holders import Holder, list_device_holders
 from perfkit_reports.subjects.memory import memory_sentences as memory_story
 from tests.fixtures import sample_accounts

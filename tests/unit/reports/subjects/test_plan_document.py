@@ -12,9 +12,9 @@ from rich.console import Console
 
 from perfkit.analysis.model.plan import Plan
 from perfkit.analysis.suite.suite_plan import read_plan
-from perfkit.devices.ceiling import Ceiling, CeilingKind, CeilingLevel, DeviceCeilings
-from perfkit.errors import RunFormatError
-from perfkit.plan.verdict import format_verdict
+from perfkit.core.errors import RunFormatError
+from perfkit.devices.ceilings.ceiling import Ceiling, CeilingKind, CeilingLevel, DeviceCeilings
+from perfkit.plan.variants.verdict import format_verdict
 from perfkit.store.listing import list_runs
 from perfkit.store.summary import PLAN_FILE
 from perfkit_reports.document.blocks import Chart

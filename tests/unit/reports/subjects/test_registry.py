@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.errors import RunFormatError
+from perfkit.core.errors import RunFormatError
 from perfkit.store.listing import KINDS
 from perfkit_reports.render.report_files import write_document
 from perfkit_reports.subjects.memory.memory_document import build_document as of_memory

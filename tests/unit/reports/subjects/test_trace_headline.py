@@ -3,12 +3,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from perfkit.analysis.findings.trace_findings import collect_trace_findings
 from perfkit.analysis.model.replay import FindingGains, ReplaySummary
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
-from perfkit.cost.attention_mask import UNMASKED
-from perfkit.record import Measurement
+from perfkit.analysis.pipeline.trace_findings import collect_trace_findings
+from perfkit.core.record import Measurement
+from perfkit.cost.formulas.attention_mask import UNMASKED
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.subjects.trace.improvements import Improvement, compute_saving_s, list_improvements
 from perfkit_reports.subjects.trace.tiles import build_tiles

@@ -2,7 +2,7 @@
 
 import pytest
 
-from perfkit.record import Unknown, make_measurement
+from perfkit.core.record import Unknown, make_measurement
 from perfkit.store.live import LiveStart
 from perfkit_reports.view.live import explain_absent
 from perfkit_reports.view.rows import _check_share

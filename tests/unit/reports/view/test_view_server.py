@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from perfkit.errors import UsageError
+from perfkit.core.errors import UsageError
 from perfkit_reports.view.rendering import Renderer
 from perfkit_reports.view.server import PORT, Server, open_server
 from tests.fixtures.figures import list_figures

@@ -2,7 +2,7 @@
 
 import re
 
-from perfkit.check.result import Verdict
+from perfkit.check.judge.result import Verdict
 from perfkit_reports.view.content import render_page
 from perfkit_reports.view.rows import TONES
 

@@ -13,8 +13,8 @@ from perfkit.trace.counters.match_counters import (
     normalize_kernel_name,
     read_counters,
 )
-from perfkit.trace.ops import read_ops
-from perfkit.trace.trace_reader import read_trace
+from perfkit.trace.ops.ops import read_ops
+from perfkit.trace.readers.trace_reader import read_trace
 from tests.fixtures.ncu_exports import BF16, FADD, FFMA, FMUL, READ, TIME, WRITE, raw_page
 from tests.fixtures.traces import kernel, launch, op, write_trace
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from perfkit.errors import RunFormatError
+from perfkit.core.errors import RunFormatError
 from perfkit.trace.counters.ncu_csv import read_launches
 from tests.fixtures.ncu_exports import READ, TIME, details_page, raw_page
 

@@ -11,10 +11,10 @@ from perfkit.trace.graphs.choose_captures import CaptureChoice, choose_captures
 from perfkit.trace.graphs.join_captures import join_captured_ops
 from perfkit.trace.graphs.node_tokens import NodeToken
 from perfkit.trace.graphs.replayed_graphs import ReplayedLaunches, find_replayed_graphs
-from perfkit.trace.kernels import KernelLink
 from perfkit.trace.model import NONE, Category
-from perfkit.trace.ops import Ops, read_ops
-from perfkit.trace.trace_reader import read_trace
+from perfkit.trace.ops.kernels import KernelLink
+from perfkit.trace.ops.ops import Ops, read_ops
+from perfkit.trace.readers.trace_reader import read_trace
 from tests.fixtures.graph_captures import LAYERS, MEMSET, PRODUCT, Node, captures, decoder, replays
 from tests.fixtures.traces import Event, mark, write_trace
 

@@ -12,8 +12,8 @@ from perfkit.trace.graphs.choose_captures import choose_captures
 from perfkit.trace.graphs.join_captures import join_captured_ops
 from perfkit.trace.graphs.replayed_graphs import find_replayed_graphs
 from perfkit.trace.model import NONE
-from perfkit.trace.ops import Ops, read_ops
-from perfkit.trace.trace_reader import read_trace
+from perfkit.trace.ops.ops import Ops, read_ops
+from perfkit.trace.readers.trace_reader import read_trace
 from tests.fixtures.graph_captures import as_graph
 from tests.fixtures.traces import Event, write_trace
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from perfkit.trace.memory.trace_allocations import read_trace_allocations
-from perfkit.trace.trace_reader import read_trace
+from perfkit.trace.readers.trace_reader import read_trace
 from tests.fixtures.traces import Event, memory, op, write_trace
 
 MIB = 1 << 20

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from perfkit.note import Note
+from perfkit.core.note import Note
 from perfkit.trace.memory.consistency import describe_inconsistencies
-from perfkit.trace.trace_reader import read_trace
+from perfkit.trace.readers.trace_reader import read_trace
 from tests.fixtures.traces import Event, memory, out_of_memory, write_trace
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfkit.allocations import NONE
+from perfkit.core.allocations import NONE
 from perfkit.trace.memory.holders import MemoryHolders, find_holders
 from perfkit.trace.memory.text_numbers import TraceTextNumbers
 from tests.fixtures.trace_events import Event, event, ops_of, range_

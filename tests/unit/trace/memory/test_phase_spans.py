@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from perfkit.record import PHASES
+from perfkit.core.record import PHASES
 from perfkit.trace.memory import phase_spans
 from perfkit.trace.memory.phase_spans import build_bands, find_phase_spans
-from perfkit.trace.module_calls import find_modules
-from perfkit.trace.phases import PhaseIntervals, PhaseRanges
+from perfkit.trace.ops.module_calls import find_modules
+from perfkit.trace.steps.phases import PhaseIntervals, PhaseRanges
 from tests.fixtures.trace_events import Event, event, ops_of, range_, sequence
 
 

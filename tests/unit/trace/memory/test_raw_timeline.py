@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfkit.allocations import NONE, Allocations
-from perfkit.errors import PerfkitError
+from perfkit.core.allocations import NONE, Allocations
+from perfkit.core.errors import PerfkitError
 from perfkit.trace.memory.raw_timeline import RAW, SUMS, read_raw_timeline
 
 PARAMETER, OPTIMIZER_STATE, INPUT, TEMPORARY, ACTIVATION, GRADIENT, AUTOGRAD_DETAIL, NONE_ = range(8)

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfkit.allocations import build_allocations
-from perfkit.errors import PerfkitError
+from perfkit.core.allocations import build_allocations
+from perfkit.core.errors import PerfkitError
 from perfkit.store.memory_file import write_allocations
 from perfkit.trace.memory.read_memory import read_memory
 from tests.fixtures.caching_allocator import CachingAllocator

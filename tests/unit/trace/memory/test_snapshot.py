@@ -11,9 +11,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from perfkit.allocations import NONE, Allocations
-from perfkit.errors import PerfkitError
-from perfkit.record import PHASES
+from perfkit.core.allocations import NONE, Allocations
+from perfkit.core.errors import PerfkitError
+from perfkit.core.record import PHASES
 from perfkit.trace.memory.snapshot import SOURCE, parse_snapshot, read_snapshot
 from tests.fixtures.caching_allocator import CachingAllocator
 

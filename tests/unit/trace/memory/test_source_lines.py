@@ -15,7 +15,7 @@ from perfkit.trace.memory.source_lines import parse_line
         ("/usr/lib/python3.11/site-packages/transformers/x.py(3): <lambda>", "x.py:3 <lambda>"),
         ("torch/nn/modules/linear.py(125): forward", None),
         ("/opt/lib/python3.11/site-packages/torch/nn/modules/linear.py(125): forward", None),
-        ("perfkit/measure/train_step.py(20): step", None),
+        ("perfkit/measure/rank/train_step.py(20): step", None),
         ("threading.py(975): run", None),
         ("/usr/lib/python3.11/contextlib.py(81): inner", None),
         ("<built-in method mul_ of Tensor object at 0x7f>", None),

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from perfkit.allocations import NONE
-from perfkit.record import PHASES
+from perfkit.core.allocations import NONE
+from perfkit.core.record import PHASES
 from perfkit.trace.memory.stack_origins import NOWHERE, OF_THE_OPTIMIZER, OF_THE_REDUCTION, StackClassifier
 
 TORCH = "/opt/conda/lib/python3.11/site-packages/torch"
@@ -28,7 +28,7 @@ CASES: dict[str, tuple[tuple[tuple[str, str], ...], tuple[str, str, str, str]]] 
         ("gelu", "net/mlp.py:5 forward", "forward", ""),
     ),
     "a hook of perfkit around what the program calls": (
-        (("/x/site-packages/perfkit/attach/loop_hooks.py", "followed"), ("/work/train.py", "main")),
+        (("/x/site-packages/perfkit/attach/loop/loop_hooks.py", "followed"), ("/work/train.py", "main")),
         ("", "work/train.py:5 main", "", ""),
     ),
     "a module of an installed package": (

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from perfkit.allocations import NONE, Allocations
 from perfkit.analysis.memory.account import build_memory_account
-from perfkit.record import PHASES
+from perfkit.core.allocations import NONE, Allocations
+from perfkit.core.record import PHASES
 from perfkit.trace.memory.trace_allocations import read_trace_allocations
 from perfkit.trace.model import Trace
-from perfkit.trace.trace_reader import read_trace
+from perfkit.trace.readers.trace_reader import read_trace
 from tests.fixtures.trace_events import event, inputs, range_, sequence
 from tests.fixtures.traces import Event, mark, memory, op, out_of_memory, write_trace
 

@@ -9,11 +9,11 @@ from msgspec.structs import replace
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.rank_trace import analyze_trace
+from perfkit.core.record import Measurement, Unknown
 from perfkit.cost.fallback import RECORDED_INPUTS
-from perfkit.cost.multi_tensor import NAME_AND_GRID
-from perfkit.devices.ceiling import Ceiling, CeilingKind, CeilingLevel, DeviceCeilings
-from perfkit.record import Measurement, Unknown
-from perfkit.trace.trace_reader import read_trace
+from perfkit.cost.kernels.multi_tensor import NAME_AND_GRID
+from perfkit.devices.ceilings.ceiling import Ceiling, CeilingKind, CeilingLevel, DeviceCeilings
+from perfkit.trace.readers.trace_reader import read_trace
 from tests.fixtures.traces import Event, call, kernel, launch, mark, op, write_trace
 
 PEAK, BANDWIDTH = 1e12, 1e10  # FLOP/s, B/s

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from perfkit.analysis.trace.roofs import Roofs
+from perfkit.analysis.trace.roofline.roofs import Roofs
 from perfkit.analysis.trace.work.collective_messages import CollectiveMessages
 from perfkit.analysis.trace.work.work_analysis import analyze_work
 from perfkit.trace.model import NONE
-from perfkit.trace.ops import read_ops
-from perfkit.trace.trace_reader import read_trace
+from perfkit.trace.ops.ops import read_ops
+from perfkit.trace.readers.trace_reader import read_trace
 from tests.fixtures.traces import Event, kernel, launch, op, write_trace
 
 RECORDED = {"Collective name": "_allgather_base", "In msg nelems": 100, "Out msg nelems": 400, "Group size": 4}

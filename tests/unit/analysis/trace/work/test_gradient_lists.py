@@ -6,9 +6,9 @@ import pytest
 
 from perfkit.analysis.trace.rank_trace import analyze_trace
 from perfkit.analysis.trace.work.gradient_lists import count_elements_by_blocks
-from perfkit.cost.multi_tensor import NAME_AND_GRID, SIZED
-from perfkit.trace.ops import read_ops
-from perfkit.trace.trace_reader import read_trace
+from perfkit.cost.kernels.multi_tensor import NAME_AND_GRID, SIZED
+from perfkit.trace.ops.ops import read_ops
+from perfkit.trace.readers.trace_reader import read_trace
 from tests.fixtures.traces import Event, kernel, launch, mark, op, write_trace
 from tests.unit.analysis.trace.work.test_byte_estimates import CEILINGS
 

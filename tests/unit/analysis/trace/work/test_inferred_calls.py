@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from perfkit.analysis.trace.rank_trace import analyze_ops
-from perfkit.analysis.trace.roofs import Roofs
+from perfkit.analysis.trace.roofline.roofs import Roofs
 from perfkit.analysis.trace.work.inferred_calls import AS_ELSEWHERE, fill_inferred_values, infer_calls
 from perfkit.analysis.trace.work.work_analysis import WorkAnalysis, analyze_work
 from perfkit.trace.model import NONE
-from perfkit.trace.ops import read_ops
-from perfkit.trace.trace_reader import read_trace
+from perfkit.trace.ops.ops import read_ops
+from perfkit.trace.readers.trace_reader import read_trace
 from tests.fixtures.traces import Event, kernel, launch, op, write_trace
 
 GRIDS = {"ampere_sgemm_64x64_nn": [4, 1, 1], "splitKreduce_kernel": [1, 1, 1], "relu": [8, 1, 1], "sigmoid": [8, 1, 1]}

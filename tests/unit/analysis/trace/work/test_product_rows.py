@@ -7,8 +7,8 @@ import pytest
 
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.rank_trace import analyze_trace
-from perfkit.devices.ceiling import CeilingLevel
-from perfkit.trace.trace_reader import read_trace
+from perfkit.devices.ceilings.ceiling import CeilingLevel
+from perfkit.trace.readers.trace_reader import read_trace
 from tests.fixtures.rank_traces import ceilings
 from tests.fixtures.traces import Event, call, kernel, launch, mark, op, write_trace
 

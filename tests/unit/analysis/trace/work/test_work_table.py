@@ -7,8 +7,8 @@ import pytest
 
 from perfkit.analysis.trace import op_tables
 from perfkit.analysis.trace.rank_trace import analyze_with_details
-from perfkit.trace.ops import read_ops
-from perfkit.trace.trace_reader import read_trace
+from perfkit.trace.ops.ops import read_ops
+from perfkit.trace.readers.trace_reader import read_trace
 from tests.fixtures.gpu_traces import training_file
 
 

@@ -13,9 +13,9 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from perfkit.check.judge.check_reader import read_check
-from perfkit.check.result import Check
-from perfkit.errors import PerfkitError
-from perfkit.note import make_note
+from perfkit.check.judge.result import Check
+from perfkit.core.errors import PerfkitError
+from perfkit.core.note import make_note
 from perfkit_reports.charts.pairs import build_pairs_chart
 from perfkit_reports.document.blocks import Block, Details, Table, Text
 from perfkit_reports.document.document import Document

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import msgspec
 
-from perfkit.check.result import Check
-from perfkit.files import read_json
-from perfkit.record import Unknown, get_value
+from perfkit.check.judge.result import Check
+from perfkit.core.files import read_json
+from perfkit.core.record import Unknown, get_value
 from perfkit.store.listing import list_runs
 from perfkit.store.suite_state import SuiteState
 from perfkit.store.summary import SUMMARY_FILE, ReportSummary

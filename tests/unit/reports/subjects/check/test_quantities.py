@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfkit.check.judge.check_thresholds import Threshold
-from perfkit.check.result import JudgedQuantity, Verdict
+from perfkit.check.judge.result import JudgedQuantity, Verdict
 from perfkit_reports.document.cells import Mark
 from perfkit_reports.plain_text import flatten_text
 from perfkit_reports.subjects.check import quantities as cells

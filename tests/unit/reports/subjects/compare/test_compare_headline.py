@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.analysis.compare.runs import compare_runs
+from perfkit.analysis.pipeline.runs import compare_runs
 from perfkit_reports.document.blocks import Table
 from perfkit_reports.subjects.compare.compare_document import build_document
 from perfkit_reports.subjects.compare.compare_headline import build_headline, list_remarks

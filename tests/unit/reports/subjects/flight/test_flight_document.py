@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from perfkit.analysis.flight.flight_analysis import analyze_flight
 from perfkit.analysis.model.flight import FlightAnalysis
+from perfkit.analysis.pipeline.flight_analysis import analyze_flight
 from perfkit.store.summary import FLIGHT_REPORT_FILE
 from perfkit_reports.document.blocks import Table
 from perfkit_reports.render import terminal

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from perfkit.analysis.model.process import ProcessAnalysis
-from perfkit.analysis.stacks.process_stacks import analyze_process
+from perfkit.analysis.pipeline.process_stacks import analyze_process
 from perfkit_reports.document.blocks import Table
 from perfkit_reports.render.report_files import write_document
 from perfkit_reports.subjects.process.process_document import build_document

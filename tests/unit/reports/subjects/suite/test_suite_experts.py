@@ -4,8 +4,8 @@ from pathlib import Path
 
 import plotly.graph_objects as go
 
-from perfkit.analysis.suite.analyze import analyze_suite
-from perfkit.record import ExpertLoad
+from perfkit.analysis.pipeline.analyze import analyze_suite
+from perfkit.core.record import ExpertLoad
 from perfkit_reports.document.blocks import Chart, Table
 from perfkit_reports.subjects.suite.experts import build_sections
 from tests.fixtures.figures import list_figures

@@ -1,7 +1,7 @@
 import msgspec
 
 from perfkit.analysis.model.suite import Analysis
-from perfkit.record import MachineLoad, RunStatus
+from perfkit.core.record import MachineLoad, RunStatus
 from perfkit_reports.subjects.suite import suite_headline
 from tests.fixtures.figures import list_figures
 

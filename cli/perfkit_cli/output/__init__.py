@@ -1,0 +1,1 @@
+"""Output of commands: listings, progress, reports, errors."""

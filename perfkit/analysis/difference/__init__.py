@@ -1,0 +1,1 @@
+"""The difference of two traces, op by op, and its verdict."""

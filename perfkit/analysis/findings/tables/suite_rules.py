@@ -1,5 +1,0 @@
-"""All rules about suites."""
-
-from perfkit.analysis.findings.tables import loops, measurement, outcomes
-
-RULES = (*outcomes.RULES, *loops.RULES, *measurement.RULES)

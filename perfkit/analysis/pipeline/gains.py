@@ -1,0 +1,84 @@
+"""Simulates the gains of a trace's findings: replays the trace with each change."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from perfkit.analysis.findings.change import Change, raise_to_roof
+from perfkit.analysis.findings.rule import About, RuleResult
+from perfkit.analysis.model.replay import FindingGains
+from perfkit.analysis.model.step import OUTSIDE
+from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.pipeline.effects import build_effect
+from perfkit.analysis.ranks.joint_simulation import ALL_FINDINGS, ROOFS
+from perfkit.analysis.replay.change_effect import apply_effect, merge_effects
+from perfkit.analysis.replay.rank_graph import GraphDelta, compute_delta
+from perfkit.analysis.replay.replay import ReplayResult, simulate_length_s
+from perfkit.analysis.replay.step_nodes import find_step_nodes
+from perfkit.analysis.trace.findings.tables.trace_rules import RULES
+from perfkit.analysis.trace.findings.trace_thresholds import NOTABLE
+from perfkit.analysis.trace.findings.trace_view import TraceView, sum_above_roof_s
+from perfkit.analysis.trace.rank_trace import DetailedAnalysis
+
+_LOST = "kernels are missing from the trace"
+
+
+class Simulation(NamedTuple):
+    """The gains of findings, and by id the graph change of each; of all under `ALL_FINDINGS`."""
+
+    gains: FindingGains | None
+    changes: Mapping[str, GraphDelta]
+
+
+def simulate_findings(analyzed: DetailedAnalysis, replayed: ReplayResult, *, keep: bool = False) -> Simulation:
+    """The gain of each finding with a change, of all findings, and of all work at its roof; None without any.
+
+    `keep` the graph change of each.
+    """
+    trace = analyzed.rank_trace
+    results = {} if trace.missing_device_reason else dict(_list_changes(TraceView(trace)))
+    roofs = Change() if trace.missing_device_reason else _raise_all_to_roofs(trace)
+    if not results and not roofs:
+        return Simulation(None, {})
+    lost = trace.lost_kernels is not None and trace.lost_kernels.matters
+    if reason := replayed.result.reason or (_LOST if lost else ""):
+        return Simulation(FindingGains(reason=reason), {})
+    built = {key: build_effect(result.change, analyzed, replayed) for key, result in results.items()}
+    effects = {key: effect for key, effect in built.items() if effect is not None}
+    alone = next(iter(effects)) if len(effects) == 1 else ""
+    if len(effects) > 1:
+        effects[ALL_FINDINGS] = merge_effects(list(effects.values()))
+    if roofs and (effect := build_effect(roofs, analyzed, replayed)) is not None:
+        effects[ROOFS] = effect
+    steps, parts = find_step_nodes(replayed.graph) if trace.steps else None, analyzed.engine.parts
+    before = simulate_length_s(replayed, steps)
+    gains: dict[str, float] = {}
+    changes: dict[str, GraphDelta] = {}
+    for key, effect in effects.items():
+        change = apply_effect(replayed.graph, replayed.work, effect)
+        gains[key] = max(0.0, before - simulate_length_s(replayed, steps, change)) / parts
+        if keep:
+            changes[key] = compute_delta(replayed.graph, change)
+    if alone:  # all findings together are this one
+        gains[ALL_FINDINGS] = gains[alone]
+        changes |= {ALL_FINDINGS: changes[alone]} if keep else {}
+    together_s, roofs_s = gains.pop(ALL_FINDINGS, None), gains.pop(ROOFS, None)
+    return Simulation(
+        FindingGains(by_finding=gains, together_s=together_s, roofs_s=roofs_s, step_s=trace.step_s), changes
+    )
+
+
+def _raise_all_to_roofs(trace: RankTrace) -> Change:
+    """Raise all work of the steps to its roof, if it is worth a simulation."""
+    rows = [row for row in trace.kernels or trace.ops if row.phase != OUTSIDE and not row.above_roof]
+    return raise_to_roof(rows) if (sum_above_roof_s(rows) or 0.0) >= NOTABLE * trace.step_s else Change()
+
+
+def _list_changes(view: TraceView) -> list[tuple[str, RuleResult]]:
+    """The results worth simulating, by id."""
+    return [
+        (result.finding.id, result)
+        for rule in RULES
+        if rule.reads is TraceView and rule.about == About.STEP
+        for result in rule.check(view)
+        if isinstance(result, RuleResult) and result.change and view.get_share(result.finding.gain_s or 0.0) >= NOTABLE
+    ]

@@ -1,0 +1,44 @@
+"""Analyzes the samples of a running process, and reads the analysis back."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import perfkit
+from perfkit.analysis.model.process import ProcessAnalysis, WatchedThread
+from perfkit.analysis.stacks.hot_lines import summarize_thread_stacks
+from perfkit.analysis.stacks.main_thread import find_in_main_thread
+from perfkit.core.files import read_json
+from perfkit.store.process import ProcessFacts
+from perfkit.store.stacks import SampledThread
+from perfkit.store.summary import PROCESS_FILE
+
+_MAIN = "MainThread"  # as Python calls it
+
+
+def analyze_process(facts: ProcessFacts, threads: Sequence[SampledThread], *, command: str = "") -> ProcessAnalysis:
+    """Analyze the sampled threads of a process."""
+    main = next((thread for thread in threads if _is_main(thread, facts)), None)
+    watched = [
+        WatchedThread(pid=thread.pid, name=thread.thread, main=thread is main, stacks=stacks)
+        for thread in threads
+        if (stacks := summarize_thread_stacks([thread])) is not None
+    ]
+    watched.sort(key=lambda thread: (not thread.main, -thread.stacks.samples * (1 - thread.stacks.unnamed_share)))
+    return ProcessAnalysis(
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        perfkit=perfkit.__version__,
+        command=command,
+        process=facts,
+        threads=tuple(watched),
+        findings=find_in_main_thread(main) if main is not None else (),
+    )
+
+
+def _is_main(thread: SampledThread, facts: ProcessFacts) -> bool:
+    return thread.pid == facts.pid and thread.thread == _MAIN
+
+
+def read_process_analysis(folder: Path) -> ProcessAnalysis:
+    """Read the analysis that `perfkit attach` wrote to a folder. A `RunFormatError` names any other file."""
+    return read_json(folder / PROCESS_FILE, ProcessAnalysis, remedy="attach again")

@@ -1,0 +1,123 @@
+"""Collects the findings of traces: one a rule, of the trace with the largest potential savings."""
+
+from collections.abc import Collection, Iterator, Sequence
+
+from msgspec.structs import replace
+
+from perfkit.analysis.findings.order import sort_findings
+from perfkit.analysis.findings.rule import About, Rule, RuleResult, collect_findings, run_rules
+from perfkit.analysis.model.difference import TraceDifference
+from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.fleet import Fleet
+from perfkit.analysis.model.step import AT_LEAST
+from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.pipeline.memory_findings import collect_memory_findings
+from perfkit.analysis.trace.findings.tables.trace_rules import RULES
+from perfkit.analysis.trace.findings.trace_thresholds import NOTABLE
+from perfkit.analysis.trace.findings.trace_view import NOT_OF_ROWS, ForeignView, TraceView
+from perfkit.analysis.trace.trace_memory import make_fullness_key
+from perfkit.core.units import format_percent, format_seconds
+
+_NAMED = 4  # other traces with the same finding
+_FEW = 0.1  # of the sum: with a smaller gain the largest part of the critical path is named
+_NOT_RECORDED = "the affected work is not in the trace"
+
+
+def collect_trace_findings(
+    traces: Sequence[RankTrace], fleet: Fleet | None, difference: TraceDifference | None
+) -> tuple[Finding, ...]:
+    """All rules' findings: warnings, then gains by seconds per step, then notes.
+
+    Findings on memory come after those on time of their severity. Gains are simulated, sums where they cannot be.
+    """
+    views = [ForeignView(trace) for trace in traces]
+    findings: list[tuple[int, Finding]] = [(rule.about, finding) for rule, finding in collect_view_findings(views)]
+    findings += [(About.MEMORY, finding) for finding in _collect_from_memory(traces)]
+    for subject in (fleet, difference):
+        findings += collect_findings(RULES, subject)
+    return sort_findings(findings)
+
+
+def collect_view_findings(
+    views: Sequence[TraceView], first: Collection[str] | None = None
+) -> list[tuple[Rule, Finding]]:
+    """One finding per rule and kind of device, of the trace with the largest potential savings.
+
+    No gain below 1 % of the step is reported. `first` is given for traces of different work: those with these labels
+    come first, and the gain of each of the others is named.
+    """
+    together: dict[tuple[Rule, str], list[Finding]] = {}
+    for view in views:
+        for rule, finding in _run_rules_on_trace(view):
+            together.setdefault((rule, view.trace.device_name), []).append(finding)
+    return [(rule, _merge_same_findings(same, first)) for (rule, _), same in together.items()]
+
+
+def _run_rules_on_trace(view: TraceView) -> Iterator[tuple[Rule, Finding]]:
+    """The findings of one trace, with overlaps named."""
+    # Without recorded work, nothing shows how to make it faster.
+    results = [
+        (rule, result)
+        for rule, result in run_rules(RULES, view)
+        if rule.about != About.STEP or not view.trace.missing_device_reason
+    ]
+    results = [(rule, _bound_gain(result, view)) for rule, result in results if _is_notable(result.finding, view)]
+    for rule, result in results:
+        finding = _note_overlaps(result, [other for _, other in results])
+        yield rule, view.scale_to_timed(_add_simulated_gain(finding, view.trace))
+
+
+def _add_simulated_gain(finding: Finding, trace: RankTrace) -> Finding:
+    """The finding with its gain as the replay of the trace has it, or why it has none."""
+    if finding.gain_s is None or trace.gains is None:
+        return finding
+    gain_s = trace.gains.by_finding.get(finding.id)
+    if gain_s is None:
+        return replace(finding, not_simulated_reason=trace.gains.reason or _NOT_RECORDED)
+    simulated = replace(finding, simulated_s=gain_s)
+    if trace.replay is None or gain_s >= _FEW * finding.gain_s:
+        return simulated
+    kind, spent = max(trace.replay.critical_path.items(), key=lambda item: item[1])
+    return _add_detail(simulated, f"critical path: {format_percent(spent / trace.replay.replayed_s, 0)} {kind}")
+
+
+def _bound_gain(result: RuleResult, view: TraceView) -> RuleResult:
+    """Make a gain a lower bound where kernels were lost, except for gains in idle time."""
+    lost = view.trace.lost_kernels
+    if result.finding.gain_s is None or lost is None or not lost.matters or result.scope & NOT_OF_ROWS:
+        return result
+    return result._replace(finding=replace(result.finding, gain_bound=AT_LEAST))
+
+
+def _is_notable(finding: Finding, view: TraceView) -> bool:
+    return finding.gain_s is None or view.get_share(finding.gain_s) >= NOTABLE
+
+
+def _note_overlaps(result: RuleResult, others: Sequence[RuleResult]) -> Finding:
+    overlapping = [other.finding.title for other in others if other is not result and other.scope & result.scope]
+    if not overlapping:
+        return result.finding
+    return _add_detail(result.finding, f"overlaps with “{'”, “'.join(overlapping)}”: gains do not add up")
+
+
+def _merge_same_findings(same: Sequence[Finding], first: Collection[str] | None) -> Finding:
+    """The finding to show, with the other traces in which it holds."""
+    chosen = max(same, key=lambda finding: (finding.variant in (first or ()), finding.expected_s or 0.0))
+    others = {finding.variant: finding.expected_s for finding in same if finding.variant != chosen.variant}
+    if not others:
+        return chosen
+    if first is None:
+        more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
+        return _add_detail(chosen, f"also in {', '.join(list(others)[:_NAMED])}{more}")
+    places = (label if gain_s is None else f"{label} ({format_seconds(gain_s)})" for label, gain_s in others.items())
+    return _add_detail(chosen, f"also in {', '.join(places)}")
+
+
+def _add_detail(finding: Finding, detail: str) -> Finding:
+    return replace(finding, details=(*finding.details, detail))
+
+
+def _collect_from_memory(traces: Sequence[RankTrace]) -> tuple[Finding, ...]:
+    """Use the trace that ran out of memory, else the one with the highest peak: ranks of a job use similar memory."""
+    most = max(traces, key=lambda trace: make_fullness_key(trace.memory), default=None)
+    return () if most is None or most.memory is None else collect_memory_findings(most.memory, variant=most.label)

@@ -1,0 +1,1 @@
+"""Rules about a suite: outcomes of variants, attached loops, the measurement itself."""

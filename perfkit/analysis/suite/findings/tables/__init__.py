@@ -1,0 +1,1 @@
+"""Rules about suites by subject, with the ids that they report."""

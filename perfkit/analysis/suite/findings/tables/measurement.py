@@ -1,0 +1,39 @@
+"""Rules about limits of the figures of suites."""
+
+from perfkit.analysis.findings.rule import NOTE, About, FindingKind, Rule
+from perfkit.analysis.suite.findings import measurement
+from perfkit.analysis.suite.findings.suite_view import SuiteView
+from perfkit.analysis.trace.findings.tables.limits import EXCEEDED_CEILINGS
+
+INCONCLUSIVE = FindingKind(
+    "comparison.inconclusive",
+    NOTE,
+    "The interval of a speed-up includes both no change and a relevant change.",
+    "Run more rounds, or use a quieter machine.",
+)
+SESSION_SHIFT = FindingKind(
+    "comparison.session_shift",
+    NOTE,
+    "The 95 % intervals of a baseline's step time do not overlap between two sessions.",
+    "Compare speed-ups, not absolute times.",
+)
+UNCERTAIN_CEILINGS = FindingKind(
+    "limit.uncertain_ceilings",
+    NOTE,
+    "Measured ceilings have low confidence or were disturbed.",
+    "Calibrate again on an idle machine with `perfkit calibrate --force`.",
+)
+UNMODELED_OPS = FindingKind(
+    "limit.unmodeled_ops",
+    NOTE,
+    "More than 10 % of the baseline's step is in ops without an estimate or a ceiling.",
+    "Calibrate for this number of threads.",
+)
+
+RULES = (
+    Rule(measurement.find_inconclusive_comparison, SuiteView, About.LIMIT, (INCONCLUSIVE,)),
+    Rule(measurement.find_session_shift, SuiteView, About.LIMIT, (SESSION_SHIFT,)),
+    Rule(measurement.find_exceeded_ceilings, SuiteView, About.LIMIT, (EXCEEDED_CEILINGS,)),
+    Rule(measurement.find_uncertain_ceilings, SuiteView, About.LIMIT, (UNCERTAIN_CEILINGS,)),
+    Rule(measurement.find_unmodeled_ops, SuiteView, About.LIMIT, (UNMODELED_OPS,)),
+)

@@ -1,0 +1,5 @@
+"""All rules about suites."""
+
+from perfkit.analysis.suite.findings.tables import loops, measurement, outcomes
+
+RULES = (*outcomes.RULES, *loops.RULES, *measurement.RULES)

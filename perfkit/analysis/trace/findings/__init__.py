@@ -1,0 +1,1 @@
+"""Rules about traces: one, several ranks of one job, and one before and after a change."""

@@ -1,0 +1,1 @@
+"""Rules about traces by subject, with the ids that they report."""

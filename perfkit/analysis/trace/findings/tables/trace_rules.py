@@ -1,0 +1,12 @@
+"""All rules about traces, ranks of a job, and a trace before and after a change."""
+
+from perfkit.analysis.trace.findings.tables import host, limits, matmuls, memory_bound, multi_trace, transfer
+
+RULES = (
+    *matmuls.RULES,
+    *memory_bound.RULES,
+    *host.RULES,
+    *transfer.RULES,
+    *multi_trace.RULES,
+    *limits.RULES,
+)

@@ -1,0 +1,63 @@
+"""Rules about communication and copies."""
+
+from perfkit.analysis.findings.rule import GAIN, About, FindingKind, Rule
+from perfkit.analysis.trace.findings import transfer
+from perfkit.analysis.trace.findings.trace_thresholds import (
+    BUS_SHARE,
+    COMMON,
+    LARGE_MESSAGE_BYTES,
+    NOTABLE,
+    SMALL_MESSAGE_BYTES,
+)
+from perfkit.analysis.trace.findings.trace_view import TraceView
+from perfkit.core.units import format_percent
+
+_LEAST = f"at least {format_percent(NOTABLE, 0)}"
+
+EXPOSED = FindingKind(
+    "comm.exposed",
+    GAIN,
+    f"Communication that no compute overlaps takes {_LEAST} of the step.",
+    "Overlap it with `bucket_cap_mb` and `gradient_as_bucket_view` of DDP, prefetching of FSDP or `async_op=True`, or "
+    "accumulate more microbatches.",
+    "The exposed time, which may include waiting for a straggler.",
+)
+SLOW_LINK = FindingKind(
+    "comm.slow_link",
+    GAIN,
+    f"Messages of {LARGE_MESSAGE_BYTES >> 20} MiB or more reach less than {format_percent(BUS_SHARE, 0)} of the "
+    "bandwidth measured between as many ranks, else of the link's.",
+    "Check the path with nccl-tests and `NCCL_DEBUG=INFO`; on CPUs, leave cores to the backend's threads.",
+    "The exposed time beyond the transfer time at link bandwidth.",
+)
+SMALL_MESSAGES = FindingKind(
+    "comm.small_messages",
+    GAIN,
+    f"Collectives of less than {SMALL_MESSAGE_BYTES >> 20} MiB, called twice or more, are exposed for {_LEAST} of the "
+    "step.",
+    "Combine them: larger buckets, or one `all_reduce` of stacked tensors.",
+    "Their exposed time.",
+)
+PAGEABLE = FindingKind(
+    "copy.pageable",
+    GAIN,
+    f"Copies from or to pageable host memory are exposed for {_LEAST} of the step.",
+    "Use `DataLoader(pin_memory=True)` and `.to(device, non_blocking=True)`.",
+    "Their exposed time.",
+)
+COPIES = FindingKind(
+    "copy.exposed",
+    GAIN,
+    f"Copies between the device and pinned host memory are exposed for at least {format_percent(COMMON, 0)} of the "
+    "step.",
+    "Copy the next batch on its own stream during compute, and offload less.",
+    "Their exposed time.",
+)
+
+RULES = (
+    Rule(transfer.find_exposed_communication, TraceView, About.STEP, (EXPOSED,)),
+    Rule(transfer.find_slow_link, TraceView, About.STEP, (SLOW_LINK,)),
+    Rule(transfer.find_small_messages, TraceView, About.STEP, (SMALL_MESSAGES,)),
+    Rule(transfer.find_pageable_copies, TraceView, About.STEP, (PAGEABLE,)),
+    Rule(transfer.find_exposed_copies, TraceView, About.STEP, (COPIES,)),
+)

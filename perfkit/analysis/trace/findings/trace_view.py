@@ -1,0 +1,278 @@
+"""One trace with the ceilings of its device, as rules read it, and how they report findings."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from perfkit.analysis.findings.change import NOTHING, Change
+from perfkit.analysis.findings.rule import RuleResult
+from perfkit.analysis.model.finding import NO_FIGURES, Finding
+from perfkit.analysis.model.launches import HostCallRow
+from perfkit.analysis.model.loop import LoopAnalysis
+from perfkit.analysis.model.matmul_rows import ProductRow
+from perfkit.analysis.model.step import OUTSIDE, OpRow
+from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.trace.work.op_class import OpClass, classify_op
+from perfkit.core.units import format_percent, format_seconds
+from perfkit.devices.ceilings.ceiling import CeilingLevel, DeviceCeilings
+
+CPU = "cpu"
+
+# Time not attributed to a row. Each moment of idle time has one cause (`perfkit.analysis.trace.idle.idle_causes`).
+LATE = "late launches"
+GAPS = "long gaps"
+WAITS = "synchronizing calls"
+ALLOCATIONS = "allocations"
+FETCHING = "fetching data"
+QUEUED = "idle with work queued"
+COMMUNICATION = "communication"
+COPIES = "copies"
+NOT_OF_ROWS = frozenset({LATE, GAPS, WAITS, ALLOCATIONS, FETCHING, QUEUED, COMMUNICATION, COPIES})
+
+# The assumption of most gains.
+BEYOND_ROOF = "upper bound: all time above the roof"
+
+COPY = "copy"  # the bound of a row that crosses a link
+
+
+# Table rows with gains.
+Work = OpRow | ProductRow
+
+
+class Shape(NamedTuple):
+    """A tensor among a row's inputs; a list of `tensors` shows its first."""
+
+    dtype: str
+    dims: tuple[int, ...]
+    tensors: int
+
+    @property
+    def numel(self) -> int:
+        return prod(self.dims)
+
+
+@dataclass(frozen=True)
+class TraceView:
+    """One trace, with the ceilings of its device (None where they are not known).
+
+    `step_s` is a timed step of the traced work, without a profiler, and `loop` the record of an attached loop; None
+    where not timed. `data_wait_share` is the share of data waits in the timed steps of a bench; None without a
+    DataLoader.
+    """
+
+    trace: RankTrace
+    step_s: float | None = None
+    loop: LoopAnalysis | None = None
+    data_wait_share: float | None = None
+
+    @property
+    def pace(self) -> float:
+        """A timed step over a traced one; 1 where one of them is not known."""
+        known = self.step_s is not None and self.trace.steps and self.trace.step_s > 0
+        return self.step_s / self.trace.step_s if known and self.step_s is not None else 1.0
+
+    def scale_to_timed(self, finding: Finding) -> Finding:
+        """The finding with its gains as the same part of a timed step."""
+        return _scale_gains(finding, self.pace)
+
+    def scale_to_traced(self, finding: Finding) -> Finding:
+        """The reverse."""
+        return _scale_gains(finding, 1 / self.pace)
+
+    @property
+    def ceilings(self) -> DeviceCeilings | None:
+        return self.trace.ceilings
+
+    @property
+    def trains(self) -> bool:
+        """True if gradients are computed; assumed where no ops were recorded, or graphs replaced them."""
+        phases = {row.phase for row in self.trace.ops if row.phase != OUTSIDE}
+        return not phases or bool(self.trace.graphs) or bool(phases & {"backward", "optimizer"})
+
+    @property
+    def whole(self) -> str:
+        """The whole of shares and gains: the step, or the trace where it has no steps."""
+        return "step" if self.trace.steps else "trace"
+
+    def select_ops(self, *classes: OpClass) -> list[OpRow]:
+        """Rows of ops within steps that compute, of these classes if some are named.
+
+        Ops that make a batch are left out: a loader that works elsewhere helps them, not a compiler.
+        """
+        rows = (
+            row
+            for row in self.trace.ops
+            if row.phase not in (OUTSIDE, "data") and row.bound not in (COMMUNICATION, COPY)
+        )
+        return [row for row in rows if not classes or classify_op(row.name) in classes]
+
+    def select_kernels(self, pattern: str) -> list[OpRow]:
+        """Rows of kernels within steps whose names contain a match of the pattern."""
+        expression = re.compile(pattern, re.IGNORECASE)
+        return [row for row in self.trace.kernels if row.phase != OUTSIDE and expression.search(row.name)]
+
+    def get_share(self, time_s: float) -> float:
+        return time_s / self.trace.step_s if self.trace.step_s > 0 else 0.0
+
+    def get_peak(self, level: CeilingLevel, dtype: str) -> float | None:
+        """The peak rate of a unit for a dtype in FLOP/s."""
+        ceiling = None if self.ceilings is None else self.ceilings.find(level, dtype)
+        return None if ceiling is None else ceiling.value
+
+    @property
+    def torch_device(self) -> str:
+        """The word that torch takes for the device: it calls AMD's GPUs `cuda`, too."""
+        return "cuda" if self.trace.device == "rocm" else self.trace.device
+
+    @property
+    def bandwidth(self) -> float | None:
+        """Memory bandwidth of the device in B/s."""
+        ceiling = None if self.ceilings is None else self.ceilings.find(CeilingLevel.MEMORY)
+        return None if ceiling is None else ceiling.value
+
+    def build_gain(
+        self,
+        finding_id: str,
+        title: str,
+        evidence: str,
+        action: str,
+        gain_s: float | None,
+        *,
+        basis: str = "",
+        rows: Iterable[Work] = (),
+        scope: Iterable[str] = (),
+        change: Change = NOTHING,
+        calls: Iterable[HostCallRow] = (),
+        idle: Iterable[str] = (),
+        figures: Mapping[str, float] = NO_FIGURES,
+    ) -> RuleResult:
+        """A finding with a gain, in the time of some rows or of a named part of the step.
+
+        `evidence` is a line or two; `basis` says what the gain assumes, and `change` what is simulated for it. It is
+        about the ops of the rows and of the `calls`, and about the device's `idle` time of those causes that occur.
+        """
+        work = tuple(rows)
+        occurring = {gap.cause for gap in self.trace.gaps if gap.seconds > 0}
+        finding = Finding(
+            id=finding_id,
+            severity="gain",
+            title=title,
+            variant=self.trace.label,
+            evidence=evidence,
+            action=action,
+            gain_s=gain_s,
+            details=(basis,) if basis else (),
+            per_step=bool(self.trace.steps),
+            ops=(*_list_ops(work), *list_callers(calls)),
+            idle_causes=tuple(cause for cause in dict.fromkeys(idle) if cause in occurring),
+            figures=dict(figures),
+        )
+        return RuleResult(finding, frozenset((*scope, *map(_get_row_key, work))), change)
+
+    def build_remark(
+        self,
+        finding_id: str,
+        severity: str,
+        title: str,
+        evidence: str,
+        action: str,
+        *,
+        figures: Mapping[str, float] = NO_FIGURES,
+    ) -> RuleResult:
+        """A finding without a gain: a `warning` or a `note`."""
+        finding = Finding(
+            id=finding_id,
+            severity=severity,
+            title=title,
+            variant=self.trace.label,
+            evidence=evidence,
+            action=action,
+            figures=dict(figures),
+        )
+        return RuleResult(finding, frozenset())
+
+    def show_time(self, time_s: float) -> str:
+        """`12.3 ms per step (4.5 %)`."""
+        whole = "per step" if self.trace.steps else "in total"
+        return f"{format_seconds(time_s)} {whole} ({format_percent(self.get_share(time_s))})"
+
+    def format_calls(self, number: float) -> str:
+        """`12 calls per step`, `1 call in total`."""
+        shown = f"{number:,.0f}" if number >= 10 or number == int(number) else f"{number:.1f}"
+        return f"{shown} {'call' if number == 1 else 'calls'} {'per step' if self.trace.steps else 'in total'}"
+
+
+class ForeignView(TraceView):
+    """A trace that perfkit did not record itself, so that a better one may have to be."""
+
+
+def list_callers(calls: Iterable[HostCallRow]) -> tuple[str, ...]:
+    """The ops around CPU calls, or the calls themselves without an op, each once."""
+    return tuple(dict.fromkeys(row.op or row.name for row in calls))
+
+
+def _list_ops(rows: Sequence[Work]) -> tuple[str, ...]:
+    """The ops of rows, each once, the longest first."""
+    return tuple(dict.fromkeys(map(_get_op, sorted(rows, key=lambda row: -row.seconds))))
+
+
+def _get_op(row: Work) -> str:
+    return row.name if isinstance(row, ProductRow) else row.op or row.name
+
+
+def _scale_gains(finding: Finding, factor: float) -> Finding:
+    summed, simulated = (None if gain is None else gain * factor for gain in (finding.gain_s, finding.simulated_s))
+    return replace(finding, gain_s=summed, simulated_s=simulated)
+
+
+def _get_row_key(row: Work) -> str:
+    op = _get_op(row)
+    return "\0".join((op, row.phase, row.shapes))
+
+
+def sum_seconds(rows: Iterable[Work]) -> float:
+    return sum(row.seconds for row in rows)
+
+
+def format_call_count(rows: Iterable[Work], kind: str = "") -> str:
+    """`1 call`, `12 foreach calls`, per step."""
+    count = f"{sum(row.calls for row in rows):,.0f}"
+    return " ".join(filter(None, (count, kind, "call" if count == "1" else "calls")))
+
+
+def sum_above_roof_s(rows: Iterable[Work]) -> float | None:
+    """Seconds above the roof of rows with a known roof; None without any."""
+    known = [max(0.0, row.seconds - row.attainable_s) for row in rows if row.attainable_s is not None]
+    return sum(known) if known else None
+
+
+def is_below_roof_share(row: Work, share: float) -> bool:
+    """True if a row reaches less than a share of its roof, or may; rows above their roof do not."""
+    above = row.attainable_s is not None and row.attainable_s > row.seconds
+    return not above and (row.efficiency or 0.0) < share
+
+
+def shorten_kernel(name: str) -> str:
+    """A kernel's name without its return type, template arguments and parameters; others as they are."""
+    return name.removeprefix("void ").partition("<")[0].partition("(")[0] or name
+
+
+def list_kernels(rows: Sequence[OpRow], most: int = 5) -> str:
+    """The names of the most expensive rows, each once."""
+    names = list(dict.fromkeys(shorten_kernel(row.name) for row in sorted(rows, key=lambda row: -row.seconds)))
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+_SHAPE = re.compile(r"([\w?]+)\[([\d,]*)\](?: x(\d+))?")
+
+
+def parse_shapes(row: Work) -> tuple[Shape, ...]:
+    """The tensors among a row's inputs, in the format of `perfkit.analysis.trace.work.work_items.show_shapes`."""
+    return tuple(
+        Shape(dtype, tuple(int(size) for size in dims.split(",") if size), int(count or 1))
+        for dtype, dims, count in _SHAPE.findall(row.shapes)
+    )

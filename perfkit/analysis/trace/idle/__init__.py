@@ -1,0 +1,1 @@
+"""Idle time of a device, split by cause and CPU place."""

@@ -1,0 +1,1 @@
+"""Roofs of a device, and the place of work on the roofline."""

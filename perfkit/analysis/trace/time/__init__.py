@@ -1,0 +1,1 @@
+"""Time windows of a trace: steps, intervals, launches, wall time."""

@@ -1,0 +1,94 @@
+"""Times in which a device may have run unrecorded work, so that idleness is unknown.
+
+- Before its first recorded kernel: what was launched before the recording began may still have run. It is over once the
+  host has waited for the whole device.
+- From the launch of a graph of which no kernel was recorded, until a kernel begins that was launched after it on the
+  busiest stream, or the host has waited for the whole device.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.analysis.trace.time.intervals import EMPTY, Intervals, join_intervals, merge_intervals
+from perfkit.analysis.trace.time.lost_kernels import has_mixed_up_ids
+from perfkit.devices.device_calls import is_device_sync, is_graph_launch
+from perfkit.trace.event_names import mark_named
+from perfkit.trace.model import NONE, Category, Ints
+from perfkit.trace.ops.ops import Ops
+
+
+def find_unrecorded_time(ops: Ops) -> Intervals:
+    """Find times without a recorded kernel in which idleness is unknown."""
+    if not len(ops.kernels):
+        return EMPTY
+    return join_intervals(_find_time_before_first(ops), _find_silent_graph_time(ops))
+
+
+def _find_time_before_first(ops: Ops) -> Intervals:
+    trace = ops.trace
+    begun = int(trace.start_ns[ops.kernels.event].min())
+    waited = _find_device_waits(ops)
+    return merge_intervals([int(trace.start_ns.min())], [min(begun, int(trace.end_ns[waited].min(initial=begun)))])
+
+
+def _find_silent_graph_time(ops: Ops) -> Intervals:
+    trace = ops.trace
+    calls = trace.select_events(Category.LAUNCH)
+    calls = calls[(trace.correlation[calls] != NONE) & mark_named(trace, calls, is_graph_launch)]
+    launched = np.zeros(len(trace), np.bool_)
+    launched[ops.kernels.launch[ops.kernels.launch != NONE]] = True
+    graphs = calls[~launched[calls]]
+    # A call of the driver within the runtime's has the other's kernels, or the other way round.
+    answered = calls[launched[calls]]
+    graphs = graphs[~_is_overlapping(ops, graphs, answered)]
+    if not len(graphs) or has_mixed_up_ids(ops, graphs):
+        return EMPTY
+    begun = trace.start_ns[graphs]
+    last = int(trace.end_ns.max())
+    waited = _find_device_waits(ops)
+    until = np.minimum(
+        _find_first_after(begun, *_list_busiest_stream(ops), last),
+        _find_first_after(begun, trace.start_ns[waited], trace.end_ns[waited], last),
+    )
+    return merge_intervals(begun, until)
+
+
+def _is_overlapping(ops: Ops, calls: Ints, others: Ints) -> NDArray[np.bool_]:
+    """Mask calls that overlap another call on their thread."""
+    trace = ops.trace
+    overlapping = np.zeros(len(calls), np.bool_)
+    for thread in np.unique(trace.thread[calls]).tolist():
+        mine = np.flatnonzero(trace.thread[calls] == thread)
+        theirs = others[trace.thread[others] == thread]
+        if len(theirs):
+            # The last of them that began before the end of the call: they follow each other.
+            last = np.searchsorted(trace.start_ns[theirs], trace.end_ns[calls[mine]], side="left") - 1
+            overlapping[mine] = (last >= 0) & (trace.end_ns[theirs[np.maximum(last, 0)]] > trace.start_ns[calls[mine]])
+    return overlapping
+
+
+def _list_busiest_stream(ops: Ops) -> tuple[Ints, Ints]:
+    """The launch times and start times of kernels on the busiest stream."""
+    trace, kernels = ops.trace, ops.kernels
+    known = np.flatnonzero(kernels.launch != NONE)
+    event = kernels.event[known]
+    lane = np.column_stack((trace.device[event], trace.stream[event]))
+    if not len(lane):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    _, of, count = np.unique(lane, axis=0, return_inverse=True, return_counts=True)
+    mine = of.ravel() == int(count.argmax())
+    return trace.start_ns[kernels.launch[known[mine]]], trace.start_ns[event[mine]]
+
+
+def _find_first_after(times: Ints, asked: Ints, done: Ints, last: int) -> Ints:
+    """For each time, the earliest `done` of what was `asked` for later; `last` without any."""
+    order = np.argsort(asked, kind="stable")
+    earliest = np.append(np.minimum.accumulate(done[order][::-1])[::-1], last)
+    first: Ints = earliest[np.searchsorted(asked[order], times, side="right")]
+    return first
+
+
+def _find_device_waits(ops: Ops) -> Ints:
+    trace = ops.trace
+    calls = trace.select_events(Category.LAUNCH)
+    return calls[mark_named(trace, calls, is_device_sync)]

@@ -1,0 +1,1 @@
+"""An attached loop's host program: its guard, budget, launcher, profiler, folder."""

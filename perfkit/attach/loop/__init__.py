@@ -1,0 +1,1 @@
+"""Hooks that follow a loop: its steps, phases, models, batches."""

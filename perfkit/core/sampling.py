@@ -1,0 +1,133 @@
+"""Decides how many rounds of processes a comparison takes: one log ratio a round, and an interval that becomes
+narrow.
+
+The process is the unit of statistics: steps of one process depend on each other and on the process (Kalibera and Jones,
+ISMM 2013). docs/statistics.md has the error rates and the simulation behind them.
+"""
+
+import math
+from collections.abc import Sequence
+from statistics import fmean, median, stdev
+
+from scipy.special import stdtrit
+
+from perfkit.core.record import StepSamples
+
+LEVEL = 0.95
+
+# From fewer processes a standard deviation is hardly known: intervals of three are narrow by chance too often.
+LEAST_ROUNDS = 4
+
+# No plan looks further ahead than this.
+_MOST_ROUNDS = 1000
+
+
+def compute_t_quantile(probability: float, freedom: float) -> float:
+    """Student's t quantile for `freedom` degrees of freedom, which need not be a whole number.
+
+    `scipy.special.stdtrit` is what `scipy.stats.t.ppf` calls, without the second that importing `scipy.stats` takes.
+    """
+    return float(stdtrit(freedom, probability))
+
+
+def compute_log_interval(logs: Sequence[float], *, until_narrow: bool = False) -> tuple[float, float] | None:
+    """Student's two-sided interval at `LEVEL` of the mean of `logs`; None for fewer than two.
+
+    `until_narrow`: sampling went on until the interval was narrow, which favors samples that agree by chance. Half of
+    the error is then left to that, so that the interval still holds the mean in 95 % of cases.
+    """
+    if len(logs) < 2:
+        return None
+    half = _scale_half_width(stdev(logs), len(logs), until_narrow=until_narrow)
+    center = fmean(logs)
+    return center - half, center + half
+
+
+def compute_difference_interval(
+    before: Sequence[float], after: Sequence[float], *, until_narrow: bool = False
+) -> tuple[float, float] | None:
+    """Welch's two-sided interval at `LEVEL` of mean(`after`) - mean(`before`) of unpaired logs; None if either has
+    fewer than two (Welch, Biometrika 34, 1947; degrees of freedom by Satterthwaite)."""
+    if len(before) < 2 or len(after) < 2:
+        return None
+    parts = [(stdev(logs) ** 2 / len(logs), len(logs) - 1) for logs in (before, after)]
+    variance = sum(part for part, _ in parts)
+    center = fmean(after) - fmean(before)
+    if not variance:
+        return center, center
+    freedom = variance**2 / sum(part**2 / free for part, free in parts)
+    half = compute_t_quantile(1 - _get_tail_error(until_narrow=until_narrow), freedom) * math.sqrt(variance)
+    return center - half, center + half
+
+
+def compute_half_width(logs: Sequence[float]) -> float | None:
+    """Compute the relative half-width of the interval of sampling until narrow; None for fewer than two."""
+    interval = compute_log_interval(logs, until_narrow=True)
+    return None if interval is None else math.expm1((interval[1] - interval[0]) / 2)
+
+
+def is_narrow(logs: Sequence[float], precision: float) -> bool:
+    """True if these rounds are enough: the interval reaches no further than `precision` (relative)."""
+    width = compute_half_width(logs)
+    return len(logs) >= LEAST_ROUNDS and width is not None and width <= precision
+
+
+def predict_round_count(logs: Sequence[float], precision: float) -> int | None:
+    """Predict the number of rounds needed if the next ones vary as those so far; None before two are measured.
+
+    Never fewer than `LEAST_ROUNDS`, and at most a thousand.
+    """
+    if len(logs) < 2:
+        return None
+    spread, reach = stdev(logs), math.log1p(precision)
+    for count in range(max(LEAST_ROUNDS, len(logs)), _MOST_ROUNDS):
+        if _scale_half_width(spread, count, until_narrow=True) <= reach:
+            return count
+    return _MOST_ROUNDS
+
+
+def compute_log_ratio(
+    reference: StepSamples, variant: StepSamples, *, by_turns: bool, cpu: bool = False
+) -> float | None:
+    """The log of variant / reference of two processes' steps; None if there is none, or a clock shows 0.
+
+    Device events are used if both have them, else the wall clock, or the `cpu` clock. For steps taken `by_turns`, it is
+    the median over the ratios of adjacent turns; else the ratio of the medians.
+    """
+    before, after = select_common_clock(reference, variant, cpu=cpu)
+    if not before or not after:
+        return None
+    if not by_turns:
+        before, after = (median(before),), (median(after),)
+    if 0.0 in before or 0.0 in after:
+        return None
+    return median(math.log(b / a) for a, b in zip(before, after, strict=False))
+
+
+def merge_slowest_ranks(ranks: Sequence[StepSamples]) -> StepSamples:
+    """The steps of several ranks as one: each of a step's wall, CPU and device time is that of its slowest rank."""
+    return StepSamples(
+        wall_s=tuple(map(max, zip(*(rank.wall_s for rank in ranks), strict=True))),
+        cpu_s=tuple(map(max, zip(*(rank.cpu_s for rank in ranks), strict=True))),
+        device_s=tuple(map(max, zip(*(rank.device_s for rank in ranks), strict=True))),
+    )
+
+
+def select_common_clock(
+    reference: StepSamples, variant: StepSamples, *, cpu: bool = False
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """The steps of both on one clock: the device's where both have it, else the wall's; or the `cpu`'s."""
+    if cpu:
+        return reference.cpu_s, variant.cpu_s
+    if reference.device_s and variant.device_s:
+        return reference.device_s, variant.device_s
+    return reference.wall_s, variant.wall_s
+
+
+def _scale_half_width(spread: float, count: int, *, until_narrow: bool) -> float:
+    return compute_t_quantile(1 - _get_tail_error(until_narrow=until_narrow), count - 1) * spread / math.sqrt(count)
+
+
+def _get_tail_error(*, until_narrow: bool) -> float:
+    """The error probability of each tail of the interval."""
+    return (1 - LEVEL) / (4 if until_narrow else 2)

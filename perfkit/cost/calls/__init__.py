@@ -1,0 +1,1 @@
+"""Op calls as data: arguments, dtypes, costs, collectives."""

@@ -1,0 +1,1 @@
+"""Formulas for FLOPs and bytes, one file a family of ops."""

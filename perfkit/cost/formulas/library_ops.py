@@ -1,0 +1,201 @@
+"""Ops of other packages with stable signatures: FBGEMM, torchvision, vLLM and SGLang.
+
+Serving engines give the tensor to write as the first argument. FLOPs as in the families of torch's own ops.
+"""
+
+import math
+
+from perfkit.cost.calls.args import (
+    Args,
+    Formula,
+    UnmodeledError,
+    count_distinct_bytes,
+    count_output_bytes,
+    count_read_bytes,
+    get_integer,
+    get_optional_tensor,
+    get_tensor,
+    make_matrix_cost,
+    make_vector_cost,
+    numel,
+)
+from perfkit.cost.calls.op_call import OpCost
+
+_ROW_SCALE = 8  # bytes of scale and bias that FBGEMM appends to a quantised row
+_CONVERSION = "conversion"
+
+
+def _cost_to_fp8_rows(args: Args) -> OpCost:
+    """FloatToFP8RowwiseQuantized(input): maximum of absolute values (2), scale, round; a row gets its scale."""
+    x = get_tensor(args, 0)
+    rows = numel(x) // max(x.shape[-1], 1)
+    return make_vector_cost(4 * numel(x), count_read_bytes(x) + numel(x) + _ROW_SCALE * rows, x.dtype, _CONVERSION)
+
+
+def _cost_from_fp8_rows(args: Args) -> OpCost:
+    """FP8RowwiseQuantizedToFloat(input): one product for each element of fp32."""
+    x = get_tensor(args, 0)
+    rows = numel(x) // max(x.shape[-1], 1)
+    outputs = numel(x) - _ROW_SCALE * rows
+    return make_vector_cost(outputs, count_read_bytes(x) + 4 * outputs, "fp32", _CONVERSION)
+
+
+def _make_conversion(count: int, out_size: int) -> Formula:
+    """Element by element into `out_size` bytes."""
+
+    def formula(args: Args) -> OpCost:
+        x = get_tensor(args, 0)
+        return make_vector_cost(count * numel(x), count_read_bytes(x) + out_size * numel(x), "fp32", _CONVERSION)
+
+    return formula
+
+
+def _make_rearrangement(*positions: int) -> Formula:
+    """These tensors are read and as much is written, in another order."""
+
+    def formula(args: Args) -> OpCost:
+        tensors = [moved for moved in (get_optional_tensor(args, at) for at in positions) if moved is not None]
+        nbytes = count_read_bytes(*tensors) + sum(count_output_bytes(numel(moved), moved.dtype) for moved in tensors)
+        return make_vector_cost(0, nbytes, get_tensor(args, positions[0]).dtype, "data movement")
+
+    return formula
+
+
+def _make_read_only(*positions: int) -> Formula:
+    def formula(args: Args) -> OpCost:
+        nbytes = count_read_bytes(*(get_tensor(args, at) for at in positions))
+        return make_vector_cost(0, nbytes, get_tensor(args, positions[0]).dtype, "data movement")
+
+    return formula
+
+
+def _cost_table_lookup(args: Args) -> OpCost:
+    """split_embedding_codegen_lookup_*(host_weights, dev_weights, uvm_weights, cache, placements, weights_offsets,
+    D_offsets, total_D, max_D, ..., indices (11), offsets (12), pooling_mode, indice_weights (14), ..., state (20),
+    ...): pooled rows of several tables, added (and multiplied, if weighted) in fp32.
+
+    Rows are as wide as the tables' average, exactly so where each table gets as many indices or all are as wide.
+    """
+    weights, offsets_of_d = get_tensor(args, 1), get_tensor(args, 6)
+    indices, offsets, scales = get_tensor(args, 11), get_tensor(args, 12), get_optional_tensor(args, 14)
+    tables = max(offsets_of_d.shape[0] - 1, 1)
+    total = args[7] if len(args) > 7 and isinstance(args[7], int) else tables * _compute_row_width(args)
+    gathered = numel(indices) * total / tables
+    batch = (offsets.shape[0] - 1) // tables
+    nbytes = min(count_output_bytes(gathered, weights.dtype), count_distinct_bytes(weights)) + count_read_bytes(
+        indices, offsets, scales
+    )
+    flops = gathered * (2 if scales is not None else 1)
+    return make_vector_cost(flops, nbytes + 4 * batch * total, "fp32", "embedding tables")
+
+
+def _compute_row_width(args: Args) -> int:
+    """The width of all rows, from a state with one element a row (row-wise Adagrad), where scalars were not recorded.
+
+    Tables of several widths do not divide, but by a chance of one to the number of rows.
+    """
+    elements, rows = numel(get_tensor(args, 1)), numel(get_tensor(args, 20))
+    if not rows or elements % rows or any(numel(get_tensor(args, at)) for at in (0, 2)):
+        raise UnmodeledError("rows of unknown width")
+    return elements // rows
+
+
+def _cost_roi_align(args: Args) -> OpCost:
+    """roi_align(input, rois, spatial_scale, pooled_height, pooled_width, sampling_ratio, aligned): each output is the
+    mean of sampling_ratio^2 bilinear samples (7 each)."""
+    x, rois = get_tensor(args, 0, 4), get_tensor(args, 1, 2)
+    outputs = rois.shape[0] * x.shape[1] * get_integer(args, 3) * get_integer(args, 4)
+    samples = get_integer(args, 5) ** 2
+    nbytes = min(
+        count_output_bytes(4 * max(samples, 1) * outputs, x.dtype), count_distinct_bytes(x)
+    ) + count_read_bytes(rois)
+    known = make_vector_cost(
+        8 * samples * outputs, nbytes + count_output_bytes(outputs, x.dtype), x.dtype, "resampling"
+    )
+    return known if samples else known._replace(flops=None)  # 0: as many samples as the region has pixels
+
+
+def _cost_deformable_convolution(args: Args) -> OpCost:
+    """deform_conv2d(input, weight, offset, mask, bias, ...): a convolution at the positions of the offsets."""
+    x, weight, offset = get_tensor(args, 0, 4), get_tensor(args, 1, 4), get_tensor(args, 2, 4)
+    positions = x.shape[0] * math.prod(offset.shape[2:])
+    nbytes = count_read_bytes(x, weight, offset, get_optional_tensor(args, 3), get_optional_tensor(args, 4))
+    nbytes += count_output_bytes(positions * weight.shape[0], x.dtype)
+    return make_matrix_cost(2.0 * positions * numel(weight), nbytes, x.dtype, "convolution")
+
+
+def _make_into_first(count: int) -> Formula:
+    """op(out, input, ...): `count` FLOPs for each element of out."""
+
+    def formula(args: Args) -> OpCost:
+        out, x = get_tensor(args, 0), get_tensor(args, 1)
+        others = count_read_bytes(*(get_optional_tensor(args, index) for index in range(2, len(args))))
+        nbytes = count_read_bytes(x) + others + count_output_bytes(numel(out), out.dtype)
+        return make_vector_cost(count * numel(out), nbytes, x.dtype, "element-wise")
+
+    return formula
+
+
+def _cost_add_norm(args: Args) -> OpCost:
+    """fused_add_rms_norm(input, residual, weight, eps): both are read and written; one addition and an RMS norm."""
+    x, residual, weight = get_tensor(args, 0), get_tensor(args, 1), get_tensor(args, 2)
+    nbytes = count_read_bytes(x, residual, weight) + count_output_bytes(2 * numel(x), x.dtype)
+    return make_vector_cost(5 * numel(x), nbytes, x.dtype, "normalisation")
+
+
+def _cost_rotary(args: Args) -> OpCost:
+    """rotary_embedding(positions, query, key, ...): in place; two products and an addition for each element."""
+    positions, query, key = get_tensor(args, 0), get_tensor(args, 1), get_optional_tensor(args, 2)
+    elements = numel(query) + (numel(key) if key is not None else 0)
+    nbytes = count_read_bytes(positions, query, key) + count_output_bytes(elements, query.dtype)
+    return make_vector_cost(3 * elements, nbytes, query.dtype, "element-wise")
+
+
+def _cost_scaled_product(args: Args) -> OpCost:
+    """cutlass_scaled_mm(out, a, b, a_scales, b_scales, bias)."""
+    out, a, b = get_tensor(args, 0), get_tensor(args, 1, 2), get_tensor(args, 2, 2)
+    scales = count_read_bytes(*(get_optional_tensor(args, index) for index in (3, 4, 5)))
+    nbytes = count_read_bytes(a, b) + scales + count_output_bytes(numel(out), out.dtype)
+    return make_matrix_cost(2.0 * a.shape[0] * a.shape[1] * b.shape[1], nbytes, a.dtype, "matrix product")
+
+
+_TABLES = ("sgd", "adam", "adagrad", "rowwise_adagrad", "partial_rowwise_adam", "lamb", "lars_sgd", "none")
+
+FORMULAS: dict[str, Formula] = {
+    "fbgemm::FloatToFP8RowwiseQuantized": _cost_to_fp8_rows,
+    "fbgemm::FP8RowwiseQuantizedToFloat": _cost_from_fp8_rows,
+    "fbgemm::FloatToHFP8Quantized": _make_conversion(3, 1),  # clamp on both sides, round
+    "fbgemm::HFP8QuantizedToFloat": _make_conversion(1, 4),
+    "fbgemm::FloatToBfloat16Quantized": _make_conversion(0, 2),
+    "fbgemm::Bfloat16QuantizedToFloat": _make_conversion(0, 4),
+    "fbgemm::asynchronous_complete_cumsum": _make_rearrangement(0),
+    "fbgemm::asynchronous_exclusive_cumsum": _make_rearrangement(0),
+    "fbgemm::asynchronous_inclusive_cumsum": _make_rearrangement(0),
+    "fbgemm::permute_pooled_embs": _make_rearrangement(0),
+    "fbgemm::permute_pooled_embs_auto_grad": _make_rearrangement(0),
+    "fbgemm::permute_2D_sparse_data": _make_rearrangement(1, 2, 3),
+    "fbgemm::permute_1D_sparse_data": _make_rearrangement(1, 2, 3),
+    "fbgemm::permute_sparse_features": _make_rearrangement(1, 2, 3),
+    "fbgemm::bounds_check_indices": _make_read_only(1, 2),
+    **{f"fbgemm::split_embedding_codegen_lookup_{name}_function": _cost_table_lookup for name in _TABLES},
+    # Its gradient is the inverse permutation; this node launches the kernel itself.
+    "torch::autograd::CppNode<fbgemm_gpu::PermutePooledEmbsFunction<&fbgemm_gpu::permute_pooled_embs_gpu> >": (
+        _make_rearrangement(0)
+    ),
+    "torchvision::roi_align": _cost_roi_align,
+    "torchvision::deform_conv2d": _cost_deformable_convolution,
+    **{f"{name}::{op}": _make_into_first(4) for name in ("_C", "sgl_kernel") for op in ("rms_norm", "rmsnorm")},
+    **{
+        f"{name}::{op}": _cost_add_norm
+        for name in ("_C", "sgl_kernel")
+        for op in ("fused_add_rms_norm", "fused_add_rmsnorm")
+    },
+    **{
+        f"{name}::{op}": _make_into_first(6) for name in ("_C", "sgl_kernel") for op in ("silu_and_mul", "gelu_and_mul")
+    },
+    "_C::rotary_embedding": _cost_rotary,
+    "_C::static_scaled_fp8_quant": _make_into_first(3),
+    "_C::cutlass_scaled_mm": _cost_scaled_product,
+    "_C_cache_ops::reshape_and_cache": _make_rearrangement(0, 1),
+    "_C_cache_ops::reshape_and_cache_flash": _make_rearrangement(0, 1),
+}

@@ -1,0 +1,1 @@
+"""Costs and units of kernels by their names and arguments."""

@@ -1,0 +1,1 @@
+"""Measures a device's ceilings and keeps them."""

@@ -1,0 +1,1 @@
+"""Datasheet peaks of GPUs."""

@@ -1,0 +1,1 @@
+"""Ceilings as data: values, sources, spread, confidence."""

@@ -1,0 +1,1 @@
+"""Facts that claims are checked against, measured while a model trains."""

@@ -1,0 +1,1 @@
+"""Sensors of the machine and its devices: energy, load, memory."""

@@ -1,0 +1,1 @@
+"""A rank's process: set-up, passes, record."""

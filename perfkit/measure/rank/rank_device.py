@@ -1,0 +1,92 @@
+"""The device of a rank, which becomes the current one, and its process group."""
+
+import os
+from collections.abc import MutableMapping
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+import torch.distributed as dist
+from torch._C._distributed_c10d import PrefixStore, Store
+from torch.distributed.distributed_c10d import default_pg_timeout
+from torch.distributed.rendezvous import rendezvous
+
+from perfkit.core.errors import UnavailableError
+from perfkit.core.spec import LaunchSpec
+from perfkit.devices.machine.shared_gpu import is_sharing_allowed, separate_hosts
+from perfkit.devices.machine.visible_gpus import explain_missing_gpus
+from perfkit.measure.rank.gpu_choice import choose_gpu_index, exchange_identities, find_gpu_conflict, read_gpu_identity
+from perfkit.measure.rank.rendezvous import open_network_store
+from perfkit.techniques.base.state import World
+
+_LOCAL_RANK = "LOCAL_RANK"
+
+
+def open_store(folder: Path, world: World, nodes: int = 1) -> Store:
+    """The store in which the ranks of a run exchange keys before they have a process group."""
+    store: Store
+    if nodes == 1:  # a file as the meeting point: no port to find, none to race for
+        store, _, _ = next(rendezvous(f"file://{folder / 'rendezvous'}", world.rank, world.size))
+    elif "MASTER_PORT" in os.environ:  # the launcher has one, such as torchrun's store
+        store, _, _ = next(rendezvous("env://", world.rank, world.size))
+    else:
+        return open_network_store(folder, world)
+    store.set_timeout(default_pg_timeout)  # as torch has it where it opens the store itself
+    return store
+
+
+class RankDevice(NamedTuple):
+    """A rank's device; `shared` where ranks of the run have the same GPU, which the user has to allow."""
+
+    device: torch.device
+    shared: bool = False
+
+
+def take_device(launch: LaunchSpec, world: World, store: Store | None = None) -> RankDevice:
+    """Take the rank's device, a GPU as the current one from now on. `store` is that of several ranks.
+
+    Raises:
+        UnavailableError: a rank sees no GPU, or two would have the same one. Every rank raises it, so that none waits
+            for another.
+    """
+    if launch.device != "cuda":
+        return RankDevice(torch.device(launch.device))
+    visible, here = torch.cuda.device_count(), _count_local_ranks(world)
+    may_share, shared = is_sharing_allowed(), False
+    index = choose_gpu_index(world.local_rank, here, visible, shared=may_share)
+    if store is None:
+        reason = explain_missing_gpus(here, visible)
+    else:
+        identities = exchange_identities(store, world, read_gpu_identity(index))
+        reason = find_gpu_conflict(identities, here, visible, shared=may_share)
+        shared = len(set(identities)) < len(identities)
+    if reason or index is None:
+        raise UnavailableError(reason, id="skip.gpu")
+    if shared:
+        separate_hosts(os.environ, world.rank, nodes=launch.nodes)
+    _set_local_rank(os.environ, index, world)
+    torch.cuda.set_device(index)
+    return RankDevice(torch.device("cuda", index), shared)
+
+
+def join_group(device: torch.device, store: Store, world: World) -> None:
+    """Join the group of all ranks, after `take_device`: NCCL works on the current device by default, so that a rank
+    that has chosen none would leave a context on the first GPU (pytorch#135279, pytorch#159262).
+
+    `device_id` is not given: with it NCCL connects at once, and its buffers would count as memory of the context alone
+    (`perfkit.instruments.sensors.process_memory`), before the first collective is made for them.
+    """
+    backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
+    # With a prefix, as torch has it where it opens the store itself: other keys are in there, too.
+    of_group = PrefixStore("default_pg", store)
+    dist.init_process_group(backend, store=of_group, rank=world.rank, world_size=world.size)
+
+
+def _count_local_ranks(world: World) -> int:
+    return int(os.environ.get("LOCAL_WORLD_SIZE", world.size))  # torchrun may have other ranks on other machines
+
+
+def _set_local_rank(variables: MutableMapping[str, str], index: int, world: World) -> None:
+    """Set LOCAL_RANK, which DeepSpeed and others take for the number of the rank's GPU."""
+    if variables.get(_LOCAL_RANK, str(world.local_rank)) != str(index):
+        variables[_LOCAL_RANK] = str(index)

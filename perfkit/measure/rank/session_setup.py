@@ -1,0 +1,270 @@
+"""From a RunSpec to a session that is ready to train, with the unmodified model measured on the way."""
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from time import perf_counter
+
+import msgspec
+import psutil
+import torch
+from torch import nn
+
+from perfkit.core.address_space import limit_address_space
+from perfkit.core.errors import UnavailableError
+from perfkit.core.record import (
+    Flops,
+    Measurement,
+    ParityRule,
+    Quantity,
+    QuantityOrigin,
+    RunStatus,
+    SetupCost,
+    Unknown,
+    WorkloadFacts,
+    make_measurement,
+)
+from perfkit.core.spec import RunSpec
+from perfkit.cost.live_flops import count_flops
+from perfkit.instruments.clock import choose_clock
+from perfkit.instruments.environment import add_fp32_settings, read_environment
+from perfkit.instruments.facts.random_numbers import has_drawn_numbers, read_generator_states
+from perfkit.instruments.facts.saved_tensors import measure_plain_saved_bytes
+from perfkit.instruments.failure_status import classify_error
+from perfkit.instruments.recorder import Recorder
+from perfkit.instruments.sensors.process_memory import read_before_model
+from perfkit.instruments.sensors.sensors import open_sensors
+from perfkit.instruments.training.tensors import get_compute_dtype, get_torch_dtype
+from perfkit.measure.rank.limits import MARGIN
+from perfkit.measure.rank.loaded_batches import LoadedBatches
+from perfkit.measure.rank.loaded_data import BatchPool, BatchSource, collect_batch_facts
+from perfkit.measure.rank.session import TrainingSession
+from perfkit.techniques.apply import apply_all
+from perfkit.techniques.base.own_step import run_trial_step
+from perfkit.techniques.base.rank_sharing import build_mesh
+from perfkit.techniques.base.state import TrainState, World
+from perfkit.techniques.base.technique import explain_refusal
+from perfkit.techniques.compose import compose_techniques
+from perfkit.workloads.loaders import LoaderChanges
+from perfkit.workloads.workload import Batch, Workload, count_samples, make_model, move_to_device
+from perfkit.workloads.workload_table import check_microbatches, load_workload
+
+# Losses of a model whose parameters have few bits are compared with that precision: a few roundings a step.
+_PARITY_EPSILONS = 8
+
+
+def set_up_session(
+    spec: RunSpec, device: torch.device, world: World, recorder: Recorder, report: Callable[[str], None]
+) -> TrainingSession:
+    """Build the workload, measure the unmodified model if evidence is requested, and apply the techniques."""
+    if spec.launch.threads is not None:
+        torch.set_num_threads(spec.launch.threads)
+    here = read_environment(device)
+    recorder.update(environment=here)
+    techniques = compose_techniques(spec.techniques)
+    report("building the model")
+    torch.manual_seed(spec.seed)
+    workload = load_workload(spec.workload, device=device.type)
+    check_microbatches(workload, spec.accumulation)
+    sensors = open_sensors(_get_uuid(device)) if device.type == "cuda" else None
+    memory = read_before_model(device, sensors, world)
+    start = perf_counter()
+    dtype = get_torch_dtype(spec.dtype)
+    model = make_model(workload).to(device=device, dtype=dtype)
+    loading = workload.make_loader is not None
+    data = (
+        _create_loaded_batches(spec, workload, world, LoaderChanges())
+        if loading
+        else _create_batch_pool(spec, workload, (world.rank,), device)
+    )
+    first = next(iter(data.step(0, 1)))
+    if isinstance(data, LoadedBatches):
+        data.close()
+    model_cost = SetupCost(name="model", seconds=perf_counter() - start)
+    recorder.update(
+        setup=(model_cost,),
+        workload=_collect_workload_facts(workload, model),
+        process_memory=msgspec.structs.replace(memory, batches=_measure_batch_bytes(data)),
+    )
+    recorder.add_facts(collect_batch_facts(first))
+
+    state = TrainState(
+        workload=workload,
+        model=model,
+        device=device,
+        world=world,
+        compute_dtype=get_compute_dtype(spec.dtype, device),
+        accumulation=spec.accumulation,
+        non_blocking=not loading,  # as loops are written unless they were tuned
+    )
+    saved: dict[str, int] = {}
+    if "evidence" in spec.passes:
+        report("measuring the unmodified model")
+        mesh = build_mesh(techniques, world, device)
+        joined, samples = len(mesh.samples_of), count_samples(first)
+        parts = math.prod(
+            technique.count_batch_parts(samples, joined, mesh.size(technique.dimension)) for technique in techniques
+        )
+        try:
+            saved = _measure_reference(spec, state, move_to_device(first, device), recorder, parts)
+        except (RuntimeError, ValueError) as error:  # of a part of a batch as a technique takes it
+            if reason := explain_refusal(error, techniques):
+                raise UnavailableError(reason, id="skip.step") from error
+            raise
+    torch.manual_seed(spec.seed + 1)  # the same random numbers in training whether or not the reference ran
+
+    report("applying the techniques")
+    try:
+        applied = apply_all(techniques, state)
+    except BaseException:
+        state.close()  # techniques already applied may hold temporary files
+        raise
+    if device.type == "cuda":  # memory of the unmodified model and of trials is not the variant's
+        torch.cuda.empty_cache()
+    if loading:
+        data = _create_loaded_batches(spec, workload, world, applied.state.loading)
+        applied.state.on_close.append(data.close)
+    elif applied.state.batches_of_ranks:
+        data = _create_batch_pool(spec, workload, applied.state.batches_of_ranks, device)
+        recorder.update(
+            process_memory=msgspec.structs.replace(recorder.record.process_memory, batches=_measure_batch_bytes(data))
+        )
+    recorder.update(
+        setup=(model_cost, *applied.setup),
+        compute_dtype=applied.state.compute_dtype,
+        environment=add_fp32_settings(here, device),  # the workload or a technique may have changed it
+        parity=_relax_parity(spec.dtype, applied.parity),
+        flops=_subtract_flops(recorder.record.flops, state.left_out_flops * spec.accumulation),
+    )
+    return TrainingSession(
+        spec=spec,
+        state=applied.state,
+        techniques=applied.techniques,
+        data=data,
+        clock=choose_clock(device, applied.state.cycle),
+        recorder=recorder,
+        sensors=sensors,
+        report=report,
+        reference_saved=saved,
+    )
+
+
+def _create_batch_pool(spec: RunSpec, workload: Workload, ranks: Sequence[int], device: torch.device) -> BatchSource:
+    dtype, pinned = get_torch_dtype(spec.dtype), device.type == "cuda"
+    return BatchPool(workload, seed=spec.seed, ranks=ranks, dtype=dtype, pinned=pinned)
+
+
+def _create_loaded_batches(spec: RunSpec, workload: Workload, world: World, loading: LoaderChanges) -> LoadedBatches:
+    return LoadedBatches(workload, seed=spec.seed, rank=world.rank, dtype=get_torch_dtype(spec.dtype), loading=loading)
+
+
+def _measure_batch_bytes(data: BatchSource) -> Quantity:
+    """Measure the main memory of all batches."""
+    loading = isinstance(data, LoadedBatches)
+    kept = "loaded in every step" if loading else "batches of all steps, made before the first"
+    return make_measurement(data.nbytes, "bytes", kept)
+
+
+def _get_uuid(device: torch.device) -> str:
+    return str(torch.cuda.get_device_properties(device).uuid)
+
+
+def _relax_parity(dtype: str, rule: ParityRule) -> ParityRule:
+    """The techniques' rule, but never tighter than the parameters' dtype allows."""
+    if dtype == "fp32":
+        return rule
+    relative = _PARITY_EPSILONS * torch.finfo(get_torch_dtype(dtype)).eps
+    if rule.relative is None or rule.relative >= relative:
+        return rule
+    return ParityRule(relative=relative, basis=f"{_PARITY_EPSILONS} roundings of {dtype} parameters")
+
+
+def _collect_workload_facts(workload: Workload, model: nn.Module) -> WorkloadFacts:
+    return WorkloadFacts(
+        unit=workload.unit,
+        units_per_batch=workload.units_per_batch,
+        parameters=sum(parameter.numel() for parameter in model.parameters()),
+        model_flops_per_unit=workload.model_flops_per_unit,
+        description=workload.description,
+    )
+
+
+def _measure_reference(
+    spec: RunSpec, state: TrainState, batch: Batch, recorder: Recorder, parts: float = 1
+) -> dict[str, int]:
+    """Measure facts of the unmodified model, to which MFU and claims refer, and the bytes saved by each block.
+
+    Saved bytes are of one of `parts` parts of the batch, as with the techniques; FLOPs are of the batch. A model that
+    does not fit without a technique has no such facts, and is measured with it all the same.
+    """
+    workload, model, device = state.workload, state.model, state.device
+
+    size = (count_samples(batch) or 0) / parts  # if it is not a number of samples, techniques are refused
+    microbatch = (
+        batch if parts == 1 or not size.is_integer() else {name: part[: int(size)] for name, part in batch.items()}
+    )
+
+    def forward(data: Batch) -> torch.Tensor:
+        return state.loss(data) if workload.step is None else run_trial_step(state, data)
+
+    def forward_and_backward() -> None:
+        loss = forward(batch)
+        if workload.step is None:
+            loss.backward()
+
+    counted = "one forward and backward" if workload.step is None else "one step without its updates"
+    parameters = sum(parameter.nbytes for parameter in model.parameters())
+    recorder.add_facts({"reference_parameter_bytes": float(parameters)})
+    uncounted: dict[str, int] = {}
+    saved: dict[str, int] = {}
+    try:
+        with _limit_memory(state):
+            generators = read_generator_states(device)
+            saved = measure_plain_saved_bytes(model, lambda: forward(microbatch), device, workload.blocks(model))
+            recorder.add_facts({"reference_saved_tensor_bytes": float(sum(saved.values()))})
+            recorder.add_facts({"random_forward": float(has_drawn_numbers(generators, device))})
+            count = count_flops(forward_and_backward)
+        model_flops: Quantity = Measurement(
+            value=count.unmasked * spec.accumulation,
+            unit="FLOP",
+            how=QuantityOrigin.COUNTED,
+            source=f"GEMMs, convolutions and attention of {counted} of the unmodified model" + count.convention,
+        )
+        uncounted = count.uncounted
+    except (RuntimeError, MemoryError) as error:
+        if classify_error(error) != RunStatus.OUT_OF_MEMORY:
+            raise
+        model_flops = _compute_closed_form(spec, workload)
+    model.zero_grad(set_to_none=True)
+    recorder.update(flops=Flops(model=model_flops, hardware=Unknown(reason="not counted yet"), uncounted=uncounted))
+    return saved
+
+
+def _subtract_flops(flops: Flops | None, left_out: float) -> Flops | None:
+    """The model's FLOPs without those that techniques took out of it."""
+    if flops is None or not left_out or isinstance(flops.model, Unknown):
+        return flops
+    model = msgspec.structs.replace(
+        flops.model,
+        value=flops.model.value - left_out,
+        source=f"{flops.model.source}, without FLOPs that techniques leave out",
+    )
+    return msgspec.structs.replace(flops, model=model)
+
+
+def _limit_memory(state: TrainState) -> AbstractContextManager[None]:
+    """Lets an allocation fail before the system has no memory left and kills processes: on a CPU nothing else would."""
+    if state.device.type != "cpu":
+        return nullcontext()
+    return limit_address_space(int((1 - MARGIN) * psutil.virtual_memory().available / state.world.size))
+
+
+def _compute_closed_form(spec: RunSpec, workload: Workload) -> Quantity:
+    if workload.model_flops_per_unit is None:
+        return Unknown(reason="the unmodified model does not fit in memory, and the workload has no closed form")
+    return Measurement(
+        value=workload.model_flops_per_unit * workload.units_per_batch * spec.accumulation,
+        unit="FLOP",
+        how=QuantityOrigin.MODELED,
+        source="the workload's closed form, because the unmodified model does not fit in memory",
+    )

@@ -1,0 +1,1 @@
+"""Memory of a rehearsed step on a GPU."""

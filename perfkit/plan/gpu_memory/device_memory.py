@@ -1,0 +1,124 @@
+"""Computes a rehearsed step's memory on a GPU: requests through the caching allocator, and non-tensor memory."""
+
+from collections.abc import Iterable
+from functools import partial
+from typing import NamedTuple
+
+from perfkit.analysis.model.memory_model import MemoryAccount
+from perfkit.analysis.model.plan import Interval, NonTensorMemory, PlannedPeak
+from perfkit.core.allocations import WORKSPACE
+from perfkit.plan.gpu_memory.caching_allocator import CachingAllocator, OutOfMemoryError
+from perfkit.plan.gpu_memory.expandable_segments import ExpandableSegments
+from perfkit.plan.gpu_memory.non_tensor_memory import get_handle_bytes, list_library_memory, list_non_tensor_memory
+from perfkit.plan.rehearsal.fake_memory import SCRATCH
+from perfkit.plan.rehearsal.rehearsal import Change, RehearsedStep
+from perfkit.plan.rehearsal.step_ops import StepCollective
+from perfkit.plan.target.target import Target
+
+ROUNDING = "allocator rounding"
+
+
+class DeviceMemory(NamedTuple):
+    """The allocator's peak, the libraries' part of it, and memory outside it."""
+
+    peak: PlannedPeak
+    within: tuple[NonTensorMemory, ...]
+    beyond: tuple[NonTensorMemory, ...]
+
+
+class AllocatorReplay(NamedTuple):
+    """Peak bytes in use during the step, and peak reserved bytes overall."""
+
+    allocated: int
+    reserved: int
+
+
+def compute_device_memory(
+    rehearsed: RehearsedStep, held: MemoryAccount, target: Target, world_size: int
+) -> DeviceMemory:
+    """The memory of a rank on a GPU.
+
+    The peak includes libraries' memory; its lower bound excludes their scratch memory and one workspace. Reserved
+    memory assumes an allocator that returns free segments before failing, like torch's.
+    """
+    handle, groups = get_handle_bytes(target), _count_groups(rehearsed, world_size)
+    most = _replay_within_limit(rehearsed, (int(handle.high),) * 2, target, groups)
+    low = replay_requests(
+        _drop_scratch(rehearsed.before),
+        _drop_scratch(rehearsed.step),
+        (int(handle.low),),
+        expandable=target.expandable_segments,
+    )
+    within = list_library_memory(target, rehearsed.scratch)
+    workspaces = int(within[0].bytes.high)
+    categories = {share.category: share.bytes for share in held.categories}
+    categories[WORKSPACE] = categories.get(WORKSPACE, 0) + workspaces
+    categories[ROUNDING] = most.allocated - held.peak_bytes - workspaces
+    peak = PlannedPeak(
+        value=most.allocated, low=low.allocated, high=most.allocated, phase=held.peak_phase, categories=categories
+    )
+    free = most.reserved - most.allocated
+    cached = Interval(value=free, low=0, high=free)
+    return DeviceMemory(peak, within, list_non_tensor_memory(target, groups, cached))
+
+
+def _count_groups(rehearsed: RehearsedStep, world_size: int) -> tuple[int, ...]:
+    """Ranks of the process groups in which the rank exchanges anything, before its step or in it, and of that of all
+    ranks, in which the harness waits for all of them. A group of one has nobody to connect to."""
+    issued = {each.group: each.ranks for each in rehearsed.issued if isinstance(each, StepCollective)}
+    groups = sorted(ranks for ranks in {**rehearsed.groups, **issued}.values() if ranks > 1)
+    if world_size == 1:
+        return ()
+    return (*groups, *([] if world_size in groups else [world_size]))
+
+
+def _replay_within_limit(
+    rehearsed: RehearsedStep, workspaces: tuple[int, ...], target: Target, groups: tuple[int, ...]
+) -> AllocatorReplay:
+    """Replay within the allocator's share of the limit, or without a limit if that is too small."""
+    assert target.limit_bytes is not None
+    others = sum(row.bytes.high for row in list_non_tensor_memory(target, groups, Interval(value=0, low=0, high=0)))
+    replay = partial(
+        replay_requests, rehearsed.before, rehearsed.step, workspaces, expandable=target.expandable_segments
+    )
+    try:
+        return replay(capacity=int(target.limit_bytes - others))
+    except OutOfMemoryError:
+        return replay()
+
+
+def replay_requests(
+    before: Iterable[Change],
+    step: Iterable[Change],
+    workspaces: Iterable[int] = (),
+    capacity: int = 1 << 62,
+    *,
+    expandable: bool = False,
+) -> AllocatorReplay:
+    """Replay requests through the caching allocator: permanent `workspaces`, requests `before` the step, the step's.
+
+    `expandable`: use expandable segments.
+
+    Raises:
+        OutOfMemoryError: the requests do not fit into the capacity.
+    """
+    allocator = ExpandableSegments(capacity) if expandable else CachingAllocator(capacity)
+    for size in workspaces:
+        allocator.malloc(size)
+    blocks: dict[int, int] = {}
+
+    def serve(changes: Iterable[Change]) -> None:
+        for address, size in changes:
+            if size > 0:
+                blocks[address] = allocator.malloc(size)
+            else:
+                allocator.free(blocks.pop(address))
+
+    serve(before)
+    allocator.reset_peak()
+    serve(step)
+    return AllocatorReplay(allocator.peak, allocator.reserved_peak)
+
+
+def _drop_scratch(changes: Iterable[Change]) -> Iterable[Change]:
+    return (change for change in changes if change[0] != SCRATCH)

@@ -1,0 +1,1 @@
+"""Rehearses a training step on fake tensors."""

@@ -1,0 +1,280 @@
+"""Records the memory of fake tensors: every storage that an op returns, from allocation to free.
+
+The counterpart of `AllocationProfiler` for fake tensors, with the same `RecordedEvents`.
+"""
+
+import sys
+import weakref
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import PurePath
+from types import FrameType
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from torch._C import DispatchKey, _current_autograd_node
+from torch._C._autograd import _get_sequence_nr
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, _BypassDispatchCache
+from torch.utils._mode_utils import no_dispatch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from perfkit.core.allocations import UNKNOWN
+from perfkit.core.record import InitialBlock
+from perfkit.instruments.memory.profiler_events import (
+    ForwardCall,
+    MarkedRange,
+    ProfiledAllocation,
+    RecordedEvents,
+    TensorUse,
+)
+from perfkit.instruments.training.tensors import get_address, has_storage
+from perfkit.plan.rehearsal.op_scratch_probe import OpScratchProbe
+
+_ENTER = torch.ops.profiler._record_function_enter_new.default
+_EXIT = torch.ops.profiler._record_function_exit._RecordFunction
+_READ_VALUE = torch.ops.aten._local_scalar_dense.default
+_PLAIN = (torch.Tensor, torch.nn.Parameter, FakeTensor)
+SCRATCH = 1  # of what a library works in: an address that no storage has
+_OURS = str(PurePath(__file__).parents[1])
+_CPU = torch.device("cpu")
+_THREAD = 0  # fake tensors are computed on none but the one that asks for them
+
+# What a program reads of a tensor (`if tensor:`, `.item()`) by the op that wrote it, in a step in which nothing is out
+# of order: no value is redrawn, masked or infinite, and no update left out. Of any other it reads a 1.
+_WRITTEN = {
+    "aten::any": 0,
+    "aten::isnan": 0,
+    "aten::isinf": 0,
+    "aten::_amp_foreach_non_finite_check_and_unscale_": 0,
+}
+
+
+class FakeMemory:
+    """The storages of fake tensors that are alive, and what was `recorded` since `begin`. Time is counted in events.
+
+    `told_of_read` is called before a value is read.
+    """
+
+    def __init__(self, told_of_read: Callable[[], None] = lambda: None) -> None:
+        self._told_of_read = told_of_read
+        self.recorded = RecordedEvents([], [], [], {})
+        self._now = self._total = 0
+        self._alive: dict[int, int] = {}  # bytes by address
+        self._watched: set[int] = set()
+        self._values: dict[int, int] = {}
+        self._open: list[tuple[str, int]] = []
+
+    @contextmanager
+    def record_allocations(self, alone: OpScratchProbe) -> Iterator[None]:
+        """Record this thread's ops inside this context, within the fake mode."""
+        resize = torch.UntypedStorage.resize_
+
+        def resized(storage: torch.UntypedStorage, size: int) -> torch.UntypedStorage:
+            """Record FSDP2's and paging's frees and allocations of persistent tensors."""
+            result: torch.UntypedStorage = resize(storage, size)
+            address = get_address(storage)
+            if self._alive.get(address, 0) != storage.nbytes():
+                self._end_storage(address)
+                self._start_storage(storage, "aten::resize_", line=_format_line(sys._getframe(1)))
+            return result
+
+        with (
+            patch.object(torch.UntypedStorage, "resize_", resized),
+            _disable_storage_caching(),
+            _OpWatcher(self, alone),
+        ):
+            yield
+
+    def begin(self) -> None:
+        """Drop the recording; live storages stay."""
+        self.recorded = RecordedEvents([], [], [], {})
+
+    def now(self) -> int:
+        """The next tick of the recording's clock."""
+        self._now += 1
+        return self._now
+
+    def list_other_blocks(self, known: Collection[int]) -> list[InitialBlock]:
+        """Live storages other than the `known` addresses."""
+        return [
+            InitialBlock(
+                address=address, size_bytes=size, category=UNKNOWN, name="a tensor outside of the training state"
+            )
+            for address, size in self._alive.items()
+            if address not in known
+        ]
+
+    def read(self, tensor: torch.Tensor) -> float | int:
+        """The value that a program reads from a fake tensor."""
+        self._told_of_read()
+        value = self._values.get(get_address(tensor.untyped_storage()), 1)
+        return float(value) if tensor.is_floating_point() else value
+
+    def enter(self, name: str) -> None:
+        """Begin a range."""
+        self._open.append((name, self.now()))
+
+    def leave(self) -> None:
+        """End the innermost range."""
+        name, start = self._open.pop()
+        self.recorded.ranges.append(MarkedRange(name, _THREAD, start, self.now()))
+
+    def call(
+        self, name: str, mutable: bool, given: Sequence[torch.Tensor], made: Sequence[torch.Tensor], scratch: int
+    ) -> None:
+        """Record an op call: tensors `given`, tensors `made`, and `scratch` bytes."""
+        start = self.now()
+        node = _current_autograd_node()
+        if node is None:
+            self.recorded.forwards[_get_sequence_nr()] = ForwardCall(start, _THREAD, "")
+        for tensor in given:
+            self._record_use(tensor)
+        inputs = tuple(get_address(tensor.untyped_storage()) for tensor in given)
+        for tensor in made:
+            storage = tensor.untyped_storage()
+            if get_address(storage) not in self._alive:
+                self._start_storage(storage, name, start, inputs)
+            self._record_use(tensor)
+        if scratch:
+            self._record_event(SCRATCH, scratch, name, start, inputs)
+            self._record_event(SCRATCH, -scratch, name, start)
+        if name in _WRITTEN:
+            for tensor in (*given, *made) if mutable else made:
+                self._values[get_address(tensor.untyped_storage())] = _WRITTEN[name]
+
+    def _record_use(self, tensor: torch.Tensor) -> None:
+        address = get_address(tensor.untyped_storage())
+        self.recorded.uses.append(TensorUse(self._now, address, tensor._cdata, tuple(tensor.shape), tensor.dtype))
+
+    def _start_storage(
+        self,
+        storage: torch.UntypedStorage,
+        op: str,
+        call: int | None = None,
+        inputs: tuple[int, ...] = (),
+        line: str = "",
+    ) -> None:
+        address, size = get_address(storage), storage.nbytes()
+        if not size:
+            return
+        self._alive[address] = size
+        if address not in self._watched:
+            self._watched.add(address)
+            weakref.finalize(storage, self._handle_finalized, address)
+        self._record_event(address, size, op, self.now() if call is None else call, inputs, line)
+
+    def _handle_finalized(self, address: int) -> None:
+        self._watched.discard(address)
+        self._values.pop(address, None)
+        self._end_storage(address)
+
+    def _end_storage(self, address: int) -> None:
+        size = self._alive.pop(address, 0)
+        if size:
+            self._record_event(address, -size)
+
+    def _record_event(
+        self, address: int, size: int, op: str = "", call: int = 0, inputs: tuple[int, ...] = (), line: str = ""
+    ) -> None:
+        self._total += size
+        node = _current_autograd_node()
+        self.recorded.allocations.append(
+            ProfiledAllocation(
+                time_ns=self.now(),
+                thread=_THREAD,
+                address=address,
+                size=size,
+                device=_CPU,
+                allocated=self._total,
+                op=op,
+                node="" if node is None else node.name(),
+                call=call,
+                sequence=-1 if node is None else node._sequence_nr(),
+                line=line,
+                inputs=inputs,
+            )
+        )
+
+
+class _OpWatcher(TorchDispatchMode):
+    """Reports every op on fake tensors and every range to a `FakeMemory`."""
+
+    def __init__(self, memory: FakeMemory, alone: OpScratchProbe) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._memory = memory
+        self._alone = alone
+
+    def __torch_dispatch__(
+        self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if any(kind not in _PLAIN for kind in types):  # a wrapper turns into calls on the tensors that it is made of
+            return NotImplemented
+        if func.namespace == "prim":  # what a tensor is, such as its device
+            return func(*args, **kwargs)
+        if func is _ENTER or func is _EXIT:
+            return self._run_marker(func, args)
+        if func is _READ_VALUE and isinstance(args[0], FakeTensor) and args[0].constant is None:
+            return self._memory.read(args[0])
+        schema, given = func._schema, _find_fakes((*args, *kwargs.values()))
+        if schema.name in self._alone.opened:
+            with self:
+                return func._op_dk(DispatchKey.CPU, *args, **kwargs)
+        freed = [] if schema.is_mutable else _find_freed_storages(given)
+        result = func(*args, **kwargs)
+        for storage in freed:
+            if storage.nbytes():  # a view, whose fake kernel gives its storage the bytes that it seems to need
+                storage.resize_(0)
+        scratch = self._alone.scratch(func, args, kwargs, result)
+        self._memory.call(schema.name, schema.is_mutable, given, _find_fakes((result,)), scratch)
+        return result
+
+    def _run_marker(self, func: Any, args: tuple[Any, ...]) -> Any:
+        with no_dispatch():  # fake tensors are none of a range's affair
+            result = func(*args)
+        if func is _ENTER:
+            self._memory.enter(args[0])
+        else:
+            self._memory.leave()
+        return result
+
+
+@contextmanager
+def _disable_storage_caching() -> Iterator[None]:
+    """Disable fake tensors' caching of calls with storages inside this context, which would keep them alive."""
+    cache_key = FakeTensorMode._cache_key
+
+    def key(mode: FakeTensorMode, state: Any, func: Any, args: Sequence[object], kwargs: Any) -> Any:
+        if any(isinstance(argument, torch.UntypedStorage) for argument in args):
+            raise _BypassDispatchCache("a storage")
+        return cache_key(mode, state, func, args, kwargs)
+
+    with patch.object(FakeTensorMode, "_cache_key", key):
+        yield
+
+
+def _find_fakes(values: Iterable[Any]) -> list[torch.Tensor]:
+    """The fake tensors among an op's arguments or results, in order."""
+    fakes: list[torch.Tensor] = []
+    for value in values:
+        if isinstance(value, FakeTensor):
+            if has_storage(value):
+                fakes.append(value)
+        elif isinstance(value, list | tuple):
+            fakes += _find_fakes(value)
+    return fakes
+
+
+def _find_freed_storages(tensors: Sequence[torch.Tensor]) -> list[torch.UntypedStorage]:
+    """Storages freed while their tensors stay, by FSDP2 and paging."""
+    storages = (tensor.untyped_storage() for tensor in tensors)
+    return [storage for storage in storages if not storage.nbytes()]
+
+
+def _format_line(frame: FrameType) -> str:
+    """Source line of a request, as in `AllocationProfiler`: "" within torch."""
+    while frame.f_code.co_filename.startswith(_OURS) and frame.f_back is not None:
+        frame = frame.f_back
+    path = PurePath(frame.f_code.co_filename)
+    return "" if "torch" in path.parts else f"{'/'.join(path.parts[-2:])}:{frame.f_lineno} {frame.f_code.co_name}"

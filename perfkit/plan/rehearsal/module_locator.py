@@ -1,0 +1,50 @@
+"""Locates a program's frames in a model: by qualified module name, else by line."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+import torch
+from torch import nn
+
+import perfkit
+from perfkit.instruments.training.trained_models import unwrap_name
+
+_NOT_THE_USERS = (Path(torch.__file__).parent, Path(perfkit.__file__).parent)
+
+
+class ModuleLocator:
+    """Names of the modules of a `model`, which is None until it is built."""
+
+    def __init__(self) -> None:
+        self.model: nn.Module | None = None
+
+    def locate_frames(self, frames: Sequence[FrameType]) -> str:
+        """The innermost known place of these frames: `h.3.mlp (MLP)` or `train.py:17`; empty for none."""
+        return self.module(frames) or _format_line(frames)
+
+    def module(self, frames: Sequence[FrameType]) -> str:
+        """The innermost module of the model in these frames; empty for none."""
+        if self.model is None:
+            return ""
+        for frame in reversed(frames):
+            owner = frame.f_locals.get("self")
+            name = _get_qualified_name(owner, self.model) if isinstance(owner, nn.Module) else None
+            if name is not None:
+                kind = type(owner).__name__
+                return f"{name} ({kind})" if name else kind
+        return ""
+
+
+def _get_qualified_name(module: nn.Module, model: nn.Module) -> str | None:
+    """A module's last name in a model, "" for the model itself; None if it is not part of it."""
+    names = [name for name, other in model.named_modules(remove_duplicate=False) if other is module]
+    return unwrap_name(names[-1]) if names else None
+
+
+def _format_line(frames: Sequence[FrameType]) -> str:
+    for frame in reversed(frames):
+        file = Path(frame.f_code.co_filename)
+        if file.is_file() and not any(file.is_relative_to(folder) for folder in _NOT_THE_USERS):
+            return f"{file.name}:{frame.f_lineno}"
+    return ""

@@ -1,0 +1,219 @@
+"""Rehearses a variant's training step on fake tensors: records its allocations without computing anything."""
+
+from collections.abc import Hashable, Mapping
+from contextlib import ExitStack, nullcontext
+from types import MappingProxyType
+from typing import NamedTuple
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.optim import Adam, AdamW, Optimizer
+
+from perfkit.core.allocations import Allocations
+from perfkit.core.note import Note
+from perfkit.core.record import Unknown
+from perfkit.core.spec import RunSpec
+from perfkit.devices.catalog.catalog import CatalogEntry
+from perfkit.devices.machine.fp32_precision import read_fp32_settings
+from perfkit.instruments.memory.memory_recording import label_recording
+from perfkit.instruments.memory.module_marks import mark_modules
+from perfkit.instruments.memory.profiler_events import RecordedEvents
+from perfkit.instruments.memory.training_state import find_owners, watch_gradients
+from perfkit.instruments.training.tensors import collect_parameter_facts, get_torch_dtype, list_known_blocks
+from perfkit.instruments.training.trained_models import get_trained_models
+from perfkit.measure.rank.loaded_data import Microbatches, collect_batch_facts, make_microbatches
+from perfkit.measure.rank.train_step import train_step
+from perfkit.plan.rehearsal.batches import Batches, make_batches
+from perfkit.plan.rehearsal.conversion import convert_fakes, copy_fakes
+from perfkit.plan.rehearsal.cuda_dispatch import patch_cuda_dispatch
+from perfkit.plan.rehearsal.cuda_scratch import CudaScratch
+from perfkit.plan.rehearsal.eager_overrides import patch_linear, patch_transformers
+from perfkit.plan.rehearsal.fake_memory import FakeMemory
+from perfkit.plan.rehearsal.fake_ops import register_fake_ops
+from perfkit.plan.rehearsal.fake_ranks import simulate_ranks
+from perfkit.plan.rehearsal.fake_tensor_errors import name_failures
+from perfkit.plan.rehearsal.module_locator import ModuleLocator
+from perfkit.plan.rehearsal.op_scratch_probe import OpScratchProbe, ProbedOp
+from perfkit.plan.rehearsal.step_ops import Issued, StepOps
+from perfkit.plan.rehearsal.strip_tensor_data import strip_tensor_data
+from perfkit.plan.rehearsal.technique_planning import select_planned_techniques
+from perfkit.plan.rehearsal.used_groups import UsedGroups
+from perfkit.plan.rehearsal.value_reads import ValueReads
+from perfkit.plan.target.fake_disk import skip_disk_writes, watch_pages
+from perfkit.plan.target.fake_host import FakeHost
+from perfkit.techniques.activations.paged_optimizer import get_local_optimizer
+from perfkit.techniques.apply import apply_all
+from perfkit.techniques.base.state import TrainState
+from perfkit.techniques.parallel.pipeline_schedules import BUBBLE
+from perfkit.workloads.workload import make_model
+from perfkit.workloads.workload_table import check_microbatches, load_workload
+
+SOURCE = "every storage of one step on fake tensors, after one that creates the optimizer state"
+
+Change = tuple[int, int]  # an address and its allocated bytes, negative if freed
+
+# Ops probed in this process: plans of one workload have the same shapes.
+_TRIED: dict[Hashable, ProbedOp] = {}
+
+
+class RehearsedStep(NamedTuple):
+    """The allocations of a run of two steps.
+
+    Attributes:
+        allocations: allocations of the second step.
+        untried: ops whose libraries' scratch memory is missing.
+        issued: the ops and collectives of the second step.
+        groups: ranks of the process groups in use, by name.
+        assumptions: assumptions, one line each.
+        before: all allocations and frees from the model until the second step.
+        step: all allocations and frees of that step.
+        scratch: maximum scratch memory of one op by CUDA library; included in `step`, at `SCRATCH`.
+        parameters: parameters of the model before sharding.
+        trainable: parameters that the workload does not freeze.
+        adam: True if every optimizer is torch's Adam or AdamW.
+        facts: bytes of parameters by dtype and sizes of the batch, as a worker records them.
+        compute_dtype: dtype of the products.
+        optimizers: the classes of all optimizers.
+        blocks: number of repeated blocks of the workload.
+        batches_bytes: bytes of the batches that a bench keeps in main memory.
+        bubble_share: theoretical idle share of a pipeline's forward and backward.
+    """
+
+    allocations: Allocations
+    untried: tuple[str, ...]
+    assumptions: tuple[Note, ...] = ()
+    issued: tuple[Issued, ...] = ()
+    groups: Mapping[str, int] = MappingProxyType({})
+    before: tuple[Change, ...] = ()
+    step: tuple[Change, ...] = ()
+    scratch: dict[str, int] = {}
+    parameters: int = 0
+    trainable: int = 0
+    adam: bool = False
+    facts: dict[str, float] = {}
+    compute_dtype: str = ""
+    optimizers: tuple[str, ...] = ()
+    blocks: int = 0
+    batches_bytes: int = 0
+    bubble_share: float | Unknown = 0.0
+
+
+def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None) -> RehearsedStep:
+    """Rehearse a step of the first rank of a run, on a CPU or as on a cataloged GPU.
+
+    Raises:
+        UnavailableError: a technique cannot act here or be planned, or the step cannot be done without values; with the
+            op and the module.
+        UsageError: as a run does.
+    """
+    device = torch.device("cpu")
+    acts_on = device if gpu is None else torch.device("cuda")
+    dtype = get_torch_dtype(spec.dtype)
+    workload = load_workload(spec.workload, device=acts_on.type)
+    check_microbatches(workload, spec.accumulation)
+    techniques, remarks = select_planned_techniques(spec.techniques)
+    places = ModuleLocator()
+    values = ValueReads(places)
+    memory, alone, host = (
+        FakeMemory(values.record_read),
+        OpScratchProbe(_TRIED) if gpu is None else CudaScratch(_TRIED),
+        FakeHost(),
+    )
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    with ExitStack() as stack:
+        stack.enter_context(name_failures(places, techniques))
+        stack.enter_context(nullcontext() if gpu is None else patch_cuda_dispatch(gpu))
+        world = stack.enter_context(simulate_ranks(spec.launch.world_size))
+        stores = skip_disk_writes(), host.skip_copies()
+        for context in (*stores, register_fake_ops(alone), mode, convert_fakes(), copy_fakes(), patch_linear()):
+            stack.enter_context(context)
+        stack.enter_context(memory.record_allocations(alone))
+        model = places.model = strip_tensor_data(make_model(workload), mode).to(dtype=dtype)
+        parameters = sum(parameter.numel() for parameter in model.parameters())
+        trainable = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+        stack.enter_context(patch_transformers())
+        before = [(block.address, block.size_bytes) for block in memory.list_other_blocks(())]
+        memory.begin()
+        state = TrainState(
+            workload=workload,
+            model=model,
+            device=device,
+            world=world,
+            planned_for=acts_on,
+            compute_dtype=spec.dtype,
+        )
+        stack.callback(state.close)
+        blocks = len(workload.blocks(model))
+        with UsedGroups() as groups:
+            state = apply_all(techniques, state).state
+        data = make_batches(workload, spec, state.batches_of_ranks or (world.rank,), steps=2)
+
+        def step(index: int) -> None:
+            parts = make_microbatches(data, index, spec.accumulation, state.microbatches)
+            train_step(state, parts if gpu is None else _copy_microbatches(parts), index)
+
+        with groups:
+            step(0)
+        facts = {**collect_parameter_facts([state.model]), **collect_batch_facts(data.step(0, 1)[0])}
+        before += _list_changes(memory.recorded, data)
+        memory.begin()
+        trained = get_trained_models(state)
+        known = [*list_known_blocks(state)]
+        known += memory.list_other_blocks(data.addresses() | {block.address for block in known})
+        owned = find_owners(trained)
+        ops = StepOps(
+            None if gpu is None else read_fp32_settings(acts_on)
+        )  # as the program and its techniques have set it
+        host.told = ops.record_copy
+        with (
+            mark_modules(trained),
+            watch_gradients(trained, memory.now) as gradients,
+            watch_pages(ops.record_page),
+            ops,
+        ):
+            step(1)
+        recorded = memory.recorded
+    recorded.ranges.sort(key=lambda mark: (mark.start_ns, -mark.end_ns))
+    allocations = label_recording(recorded, device, known, owned, gradients, source=SOURCE)
+    scratch = alone.most if isinstance(alone, CudaScratch) else {}
+    return RehearsedStep(
+        allocations=allocations,
+        untried=tuple(sorted(alone.untried)),
+        assumptions=(*remarks, *values.assumptions()),
+        issued=tuple(ops.issued),
+        groups=groups.ranks,
+        before=tuple(before),
+        step=_list_changes(recorded, data),
+        scratch=scratch,
+        parameters=parameters,
+        trainable=trainable,
+        adam=all(map(_is_plain_adam, map(get_local_optimizer, trained.optimizers))),
+        facts=facts,
+        compute_dtype=state.compute_dtype,
+        optimizers=tuple(sorted({type(each).__name__ for each in trained.optimizers})),
+        blocks=blocks,
+        batches_bytes=data.nbytes,
+        bubble_share=_get_bubble_share(state),
+    )
+
+
+def _get_bubble_share(state: TrainState) -> float | Unknown:
+    if BUBBLE in state.facts or BUBBLE not in state.fact_notes:
+        return state.facts.get(BUBBLE, 0.0)
+    return Unknown(reason=f"no theoretical bubble for this pipeline: {state.fact_notes[BUBBLE]}")
+
+
+def _copy_microbatches(parts: Microbatches) -> Microbatches:
+    """Copy microbatches to a device as the step reaches them."""
+    return Microbatches(len(parts), lambda: ({name: tensor.clone() for name, tensor in part.items()} for part in parts))
+
+
+def _list_changes(recorded: RecordedEvents, data: Batches) -> tuple[Change, ...]:
+    """Allocations and frees, without the batches on the host."""
+    host = data.addresses()
+    return tuple((event.address, event.size) for event in recorded.allocations if event.address not in host)
+
+
+def _is_plain_adam(optimizer: Optimizer) -> bool:
+    """True if the state has two tensors per parameter; amsgrad has a third, the largest second moment."""
+    return type(optimizer) in (Adam, AdamW) and not any(group["amsgrad"] for group in optimizer.param_groups)

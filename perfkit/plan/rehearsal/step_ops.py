@@ -1,0 +1,160 @@
+"""Records the ops, collectives and pages of a step on fake tensors, in issue order."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+from perfkit.analysis.trace.work.op_class import classify_op
+from perfkit.core.record import MARK_PREFIX, PHASES
+from perfkit.cost.calls.args import count_read_bytes, walk_tensors
+from perfkit.cost.calls.collective import CollectiveType, Message
+from perfkit.cost.calls.op_call import OpCall, OpCost
+from perfkit.cost.formulas.free_ops import is_free
+from perfkit.cost.live_collectives import count_tensor_bytes, describe_exchange
+from perfkit.cost.live_flops import CostingMode
+from perfkit.devices.ceilings.peak import Fp32Settings
+from perfkit.plan.target.disk import find_mount
+from perfkit.plan.target.fake_disk import PageMove
+from perfkit.plan.target.fake_host import FakeHostPage
+from perfkit.plan.target.work import Work, make_work
+
+_ENTER = torch.ops.profiler._record_function_enter_new.default
+_EXIT = torch.ops.profiler._record_function_exit._RecordFunction
+_PHASE_OF_MARK = {MARK_PREFIX + phase: phase for phase in PHASES}
+
+
+class StepOp(NamedTuple):
+    """A call of an op with work: no view, no allocation."""
+
+    work: Work
+    phase: str
+
+
+class StepCollective(NamedTuple):
+    """A collective of the ranks of a `group`.
+
+    `functional`: the result is awaited at its first use. `summed`: an all-reduce that a switch could do.
+    """
+
+    message: Message
+    ranks: int
+    phase: str
+    functional: bool = False
+    group: str = ""
+    summed: bool = False
+
+
+class StepPage(NamedTuple):
+    """A page of offloaded tensors that is written to a file (`writes`) or read.
+
+    `mount` is the mount point of the file.
+    """
+
+    bytes: int
+    writes: bool
+    mount: str
+    phase: str
+
+
+class StepCopy(NamedTuple):
+    """A page copied from a GPU to its host (`out`) or back."""
+
+    page: FakeHostPage
+    out: bool
+    phase: str
+
+
+Issued = StepOp | StepCollective | StepPage | StepCopy
+
+
+class StepOps(CostingMode):
+    """Records in `issued` what is called while entered: within a mode of fake tensors, as it would be on a device.
+
+    `fp32` are the GPU's settings for fp32 products; None if computed in fp32.
+
+    An op without a formula is assumed to read its operands and write its results once. If data decide an op's work
+    (rows per expert, sequence lengths), the maximum is used.
+    """
+
+    def __init__(self, fp32: Fp32Settings | None = None) -> None:
+        super().__init__()
+        self.issued: list[Issued] = []
+        self._fp32 = fp32
+        self._marks: list[str] = []
+
+    def __torch_dispatch__(
+        self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        result = super().__torch_dispatch__(func, types, args, kwargs)
+        if func is _ENTER:
+            self._marks.append(args[0])
+        elif func is _EXIT:
+            self._marks.pop()
+        elif result is not NotImplemented and (exchange := describe_exchange(func, args, result)) is not None:
+            self.issued.append(
+                StepCollective(
+                    message=exchange.message,
+                    ranks=exchange.ranks,
+                    phase=self._get_phase(),
+                    functional=exchange.functional,
+                    group=exchange.group,
+                    summed=exchange.message.kind is CollectiveType.ALL_REDUCE and _is_summed(args),
+                )
+            )
+        return result
+
+    def called(self, call: OpCall, cost: OpCost | None, result: Any) -> None:
+        """Record a call, if it has work."""
+        if is_free(call.name):
+            return
+        work = _model_work(call, cost, self._fp32) or _make_traffic_work(call, result)
+        self.issued.append(StepOp(work, self._get_phase()))
+
+    def record_page(self, page: PageMove) -> None:
+        """Record a moved page."""
+        self.issued.append(StepPage(page.bytes, page.writes, find_mount(page.folder), self._get_phase()))
+
+    def record_copy(self, page: FakeHostPage, out: bool) -> None:
+        """Record a copy to the host, or back."""
+        self.issued.append(StepCopy(page, out, self._get_phase()))
+
+    def _get_phase(self) -> str:
+        return next((_PHASE_OF_MARK[mark] for mark in reversed(self._marks) if mark in _PHASE_OF_MARK), "")
+
+
+# What NVSwitch sums of floating-point numbers (`ncclNvlsSupported`, src/include/comm.h of NCCL).
+_SUMMED_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+
+
+def _is_summed(args: Sequence[Any]) -> bool:
+    """True if an all-reduce with these arguments is a sum that a switch can compute.
+
+    c10d's op does not expose its reduction to Python: a sum is assumed, as for DDP.
+    """
+    dtypes = {leaf.dtype for leaf in tree_leaves(args[0]) if isinstance(leaf, torch.Tensor)}
+    by = args[1] if isinstance(args[1], str) else "sum"
+    return by == "sum" and dtypes.issubset(_SUMMED_DTYPES)
+
+
+@lru_cache(maxsize=65536)
+def _model_work(call: OpCall, cost: OpCost | None, fp32: Fp32Settings | None) -> Work | None:
+    if cost is None:
+        return None
+    most = cost._replace(flops=cost.most_flops or cost.flops, bytes=cost.most_bytes or cost.bytes)
+    return make_work(call, most, fp32)
+
+
+def _make_traffic_work(call: OpCall, result: Any) -> Work:
+    tensors = tuple(walk_tensors(call.args))
+    dtype = tensors[0].dtype if tensors else ""
+    return Work(
+        classify_op(call.name),
+        dtype,
+        0.0,
+        count_read_bytes(*tensors) + count_tensor_bytes(result),
+        matrix=False,
+        op=call.name,
+    )

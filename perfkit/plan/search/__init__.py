@@ -1,0 +1,1 @@
+"""Searches for what fits into a rank's memory."""

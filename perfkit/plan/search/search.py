@@ -1,0 +1,125 @@
+"""Searches combinations of techniques that fit, fastest first, without runs and without planning all of them.
+
+A combination that does not fit with recomputation, shards or fused attention does not fit without; if it fits without
+recomputation, none is needed.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import product
+from math import inf
+from typing import NamedTuple
+
+from perfkit.analysis.model.plan import PlannedVariant, PlanSearch
+from perfkit.core.errors import UsageError
+from perfkit.core.spec import TechniqueSpec, format_variant_label, parse_variants
+from perfkit.measure.schedule import Techniques
+from perfkit.techniques.compose import compose_techniques
+
+# Each step takes no more memory than the one before. Precisions form no ladder: weight casts are kept, too.
+_PRECISIONS = ("", "amp", "bf16")
+_SHARDS = ("", "zero1", "zero2", "zero3")
+_FREE = (("", "flash"), ("", "optim_in_backward"))
+_RECOMPUTATION = ("", "ckpt:mode=selective", "ckpt")
+
+TIME, FLOPS = "predicted step time", "FLOPs per step"
+
+Plan = Callable[[Techniques], PlannedVariant]
+Ladders = tuple[tuple[str, ...], ...]
+
+
+class _Combination(NamedTuple):
+    """A precision, and a position on each ladder; the last is recomputation."""
+
+    precision: str
+    levels: tuple[int, ...]
+
+    def techniques(self, ladders: Ladders) -> Techniques:
+        names = (self.precision, *(ladder[level] for ladder, level in zip(ladders, self.levels, strict=True)))
+        return tuple(spec for name in names for spec in _parse_specs(name))
+
+
+def search_combinations(plan: Plan, ranks: int, progress: Callable[[int, int, PlannedVariant], None]) -> PlanSearch:
+    """Search the compatible combinations.
+
+    Args:
+        plan: plans a combination, with its fit verdict.
+        ranks: number of ranks; shards need several.
+        progress: receives the numbers of completed and total combinations after each plan.
+    """
+    plans: dict[str, PlannedVariant] = {}
+
+    def once(techniques: Techniques) -> PlannedVariant:
+        name = format_variant_label(techniques)
+        if name not in plans:
+            plans[name] = plan(techniques)
+        return plans[name]
+
+    ladders = (*((_SHARDS,) if ranks > 1 else ()), *_FREE, _RECOMPUTATION)
+    left_out = _find_refused(once, (_PRECISIONS, *ladders))
+    ladders = tuple(tuple(name for name in ladder if name not in left_out) for ladder in ladders)
+    precisions = [name for name in _PRECISIONS if name not in left_out]
+    combinations = sorted(_list_combinations(precisions, ladders), key=lambda each: _get_order_key(each, ladders))
+    planned: dict[_Combination, PlannedVariant] = {}
+    for done, combination in enumerate(combinations, start=1):
+        if not _is_ruled_out(combination, planned):
+            planned[combination] = once(combination.techniques(ladders))
+            progress(done, len(combinations), planned[combination])
+    fitting = [variant for variant in planned.values() if variant.fits]
+    timed = all(variant.step_s is not None for variant in fitting)
+    return PlanSearch(
+        fitting=tuple(sorted(fitting, key=_get_step_seconds if timed else _get_flops_key)),
+        ordered_by=TIME if timed else FLOPS,
+        combinations=len(combinations),
+        planned=len(plans) - len(left_out),
+        left_out=left_out,
+    )
+
+
+def _find_refused(plan: Plan, choices: Iterable[tuple[str, ...]]) -> dict[str, str]:
+    """Techniques that cannot act here alone, with reasons."""
+    names = [name for names in choices for name in names if name]
+    reasons = {name: plan(_parse_specs(name)).reason for name in names}
+    return {name: reason for name, reason in reasons.items() if reason}
+
+
+def _list_combinations(precisions: Iterable[str], ladders: Ladders) -> Iterator[_Combination]:
+    for precision, levels in product(precisions, product(*(range(len(ladder)) for ladder in ladders))):
+        combination = _Combination(precision, levels)
+        try:
+            compose_techniques(combination.techniques(ladders))
+        except UsageError:
+            continue
+        yield combination
+
+
+def _get_order_key(combination: _Combination, ladders: Ladders) -> tuple[int, int]:
+    """Search order: largest saving first; of recomputation all, then none, then the levels between."""
+    *others, recomputed = combination.levels
+    most = len(ladders[-1]) - 1
+    return -sum(others), -1 if recomputed == most else recomputed
+
+
+def _is_ruled_out(combination: _Combination, planned: Mapping[_Combination, PlannedVariant]) -> bool:
+    """True if a combination that saves more does not fit, or if it fits without recomputation."""
+    *others, recomputed = combination.levels
+    for other, variant in planned.items():
+        if other.precision != combination.precision:
+            continue
+        if variant.fits is False and all(a >= b for a, b in zip(other.levels, combination.levels, strict=True)):
+            return True
+        if variant.fits and [*other.levels[:-1]] == others and other.levels[-1] < recomputed:
+            return True
+    return False
+
+
+def _parse_specs(name: str) -> tuple[TechniqueSpec, ...]:
+    return parse_variants(name)[0] if name else ()
+
+
+def _get_step_seconds(variant: PlannedVariant) -> float:
+    return inf if variant.step_s is None else variant.step_s.total.value
+
+
+def _get_flops_key(variant: PlannedVariant) -> tuple[float, float]:
+    needed = variant.needed_bytes
+    return variant.flops or inf, inf if needed is None else needed.value

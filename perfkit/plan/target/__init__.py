@@ -1,0 +1,1 @@
+"""The target of a plan and its work: device, limit, disk, host."""

@@ -1,0 +1,1 @@
+"""Predicts the time of a rehearsed step from measured efficiencies."""

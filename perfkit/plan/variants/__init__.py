@@ -1,0 +1,1 @@
+"""Plans each variant of a bench."""

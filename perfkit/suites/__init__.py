@@ -1,0 +1,1 @@
+"""Suites from Python: measures, resumes, analyzes."""

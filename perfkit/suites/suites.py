@@ -1,0 +1,99 @@
+"""Measures a suite from Python, then analyzes it from its folder."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from perfkit.analysis.model.suite import Analysis
+from perfkit.core.errors import UsageError
+from perfkit.core.spec import Schedule, parse_variants
+from perfkit.devices.machine.device_choice import find_device
+from perfkit.devices.machine.machine import count_available_cores
+from perfkit.measure.bench import name_default_folder, resolve_request_ceilings
+from perfkit.measure.bench import run_bench as run_suite
+from perfkit.measure.rank.limits import check_limits
+from perfkit.measure.resolve_request import resolve_request
+from perfkit.measure.run_events import Event
+from perfkit.store.request import BenchRequest
+from perfkit.suites.remeasure import analyze_and_remeasure
+from perfkit.techniques.compose import compose_techniques
+from perfkit.techniques.expand_all import expand_variants
+from perfkit.workloads.workload_table import resolve_workload
+
+
+def bench(
+    workload: str = "gpt",
+    technique: str = "amp,ckpt",
+    *,
+    out: str | Path | None = None,
+    device: str = "auto",
+    batch_size: int | None = None,
+    seq_len: int | None = None,
+    steps: int | None = None,
+    warmup: int = Schedule().warmup,
+    calibrate: bool = True,
+    progress: Callable[[Event], None] = lambda _: None,
+    **options: Any,
+) -> Analysis:
+    """Compare training techniques on a workload, as `perfkit bench` does, and return the contents of its report.
+
+    Each variant trains in its own processes; this process sleeps meanwhile. The workload is given by name, so that
+    those processes can find it: `gpt:size=nano`, `train.py:build`, `package.module:build`.
+
+    Args:
+        workload: workload to train, with `:key=value` parameters.
+        technique: techniques, separated by commas, combined with `+`; or `all`.
+        out: folder to write, new or empty; by default `runs/TIME-WORKLOAD`.
+        device: `auto` (the GPU if available, else the CPU), `cpu` or `cuda`.
+        batch_size, seq_len: override the workload's sizes.
+        steps: timed steps per process; by default chosen automatically.
+        warmup: minimum warm-up steps.
+        calibrate: True to measure unknown ceilings of this machine first, and exceeded ones again.
+        progress: receives the events of `perfkit.measure.run_events`.
+        options: other fields of `perfkit.store.request.BenchRequest`: `precision` (0.05), `budget_s`, `rounds`, `dtype`
+            (`fp32`, `bf16`, `fp16`), `world_size`, `world_sizes`, `scaling` (`weak`, `strong`), `threads`,
+            `accumulation`, `seed`, `timeout_s`, `memory_limit_bytes`, `launcher` (`process`, `torchrun`, `slurm`,
+            `ray`).
+
+    Raises:
+        UsageError: the request is invalid; nothing was run.
+        UserCodeError: the workload's code raised when it was built.
+        KeyboardInterrupt: results so far are kept in `out`, for `perfkit.analyze(out)`.
+    """
+    from perfkit.plan.search.resolve_auto import (
+        find_open_params,  # not sooner: plans take long to import, and other commands need none
+    )
+
+    folder = Path(out) if out is not None else name_default_folder(workload)
+    target = find_device(device)
+    variants = tuple(parse_variants(expand_variants(technique)))
+    for variant in variants:
+        compose_techniques(variant)
+    plan = Schedule()
+    request = BenchRequest(
+        workload=resolve_workload(workload, target.kind, batch_size, seq_len),
+        variants=variants,
+        device=target.kind,
+        device_count=target.visible,
+        cores=count_available_cores(),
+        schedule=Schedule(warmup=warmup, max_warmup=max(warmup, plan.max_warmup), timed=steps or plan.timed),
+        turns=steps,
+    )
+    try:
+        request = msgspec.structs.replace(request, **options)
+    except TypeError as error:
+        raise UsageError(f"perfkit.bench: {error}") from None
+    check_limits(request.timeout_s, request.memory_limit_bytes)
+    request = resolve_request(request)
+    ceilings = resolve_request_ceilings(request, target.name, calibrate=calibrate)
+    run_suite(
+        request,
+        folder,
+        command=f"perfkit.bench({workload!r}, {technique!r})",
+        ceilings=ceilings,
+        progress=progress,
+        find=find_open_params,
+    )
+    return analyze_and_remeasure(folder, calibrate=calibrate)

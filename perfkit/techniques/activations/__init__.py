@@ -1,0 +1,1 @@
+"""Techniques that change what is kept for the backward pass, and attention."""

@@ -1,0 +1,229 @@
+"""`ckpt`: activation checkpointing. Recompute activations in the backward pass instead of keeping them."""
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Annotated, Any, ClassVar, Literal
+
+import msgspec
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
+from torch.utils.checkpoint import create_selective_checkpoint_contexts
+
+from perfkit.core.errors import UnavailableError, UsageError
+from perfkit.core.parse_units import parse_amount
+from perfkit.core.record import Claim, Relation
+from perfkit.techniques.activations.block_chaining import find_unchained_blocks
+from perfkit.techniques.activations.saved_ops import FACT, PRODUCTS, make_policy, resolve_ops
+from perfkit.techniques.base.segments import join_blocks
+from perfkit.techniques.base.state import TrainState
+from perfkit.techniques.base.technique import PlanMode, PlanSupport, Stage, Technique
+
+# Of the bytes that a compiled graph may save beyond its budget: torch estimates them before it fuses.
+_BUDGET_SLACK = 0.1
+
+
+class Ckpt(Technique):
+    """Activation checkpointing: the blocks' activations are recomputed in the backward pass instead of kept.
+
+    - `full` keeps only the blocks' inputs (`checkpoint_wrapper`, non-reentrant).
+    - `selective` also keeps the results of some ops (`create_selective_checkpoint_contexts`): by default GEMMs,
+      convolutions and attention, which saves less memory and costs hardly any time. `save` names others:
+      `save=mm/addmm`.
+    - `budget` leaves the choice to torch.compile's partitioner (`activation_memory_budget`), and needs `compile`.
+
+    **Segments.** `every=N` keeps the input of every N-th block and recomputes N blocks at once; `every=sqrt` has
+    ceil(sqrt(n)) of n blocks, which suits layers that save about as much as they take. A GPT's block saves 16 times as
+    much, so fewer than 16 blocks need least with `every=1`.
+
+    **The least that fits.** `fit=8GiB` finds the least recomputation whose peak is within 8 GiB: none; `selective` in
+    the first block, the first two, all; then `full` likewise. Peaks are planned, and `perfkit bench` verifies them by
+    a few steps. Memory outside the allocator is not in the peak.
+
+    **Budget** bounds what is saved, not the peak: a smaller one may need more (pytorch#197838). Try several:
+    `'ckpt:mode=budget:budget=0.1|0.3|0.5+compile'`.
+    """
+
+    name: ClassVar[str] = "ckpt"
+    summary: ClassVar[str] = (
+        "recompute the blocks' activations in backward: all, all but matmuls, or to a memory budget"
+    )
+    when: ClassVar[str] = "when activations fill the memory: deep models, long sequences, large batches"
+    costs: ClassVar[str] = "up to one extra forward pass of the checkpointed blocks per step"
+    paper: ClassVar[str] = (
+        "Chen et al., Training Deep Nets with Sublinear Memory Cost, 2016, https://arxiv.org/abs/1604.06174"
+    )
+    examples: ClassVar[tuple[str, ...]] = (
+        "ckpt",
+        "ckpt:every=sqrt",
+        "ckpt:mode=selective",
+        "ckpt:mode=budget+compile",
+    )
+    stage: ClassVar[Stage] = Stage.CHECKPOINT
+    refusals: ClassVar[Mapping[str, str]] = {
+        "only allowed to backward once on any region computed under selective activation checkpoint": (
+            "mode=selective supports one backward pass per recomputation, and the step needs second derivatives; "
+            "use mode=full"
+        )
+    }
+
+    mode: Literal["full", "selective", "budget"] = "full"
+    every: Annotated[
+        Annotated[int, msgspec.Meta(ge=1)] | Literal["sqrt"],
+        msgspec.Meta(
+            description="blocks per segment, recomputed as one; sqrt: the square root of the number of blocks"
+        ),
+    ] = 1
+    skip: Annotated[int, msgspec.Meta(ge=0, description="blocks left unchanged after each segment")] = 0
+    blocks: Annotated[int, msgspec.Meta(ge=1, description="number of blocks from the first; default all")] | None = None
+    fit: (
+        Annotated[
+            float | str,
+            msgspec.Meta(description="memory such as `8GiB`: find the least recomputation with a peak within it"),
+        ]
+        | None
+    ) = None
+    save: Annotated[
+        str,
+        msgspec.Meta(description="ops whose results are kept with mode=selective, such as `mm/addmm`; default matmuls"),
+    ] = ""
+    budget: Annotated[
+        float, msgspec.Meta(ge=0, lt=1, description="share of the activation memory to keep, for mode=budget")
+    ] = 0.5
+
+    def __post_init__(self) -> None:
+        chosen = self.every != 1 or self.skip or self.blocks is not None
+        if self.mode == "budget" and (chosen or self.fit is not None):
+            raise ValueError(
+                "every, skip, blocks and fit need mode=full or selective; mode=budget covers the whole graph"
+            )
+        if self.save and self.mode != "selective":
+            raise ValueError("save needs mode=selective")
+        if self.fit is not None and chosen:
+            raise ValueError("fit chooses the blocks to checkpoint; omit every, skip and blocks")
+        _ = self.limit_bytes  # an amount or an error
+
+    @property
+    def limit_bytes(self) -> float:
+        """The limit on the peak of torch's allocator."""
+        try:
+            return math.inf if self.fit is None else parse_amount(str(self.fit), "bytes")
+        except UsageError as error:
+            raise ValueError(f"fit={self.fit}: {error}") from None
+
+    def describe_open_params(self) -> str:
+        return "" if self.fit is None else "how much is recomputed"
+
+    def plannable(self) -> PlanSupport:
+        if self.fit is not None:
+            return PlanSupport(PlanMode.NOT, "how much to recompute must be found first")
+        if self.mode == "budget":
+            return PlanSupport(PlanMode.NOT, "torch.compile chooses the saved tensors, and a plan compiles nothing")
+        return PlanSupport()
+
+    def apply(self, state: TrainState) -> TrainState:
+        if self.fit is not None:
+            raise UsageError(
+                "ckpt:fit starts a search, which needs `perfkit bench` or `perfkit plan`; give a number of "
+                "blocks, such as ckpt:blocks=2"
+            )
+        if self.mode == "budget":
+            from torch._functorch import config  # not sooner: torch leaves it out until something compiles
+
+            # torch.compile's partitioner reads the setting when it compiles, which is at the first step.
+            state.enter(config.patch(activation_memory_budget=self.budget))
+            state.facts["activation_memory_budget"] = self.budget
+            return state
+        segments = self._choose_segments(state)
+        if not segments:
+            raise UnavailableError(
+                f"the workload {state.workload.name} names no blocks to checkpoint", id="skip.no_blocks"
+            )
+        if self.blocks is not None and self.blocks > (count := len(state.workload.blocks(state.model))):
+            raise UnavailableError(
+                f"the workload {state.workload.name} has {count} blocks, and blocks={self.blocks}", id="skip.few_blocks"
+            )
+        if self.every != 1 and (which := find_unchained_blocks(state, segments)):
+            raise UnavailableError(
+                f"the blocks {which} of {state.workload.name} are not called in sequence, each with the result "
+                "of the one before; use every=1"
+            )
+        options: dict[str, Any] = {}
+        if self.mode == "selective":
+            policy = make_policy(resolve_ops(self._saved), state.facts)
+            options["context_fn"] = partial(create_selective_checkpoint_contexts, policy)
+        for first, *others in segments:
+            block = join_blocks(state.model, (first, *others)) if others else state.model.get_submodule(first)
+            state.model.set_submodule(first, checkpoint_wrapper(block, **options))
+        state.checkpointed = tuple(name for segment in segments for name in segment)
+        return state
+
+    def claims(self, state: TrainState) -> tuple[Claim, ...]:
+        if self.mode == "budget":
+            return (self._make_saved_bytes_claim(self.budget + _BUDGET_SLACK),)
+        # Full: at least 30 % of the blocks' saved bytes are gone; selective keeps matmul results, so it requires 10 %.
+        remains = 0.7 if self.mode == "full" else 0.9
+        segments = self._choose_segments(state)
+        if "compile" in state.applied:  # blocks within compiled code are not seen
+            share = sum(map(len, segments)) / len(state.workload.blocks(state.model))
+            return (self._make_saved_bytes_claim(1 - (1 - remains) * share),)
+        reached = _count_backward_segments(state, segments)
+        claims = [
+            self._make_claim(
+                "the checkpointed blocks save less for backward than in the unmodified model",
+                "block_saved_tensor_bytes",
+                Relation.AT_MOST,
+                remains,
+                relative_to="reference_block_saved_tensor_bytes",
+            ),
+            self._make_claim(
+                "every checkpointed block reruns its forward in backward"
+                if self.every == 1
+                else "every segment of blocks reruns its forward in backward",
+                "recomputed_blocks",
+                Relation.AT_LEAST,
+                float(reached),
+            ),
+        ]
+        if self.mode == "full":
+            # Not all of it: recomputation stops at the last tensor that backward needs.
+            claims.append(
+                self._make_claim(
+                    "their forward FLOPs are executed again",
+                    "recomputed_flops",
+                    Relation.AT_LEAST,
+                    0.1 * reached / len(segments),
+                    relative_to="block_flops",
+                )
+            )
+        elif self.save:
+            claims.append(self._make_claim("all named ops ran", FACT, Relation.EQUAL, float(len(self._saved))))
+        else:
+            claims.append(self._make_claim("matmul results are kept", FACT, Relation.AT_LEAST, 1.0))
+        return tuple(claims)
+
+    @property
+    def _saved(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self.save.split("/"))) if self.save else PRODUCTS
+
+    def _choose_segments(self, state: TrainState) -> list[tuple[str, ...]]:
+        names = state.workload.blocks(state.model)[: self.blocks]
+        length = math.ceil(math.sqrt(len(names))) if self.every == "sqrt" else self.every
+        return [names[start : start + length] for start in range(0, len(names), max(1, length + self.skip))]
+
+    def _make_saved_bytes_claim(self, factor: float) -> Claim:
+        return self._make_claim(
+            "less is saved for backward than in the unmodified model",
+            "saved_tensor_bytes",
+            Relation.AT_MOST,
+            factor,
+            relative_to="reference_saved_tensor_bytes",
+        )
+
+
+def _count_backward_segments(state: TrainState, segments: Sequence[tuple[str, ...]]) -> int:
+    """Count the segments with a backward pass: not those before the first trained one (late adapters)."""
+    for before, names in enumerate(segments):
+        modules = map(state.model.get_submodule, names)
+        if any(parameter.requires_grad for module in modules for parameter in module.parameters()):
+            return len(segments) - before
+    return len(segments)

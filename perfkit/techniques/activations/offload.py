@@ -1,0 +1,141 @@
+"""`offload`: keep activations, optimizer state or parameters out of the training device's memory."""
+
+from functools import partial
+from typing import Annotated, ClassVar, Literal
+
+import msgspec
+import torch
+from torch.optim import Optimizer
+
+from perfkit.core.errors import UnavailableError
+from perfkit.core.record import Claim, Relation
+from perfkit.techniques.activations.paged_activations import ActivationPager
+from perfkit.techniques.activations.paged_optimizer import get_local_optimizer, page_around_step, page_state
+from perfkit.techniques.activations.paged_parameters import page_blocks
+from perfkit.techniques.activations.paged_tensors import get_local_part
+from perfkit.techniques.activations.paging import MIN_BYTES, HostStore, Store, make_disk_store
+from perfkit.techniques.base.state import TrainState
+from perfkit.techniques.base.technique import PlanSupport, Stage, Technique
+
+# These save less for backward themselves, so that less is left to move.
+_SAVING_TECHNIQUES = frozenset({"amp", "ckpt", "compile", "flash"})
+
+
+class Offload(Technique):
+    """Moves what is not needed right now out of the training device's memory, and frees it there.
+
+    - `activations`: each storage that autograd saves, until backward asks for it.
+    - `optimizer`: state is in memory only around the update of its parameters, about 16 MiB of parameters at a time.
+      For optimizers that update each parameter independently (Adam, SGD and their kin).
+    - `parameters`: a block's parameters are in memory only while it runs, and around their update.
+
+    `host` is pinned memory, copied on separate streams; it needs a GPU. `disk` writes one file per storage into a
+    temporary folder, through the page cache; a folder in memory (tmpfs) is refused.
+    """
+
+    name: ClassVar[str] = "offload"
+    summary: ClassVar[str] = "move activations, optimizer state or parameters to host memory or disk while unused"
+    when: ClassVar[str] = "when a model nearly fits: trades copies, which may overlap with compute, for memory"
+    costs: ClassVar[str] = "at least one copy out and back of every byte in every step"
+    paper: ClassVar[str] = (
+        "Ren et al., ZeRO-Offload: Democratizing Billion-Scale Model Training, USENIX ATC 2021, "
+        "https://arxiv.org/abs/2101.06840"
+    )
+    examples: ClassVar[tuple[str, ...]] = (
+        "offload",
+        "offload:to=disk",
+        "offload:what=optimizer:to=disk",
+        "offload:what=parameters:to=disk",
+    )
+    stage: ClassVar[Stage] = Stage.OPTIMIZER
+
+    what: Literal["activations", "optimizer", "parameters"] = "activations"
+    to: Literal["host", "disk"] = "host"
+    folder: Annotated[str, msgspec.Meta(description="parent of the temporary folder on disk; default the system's")] = (
+        ""
+    )
+
+    def unavailable(self, device: torch.device) -> str | None:
+        if self.to == "host" and device.type != "cuda":
+            return f"to=host needs a device with its own memory; a {device.type} uses host memory already"
+        return None
+
+    def plannable(self) -> PlanSupport:
+        if self.to == "disk":
+            return PlanSupport()
+        return PlanSupport(
+            reason="torch's allocator keeps incoming copies apart, and outgoing ones until they complete: that is "
+            "reserved beyond the plan, and released before a request fails"
+        )
+
+    def apply(self, state: TrainState) -> TrainState:
+        if self.what == "parameters" and not state.block_names:
+            raise UnavailableError(
+                f"the workload {state.workload.name} names no blocks whose parameters could be offloaded"
+            )
+        store: Store = (
+            make_disk_store(self.folder, state.counters)
+            if self.to == "disk"
+            else HostStore(state.device, state.counters)
+        )
+        state.on_close.append(store.close)
+        if self.what == "activations":
+            state.forward_contexts.append(ActivationPager(lambda _dtype: store, state.device).make_hooks)
+            return state
+        if self.what == "optimizer":
+            after = partial(page_state, store=store)
+        else:
+            after = partial(page_around_step, paged=page_blocks(state, store))
+
+        def paged(optimizer: Optimizer) -> Optimizer:
+            after(optimizer)
+            return optimizer
+
+        state.optimizer_changes.append(paged)
+        return state
+
+    def claims(self, state: TrainState) -> tuple[Claim, ...]:
+        if self.what == "activations":
+            return self._make_activation_claims(state)
+        return self._make_optimizer_claims(state) if self.what == "optimizer" else self._make_parameter_claims(state)
+
+    def _make_activation_claims(self, state: TrainState) -> tuple[Claim, ...]:
+        reference = "reference_saved_tensor_bytes"
+        moved = 0.02 if _SAVING_TECHNIQUES & set(state.applied) else 0.5
+        out, back = f"bytes_to_{self.to}", f"bytes_from_{self.to}"
+        return (
+            self._make_claim("saved activations are copied out", out, Relation.AT_LEAST, moved, reference),
+            self._make_claim("saved activations are copied back for backward", back, Relation.AT_LEAST, 1.0, out),
+            self._make_claim(
+                "saved activations are offloaded until backward", "saved_tensor_bytes", Relation.AT_MOST, 0.5, reference
+            ),
+        )
+
+    def _make_optimizer_claims(self, state: TrainState) -> tuple[Claim, ...]:
+        groups = [
+            group for optimizer in state.optimizers.values() for group in get_local_optimizer(optimizer).param_groups
+        ]
+        sizes = [get_local_part(parameter).nbytes for group in groups for parameter in group["params"]]
+        paged = sum(size for size in sizes if size >= MIN_BYTES)
+        stays = 1 - paged / sum(sizes) + 0.01  # with the optimizer's scalars
+        fact, out, back = "optimizer_state_bytes", f"bytes_to_{self.to}", f"bytes_from_{self.to}"
+        return (
+            self._make_claim("optimizer state is offloaded between updates", fact, Relation.AT_MOST, stays, "baseline"),
+            self._make_claim("the state of every large parameter is copied out", out, Relation.AT_LEAST, float(paged)),
+            self._make_claim("optimizer state is copied back for every update", back, Relation.AT_LEAST, 1.0, out),
+        )
+
+    def _make_parameter_claims(self, state: TrainState) -> tuple[Claim, ...]:
+        everything = sum(parameter.nbytes for parameter in state.model.parameters())
+        paged = sum(p.nbytes for block in state.blocks for p in block.parameters() if p.nbytes >= MIN_BYTES)
+        stays = 1 - 0.9 * paged / everything
+        statement, resident = "block parameters are offloaded between steps", "parameter_bytes"
+        out, back = f"bytes_to_{self.to}", f"bytes_from_{self.to}"
+        return (
+            self._make_claim(statement, resident, Relation.AT_MOST, stays, "reference_parameter_bytes"),
+            self._make_claim("updated parameters are copied out", out, Relation.AT_LEAST, 0.9 * paged),
+            # forward, backward and update each bring them in
+            self._make_claim(
+                "parameters are copied back for forward and backward", back, Relation.AT_LEAST, 2 * 0.9 * paged
+            ),
+        )

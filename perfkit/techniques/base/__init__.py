@@ -1,0 +1,1 @@
+"""What techniques are made of: the interface, the training state, the mesh of ranks."""

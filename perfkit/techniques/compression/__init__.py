@@ -1,0 +1,1 @@
+"""Model compression: distillation, pruning, sparsity, quantization."""

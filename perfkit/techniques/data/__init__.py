@@ -1,0 +1,1 @@
+"""Batch sizes, sequence lengths, layouts, data loading."""

@@ -1,0 +1,1 @@
+"""Compilers and trainers that drive the step."""

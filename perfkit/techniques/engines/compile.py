@@ -1,0 +1,114 @@
+"""`compile`: torch.compile with inductor, of the whole model or of every block."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import nn
+
+from perfkit.core.errors import UnavailableError
+from perfkit.core.record import Claim, Relation
+from perfkit.techniques.base.state import TrainState
+from perfkit.techniques.base.technique import PlanSupport, Stage, Technique
+
+_AUTOTUNED = ("max-autotune", "max-autotune-no-cudagraphs")
+_ON_A_CPU = "on a CPU, Inductor autotunes only batched matmuls and frozen weights"
+
+
+class Compile(Technique):
+    """`torch.compile` with inductor of the whole model, or of each block (`scope=block`), once for all that are alike.
+
+    `reduce-overhead` (CUDA graphs) is skipped on a CPU, where `max-autotune` has choices for batched matmuls alone.
+
+    The report has graphs, graph breaks and recompilations with their reasons, seconds spent compiling, and hits and
+    misses of the caches on disk. In a bench the first process of a variant compiles and later ones find the code: both
+    times are reported, with the step from which on the time saved has paid for it.
+    """
+
+    name: ClassVar[str] = "compile"
+    summary: ClassVar[str] = "torch.compile (Inductor) of the model, or of each block"
+    when: ClassVar[str] = "when small ops, memory traffic between them, or launches dominate the step"
+    costs: ClassVar[str] = "seconds to minutes before the first step, and again for new shapes"
+    paper: ClassVar[str] = (
+        "Ansel et al., PyTorch 2: Faster Machine Learning Through Dynamic Python Bytecode Transformation and Graph "
+        "Compilation, ASPLOS 2024, https://doi.org/10.1145/3620665.3640366"
+    )
+    examples: ClassVar[tuple[str, ...]] = ("compile", "compile:scope=block", "compile:mode=reduce-overhead")
+    stage: ClassVar[Stage] = Stage.COMPILE
+    refusals: ClassVar[Mapping[str, str]] = {
+        "aot_autograd does not currently support double backward": (
+            "torch.compile supports no second derivatives (create_graph=True)"
+        )
+    }
+
+    mode: Literal["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"] = "default"
+    scope: Literal["model", "block"] = "model"
+    fullgraph: bool = False
+    dynamic: bool | None = None
+
+    def unavailable(self, device: torch.device) -> str | None:
+        if self.mode == "reduce-overhead" and device.type != "cuda":
+            return "mode=reduce-overhead records CUDA graphs, which need a CUDA device"
+        return None
+
+    def compiles(self) -> bool:
+        return True
+
+    def plannable(self) -> PlanSupport:
+        if self.mode == "default":
+            return super().plannable()
+        eagerly = super().plannable().reason
+        return PlanSupport(reason=f"{eagerly}; memory for CUDA graphs and autotuning is not counted")
+
+    def apply(self, state: TrainState) -> TrainState:
+        modules = state.blocks if self.scope == "block" else tuple(state.models.values())
+        if not modules:
+            raise UnavailableError(f"the workload {state.workload.name} names no blocks; use scope=model")
+        options: dict[str, Any] = {} if self.mode == "default" else {"mode": self.mode}
+        torch.compiler.reset()
+        torch._dynamo.utils.counters.clear()
+        torch._dynamo.utils.clear_compilation_metrics()
+        for module in modules:
+            _compile_module(module, fullgraph=self.fullgraph, dynamic=self.dynamic, **options)
+        state.on_close.append(torch.compiler.reset)
+        if self.mode in _AUTOTUNED and state.device.type == "cpu":
+            state.fact_notes["autotuned"] = _ON_A_CPU
+        return state
+
+    def claims(self, state: TrainState) -> tuple[Claim, ...]:
+        regions = float(len(state.block_names if self.scope == "block" else state.models))
+        calls = "op_calls:## Call CompiledFxGraph*"
+        claims = [
+            self._make_claim("torch.compile made a graph", "graphs", Relation.AT_LEAST, 1.0),
+            # inductor marks every call of a compiled graph; each region has one forward and one backward
+            self._make_claim("steps run the compiled graphs", calls, Relation.AT_LEAST, 2 * regions),
+            # where none are those of a compiled optimizer
+            self._make_claim(
+                "backward passes run the compiled graphs", f"backward_{calls}", Relation.AT_LEAST, regions
+            ),
+        ]
+        if self.fullgraph:
+            claims.append(self._make_claim("no graph breaks", "graph_breaks", Relation.EQUAL, 0.0))
+        if self.dynamic is not None:
+            subject, relation = ("graphs have", Relation.AT_LEAST) if self.dynamic else ("no graph has", Relation.EQUAL)
+            statement = f"{subject} symbolic sizes"
+            claims.append(self._make_claim(statement, "dynamic_graphs", relation, float(self.dynamic)))
+        if self.mode == "reduce-overhead":  # its purpose, and Inductor skips it where it is impossible
+            claims.append(self._make_claim("steps replay CUDA graphs", "graph_launches", Relation.AT_LEAST, 1.0))
+        if self.mode in _AUTOTUNED:
+            claims.append(self._make_claim("Inductor autotuned kernels", "autotuned", Relation.AT_LEAST, 1.0))
+        return tuple(claims)
+
+
+def _compile_module(module: nn.Module, **options: Any) -> None:
+    """`Module.compile`, which compiles nothing of a module that is torch's own, such as `nn.Sequential`.
+
+    Dynamo does not look into calls of torch's own forwards unless one of another file is around them, which is what
+    `torch.compile(module)` does, too (`OptimizedModule`).
+    """
+    from torch._dynamo import external_utils, trace_rules  # not sooner: techniques are listed without it
+
+    if trace_rules.check(module.forward):
+        module._compiled_call_impl = torch.compile(external_utils.wrap_inline(module._call_impl), **options)
+    else:
+        module.compile(**options)

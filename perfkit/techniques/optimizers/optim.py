@@ -1,0 +1,156 @@
+"""`optim`: another optimizer over the same parameter groups, or another implementation of the workload's own."""
+
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal
+
+import msgspec
+import torch
+from torch.optim import Optimizer
+
+from perfkit.core.errors import UnavailableError
+from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.techniques.base.state import TrainState
+from perfkit.techniques.base.technique import LOSSLESS, Package, PlanSupport, Stage, Technique
+from perfkit.techniques.optimizers.optimizer_groups import rebuild_optimizer
+from perfkit.techniques.optimizers.optimizer_state import compute_state_bytes
+from perfkit.techniques.optimizers.optimizers import OPTIMIZERS
+
+# RMSNorm has a fused op as well, and clipping calls `_foreach_norm` and `_foreach_mul_`. All foreach updates of torch
+# call `_foreach_add_`; fused Adam does too, to count its updates.
+_FUSED = "op_calls:aten::_fused_adam*,aten::_fused_sgd*,aten::_fused_adagrad*"
+_FOREACH = "op_calls:aten::_foreach_add_"
+_IMPLEMENTATIONS: Mapping[str, Mapping[str, bool]] = {
+    "fused": {"fused": True, "foreach": False},
+    "foreach": {"fused": False, "foreach": True},
+    "forloop": {"fused": False, "foreach": False},
+}
+_MODULES = {"pytorch-optimizer": "pytorch_optimizer"}
+# State that the libraries keep besides their paper's figure: tables of codes and a few numbers per tensor.
+_SLACK = 0.02
+
+
+class Optim(Technique):
+    """Sets the optimizer, or how torch runs the workload's own.
+
+    | `use` | state of a weight | from |
+    |---|---|---|
+    | `fused`, `foreach`, `forloop` | as before; lossless | the workload's own |
+    | `sgd`, `momentum`, `adamw` | 0, 4, 8 B | torch |
+    | `adafactor`, `sm3` | 4 B for each row and column | torch, perfkit after the paper |
+    | `adamw8bit`, `lion8bit` | 2.03, 1.02 B | bitsandbytes |
+    | `paged_adamw8bit` | 0.03 B on the GPU, 2 B in managed memory | bitsandbytes |
+    | `lars`, `lamb`, `came`, `lion` | 4, 8, 4, 4 B | pytorch-optimizer |
+    | `adam_mini` | 4 B, of embeddings 8 B | pytorch-optimizer |
+    | `galore` | of a matrix m x n, m <= n: 4 (m r + 2 n r) B at `rank` r | pytorch-optimizer |
+    | `soap` | of a matrix 8 (m n + m m + n n) B | pytorch-optimizer |
+    | `muon` | 4 B of the matrices within blocks, 8 B of others (AdamW) | pytorch-optimizer |
+    | `torchao_adamw8bit`, `torchao_adamw4bit` | 2.03, 1.06 B | torchao |
+
+    Parameter groups stay. The learning rate of an Adam or AdamW is kept by `adamw`, `adam_mini`, `galore`, `soap`,
+    `muon` and those in 8 and 4 bits, and divided by ten for `lion` (with ten times the weight decay) and `lion8bit`;
+    others take the library's default. `lr` sets it. torchao's compile their update, which takes minutes once.
+    Packages: `pip install 'perfkit[techniques]'`.
+
+    Another optimizer follows another trajectory, so losses are not comparable step by step. It is skipped where a
+    learning-rate scheduler holds the workload's optimizer.
+    """
+
+    name: ClassVar[str] = "optim"
+    summary: ClassVar[str] = "another optimizer, or another implementation of the workload's own"
+    when: ClassVar[str] = "when optimizer state fills the memory, or the update dominates the step"
+    costs: ClassVar[str] = "another trajectory; judging it takes tuning and a full training"
+    paper: ClassVar[str] = (
+        "of each optimizer its own (`perfkit/techniques/optimizers/optimizers.py`); compared: Dahl et al., "
+        "Benchmarking Neural Network Training Algorithms, 2023, https://arxiv.org/abs/2306.07179"
+    )
+    examples: ClassVar[tuple[str, ...]] = tuple(
+        f"optim:use={use}"
+        for use in (*_IMPLEMENTATIONS, *OPTIMIZERS)
+        if use not in ("forloop", "adamw", "torchao_adamw8bit", "torchao_adamw4bit")  # as workloads do; slow to start
+    )
+    stage: ClassVar[Stage] = Stage.OPTIMIZER
+
+    use: Literal[
+        "fused", "foreach", "forloop", "sgd", "momentum", "adamw", "adafactor", "adamw8bit", "paged_adamw8bit",
+        "lion8bit", "lars", "lamb", "lion", "came", "adam_mini", "galore", "soap", "muon", "sm3", "torchao_adamw8bit",
+        "torchao_adamw4bit",
+    ] = "fused"  # fmt: skip
+    lr: Annotated[
+        float, msgspec.Meta(ge=0, description="learning rate of all parameter groups; 0: the default described below")
+    ] = 0.0
+    rank: Annotated[int, msgspec.Meta(ge=1, description="rank of the projections of `galore`")] = 32
+
+    def package(self) -> Package | None:
+        kind = OPTIMIZERS.get(self.use)
+        if kind is None or not kind.package:
+            return None
+        return Package(_MODULES.get(kind.package, kind.package), kind.package)
+
+    def unavailable(self, device: torch.device) -> str | None:
+        if self.use == "paged_adamw8bit" and device.type != "cuda":
+            return f"paged state needs a GPU; a {device.type} keeps it in CPU memory already"
+        return None
+
+    def compiles(self) -> bool:
+        return self.use.startswith("torchao_")
+
+    def plannable(self) -> PlanSupport:
+        if self.use != "paged_adamw8bit":
+            return super().plannable()
+        return PlanSupport(
+            reason="planned with all state on the GPU, an upper bound: CUDA moves it when memory runs out"
+        )
+
+    def apply(self, state: TrainState) -> TrainState:
+        def changed(own: Optimizer) -> Optimizer:
+            kind = OPTIMIZERS.get(self.use)
+            return (
+                self._switch_implementation(own)
+                if kind is None
+                else rebuild_optimizer(own, self.use, kind, self.lr, self.rank, state)
+            )
+
+        state.optimizer_changes.insert(0, changed)  # later changes apply to this optimizer
+        return state
+
+    def _switch_implementation(self, own: Optimizer) -> Optimizer:
+        chosen_by = "fused" if self.use == "fused" else "foreach"
+        if chosen_by not in own.defaults:
+            raise UnavailableError(f"{type(own).__name__} has no option {chosen_by} to choose the implementation")
+        for options in (own.defaults, *own.param_groups):
+            options.update({key: on for key, on in _IMPLEMENTATIONS[self.use].items() if key in own.defaults})
+        # Side effects of torch's constructors: gradient scalers read this, and Adagrad has made its state already.
+        own._step_supports_amp_scaling = self.use == "fused"  # type: ignore[attr-defined]
+        own.load_state_dict(own.state_dict())
+        return own
+
+    def claims(self, state: TrainState) -> tuple[Claim, ...]:
+        if self.use in _IMPLEMENTATIONS:
+            return tuple(self._make_claim(f"the update runs {self.use}", *check) for check in _RUNS[self.use])
+        kind = OPTIMIZERS[self.use]
+        optimizers = state.optimizers.values()
+        expected = compute_state_bytes(optimizers, kind.state)
+        steps = f"range_calls:Optimizer.step#{kind.target.partition(':')[2]}.step"
+        state_bytes = self._make_claim(
+            f"optimizer state has the size given in {kind.paper}",
+            "optimizer_state_bytes",
+            Relation.EQUAL,
+            expected,
+            tolerance=_SLACK,
+        )
+        return (
+            self._make_claim("this optimizer runs the updates", steps, Relation.AT_LEAST, float(len(optimizers))),
+            state_bytes,
+        )
+
+    def parity(self) -> ParityRule:
+        if self.use in _IMPLEMENTATIONS:
+            return LOSSLESS
+        return ParityRule(relative=None, basis="another optimizer takes another trajectory")
+
+
+_RUNS = {
+    "fused": ((_FUSED, Relation.AT_LEAST, 1.0),),
+    "foreach": ((_FOREACH, Relation.AT_LEAST, 1.0), (_FUSED, Relation.EQUAL, 0.0)),
+    "forloop": ((_FUSED, Relation.EQUAL, 0.0), (_FOREACH, Relation.EQUAL, 0.0)),
+}

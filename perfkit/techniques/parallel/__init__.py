@@ -1,0 +1,1 @@
+"""Techniques for several ranks."""

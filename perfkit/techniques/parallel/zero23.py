@@ -1,0 +1,206 @@
+"""`zero2`, `zero3`: FSDP2. Optimizer state, gradients and parameters are sharded over the ranks.
+
+ZeRO stages of arXiv 1910.02054, section 5. FSDP2 keeps sharded parameters in both; `zero2` gathers them once a step
+and keeps them from forward to backward, `zero3` frees them after each block's forward and gathers them again.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import ClassVar, Literal
+
+import torch
+from torch import nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import CPUOffloadPolicy, OffloadPolicy, fully_shard
+
+from perfkit.core.record import Claim, Relation
+from perfkit.techniques.base.state import TrainState
+from perfkit.techniques.base.technique import Package, PlanMode, PlanSupport, Stage, Technique
+from perfkit.techniques.base.tensor_parallel import get_split_bytes, get_split_shape
+from perfkit.techniques.parallel.deepspeed_zero import (
+    NOT_PLANNED,
+    Engine,
+    get_package,
+    make_sharding_claims,
+    shard_with_deepspeed,
+)
+from perfkit.techniques.parallel.fsdp import wrap_blocks
+from perfkit.techniques.parallel.zero1 import SLACK, ZERO
+
+_NO_HOST = "offload=cpu needs a device with its own memory; a CPU's parameters are in host memory already"
+_GATHERS = "c10d::_allgather_base_,c10d::allgather_*"
+
+
+class FullyShard(Technique):
+    """FSDP2 (`fully_shard`) of every block and of the rest: ranks hold slices of all training state.
+
+    `zero2` gathers parameters once per step and keeps them from forward to backward; `zero3` frees them after a block's
+    forward and gathers them again. Between steps both hold slices. With `offload=cpu` slices are in pinned host memory
+    (`CPUOffloadPolicy`), on GPUs only.
+
+    `engine=deepspeed` is DeepSpeed's stages 2 and 3, which gather and free by their own limits; each rank also keeps a
+    copy of its slice of the parameters. `docs/distributed.md` says what DeepSpeed needs.
+    """
+
+    stage: ClassVar[Stage] = Stage.SHARD
+    paper: ClassVar[str] = ZERO
+    min_world_size: ClassVar[int] = 2
+    refusals: ClassVar[Mapping[str, str]] = {
+        "are out of bounds for storage of size 0": (
+            "the step needs second derivatives, and FSDP2 has already freed the parameters"
+        )
+    }
+    _reshard: ClassVar[bool]  # the difference between both
+    _along: ClassVar[str] = "dp"  # the dimension of ranks that share parameters
+
+    offload: Literal["none", "cpu"] = "none"
+
+    def unavailable(self, device: torch.device) -> str | None:
+        return _NO_HOST if self.offload == "cpu" and device.type == "cpu" else None
+
+    def plannable(self) -> PlanSupport:
+        if self.offload == "none":
+            return PlanSupport()
+        return PlanSupport(
+            PlanMode.NOT, "FSDP2 recognizes offloaded shards by their device, and a plan's are all on a CPU"
+        )
+
+    def apply(self, state: TrainState) -> TrainState:
+        policy = CPUOffloadPolicy(pin_memory=True) if self.offload == "cpu" else OffloadPolicy()
+        state.facts["unsharded_parameter_bytes"] = float(sum(map(get_split_bytes, state.model.parameters())))
+        one = partial(
+            fully_shard,
+            mesh=self._make_mesh(state),
+            reshard_after_forward=self._reshard,
+            offload_policy=policy,
+            ignored_params=set(state.dealt_parameters),
+        )
+        wrap_blocks(state, one)
+        return state
+
+    def _make_mesh(self, state: TrainState) -> DeviceMesh:
+        """The ranks that share parameters along its last dimension."""
+        return state.mesh.get_submesh("dp")
+
+    def _count_slices(self, state: TrainState) -> int:
+        """Count the ranks that share parameters."""
+        return state.mesh.size("dp")
+
+    def claims(self, state: TrainState) -> tuple[Claim, ...]:
+        ranks = self._count_slices(state)
+        share = compute_largest_slice(state.model, ranks, state.dealt_parameters) + SLACK
+        claims = list(
+            self._make_traffic_claims(state, ranks) if state.mesh.size("tp") > 1 else self._make_call_claims(state)
+        )
+        but = " except its experts" if state.dealt else ""
+        if self.offload == "none":  # offloaded shards are in CPU memory, and the facts are of the training device
+            of_states = share * state.parameter_share
+            claims += [
+                self._make_shard_claim(
+                    f"parameters{but}", "parameter_bytes", share, "unsharded_parameter_bytes", ranks
+                ),
+                self._make_shard_claim(f"gradients{but}", "gradient_bytes", share, "unsharded_parameter_bytes", ranks),
+                self._make_shard_claim(f"optimizer state{but}", "optimizer_state_bytes", of_states, "baseline", ranks),
+            ]
+        else:
+            statement = "parameter shards are in CPU memory"
+            claims.append(self._make_claim(statement, "parameter_bytes", Relation.AT_MOST, 0.0))
+        return tuple(claims)
+
+    def _make_call_claims(self, state: TrainState) -> Iterator[Claim]:
+        """Make claims on calls, block by block."""
+        units = float(len(state.block_names) or len(state.models))
+        least, gathers = partial(self._make_claim, relation=Relation.AT_LEAST), f"backward_op_calls:{_GATHERS}"
+        yield least("gradients are reduced into shards", "op_calls:c10d::*reduce_scatter*", value=1.0)
+        yield least("parameters are gathered for every block", f"op_calls:{_GATHERS}", value=units)
+        if self._reshard:
+            yield least("parameters are gathered again in backward", gathers, value=units)
+        else:
+            yield self._make_claim("parameters are kept from forward to backward", gathers, Relation.EQUAL, 0.0)
+
+    def _make_traffic_claims(self, state: TrainState, ranks: int) -> Iterator[Claim]:
+        """Make claims on the bytes sent per microbatch; split layers call the same ops over other ranks."""
+        parameters = list(state.model.parameters())
+        trained = [parameter for parameter in parameters if parameter.requires_grad]
+        times = state.accumulation * state.microbatches * (2 if self._reshard else 1)
+        reduced, gathered = (
+            float(ranks * sum(count_slice_bytes(p, ranks) for p in of)) for of in (trained, parameters)
+        )
+        twice = "for forward and again for backward" if self._reshard else "once for forward and backward"
+        fact = f"collective_bytes:{{}}:{self._along}"
+        yield self._make_claim(
+            "gradients are reduced into shards once", fact.format("reduce-scatter"), Relation.EQUAL, reduced
+        )
+        yield self._make_claim(
+            f"parameters are gathered {twice}", fact.format("all-gather"), Relation.EQUAL, times * gathered
+        )
+
+    def _make_shard_claim(self, what: str, fact: str, share: float, relative_to: str, ranks: int) -> Claim:
+        statement = f"a rank holds 1/{ranks} of the {what}"
+        return self._make_claim(statement, fact, Relation.AT_MOST, share, relative_to)
+
+
+class _Zero(FullyShard):
+    # Without a docstring: the page of each is what FullyShard says.
+    _zero_stage: ClassVar[int]
+
+    engine: Engine = "torch"
+
+    def package(self) -> Package | None:
+        return get_package(self.engine)
+
+    def unavailable(self, device: torch.device) -> str | None:
+        if self.engine == "deepspeed" and self.offload == "cpu":
+            return "offload=cpu needs FSDP2; it has not been tried with DeepSpeed"
+        return super().unavailable(device)
+
+    def plannable(self) -> PlanSupport:
+        return NOT_PLANNED if self.engine == "deepspeed" else super().plannable()
+
+    def apply(self, state: TrainState) -> TrainState:
+        if self.engine == "deepspeed":
+            return shard_with_deepspeed(state, self._zero_stage)
+        return super().apply(state)
+
+    def claims(self, state: TrainState) -> tuple[Claim, ...]:
+        if self.engine == "deepspeed":
+            return make_sharding_claims(self.name, self._zero_stage, state)
+        return super().claims(state)
+
+
+class Zero2(_Zero):
+    name: ClassVar[str] = "zero2"
+    summary: ClassVar[str] = "optimizer state and gradients sharded over the ranks (FSDP2 or DeepSpeed)"
+    when: ClassVar[str] = "when optimizer state and gradients fill the memory of each of several ranks"
+    costs: ClassVar[str] = "one gather of the parameters per step; they stay whole from forward to backward"
+    examples: ClassVar[tuple[str, ...]] = ("zero2", "zero2:engine=deepspeed")
+    _reshard: ClassVar[bool] = False
+    _zero_stage: ClassVar[int] = 2
+
+
+class Zero3(_Zero):
+    name: ClassVar[str] = "zero3"
+    summary: ClassVar[str] = "optimizer state, gradients and parameters sharded over the ranks (FSDP2 or DeepSpeed)"
+    when: ClassVar[str] = "when even the parameters do not fit in one device's memory"
+    costs: ClassVar[str] = "two gathers of the parameters per step, block by block: 1.5 times the traffic of ddp"
+    examples: ClassVar[tuple[str, ...]] = ("zero3", "zero3:engine=deepspeed")
+    _reshard: ClassVar[bool] = True
+    _zero_stage: ClassVar[int] = 3
+
+
+def compute_largest_slice(model: nn.Module, ranks: int, whole: frozenset[nn.Parameter] = frozenset()) -> float:
+    """The largest rank's share when every parameter is sliced along its first dimension, as FSDP2 does.
+
+    It is 1/ranks where the first dimensions divide by the number of ranks. Of parameters that are split over ranks, a
+    rank's part is sliced; those that are `whole` are not.
+    """
+    sliced = [parameter for parameter in model.parameters() if parameter not in whole]
+    kept = sum(parameter.nbytes for parameter in whole)
+    return (kept + sum(count_slice_bytes(each, ranks) for each in sliced)) / (kept + sum(map(get_split_bytes, sliced)))
+
+
+def count_slice_bytes(parameter: torch.Tensor, ranks: int) -> int:
+    """The bytes of the largest slice of a parameter."""
+    rows = next(iter(get_split_shape(parameter)), 1)
+    return math.ceil(rows / ranks) * (get_split_bytes(parameter) // rows)

@@ -1,0 +1,72 @@
+"""`amp`: automatic mixed precision. GEMMs in 16 bits, parameters and reductions in fp32."""
+
+from typing import ClassVar, Literal
+
+import torch
+
+from perfkit.core.errors import UsageError
+from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.techniques.base.state import TrainState
+from perfkit.techniques.base.technique import Stage, Technique
+from perfkit.techniques.precision.gradient_scaling import GradientScaling
+
+_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+# Every activation and weight is rounded to a relative error of eps/2 before each product. The errors of a sum of
+# products are independent, so that the loss, an average over many of them, moves by little more than one rounding;
+# what grows is the drift of the parameters over the steps compared. Eight roundings cover ten steps.
+_ROUNDINGS = 8
+
+
+class Amp(Technique):
+    """Automatic mixed precision (`torch.autocast`).
+
+    GEMMs, convolutions and attention take 16-bit operands; parameters, optimizer state and reductions stay in fp32.
+    `fp16` adds gradient scaling (`torch.amp.GradScaler`, on a CPU too): an update whose gradients overflow is skipped,
+    on all ranks under `zero2` and `zero3`, and shows as a difference in losses.
+
+    Losses may differ by 8 roundings of the dtype; a few steps of the tests' model differ by 2e-4 (bf16) and 3e-5
+    (fp16).
+    """
+
+    name: ClassVar[str] = "amp"
+    summary: ClassVar[str] = "mixed precision: GEMMs in bf16, or in fp16 with a gradient scaler"
+    when: ClassVar[str] = "when fp32 matmuls dominate the step and the device has 16-bit units"
+    costs: ClassVar[str] = "rounded operands in every matmul; a 16-bit copy of each weight while in use"
+    paper: ClassVar[str] = "Micikevicius et al., Mixed Precision Training, ICLR 2018, https://arxiv.org/abs/1710.03740"
+    examples: ClassVar[tuple[str, ...]] = ("amp", "amp:dtype=fp16")
+    # First of all, so that what follows knows the dtype it will meet (attention kernels depend on it).
+    stage: ClassVar[Stage] = Stage.MODEL
+
+    dtype: Literal["bf16", "fp16"] = "bf16"
+
+    def computes_in(self, dtype: str) -> str:
+        return self.dtype
+
+    def apply(self, state: TrainState) -> TrainState:
+        if state.compute_dtype in _DTYPES:
+            raise UsageError(
+                f"amp casts fp32 to {self.dtype}, but the parameters are {state.compute_dtype} already; omit "
+                "amp, or use --dtype fp32",
+                id="usage.conflict",
+            )
+        device_type = state.device.type
+        state.forward_contexts.append(lambda: torch.autocast(device_type, dtype=_DTYPES[self.dtype]))
+        state.compute_dtype = self.dtype
+        if self.dtype == "fp16":
+            GradientScaling(state)
+        return state
+
+    def claims(self, state: TrainState) -> tuple[Claim, ...]:
+        claims = [
+            self._make_claim("GEMMs have 16-bit operands", f"matmul_flops_share:{self.dtype}", Relation.AT_LEAST, 0.9)
+        ]
+        if self.dtype == "fp16":
+            unscaling = "op_calls:aten::_amp_foreach_non_finite_check_and_unscale_"
+            statement = "gradients are unscaled and checked for overflow"
+            claims.append(self._make_claim(statement, unscaling, Relation.AT_LEAST, 1.0))
+        return tuple(claims)
+
+    def parity(self) -> ParityRule:
+        relative = _ROUNDINGS * torch.finfo(_DTYPES[self.dtype]).eps
+        return ParityRule(relative=relative, basis=f"{_ROUNDINGS} roundings of {self.dtype}")

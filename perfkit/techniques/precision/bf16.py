@@ -1,0 +1,105 @@
+"""`bf16`: parameters, gradients and optimizer state in bf16, with updates that rounding does not lose."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import nn
+
+from perfkit.core.errors import UnavailableError
+from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.core.spec import BASELINE
+from perfkit.techniques.base.state import TrainState
+from perfkit.techniques.base.technique import Package, Stage, Technique
+from perfkit.techniques.optimizers.optimizer_state import compute_state_bytes
+from perfkit.techniques.precision.bf16_updates import UPDATES
+
+_ROUNDINGS = 8  # as `amp`
+
+
+class Bf16(Technique):
+    """Keeps parameters, activations, gradients and optimizer state in bf16, without a copy in fp32.
+
+    bf16 has 8 bits of mantissa, so an update below 1/256 of a parameter is rounded away.
+
+    - `update=kahan` keeps the loss in one more number per parameter and adds it to the next update (Kahan summation),
+      by torch-optimi's Adam, AdamW and SGD.
+    - `update=stochastic` rounds the fp32 sum up or down at random with the right mean, by torchao's AdamW. Losses are
+      not comparable if the forward draws random numbers too (dropout).
+    - `update=nearest` is the workload's own optimizer, which loses it.
+    """
+
+    name: ClassVar[str] = "bf16"
+    summary: ClassVar[str] = "parameters, gradients and optimizer state in bf16; updates are protected from rounding"
+    when: ClassVar[str] = "when parameters and optimizer state fill the memory"
+    costs: ClassVar[str] = "8 bits of mantissa everywhere; 2 bytes per parameter for Kahan summation"
+    paper: ClassVar[str] = (
+        "Zamirai et al., Revisiting BFloat16 Training, 2020, https://arxiv.org/abs/2010.06192; "
+        "optimi, https://optimi.benjaminwarner.dev; torchao, https://github.com/pytorch/ao"
+    )
+    examples: ClassVar[tuple[str, ...]] = ("bf16", "bf16:update=nearest", "bf16:update=stochastic")
+    stage: ClassVar[Stage] = Stage.MODEL
+    # Torch 2.11 computes no gradient of such a loss (mse_loss); torch 2.13 does.
+    refusals: ClassVar[Mapping[str, str]] = {
+        "Found dtype Float but expected BFloat16": "its loss compares bf16 outputs with fp32 targets, "
+        f"for which torch {torch.__version__} has no "
+        "gradient; cast the outputs to fp32 in the loss, or use torch 2.13"
+    }
+
+    update: Literal["kahan", "stochastic", "nearest"] = "kahan"
+
+    def package(self) -> Package | None:
+        return UPDATES[self.update].package if self.update in UPDATES else None
+
+    def compiles(self) -> bool:
+        return self.update == "stochastic"
+
+    def computes_in(self, dtype: str) -> str:
+        return "bf16"
+
+    def apply(self, state: TrainState) -> TrainState:
+        if state.compute_dtype == "bf16":
+            raise UnavailableError("the parameters are bf16 already")
+        for model in state.models.values():
+            model.bfloat16()  # `to` would take the imaginary part off complex buffers
+            model.register_forward_pre_hook(_cast_inputs, with_kwargs=True)
+        state.compute_dtype = "bf16"
+        if self.update in UPDATES:
+            state.optimizer_changes.append(UPDATES[self.update].optimizer)
+        return state
+
+    def claims(self, state: TrainState) -> tuple[Claim, ...]:
+        share, reference = "matmul_flops_share:bf16", "reference_parameter_bytes"
+        halved = self._make_claim(
+            "parameters take half the bytes", "parameter_bytes", Relation.AT_MOST, 0.51, reference
+        )
+        products = self._make_claim("matmuls have bf16 operands", share, Relation.AT_LEAST, 0.9)
+        return (halved, *(() if "fp8" in state.applied else (products,)), *self._make_update_claims(state))
+
+    def _make_update_claims(self, state: TrainState) -> tuple[Claim, ...]:
+        fact = "optimizer_state_bytes"
+        if self.update in UPDATES:
+            expected = compute_state_bytes(state.optimizers.values(), UPDATES[self.update].state)
+            statement = "optimizer state has this many bf16 numbers"  # within 5 %: the optimizer's scalars
+            kept = self._make_claim(statement, fact, Relation.EQUAL, expected, tolerance=0.05)
+            if self.update == "kahan":
+                return (kept,)
+            return kept, self._make_claim("updates are rounded stochastically", "random_updates", Relation.EQUAL, 1.0)
+        if "optim" in state.applied:
+            return ()  # that optimizer's state is its own claim, and some keep it in fp32
+        return (self._make_claim("optimizer state takes half the bytes", fact, Relation.AT_MOST, 0.51, BASELINE),)
+
+    def parity(self) -> ParityRule:
+        eps = torch.finfo(torch.bfloat16).eps
+        return ParityRule(relative=_ROUNDINGS * eps, basis=f"{_ROUNDINGS} roundings of bf16 parameters")
+
+
+def _cast_inputs(
+    _model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    return tuple(map(_cast_to_bf16, args)), {name: _cast_to_bf16(value) for name, value in kwargs.items()}
+
+
+def _cast_to_bf16(value: Any) -> Any:
+    floating = isinstance(value, torch.Tensor) and value.is_floating_point()
+    return value.to(torch.bfloat16) if floating else value

@@ -1,0 +1,1 @@
+"""Ops of a trace: nesting, cost, kernels, modules."""

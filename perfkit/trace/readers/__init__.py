@@ -1,0 +1,1 @@
+"""Readers of traces, recognized by content."""

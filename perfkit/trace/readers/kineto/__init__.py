@@ -1,0 +1,1 @@
+"""Kineto's JSON to columns: decompresses, splits, decodes, repairs."""

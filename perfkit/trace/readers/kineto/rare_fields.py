@@ -1,0 +1,74 @@
+"""Fills in fields that only some writers write, for their event categories alone."""
+
+from functools import partial
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from perfkit.trace.model import NONE, EventStatement
+from perfkit.trace.readers.kineto import parse_numbers
+from perfkit.trace.readers.kineto.event_members import SIGNATURE, join_members, mark_present
+from perfkit.trace.readers.kineto.kineto import EventArgs
+from perfkit.trace.readers.kineto.tables import TraceTables
+
+_OLD_OPS = "Operator"  # as torch called them until 1.12; until then it wrote `Input dims`
+_NSIGHT = ("cuda", "cuda_api")  # of converters
+_DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
+_CALLS = ("cuda_runtime", "hip_runtime")
+_OTHER_IDS = tuple(map(attrgetter, ("correlation_nsight", "correlation_ascend")))
+
+
+def add_rare_fields(rows: dict[str, NDArray[Any]], args: list[EventArgs], tables: TraceTables) -> None:
+    """Fill in `numbered`, `stated`, `node`, and gaps of `signature` and `correlation`, from event arguments."""
+    uncategorized = _has_category(rows, tables, "", None)  # XLA's and Ascend's profilers write none
+    if uncategorized:
+        rows["numbered"] = mark_present(map(attrgetter("step_num"), args), len(args))
+    if uncategorized or (rows["collective"] != NONE).any():
+        for row in [
+            row for row, event_args in enumerate(args) if event_args.number != NONE or event_args.accessed != NONE
+        ]:
+            rows["stated"][row] = tables.stated[_make_statement(args[row])]
+    replayed = find_rows(rows, tables, *_DEVICE)
+    if replayed:  # nodes of graphs are numbered from 1; a kernel that no graph replayed has 0
+        node = parse_numbers.parse_integers(lambda: (args[row].graph_node for row in replayed), len(replayed))
+        rows["node"][replayed] = np.where(node > 0, node, NONE)
+    known: dict[str, int] = {}
+    for row in find_rows(rows, tables, *_CALLS):
+        kernel = args[row].kernel
+        if isinstance(kernel, str) and kernel:
+            if kernel not in known:
+                known[kernel] = tables.stated[EventStatement(NONE, NONE, NONE, kernel)]
+            rows["stated"][row] = known[kernel]
+    if _has_category(rows, tables, _OLD_OPS):
+        old = [
+            replace(event_args, dims=event_args.dims_old) if event_args.dims_old else event_args for event_args in args
+        ]
+        rows["signature"] = join_members(old, "types", SIGNATURE, tables.signature)
+    if uncategorized or _has_category(rows, tables, *_NSIGHT):
+        for other in _OTHER_IDS:
+            values = parse_numbers.parse_integers(partial(map, other, args), len(args))
+            rows["correlation"] = np.where(rows["correlation"] == NONE, values, rows["correlation"])
+
+
+def _has_category(rows: dict[str, NDArray[Any]], tables: TraceTables, *cats: str | None) -> bool:
+    known = [tables.cat[cat] for cat in cats if cat in tables.cat]
+    return bool(known) and bool(np.isin(rows["cat"], known).any())
+
+
+def find_rows(rows: dict[str, NDArray[Any]], tables: TraceTables, *cats: str) -> list[int]:
+    """The rows of some categories."""
+    known = [tables.cat[cat] for cat in cats if cat in tables.cat]
+    which: list[int] = np.flatnonzero(np.isin(rows["cat"], known)).tolist() if known else []
+    return which
+
+
+def _make_statement(args: EventArgs) -> EventStatement:
+    flops = parse_numbers.parse_integer(args.model_flops)
+    return EventStatement(
+        flops if flops != NONE else parse_numbers.parse_integer(args.flops),
+        parse_numbers.parse_size(args.accessed),
+        parse_numbers.parse_integer(args.number),
+    )

@@ -1,0 +1,158 @@
+"""Collects the columns of all pieces of a trace, classifies and sorts them by time."""
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.trace.compact_ints import Compact
+from perfkit.trace.model import DEVICE_CATEGORIES, NONE, Category, Flows, Ints, MemoryEvents, SyncRecords
+from perfkit.trace.readers.kineto.event_columns import Columns, PieceColumns
+from perfkit.trace.readers.kineto.growing_columns import GrowingColumn, reorder_columns, select_rows
+from perfkit.trace.readers.kineto.tables import TraceTables
+
+# Which table the numbers of a column refer to.
+_REFERS_TO = {name: name for name in ("cat", "name", "thread", "signature", "geometry", "collective", "stated")}
+
+# A month: no recording is longer.
+_LONGEST_NS = 30 * 86_400 * 10**9
+_COMPACT = frozenset({"correlation", "external_id", "device", "stream", "sequence", "moved_bytes", "node", "id"})
+
+
+class TraceCollector:
+    """Collects the parts of a trace, in file order, and renumbers them by its own tables.
+
+    Without `allocations` what the parts bring of these is not kept.
+    """
+
+    def __init__(self, tables: TraceTables, allocations: bool = True) -> None:
+        self.tables = tables
+        self._kept = slice(None) if allocations else slice(0)
+        self.notes: Counter[str] = Counter()
+        self.metadata: list[tuple[int, str, bytes]] = []
+        self._columns: dict[str, dict[str, GrowingColumn]] = {"rows": {}, "flows": {}, "memory": {}, "syncs": {}}
+        self._numbers: dict[tuple[int, str], NDArray[np.int32]] = {}
+
+    def add(self, part: PieceColumns, origin: int | None = None) -> None:
+        """`origin` names the tables that the part's numbers refer to, None where these are the collection's own."""
+        if origin is not None:
+            for name, entries in part.entries.items():
+                table = getattr(self.tables, name)
+                known = self._numbers.get((origin, name), np.zeros(0, np.int32))
+                new = np.fromiter(map(table.__getitem__, entries), np.int32, len(entries))
+                self._numbers[origin, name] = np.concatenate((known, new))
+                table.take_fresh()
+        memory = {name: column[self._kept] for name, column in part.memory.items()}
+        groups = (("rows", part.rows), ("flows", part.flows), ("memory", memory), ("syncs", part.syncs))
+        for group, columns in groups:
+            for name, column in columns.items():
+                mine = self._columns[group]
+                if name not in mine:
+                    mine[name] = GrowingColumn(compact=name in _COMPACT and group in ("rows", "flows"))
+                mine[name].extend(self._renumber_column(name, column, origin))
+        for thread, kind, statement in part.metadata:
+            number = int(self._renumber_column("thread", np.asarray([thread]), origin)[0])
+            self.metadata.append((number, kind, statement))
+        self.notes += part.notes
+
+    @property
+    def is_empty(self) -> bool:
+        """True if no part had an event."""
+        return not any(map(len, self._columns["rows"].values()))
+
+    def take_rows(self) -> Columns:
+        """The rows, once: they are handed over and no longer kept here."""
+        return self._take_group("rows")
+
+    def build_flows(self) -> Flows:
+        """The ends of arrows, in the order of the file."""
+        return Flows(**self._take_group("flows"))
+
+    def build_memory_events(self) -> MemoryEvents:
+        """The allocator's events, in the order of time."""
+        columns = self._take_group("memory")
+        reorder_columns(columns, np.argsort(columns["time_ns"], kind="stable"))
+        return MemoryEvents(**columns)
+
+    def build_syncs(self) -> SyncRecords:
+        """The records of synchronisation, in the order of the file."""
+        return SyncRecords(**self._take_group("syncs"))
+
+    def _renumber_column(self, name: str, column: NDArray[Any], origin: int | None) -> NDArray[Any]:
+        if origin is None or name not in _REFERS_TO:
+            return column
+        numbers = self._numbers[origin, _REFERS_TO[name]]
+        renumbered: NDArray[Any] = np.append(numbers, np.int32(NONE))[column]  # NONE is -1 and so takes the last
+        return renumbered
+
+    def _take_group(self, group: str) -> Columns:
+        columns = self._columns[group]
+        return {name: columns.pop(name).take() for name in list(columns)}
+
+
+def drop_impossible(rows: Columns) -> int:
+    """Set impossible durations to 0, so that sums of durations fit 64 bits; returns their number."""
+    duration = rows["duration"]
+    bad = np.flatnonzero((duration < 0) | (duration > _LONGEST_NS))
+    if len(bad):
+        rows["duration"] = np.array(duration)
+        rows["duration"][bad] = 0
+    return len(bad)
+
+
+def drop_untimed(rows: Columns) -> Compact:
+    """Drop records of a device's work that have no time; returns their correlation ids.
+
+    CUPTI leaves the times of a kernel 0 where it could not collect them ("a value of 0 for both the start and end
+    timestamps indicates that timestamp information could not be collected for the kernel", `CUpti_ActivityKernel9`;
+    pytorch#188481, kineto#109). No work takes no time, so that one with a beginning and no duration has none either;
+    but of a trace in whole microseconds, as torch wrote them before 2.4, it may have taken less than one.
+    """
+    device = np.isin(rows["category"], DEVICE_CATEGORIES) & (rows["correlation"] != NONE)
+    untimed = device & (rows["duration"] == 0)
+    if not untimed.any():
+        return np.empty(0, np.int64)
+    if not (rows["duration"][device] % 1000).any():
+        untimed &= rows["start_ns"] == 0
+    correlation: Compact = rows["correlation"][untimed]
+    if len(correlation):
+        select_rows(rows, ~untimed)
+    return correlation
+
+
+def end_and_order(rows: Columns) -> Ints:
+    """Put an `end_ns` in the place of `duration`; the order of rows by start, longer ones first among equals."""
+    rows["end_ns"] = rows.pop("duration")
+    rows["end_ns"] += rows["start_ns"]
+    start = rows["start_ns"]
+    order = np.argsort(start, kind="stable")
+    ordered = start[order]
+    same = ordered[1:] == ordered[:-1]
+    tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
+    members = order[tied]
+    order[tied] = members[np.lexsort((members, -rows["end_ns"][members], ordered[tied]))]
+    return order
+
+
+def move_sizes_to_copies(rows: Columns, category: NDArray[np.int8]) -> None:
+    """ROCm records the size of a copy with the call that starts it: give it to the copy."""
+    size = rows["moved_bytes"]
+    call = np.flatnonzero((category == Category.LAUNCH) & (size != NONE) & (rows["correlation"] != NONE))
+    if len(call):
+        call = call[np.argsort(rows["correlation"][call], kind="stable")]
+        copies = np.flatnonzero(np.isin(category, (Category.COPY, Category.FILL)) & (size == NONE))
+        wanted = rows["correlation"][copies]
+        known = rows["correlation"][call]
+        position = np.minimum(np.searchsorted(known, wanted), len(call) - 1)
+        size[copies] = np.where(known[position] == wanted, size[call[position]], NONE)
+    size[~np.isin(category, (Category.COPY, Category.FILL))] = NONE
+
+
+def link_by_external_id(rows: Columns, category: NDArray[np.int8]) -> None:
+    """Link by `External id` where device events have no correlation, as in older files."""
+    device = np.isin(category, (Category.KERNEL, Category.COPY, Category.FILL))
+    if (rows["correlation"][device] != NONE).any():
+        return
+    linked = device | (category == Category.LAUNCH)
+    rows["correlation"] = np.where(linked, rows["external_id"], rows["correlation"])

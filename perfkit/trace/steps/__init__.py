@@ -1,0 +1,1 @@
+"""Steps and phases of a trace."""

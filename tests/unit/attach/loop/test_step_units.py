@@ -1,0 +1,77 @@
+"""How many samples a step has, of batches as programs make them."""
+
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+
+from perfkit.attach.loop.step_units import count_units, find_batch_tensor, get_leading_size
+
+
+class Pair(NamedTuple):
+    inputs: torch.Tensor
+    labels: torch.Tensor
+
+
+@pytest.mark.parametrize(
+    ("batch", "expected"),
+    [
+        (torch.zeros(8, 3), 8),
+        (torch.tensor(1.0), 0),
+        ((torch.zeros(8, 3), torch.zeros(9)), 8),
+        ([torch.tensor(1.0), torch.zeros(5)], 5),
+        ({"ids": torch.zeros(4, 2), "mask": torch.zeros(4, 2)}, 4),
+        (Pair(torch.zeros(6, 1), torch.zeros(6)), 6),
+        (("name", {"x": [torch.zeros(7)]}), 7),
+        ([[[[torch.zeros(7)]]]], 7),
+        ([[[[[torch.zeros(7)]]]]], 0),
+        ("text", 0),
+        (None, 0),
+        ((), 0),
+        (torch.zeros(0, 3), 0),
+    ],
+)
+def test_the_first_dimension_of_the_first_tensor(batch: Any, expected: int) -> None:
+    assert get_leading_size(batch) == expected
+
+
+def test_what_the_user_states_goes_first() -> None:
+    assert count_units([8], [8], stated=4096.0, unit="tokens")[:2] == (4096, "tokens")
+    assert "user" in count_units([8], [8], stated=4096.0, unit="tokens")[2]
+
+
+def test_batches_go_before_what_the_model_is_called_with() -> None:
+    per_step, unit, source = count_units([8, 8, 3], [16, 16, 6], stated=None, unit="samples")
+    assert (per_step, unit) == (8, "samples")
+    assert "DataLoader" in source
+
+
+def test_without_batches_what_the_model_is_called_with() -> None:
+    per_step, unit, source = count_units([0, 0, 0], [16, 16, 6], stated=None, unit="samples")
+    assert (per_step, unit) == (16, "samples")
+    assert "the model" in source
+
+
+def test_what_was_counted_are_samples_whatever_the_user_calls_a_unit() -> None:
+    assert count_units([8], [], stated=None, unit="tokens").unit == "samples"
+
+
+def test_unknown_is_unknown() -> None:
+    assert count_units([], [], stated=None, unit="tokens")[:2] == (0, "tokens")
+    assert count_units([0], [0], stated=None, unit="samples").source.startswith("unknown")
+
+
+def test_what_a_model_is_called_with_has_two_dimensions_where_anything_has() -> None:
+    times, images = torch.zeros(6), torch.zeros(6, 3, 8, 8)
+    assert find_batch_tensor(((times, images), {})) is images
+    assert find_batch_tensor(((times,), {})) is times
+    assert find_batch_tensor(((torch.tensor(1.0), None), {"n": 3})) is None
+
+
+def test_in_doubt_samples_are_not_known_and_it_says_how_to_say_them() -> None:
+    per_step, _, source = count_units([0], [160], stated=None, unit="samples", doubt="it was evaluated several times")
+    assert per_step == 0
+    assert "several times" in source
+    assert "--units-per-step" in source
+    assert count_units([32], [160], stated=None, unit="samples", doubt="it was")[0] == 32
+    assert count_units([0], [160], stated=64, unit="samples", doubt="it was")[0] == 64

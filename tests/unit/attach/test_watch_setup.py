@@ -1,0 +1,59 @@
+"""The peak that a watched loop's utilization refers to."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from perfkit.attach.live.step_flops import StepFlops
+from perfkit.attach.watch_setup import find_peak_flops
+from perfkit.core.record import Unknown
+from perfkit.devices.ceilings.ceiling import Ceiling, CeilingKind, CeilingLevel, DeviceCeilings
+
+A100 = DeviceCeilings(
+    device="cuda",
+    device_name="an A100",
+    fingerprint="",
+    ceilings=tuple(
+        Ceiling(level=level, dtype=dtype, value=value, unit="FLOP/s", kind=CeilingKind.DATASHEET, source="a test")
+        for level, dtype, value in (
+            (CeilingLevel.MATRIX, "tf32", 156e12),
+            (CeilingLevel.MATRIX, "bf16", 312e12),
+            (CeilingLevel.VECTOR, "fp32", 19.5e12),
+        )
+    ),
+)
+RESNET = StepFlops(Unknown(reason="not asked for"), {("aten::convolution", "fp32"): 780.0, ("aten::mm", "fp32"): 19.5})
+
+
+def session(model: nn.Module, ceilings: DeviceCeilings | None = A100) -> Any:
+    trained = SimpleNamespace(device=torch.device("cuda", 0), models={"": model})
+    return SimpleNamespace(ceilings=ceilings, trained=trained)
+
+
+def test_counted_flops_are_held_against_the_mix(fp32_gpu: dict[str, str]) -> None:
+    # 780 at 156 take 5, 19.5 at 19.5 take 1.
+    assert find_peak_flops(session(nn.Linear(1, 1)), "fp32", RESNET) == pytest.approx(799.5e12 / 6)
+    fp32_gpu["conv"] = "none"
+    assert find_peak_flops(session(nn.Linear(1, 1)), "fp32", RESNET) == pytest.approx(19.5e12)
+
+
+@pytest.mark.parametrize("layer", [nn.Conv2d(1, 1, 1), nn.LSTM(1, 1)])
+def test_stated_flops_of_which_some_are_cudnns_have_no_one_peak(layer: nn.Module, fp32_gpu: dict[str, str]) -> None:
+    model = nn.Sequential(layer, nn.Linear(1, 1))
+    assert find_peak_flops(session(model), "fp32", None) is None
+    assert find_peak_flops(session(model), "bf16", None) == 312e12
+    fp32_gpu["matmul"] = "tf32"
+    assert find_peak_flops(session(model), "tf32", None) == 156e12
+
+
+@pytest.mark.usefixtures("fp32_gpu")
+def test_stated_flops_of_matrix_products_have_the_peak_of_their_dtype() -> None:
+    assert find_peak_flops(session(nn.Linear(1, 1)), "fp32", None) == 19.5e12
+    assert find_peak_flops(session(nn.Linear(1, 1)), "bf16", None) == 312e12
+
+
+def test_without_ceilings_of_the_device_there_is_no_peak() -> None:
+    assert find_peak_flops(session(nn.Linear(1, 1), None), "bf16", None) is None

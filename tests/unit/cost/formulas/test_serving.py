@@ -1,0 +1,133 @@
+"""Ops of serving engines against hand calculations, with the arguments in the order of their sources."""
+
+import math
+
+import pytest
+
+from perfkit.cost.calls.op_call import ComputeUnit, OpCall, OpCost, TensorArg
+from perfkit.cost.formula_table import cost_op
+
+
+def t(*shape: int, dtype: str = "bf16") -> TensorArg:
+    return TensorArg(shape, tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape))), dtype)
+
+
+def ints(*shape: int) -> TensorArg:
+    return t(*shape, dtype="int32")
+
+
+def cost(name: str, *args: object) -> OpCost:
+    found = cost_op(OpCall(name, args))  # type: ignore[arg-type]
+    assert found is not None
+    return found
+
+
+# 64 tokens of width 512, each to 2 of 8 experts, which are 256 wide behind their gate.
+HIDDEN, GATE_UP, DOWN = t(64, 512), t(8, 2 * 256, 512), t(8, 512, 256)
+ROUTES = (t(64, 2, dtype="fp32"), ints(64, 2))
+EXPERT = 2 * (512 * 512 + 512 * 256)  # bytes of its weights
+AROUND = 2 * 2 * 64 * 512 + 2 * 4 * 64 * 2
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["vllm::inplace_fused_experts", "sglang::outplace_fused_experts", "vllm::rocm_aiter_fused_moe"],
+)
+def test_each_token_meets_the_experts_that_it_goes_to(name: str) -> None:
+    found = cost(name, HIDDEN, GATE_UP, DOWN, *ROUTES, "silu", False)
+    assert found.flops == 64 * 2 * (2 * 512 * 512 + 2 * 512 * 256)
+    assert found.most_flops is None
+    assert (found.bytes, found.most_bytes) == (AROUND + 2 * EXPERT, AROUND + 8 * EXPERT)
+    assert (found.unit, "routing" in found.source) == (ComputeUnit.MATRIX, True)
+
+
+def test_ids_of_the_experts_that_were_not_recorded_are_as_many_as_their_weights() -> None:
+    found = cost("vllm::rocm_aiter_fused_moe", HIDDEN, GATE_UP, DOWN, ROUTES[0])
+    assert found.flops == 64 * 2 * (2 * 512 * 512 + 2 * 512 * 256)
+    assert found.bytes == AROUND - 4 * 64 * 2 + 2 * EXPERT
+
+
+def test_few_tokens_read_few_experts_and_weights_of_4_bits_are_packed() -> None:
+    one = (t(1, 512), *(t(*shape, dtype="uint8") for shape in ((8, 512, 256), (8, 512, 128))))
+    found = cost("vllm::outplace_fused_experts", *one, t(1, 2, dtype="fp32"), ints(1, 2), "silu")
+    assert found.flops == 2 * (2 * 512 * 512 + 2 * 512 * 256)
+    assert found.most_bytes is None  # one token reads the weights of its two experts, no more
+    assert found.bytes == 2 * 2 * 512 + 2 * 4 * 2 + 2 * EXPERT / 4
+
+
+def test_experts_on_other_ranks_leave_the_products_unknown() -> None:
+    found = cost("vllm::inplace_fused_experts", HIDDEN, GATE_UP, DOWN, *ROUTES, "silu", False, 64, ints(64))
+    assert found.flops is None
+    assert (found.bytes, found.most_bytes) == (AROUND, AROUND + 8 * EXPERT)
+
+
+def test_paged_attention_of_one_token_a_sequence() -> None:
+    query, keys, values = t(4, 32, 128), t(5000, 8, 16, 16, 8), t(5000, 8, 128, 16)
+    rest = (query, keys, values, 8, 0.09, ints(4, 100), ints(4), 16, 1000, None)
+    found = cost("_C::paged_attention_v1", query, *rest)
+    assert (found.flops, found.most_flops) == (4 * 32 * 128 * 4, 4 * 32 * 128 * 4000)
+    around, row = 2 * 2 * 4 * 32 * 128 + 4 * 400 + 4 * 4, 8 * 128 * 2 * 2
+    assert (found.bytes, found.most_bytes) == (around + 4 * row, around + 4000 * row)
+    partial = (t(4, 32, 2, dtype="fp32"), t(4, 32, 2, dtype="fp32"), t(4, 32, 2, 128))
+    assert cost("_C::paged_attention_v2", query, *partial, *rest) == found
+
+
+def test_attention_over_a_paged_pool_does_not_move_the_pool() -> None:
+    # A prefill of 2 prompts of 50 and 30 tokens into pools of a million tokens.
+    query, pool = t(80, 32, 128), t(10**6, 8, 128)
+    sequences = (ints(3), ints(3), ints(10**6), 50, 50)
+    found = cost("aiter::mha_batch_prefill", query, pool, pool, *sequences, 0.0, 0.09, 0.0, False, True, -1, -1)
+    pair, row = 4 * 32 * 128, 8 * 128 * 2 * 2
+    assert found.flops == pair * 2 * 40 * 41 / 2
+    truth = pair * (50 * 51 / 2 + 30 * 31 / 2)
+    assert found.most_flops is not None
+    assert found.flops <= truth <= found.most_flops
+    around = 2 * 2 * 80 * 32 * 128 + 4 * 80 * 32
+    assert (found.bytes, found.most_bytes) == (around + 80 * row, around + 100 * row)
+    vllm = cost(
+        "_vllm_fa2_C::varlen_fwd",
+        *(query, t(62500, 16, 8, 128), t(62500, 16, 8, 128), None, ints(3), ints(3), ints(2), None, ints(2, 64), None),
+        *(50, 50, 0.0, 0.09, False, True, -1, -1, 0.0, False, None),
+    )
+    assert (vllm.flops, vllm.most_flops, vllm.bytes) == (found.flops, found.most_flops, found.bytes)
+
+
+def test_decoding_with_flashattention_3_is_bounded_by_the_table() -> None:
+    query, pool = t(4, 1, 32, 128), t(5000, 16, 8, 128)
+    args = (query, pool, pool, None, None, None, None, None, None, None, None, ints(4), None, None, ints(4, 10))
+    found = cost("sgl_kernel::fwd", *args, *[None] * 8, 0.09, True, -1, -1)
+    assert (found.flops, found.most_flops) == (4 * 32 * 128 * 4, 4 * 32 * 128 * 4 * 160)
+
+
+def test_aiters_attention_and_its_gradient() -> None:
+    q = t(2, 100, 16, 64)
+    found = cost("aiter::mha_fwd", q, q, q, 0.0, 0.125, True, -1, -1, True, False)
+    assert found.flops == 2 * 16 * 4 * 64 * 100 * 101 / 2
+    lse = t(2, 16, 100, dtype="fp32")
+    backward = cost("aiter::fmha_v3_bwd", q, q, q, q, q, lse, 0.0, 0.125, True, -1, -1, False)
+    assert backward.flops == 2.5 * found.flops
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "moved"),
+    [
+        ("rms_norm", (t(8, 64), t(64), 1e-6), 2 * (2 * 512 + 64)),
+        ("rmsnorm", (t(8, 64), t(8, 64), t(64), 1e-6), 2 * (2 * 512 + 64)),
+        ("add_rmsnorm", (t(8, 64), t(8, 64), t(8, 64), t(8, 64), t(64), 1e-6), 2 * (4 * 512 + 64)),
+        ("fused_add_rms_norm_cu", (t(8, 64), t(8, 64), t(64), 1e-6), 2 * (4 * 512 + 64)),
+        ("rmsnorm_quant", (t(8, 64, dtype="fp8_e4m3"), t(8, 64), t(8, dtype="fp32"), t(64)), 512 + 2 * 576 + 32),
+    ],
+)
+def test_norms_of_aiter(name: str, args: tuple[object, ...], moved: int) -> None:
+    assert cost(f"aiter::{name}", *args).bytes == moved
+
+
+def test_packed_attention_of_aiter_with_and_without_a_pool() -> None:
+    q, k = t(80, 32, 128), t(80, 8, 128)
+    rest = (ints(3), ints(3), 40, 40, 0, 0.0, 0.09, 0.0, False, True, -1, -1, True, False, 0, None)
+    found = cost("aiter::fmha_v3_varlen_fwd", q, k, k, *rest, None)
+    assert (found.flops, found.most_flops) == (4 * 32 * 128 * 2 * 40 * 41 / 2, None)
+    pool = t(5000, 16, 8, 128)
+    paged = cost("aiter::fmha_v3_varlen_fwd", q, pool, pool, *rest, ints(2, 4))
+    assert paged[:2] == found[:2]  # both sequences have 40 keys, of a pool of 328 MB
+    assert cost_op(OpCall("aiter::fmha_v3_varlen_fwd", (q, pool, pool, *rest, None))) is None

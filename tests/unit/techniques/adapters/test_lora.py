@@ -1,0 +1,229 @@
+"""Adapters of a hand-counted size are all that is trained, on workloads of many kinds."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import nn
+
+from perfkit.core.errors import UnavailableError, UsageError
+from perfkit.techniques.adapters.adapters import Adapters
+from perfkit.techniques.base.own_step import run_trial_step
+from perfkit.techniques.base.technique import classify_inability, explain_inability
+from perfkit.workloads.resnet import ResNet
+from perfkit.workloads.training import Training
+from perfkit.workloads.workload import Batch, Workload, make_adamw
+from tests.fixtures.errors import has_id
+from tests.fixtures.workloads import grouped
+from tests.unit.techniques.facts import check_claims, measured_facts, reference_facts, state_bytes
+from tests.unit.techniques.test_compose import composed
+from tests.unit.techniques.tiny import (
+    BLOCKS,
+    FOUR_BLOCKS,
+    WIDTH,
+    WORKLOAD,
+    applied,
+    batches,
+    losses_of,
+    new_state,
+    train,
+)
+
+pytest.importorskip("peft")
+pytest.importorskip("bitsandbytes")
+
+VARIANTS = ("lora", "qlora")
+# Of a block: qkv (1 + 3 widths), out (1 + 1), up (1 + 4), down (4 + 1).
+FEATURES = BLOCKS * (4 + 2 + 5 + 5) * WIDTH
+WEIGHTS = BLOCKS * (3 + 1 + 4 + 4) * WIDTH * WIDTH
+
+
+def results_of(variant: str, workload: Workload = WORKLOAD) -> list[tuple[bool, str]]:
+    reference = reference_facts(new_state(workload))
+    made = applied(variant, new_state(workload))
+    train(made.state, steps=2)
+    claims = [claim for technique in made.techniques for claim in technique.claims(made.state)]
+    facts = measured_facts(made.state, reference)
+    return check_claims(claims, made.state, facts, measured_facts(applied("baseline", new_state(workload)).state, {}))
+
+
+@pytest.mark.parametrize(("variant", "rank"), [("lora", 8), ("lora:rank=4", 4), ("qlora", 8)])
+def test_trained_bytes_and_state_are_those_of_the_papers(variant: str, rank: int) -> None:
+    """rank (m + n) numbers a layer (arXiv 2106.09685, section 4.1), two moments of each and a count of updates."""
+    state = applied(variant).state
+    train(state, steps=2)
+    trained = [parameter for parameter in state.model.parameters() if parameter.requires_grad]
+    assert sum(parameter.nbytes for parameter in trained) == 4 * rank * FEATURES
+    assert state_bytes(state) == 2 * 4 * rank * FEATURES + 4 * len(trained)
+    assert len(trained) == 2 * 4 * BLOCKS
+
+
+def test_weights_in_4_bits_take_half_a_byte_and_their_scales_an_8th_of_a_bit_more() -> None:
+    """A scale in 8 bits for each 64 weights, one of 32 for each 256 scales (arXiv 2305.14314, section 3)."""
+    model = applied("qlora").state.model
+    rounded = [module for module in model.modules() if type(module).__name__ == "Linear4bit"]
+    assert sum(module.weight.nbytes for module in rounded) == WEIGHTS / 2
+    states = [module.weight.quant_state for module in rounded]
+    scales = sum(each.absmax.nbytes + each.state2.absmax.nbytes for each in states)
+    weights = [module.weight.numel() * 2 for module in rounded]
+    assert scales == sum(count // 64 + 4 * math.ceil(count / 64 / 256) for count in weights)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_first_loss_is_the_baselines_and_training_goes_on(variant: str) -> None:
+    losses, plain = losses_of(variant, steps=8), losses_of("baseline", steps=8)
+    assert losses[0] == pytest.approx(plain[0], rel=1e-6 if variant == "lora" else 0.05)
+    assert losses[-1] < losses[0]
+    (technique,) = composed(variant)
+    assert technique.parity().relative is None
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_its_claims_hold_and_tell_it_from_doing_nothing(variant: str) -> None:
+    assert [text for holds, text in results_of(variant) if not holds] == []
+    (technique,) = composed(variant)
+    idle = applied("baseline").state
+    claims = technique.claims(idle)
+    expected = {"weights_in_4_bits": float(WEIGHTS)}
+    expected |= dict.fromkeys(("adapter_bytes", "adapter_gradient_bytes"), 4.0 * 8 * FEATURES)
+    facts = measured_facts(idle, expected | reference_facts(idle))
+    facts.setdefault("parameter_bytes:uint8", 0.0)
+    assert not any(holds for holds, _ in check_claims(claims, idle, facts, facts))
+
+
+def test_adapters_that_are_not_trained_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Adapters, "_replace_in_groups", lambda _self, _optimizer: None)
+    failed = [text for holds, text in results_of("lora") if not holds]
+    assert any("optimizer state" in text for text in failed), failed
+
+
+def test_a_base_that_is_not_frozen_is_caught() -> None:
+    made = applied("lora")
+    made.state.model.requires_grad_(True)
+    claims = made.techniques[0].claims(made.state)
+    facts = measured_facts(made.state, {})
+    assert not check_claims(claims, made.state, facts, {})[0][0]
+
+
+@pytest.mark.parametrize(
+    "variant",
+    [
+        "lora+ckpt",
+        "amp+lora",
+        "amp+qlora",
+        "flash+lora",
+        "lora+optim:use=lion",
+        "lora+optim_in_backward",
+        "qlora+optim_in_backward",
+    ],
+)
+def test_it_goes_with_others(variant: str) -> None:
+    assert [text for holds, text in results_of(variant) if not holds] == []
+
+
+def test_the_workload_finds_its_parameters_by_name_and_its_groups_stay() -> None:
+    """Each adapter with the options of its layer's weight; the workload's own names, and nothing frozen."""
+    seen: list[int] = []
+
+    def two_groups(model: nn.Module) -> torch.optim.Optimizer:
+        trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
+        seen.append(len(trained))
+        up = [trained.pop(f"blocks.{number}.up.weight") for number in range(BLOCKS)]
+        return torch.optim.AdamW([{"params": up, "lr": 0.5}, {"params": [*trained.values()]}], lr=0.1)
+
+    for variant in VARIANTS:
+        state = applied(variant, new_state(replace(WORKLOAD, build_optimizer=two_groups))).state
+        groups = state.optimizers[""].param_groups
+        assert [(group["lr"], len(group["params"])) for group in groups] == [(0.5, 2 * BLOCKS), (0.1, 6 * BLOCKS)]
+        assert all(p.requires_grad for group in groups for p in group["params"])
+    assert seen == [len([*new_state().model.parameters()])] * 2
+    train(applied("lora", new_state(grouped.build())).state, steps=1)
+
+
+def test_layers_that_share_a_weight_each_train_their_adapter() -> None:
+    def tied() -> nn.Module:
+        model = WORKLOAD.build_model()
+        model.blocks[1].up.weight = model.blocks[0].up.weight
+        return model
+
+    state = applied("lora", new_state(replace(WORKLOAD, build_model=tied))).state
+    trained = {id(p) for p in state.model.parameters() if p.requires_grad}
+    assert {id(p) for group in state.optimizers[""].param_groups for p in group["params"]} == trained
+    assert len(trained) == 2 * 4 * BLOCKS
+
+
+def test_blocks_before_the_first_adapter_are_not_recomputed_and_not_asked_for() -> None:
+    """They have no backward pass: of four blocks the last one's forward is a quarter of the FLOPs."""
+    assert [text for holds, text in results_of("lora:targets=blocks.3.*+ckpt", FOUR_BLOCKS) if not holds] == []
+    made = applied("lora:targets=blocks.3.*+ckpt", new_state(FOUR_BLOCKS))
+    claims = {claim.fact: claim.value for technique in made.techniques for claim in technique.claims(made.state)}
+    assert claims["recomputed_blocks"] == 1.0
+    assert claims["recomputed_flops"] == pytest.approx(0.1 / 4)
+
+
+def test_a_rehearsed_step_builds_its_optimizers_with_nothing_frozen() -> None:
+    seen: list[int] = []
+
+    def counted(model: nn.Module) -> torch.optim.Optimizer:
+        seen.append(sum(p.requires_grad for p in model.parameters()))
+        return make_adamw(model)
+
+    def step(training: Training, batch: Batch) -> torch.Tensor:
+        loss = WORKLOAD.loss(training.model, batch)
+        training.backward(loss)
+        return loss
+
+    state = applied("lora", new_state(replace(WORKLOAD, loss=None, build_optimizer=counted, step=step))).state
+    run_trial_step(state, batches(state, 0)[0])
+    assert seen == [len([*new_state().model.parameters()])] * 2
+
+
+def test_targets_choose_layers_by_name() -> None:
+    model = applied("lora:targets=*.[qo]*").state.model
+    adapted = {name.rsplit(".", 1)[1] for name, module in model.named_modules() if hasattr(module, "lora_A")}
+    assert adapted == {"qkv", "out"}
+    with pytest.raises(UnavailableError, match=r"\btiny\b.*\bnothing$", check=has_id("skip.no_layers")):
+        applied("lora:targets=nothing")
+
+
+def test_convolutions_have_no_adapters() -> None:
+    workload = ResNet(depth=18, batch_size=2, image_size=32).build()
+    with pytest.raises(UnavailableError, match="blocks", check=has_id("skip.no_layers")):
+        applied("lora", new_state(workload))
+
+
+def test_attention_that_reads_its_weights_itself_stays_frozen() -> None:
+    """`nn.MultiheadAttention` does not call its output layer: an adapter there would learn nothing."""
+    workload = Workload(
+        name="encoder",
+        unit="samples",
+        units_per_batch=2,
+        build_model=lambda: nn.TransformerEncoderLayer(WIDTH, 2, dropout=0.0, batch_first=True),
+        build_optimizer=make_adamw,
+        make_batch=lambda generator: {"x": torch.randn(2, 4, WIDTH, generator=generator)},
+        loss=lambda model, batch: F.mse_loss(model(batch["x"]), batch["x"]),
+    )
+    assert [text for holds, text in results_of("lora", workload) if not holds] == []
+    model = applied("lora", new_state(workload)).state.model
+    assert [name for name, module in model.named_modules() if hasattr(module, "lora_A")] == ["linear1", "linear2"]
+
+
+def test_an_optimizer_with_its_state_made_beforehand_is_refused() -> None:
+    workload = replace(WORKLOAD, build_optimizer=lambda model: torch.optim.Adagrad(model.parameters()))
+    with pytest.raises(UnavailableError, match="Adagrad"):
+        applied("lora", new_state(workload))
+
+
+def test_both_at_once_are_refused() -> None:
+    with pytest.raises(UsageError, match="lora and qlora "):
+        applied("lora+qlora")
+
+
+def test_without_a_package_the_reason_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("perfkit.techniques.base.technique.find_spec", lambda _module: None)
+    cpu = torch.device("cpu")
+    assert str(explain_inability(composed("lora")[0], cpu)).endswith(" peft")
+    assert classify_inability(composed("lora")[0]) == "skip.package"
+    assert "bitsandbytes" in str(explain_inability(composed("qlora")[0], cpu))
