@@ -9,7 +9,7 @@ from perfkit.analysis.pipeline.finding_subjects import SUBJECTS
 _WIDTH = 120
 
 INTRO = (
-    "One table of rules (`perfkit/analysis/findings/tables/`) is applied to traces, suites, loops and memory "
+    "Rules (`perfkit/analysis/{trace,suite,memory}/findings/`) are applied to traces, suites, loops and memory "
     "accounts. A finding has a stable id, evidence in figures, an action that names the API, and its saving. "
     "`perfkit findings ID` prints one, with how its gain is computed. JSON holds the `id` and `figures`; a "
     "report links to it as `report.html#finding-fusion-elementwise`.",

@@ -28,7 +28,7 @@ UNSHARDING = FSDP + "all_gather_copy_out"
 _BACKWARD = PHASES.index("backward")
 _CASTS = frozenset({"aten::_to_copy", "aten::to"})
 # Lines of perfkit's own offloading, except `paged_optimizer.py`, which calls an optimizer that allocates memory.
-_PAGERS = ("techniques/paging.py", "techniques/paged_tensors.py", "techniques/paged_activations.py")
+_PAGERS = ("activations/paging.py", "activations/paged_tensors.py", "activations/paged_activations.py")
 
 
 class BlockLabel(NamedTuple):

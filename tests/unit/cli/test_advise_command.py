@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from perfkit.plan.advise.advise import advise
+from perfkit.plan.advise import advise
 from perfkit.store.layout import SUITE_FILE
 from perfkit_cli.main import commands
 

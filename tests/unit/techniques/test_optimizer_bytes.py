@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import pytest
 import torch
-from tests.unit.techniques.test_optim import variant
 from torch import nn
 
 from perfkit.core.errors import UnavailableError
@@ -19,6 +18,7 @@ from perfkit.techniques.optimizers.optim import Optim
 from perfkit.techniques.optimizers.optimizers import OPTIMIZERS
 from perfkit.workloads.workload import Workload
 from tests.unit.techniques.facts import state_bytes
+from tests.unit.techniques.optimizers.test_optim import variant
 from tests.unit.techniques.tiny import WORKLOAD, applied, new_state, train
 
 EMBEDDING, UP, DOWN = (64, 128), (256, 128), (128, 256)

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.unit.trace.reading.test_sync_records import call, kernel, sync, written
 
 from perfkit.analysis.replay.device_activities import collect_device_activities
 from perfkit.analysis.replay.edges import EdgeKind
@@ -17,6 +16,7 @@ from tests.fixtures.synthetic_machine.machine import run, span_ns
 from tests.fixtures.synthetic_machine.program import Instruction, Program, Work
 from tests.fixtures.synthetic_machine.random_programs import program
 from tests.fixtures.synthetic_machine.replayed import replayed_program
+from tests.unit.trace.readers.kineto.test_sync_records import call, kernel, sync, written
 
 MAIN, OTHER, SIDE = range(3)
 

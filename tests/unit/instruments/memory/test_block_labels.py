@@ -142,12 +142,12 @@ def test_what_a_product_makes_and_frees_in_one_call_is_workspace() -> None:
 
 
 def test_lines_of_perfkits_own_offloading() -> None:
-    (block,) = told([made(10, 1, 8, "aten::copy_", line="techniques/paging.py:7 fetch")])
+    (block,) = told([made(10, 1, 8, "aten::copy_", line="activations/paging.py:7 fetch")])
     assert block.category == OFFLOAD
 
 
 def test_what_an_optimizer_takes_that_is_stepped_in_pieces_is_its_own() -> None:
-    (block,) = told([made(10, 1, 8, "aten::add", line="techniques/paged_optimizer.py:7 step")])
+    (block,) = told([made(10, 1, 8, "aten::add", line="activations/paged_optimizer.py:7 step")])
     assert block.category == ""
 
 

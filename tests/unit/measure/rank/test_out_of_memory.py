@@ -102,7 +102,7 @@ def test_the_step_is_run_again_and_its_request_is_told(tmp_path: Path) -> None:
     found = written(failed)
     assert (found.failed.bytes, found.failed.phase, found.failed.step) == (2**60, "forward", 4)
     assert (found.failed.op, found.failed.module) == ("aten::empty", "1")
-    assert found.failed.line.startswith("measure/test_out_of_memory.py:")
+    assert found.failed.line.startswith("rank/test_out_of_memory.py:")
     assert found.failed.line.endswith(" forward")
     known = categories(found)
     assert known[PARAMETER] == PARAMETERS

@@ -7,8 +7,8 @@ from perfkit.analysis.model.plan import Interval, PlannedPeak, PlannedVariant, S
 from perfkit.core.errors import UsageError
 from perfkit.core.spec import WorkloadSpec, parse_variants
 from perfkit.measure.schedule import ScheduledRun
-from perfkit.plan.advise import advise
 from perfkit.plan.advise.advice import Advice, Goal
+from perfkit.plan.advise.advise import advise
 from perfkit.plan.advise.subject import AdviceSubject, make_workload_subject
 from perfkit.plan.rehearsal.technique_planning import select_planned_techniques
 from perfkit.plan.target.target import CPU, Target, parse_target

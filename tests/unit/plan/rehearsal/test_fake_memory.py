@@ -76,7 +76,7 @@ def test_who_resized_a_storage_is_told_by_its_line() -> None:
     with FakeTensorMode(), memory.record_allocations(OpScratchProbe()):
         torch.empty(1).untyped_storage().resize_(80)
     assert [event.line.partition(":")[0] for event in memory.recorded.allocations if event.size == 80] == [
-        "plan/test_fake_memory.py"
+        "rehearsal/test_fake_memory.py"
     ]
 
 

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tests.unit.techniques.test_optim import COMPILED, variant
 from torch import nn
 
 from perfkit.core.errors import UnavailableError, UsageError
@@ -16,6 +15,7 @@ from perfkit.workloads.workload import Batch
 from tests.fixtures.errors import has_id
 from tests.fixtures.workloads import gan
 from tests.unit.techniques.facts import check_claims, measured_facts, reference_facts
+from tests.unit.techniques.optimizers.test_optim import COMPILED, variant
 from tests.unit.techniques.tiny import WORKLOAD, applied, losses_of, new_state, train
 
 TOGETHER = {clash.first for clash in CLASHES if clash.second == "optim_in_backward"}
