@@ -17,7 +17,7 @@ SUBJECTS = (
         "most of it. No finding counts time in which the device may have run unrecorded work ([not "
         "recorded](analyze.md#what-the-report-says)). Advice fits the device: no CUDA graphs and no `torch.cuda` on "
         "MTIA, XPU or a CPU.",
-        host.RULES,
+        (*host.RULES, *loops.DATA_WAIT_RULES),
     ),
     Subject("Communication and copies", "Of a trace.", transfer.RULES),
     Subject("Several traces", "Of the ranks of a job, or of a trace before and after a change.", multi_trace.RULES),

@@ -22,9 +22,9 @@ _TESTS = "tests.unit.analysis"
 _MODULES = (
     "findings.test_trace_rules",
     "findings.test_efficiency",
-    "findings.test_suite_findings",
+    "pipeline.test_suite_findings",
     "findings.test_scaling_findings",
-    "findings.test_memory_findings",
+    "pipeline.test_memory_findings",
     "findings.test_process",
     "findings.test_figures",
     "findings.test_several",

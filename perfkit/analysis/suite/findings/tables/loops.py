@@ -34,8 +34,8 @@ SLOWER_CAPTURE = FindingKind(
     "Compare data waits, ops, memory and clocks of both captures.",
 )
 
+DATA_WAIT_RULES = (Rule(loops.find_untraced_data_wait, SuiteView, About.STEP, (STARVED,)),)
 RULES = (
-    Rule(loops.find_untraced_data_wait, SuiteView, About.STEP, (STARVED,)),
     Rule(loops.find_drift, SuiteView, About.STEP, (DRIFT,)),
     Rule(loops.find_slower_capture, SuiteView, About.STEP, (SLOWER_CAPTURE,)),
     Rule(loops.find_outlier_steps, SuiteView, About.STEP, (OUTLIERS,)),

@@ -2,4 +2,4 @@
 
 from perfkit.analysis.suite.findings.tables import loops, measurement, outcomes
 
-RULES = (*outcomes.RULES, *loops.RULES, *measurement.RULES)
+RULES = (*outcomes.RULES, *loops.DATA_WAIT_RULES, *loops.RULES, *measurement.RULES)
