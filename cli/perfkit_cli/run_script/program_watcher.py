@@ -14,13 +14,38 @@ from perfkit.store.layout import SUITE_FILE
 from perfkit_cli.run_script.import_hooks import call_after_import
 from perfkit_cli.run_script.options import RunOptions
 from perfkit_cli.run_script.program import UserProgram
-from perfkit_cli.run_script.run_contents import describe_run_contents
 from perfkit_cli.run_script.run_profile import make_run_profile
 from perfkit_cli.run_script.spawned_ranks import SpawnedRank, follow_spawn
 from perfkit_cli.run_script.step_function import StepFunction
 
 if TYPE_CHECKING:
     from perfkit.attach.profile import Profile
+from perfkit.core.errors import RunFormatError
+from perfkit.core.files import read_json
+from perfkit.core.record import RankRecord
+from perfkit.store.layout import MEMORY_FILE, RECORD_FILE, TRACE_FILE
+
+
+def describe_run_contents(folder: Path) -> str:
+    """Describe the contents of a run: `20 timed steps, the trace`; empty if there is nothing to report."""
+    suite = folder / SUITE_FILE
+    if not suite.is_file() or not suite.stat().st_size:
+        return ""
+    steps = max((_count_timed_steps(path) for path in folder.glob(f"*/*/rank*/{RECORD_FILE}")), default=None)
+    if steps is None:
+        return ""
+    parts = [f"{steps} timed steps"]
+    for name, words in ((TRACE_FILE, "the trace"), (MEMORY_FILE, "the memory recording")):
+        if any(folder.glob(f"*/*/rank*/{name}")):
+            parts.append(words)
+    return ", ".join(parts)
+
+
+def _count_timed_steps(record: Path) -> int:
+    try:
+        return len(read_json(record, RankRecord).samples.wall_s)
+    except RunFormatError:
+        return 0
 
 
 class ProgramWatcher:

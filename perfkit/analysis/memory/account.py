@@ -1,5 +1,7 @@
 """The account of a device's memory: every byte at the peak in a category, and the categories sum to the peak."""
 
+import re
+from collections import defaultdict
 from collections.abc import Callable
 
 import numpy as np
@@ -9,14 +11,117 @@ from perfkit.analysis.memory.allocation_lifetimes import AT_START, Lifetimes, bu
 from perfkit.analysis.memory.classify import classify_blocks
 from perfkit.analysis.memory.fragmentation import compute_fragmentation
 from perfkit.analysis.memory.growth import find_growth
-from perfkit.analysis.memory.largest_blocks import find_largest_blocks
 from perfkit.analysis.memory.memory_timeline import build_timeline
-from perfkit.analysis.memory.module_breakdown import build_memory_rows
 from perfkit.analysis.memory.non_allocator_memory import RESERVED_FREE, NonAllocatorMemory
 from perfkit.analysis.memory.totals import compute_step_peaks, compute_totals, find_peak_event, find_steps
-from perfkit.analysis.model.memory_model import Fragmentation, MemoryAccount, MemoryShare
-from perfkit.core.allocations import CATEGORIES, NONE, Allocations
+from perfkit.analysis.model.memory_model import Fragmentation, LiveBlock, MemoryAccount, MemoryRow, MemoryShare
+from perfkit.core.allocations import CATEGORIES, GRADIENT, NONE, OPTIMIZER_STATE, PARAMETER, Allocations
 from perfkit.core.record import PHASES
+
+_OF_MODULES = (PARAMETER, GRADIENT, OPTIMIZER_STATE)  # labeled with a parameter's name
+_DOTTED = re.compile(r"(?P<module>\w+(\.\w+)*)\.\w+")
+
+
+def build_memory_rows(
+    allocations: Allocations, lives: Lifetimes, categories: NDArray[np.int8], alive: NDArray[np.bool_]
+) -> tuple[MemoryRow, ...]:
+    """Group the `alive` blocks by category, module and op, most bytes first; rows sum to the live bytes.
+
+    Args:
+        categories: of each life, indices into `CATEGORIES`.
+        alive: which lives to count.
+    """
+    totals: dict[tuple[str, str, str], list[int]] = defaultdict(lambda: [0, 0])
+    for category, known, module, op, size, blocks in _group_blocks(
+        allocations, lives, categories, np.flatnonzero(alive)
+    ):
+        place = _parse_module(CATEGORIES[category], allocations.known[known].name) if known != NONE else ""
+        total = totals[CATEGORIES[category], place or allocations.names[module], allocations.names[op]]
+        total[0] += size
+        total[1] += blocks
+    return tuple(
+        MemoryRow(category=category, module=module, op=op, bytes=size, blocks=blocks)
+        for (category, module, op), (size, blocks) in sorted(totals.items(), key=lambda item: (-item[1][0], item[0]))
+    )
+
+
+def _group_blocks(
+    allocations: Allocations, lives: Lifetimes, categories: NDArray[np.int8], alive: NDArray[np.int64]
+) -> list[list[int]]:
+    """Category, known block, module and op (numbers of names), bytes and blocks of each distinct combination."""
+    born = lives.born[alive]
+    from_event = born != AT_START
+    module, op = np.zeros((2, len(alive)), np.int64)
+    module[from_event] = allocations.module[born[from_event]]
+    op[from_event] = allocations.op[born[from_event]]
+    extents = (len(CATEGORIES), len(allocations.known) + 1, len(allocations.names), len(allocations.names))
+    keys = (categories[alive].astype(np.int64), lives.known[alive] - NONE, module, op)
+    key, group = np.unique(np.ravel_multi_index(keys, extents), return_inverse=True)
+    size = np.zeros(len(key), np.int64)
+    np.add.at(size, group, lives.size[alive])
+    category, known, module, op = np.unravel_index(key, extents)
+    columns = [category, known + NONE, module, op, size, np.bincount(group, minlength=len(key))]
+    return np.stack(columns, axis=1).tolist()  # type: ignore[no-any-return]
+
+
+def _parse_module(category: str, name: str) -> str:
+    """`blocks.0.attn` of the parameter `blocks.0.attn.weight`; "" where the name is not one of a module's tensor."""
+    match = _DOTTED.fullmatch(name) if category in _OF_MODULES else None
+    return "" if match is None else match["module"]
+
+
+LARGEST = 20
+
+_AUTOGRAD = "autograd::engine::evaluate_function: "  # before the name of a node
+
+
+def find_largest_blocks(
+    allocations: Allocations, lives: Lifetimes, categories: NDArray[np.int8], alive: NDArray[np.bool_]
+) -> tuple[LiveBlock, ...]:
+    """The `LARGEST` blocks of those `alive`, the largest first, of equal ones the oldest.
+
+    Args:
+        categories: of each life, indices into `CATEGORIES`.
+        alive: which lives to look at.
+    """
+    rows = np.flatnonzero(alive)
+    rows = rows[np.argsort(-lives.size[rows], kind="stable")][:LARGEST]
+    return tuple(_describe_block(allocations, lives, row, CATEGORIES[categories[row]]) for row in rows.tolist())
+
+
+def _describe_block(allocations: Allocations, lives: Lifetimes, row: int, category: str) -> LiveBlock:
+    size, born, known = (int(column[row]) for column in (lives.size, lives.born, lives.known))
+    kept_by = _get_freeing_op(allocations, int(lives.died[row]))
+    if known != NONE:
+        block = allocations.known[known]
+        return LiveBlock(
+            bytes=size, category=category, name=block.name, shape=block.shape, dtype=block.dtype, freed_by=kept_by
+        )
+    if born == AT_START:
+        return LiveBlock(bytes=size, category=category, name="allocated before the recording", freed_by=kept_by)
+    op, module, line, shape, dtype = (
+        allocations.get_text(column, born)
+        for column in (allocations.op, allocations.module, allocations.line, allocations.shape, allocations.dtype)
+    )
+    phase = PHASES[allocations.phase[born]] if allocations.phase[born] != NONE else ""
+    return LiveBlock(
+        bytes=size,
+        category=category,
+        name=" in ".join(part for part in (op or line, module or phase) if part) or "no recorded op",
+        op=op,
+        module=module,
+        shape=shape,
+        dtype=dtype,
+        line=line,
+        phase=phase,
+        freed_by=kept_by,
+    )
+
+
+def _get_freeing_op(allocations: Allocations, died: int) -> str:
+    """The op that a block was freed in; "" for one that was not, or not seen to be: another took its address."""
+    freed = died < len(allocations) and allocations.size[died] < 0
+    return allocations.get_text(allocations.op, died).removeprefix(_AUTOGRAD) if freed else ""
 
 
 def build_memory_account(

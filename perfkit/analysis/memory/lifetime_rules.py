@@ -1,13 +1,13 @@
 """Classifies blocks by lifetime: the last evidence, where neither source nor name decides."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.analysis.memory.allocation_context import BACKWARD, DATA, FORWARD, OPTIMIZER, AllocationContext, Mask
-from perfkit.analysis.memory.op_rules import AUTOGRAD_NODE, FORWARD_OP, GRADIENT_TAKER, MOVE, match_names
-from perfkit.analysis.memory.recomputation import find_recomputed_blocks
-from perfkit.analysis.memory.retained_results import find_retained_results
-from perfkit.analysis.memory.sibling_blocks import assign_majority_category, find_blocks_made_once
+from perfkit.analysis.memory.layers import fold_layer_numbers
+from perfkit.analysis.memory.op_rules import AUTOGRAD_NODE, BACKWARD_OP, FORWARD_OP, GRADIENT_TAKER, MOVE, match_names
 from perfkit.core.allocations import (
     ACTIVATION,
     BUFFER,
@@ -21,7 +21,120 @@ from perfkit.core.allocations import (
     TEMPORARY,
     UNKNOWN,
     Allocations,
+    Ints,
+    TimeBand,
 )
+
+
+def assign_majority_category(
+    births: AllocationContext, categories: NDArray[np.int8], asked: Mask, models: Mask
+) -> tuple[NDArray[np.int8], Mask]:
+    """`categories`, with each block of `asked` in that of most of those `models` that are like it and of its size.
+
+    Also returns which blocks have such a like; the others keep what they have.
+    """
+    result, has_like = categories.copy(), np.zeros(len(categories), np.bool_)
+    rows = np.flatnonzero(asked | (models & np.isin(births.size, np.unique(births.size[asked]))))
+    kind = _number_pairs(_number_kinds(births, rows), births.size[rows])
+    votes = np.zeros((int(kind.max(initial=-1)) + 1, len(CATEGORIES)), np.int64)
+    model = models[rows]
+    np.add.at(votes, (kind[model], categories[rows[model]]), 1)
+    voted = votes.sum(axis=1) > 0
+    judged = asked[rows] & voted[kind]
+    result[rows[judged]] = votes.argmax(axis=1)[kind[judged]]
+    has_like[rows[judged]] = True
+    return result, has_like
+
+
+def find_blocks_made_once(births: AllocationContext) -> Mask:
+    """Blocks that live through a whole step after their own while no other step leaves one like them.
+
+    Such a block is kept by what made it, as caches of masks or rotary angles are, and is no activation of a step; one
+    that is left behind by several steps is (a leak). Nothing is said of blocks whose op and module are unknown.
+    """
+    result = np.zeros(len(births.row), np.bool_)
+    survivors = np.flatnonzero((births.updates > births.update) & ((births.op != 0) | (births.module != 0)))
+    if not len(survivors):
+        return result
+    kind = _number_pairs(_number_kinds(births, survivors), births.line[survivors])
+    of_step = np.unique(np.stack([kind, births.update[survivors]]), axis=1)  # each kind once per step
+    steps = np.bincount(of_step[0])
+    through = births.updates[survivors] - births.update[survivors] >= 2
+    result[survivors] = through & (steps[kind] == 1)
+    return result
+
+
+def _number_kinds(births: AllocationContext, rows: Ints) -> Ints:
+    """A number for phase, op and module of each row."""
+    place = _number_pairs(births.op[rows], births.module[rows])
+    return _number_pairs(births.phase[rows], place)
+
+
+def _number_pairs(first: Ints | NDArray[np.int32], second: Ints | NDArray[np.int32]) -> Ints:
+    """Numbers from 0 for distinct pairs of two columns."""
+    one = np.unique(first, return_inverse=True)[1].astype(np.int64)
+    others, other = np.unique(second, return_inverse=True)
+    numbers: Ints = np.unique(one * len(others) + other, return_inverse=True)[1]
+    return numbers
+
+
+def find_retained_results(allocations: Allocations, births: AllocationContext) -> Mask:
+    """Blocks of forward that outlive its last allocation, of an origin that leaves such in several layers.
+
+    Tensors that only the last layer keeps are not retained: they are its temporaries. Where memory ran out, the rest of
+    the pass is unknown.
+    """
+    forward = births.phase == FORWARD
+    if not forward.any() or (allocations.phase == BACKWARD).any() or allocations.failed is not None:
+        return np.zeros(len(births.row), np.bool_)
+    last = np.full(int(births.visit.max()) + 1, -1, np.int64)
+    np.maximum.at(last, births.visit[forward], births.born[forward])
+    kept = np.flatnonzero(forward & (births.died > last[births.visit]))
+    origin = _number_origins(allocations, births, kept)
+    layers = np.unique(np.column_stack((origin, births.module[kept])), axis=0)
+    several = np.bincount(layers[:, 0], minlength=1) > 1
+    result = np.zeros(len(births.row), np.bool_)
+    result[kept[several[origin]]] = True
+    return result
+
+
+def _number_origins(allocations: Allocations, births: AllocationContext, rows: Ints) -> Ints:
+    """A number for each op, size, and module without the number of its layer."""
+    places: dict[str, int] = {}
+    used = np.unique(births.module[rows]).tolist()
+    number_of = {
+        module: places.setdefault(fold_layer_numbers(allocations.names[module]), len(places)) for module in used
+    }
+    place = np.asarray([number_of[module] for module in births.module[rows].tolist()], np.int64)
+    table = np.column_stack((births.op[rows].astype(np.int64), births.size[rows], place))
+    numbers: Ints = np.unique(table, axis=0, return_inverse=True)[1].ravel() if len(rows) else place
+    return numbers
+
+
+def find_recomputed_blocks(allocations: Allocations, births: AllocationContext) -> Mask:
+    """Blocks made by an op of forward only, or within a module's forward, of a backward phase that has such ops.
+
+    Bands of modules identify a module's forward pass; without bands, the module of a block with an unknown op does,
+    since the module of a known op may be that of its forward op.
+    """
+    op = births.op
+    forward = match_names(allocations.names, op, FORWARD_OP)
+    bands = [band for band in allocations.bands if band.kind == "module"]
+    within = _mask_within_bands(bands, allocations.time_ns[births.born]) if bands else (op == 0) & (births.module != 0)
+    within &= ~match_names(allocations.names, op, BACKWARD_OP)
+    # Wrappers mark modules around their hooks in backward too: without an op of forward it is no forward.
+    sure = (births.phase == BACKWARD) & (forward | (within & (op == 0)))
+    return (forward | within) & np.isin(births.visit, np.unique(births.visit[sure]))
+
+
+def _mask_within_bands(bands: Sequence[TimeBand], times: Ints) -> Mask:
+    """True where a time lies in one of the bands, which may nest."""
+    order = sorted(bands, key=lambda band: band.start_ns)
+    starts = np.array([band.start_ns for band in order], np.int64)
+    ends = np.maximum.accumulate(np.array([band.end_ns for band in order], np.int64))
+    before = np.searchsorted(starts, times, side="right") - 1
+    return (before >= 0) & (times <= ends[np.maximum(before, 0)])
+
 
 Categories = NDArray[np.int8]
 

@@ -4,7 +4,11 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
+from perfkit.analysis.model.comparison import Comparison
+from perfkit.analysis.model.flight import FlightAnalysis
+from perfkit.analysis.model.memory_analysis import MemoryAnalysis
 from perfkit.analysis.model.suite import Analysis
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.core.files import read_json
 from perfkit.store.layout import REPORT_JSON, SUITE_FILE
 from perfkit.store.summary import (
@@ -17,16 +21,37 @@ from perfkit.store.summary import (
     TRACE_REPORT_FILE,
 )
 
+
+def read_flight_analysis(folder: Path) -> FlightAnalysis:
+    """Read the analysis that `perfkit analyze` wrote to a folder. A `RunFormatError` names any other file."""
+    return read_json(folder / FLIGHT_REPORT_FILE, FlightAnalysis, remedy="read the dumps again")
+
+
+def read_comparison(folder: Path) -> Comparison:
+    """Read the comparison that `perfkit compare` wrote to a folder; `RunFormatError` if damaged or too new."""
+    return read_json(folder / COMPARISON_FILE, Comparison, remedy="compare again")
+
+
+def read_memory_analysis(folder: Path) -> MemoryAnalysis:
+    """Read the analysis that `perfkit memory` wrote to a folder. A `RunFormatError` names any other file."""
+    return read_json(folder / MEMORY_REPORT_FILE, MemoryAnalysis, remedy="analyze the recording again")
+
+
+def read_trace_analysis(folder: Path) -> TraceAnalysis:
+    """Read the analysis that `perfkit analyze` wrote; a `RunFormatError` where it is damaged or in another format."""
+    return read_json(folder / TRACE_REPORT_FILE, TraceAnalysis, remedy="analyze the trace again")
+
+
 # By marker file: what reads the folder, imported when it is needed.
 READERS = {
-    TRACE_REPORT_FILE: "perfkit.analysis.pipeline.read_analysis:read_trace_analysis",
-    MEMORY_REPORT_FILE: "perfkit.analysis.pipeline.recording_reader:read_memory_analysis",
-    FLIGHT_REPORT_FILE: "perfkit.analysis.pipeline.flight_reader:read_flight_analysis",
+    TRACE_REPORT_FILE: "perfkit.analysis.pipeline.stored_results:read_trace_analysis",
+    MEMORY_REPORT_FILE: "perfkit.analysis.pipeline.stored_results:read_memory_analysis",
+    FLIGHT_REPORT_FILE: "perfkit.analysis.pipeline.stored_results:read_flight_analysis",
     CHECK_FILE: "perfkit.check.judge.check_reader:read_check",
     PROCESS_FILE: "perfkit.analysis.pipeline.process_stacks:read_process_analysis",
-    COMPARISON_FILE: "perfkit.analysis.pipeline.run_reader:read_comparison",
+    COMPARISON_FILE: "perfkit.analysis.pipeline.stored_results:read_comparison",
     SUITE_FILE: "perfkit.analysis.pipeline.analyze:analyze_suite",
-    PLAN_FILE: "perfkit.analysis.suite.suite_plan:read_plan",  # last: a suite may hold one
+    PLAN_FILE: "perfkit.analysis.suite.prediction:read_plan",  # last: a suite may hold one
 }
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 
 from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.memory_model import MemoryAccount
@@ -13,9 +14,9 @@ from perfkit.analysis.model.step import OUTSIDE, REST
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.suite.loop_plan import match_plan
 from perfkit.analysis.suite.runs import VariantRuns
-from perfkit.analysis.suite.suite_plan import read_plan
 from perfkit.analysis.suite.variant_verdicts import VariantData
 from perfkit.analysis.trace.work.op_class import OpClass, classify_work
+from perfkit.core.files import read_json
 from perfkit.core.note import Note, make_note
 from perfkit.core.record import Environment, get_value
 from perfkit.core.spec import RunSpec
@@ -23,6 +24,11 @@ from perfkit.devices.catalog.catalog import find_entry_with_memory
 from perfkit.store.layout import Suite
 from perfkit.store.suite_reader import StoredSuite
 from perfkit.store.summary import PLAN_FILE
+
+
+def read_plan(folder: Path) -> Plan:
+    """Read the plan that `perfkit plan` wrote to a folder; a `RunFormatError` where it is damaged or too new."""
+    return read_json(folder / PLAN_FILE, Plan, remedy="plan again")
 
 
 @dataclass(frozen=True)

@@ -1,18 +1,146 @@
 """Builds one row of the report: everything known of a variant."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from statistics import fmean, median
 
+import numpy as np
+
+from perfkit.analysis.model.fleet import CPU_TIME, STEP, CollectiveVolume, StepGrid, TimedRank
 from perfkit.analysis.model.prediction import Prediction
 from perfkit.analysis.model.suite import Variant
+from perfkit.analysis.model.trace import CollectiveRow, RankTrace
+from perfkit.analysis.ranks.grid import build_step_grid
 from perfkit.analysis.suite.attached_loop import build_loop
 from perfkit.analysis.suite.engagement import is_engaged
-from perfkit.analysis.suite.expert_loads import sum_expert_loads
-from perfkit.analysis.suite.ranks import build_timed_grid, summarize_timed_ranks
-from perfkit.analysis.suite.runs import VariantRuns
+from perfkit.analysis.suite.runs import VariantRuns, get_step_times
 from perfkit.analysis.suite.variant_verdicts import VariantData, Verdicts, get_emulation_reason
-from perfkit.analysis.suite.volumes import compute_volumes
 from perfkit.analysis.trace.op_tables import keep_longest_rows
+from perfkit.core.record import ExpertLoad, RankRecord, StepSamples
+from perfkit.cost.calls.collective import CollectiveType, classify_collective
 from perfkit.store.stacks import SampledStacks, read_stacks
+from perfkit.store.suite_reader import StoredRun
+
+
+def compute_volumes(runs: VariantRuns, trace: RankTrace | None) -> tuple[CollectiveVolume, ...]:
+    """A row for each kind of collective that the first rank asked for, or that its trace shows."""
+    facts = runs.records[0].facts if runs.records else {}
+    rows: dict[str, list[CollectiveRow]] = {}
+    for row in trace.collectives if trace is not None and trace.steps else ():
+        if row.calls:
+            rows.setdefault(_get_asked_kind(row), []).append(row)
+    volumes = []
+    for kind in CollectiveType:
+        asked, least = (facts.get(f"collective_{what}:{kind}") for what in ("bytes", "volume"))
+        if asked or kind in rows:
+            volumes.append(_build_volume(kind, asked, least, rows.get(kind, [])))
+    return tuple(volumes)
+
+
+def _get_asked_kind(row: CollectiveRow) -> str:
+    """The kind of collective that the program called; the backend may have run another."""
+    called = (
+        {classify_collective(name.rpartition("::")[2]) for name in row.requested_kind.split(", ")}
+        if row.requested_kind
+        else set()
+    )
+    return str(called.pop()) if len(called) == 1 else row.kind
+
+
+def _build_volume(
+    kind: CollectiveType, asked: float | None, least: float | None, rows: Sequence[CollectiveRow]
+) -> CollectiveVolume:
+    carried = [row.volume_bytes for row in rows]
+    wall_s, exposed_s = sum(row.wall_s for row in rows), sum(row.exposed_s for row in rows)
+    return CollectiveVolume(
+        kind=str(kind),
+        calls=sum(row.calls for row in rows),
+        message_bytes=asked,
+        theoretical_bytes=least,
+        traced_bytes=None if not rows or None in carried else sum(amount for amount in carried if amount is not None),
+        backend_kind=", ".join(sorted({row.kind for row in rows if row.kind != kind})),
+        seconds=sum(row.seconds for row in rows),
+        exposed_s=exposed_s,
+        hidden_share=1 - exposed_s / wall_s if wall_s > 0 else None,
+    )
+
+
+def summarize_timed_ranks(runs: VariantRuns) -> tuple[TimedRank, ...]:
+    """The medians of each rank over all timed runs; none for a single rank, or with a rank missing."""
+    whole = _find_complete_runs(runs)
+    if not whole:
+        return ()
+    ranks = []
+    for rank in range(runs.world_size):
+        samples = [run.ranks[rank].record.samples for run in whole]
+        steps = [step for series in samples for step in get_step_times(series)]
+        cpu = [step for series in samples for step in series.cpu_s]
+        environment = whole[0].ranks[rank].record.environment
+        ranks.append(
+            TimedRank(
+                rank=rank,
+                host="" if environment is None else environment.hostname,
+                step_s=median(steps),
+                cpu_s=median(cpu) if cpu else None,
+                steps=len(steps),
+            )
+        )
+    return tuple(ranks)
+
+
+def build_timed_grid(runs: VariantRuns) -> StepGrid | None:
+    """The timed steps of all runs, one process after another, numbered from 0."""
+    whole = _find_complete_runs(runs)
+    if not whole:
+        return None
+    ranks = range(runs.world_size)
+    figures = {}
+    for name, series in ((STEP, get_step_times), (CPU_TIME, _get_cpu_times)):
+        rows = [[step for run in whole for step in series(run.ranks[rank].record.samples)] for rank in ranks]
+        if len({len(row) for row in rows}) == 1 and rows[0]:
+            figures[name] = np.array(rows)
+    steps = max((values.shape[1] for values in figures.values()), default=0)
+    complete = {name: values for name, values in figures.items() if values.shape[1] == steps}
+    return build_step_grid([f"rank {rank}" for rank in ranks], range(steps), complete)
+
+
+def _get_cpu_times(samples: StepSamples) -> Sequence[float]:
+    return samples.cpu_s
+
+
+def _find_complete_runs(runs: VariantRuns) -> list[StoredRun]:
+    """The timed runs in which all ranks have equally many steps."""
+    if runs.world_size < 2:
+        return []
+    return [
+        run
+        for run in runs.timed
+        if run.complete and len({len(get_step_times(rank.record.samples)) for rank in run.ranks}) == 1
+        if get_step_times(run.ranks[0].record.samples)
+    ]
+
+
+def sum_expert_loads(records: Sequence[RankRecord]) -> tuple[ExpertLoad, ...]:
+    """Sum the routing of all ranks' batches, layer by layer.
+
+    Nothing where ranks have other layers than the first: then there is no whole.
+    """
+    layers = {tuple(load.layer for load in record.expert_loads) for record in records}
+    if len(layers) != 1:
+        return ()
+    return tuple(map(_merge_loads, zip(*(record.expert_loads for record in records), strict=True)))
+
+
+def _merge_loads(ranks: Sequence[ExpertLoad]) -> ExpertLoad:
+    losses = [load.auxiliary_loss for load in ranks if load.auxiliary_loss is not None]
+    return ExpertLoad(
+        layer=ranks[0].layer,
+        tokens=sum(load.tokens for load in ranks),
+        routed_tokens=tuple(map(sum, zip(*(load.routed_tokens for load in ranks), strict=True))),
+        accepted_tokens=tuple(map(sum, zip(*(load.accepted_tokens for load in ranks), strict=True))),
+        dropped_tokens=sum(load.dropped_tokens for load in ranks),
+        auxiliary_loss=fmean(losses) if losses else None,
+    )
+
 
 WAIT = "data_wait_share"
 

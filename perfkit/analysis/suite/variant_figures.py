@@ -1,20 +1,91 @@
 """The figures of a variant: step time, compute and memory, without comparisons."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.model.memory_model import MemoryAccount
-from perfkit.analysis.suite.energy import EnergyFigures, compute_energy
+from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.suite.estimate import estimate_over_processes
 from perfkit.analysis.suite.passes import PassResults
 from perfkit.analysis.suite.runs import VariantRuns, get_largest_over_ranks, get_step_times, sum_over_ranks
-from perfkit.analysis.suite.trace_flops import find_trace_peak, sum_trace_flops
 from perfkit.analysis.trace.roofline.flops_utilization import PeakRate, compute_utilization, find_peak, find_peak_of_mix
-from perfkit.analysis.trace.roofline.roofs import build_roofs
-from perfkit.core.record import Flops, Quantity, RunStatus, Unknown, make_measurement
+from perfkit.analysis.trace.roofline.roofs import Roofs, build_roofs
+from perfkit.core.record import Flops, Measurement, Quantity, RankRecord, RunStatus, Unknown, make_measurement
+from perfkit.core.units import format_si
 from perfkit.cost.calls.op_call import ComputeUnit
 from perfkit.devices.ceilings.ceiling import Ceiling, DeviceCeilings
+
+
+def sum_trace_flops(traces: Sequence[RankTrace], world_size: int) -> Flops:
+    """FLOPs of a step over all ranks, unknown with the reason where a rank's are not known."""
+    return Flops(
+        model=_sum_ranks([_get_step_flops(trace, trace.model_flops) for trace in traces], world_size),
+        hardware=_sum_ranks([_get_step_flops(trace, trace.hardware_flops) for trace in traces], world_size),
+    )
+
+
+def find_trace_peak(traces: Sequence[RankTrace], roofs: Roofs, world_size: int) -> PeakRate | Unknown:
+    """The peak for the dtypes of the first trace with GEMMs."""
+    telling = next((trace for trace in traces if trace.flops_by_precision), None)
+    if telling is None:
+        return Unknown(reason="GEMM dtypes unknown in all traces")
+    computed = {(ComputeUnit(part.unit), part.dtype): part.flops for part in telling.flops_by_precision}
+    return find_peak_of_mix(roofs, computed, world_size)
+
+
+def _get_step_flops(trace: RankTrace, flops: Quantity) -> Quantity:
+    return flops if trace.steps else Unknown(reason="FLOPs per step unknown: no whole step in the trace")
+
+
+def _sum_ranks(flops: Sequence[Quantity], world_size: int) -> Quantity:
+    if not flops:
+        return Unknown(reason="FLOPs of a user's loop come from its trace, and no step was traced")
+    if len(flops) < world_size:
+        return Unknown(reason=f"only {len(flops)} of {world_size} ranks were traced")
+    return sum_over_ranks(flops, "")
+
+
+@dataclass(frozen=True)
+class EnergyFigures:
+    """Energy per step (J) and per token or sample (`J/token`), and mean power (W), over all ranks."""
+
+    step: Quantity
+    unit: Quantity
+    power: Quantity
+
+
+def compute_energy(runs: VariantRuns, why: str) -> EnergyFigures:
+    """Compute energy from the records; `why` is the reason where there are none."""
+    step = _combine_processes(runs, lambda record: record.energy, why)
+    return EnergyFigures(step, _divide_by_units(runs, step), _combine_processes(runs, lambda record: record.power, why))
+
+
+def _combine_processes(runs: VariantRuns, pick: Callable[[RankRecord], Quantity], why: str) -> Quantity:
+    """The median over the processes that know it; the first one's reason where none does."""
+    quantities = [sum_over_ranks([pick(rank.record) for rank in run.ranks], why) for run in runs.runs if run.complete]
+    known = [quantity for quantity in quantities if isinstance(quantity, Measurement)]
+    if not known:
+        return next(iter(quantities), Unknown(reason=why))
+    if len(known) == 1:
+        return known[0]
+    values = sorted(measurement.value for measurement in known)
+    first = known[0]
+    spread = f"{format_si(values[0], first.unit)} to {format_si(values[-1], first.unit)}"
+    source = f"{first.source}; median of {len(known)} processes, {spread}"
+    return Measurement(value=median(values), unit=first.unit, how=first.how, source=source)
+
+
+def _divide_by_units(runs: VariantRuns, step: Quantity) -> Quantity:
+    units = runs.units_per_step
+    if isinstance(step, Unknown):
+        return step
+    if isinstance(units, str):
+        return Unknown(reason=units)
+    unit = f"J/{runs.unit.removesuffix('s') or 'unit'}"
+    source = f"energy per step / {units:,} {runs.unit or 'units'}"
+    return Measurement(value=step.value / units, unit=unit, how=step.how, source=source)
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.analysis.model import timeline as words
+from perfkit.analysis.model.idle import CAUSES
 from perfkit.analysis.model.timeline import SliceLabels, StepTimeline, TimelineLane
-from perfkit.analysis.replay.path_spans import PathSpans
+from perfkit.analysis.replay.path_spans import KINDS, PathSpans
 from perfkit.analysis.timeline.column_packing import pack_column, pack_links, take_differences
 from perfkit.analysis.timeline.device_lanes import build_collectives_lane, build_stream_lanes
-from perfkit.analysis.timeline.idle_lane import build_idle_lane as idle_lane
-from perfkit.analysis.timeline.lane_slices import LaneSlices, TextTable
+from perfkit.analysis.timeline.lane_slices import LaneSlices, TextTable, make_slices
 from perfkit.analysis.timeline.memory_lines import build_memory_lines
-from perfkit.analysis.timeline.path_lane import build_path_lane
 from perfkit.analysis.timeline.phase_lanes import build_module_lanes, build_phase_lane
 from perfkit.analysis.timeline.step_selection import SelectedStep, select_steps
 from perfkit.analysis.timeline.thread_lanes import HOST, build_thread_lanes
@@ -23,8 +22,55 @@ from perfkit.analysis.trace.idle.idle_time import IdleTime
 from perfkit.analysis.trace.time.grouping import group_rows
 from perfkit.analysis.trace.time.intervals import measure_length, merge_intervals
 from perfkit.analysis.trace.time.step_windows import StepWindows
+from perfkit.trace.event_nesting import find_around_times
 from perfkit.trace.model import DEVICE_CATEGORIES, NONE, Ints, Trace
 from perfkit.trace.ops.ops import Ops
+
+
+def build_path_lane(whole: TraceContext, texts: TextTable, host: Ints, begin: int, end: int) -> Iterator[LaneSlices]:
+    """Its pieces within a step; those of one kind on one thread that follow each other are one.
+
+    A piece lies on the kernel that runs, or on what the thread was in (of `host`, events in the order of time).
+    """
+    ops, path = whole.ops, whole.path
+    if path is None:
+        return
+    here = np.flatnonzero((path.end_ns > begin) & (path.begin_ns < end))
+    if not len(here):
+        return
+    kind, thread, kernel = path.kind[here].astype(np.int64), path.thread[here], path.kernel[here]
+    alone = kernel != NONE
+    same = (np.diff(kind) == 0) & (np.diff(thread) == 0) & ~alone[1:] & ~alone[:-1]
+    first = np.flatnonzero(np.concatenate(([True], ~same)))
+    last = np.append(first[1:], len(here)) - 1
+    start, until = path.begin_ns[here[first]], path.end_ns[here[last]]
+    kind, thread, kernel = kind[first], thread[first], kernel[first]
+    runs = path.runs[here[first]]
+    # The host between two launches is in many things: where it is in the middle stands for them.
+    on_host = np.append(host, NONE)[find_around_times(ops.trace, host, thread.astype(np.int32), (start + until) // 2)]
+    event = np.where(runs, np.append(ops.kernels.event, NONE)[kernel], np.where(thread == NONE, NONE, on_host))
+    name = texts.add_texts(kind, KINDS.__getitem__)
+    op = texts.add_texts(np.append(ops.trace.name, NONE)[event].astype(np.int64), ops.trace.names.__getitem__)
+    yield make_slices(words.PATH, "critical path", start, until, name=name, kind=name, op=op, link=event)
+
+
+def build_idle_lane(whole: TraceContext, texts: TextTable, begin: int, end: int) -> Iterator[LaneSlices]:
+    """One slice per piece of one cause, with the CPU activity; it links to the call charged with it, else to the launch
+    that ended it."""
+    time = whole.idle
+    if time is None:
+        return
+    here = np.flatnonzero((time.end_ns > begin) & (time.begin_ns < end))
+    if not len(here):
+        return
+    cause = texts.add_texts(time.cause[here].astype(np.int64), CAUSES.__getitem__)
+    launch = np.append(whole.ops.kernels.launch, NONE)[time.following[here]].astype(np.int64)
+    yield make_slices(
+        words.IDLE, "idle", time.begin_ns[here], time.end_ns[here], name=cause, kind=cause,
+        shapes=texts.add_texts(whole.idle_place[here], whole.idle_texts.__getitem__),
+        link=np.where(time.event[here] != NONE, time.event[here], launch),
+    )  # fmt: skip
+
 
 # Of a step with more events on threads and streams the shortest are left out, and of any other lane with more slices:
 # beyond, a page is too large to open and to send.
@@ -62,7 +108,7 @@ def _build_timeline(whole: TraceContext, chosen: SelectedStep, origin: int) -> S
             build_module_lanes(ops, texts, np.flatnonzero((ops.end_ns > begin) & (ops.start_ns < end))),
             build_thread_lanes(whole, texts, host),
             build_stream_lanes(whole, texts, rows),
-            idle_lane(whole, texts, begin, end),
+            build_idle_lane(whole, texts, begin, end),
             build_collectives_lane(whole, texts, begin, end),
         )
     )

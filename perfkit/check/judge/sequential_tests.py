@@ -4,11 +4,28 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from perfkit.check.judge.check_verdicts import SignificanceLevels, decide_verdict, is_decided
-from perfkit.check.judge.holm import adjust_p_values
 from perfkit.check.judge.looks import LookPlan
 from perfkit.check.judge.result import Verdict
 from perfkit.check.judge.student import estimate_mean
 from perfkit.check.judge.worsening import Worsening
+
+
+def adjust_p_values(p_values: Sequence[float], family: int = 0) -> list[float]:
+    """Holm's adjusted p-values in the given order, to be compared with the family's level.
+
+    The i-th smallest of m is multiplied by m - i + 1 and is no less than those before it (S. Holm, Scand. J. Statist.
+    6 (1979), 65-70). Valid for any dependence between quantities. A `family` larger than the
+    number of p-values counts hypotheses that are tested elsewhere as if they came last.
+    """
+    size = max(family, len(p_values))
+    order = sorted(range(len(p_values)), key=p_values.__getitem__)
+    result = [1.0] * len(p_values)
+    largest = 0.0
+    for rank, index in enumerate(order):
+        largest = max(largest, min(1.0, (size - rank) * p_values[index]))
+        result[index] = largest
+    return result
+
 
 Key = TypeVar("Key")
 

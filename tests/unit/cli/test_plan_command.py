@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from perfkit.analysis.suite.suite_plan import read_plan
+from perfkit.analysis.suite.prediction import read_plan
 from perfkit.devices.calibration import ceilings_cache
 from perfkit.store.layout import SUITE_FILE
 from perfkit_cli.main import commands

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.analysis.model.step import LostKernels, OpRow
+from perfkit.analysis.trace.roofline.roofline import TOLERANCE
 from perfkit.analysis.trace.roofline.roofs import Roofs
 from perfkit.analysis.trace.time.data_fetching import find_fetches, merge_event_times
 from perfkit.analysis.trace.time.grouping import RowGroups, group_rows
@@ -14,7 +15,6 @@ from perfkit.analysis.trace.time.launch_queue import LaunchQueue, build_launch_q
 from perfkit.analysis.trace.time.lost_kernels import count_lost_kernels
 from perfkit.analysis.trace.time.step_windows import StepWindows, find_step_windows
 from perfkit.analysis.trace.time.wall_time_split import TimeSplit
-from perfkit.analysis.trace.work.byte_estimates import drop_impossible_estimates
 from perfkit.analysis.trace.work.collective_messages import CollectiveMessages, collect_messages
 from perfkit.analysis.trace.work.group_totals import build_roofline_dot, sum_groups
 from perfkit.analysis.trace.work.roofline_rows import RooflineGroups, count_parts, place_groups
@@ -28,6 +28,28 @@ from perfkit.trace.model import NONE, Ints
 from perfkit.trace.ops.kernels import is_compiled_kernel
 from perfkit.trace.ops.ops import Ops
 from perfkit.trace.steps.phases import PhaseIntervals, find_phases
+
+
+def drop_impossible_estimates(costs: WorkItemCosts, pieces: WorkItems, roofs: Roofs) -> WorkItemCosts:
+    """The costs without estimates above the memory's bandwidth, judged by all calls of a kind together.
+
+    A cache may be faster; but then the estimate tells nothing of the memory.
+    """
+    bandwidth = roofs.find_bandwidth()
+    if bandwidth is None or not costs.estimated.any():
+        return costs
+    chosen = np.flatnonzero(costs.estimated)
+    call = pieces.call[chosen]
+    moved, busy_ns = (np.bincount(call, column[chosen]) for column in (costs.bytes, pieces.busy_ns))
+    too_fast = moved > TOLERANCE * bandwidth.value * busy_ns / 1e9
+    dropped = np.zeros(len(pieces), np.bool_)
+    dropped[chosen] = too_fast[call]
+    return replace(
+        costs,
+        bytes=np.where(dropped, np.nan, costs.bytes),
+        most_bytes=np.where(dropped, np.nan, costs.most_bytes),
+        estimated=costs.estimated & ~dropped,
+    )
 
 
 @dataclass(frozen=True)

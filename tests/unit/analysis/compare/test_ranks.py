@@ -5,8 +5,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from perfkit.analysis.model.comparison import Comparison
-from perfkit.analysis.pipeline.read_analysis import read_trace_analysis
 from perfkit.analysis.pipeline.runs import compare_runs
+from perfkit.analysis.pipeline.stored_results import read_trace_analysis
 from perfkit.analysis.pipeline.trace_analysis import analyze_traces
 from perfkit.core.files import write_json
 from perfkit.store.summary import TRACE_REPORT_FILE

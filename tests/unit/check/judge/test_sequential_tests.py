@@ -11,7 +11,7 @@ from scipy.stats import binom
 
 from perfkit.check.judge.looks import ALPHA, LookPlan, list_looks, plan_looks
 from perfkit.check.judge.result import Verdict
-from perfkit.check.judge.sequential_tests import is_settled, run_sequence
+from perfkit.check.judge.sequential_tests import adjust_p_values, is_settled, run_sequence
 
 Floats = NDArray[np.float64]
 Draw = Callable[[np.random.Generator, tuple[int, int]], Floats]
@@ -113,3 +113,17 @@ def test_what_certainly_fails_settles_all_and_what_is_open_does_not() -> None:
     assert not is_settled(((Verdict.WORSE, False), (Verdict.PASS, True)))
     assert is_settled(((Verdict.WORSE, True), (Verdict.PASS, True), (Verdict.IMPROVED, True)))
     assert not is_settled(((Verdict.PASS, True), open_))
+
+
+def test_the_smallest_is_multiplied_by_the_number_of_all_and_none_is_below_a_smaller_one() -> None:
+    assert adjust_p_values([0.01, 0.04, 0.03]) == [0.03, 0.06, 0.06]
+
+
+def test_p_values_stay_below_one_and_one_alone_stays_as_it_is() -> None:
+    assert adjust_p_values([0.7, 0.6]) == [1.0, 1.0]
+    assert adjust_p_values([0.02]) == [0.02]
+    assert adjust_p_values([]) == []
+
+
+def test_hypotheses_tested_elsewhere_count() -> None:
+    assert adjust_p_values([0.01, 0.02], family=4) == [0.04, 0.06]

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from perfkit.analysis.model.plan import Plan
-from perfkit.analysis.suite.suite_plan import read_plan
+from perfkit.analysis.suite.prediction import read_plan
 from perfkit.core.errors import RunFormatError
 from perfkit.devices.ceilings.ceiling import Ceiling, CeilingKind, CeilingLevel, DeviceCeilings
 from perfkit.plan.variants.verdict import format_verdict

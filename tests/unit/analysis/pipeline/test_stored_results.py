@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.analysis.pipeline.read_analysis import read_trace_analysis
+from perfkit.analysis.pipeline.stored_results import read_trace_analysis
 from perfkit.core.errors import OlderFormatError
 from perfkit.core.files import write_json
 from perfkit.store.summary import TRACE_REPORT_FILE

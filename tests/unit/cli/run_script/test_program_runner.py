@@ -5,8 +5,8 @@ from types import CodeType
 
 import pytest
 
-from perfkit_cli.run_script import frames, step_function
-from perfkit_cli.run_script.frames import strip_own_frames
+from perfkit_cli.run_script import step_function
+from perfkit_cli.run_script.program_runner import strip_own_frames
 
 
 def code(text: str, path: str) -> CodeType:
@@ -42,18 +42,18 @@ def test_frames_of_others_stay() -> None:
 
 
 def test_exceptions_that_led_to_it_are_cleaned_too() -> None:
-    cause, group = raised(frames.__file__), ExceptionGroup("several", [raised(frames.__file__)])  # type: ignore[list-item]
+    cause, group = raised(program_runner.__file__), ExceptionGroup("several", [raised(program_runner.__file__)])  # type: ignore[list-item]
     error = RuntimeError("because")
     error.__cause__, error.__context__ = cause, group
     strip_own_frames(error)
-    assert frames.__file__ not in names(cause) + names(group.exceptions[0])
+    assert program_runner.__file__ not in names(cause) + names(group.exceptions[0])
 
 
 def test_nothing_is_left_of_an_error_of_ours_alone() -> None:
     error = SyntaxError("in the script")
     space = {"error": error}
     with pytest.raises(SyntaxError):
-        exec(code("raise error", frames.__file__), space)
+        exec(code("raise error", program_runner.__file__), space)
     error.__traceback__ = error.__traceback__.tb_next if error.__traceback__ else None
     strip_own_frames(error)
     assert error.__traceback__ is None

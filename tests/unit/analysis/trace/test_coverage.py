@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.analysis.trace.model_error import compute_weighted_quantiles
+from perfkit.analysis.trace.coverage import compute_weighted_quantiles
 from perfkit.analysis.trace.rank_trace import analyze_trace
 from perfkit.trace.counters.match_counters import read_counters
 from perfkit.trace.readers.trace_reader import read_trace

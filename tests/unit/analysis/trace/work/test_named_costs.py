@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from perfkit.analysis.trace.rank_trace import analyze_trace
-from perfkit.analysis.trace.work.gradient_lists import count_elements_by_blocks
+from perfkit.analysis.trace.work.named_costs import count_elements_by_blocks
 from perfkit.cost.kernels.multi_tensor import NAME_AND_GRID, SIZED
 from perfkit.trace.ops.ops import read_ops
 from perfkit.trace.readers.trace_reader import read_trace
 from tests.fixtures.traces import Event, kernel, launch, mark, op, write_trace
-from tests.unit.analysis.trace.work.test_byte_estimates import CEILINGS
+from tests.unit.analysis.trace.work.test_work_analysis import CEILINGS
 
 CHUNK = 65536
 # 5 + 1 chunks of matrices, 1 + 1 of vectors.

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from perfkit.analysis.export.speedscope import build_speedscope
+from perfkit.analysis.export.export_files import build_speedscope
 from tests.fixtures.rank_traces import rank_trace, row
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from perfkit.core.files import write_json
 from perfkit.core.record import RankRecord, RunStatus, StepSamples
-from perfkit_cli.run_script.run_contents import describe_run_contents
+from perfkit_cli.run_script.program_watcher import describe_run_contents
 
 
 def test_what_is_there_is_told(tmp_path: Path) -> None:
