@@ -5,7 +5,7 @@ from types import CodeType
 
 import pytest
 
-from perfkit_cli.run_script import step_function
+from perfkit_cli.run_script import program_runner, step_function
 from perfkit_cli.run_script.program_runner import strip_own_frames
 
 
