@@ -2,20 +2,19 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.analysis.model import timeline as words
 from perfkit.analysis.model.idle import CAUSES
-from perfkit.analysis.model.timeline import SliceLabels, StepTimeline, TimelineLane
+from perfkit.analysis.model.timeline import MemoryLine, SliceLabels, StepTimeline, TimelineLane
 from perfkit.analysis.replay.path_spans import KINDS, PathSpans
 from perfkit.analysis.timeline.column_packing import pack_column, pack_links, take_differences
 from perfkit.analysis.timeline.device_lanes import build_collectives_lane, build_stream_lanes
 from perfkit.analysis.timeline.lane_slices import LaneSlices, TextTable, make_slices
-from perfkit.analysis.timeline.memory_lines import build_memory_lines
 from perfkit.analysis.timeline.phase_lanes import build_module_lanes, build_phase_lane
-from perfkit.analysis.timeline.step_selection import SelectedStep, select_steps
 from perfkit.analysis.timeline.thread_lanes import HOST, build_thread_lanes
 from perfkit.analysis.timeline.trace_context import TraceContext
 from perfkit.analysis.trace.idle.idle_time import IdleTime
@@ -23,8 +22,83 @@ from perfkit.analysis.trace.time.grouping import group_rows
 from perfkit.analysis.trace.time.intervals import measure_length, merge_intervals
 from perfkit.analysis.trace.time.step_windows import StepWindows
 from perfkit.trace.event_nesting import find_around_times
-from perfkit.trace.model import DEVICE_CATEGORIES, NONE, Ints, Trace
+from perfkit.trace.memory.consistency import compute_bytes_before, has_allocator_count
+from perfkit.trace.memory.device_names import get_device_name, group_by_device
+from perfkit.trace.model import DEVICE_CATEGORIES, NONE, Ints, MemoryEvents, Trace
 from perfkit.trace.ops.ops import Ops
+
+_BINS = 400
+
+
+def build_memory_lines(memory: MemoryEvents, begin: int, end: int) -> Iterator[MemoryLine]:
+    """A line for each device whose allocations were recorded; of a CPU that counts nothing since the first event."""
+    for mine in group_by_device(memory):
+        served = mine[~memory.failed[mine]]
+        if not len(served):
+            continue
+        time = memory.time_ns[served]
+        level = memory.allocated[served] if has_allocator_count(memory, served) else _sum_sizes(memory, served)
+        here = np.flatnonzero((time >= begin) & (time < end))
+        if len(here) < 2:
+            continue
+        kept = here[_thin_rows(time[here] - begin, level[here], end - begin)]
+        yield MemoryLine(
+            device=get_device_name(memory, int(served[0])),
+            time_ns=pack_column(take_differences(time[kept] - begin)),
+            bytes=pack_column(take_differences(level[kept])),
+        )
+
+
+def _sum_sizes(memory: MemoryEvents, mine: Ints) -> Ints:
+    total: Ints = np.cumsum(memory.size[mine]) + (compute_bytes_before(memory, mine) or 0)
+    return total
+
+
+def _thin_rows(time: Ints, level: Ints, length: int) -> Ints:
+    """The rows that are kept: of each of `_BINS` equal parts the fullest moment and the last."""
+    bins = np.minimum(time * _BINS // length, _BINS - 1)
+    order = np.lexsort((level, bins))
+    last_of = np.append(np.flatnonzero(np.diff(bins)), len(bins) - 1)
+    fullest = order[last_of]  # bins ascend, so that those sorted by bin and bytes end where these do
+    return np.unique(np.concatenate((fullest, last_of)))
+
+
+_ALIKE = 0.01  # of the median: steps that differ by less show the same
+MEDIAN, SLOWEST, FASTEST, WHOLE = "median", "slowest", "fastest", ""
+
+
+class SelectedStep(NamedTuple):
+    """A span of the trace: a step from its start on the CPU to the end of its last kernel, if that is later."""
+
+    number: int | None
+    why: str
+    begin_ns: int
+    end_ns: int
+
+
+def select_steps(ops: Ops, windows: StepWindows) -> Iterator[SelectedStep]:
+    """The median step first, then the slowest and the fastest where these differ from it; of a trace without steps the
+    whole."""
+    if not windows.are_steps:
+        yield from (SelectedStep(None, WHOLE, int(begin), int(end)) for begin, end in windows.spans.tolist())
+        return
+    length = windows.spans[:, 1] - windows.spans[:, 0]
+    by_length = np.argsort(length, kind="stable")
+    median = int(by_length[(len(by_length) - 1) // 2])
+    yield _select_step(ops, windows, median, MEDIAN if len(by_length) > 1 else WHOLE)
+    for index, why in ((int(by_length[-1]), SLOWEST), (int(by_length[0]), FASTEST)):
+        if abs(length[index] - length[median]) >= _ALIKE * length[median]:
+            yield _select_step(ops, windows, index, why)
+
+
+def _select_step(ops: Ops, windows: StepWindows, index: int, why: str) -> SelectedStep:
+    begin, end = windows.spans[index].tolist()
+    number = int(windows.number[index])
+    same = np.flatnonzero(ops.steps.number == number)
+    if len(same) and not ops.steps.on_device:
+        on_host = same[np.abs(ops.steps.start_ns[same] - begin).argmin()]
+        begin, end = min(begin, int(ops.steps.start_ns[on_host])), max(end, int(ops.steps.end_ns[on_host]))
+    return SelectedStep(number, why, begin, end)
 
 
 def build_path_lane(whole: TraceContext, texts: TextTable, host: Ints, begin: int, end: int) -> Iterator[LaneSlices]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfkit.analysis.replay.host_time import NOTHING, build_removed_time
+from perfkit.analysis.replay.graph_changes import NOTHING, build_removed_time
 from perfkit.analysis.replay.replay import ReplayResult, replay_trace, simulate_what_if
 from perfkit.core.errors import UsageError
 from perfkit.trace.ops.ops import read_ops
