@@ -21,6 +21,7 @@ from perfkit.check.judge.result import Check
 from perfkit.core.allocations import build_allocations
 from perfkit.core.errors import RunFormatError, UsageError
 from perfkit.store.memory_file import write_allocations
+from perfkit_reports.display import build_document
 from perfkit_reports.subjects.registry import load_document
 from tests.fixtures import sample_analysis, sample_checks, sample_memory_analysis, sample_plans, sample_trace_analysis
 from tests.fixtures.caching_allocator import CachingAllocator
@@ -163,9 +164,9 @@ def test_a_saved_result_is_read_back(kind: str, tmp_path: Path, monkeypatch: pyt
     assert (folder / "report.html").is_file()
     assert perfkit.analyze(folder) == saved
     assert perfkit.analyze(folder / "report.html") == saved
-    assert load_document(folder).kind == saved._build_document().kind
+    assert load_document(folder).kind == build_document(saved).kind
     names = {path.stem for path in (folder / "tables").glob("*.parquet")}
-    assert names == {table.name for table in saved._build_document().data}
+    assert names == {table.name for table in build_document(saved).data}
     if kind == "memory":
         assert saved.save(folder) == folder, "an earlier report is replaced"
 
