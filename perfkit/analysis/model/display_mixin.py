@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class DisplayMixin:
-    """A result of which `perfkit_reports.subjects.<subject>` makes a document; named before `Struct` among the bases."""
+    """A result of which `perfkit_reports.subjects.<subject>` makes a document; named before `Struct` in bases."""
 
     __slots__ = ()
     subject: ClassVar[str]
