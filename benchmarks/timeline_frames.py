@@ -18,7 +18,7 @@ from playwright.sync_api import CDPSession
 from perfkit.analysis.model import timeline as words
 from perfkit.analysis.model.timeline import SliceLabels, StepTimeline, TimelineLane
 from perfkit.analysis.timeline.column_packing import pack_column, take_differences
-from perfkit.analysis.trace.work.op_class import OpClass
+from perfkit.cost.calls.op_call import OpClass
 from perfkit_reports.render.html import render
 from perfkit_reports.subjects.trace import build_document, timeline
 from tests.fixtures import sample_trace_analysis

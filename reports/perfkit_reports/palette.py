@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from perfkit.analysis.model import idle, replay, time_split, timeline
 from perfkit.analysis.model.step import OpRow
-from perfkit.analysis.trace.work.op_class import OpClass, classify_work
+from perfkit.analysis.trace.work.kernel_class import classify_work
 from perfkit.core import allocations
+from perfkit.cost.calls.op_call import OpClass
 
 NEUTRAL = "#7d848f"
 BLUE, ORANGE, GREEN, PINK, SKY, VERMILLION, YELLOW = (

@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from perfkit.analysis.model import time_split
 from perfkit.analysis.model.replay import ATTENTION, GEMM, OTHER_KERNELS
 from perfkit.analysis.replay.edges import Flags
-from perfkit.analysis.trace.work.op_class import OpClass, classify_kernel, classify_op
+from perfkit.analysis.trace.work.kernel_class import classify_kernel
 from perfkit.core.record import PHASES
+from perfkit.cost.calls.op_call import OpClass
+from perfkit.cost.op_class import classify_op
 from perfkit.trace.model import NONE, Category, Ints
 from perfkit.trace.ops.kernels import is_collective_kernel
 from perfkit.trace.ops.ops import Ops

@@ -15,11 +15,12 @@ from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.suite.loop_plan import match_plan
 from perfkit.analysis.suite.runs import VariantRuns
 from perfkit.analysis.suite.variant_verdicts import VariantData
-from perfkit.analysis.trace.work.op_class import OpClass, classify_work
+from perfkit.analysis.trace.work.kernel_class import classify_work
 from perfkit.core.files import read_json
 from perfkit.core.note import Note, make_note
 from perfkit.core.record import Environment, get_value
 from perfkit.core.spec import RunSpec
+from perfkit.cost.calls.op_call import OpClass
 from perfkit.devices.catalog.catalog import find_entry_with_memory
 from perfkit.store.layout import Suite
 from perfkit.store.suite_reader import StoredSuite

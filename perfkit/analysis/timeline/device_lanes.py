@@ -9,8 +9,8 @@ from perfkit.analysis.timeline.lane_slices import LaneSlices, TextTable, make_sl
 from perfkit.analysis.timeline.trace_context import TraceContext
 from perfkit.analysis.trace.time.grouping import group_rows
 from perfkit.analysis.trace.work.collective_messages import build_message
-from perfkit.analysis.trace.work.op_class import OpClass
 from perfkit.core import units
+from perfkit.cost.calls.op_call import OpClass
 from perfkit.trace.event_nesting import compute_depths, compute_parents
 from perfkit.trace.model import NONE, Category, Ints
 from perfkit.trace.ops.ops import Ops

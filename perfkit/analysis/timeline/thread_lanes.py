@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from perfkit.analysis.model import timeline as words
 from perfkit.analysis.timeline.lane_slices import LaneSlices, TextTable, make_slices
 from perfkit.analysis.timeline.trace_context import TraceContext
-from perfkit.analysis.trace.work.op_class import OpClass, classify_op
+from perfkit.cost.calls.op_call import OpClass
+from perfkit.cost.op_class import classify_op
 from perfkit.trace.event_nesting import compute_depths, find_parents, sort_by_group
 from perfkit.trace.model import NONE, Category, Ints, Trace
 from perfkit.trace.ops.ops import Ops

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from perfkit.analysis.model.coverage import Coverage, ModelErrorRow, UncoveredWork
 from perfkit.analysis.trace.time.grouping import group_rows
-from perfkit.analysis.trace.work.op_class import classify_op
+from perfkit.cost.op_class import classify_op
 from perfkit.analysis.trace.work.work_item_costs import WorkItemCosts, compute_item_costs
 from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
 from perfkit.cost.fallback import UNTOLD

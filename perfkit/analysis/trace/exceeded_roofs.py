@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from perfkit.analysis.model.step import OUTSIDE, OpRow
 from perfkit.analysis.trace.roofline.roofline import COMPUTE
 from perfkit.analysis.trace.roofline.roofs import Roofs
-from perfkit.analysis.trace.work.op_class import OpClass, classify_op
-from perfkit.cost.calls.op_call import ComputeUnit
+from perfkit.cost.calls.op_call import ComputeUnit, OpClass
+from perfkit.cost.op_class import classify_op
 from perfkit.devices.ceilings.ceiling import Ceiling, CeilingKind
 
 # Of the step: a single short op may be a clock error.

@@ -30,6 +30,25 @@ class ComputeUnit(StrEnum):
     VECTOR = "vector"
 
 
+class OpClass(StrEnum):
+    """The kind of work of an op."""
+
+    MATMUL = "GEMM"
+    CONVOLUTION = "convolution"
+    ATTENTION = "attention"  # fused
+    SOFTMAX = "softmax"
+    NORM = "norm"
+    LOSS = "loss"
+    OPTIMIZER = "optimizer"
+    INDEX = "indexing"
+    COPY = "copy"
+    REDUCTION = "reduction"
+    POINTWISE = "elementwise"
+    COMPILED = "compiled"
+    COMMUNICATION = "communication"
+    OTHER = "other"
+
+
 class OpCost(NamedTuple):
     """FLOPs and compulsory bytes of a call. None means not modeled; 0 means none.
 

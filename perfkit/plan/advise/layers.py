@@ -11,7 +11,8 @@ from perfkit.analysis.findings.change import (
 )
 from perfkit.analysis.trace.findings import matmuls
 from perfkit.analysis.trace.findings.trace_view import FETCHING, LATE, TraceView
-from perfkit.analysis.trace.work.op_class import OpClass, classify_op
+from perfkit.cost.calls.op_call import OpClass
+from perfkit.cost.op_class import classify_op
 from perfkit.plan.advise.answers import AddressedWork, Answer, NoEffect, UnknownEffect, format_taken_time
 from perfkit.plan.advise.precision import PRODUCTS
 from perfkit.techniques.activations.ckpt import Ckpt

@@ -7,7 +7,8 @@ from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.trace.findings.trace_thresholds import HIGHER_PEAK
 from perfkit.analysis.trace.findings.trace_view import CPU
 from perfkit.analysis.trace.roofline.roofline import LATENCY
-from perfkit.analysis.trace.work.op_class import OpClass, classify_op
+from perfkit.cost.calls.op_call import OpClass
+from perfkit.cost.op_class import classify_op
 from perfkit.devices.ceilings.ceiling import CeilingLevel
 from perfkit.plan.advise.answers import AddressedWork, AdvisedView, Answer, NoEffect, UnknownEffect, format_taken_time
 from perfkit.plan.target.work import Work

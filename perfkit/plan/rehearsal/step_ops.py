@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils._pytree import tree_leaves
 
-from perfkit.analysis.trace.work.op_class import classify_op
 from perfkit.core.record import MARK_PREFIX, PHASES
 from perfkit.cost.calls.args import count_read_bytes, walk_tensors
 from perfkit.cost.calls.collective import CollectiveType, Message
@@ -15,6 +14,7 @@ from perfkit.cost.calls.op_call import OpCall, OpCost
 from perfkit.cost.formulas.free_ops import is_free
 from perfkit.cost.live_collectives import count_tensor_bytes, describe_exchange
 from perfkit.cost.live_flops import CostingMode
+from perfkit.cost.op_class import classify_op
 from perfkit.devices.ceilings.peak import Fp32Settings
 from perfkit.plan.target.disk import find_mount
 from perfkit.plan.target.fake_disk import PageMove

@@ -5,10 +5,10 @@ from typing import NamedTuple
 from perfkit.analysis.trace.roofline.matmul_operands import describe_layout, list_contiguous_sizes, parse_matmul_sizes
 from perfkit.analysis.trace.roofline.roofline import COMPUTE, MEMORY
 from perfkit.analysis.trace.roofline.roofs import Roofs
-from perfkit.analysis.trace.work.op_class import OpClass, classify_op
 from perfkit.cost.calls.dtypes import BY_NAME
-from perfkit.cost.calls.op_call import ComputeUnit, OpCall, OpCost, TensorArg
+from perfkit.cost.calls.op_call import ComputeUnit, OpCall, OpClass, OpCost, TensorArg
 from perfkit.cost.kernels.fp32_products import resolve_compute_dtype
+from perfkit.cost.op_class import classify_op
 from perfkit.devices.ceilings.peak import Fp32Settings
 
 # Kinds of matrix products that take far longer than others: of 16-bit operands whose rows do not begin at multiples of

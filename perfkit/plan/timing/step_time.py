@@ -11,9 +11,9 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from perfkit.analysis.model.plan import DISK, GAPS, Interval, StepTime
-from perfkit.analysis.trace.work.op_class import OpClass
 from perfkit.core.record import Unknown
 from perfkit.cost.calls.collective import CollectiveType
+from perfkit.cost.calls.op_call import OpClass
 from perfkit.devices.ceilings.peak import CPU
 from perfkit.plan.rehearsal.step_ops import Issued, StepCollective, StepCopy, StepOp, StepPage
 from perfkit.plan.target.disk import DiskSpeed

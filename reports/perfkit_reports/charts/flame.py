@@ -20,7 +20,7 @@ from perfkit.analysis.model.flame import (
     FlameGraph,
 )
 from perfkit.analysis.trace.idle.idle_gaps import format_frame
-from perfkit.analysis.trace.work.op_class import classify_work
+from perfkit.analysis.trace.work.kernel_class import classify_work
 from perfkit.core import units
 from perfkit_reports.cells import make_share_cell
 from perfkit_reports.document import blocks

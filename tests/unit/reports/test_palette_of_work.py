@@ -2,7 +2,7 @@
 
 from itertools import combinations
 
-from perfkit.analysis.trace.work.op_class import OpClass
+from perfkit.cost.calls.op_call import OpClass
 from perfkit_reports.palette import WORK, find_work_style
 from perfkit_reports.render.page import PATTERNS, SYMBOLS
 from tests.fixtures import rank_traces

@@ -19,8 +19,9 @@ from perfkit.analysis.trace.findings.trace_view import (
 )
 from perfkit.analysis.trace.roofline.matmul_operands import list_contiguous_sizes
 from perfkit.analysis.trace.roofline.roofline import LATENCY
-from perfkit.analysis.trace.work.op_class import OpClass, classify_op
 from perfkit.core.units import format_flop_rate, format_percent
+from perfkit.cost.calls.op_call import OpClass
+from perfkit.cost.op_class import classify_op
 from perfkit.devices.ceilings.ceiling import CeilingLevel
 
 _PRODUCTS = (OpClass.MATMUL, OpClass.CONVOLUTION, OpClass.ATTENTION)

@@ -29,8 +29,9 @@ from perfkit.analysis.trace.findings.trace_view import (
     sum_seconds,
 )
 from perfkit.analysis.trace.roofline.roofline import LATENCY, MEMORY
-from perfkit.analysis.trace.work.op_class import OpClass, classify_op
 from perfkit.cost.calls.args import get_element_size
+from perfkit.cost.calls.op_call import OpClass
+from perfkit.cost.op_class import classify_op
 
 _OPTIMIZER = "optimizer"
 _NORM_PARTS = ("aten::pow", "aten::mean", "aten::rsqrt", "aten::var", "aten::var_mean", "aten::square")

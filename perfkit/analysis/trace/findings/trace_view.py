@@ -16,8 +16,9 @@ from perfkit.analysis.model.loop import LoopAnalysis
 from perfkit.analysis.model.matmul_rows import ProductRow
 from perfkit.analysis.model.step import OUTSIDE, OpRow
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.analysis.trace.work.op_class import OpClass, classify_op
 from perfkit.core.units import format_percent, format_seconds
+from perfkit.cost.calls.op_call import OpClass
+from perfkit.cost.op_class import classify_op
 from perfkit.devices.ceilings.ceiling import CeilingLevel, DeviceCeilings
 
 CPU = "cpu"

@@ -38,7 +38,8 @@ from perfkit.analysis.trace.time.intervals import (
 )
 from perfkit.analysis.trace.time.launch_queue import LaunchQueue
 from perfkit.analysis.trace.time.step_windows import StepWindows
-from perfkit.analysis.trace.work.op_class import OpClass, classify_op
+from perfkit.cost.calls.op_call import OpClass
+from perfkit.cost.op_class import classify_op
 from perfkit.devices.device_calls import is_graph_launch
 from perfkit.trace.annotations import COLLECTIVE_RANGES
 from perfkit.trace.event_names import EventNames, mark_named

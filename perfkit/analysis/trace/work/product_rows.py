@@ -21,13 +21,14 @@ from perfkit.analysis.trace.roofline.quantization import (
 )
 from perfkit.analysis.trace.roofline.roofs import Roofs
 from perfkit.analysis.trace.time.grouping import RowGroups, group_rows
-from perfkit.analysis.trace.work.op_class import OpClass, classify_op
 from perfkit.analysis.trace.work.roofline_rows import RooflineGroups, build_op_rows, place_groups
 from perfkit.analysis.trace.work.work_analysis import WorkAnalysis
 from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
 from perfkit.analysis.trace.work.work_table import Row, WorkTable, build_table
+from perfkit.cost.calls.op_call import OpClass
 from perfkit.cost.kernels.gemm_kernel import is_helper_kernel
 from perfkit.cost.kernels.gemm_tile import has_grid_of_threads, has_whole_tiles, parse_tile
+from perfkit.cost.op_class import classify_op
 from perfkit.trace.model import NONE, Ints
 from perfkit.trace.ops.cost_ops import CostedCall
 

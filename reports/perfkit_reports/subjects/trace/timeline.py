@@ -7,8 +7,8 @@ from perfkit.analysis.model.timeline import StepTimeline, TimelineLane
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.timeline.lane_columns import list_label_texts, unpack_lane
-from perfkit.analysis.trace.work.op_class import OpClass
 from perfkit.core import units
+from perfkit.cost.calls.op_call import OpClass
 from perfkit_reports.cells import make_integer_cell, make_seconds_cell, make_share_cell, make_text_cell
 from perfkit_reports.document.blocks import Group, Section, Table, Timeline
 from perfkit_reports.document.tables import Column

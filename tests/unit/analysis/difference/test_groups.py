@@ -9,7 +9,7 @@ from perfkit.analysis.difference.groups import KIND, MODULE, PHASE, REPLACED, TI
 from perfkit.analysis.model.difference import TraceDifference
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.model.time_split import WAITING_FOR_CPU
-from perfkit.analysis.trace.work.op_class import OpClass
+from perfkit.cost.calls.op_call import OpClass
 from perfkit_reports.palette import WORK, find_work_style
 from tests.fixtures.rank_traces import rank_trace, row, split
 

@@ -5,8 +5,8 @@ from math import log
 import msgspec
 import pytest
 
-from perfkit.analysis.trace.work.op_class import OpClass
 from perfkit.core.errors import UnavailableError
+from perfkit.cost.calls.op_call import OpClass
 from perfkit.devices.catalog.catalog import resolve_entry
 from perfkit.plan.target.target import Target
 from perfkit.plan.target.work import SMALL, UNALIGNED, Work

@@ -2,7 +2,8 @@
 
 import pytest
 
-from perfkit.analysis.trace.work.op_class import OpClass, classify_op
+from perfkit.cost.calls.op_call import OpClass
+from perfkit.cost.op_class import classify_op
 
 EXAMPLES = {
     OpClass.MATMUL: "aten::mm aten::addmm aten::bmm aten::baddbmm aten::_scaled_mm aten::_grouped_mm aten::linear",

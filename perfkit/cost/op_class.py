@@ -1,31 +1,9 @@
-"""Classes of ops, for rules and statistics that speak of kinds of work instead of single ops. One table."""
+"""Classes of ops, for rules and statistics that speak of kinds of work instead of single ops."""
 
 import re
-from enum import StrEnum
 from functools import lru_cache
 
-from perfkit.analysis.trace.work.inferred_calls import INFERRED
-from perfkit.trace.ops.kernels import is_collective_kernel
-
-
-class OpClass(StrEnum):
-    """The kind of work of an op."""
-
-    MATMUL = "GEMM"
-    CONVOLUTION = "convolution"
-    ATTENTION = "attention"  # fused
-    SOFTMAX = "softmax"
-    NORM = "norm"
-    LOSS = "loss"
-    OPTIMIZER = "optimizer"
-    INDEX = "indexing"
-    COPY = "copy"
-    REDUCTION = "reduction"
-    POINTWISE = "elementwise"
-    COMPILED = "compiled"
-    COMMUNICATION = "communication"
-    OTHER = "other"
-
+from perfkit.cost.calls.op_call import OpClass
 
 # Patterns on the op's name without its namespace and trailing underscore; the first that matches the whole of it.
 _CLASSES: tuple[tuple[OpClass, str], ...] = (
@@ -71,44 +49,11 @@ _CLASSES: tuple[tuple[OpClass, str], ...] = (
         r"native_dropout)_backward",
     ),
 )
-# Of a kernel that no op is known for, by its own name; the first that it contains.
-_BY_KERNEL: tuple[tuple[str, OpClass], ...] = (
-    ("attention", OpClass.ATTENTION),
-    ("flash", OpClass.ATTENTION),
-    ("fmha", OpClass.ATTENTION),
-    ("softmax", OpClass.SOFTMAX),
-    ("norm", OpClass.NORM),
-    ("gemm", OpClass.MATMUL),
-    ("cublas", OpClass.MATMUL),
-    ("cutlass", OpClass.MATMUL),
-    ("cijk_", OpClass.MATMUL),
-    ("conv", OpClass.CONVOLUTION),
-    ("multi_tensor", OpClass.OPTIMIZER),
-    ("reduce", OpClass.REDUCTION),
-    ("elementwise", OpClass.POINTWISE),
-)
-_AN_OP = re.compile(r"[A-Za-z_]\w*::[\w.]+")
-_COMPILED = tuple((kind, re.compile(pattern)) for kind, pattern in _CLASSES)
+_PATTERNS = tuple((kind, re.compile(pattern)) for kind, pattern in _CLASSES)
 
 
 @lru_cache(maxsize=65536)
 def classify_op(name: str) -> OpClass:
     """The class of an op by its name as recorded (`aten::mm`); compiled and collective kernels go by their own."""
     bare = name.rpartition("::")[2].removesuffix("_")
-    return next((kind for kind, pattern in _COMPILED if pattern.fullmatch(bare)), OpClass.OTHER)
-
-
-def classify_kernel(name: str) -> OpClass:
-    """The class of a kernel without an op; for a kernel named like an op (`fbgemm::lookup`), that op's."""
-    if is_collective_kernel(name):
-        return OpClass.COMMUNICATION
-    if _AN_OP.fullmatch(name.removesuffix(INFERRED)):
-        return classify_op(name.removesuffix(INFERRED))
-    lower = name.lower()
-    return next((kind for part, kind in _BY_KERNEL if part in lower), classify_op(name))
-
-
-def classify_work(op: str, name: str) -> OpClass:
-    """The class of an op, or of a kernel by its `op`, else by its own name."""
-    known = classify_op((op or name).removesuffix(INFERRED))
-    return classify_kernel(name) if known == OpClass.OTHER else known
+    return next((kind for kind, pattern in _PATTERNS if pattern.fullmatch(bare)), OpClass.OTHER)
