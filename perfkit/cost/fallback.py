@@ -12,8 +12,8 @@ import re
 from perfkit.cost.calls.args import count_read_bytes, infer_result_dtype, numel, walk_tensors
 from perfkit.cost.calls.dtypes import BY_NAME, UNKNOWN
 from perfkit.cost.calls.op_call import ComputeUnit, OpCall, OpCost, TensorArg
+from perfkit.cost.formula_table import MOVES
 from perfkit.cost.formulas.free_ops import COMPOSITES, is_free
-from perfkit.cost.move_ops import MOVES
 
 RECORDED_INPUTS = "estimate: recorded arguments once"  # the source of such a cost
 BY_DATA = "memory traffic depends on data or was not recorded"

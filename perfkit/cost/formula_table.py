@@ -1,19 +1,21 @@
-"""The table of formulas for live calls and traces.
+"""The table of ops and their formulas, for live calls and traces.
 
-`cost_op` looks an op up by name: first among ops without work, then in the formulas of its family, which need no torch,
-then in those that other packages add by entry points of the group `perfkit.formulas`, then in torch itself
-(`torch.utils.flop_counter`'s registry, with shapes from the meta kernels). Every formula whose op torch's registry
-knows is tested against it; it differs where the registry is wrong (docs/costing.md).
+`cost_op` looks an op up by name: first among ops without work, then among those that a family declares, whose formulas
+need no torch, then in those that other packages add by entry points of the group `perfkit.formulas`, then in torch
+itself (`torch.utils.flop_counter`'s registry, with shapes from the meta kernels). Every formula whose op torch's
+registry knows is tested against it; it differs where the registry is wrong (docs/costing.md).
 """
 
 import re
 import sys
 import warnings
+from collections.abc import Iterable
 from functools import cache, lru_cache
 
 from perfkit.core.registry import BrokenPluginError, Registry
 from perfkit.cost.calls.args import Formula, UnmodeledError
 from perfkit.cost.calls.op_call import OpCall, OpCost
+from perfkit.cost.calls.op_family import Flops, OpDeclaration, OpFamily
 from perfkit.cost.formulas import (
     attention,
     bitsandbytes,
@@ -63,16 +65,21 @@ _FAMILIES = (
 )
 
 
-def _merge_families() -> dict[str, Formula]:
-    table: dict[str, Formula] = {}
-    for family in _FAMILIES:
-        twice = table.keys() & family.FORMULAS.keys()
-        assert not twice, f"two formulas for {sorted(twice)}"
-        table.update(family.FORMULAS)
+def merge_families(families: Iterable[OpFamily]) -> dict[str, OpDeclaration]:
+    """All ops by name; each belongs to one family."""
+    table: dict[str, OpDeclaration] = {}
+    for family in families:
+        twice = table.keys() & family.keys()
+        if twice:
+            raise ValueError(f"{sorted(twice)} are declared twice")
+        table.update(family)
     return table
 
 
-FORMULAS: dict[str, Formula] = _merge_families()
+OPS = merge_families(module.OPS for module in _FAMILIES)
+
+# Ops that only move data, without FLOPs at any size. The last is a composition, or one kernel without a formula.
+MOVES = frozenset(name for name, op in OPS.items() if op.flops is Flops.MOVES) | {"aten::repeat_interleave"}
 
 # By the op's name, `mylib::rmsnorm`.
 OTHERS: Registry[Formula] = Registry("cost formula", "perfkit.formulas", {})
@@ -88,9 +95,11 @@ _OP_NAME = re.compile(r"(?!autograd::|torch::|perfkit::)\w+::\w+")
 @cache
 def find_formula(name: str) -> Formula | None:
     """The formula of an op: perfkit's, else another package's; None without one, or where theirs fails."""
-    own = FORMULAS.get(name)
-    if own is not None or name not in _list_other_names():
-        return own
+    own = OPS.get(name)
+    if own is not None:
+        return own.formula
+    if name not in _list_other_names():
+        return None
     try:
         return OTHERS.load(name)
     except BrokenPluginError as error:

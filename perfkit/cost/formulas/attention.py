@@ -19,7 +19,9 @@ from perfkit.cost.calls.args import (
     get_tensor,
     numel,
 )
-from perfkit.cost.calls.op_call import OpCost, TensorArg
+from perfkit.cost.calls.op_call import OpClass, OpCost, TensorArg
+from perfkit.cost.calls.op_family import OpFamily
+from perfkit.cost.calls.output_rules import make_like
 from perfkit.cost.formulas.attention_mask import (
     AttentionMask,
     PairRange,
@@ -30,6 +32,8 @@ from perfkit.cost.formulas.attention_mask import (
     read_window_mask,
 )
 from perfkit.cost.formulas.packed_attention import LengthArguments, make_attention_cost, make_packed
+
+OPS = OpFamily(OpClass.ATTENTION)
 
 _MaskOf = Callable[[Args], AttentionMask | None]
 
@@ -119,6 +123,7 @@ def _read_xformers_mask(args: Args) -> AttentionMask | None:
     return read_custom_mask(args, len(args) - (5 if flag_after else 4), len(args) - 1)
 
 
+@OPS.formula("xformers::efficient_attention_backward_cutlass")
 def _cost_xformers_backward(args: Args) -> OpCost:
     """`efficient_attention_backward_cutlass(grad_out, query, key, value, bias, cu_seqlens_q, cu_seqlens_k,
     max_seqlen_q, max_seqlen_k, logsumexp, output, dropout_p, rng_seed, rng_offset, custom_mask_type, scale,
@@ -134,60 +139,88 @@ def _make_efficient_backward(out: int, logsumexp: int, at: LengthArguments, mask
 
 flash_forward = _make_forward("BSHD", None, read_flash_mask)
 flash_backward = _make_backward("BSHD", None, 4, 5, read_flash_mask)
+flash_3_forward = make_packed(flash_forward, LengthArguments(7, 8, used=11, table=14), read_flash_mask)
 _ATEN_FLASH, _ATEN_FLASH_BACKWARD = _make_aten_flash_reader(8, 11), _make_aten_flash_reader(11, 15)
 _EFFICIENT = _make_efficient_reader(9, 13)
 _EFFICIENT_BACKWARD = _make_efficient_backward(5, 10, LengthArguments(6, 7), _make_efficient_reader(14, 18))
 _XFORMERS_BACKWARD = _make_efficient_backward(10, 9, LengthArguments(5, 6), _make_efficient_reader(14, 17))
 
-FORMULAS: dict[str, Formula] = {
-    "aten::_scaled_dot_product_flash_attention": _make_forward("BHSD", None, _make_flag_reader(4)),
-    "aten::_scaled_dot_product_flash_attention_for_cpu": _make_forward("BHSD", 5, _make_flag_reader(4)),
-    "aten::_scaled_dot_product_efficient_attention": _make_forward("BHSD", 3, _make_flag_reader(6)),
-    "aten::_scaled_dot_product_cudnn_attention": _make_forward("BHSD", 3, _make_flag_reader(6)),
-    "aten::_scaled_dot_product_fused_attention_overrideable": _make_forward("BHSD", 3, _make_flag_reader(5)),
-    "aten::_cudnn_attention_forward": make_packed(
-        _make_forward("BHSD", 3, _make_flag_reader(10)), LengthArguments(4, 5), _make_flag_reader(10)
-    ),
-    "aten::_flash_attention_forward": make_packed(
-        _make_forward("BSHD", None, _ATEN_FLASH), LengthArguments(3, 4, used=13, table=15), _ATEN_FLASH
-    ),
-    "aten::_efficient_attention_forward": make_packed(
-        _make_forward("BSHD", 3, _EFFICIENT), LengthArguments(4, 5), _EFFICIENT
-    ),
-    "aten::_scaled_dot_product_flash_attention_backward": _make_backward("BHSD", None, 4, 5, _make_flag_reader(11)),
-    "aten::_scaled_dot_product_flash_attention_for_cpu_backward": _make_backward("BHSD", 8, 4, 5, _make_flag_reader(7)),
-    "aten::_scaled_dot_product_efficient_attention_backward": _make_backward("BHSD", 4, 5, 6, _make_flag_reader(11)),
-    "aten::_scaled_dot_product_cudnn_attention_backward": _make_backward("BHSD", 8, 4, 5, _make_flag_reader(14)),
-    "aten::_scaled_dot_product_fused_attention_overrideable_backward": _make_backward(
-        "BHSD", 4, 6, 7, _make_flag_reader(13)
-    ),
-    "aten::_flash_attention_backward": make_packed(
+OPS.add("_scaled_dot_product_flash_attention", _make_forward("BHSD", None, _make_flag_reader(4)), outputs=make_like(0))
+OPS.add(
+    "_scaled_dot_product_flash_attention_for_cpu", _make_forward("BHSD", 5, _make_flag_reader(4)), outputs=make_like(0)
+)
+OPS.add(
+    "_scaled_dot_product_efficient_attention _scaled_dot_product_cudnn_attention",
+    _make_forward("BHSD", 3, _make_flag_reader(6)),
+    outputs=make_like(0),
+)
+OPS.add("_scaled_dot_product_fused_attention_overrideable", _make_forward("BHSD", 3, _make_flag_reader(5)))
+OPS.add(
+    "_cudnn_attention_forward",
+    make_packed(_make_forward("BHSD", 3, _make_flag_reader(10)), LengthArguments(4, 5), _make_flag_reader(10)),
+)
+OPS.add(
+    "_flash_attention_forward",
+    make_packed(_make_forward("BSHD", None, _ATEN_FLASH), LengthArguments(3, 4, used=13, table=15), _ATEN_FLASH),
+)
+OPS.add(
+    "_efficient_attention_forward", make_packed(_make_forward("BSHD", 3, _EFFICIENT), LengthArguments(4, 5), _EFFICIENT)
+)
+OPS.add(
+    "_scaled_dot_product_flash_attention_backward",
+    _make_backward("BHSD", None, 4, 5, _make_flag_reader(11)),
+    outputs=make_like(1, 2, 3),
+)
+OPS.add(
+    "_scaled_dot_product_flash_attention_for_cpu_backward",
+    _make_backward("BHSD", 8, 4, 5, _make_flag_reader(7)),
+    outputs=make_like(1, 2, 3),
+)
+OPS.add(
+    "_scaled_dot_product_efficient_attention_backward",
+    _make_backward("BHSD", 4, 5, 6, _make_flag_reader(11)),
+    outputs=make_like(1, 2, 3),
+)
+OPS.add(
+    "_scaled_dot_product_cudnn_attention_backward",
+    _make_backward("BHSD", 8, 4, 5, _make_flag_reader(14)),
+    outputs=make_like(1, 2, 3),
+)
+OPS.add(
+    "_scaled_dot_product_fused_attention_overrideable_backward", _make_backward("BHSD", 4, 6, 7, _make_flag_reader(13))
+)
+OPS.add(
+    "_flash_attention_backward",
+    make_packed(
         _make_backward("BSHD", None, 4, 5, _ATEN_FLASH_BACKWARD),
         LengthArguments(6, 7),
         _ATEN_FLASH_BACKWARD,
         backward=True,
     ),
-    "aten::_efficient_attention_backward": _EFFICIENT_BACKWARD,
-    # Other packages: (batch, position, head, width), or packed where the op says `varlen`.
-    "flash_attn::_flash_attn_forward": flash_forward,
-    "flash_attn::_flash_attn_backward": flash_backward,
-    "flash_attn::_flash_attn_varlen_forward": make_packed(
-        flash_forward, LengthArguments(3, 4, used=17, table=15), read_flash_mask
-    ),
-    "flash_attn::_flash_attn_varlen_backward": make_packed(
-        flash_backward, LengthArguments(9, 10), read_flash_mask, backward=True
-    ),
-    **dict.fromkeys(
-        ("flash_attn_3::_flash_attn_forward", "flash_attn_3::fwd"),
-        make_packed(flash_forward, LengthArguments(7, 8, used=11, table=14), read_flash_mask),
-    ),
-    "flash_attn_3::_flash_attn_backward": make_packed(
-        flash_backward, LengthArguments(6, 7, used=9), read_flash_mask, backward=True
-    ),
-    "xformers_flash::flash_fwd": make_packed(flash_forward, LengthArguments(3, 4), read_flash_mask),
-    "xformers_flash::flash_bwd": make_packed(flash_backward, LengthArguments(9, 10), read_flash_mask, backward=True),
-    "xformers::efficient_attention_forward_cutlass": make_packed(
-        _make_forward("BSHD", 3, _read_xformers_mask), LengthArguments(4, 5), _read_xformers_mask
-    ),
-    "xformers::efficient_attention_backward_cutlass": _cost_xformers_backward,
-}
+)
+OPS.add("_efficient_attention_backward", _EFFICIENT_BACKWARD)
+# Other packages: (batch, position, head, width), or packed where the op says `varlen`.
+OPS.add("flash_attn::_flash_attn_forward", flash_forward)
+OPS.add("flash_attn::_flash_attn_backward", flash_backward)
+OPS.add(
+    "flash_attn::_flash_attn_varlen_forward",
+    make_packed(flash_forward, LengthArguments(3, 4, used=17, table=15), read_flash_mask),
+)
+OPS.add(
+    "flash_attn::_flash_attn_varlen_backward",
+    make_packed(flash_backward, LengthArguments(9, 10), read_flash_mask, backward=True),
+)
+OPS.add("flash_attn_3::_flash_attn_forward", flash_3_forward)
+OPS.add("flash_attn_3::fwd", flash_3_forward, op_class=OpClass.OTHER)
+OPS.add(
+    "flash_attn_3::_flash_attn_backward",
+    make_packed(flash_backward, LengthArguments(6, 7, used=9), read_flash_mask, backward=True),
+)
+OPS.add("xformers_flash::flash_fwd", make_packed(flash_forward, LengthArguments(3, 4), read_flash_mask))
+OPS.add(
+    "xformers_flash::flash_bwd", make_packed(flash_backward, LengthArguments(9, 10), read_flash_mask, backward=True)
+)
+OPS.add(
+    "xformers::efficient_attention_forward_cutlass",
+    make_packed(_make_forward("BSHD", 3, _read_xformers_mask), LengthArguments(4, 5), _read_xformers_mask),
+)

@@ -23,7 +23,10 @@ from perfkit.cost.calls.args import (
     numel,
     walk_tensors,
 )
-from perfkit.cost.calls.op_call import OpCost
+from perfkit.cost.calls.op_call import OpClass, OpCost
+from perfkit.cost.calls.op_family import OpFamily
+
+OPS = OpFamily(OpClass.OTHER)
 
 _CONVERSION = "conversion"
 _OPTIMIZER = "optimizer"
@@ -36,6 +39,7 @@ def _count_quantize_flops(elements: int, code: int) -> float:
     return (_QUANTISED_BY + math.log2(code)) * elements
 
 
+@OPS.formula("bitsandbytes::quantize_blockwise")
 def _cost_quantize_8_bits(args: Args) -> OpCost:
     """quantize_blockwise(A, code, blocksize)."""
     x, code, block = get_tensor(args, 0), get_tensor(args, 1), get_integer(args, 2)
@@ -43,6 +47,7 @@ def _cost_quantize_8_bits(args: Args) -> OpCost:
     return make_vector_cost(_count_quantize_flops(numel(x), numel(code)), nbytes, "fp32", _CONVERSION)
 
 
+@OPS.formula("bitsandbytes::quantize_4bit")
 def _cost_quantize_4_bits(args: Args) -> OpCost:
     """quantize_4bit(A, blocksize, quant_type, quant_storage)."""
     x, block = get_tensor(args, 0), get_integer(args, 1)
@@ -58,16 +63,20 @@ def _cost_dequantize(args: Args, elements: int, operands: int, dtype_at: int) ->
     return make_vector_cost(elements, nbytes, "fp32", _CONVERSION)
 
 
+@OPS.formula("bitsandbytes::dequantize_blockwise")
 def _cost_dequantize_8_bits(args: Args) -> OpCost:
     """dequantize_blockwise(A, absmax, code, blocksize, dtype)."""
     return _cost_dequantize(args, numel(get_tensor(args, 0)), 3, 4)
 
 
+@OPS.formula("bitsandbytes::dequantize_4bit")
 def _cost_dequantize_4_bits(args: Args) -> OpCost:
     """dequantize_4bit(A, absmax, blocksize, quant_type, shape, dtype)."""
     return _cost_dequantize(args, math.prod(get_integers(args, 4)), 2, 5)
 
 
+@OPS.formula("bitsandbytes::gemm_4bit", op_class=OpClass.MATMUL)
+@OPS.formula("bitsandbytes::gemv_4bit")
 def _cost_product(args: Args) -> OpCost:
     """gemm_4bit(A, B, shapeB, absmax, ...), gemv_4bit(A, B, shapeB, absmax, code, ...): A (..., k) times the transpose
     of B, whose shape is (n, k) before it is packed."""
@@ -99,13 +108,5 @@ def _make_update(scales: int | None) -> Formula:
     return formula
 
 
-FORMULAS: dict[str, Formula] = {
-    "bitsandbytes::quantize_blockwise": _cost_quantize_8_bits,
-    "bitsandbytes::quantize_4bit": _cost_quantize_4_bits,
-    "bitsandbytes::dequantize_blockwise": _cost_dequantize_8_bits,
-    "bitsandbytes::dequantize_4bit": _cost_dequantize_4_bits,
-    "bitsandbytes::gemm_4bit": _cost_product,
-    "bitsandbytes::gemv_4bit": _cost_product,
-    "bitsandbytes::optimizer_update_32bit": _make_update(scales=None),
-    "bitsandbytes::optimizer_update_8bit_blockwise": _make_update(scales=14),
-}
+OPS.add("bitsandbytes::optimizer_update_32bit", _make_update(scales=None), op_class=OpClass.OPTIMIZER)
+OPS.add("bitsandbytes::optimizer_update_8bit_blockwise", _make_update(scales=14), op_class=OpClass.OPTIMIZER)

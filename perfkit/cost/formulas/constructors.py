@@ -16,7 +16,11 @@ from perfkit.cost.calls.args import (
     make_vector_cost,
     numel,
 )
-from perfkit.cost.calls.op_call import OpCost, TensorArg
+from perfkit.cost.calls.op_call import OpClass, OpCost, TensorArg
+from perfkit.cost.calls.op_family import Flops, OpFamily
+from perfkit.cost.calls.output_rules import make_like
+
+OPS = OpFamily(OpClass.OTHER, Flops.MOVES)
 
 _DEFAULT_DTYPE = "fp32"
 
@@ -25,6 +29,9 @@ def _cost_written(elements: float, dtype: str, reads: float = 0.0) -> OpCost:
     return make_vector_cost(0, reads + count_output_bytes(elements, dtype), dtype, "filling")
 
 
+@OPS.formula("fill_ zero_", op_class=OpClass.COPY)
+@OPS.formula("normal_ uniform_ random_ exponential_ log_normal_ geometric_ cauchy_")
+@OPS.formula("bernoulli_", op_class=OpClass.POINTWISE)
 def _cost_fill(args: Args) -> OpCost:
     """fill_, zero_, normal_, ...: writes all of self."""
     x = get_tensor(args, 0)
@@ -43,7 +50,7 @@ def _make_new(size_at: int, dtype_at: int, like: int | None = None) -> Formula:
     return formula
 
 
-def _make_like(dtype_at: int) -> Formula:
+def _make_filled_like(dtype_at: int) -> Formula:
     """ones_like, rand_like, full_like: a tensor like another."""
 
     def formula(args: Args) -> OpCost:
@@ -53,6 +60,7 @@ def _make_like(dtype_at: int) -> Formula:
     return formula
 
 
+@OPS.formula("randint")
 def _cost_randint(args: Args) -> OpCost:
     """randint(high, size, dtype) or randint(low, high, size, dtype)."""
     at = next((index for index, value in enumerate(args) if isinstance(value, tuple)), None)
@@ -68,6 +76,7 @@ def _get_number(args: Args, index: int) -> float:
     return value
 
 
+@OPS.formula("arange")
 def _cost_arange(args: Args) -> OpCost:
     """arange(end, dtype, layout, device, pin), (start, end, ...), (start, end, step, ...); or out= after those."""
     out = get_optional_tensor(args, len(args) - 1)
@@ -92,6 +101,7 @@ def _make_linspace(steps_at: int, dtype_at: int) -> Formula:
     return formula
 
 
+@OPS.formula("eye")
 def _cost_eye(args: Args) -> OpCost:
     """eye(n, ...), eye(n, m, ...), or out= at the end."""
     rows = get_integer(args, 0)
@@ -124,6 +134,8 @@ def _make_triangle(upper: bool) -> Formula:
     return formula
 
 
+@OPS.formula("bernoulli", op_class=OpClass.POINTWISE, outputs=make_like(0))
+@OPS.formula("poisson normal _standard_gamma")
 def _cost_drawn(args: Args) -> OpCost:
     """Cost bernoulli, poisson(self), normal(mean, std): reads parameters, draws as many numbers."""
     parameters = [parameter for parameter in args[:2] if isinstance(parameter, TensorArg)]
@@ -134,6 +146,7 @@ def _cost_drawn(args: Args) -> OpCost:
     return _cost_written(math.prod(get_integers(args, 2)), get_dtype_argument(args, 4) or _DEFAULT_DTYPE)
 
 
+@OPS.formula("multinomial")
 def _cost_multinomial(args: Args) -> OpCost:
     """multinomial(self, num_samples, ...): positions drawn from each row of weights."""
     x = get_tensor(args, 0)
@@ -141,6 +154,7 @@ def _cost_multinomial(args: Args) -> OpCost:
     return make_vector_cost(0, count_read_bytes(x) + 8 * rows * get_integer(args, 1), x.dtype, "filling")
 
 
+@OPS.formula("randperm")
 def _cost_randperm(args: Args) -> OpCost:
     """randperm(n, dtype, ...), or out= at the end."""
     out = get_optional_tensor(args, len(args) - 1)
@@ -149,31 +163,19 @@ def _cost_randperm(args: Args) -> OpCost:
     )
 
 
+@OPS.formula("scalar_tensor")
 def _cost_scalar(args: Args) -> OpCost:
     return _cost_written(1, get_dtype_argument(args, 1) or _DEFAULT_DTYPE)
 
 
-_IN_PLACE = "fill zero normal uniform random bernoulli exponential log_normal geometric cauchy"
-
-FORMULAS: dict[str, Formula] = {
-    **{f"aten::{name}_": _cost_fill for name in _IN_PLACE.split()},
-    **{f"aten::{name}": _make_new(0, 1) for name in ("zeros", "ones", "rand", "randn")},
-    "aten::full": _make_new(0, 2),
-    **{f"aten::new_{name}": _make_new(1, 2, like=0) for name in ("zeros", "ones")},
-    "aten::new_full": _make_new(1, 3, like=0),
-    "aten::_efficientzerotensor": _make_new(0, 1),
-    **{f"aten::{name}_like": _make_like(1) for name in ("zeros", "ones", "rand", "randn")},
-    "aten::full_like": _make_like(2),
-    "aten::randint_like": _make_like(2),
-    "aten::randint": _cost_randint,
-    "aten::randperm": _cost_randperm,
-    "aten::scalar_tensor": _cost_scalar,
-    "aten::arange": _cost_arange,
-    "aten::linspace": _make_linspace(2, 3),
-    "aten::logspace": _make_linspace(2, 4),
-    "aten::eye": _cost_eye,
-    "aten::tril_indices": _make_triangle(upper=False),
-    "aten::triu_indices": _make_triangle(upper=True),
-    **{f"aten::{name}": _cost_drawn for name in ("bernoulli", "poisson", "normal", "_standard_gamma")},
-    "aten::multinomial": _cost_multinomial,
-}
+OPS.add("zeros ones", _make_new(0, 1), op_class=OpClass.COPY)
+OPS.add("rand randn _efficientzerotensor", _make_new(0, 1))
+OPS.add("full", _make_new(0, 2), op_class=OpClass.COPY)
+OPS.add("new_zeros new_ones", _make_new(1, 2, like=0))
+OPS.add("new_full", _make_new(1, 3, like=0))
+OPS.add("zeros_like ones_like rand_like randn_like", _make_filled_like(1))
+OPS.add("full_like randint_like", _make_filled_like(2))
+OPS.add("linspace", _make_linspace(2, 3))
+OPS.add("logspace", _make_linspace(2, 4))
+OPS.add("tril_indices", _make_triangle(upper=False))
+OPS.add("triu_indices", _make_triangle(upper=True))

@@ -16,7 +16,11 @@ from perfkit.cost.calls.args import (
     make_matrix_cost,
     numel,
 )
-from perfkit.cost.calls.op_call import OpCost, TensorArg
+from perfkit.cost.calls.op_call import OpClass, OpCost, TensorArg
+from perfkit.cost.calls.op_family import OpFamily
+from perfkit.cost.calls.output_rules import make_convolved, make_like
+
+OPS = OpFamily(OpClass.CONVOLUTION)
 
 _SOURCE = "convolution"
 
@@ -75,6 +79,7 @@ def _cost_transposed(
     return make_matrix_cost(_count_forward_flops(weight, x.shape[0], x.shape[2:]), nbytes, x.dtype, _SOURCE)
 
 
+@OPS.formula("convolution _convolution convolution_overrideable")
 def _cost_generic(args: Args) -> OpCost:
     """convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, ...)."""
     x, weight, bias = get_tensor(args, 0), get_tensor(args, 1), get_optional_tensor(args, 2)
@@ -84,6 +89,7 @@ def _cost_generic(args: Args) -> OpCost:
     return _cost_convolution(x, weight, bias, stride, padding, dilation)
 
 
+@OPS.formula("cudnn_convolution", outputs=make_convolved(2))
 def _cost_cudnn(args: Args) -> OpCost:
     """cudnn_convolution(input, weight, padding, stride, dilation, groups, ...); before torch 1.8 a bias came third."""
     at = 2 if isinstance(args[2], tuple) and not isinstance(args[2], TensorArg) else 3
@@ -98,6 +104,7 @@ def _cost_cudnn(args: Args) -> OpCost:
     )
 
 
+@OPS.formula("cudnn_convolution_transpose")
 def _cost_cudnn_transposed(args: Args) -> OpCost:
     """cudnn_convolution_transpose(input, weight, padding, output_padding, stride, dilation, groups, ...)."""
     x, weight = get_tensor(args, 0), get_tensor(args, 1)
@@ -113,30 +120,37 @@ def _cost_cudnn_transposed(args: Args) -> OpCost:
     )
 
 
+@OPS.formula("mkldnn_convolution miopen_convolution", outputs=make_convolved(3))
+@OPS.formula("mkldnn::_convolution_pointwise miopen_depthwise_convolution")
 def _cost_padding_first(args: Args) -> OpCost:
     """mkldnn_convolution and miopen_convolution(input, weight, bias, padding, stride, dilation, groups, ...)."""
     x, weight, bias = get_tensor(args, 0), get_tensor(args, 1), get_optional_tensor(args, 2)
     return _cost_convolution(x, weight, bias, get_integers(args, 4), get_integers(args, 3), get_integers(args, 5))
 
 
+@OPS.formula("cudnn_convolution_relu")
 def _cost_cudnn_relu(args: Args) -> OpCost:
     """cudnn_convolution_relu(input, weight, bias, stride, padding, dilation, groups)."""
     x, weight, bias = get_tensor(args, 0), get_tensor(args, 1), get_optional_tensor(args, 2)
     return _cost_convolution(x, weight, bias, get_integers(args, 3), get_integers(args, 4), get_integers(args, 5))
 
 
+@OPS.formula("_slow_conv2d_forward slow_conv3d_forward")
 def _cost_slow(args: Args) -> OpCost:
     """_slow_conv2d_forward, slow_conv3d_forward(input, weight, kernel_size, bias, stride, padding)."""
     x, weight, bias = get_tensor(args, 0), get_tensor(args, 1), get_optional_tensor(args, 3)
     return _cost_convolution(x, weight, bias, get_integers(args, 4), get_integers(args, 5), (1,))
 
 
+@OPS.formula("_conv_depthwise2d conv_depthwise3d slow_conv_dilated2d slow_conv_dilated3d")
 def _cost_depthwise(args: Args) -> OpCost:
     """_conv_depthwise2d, slow_conv_dilated2d(input, weight, kernel_size, bias, stride, padding, dilation)."""
     x, weight, bias = get_tensor(args, 0), get_tensor(args, 1), get_optional_tensor(args, 3)
     return _cost_convolution(x, weight, bias, get_integers(args, 4), get_integers(args, 5), get_integers(args, 6))
 
 
+@OPS.formula("convolution_backward", outputs=make_like(1, 2))
+@OPS.formula("convolution_backward_overrideable")
 def _cost_backward(args: Args) -> OpCost:
     """convolution_backward(grad_out, input, weight, bias_sizes, stride, padding, dilation, transposed,
     output_padding, groups, output_mask).
@@ -152,6 +166,7 @@ def _cost_backward(args: Args) -> OpCost:
     )
 
 
+@OPS.formula("miopen_convolution_transpose")
 def _cost_padding_first_transposed(args: Args) -> OpCost:
     """miopen_convolution_transpose(input, weight, bias, padding, output_padding, stride, dilation, groups, ...)."""
     x, weight, bias = get_tensor(args, 0), get_tensor(args, 1), get_optional_tensor(args, 2)
@@ -159,6 +174,7 @@ def _cost_padding_first_transposed(args: Args) -> OpCost:
     return _cost_transposed(x, weight, bias, stride, padding, dilation, output_padding, get_integer(args, 7))
 
 
+@OPS.formula("slow_conv_transpose2d slow_conv_transpose3d")
 def _cost_slow_transposed(args: Args) -> OpCost:
     """slow_conv_transpose(input, weight, kernel_size, bias, stride, padding, output_padding, dilation)."""
     x, weight, bias = get_tensor(args, 0), get_tensor(args, 1), get_optional_tensor(args, 3)
@@ -166,6 +182,7 @@ def _cost_slow_transposed(args: Args) -> OpCost:
     return _cost_transposed(x, weight, bias, stride, padding, dilation, output_padding, 1)
 
 
+@OPS.formula("cudnn_convolution_add_relu")
 def _cost_add_relu(args: Args) -> OpCost:
     """cudnn_convolution_add_relu(input, weight, z, alpha, bias, stride, padding, dilation, groups): z is read, too."""
     x, weight, z, bias = get_tensor(args, 0), get_tensor(args, 1), get_tensor(args, 2), get_optional_tensor(args, 4)
@@ -173,6 +190,7 @@ def _cost_add_relu(args: Args) -> OpCost:
     return plain._replace(bytes=None if plain.bytes is None else plain.bytes + count_read_bytes(z))
 
 
+@OPS.formula("conv_tbc")
 def _cost_tbc(args: Args) -> OpCost:
     """conv_tbc(self (time, batch, in), weight (kernel, in, out), bias, pad)."""
     x, weight, bias = get_tensor(args, 0, 3), get_tensor(args, 1, 3), get_optional_tensor(args, 2)
@@ -210,40 +228,17 @@ def _make_old_backward(transposed: bool) -> Formula:
     return formula
 
 
+@OPS.formula("_slow_conv2d_backward")
 def _cost_slow_backward(args: Args) -> OpCost:
     """_slow_conv2d_backward(grad_output, self, weight, kernel_size, stride, padding, output_mask)."""
     mask = get_integers(args, 6) if len(args) > 6 and isinstance(args[6], tuple) else (True, True, True)
     return _cost_gradients(get_tensor(args, 0), get_tensor(args, 1), get_tensor(args, 2), mask, transposed=False)
 
 
-FORMULAS: dict[str, Formula] = {
-    "aten::convolution": _cost_generic,
-    "aten::_convolution": _cost_generic,
-    "aten::convolution_overrideable": _cost_generic,
-    "aten::cudnn_convolution": _cost_cudnn,
-    "aten::cudnn_convolution_transpose": _cost_cudnn_transposed,
-    "aten::cudnn_convolution_relu": _cost_cudnn_relu,
-    "aten::mkldnn_convolution": _cost_padding_first,
-    "mkldnn::_convolution_pointwise": _cost_padding_first,
-    "aten::miopen_convolution": _cost_padding_first,
-    "aten::miopen_depthwise_convolution": _cost_padding_first,
-    "aten::_slow_conv2d_forward": _cost_slow,
-    "aten::slow_conv3d_forward": _cost_slow,
-    "aten::_conv_depthwise2d": _cost_depthwise,
-    "aten::conv_depthwise3d": _cost_depthwise,
-    "aten::slow_conv_dilated2d": _cost_depthwise,
-    "aten::slow_conv_dilated3d": _cost_depthwise,
-    "aten::slow_conv_transpose2d": _cost_slow_transposed,
-    "aten::slow_conv_transpose3d": _cost_slow_transposed,
-    "aten::miopen_convolution_transpose": _cost_padding_first_transposed,
-    "aten::cudnn_convolution_add_relu": _cost_add_relu,
-    "aten::conv_tbc": _cost_tbc,
-    "aten::cudnn_convolution_backward": _make_old_backward(transposed=False),
-    "aten::cudnn_convolution_transpose_backward": _make_old_backward(transposed=True),
-    "aten::miopen_convolution_backward": _make_old_backward(transposed=False),
-    "aten::miopen_depthwise_convolution_backward": _make_old_backward(transposed=False),
-    "aten::miopen_convolution_transpose_backward": _make_old_backward(transposed=True),
-    "aten::_slow_conv2d_backward": _cost_slow_backward,
-    "aten::convolution_backward": _cost_backward,
-    "aten::convolution_backward_overrideable": _cost_backward,
-}
+OPS.add(
+    "cudnn_convolution_backward miopen_convolution_backward miopen_depthwise_convolution_backward",
+    _make_old_backward(transposed=False),
+)
+OPS.add(
+    "cudnn_convolution_transpose_backward miopen_convolution_transpose_backward", _make_old_backward(transposed=True)
+)

@@ -2,7 +2,6 @@
 
 from perfkit.cost.calls.args import (
     Args,
-    Formula,
     count_distinct_bytes,
     count_output_bytes,
     count_read_bytes,
@@ -11,16 +10,21 @@ from perfkit.cost.calls.args import (
     get_tensor,
     numel,
 )
-from perfkit.cost.calls.op_call import OpCost, TensorArg
+from perfkit.cost.calls.op_call import OpClass, OpCost, TensorArg
+from perfkit.cost.calls.op_family import Flops, OpFamily
 from perfkit.cost.formulas.indexing import AT_LEAST, POSITION, SOURCE, cost_gathered, cost_moved
 
+OPS = OpFamily(OpClass.INDEX)
 
+
+@OPS.formula("embedding", flops=Flops.MOVES)
 def _cost_embedding(args: Args) -> OpCost:
     """embedding(weight, indices, ...)."""
     weight, indices = get_tensor(args, 0, 2), get_tensor(args, 1)
     return cost_gathered(weight, indices, numel(indices) * weight.shape[1])
 
 
+@OPS.formula("embedding_dense_backward")
 def _cost_embedding_backward(args: Args) -> OpCost:
     """embedding_dense_backward(grad, indices, num_weights, ...): rows are added into a new table.
 
@@ -33,6 +37,7 @@ def _cost_embedding_backward(args: Args) -> OpCost:
     return cost_moved(nbytes, grad.dtype, numel(grad), SOURCE if rows is not None else AT_LEAST)
 
 
+@OPS.formula("_embedding_bag _embedding_bag_forward_only")
 def _cost_embedding_bag(args: Args) -> OpCost:
     """_embedding_bag(weight, indices, offsets, scale_grad, mode, sparse, per_sample_weights, include_last_offset, ...):
     rows of a bag are added; also writes the bag of each index and the size of each bag."""
@@ -60,12 +65,14 @@ def _cost_bags_gradient(grad: TensorArg, indices: TensorArg, others: float, rows
     return cost_moved(nbytes, grad.dtype, numel(indices) * grad.shape[1])
 
 
+@OPS.formula("_embedding_bag_dense_backward")
 def _cost_embedding_bag_dense_backward(args: Args) -> OpCost:
     """_embedding_bag_dense_backward(grad, indices, offset2bag, bag_size, maximum_indices, num_weights, ...)."""
     others = count_read_bytes(get_tensor(args, 2), get_optional_tensor(args, 3))
     return _cost_bags_gradient(get_tensor(args, 0, 2), get_tensor(args, 1), others, get_integer(args, 5))
 
 
+@OPS.formula("_embedding_bag_backward")
 def _cost_embedding_bag_backward(args: Args) -> OpCost:
     """_embedding_bag_backward(grad, indices, offsets, offset2bag, bag_size, maximum_indices, num_weights, scale, mode,
     sparse, ...): a sparse gradient has a row for each index."""
@@ -77,6 +84,7 @@ def _cost_embedding_bag_backward(args: Args) -> OpCost:
     return _cost_bags_gradient(grad, indices, others, get_integer(args, 6))
 
 
+@OPS.formula("_embedding_bag_per_sample_weights_backward")
 def _cost_sample_weights_backward(args: Args) -> OpCost:
     """_embedding_bag_per_sample_weights_backward(grad, weight, indices, offsets, offset2bag, mode): dot products."""
     grad, weight, indices = get_tensor(args, 0, 2), get_tensor(args, 1, 2), get_tensor(args, 2)
@@ -85,14 +93,3 @@ def _cost_sample_weights_backward(args: Args) -> OpCost:
         grad, indices, get_tensor(args, 4)
     )
     return cost_moved(reads + count_output_bytes(numel(indices), grad.dtype), grad.dtype, 2 * elements)
-
-
-FORMULAS: dict[str, Formula] = {
-    "aten::embedding": _cost_embedding,
-    "aten::embedding_dense_backward": _cost_embedding_backward,
-    "aten::_embedding_bag": _cost_embedding_bag,
-    "aten::_embedding_bag_forward_only": _cost_embedding_bag,
-    "aten::_embedding_bag_backward": _cost_embedding_bag_backward,
-    "aten::_embedding_bag_dense_backward": _cost_embedding_bag_dense_backward,
-    "aten::_embedding_bag_per_sample_weights_backward": _cost_sample_weights_backward,
-}

@@ -1,19 +1,28 @@
 """Ops without work of their own: views, allocation, bookkeeping, and compositions of other ops."""
 
 from perfkit.cost.calls.op_call import ComputeUnit, OpCost
+from perfkit.cost.calls.output_rules import OutputRule, infer_resized, make_sized
 
 
 def _add_aten_prefix(names: str) -> frozenset[str]:
     return frozenset(f"aten::{name}" for name in names.split())
 
 
+# Ops that allocate a tensor of known size, and write none of it.
+ALLOCATIONS: dict[str, OutputRule] = {
+    "aten::empty": make_sized(0, 1),
+    "aten::empty_strided": make_sized(0, 2),
+    "aten::new_empty": make_sized(1, 2, like=0),
+    "aten::new_empty_strided": make_sized(1, 3, like=0),
+    "aten::resize_": infer_resized,
+}
 # Views and bookkeeping touch no element; allocation writes none.
 FREE = _add_aten_prefix(
     "view _unsafe_view view_as reshape_alias _reshape_alias as_strided as_strided_ expand expand_as t t_"
     " transpose transpose_ permute squeeze squeeze_ unsqueeze unsqueeze_ select slice narrow split"
     " split_with_sizes unsafe_split unsafe_split_with_sizes chunk unbind unfold diagonal alias detach detach_"
     " lift_fresh lift view_as_real view_as_complex movedim flatten unflatten resolve_conj resolve_neg _conj"
-    " _neg_view conj empty empty_like empty_strided new_empty new_empty_strided empty_quantized resize_ resize_as_"
+    " _neg_view conj empty_like empty_quantized resize_as_"
     " set_ record_stream is_nonzero size stride dim sym_size sym_stride sym_numel sym_storage_offset is_same_size"
     " _fused_sdp_choice requires_grad_ _version result_type can_cast _has_compatible_shallow_copy_type is_pinned"
     " set_data _nested_tensor_size _debug_has_internal_overlap cudnn_is_acceptable _use_cudnn_rnn_flatten_weight"
@@ -30,6 +39,7 @@ FREE = _add_aten_prefix(
     "prim::device",
     "detach",
     "detach_",
+    *ALLOCATIONS,
 }
 
 # Collectives move data between ranks and compute next to nothing; their traffic is no traffic of this device's memory.

@@ -20,7 +20,11 @@ from perfkit.cost.calls.args import (
     numel,
     walk_tensors,
 )
-from perfkit.cost.calls.op_call import OpCost, TensorArg
+from perfkit.cost.calls.op_call import OpClass, OpCost, TensorArg
+from perfkit.cost.calls.op_family import Flops, OpFamily
+from perfkit.cost.calls.output_rules import infer_gather, infer_index_select
+
+OPS = OpFamily(OpClass.INDEX)
 
 SOURCE = "indexing"
 AT_LEAST = "indexing, lower bound"
@@ -38,6 +42,7 @@ def cost_gathered(table: TensorArg, indices: TensorArg, outputs: int) -> OpCost:
     return cost_moved(count_read_bytes(indices) + reads + count_output_bytes(outputs, table.dtype), table.dtype)
 
 
+@OPS.formula("index_select", flops=Flops.MOVES, outputs=infer_index_select)
 def _cost_index_select(args: Args) -> OpCost:
     """index_select(self, dim, index)."""
     x, index = get_tensor(args, 0), get_tensor(args, 2)
@@ -82,6 +87,7 @@ def cost_indexed(x: TensorArg, index_bytes: float, outputs: int) -> OpCost:
     return cost_moved(index_bytes + reads + count_output_bytes(outputs, x.dtype), x.dtype)
 
 
+@OPS.formula("index _unsafe_index", flops=Flops.MOVES)
 def _cost_index(args: Args) -> OpCost:
     """index(self, indices): the size of the result is unknown where the indices are."""
     x = get_tensor(args, 0)
@@ -143,6 +149,7 @@ def _make_index_fill(new_tensor: bool) -> Formula:
     return formula
 
 
+@OPS.formula("put_", op_class=OpClass.OTHER)
 def _cost_put(args: Args) -> OpCost:
     """put_(self, index, source, accumulate)."""
     x, index, source = get_tensor(args, 0), get_tensor(args, 1), get_tensor(args, 2)
@@ -151,18 +158,23 @@ def _cost_put(args: Args) -> OpCost:
     )
 
 
+@OPS.formula("masked_scatter masked_scatter_", flops=Flops.MOVES, op_class=OpClass.OTHER)
 def _cost_masked_scatter(args: Args) -> OpCost:
     """Cost masked_scatter(self, mask, source): masked elements come from source, the rest from self."""
     x, mask = get_tensor(args, 0), get_tensor(args, 1)
     return cost_moved(count_read_bytes(x, mask) + count_output_bytes(numel(x), x.dtype), x.dtype)
 
 
+@OPS.formula("masked_select", flops=Flops.MOVES)
 def _cost_masked_select(args: Args) -> OpCost:
     """Cost masked_select(self, mask): reads the mask; the selected count depends on data."""
     x, mask = get_tensor(args, 0), get_tensor(args, 1)
     return cost_moved(count_read_bytes(mask), x.dtype, source=AT_LEAST)
 
 
+@OPS.formula("nonzero nonzero_static", flops=Flops.MOVES)
+@OPS.formula("_unique _unique2 unique_dim unique_consecutive", flops=Flops.MOVES, op_class=OpClass.OTHER)
+@OPS.formula("bincount histc _pack_padded_sequence", flops=Flops.NONE, op_class=OpClass.OTHER)
 def _cost_search(args: Args) -> OpCost:
     """nonzero, unique, bincount, histc(self, ...): self is read; the size of the result is data, or it is small."""
     x = get_tensor(args, 0)
@@ -181,18 +193,21 @@ def _make_bucketize(values_at: int, boundaries_at: int) -> Formula:
     return formula
 
 
+@OPS.formula("isin", flops=Flops.NONE, op_class=OpClass.OTHER)
 def _cost_isin(args: Args) -> OpCost:
     """isin(elements, test_elements, ...): one bool for every element."""
     elements = get_tensor(args, 0)
     return cost_moved(count_read_bytes(*walk_tensors(args)) + numel(elements), elements.dtype)
 
 
+@OPS.formula("sort", flops=Flops.MOVES, op_class=OpClass.OTHER)
 def _cost_sort(args: Args) -> OpCost:
     """sort(self, ...): values and int64 positions; comparisons are not counted."""
     x = get_tensor(args, 0)
     return cost_moved(count_read_bytes(x) + count_output_bytes(numel(x), x.dtype) + POSITION * numel(x), x.dtype)
 
 
+@OPS.formula("topk", flops=Flops.MOVES, op_class=OpClass.OTHER)
 def _cost_topk(args: Args) -> OpCost:
     """topk(self, k, dim, ...): k values and int64 positions along an axis; comparisons are not counted."""
     x, k = get_tensor(args, 0), get_integer(args, 1)
@@ -215,44 +230,19 @@ def _make_order_statistic(axis_at: int) -> Formula:
     return formula
 
 
-FORMULAS: dict[str, Formula] = {
-    "aten::index_select": _cost_index_select,
-    "aten::gather": _make_gather(2),
-    "aten::take": _make_gather(1),
-    "aten::index": _cost_index,
-    "aten::_unsafe_index": _cost_index,
-    "aten::index_put": _make_index_put(new_tensor=True),
-    "aten::_unsafe_index_put": _make_index_put(new_tensor=True),
-    "aten::index_put_": _make_index_put(new_tensor=False),
-    "aten::_index_put_impl_": _make_index_put(new_tensor=False),
-    "aten::put_": _cost_put,
-    "aten::scatter": _make_scatter(adds=False, new_tensor=True),
-    "aten::scatter_": _make_scatter(adds=False, new_tensor=False),
-    **{f"aten::{name}": _make_scatter(adds=True, new_tensor=True) for name in ("scatter_add", "scatter_reduce")},
-    **{f"aten::{name}_": _make_scatter(adds=True, new_tensor=False) for name in ("scatter_add", "scatter_reduce")},
-    **{f"aten::{name}": _make_scatter(adds=True, new_tensor=True) for name in ("index_add", "index_reduce")},
-    **{f"aten::{name}_": _make_scatter(adds=True, new_tensor=False) for name in ("index_add", "index_reduce")},
-    "aten::index_copy": _make_scatter(adds=False, new_tensor=True),
-    "aten::index_copy_": _make_scatter(adds=False, new_tensor=False),
-    "aten::index_fill": _make_index_fill(new_tensor=True),
-    "aten::index_fill_": _make_index_fill(new_tensor=False),
-    "aten::masked_scatter": _cost_masked_scatter,
-    "aten::masked_scatter_": _cost_masked_scatter,
-    "aten::masked_select": _cost_masked_select,
-    **dict.fromkeys(
-        (
-            *("aten::nonzero", "aten::nonzero_static", "aten::_unique", "aten::_unique2", "aten::unique_dim"),
-            *("aten::unique_consecutive", "aten::bincount", "aten::histc", "aten::_pack_padded_sequence"),
-        ),
-        _cost_search,
-    ),
-    "aten::bucketize": _make_bucketize(0, 1),
-    "aten::searchsorted": _make_bucketize(1, 0),
-    "aten::isin": _cost_isin,
-    "aten::sort": _cost_sort,
-    "aten::topk": _cost_topk,
-    "aten::kthvalue": _make_order_statistic(2),
-    "aten::median": _make_order_statistic(1),
-    "aten::nanmedian": _make_order_statistic(1),
-    "aten::mode": _make_order_statistic(1),
-}
+OPS.add("gather", _make_gather(2), flops=Flops.MOVES, outputs=infer_gather)
+OPS.add("take", _make_gather(1), flops=Flops.MOVES)
+OPS.add("index_put _unsafe_index_put", _make_index_put(new_tensor=True))
+OPS.add("index_put_ _index_put_impl_", _make_index_put(new_tensor=False))
+OPS.add("scatter", _make_scatter(adds=False, new_tensor=True), flops=Flops.NONE)
+OPS.add("scatter_", _make_scatter(adds=False, new_tensor=False), flops=Flops.NONE)
+OPS.add("scatter_add scatter_reduce index_add index_reduce", _make_scatter(adds=True, new_tensor=True))
+OPS.add("scatter_add_ scatter_reduce_ index_add_ index_reduce_", _make_scatter(adds=True, new_tensor=False))
+OPS.add("index_copy", _make_scatter(adds=False, new_tensor=True), flops=Flops.MOVES)
+OPS.add("index_copy_", _make_scatter(adds=False, new_tensor=False), flops=Flops.MOVES)
+OPS.add("index_fill", _make_index_fill(new_tensor=True), flops=Flops.MOVES)
+OPS.add("index_fill_", _make_index_fill(new_tensor=False), flops=Flops.MOVES)
+OPS.add("bucketize", _make_bucketize(0, 1), flops=Flops.NONE, op_class=OpClass.OTHER)
+OPS.add("searchsorted", _make_bucketize(1, 0), flops=Flops.NONE, op_class=OpClass.OTHER)
+OPS.add("kthvalue", _make_order_statistic(2), flops=Flops.MOVES, op_class=OpClass.OTHER)
+OPS.add("median nanmedian mode", _make_order_statistic(1), flops=Flops.NONE, op_class=OpClass.OTHER)

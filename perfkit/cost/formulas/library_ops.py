@@ -19,12 +19,21 @@ from perfkit.cost.calls.args import (
     make_vector_cost,
     numel,
 )
-from perfkit.cost.calls.op_call import OpCost
+from perfkit.cost.calls.op_call import OpClass, OpCost
+from perfkit.cost.calls.op_family import Flops, OpFamily
+
+OPS = OpFamily(OpClass.OTHER)
 
 _ROW_SCALE = 8  # bytes of scale and bias that FBGEMM appends to a quantised row
 _CONVERSION = "conversion"
+# The gradient of a permutation is the inverse one; this node launches the kernel itself.
+_PERMUTED_GRADIENT = (
+    "torch::autograd::CppNode<fbgemm_gpu::PermutePooledEmbsFunction<&fbgemm_gpu::permute_pooled_embs_gpu> >"
+)
+_TABLES = ("sgd", "adam", "adagrad", "rowwise_adagrad", "partial_rowwise_adam", "lamb", "lars_sgd", "none")
 
 
+@OPS.formula("fbgemm::FloatToFP8RowwiseQuantized")
 def _cost_to_fp8_rows(args: Args) -> OpCost:
     """FloatToFP8RowwiseQuantized(input): maximum of absolute values (2), scale, round; a row gets its scale."""
     x = get_tensor(args, 0)
@@ -32,6 +41,7 @@ def _cost_to_fp8_rows(args: Args) -> OpCost:
     return make_vector_cost(4 * numel(x), count_read_bytes(x) + numel(x) + _ROW_SCALE * rows, x.dtype, _CONVERSION)
 
 
+@OPS.formula("fbgemm::FP8RowwiseQuantizedToFloat")
 def _cost_from_fp8_rows(args: Args) -> OpCost:
     """FP8RowwiseQuantizedToFloat(input): one product for each element of fp32."""
     x = get_tensor(args, 0)
@@ -69,6 +79,9 @@ def _make_read_only(*positions: int) -> Formula:
     return formula
 
 
+@OPS.formula(
+    " ".join(f"fbgemm::split_embedding_codegen_lookup_{name}_function" for name in _TABLES), op_class=OpClass.INDEX
+)
 def _cost_table_lookup(args: Args) -> OpCost:
     """split_embedding_codegen_lookup_*(host_weights, dev_weights, uvm_weights, cache, placements, weights_offsets,
     D_offsets, total_D, max_D, ..., indices (11), offsets (12), pooling_mode, indice_weights (14), ..., state (20),
@@ -100,6 +113,7 @@ def _compute_row_width(args: Args) -> int:
     return elements // rows
 
 
+@OPS.formula("torchvision::roi_align")
 def _cost_roi_align(args: Args) -> OpCost:
     """roi_align(input, rois, spatial_scale, pooled_height, pooled_width, sampling_ratio, aligned): each output is the
     mean of sampling_ratio^2 bilinear samples (7 each)."""
@@ -115,6 +129,7 @@ def _cost_roi_align(args: Args) -> OpCost:
     return known if samples else known._replace(flops=None)  # 0: as many samples as the region has pixels
 
 
+@OPS.formula("torchvision::deform_conv2d", op_class=OpClass.CONVOLUTION)
 def _cost_deformable_convolution(args: Args) -> OpCost:
     """deform_conv2d(input, weight, offset, mask, bias, ...): a convolution at the positions of the offsets."""
     x, weight, offset = get_tensor(args, 0, 4), get_tensor(args, 1, 4), get_tensor(args, 2, 4)
@@ -136,6 +151,10 @@ def _make_into_first(count: int) -> Formula:
     return formula
 
 
+@OPS.formula(
+    "_C::fused_add_rms_norm _C::fused_add_rmsnorm sgl_kernel::fused_add_rms_norm sgl_kernel::fused_add_rmsnorm",
+    op_class=OpClass.NORM,
+)
 def _cost_add_norm(args: Args) -> OpCost:
     """fused_add_rms_norm(input, residual, weight, eps): both are read and written; one addition and an RMS norm."""
     x, residual, weight = get_tensor(args, 0), get_tensor(args, 1), get_tensor(args, 2)
@@ -143,6 +162,7 @@ def _cost_add_norm(args: Args) -> OpCost:
     return make_vector_cost(5 * numel(x), nbytes, x.dtype, "normalisation")
 
 
+@OPS.formula("_C::rotary_embedding", op_class=OpClass.INDEX)
 def _cost_rotary(args: Args) -> OpCost:
     """rotary_embedding(positions, query, key, ...): in place; two products and an addition for each element."""
     positions, query, key = get_tensor(args, 0), get_tensor(args, 1), get_optional_tensor(args, 2)
@@ -151,6 +171,7 @@ def _cost_rotary(args: Args) -> OpCost:
     return make_vector_cost(3 * elements, nbytes, query.dtype, "element-wise")
 
 
+@OPS.formula("_C::cutlass_scaled_mm")
 def _cost_scaled_product(args: Args) -> OpCost:
     """cutlass_scaled_mm(out, a, b, a_scales, b_scales, bias)."""
     out, a, b = get_tensor(args, 0), get_tensor(args, 1, 2), get_tensor(args, 2, 2)
@@ -159,43 +180,26 @@ def _cost_scaled_product(args: Args) -> OpCost:
     return make_matrix_cost(2.0 * a.shape[0] * a.shape[1] * b.shape[1], nbytes, a.dtype, "matrix product")
 
 
-_TABLES = ("sgd", "adam", "adagrad", "rowwise_adagrad", "partial_rowwise_adam", "lamb", "lars_sgd", "none")
-
-FORMULAS: dict[str, Formula] = {
-    "fbgemm::FloatToFP8RowwiseQuantized": _cost_to_fp8_rows,
-    "fbgemm::FP8RowwiseQuantizedToFloat": _cost_from_fp8_rows,
-    "fbgemm::FloatToHFP8Quantized": _make_conversion(3, 1),  # clamp on both sides, round
-    "fbgemm::HFP8QuantizedToFloat": _make_conversion(1, 4),
-    "fbgemm::FloatToBfloat16Quantized": _make_conversion(0, 2),
-    "fbgemm::Bfloat16QuantizedToFloat": _make_conversion(0, 4),
-    "fbgemm::asynchronous_complete_cumsum": _make_rearrangement(0),
-    "fbgemm::asynchronous_exclusive_cumsum": _make_rearrangement(0),
-    "fbgemm::asynchronous_inclusive_cumsum": _make_rearrangement(0),
-    "fbgemm::permute_pooled_embs": _make_rearrangement(0),
-    "fbgemm::permute_pooled_embs_auto_grad": _make_rearrangement(0),
-    "fbgemm::permute_2D_sparse_data": _make_rearrangement(1, 2, 3),
-    "fbgemm::permute_1D_sparse_data": _make_rearrangement(1, 2, 3),
-    "fbgemm::permute_sparse_features": _make_rearrangement(1, 2, 3),
-    "fbgemm::bounds_check_indices": _make_read_only(1, 2),
-    **{f"fbgemm::split_embedding_codegen_lookup_{name}_function": _cost_table_lookup for name in _TABLES},
-    # Its gradient is the inverse permutation; this node launches the kernel itself.
-    "torch::autograd::CppNode<fbgemm_gpu::PermutePooledEmbsFunction<&fbgemm_gpu::permute_pooled_embs_gpu> >": (
-        _make_rearrangement(0)
-    ),
-    "torchvision::roi_align": _cost_roi_align,
-    "torchvision::deform_conv2d": _cost_deformable_convolution,
-    **{f"{name}::{op}": _make_into_first(4) for name in ("_C", "sgl_kernel") for op in ("rms_norm", "rmsnorm")},
-    **{
-        f"{name}::{op}": _cost_add_norm
-        for name in ("_C", "sgl_kernel")
-        for op in ("fused_add_rms_norm", "fused_add_rmsnorm")
-    },
-    **{
-        f"{name}::{op}": _make_into_first(6) for name in ("_C", "sgl_kernel") for op in ("silu_and_mul", "gelu_and_mul")
-    },
-    "_C::rotary_embedding": _cost_rotary,
-    "_C::static_scaled_fp8_quant": _make_into_first(3),
-    "_C::cutlass_scaled_mm": _cost_scaled_product,
-    "_C_cache_ops::reshape_and_cache": _make_rearrangement(0, 1),
-    "_C_cache_ops::reshape_and_cache_flash": _make_rearrangement(0, 1),
-}
+OPS.add("fbgemm::FloatToHFP8Quantized", _make_conversion(3, 1))  # clamp on both sides, round
+OPS.add("fbgemm::HFP8QuantizedToFloat", _make_conversion(1, 4))
+OPS.add("fbgemm::FloatToBfloat16Quantized", _make_conversion(0, 2), flops=Flops.NONE)
+OPS.add("fbgemm::Bfloat16QuantizedToFloat", _make_conversion(0, 4), flops=Flops.NONE)
+OPS.add(
+    "fbgemm::asynchronous_complete_cumsum fbgemm::asynchronous_exclusive_cumsum"
+    " fbgemm::asynchronous_inclusive_cumsum fbgemm::permute_pooled_embs fbgemm::permute_pooled_embs_auto_grad",
+    _make_rearrangement(0),
+    flops=Flops.NONE,
+)
+OPS.add(
+    "fbgemm::permute_2D_sparse_data fbgemm::permute_1D_sparse_data fbgemm::permute_sparse_features",
+    _make_rearrangement(1, 2, 3),
+    flops=Flops.NONE,
+)
+OPS.add("fbgemm::bounds_check_indices", _make_read_only(1, 2), flops=Flops.NONE)
+OPS[_PERMUTED_GRADIENT] = OPS["fbgemm::permute_pooled_embs"]
+OPS.add("_C::rms_norm _C::rmsnorm sgl_kernel::rms_norm sgl_kernel::rmsnorm", _make_into_first(4), op_class=OpClass.NORM)
+OPS.add("_C::silu_and_mul _C::gelu_and_mul sgl_kernel::silu_and_mul sgl_kernel::gelu_and_mul", _make_into_first(6))
+OPS.add("_C::static_scaled_fp8_quant", _make_into_first(3))
+OPS.add(
+    "_C_cache_ops::reshape_and_cache _C_cache_ops::reshape_and_cache_flash", _make_rearrangement(0, 1), flops=Flops.NONE
+)

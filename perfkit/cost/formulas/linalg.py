@@ -17,7 +17,10 @@ from perfkit.cost.calls.args import (
     make_vector_cost,
     numel,
 )
-from perfkit.cost.calls.op_call import OpCost, TensorArg
+from perfkit.cost.calls.op_call import OpClass, OpCost, TensorArg
+from perfkit.cost.calls.op_family import OpFamily
+
+OPS = OpFamily(OpClass.OTHER)
 
 _SOURCE = "linear algebra"
 _PIVOT = 4  # bytes of an int32 pivot, which LAPACK keeps for every row
@@ -62,6 +65,7 @@ def _make_solve(
     return formula
 
 
+@OPS.formula("linalg_qr")
 def _cost_qr(args: Args) -> OpCost:
     """linalg_qr(A, mode), reduced: Householder 2 m n^2 - 2/3 n^3, and as much to form Q."""
     x = get_tensor(args, 0)
@@ -72,6 +76,7 @@ def _cost_qr(args: Args) -> OpCost:
     return make_vector_cost(flops, count_read_bytes(x) + count_output_bytes(outputs, x.dtype), x.dtype, _SOURCE)
 
 
+@OPS.formula("_linalg_svd")
 def _cost_svd(args: Args) -> OpCost:
     """_linalg_svd(A, full_matrices, compute_uv): 6 m n^2 + 20 n^3 with vectors, 2 m n^2 + 2 n^3 without."""
     x = get_tensor(args, 0)
@@ -83,6 +88,7 @@ def _cost_svd(args: Args) -> OpCost:
     return make_vector_cost(batch * flops, count_read_bytes(x) + count_output_bytes(outputs, x.dtype), x.dtype, _SOURCE)
 
 
+@OPS.formula("_linalg_eigh")
 def _cost_eigh(args: Args) -> OpCost:
     """_linalg_eigh(A, UPLO, compute_v): 9 n^3 with vectors, 4/3 n^3 without."""
     x = get_tensor(args, 0)
@@ -93,6 +99,7 @@ def _cost_eigh(args: Args) -> OpCost:
     return make_vector_cost(flops, count_read_bytes(x) + count_output_bytes(outputs, x.dtype), x.dtype, _SOURCE)
 
 
+@OPS.formula("_linalg_det _linalg_slogdet")
 def _cost_determinant(args: Args) -> OpCost:
     """_linalg_det(A) -> result, LU, pivots; slogdet gives a sign, too."""
     x = get_tensor(args, 0)
@@ -101,6 +108,7 @@ def _cost_determinant(args: Args) -> OpCost:
     return make_vector_cost(batch * 2 / 3 * n**3, nbytes, x.dtype, _SOURCE)
 
 
+@OPS.formula("linalg_cross")
 def _cost_cross(args: Args) -> OpCost:
     """linalg_cross(self, other): 6 products and 3 differences for 3 elements."""
     a, b = get_tensor(args, 0), get_tensor(args, 1)
@@ -110,6 +118,7 @@ def _cost_cross(args: Args) -> OpCost:
     )
 
 
+@OPS.formula("_cdist_forward _euclidean_dist")
 def _cost_cdist(args: Args) -> OpCost:
     """_cdist_forward(x1, x2, p, ...): subtract, power, add for every pair of rows and every column."""
     a, b = get_tensor(args, 0), get_tensor(args, 1)
@@ -120,6 +129,7 @@ def _cost_cdist(args: Args) -> OpCost:
     )
 
 
+@OPS.formula("_cdist_backward")
 def _cost_cdist_backward(args: Args) -> OpCost:
     """_cdist_backward(grad, x1, x2, p, cdist): the gradient of x1; 4 for every pair and column."""
     grad, a = get_tensor(args, 0), get_tensor(args, 1)
@@ -127,6 +137,7 @@ def _cost_cdist_backward(args: Args) -> OpCost:
     return make_vector_cost(4 * numel(grad) * a.shape[-1], nbytes, a.dtype, "distances")
 
 
+@OPS.formula("_pdist_forward")
 def _cost_pdist(args: Args) -> OpCost:
     """_pdist_forward(self, p): each pair of rows once."""
     x = get_tensor(args, 0, 2)
@@ -136,25 +147,12 @@ def _cost_pdist(args: Args) -> OpCost:
     )
 
 
-FORMULAS: dict[str, Formula] = {
-    "aten::cholesky": _make_square(lambda n: n**3 / 3),
-    "aten::linalg_cholesky_ex": _make_square(lambda n: n**3 / 3),
-    "aten::cholesky_inverse": _make_square(lambda n: 2 / 3 * n**3),
-    "aten::linalg_inv_ex": _make_square(lambda n: 2 * n**3),
-    "aten::linalg_lu_factor_ex": _make_square(lambda n: 2 / 3 * n**3, pivots=True),
-    "aten::_linalg_solve_ex": _make_solve(lambda n, k: 2 / 3 * n**3 + 2 * n**2 * k, factors=True),
-    "aten::linalg_solve_triangular": _make_solve(lambda n, k: n**2 * k),
-    "aten::triangular_solve": _make_solve(lambda n, k: n**2 * k, matrix_at=1, right_at=0),
-    "aten::cholesky_solve": _make_solve(lambda n, k: 2 * n**2 * k, matrix_at=1, right_at=0),
-    "aten::linalg_lu_solve": _make_solve(lambda n, k: 2 * n**2 * k, right_at=2),
-    "aten::linalg_qr": _cost_qr,
-    "aten::_linalg_svd": _cost_svd,
-    "aten::_linalg_eigh": _cost_eigh,
-    "aten::_linalg_det": _cost_determinant,
-    "aten::_linalg_slogdet": _cost_determinant,
-    "aten::linalg_cross": _cost_cross,
-    "aten::_cdist_forward": _cost_cdist,
-    "aten::_euclidean_dist": _cost_cdist,
-    "aten::_cdist_backward": _cost_cdist_backward,
-    "aten::_pdist_forward": _cost_pdist,
-}
+OPS.add("cholesky linalg_cholesky_ex", _make_square(lambda n: n**3 / 3))
+OPS.add("cholesky_inverse", _make_square(lambda n: 2 / 3 * n**3))
+OPS.add("linalg_inv_ex", _make_square(lambda n: 2 * n**3))
+OPS.add("linalg_lu_factor_ex", _make_square(lambda n: 2 / 3 * n**3, pivots=True))
+OPS.add("_linalg_solve_ex", _make_solve(lambda n, k: 2 / 3 * n**3 + 2 * n**2 * k, factors=True))
+OPS.add("linalg_solve_triangular", _make_solve(lambda n, k: n**2 * k))
+OPS.add("triangular_solve", _make_solve(lambda n, k: n**2 * k, matrix_at=1, right_at=0))
+OPS.add("cholesky_solve", _make_solve(lambda n, k: 2 * n**2 * k, matrix_at=1, right_at=0))
+OPS.add("linalg_lu_solve", _make_solve(lambda n, k: 2 * n**2 * k, right_at=2))

@@ -18,11 +18,17 @@ from perfkit.cost.calls.args import (
     make_vector_cost,
     numel,
 )
-from perfkit.cost.calls.op_call import OpCost, TensorArg
+from perfkit.cost.calls.op_call import OpClass, OpCost, TensorArg
+from perfkit.cost.calls.op_family import OpFamily
+from perfkit.cost.calls.output_rules import make_like
+
+OPS = OpFamily(OpClass.LOSS)
 
 _NO_REDUCTION = 0
 
 
+@OPS.formula("_softmax _log_softmax", op_class=OpClass.SOFTMAX, outputs=make_like(0))
+@OPS.formula("_safe_softmax", op_class=OpClass.SOFTMAX)
 def _cost_softmax(args: Args) -> OpCost:
     """_softmax, _log_softmax(self, dim, half_to_float)."""
     x = get_tensor(args, 0)
@@ -32,6 +38,7 @@ def _cost_softmax(args: Args) -> OpCost:
     )
 
 
+@OPS.formula("_softmax_backward_data _log_softmax_backward_data", op_class=OpClass.SOFTMAX, outputs=make_like(0))
 def _cost_softmax_backward(args: Args) -> OpCost:
     """_softmax_backward_data, _log_softmax_backward_data(grad_output, output, dim, input_dtype)."""
     grad, y = get_tensor(args, 0), get_tensor(args, 1)
@@ -41,6 +48,7 @@ def _cost_softmax_backward(args: Args) -> OpCost:
     )
 
 
+@OPS.formula("_masked_softmax", op_class=OpClass.SOFTMAX)
 def _cost_masked_softmax(args: Args) -> OpCost:
     """_masked_softmax(self, mask, dim, mask_type)."""
     x = get_tensor(args, 0)
@@ -48,6 +56,7 @@ def _cost_masked_softmax(args: Args) -> OpCost:
     return make_vector_cost(5 * numel(x), nbytes, x.dtype, "softmax")
 
 
+@OPS.formula("nll_loss_forward nll_loss2d_forward")
 def _cost_nll(args: Args) -> OpCost:
     """nll_loss_forward(self, target, weight, reduction, ignore_index): reads one element for every target."""
     x, target, weight = get_tensor(args, 0), get_tensor(args, 1), get_optional_tensor(args, 2)
@@ -59,6 +68,7 @@ def _cost_nll(args: Args) -> OpCost:
     return make_vector_cost(2 * rows, nbytes, x.dtype, "loss")
 
 
+@OPS.formula("torch_nn::_linear_cross_entropy_batch_chunked")
 def _cost_linear_cross_entropy(args: Args) -> OpCost:
     """_linear_cross_entropy_batch_chunked(input, linear_weight, target, ..., compute_input_grad (12),
     compute_linear_weight_grad (13), ...): logits and, in the same pass, the gradients, a matrix product each.
@@ -72,6 +82,7 @@ def _cost_linear_cross_entropy(args: Args) -> OpCost:
     return make_matrix_cost(flops, nbytes, x.dtype, "matrix product")
 
 
+@OPS.formula("nll_loss_backward nll_loss2d_backward")
 def _cost_nll_backward(args: Args) -> OpCost:
     """nll_loss_backward(grad_output, self, target, weight, ...): writes a gradient of mostly zeros in full."""
     grad, x, target, weight = (
@@ -114,6 +125,7 @@ def _make_pair_loss_backward(count: int) -> Formula:
     return formula
 
 
+@OPS.formula("_masked_softmax_backward", op_class=OpClass.SOFTMAX)
 def _cost_masked_softmax_backward(args: Args) -> OpCost:
     """_masked_softmax_backward(grad_output, output, mask, dim)."""
     grad, y, mask = get_tensor(args, 0), get_tensor(args, 1), get_tensor(args, 2)
@@ -122,6 +134,7 @@ def _cost_masked_softmax_backward(args: Args) -> OpCost:
     )
 
 
+@OPS.formula("multi_margin_loss multilabel_margin_loss_forward", op_class=OpClass.OTHER)
 def _cost_margin_loss(args: Args) -> OpCost:
     """multi_margin_loss, multilabel_margin_loss_forward(self, target, ...): margin, compare, weigh, add."""
     x, target = get_tensor(args, 0), get_tensor(args, 1)
@@ -140,6 +153,7 @@ def _count_ctc_states(log_probs: TensorArg, targets: TensorArg) -> int:
     return log_probs.shape[0] * log_probs.shape[1] * (2 * targets.shape[1] + 1)
 
 
+@OPS.formula("_ctc_loss")
 def _cost_ctc(args: Args) -> OpCost:
     """_ctc_loss(log_probs, targets, ...) -> loss, log_alpha. A state sums three paths in the logarithm (11) and adds
     the label's probability: 12 (Graves et al. 2006, equation 6)."""
@@ -149,6 +163,7 @@ def _cost_ctc(args: Args) -> OpCost:
     return make_vector_cost(12 * states, nbytes, x.dtype, "loss")
 
 
+@OPS.formula("_ctc_loss_backward")
 def _cost_ctc_backward(args: Args) -> OpCost:
     """_ctc_loss_backward(grad, log_probs, targets, input_lengths, target_lengths, loss, log_alpha, ...): the backward
     variables (12), and 4 to combine them to the gradient of each state."""
@@ -157,32 +172,12 @@ def _cost_ctc_backward(args: Args) -> OpCost:
     return make_vector_cost(16 * numel(alpha), nbytes, x.dtype, "loss")
 
 
-FORMULAS: dict[str, Formula] = {
-    "aten::_softmax": _cost_softmax,
-    "aten::_log_softmax": _cost_softmax,
-    "aten::_safe_softmax": _cost_softmax,
-    "aten::_masked_softmax": _cost_masked_softmax,
-    "aten::_softmax_backward_data": _cost_softmax_backward,
-    "aten::_log_softmax_backward_data": _cost_softmax_backward,
-    "aten::nll_loss_forward": _cost_nll,
-    "aten::nll_loss2d_forward": _cost_nll,
-    "aten::nll_loss_backward": _cost_nll_backward,
-    "aten::nll_loss2d_backward": _cost_nll_backward,
-    "aten::_masked_softmax_backward": _cost_masked_softmax_backward,
-    "aten::multi_margin_loss": _cost_margin_loss,
-    "aten::multilabel_margin_loss_forward": _cost_margin_loss,
-    "aten::soft_margin_loss": _make_pair_loss(5),  # two products, exp, add, log
-    "aten::soft_margin_loss_backward": _make_pair_loss_backward(6),
-    "torch_nn::_linear_cross_entropy_batch_chunked": _cost_linear_cross_entropy,
-    "aten::_ctc_loss": _cost_ctc,
-    "aten::_ctc_loss_backward": _cost_ctc_backward,
-    "aten::mse_loss": _make_pair_loss(2),  # subtract, square
-    "aten::mse_loss_backward": _make_pair_loss_backward(3),  # subtract, two products
-    "aten::smooth_l1_loss": _make_pair_loss(5),  # subtract, absolute value, compare, square, scale
-    "aten::smooth_l1_loss_backward": _make_pair_loss_backward(4),
-    "aten::huber_loss": _make_pair_loss(5),
-    "aten::huber_loss_backward": _make_pair_loss_backward(4),
-    "aten::binary_cross_entropy": _make_pair_loss(6),  # two logarithms, 1 - x, 1 - t, two products less one sum
-    "aten::binary_cross_entropy_backward": _make_pair_loss_backward(6),
-    "aten::binary_cross_entropy_with_logits": _make_pair_loss(7),  # max, product, subtract, abs, exp, log1p, add
-}
+OPS.add("soft_margin_loss", _make_pair_loss(5), op_class=OpClass.OTHER)  # two products, exp, add, log
+OPS.add("soft_margin_loss_backward", _make_pair_loss_backward(6), op_class=OpClass.OTHER)
+OPS.add("mse_loss", _make_pair_loss(2))  # subtract, square
+OPS.add("mse_loss_backward", _make_pair_loss_backward(3))  # subtract, two products
+OPS.add("smooth_l1_loss huber_loss", _make_pair_loss(5))  # subtract, absolute value, compare, square, scale
+OPS.add("smooth_l1_loss_backward huber_loss_backward", _make_pair_loss_backward(4))
+OPS.add("binary_cross_entropy", _make_pair_loss(6))  # two logarithms, 1 - x, 1 - t, two products less one sum
+OPS.add("binary_cross_entropy_backward", _make_pair_loss_backward(6))
+OPS.add("binary_cross_entropy_with_logits", _make_pair_loss(7))  # max, product, subtract, abs, exp, log1p, add

@@ -4,7 +4,6 @@ import math
 
 from perfkit.cost.calls.args import (
     Args,
-    Formula,
     UnmodeledError,
     count_distinct_bytes,
     count_output_bytes,
@@ -20,7 +19,11 @@ from perfkit.cost.calls.args import (
     numel,
     walk_tensors,
 )
-from perfkit.cost.calls.op_call import OpCost, TensorArg
+from perfkit.cost.calls.op_call import OpClass, OpCost, TensorArg
+from perfkit.cost.calls.op_family import OpFamily
+from perfkit.cost.calls.output_rules import make_product
+
+OPS = OpFamily(OpClass.MATMUL)
 
 _SOURCE = "matrix product"
 
@@ -36,22 +39,30 @@ def _cost_product(a: TensorArg, b: TensorArg, extra: float = 0.0, out_dtype: str
     return make_matrix_cost(2.0 * outputs * k, nbytes, a.dtype, _SOURCE)
 
 
+@OPS.formula("mm", outputs=make_product(0))
 def _cost_mm(args: Args) -> OpCost:
     return _cost_product(get_tensor(args, 0, 2), get_tensor(args, 1, 2))
 
 
+@OPS.formula("bmm", outputs=make_product(0))
 def _cost_bmm(args: Args) -> OpCost:
     return _cost_product(get_tensor(args, 0, 3), get_tensor(args, 1, 3))
 
 
+@OPS.formula("addmm", outputs=make_product(1))
+@OPS.formula("addmm_")
+@OPS.formula("_addmm_activation", op_class=OpClass.OTHER)
 def _cost_addmm(args: Args) -> OpCost:
     return _cost_product(get_tensor(args, 1, 2), get_tensor(args, 2, 2), count_distinct_bytes(get_tensor(args, 0)))
 
 
+@OPS.formula("baddbmm", outputs=make_product(1))
+@OPS.formula("baddbmm_")
 def _cost_baddbmm(args: Args) -> OpCost:
     return _cost_product(get_tensor(args, 1, 3), get_tensor(args, 2, 3), count_distinct_bytes(get_tensor(args, 0)))
 
 
+@OPS.formula("addbmm addbmm_")
 def _cost_addbmm(args: Args) -> OpCost:
     """The batch is summed into one output."""
     a, b, bias = get_tensor(args, 1, 3), get_tensor(args, 2, 3), get_tensor(args, 0)
@@ -61,6 +72,7 @@ def _cost_addbmm(args: Args) -> OpCost:
     )
 
 
+@OPS.formula("mv")
 def _cost_mv(args: Args) -> OpCost:
     a, b = get_tensor(args, 0, 2), get_tensor(args, 1, 1)
     return make_matrix_cost(
@@ -68,12 +80,14 @@ def _cost_mv(args: Args) -> OpCost:
     )
 
 
+@OPS.formula("addmv addmv_")
 def _cost_addmv(args: Args) -> OpCost:
     a, b = get_tensor(args, 1, 2), get_tensor(args, 2, 1)
     nbytes = count_read_bytes(get_tensor(args, 0), a, b) + count_output_bytes(a.shape[0], a.dtype)
     return make_matrix_cost(2.0 * numel(a), nbytes, a.dtype, _SOURCE)
 
 
+@OPS.formula("dot vdot", op_class=OpClass.OTHER)
 def _cost_dot(args: Args) -> OpCost:
     a, b = get_tensor(args, 0, 1), get_tensor(args, 1, 1)
     return make_vector_cost(
@@ -81,6 +95,8 @@ def _cost_dot(args: Args) -> OpCost:
     )
 
 
+@OPS.formula("mkldnn_linear")
+@OPS.formula("mkldnn::_linear_pointwise mkl::_mkl_linear", op_class=OpClass.OTHER)
 def _cost_linear(args: Args) -> OpCost:
     """x @ weight.T + bias, where it runs as one op (a fused or pre-packed linear layer)."""
     x, weight = get_tensor(args, 0), get_tensor(args, 1, 2)
@@ -89,10 +105,12 @@ def _cost_linear(args: Args) -> OpCost:
     return make_matrix_cost(2.0 * rows * numel(weight), nbytes, x.dtype, _SOURCE)
 
 
+@OPS.formula("_int_mm")
 def _cost_int_mm(args: Args) -> OpCost:
     return _cost_product(get_tensor(args, 0, 2), get_tensor(args, 1, 2), out_dtype="int32")
 
 
+@OPS.formula("_scaled_mm")
 def _cost_scaled_mm(args: Args) -> OpCost:
     """_scaled_mm(a, b, scale_a, scale_b, bias, scale_result, out_dtype, ...)."""
     out_dtype = get_dtype_argument(args, 6)
@@ -116,15 +134,18 @@ def _cost_grouped_product(a: TensorArg, b: TensorArg, offsets: TensorArg | None,
     return make_matrix_cost(2.0 * m * k * n, nbytes, a.dtype, "grouped matrix product")
 
 
+@OPS.formula("_grouped_mm")
 def _cost_grouped_mm(args: Args) -> OpCost:
     return _cost_grouped_product(get_tensor(args, 0), get_tensor(args, 1), get_optional_tensor(args, 2))
 
 
+@OPS.formula("_scaled_grouped_mm", op_class=OpClass.OTHER)
 def _cost_scaled_grouped_mm(args: Args) -> OpCost:
     scales = count_read_bytes(get_tensor(args, 2), get_tensor(args, 3))
     return _cost_grouped_product(get_tensor(args, 0), get_tensor(args, 1), get_optional_tensor(args, 4), scales)
 
 
+@OPS.formula("_scaled_mm_v2", op_class=OpClass.OTHER)
 def _cost_scaled_mm_v2(args: Args) -> OpCost:
     """_scaled_mm_v2(a, b, scale_a[], recipe_a, swizzle_a, scale_b[], recipe_b, swizzle_b, bias, out_dtype, ...)."""
     a, b = get_tensor(args, 0, 2), get_tensor(args, 1, 2)
@@ -141,26 +162,31 @@ def _cost_packed_weight(args: Args, outputs: int) -> OpCost:
     return make_matrix_cost(2.0 * rows * k * outputs, nbytes, x.dtype, "product with packed weights")
 
 
+@OPS.formula("_weight_int8pack_mm", op_class=OpClass.OTHER)
 def _cost_int8_weight(args: Args) -> OpCost:
     """_weight_int8pack_mm(self, weight (n, k) int8, scales)."""
     return _cost_packed_weight(args, get_tensor(args, 1, 2).shape[0])
 
 
+@OPS.formula("_weight_int4pack_mm", op_class=OpClass.OTHER)
 def _cost_int4_weight(args: Args) -> OpCost:
     """_weight_int4pack_mm(self, weight, group_size, scales): (n / 8, k / ..., 32, ...) int32 on a GPU."""
     return _cost_packed_weight(args, 8 * get_tensor(args, 1, 4).shape[0])
 
 
+@OPS.formula("_weight_int4pack_mm_for_cpu", op_class=OpClass.OTHER)
 def _cost_int4_weight_cpu(args: Args) -> OpCost:
     """_weight_int4pack_mm_for_cpu(self, weight (n, k / 2) uint8, group_size, scales)."""
     return _cost_packed_weight(args, get_tensor(args, 1, 2).shape[0])
 
 
+@OPS.formula("_dyn_quant_matmul_4bit", op_class=OpClass.OTHER)
 def _cost_int4_dynamic(args: Args) -> OpCost:
     """_dyn_quant_matmul_4bit(input, packed_weights, block_size, in_features, out_features)."""
     return _cost_packed_weight(args, get_integer(args, 4))
 
 
+@OPS.formula("addr addr_", op_class=OpClass.OTHER)
 def _cost_outer(args: Args) -> OpCost:
     """addr(self, vec1, vec2): multiply and add for each element."""
     a, b = get_tensor(args, 1, 1), get_tensor(args, 2, 1)
@@ -169,6 +195,7 @@ def _cost_outer(args: Args) -> OpCost:
     return make_vector_cost(2 * outputs, nbytes, a.dtype, "outer product")
 
 
+@OPS.formula("_foreach_mm", op_class=OpClass.OPTIMIZER)
 def _cost_foreach_mm(args: Args) -> OpCost:
     """_foreach_mm(self[], mat2[])."""
     pairs = list(zip(get_tensor_list(args, 0), get_tensor_list(args, 1), strict=True))
@@ -177,36 +204,3 @@ def _cost_foreach_mm(args: Args) -> OpCost:
         raise UnmodeledError("a product in the list is unknown")
     flops, nbytes = sum(product.flops or 0 for product in products), sum(product.bytes or 0 for product in products)
     return make_matrix_cost(flops, nbytes, pairs[0][0].dtype, _SOURCE)
-
-
-FORMULAS: dict[str, Formula] = {
-    "aten::mm": _cost_mm,
-    "aten::bmm": _cost_bmm,
-    "aten::addmm": _cost_addmm,
-    "aten::addmm_": _cost_addmm,
-    "aten::_addmm_activation": _cost_addmm,
-    "aten::baddbmm": _cost_baddbmm,
-    "aten::baddbmm_": _cost_baddbmm,
-    "aten::addbmm": _cost_addbmm,
-    "aten::mv": _cost_mv,
-    "aten::addmv": _cost_addmv,
-    "aten::addmv_": _cost_addmv,
-    "aten::dot": _cost_dot,
-    "aten::vdot": _cost_dot,
-    "aten::_int_mm": _cost_int_mm,
-    "aten::_scaled_mm": _cost_scaled_mm,
-    "aten::_scaled_mm_v2": _cost_scaled_mm_v2,
-    "aten::_weight_int8pack_mm": _cost_int8_weight,
-    "aten::_weight_int4pack_mm": _cost_int4_weight,
-    "aten::_weight_int4pack_mm_for_cpu": _cost_int4_weight_cpu,
-    "aten::_dyn_quant_matmul_4bit": _cost_int4_dynamic,
-    "aten::addr": _cost_outer,
-    "aten::addr_": _cost_outer,
-    "aten::addbmm_": _cost_addbmm,
-    "aten::_foreach_mm": _cost_foreach_mm,
-    "aten::mkldnn_linear": _cost_linear,
-    "aten::_grouped_mm": _cost_grouped_mm,
-    "aten::_scaled_grouped_mm": _cost_scaled_grouped_mm,
-    "mkldnn::_linear_pointwise": _cost_linear,
-    "mkl::_mkl_linear": _cost_linear,
-}

@@ -16,13 +16,19 @@ from perfkit.cost.calls.args import (
     make_vector_cost,
     numel,
 )
-from perfkit.cost.calls.op_call import OpCost
+from perfkit.cost.calls.op_call import OpClass, OpCost
+from perfkit.cost.calls.op_family import Flops, OpFamily
+from perfkit.cost.calls.output_rules import infer_concatenated, make_like
+
+OPS = OpFamily(OpClass.OTHER, Flops.MOVES)
 
 
 def _cost_moved(nbytes: float, dtype: str, adds: float = 0.0) -> OpCost:
     return make_vector_cost(adds, nbytes, dtype, "data movement")
 
 
+@OPS.formula("copy_ copy", op_class=OpClass.COPY)
+@OPS.formula("_copy_from _copy_from_and_resize")
 def _cost_copy(args: Args) -> OpCost:
     """copy_(self, src): reads the source and writes the destination, which is not read."""
     destination, source = get_tensor(args, 0), get_tensor(args, 1)
@@ -31,11 +37,22 @@ def _cost_copy(args: Args) -> OpCost:
     )
 
 
+@OPS.formula("clone flip roll", op_class=OpClass.COPY, outputs=make_like(0))
+@OPS.formula("tril triu tril_ triu_", op_class=OpClass.POINTWISE)
+@OPS.formula(
+    "rot90 _pin_memory lift_fresh_copy pixel_shuffle pixel_unshuffle channel_shuffle native_channel_shuffle"
+    " alias_copy detach_copy view_copy _reshape_copy permute_copy t_copy transpose_copy squeeze_copy"
+    " unsqueeze_copy _conj_copy _neg_view_copy view_as_real_copy view_as_complex_copy split_with_sizes_copy"
+    " split_copy unbind_copy to_mkldnn _to_dense int_repr fsdp::split_with_sizes_copy"
+)
+@OPS.formula("mkldnn_reorder_conv2d_weight mkldnn_reorder_conv3d_weight", op_class=OpClass.CONVOLUTION)
 def _cost_clone(args: Args) -> OpCost:
+    """Copies, views whose result is written out (functionalisation, and older compilers), and ops that rearrange."""
     x = get_tensor(args, 0)
     return _cost_moved(count_read_bytes(x) + count_output_bytes(numel(x), x.dtype), x.dtype)
 
 
+@OPS.formula("_to_copy", op_class=OpClass.COPY, outputs=make_like(0, dtype_at=1))
 def _cost_convert(args: Args) -> OpCost:
     """_to_copy(self, dtype, ...)."""
     x = get_tensor(args, 0)
@@ -44,6 +61,7 @@ def _cost_convert(args: Args) -> OpCost:
     )
 
 
+@OPS.formula("repeat")
 def _cost_repeat(args: Args) -> OpCost:
     x = get_tensor(args, 0)
     return _cost_moved(
@@ -67,6 +85,7 @@ def _make_list_copy(*positions: int) -> Formula:
     return formula
 
 
+@OPS.formula("slice_backward select_backward diagonal_backward")
 def _cost_into_zeros(args: Args) -> OpCost:
     """slice_backward, select_backward(grad, input_sizes, ...): the gradient within a tensor of zeros."""
     grad = get_tensor(args, 0)
@@ -75,12 +94,14 @@ def _cost_into_zeros(args: Args) -> OpCost:
     )
 
 
+@OPS.formula("_local_scalar_dense _assert_async")
 def _cost_scalar(args: Args) -> OpCost:
     """Cost _local_scalar_dense(self): copies one element to the CPU."""
     x = get_tensor(args, 0)
     return _cost_moved(count_output_bytes(1, x.dtype), x.dtype)
 
 
+@OPS.formula("slice_scatter select_scatter diagonal_scatter as_strided_scatter")
 def _cost_slice_copy(args: Args) -> OpCost:
     """slice_scatter, select_scatter, diagonal_scatter(self, src, ...): self anew, with src at some places."""
     x, source = get_tensor(args, 0), get_tensor(args, 1)
@@ -90,6 +111,7 @@ def _cost_slice_copy(args: Args) -> OpCost:
     )
 
 
+@OPS.formula("diag_embed")
 def _cost_diag_embed(args: Args) -> OpCost:
     """diag_embed(self, offset, ...): the last dimension on the diagonal of a matrix of zeros."""
     x = get_tensor(args, 0)
@@ -100,6 +122,7 @@ def _cost_diag_embed(args: Args) -> OpCost:
     )
 
 
+@OPS.formula("_jagged_to_padded_dense_forward")
 def _cost_to_padded(args: Args) -> OpCost:
     """_jagged_to_padded_dense_forward(values, offsets[], max_lengths[], padding): rows of each sample, padded."""
     values, offsets, lengths = get_tensor(args, 0), get_tensor_list(args, 1), get_integers(args, 2)
@@ -112,6 +135,7 @@ def _cost_to_padded(args: Args) -> OpCost:
     )
 
 
+@OPS.formula("_padded_dense_to_jagged_forward")
 def _cost_to_jagged(args: Args) -> OpCost:
     """_padded_dense_to_jagged_forward(dense, offsets[], total_L): only the rows that are kept are read."""
     dense, offsets, rows = get_tensor(args, 0), get_tensor_list(args, 1), get_integer(args, 2)
@@ -121,41 +145,7 @@ def _cost_to_jagged(args: Args) -> OpCost:
     )
 
 
-# Views whose result is written out (functionalisation, and older compilers), and ops that only rearrange.
-_CLONES = (
-    "clone flip roll tril triu tril_ triu_ rot90 _pin_memory lift_fresh_copy pixel_shuffle pixel_unshuffle"
-    " channel_shuffle native_channel_shuffle alias_copy detach_copy view_copy _reshape_copy permute_copy t_copy"
-    " transpose_copy squeeze_copy unsqueeze_copy _conj_copy _neg_view_copy view_as_real_copy view_as_complex_copy"
-    " split_with_sizes_copy split_copy unbind_copy mkldnn_reorder_conv2d_weight mkldnn_reorder_conv3d_weight to_mkldnn"
-    " _to_dense int_repr"
-)
-
-FORMULAS: dict[str, Formula] = {
-    "aten::copy_": _cost_copy,
-    "aten::copy": _cost_copy,
-    "aten::_copy_from": _cost_copy,
-    "aten::_copy_from_and_resize": _cost_copy,
-    **{f"aten::{name}": _cost_clone for name in _CLONES.split()},
-    "aten::_to_copy": _cost_convert,
-    "aten::repeat": _cost_repeat,
-    "aten::cat": _make_list_copy(0),
-    "aten::_cat": _make_list_copy(0),
-    "aten::stack": _make_list_copy(0),
-    "aten::_stack": _make_list_copy(0),
-    "aten::_chunk_cat": _make_list_copy(0),
-    "fsdp::chunk_cat": _make_list_copy(0),
-    "fsdp::all_gather_copy_in": _make_list_copy(0),
-    "fsdp::split_with_sizes_copy": _cost_clone,
-    "aten::slice_backward": _cost_into_zeros,
-    "aten::select_backward": _cost_into_zeros,
-    "aten::diagonal_backward": _cost_into_zeros,
-    "aten::slice_scatter": _cost_slice_copy,
-    "aten::select_scatter": _cost_slice_copy,
-    "aten::diagonal_scatter": _cost_slice_copy,
-    "aten::as_strided_scatter": _cost_slice_copy,
-    "aten::diag_embed": _cost_diag_embed,
-    "aten::_jagged_to_padded_dense_forward": _cost_to_padded,
-    "aten::_padded_dense_to_jagged_forward": _cost_to_jagged,
-    "aten::_local_scalar_dense": _cost_scalar,
-    "aten::_assert_async": _cost_scalar,
-}
+OPS.add("cat", _make_list_copy(0), op_class=OpClass.COPY, outputs=infer_concatenated)
+OPS.add("_cat stack", _make_list_copy(0), op_class=OpClass.COPY)
+OPS.add("_stack _chunk_cat fsdp::chunk_cat", _make_list_copy(0))
+OPS.add("fsdp::all_gather_copy_in", _make_list_copy(0), op_class=OpClass.COMMUNICATION)

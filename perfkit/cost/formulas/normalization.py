@@ -19,7 +19,11 @@ from perfkit.cost.calls.args import (
     numel,
     walk_tensors,
 )
-from perfkit.cost.calls.op_call import OpCost
+from perfkit.cost.calls.op_call import OpClass, OpCost
+from perfkit.cost.calls.op_family import OpFamily
+from perfkit.cost.calls.output_rules import make_like
+
+OPS = OpFamily(OpClass.NORM)
 
 _SOURCE = "normalisation"
 _FORWARD, _RMS_FORWARD, _EVALUATION = 8, 4, 4
@@ -32,6 +36,7 @@ def _get_statistics_dtype(dtype: str) -> str:
     return "fp32" if dtype in ("bf16", "fp16") else dtype
 
 
+@OPS.formula("native_layer_norm", outputs=make_like(0))
 def _cost_layer_norm(args: Args) -> OpCost:
     """native_layer_norm(input, normalized_shape, weight, bias, eps) -> output, mean, rstd."""
     x, weight, bias = get_tensor(args, 0), get_optional_tensor(args, 2), get_optional_tensor(args, 3)
@@ -57,6 +62,7 @@ def _count_backward_flops(counts: tuple[int, int, int], asked: tuple[bool, bool,
     return rebuild + (of_input if asked[0] else 0) + (of_parameters if asked[1] or asked[2] else 0)
 
 
+@OPS.formula("native_layer_norm_backward", outputs=make_like(1, 5, 6))
 def _cost_layer_norm_backward(args: Args) -> OpCost:
     """native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask)."""
     grad, x, mean, rstd = get_tensor(args, 0), get_tensor(args, 1), get_tensor(args, 3), get_tensor(args, 4)
@@ -68,6 +74,7 @@ def _cost_layer_norm_backward(args: Args) -> OpCost:
     return make_vector_cost(_count_backward_flops(_BACKWARD, asked) * numel(x), inputs + outputs, x.dtype, _SOURCE)
 
 
+@OPS.formula("_fused_rms_norm")
 def _cost_rms_norm(args: Args) -> OpCost:
     """_fused_rms_norm(input, normalized_shape, weight, eps) -> output, rstd."""
     x, weight = get_tensor(args, 0), get_optional_tensor(args, 2)
@@ -76,6 +83,7 @@ def _cost_rms_norm(args: Args) -> OpCost:
     return make_vector_cost(_RMS_FORWARD * numel(x), count_read_bytes(x, weight) + outputs, x.dtype, _SOURCE)
 
 
+@OPS.formula("_fused_rms_norm_backward")
 def _cost_rms_norm_backward(args: Args) -> OpCost:
     """_fused_rms_norm_backward(grad_out, input, normalized_shape, rstd, weight, output_mask)."""
     grad, x, rstd, weight = get_tensor(args, 0), get_tensor(args, 1), get_tensor(args, 3), get_optional_tensor(args, 4)
@@ -118,6 +126,7 @@ def _make_batch_norm_backward(grad_at: int, x_at: int, mask_at: int | None = Non
     return formula
 
 
+@OPS.formula("native_group_norm", outputs=make_like(0))
 def _cost_group_norm(args: Args) -> OpCost:
     """native_group_norm(input, weight, bias, N, C, HxW, groups, eps) -> output, mean, rstd."""
     x, batch, groups = get_tensor(args, 0), args[3], args[6]
@@ -127,6 +136,7 @@ def _cost_group_norm(args: Args) -> OpCost:
     return make_vector_cost(_FORWARD * numel(x), inputs + outputs, x.dtype, _SOURCE)
 
 
+@OPS.formula("native_group_norm_backward")
 def _cost_group_norm_backward(args: Args) -> OpCost:
     """native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, groups, output_mask)."""
     grad, x, mean, rstd, weight = (*(get_tensor(args, index) for index in range(4)), get_optional_tensor(args, 4))
@@ -138,6 +148,7 @@ def _cost_group_norm_backward(args: Args) -> OpCost:
     return make_vector_cost(_count_backward_flops(_BACKWARD, asked) * numel(x), nbytes, x.dtype, _SOURCE)
 
 
+@OPS.formula("_native_batch_norm_legit_no_training _batch_norm_no_update")
 def _cost_evaluation(args: Args) -> OpCost:
     """_native_batch_norm_legit_no_training(input, weight, bias, running_mean, running_var, ...)."""
     x = get_tensor(args, 0)
@@ -147,6 +158,7 @@ def _cost_evaluation(args: Args) -> OpCost:
     return make_vector_cost(_EVALUATION * numel(x), nbytes, x.dtype, _SOURCE)
 
 
+@OPS.formula("batch_norm_stats batch_norm_update_stats")
 def _cost_statistics(args: Args) -> OpCost:
     """batch_norm_stats(input, eps) -> mean, invstd of each channel: a variance is 4."""
     x = get_tensor(args, 0)
@@ -155,6 +167,7 @@ def _cost_statistics(args: Args) -> OpCost:
     return make_vector_cost(4 * numel(x), nbytes, x.dtype, _SOURCE)
 
 
+@OPS.formula("batch_norm_gather_stats batch_norm_gather_stats_with_counts")
 def _cost_gathered_statistics(args: Args) -> OpCost:
     """Cost batch_norm_gather_stats(input, mean, invstd, ...): reduces statistics (rank, channel) of all ranks to one;
     the input only gives the dtype."""
@@ -165,6 +178,7 @@ def _cost_gathered_statistics(args: Args) -> OpCost:
     return make_vector_cost(_EVALUATION * numel(mean), nbytes, mean.dtype, _SOURCE)
 
 
+@OPS.formula("batch_norm_backward_reduce")
 def _cost_batch_norm_sums(args: Args) -> OpCost:
     """batch_norm_backward_reduce(grad_out, input, mean, invstd, weight, ...): sums of g and of g (x - mean): 4."""
     grad, x = get_tensor(args, 0), get_tensor(args, 1)
@@ -186,6 +200,7 @@ def _make_batch_norm_apply(count: int, x_at: int) -> Formula:
     return formula
 
 
+@OPS.formula("_weight_norm_interface", op_class=OpClass.OTHER)
 def _cost_weight_norm(args: Args) -> OpCost:
     """_weight_norm_interface(v, g, dim) -> g v / |v|, |v|: square, sum, scale."""
     v, g = get_tensor(args, 0), get_tensor(args, 1)
@@ -193,6 +208,7 @@ def _cost_weight_norm(args: Args) -> OpCost:
     return make_vector_cost(3 * numel(v), count_read_bytes(v, g) + outputs, v.dtype, _SOURCE)
 
 
+@OPS.formula("_weight_norm_interface_backward", op_class=OpClass.OTHER)
 def _cost_weight_norm_backward(args: Args) -> OpCost:
     """_weight_norm_interface_backward(grad_w, v, g, norms, dim): the product's sum (2), and 3 for v's gradient."""
     grad, v, g, norms = (get_tensor(args, index) for index in range(4))
@@ -200,39 +216,19 @@ def _cost_weight_norm_backward(args: Args) -> OpCost:
     return make_vector_cost(5 * numel(v), count_read_bytes(grad, v, g, norms) + outputs, v.dtype, _SOURCE)
 
 
+@OPS.formula("renorm renorm_", op_class=OpClass.OTHER)
 def _cost_renorm(args: Args) -> OpCost:
     """renorm(self, p, dim, maxnorm): a norm of each slice (2) and a product."""
     x = get_tensor(args, 0)
     return make_vector_cost(3 * numel(x), count_read_bytes(x) + count_output_bytes(numel(x), x.dtype), x.dtype, _SOURCE)
 
 
-FORMULAS: dict[str, Formula] = {
-    "aten::native_layer_norm": _cost_layer_norm,
-    "aten::native_layer_norm_backward": _cost_layer_norm_backward,
-    "aten::_fused_rms_norm": _cost_rms_norm,
-    "aten::_fused_rms_norm_backward": _cost_rms_norm_backward,
-    "aten::native_batch_norm": _make_batch_norm(5),
-    "aten::cudnn_batch_norm": _make_batch_norm(5),
-    "aten::miopen_batch_norm": _make_batch_norm(5),
-    "aten::_native_batch_norm_legit": _make_batch_norm(5),
-    "aten::_batch_norm_with_update": _make_batch_norm(None),
-    "aten::native_batch_norm_backward": _make_batch_norm_backward(0, 1, 9),
-    "aten::batch_norm_backward": _make_batch_norm_backward(0, 1, 9),
-    "aten::cudnn_batch_norm_backward": _make_batch_norm_backward(1, 0),
-    "aten::miopen_batch_norm_backward": _make_batch_norm_backward(1, 0),
-    "aten::_native_batch_norm_legit_no_training": _cost_evaluation,
-    "aten::_batch_norm_no_update": _cost_evaluation,
-    "aten::batch_norm_stats": _cost_statistics,
-    "aten::batch_norm_update_stats": _cost_statistics,
-    "aten::batch_norm_gather_stats": _cost_gathered_statistics,
-    "aten::batch_norm_gather_stats_with_counts": _cost_gathered_statistics,
-    "aten::batch_norm_elemt": _make_batch_norm_apply(4, 0),
-    "aten::batch_norm_backward_reduce": _cost_batch_norm_sums,
-    "aten::batch_norm_backward_elemt": _make_batch_norm_apply(7, 1),
-    "aten::_weight_norm_interface": _cost_weight_norm,
-    "aten::_weight_norm_interface_backward": _cost_weight_norm_backward,
-    "aten::renorm": _cost_renorm,
-    "aten::renorm_": _cost_renorm,
-    "aten::native_group_norm": _cost_group_norm,
-    "aten::native_group_norm_backward": _cost_group_norm_backward,
-}
+OPS.add("native_batch_norm cudnn_batch_norm", _make_batch_norm(5), outputs=make_like(0, 1))
+OPS.add("miopen_batch_norm _native_batch_norm_legit", _make_batch_norm(5))
+OPS.add("_batch_norm_with_update", _make_batch_norm(None))
+OPS.add("native_batch_norm_backward", _make_batch_norm_backward(0, 1, 9), outputs=make_like(1, 2))
+OPS.add("batch_norm_backward", _make_batch_norm_backward(0, 1, 9))
+OPS.add("cudnn_batch_norm_backward", _make_batch_norm_backward(1, 0), outputs=make_like(0, 2))
+OPS.add("miopen_batch_norm_backward", _make_batch_norm_backward(1, 0))
+OPS.add("batch_norm_elemt", _make_batch_norm_apply(4, 0))
+OPS.add("batch_norm_backward_elemt", _make_batch_norm_apply(7, 1))

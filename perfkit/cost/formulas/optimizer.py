@@ -15,18 +15,13 @@ from perfkit.cost.calls.args import (
     numel,
     walk_tensors,
 )
-from perfkit.cost.calls.op_call import OpCost, TensorArg
-from perfkit.cost.formulas import elementwise
+from perfkit.cost.calls.op_call import OpClass, OpCost, TensorArg
+from perfkit.cost.calls.op_family import Flops, OpFamily
+from perfkit.cost.formulas.elementwise_ops import FLOPS_PER_ELEMENT
+
+OPS = OpFamily(OpClass.OPTIMIZER)
 
 _SOURCE = "optimizer"
-
-
-# Element-wise ops that exist for lists, each in place, too.
-_FOREACH = (
-    "abs acos add addcdiv addcmul asin atan ceil clamp_max clamp_min cos cosh div erf erfc exp expm1 floor frac lerp"
-    " lgamma log log10 log1p log2 maximum minimum mul neg pow reciprocal round rsqrt sigmoid sign sin sinh sqrt sub tan"
-    " tanh trunc"
-)
 
 
 def _count_elements(tensors: tuple[TensorArg, ...]) -> int:
@@ -51,6 +46,7 @@ def _make_fused(count: int, lists: int, written: tuple[int, ...]) -> Formula:
     return formula
 
 
+@OPS.formula("_fused_sgd_")
 def _cost_sgd(args: Args) -> OpCost:
     """_fused_sgd_(params, grads, momentum_buffers, ...)."""
     count = 4 if get_tensor_list(args, 2) else 2
@@ -82,6 +78,7 @@ def _make_foreach_reduce(count: int) -> Formula:
     return formula
 
 
+@OPS.formula("_foreach_copy _foreach_copy_", flops=Flops.NONE)
 def _cost_foreach_copy(args: Args) -> OpCost:
     """_foreach_copy_(self, src): the destination is not read."""
     destinations, sources = get_tensor_list(args, 0), get_tensor_list(args, 1)
@@ -91,6 +88,7 @@ def _cost_foreach_copy(args: Args) -> OpCost:
     return make_vector_cost(0, nbytes, _get_dtype(destinations), "foreach")
 
 
+@OPS.formula("_foreach_zero_", flops=Flops.NONE)
 def _cost_foreach_zero(args: Args) -> OpCost:
     tensors = get_tensor_list(args, 0)
     return make_vector_cost(
@@ -98,32 +96,20 @@ def _cost_foreach_zero(args: Args) -> OpCost:
     )
 
 
-def _cost_unscale(args: Args) -> OpCost:
-    """_amp_foreach_non_finite_check_and_unscale_(grads, found_inf, inv_scale): test and multiply."""
-    return _make_foreach(2)(args)
+OPS.add("_foreach_norm", _make_foreach_reduce(2), op_class=OpClass.REDUCTION)
+OPS.add("_foreach_powsum", _make_foreach_reduce(2))
+OPS.add("_foreach_max", _make_foreach_reduce(1), op_class=OpClass.REDUCTION)
+OPS.add("_foreach_clone", _make_foreach(0), flops=Flops.NONE)
+OPS.add("_fused_adam_ _fused_adamw_", _make_fused(14, 6, (0, 2, 3, 4)))
+OPS.add("_fused_adagrad_", _make_fused(6, 4, (0, 2)))
+# _amp_foreach_non_finite_check_and_unscale_(grads, found_inf, inv_scale): test and multiply
+OPS.add("_amp_foreach_non_finite_check_and_unscale_", _make_foreach(2), op_class=OpClass.OTHER)
 
-
-def _build_table() -> dict[str, Formula]:
-    formulas: dict[str, Formula] = {}
-    counts = {name: count for count, names in elementwise.COUNTS.items() for name in names.split()}
-    for name in _FOREACH.split():
-        formulas[f"aten::_foreach_{name}"] = formulas[f"aten::_foreach_{name}_"] = _make_foreach(counts[name])
-    adam = _make_fused(14, 6, (0, 2, 3, 4))
-    return {
-        **formulas,
-        "aten::_foreach_norm": _make_foreach_reduce(2),
-        "aten::_foreach_powsum": _make_foreach_reduce(2),
-        "aten::_foreach_max": _make_foreach_reduce(1),
-        "aten::_foreach_clone": _make_foreach(0),
-        "aten::_foreach_copy": _cost_foreach_copy,
-        "aten::_foreach_copy_": _cost_foreach_copy,
-        "aten::_foreach_zero_": _cost_foreach_zero,
-        "aten::_fused_adam_": adam,
-        "aten::_fused_adamw_": adam,
-        "aten::_fused_sgd_": _cost_sgd,
-        "aten::_fused_adagrad_": _make_fused(6, 4, (0, 2)),
-        "aten::_amp_foreach_non_finite_check_and_unscale_": _cost_unscale,
-    }
-
-
-FORMULAS = _build_table()
+# Element-wise ops that exist for lists, each in place, too.
+_FOREACH = (
+    "abs acos add addcdiv addcmul asin atan ceil clamp_max clamp_min cos cosh div erf erfc exp expm1 floor frac lerp"
+    " lgamma log log10 log1p log2 maximum minimum mul neg pow reciprocal round rsqrt sigmoid sign sin sinh sqrt sub tan"
+    " tanh trunc"
+)
+for _name in _FOREACH.split():
+    OPS.add(f"_foreach_{_name} _foreach_{_name}_", _make_foreach(FLOPS_PER_ELEMENT[_name]))

@@ -15,7 +15,10 @@ from perfkit.cost.calls.args import (
     make_vector_cost,
     numel,
 )
-from perfkit.cost.calls.op_call import OpCost
+from perfkit.cost.calls.op_call import OpClass, OpCost
+from perfkit.cost.calls.op_family import Flops, OpFamily
+
+OPS = OpFamily(OpClass.OTHER)
 
 _SOURCE = "pooling"
 
@@ -60,6 +63,7 @@ def _make_max_pool(dims: int) -> Formula:
     return formula
 
 
+@OPS.formula("max_pool2d_with_indices_backward max_pool3d_with_indices_backward")
 def _cost_max_pool_backward(args: Args) -> OpCost:
     """max_pool_with_indices_backward(grad, self, kernel_size, stride, padding, dilation, ceil_mode, indices)."""
     grad, x, positions = get_tensor(args, 0), get_tensor(args, 1), get_tensor(args, 7)
@@ -105,6 +109,7 @@ def _make_adaptive(dims: int) -> Formula:
     return formula
 
 
+@OPS.formula("adaptive_avg_pool3d_backward _adaptive_avg_pool2d_backward _adaptive_avg_pool3d_backward")
 def _cost_adaptive_backward(args: Args) -> OpCost:
     """_adaptive_avg_pool_backward(grad, self)."""
     grad, x = get_tensor(args, 0), get_tensor(args, 1)
@@ -126,6 +131,7 @@ def _make_adaptive_max(dims: int) -> Formula:
     return formula
 
 
+@OPS.formula("adaptive_max_pool2d_backward adaptive_max_pool3d_backward")
 def _cost_positions_backward(args: Args) -> OpCost:
     """adaptive_max_pool_backward(grad, self, indices): each gradient is added at its position."""
     grad, x, positions = get_tensor(args, 0), get_tensor(args, 1), get_tensor(args, 2)
@@ -159,26 +165,17 @@ def _make_fractional(dims: int) -> Formula:
     return formula
 
 
-FORMULAS: dict[str, Formula] = {
-    "aten::max_pool2d_with_indices": _make_max_pool(2),
-    "aten::max_pool3d_with_indices": _make_max_pool(3),
-    "aten::max_pool2d_with_indices_backward": _cost_max_pool_backward,
-    "aten::max_pool3d_with_indices_backward": _cost_max_pool_backward,
-    "aten::avg_pool2d": _make_average_pool(2),
-    "aten::avg_pool3d": _make_average_pool(3),
-    "aten::avg_pool2d_backward": _make_average_pool_backward(2),
-    "aten::avg_pool3d_backward": _make_average_pool_backward(3),
-    "aten::adaptive_max_pool2d": _make_adaptive_max(2),
-    "aten::adaptive_max_pool3d": _make_adaptive_max(3),
-    "aten::adaptive_max_pool2d_backward": _cost_positions_backward,
-    "aten::adaptive_max_pool3d_backward": _cost_positions_backward,
-    "aten::max_unpool2d": _make_unpool(2),
-    "aten::max_unpool3d": _make_unpool(3),
-    "aten::fractional_max_pool2d": _make_fractional(2),
-    "aten::fractional_max_pool3d": _make_fractional(3),
-    "aten::adaptive_avg_pool3d_backward": _cost_adaptive_backward,
-    "aten::_adaptive_avg_pool2d": _make_adaptive(2),
-    "aten::_adaptive_avg_pool3d": _make_adaptive(3),
-    "aten::_adaptive_avg_pool2d_backward": _cost_adaptive_backward,
-    "aten::_adaptive_avg_pool3d_backward": _cost_adaptive_backward,
-}
+OPS.add("max_pool2d_with_indices", _make_max_pool(2))
+OPS.add("max_pool3d_with_indices", _make_max_pool(3))
+OPS.add("avg_pool2d", _make_average_pool(2))
+OPS.add("avg_pool3d", _make_average_pool(3))
+OPS.add("avg_pool2d_backward", _make_average_pool_backward(2))
+OPS.add("avg_pool3d_backward", _make_average_pool_backward(3))
+OPS.add("adaptive_max_pool2d", _make_adaptive_max(2))
+OPS.add("adaptive_max_pool3d", _make_adaptive_max(3))
+OPS.add("max_unpool2d", _make_unpool(2), flops=Flops.NONE)
+OPS.add("max_unpool3d", _make_unpool(3), flops=Flops.NONE)
+OPS.add("fractional_max_pool2d", _make_fractional(2))
+OPS.add("fractional_max_pool3d", _make_fractional(3))
+OPS.add("_adaptive_avg_pool2d", _make_adaptive(2))
+OPS.add("_adaptive_avg_pool3d", _make_adaptive(3))

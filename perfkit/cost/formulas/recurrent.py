@@ -15,7 +15,10 @@ from perfkit.cost.calls.args import (
     make_vector_cost,
     numel,
 )
-from perfkit.cost.calls.op_call import OpCost, TensorArg
+from perfkit.cost.calls.op_call import OpClass, OpCost, TensorArg
+from perfkit.cost.calls.op_family import OpFamily
+
+OPS = OpFamily(OpClass.OTHER)
 
 _SOURCE = "recurrent layer"
 _CELL = "recurrent cell"
@@ -61,6 +64,7 @@ def _make_layers(hidden_at: int, states_at: int, projection: bool) -> Formula:
     return formula
 
 
+@OPS.formula("_cudnn_rnn_backward miopen_rnn_backward")
 def _cost_layers_backward(args: Args) -> OpCost:
     """_cudnn_rnn_backward, miopen_rnn_backward(input, weight[], stride, weight_buf, hx, cx, output, grad_output,
     grad_hy, grad_cy, ...): gradients of the input, the state and the weights."""
@@ -75,6 +79,7 @@ def _cost_layers_backward(args: Args) -> OpCost:
     return make_matrix_cost(2 * _count_flops(rows, weights), inputs + outputs, x.dtype, _SOURCE)
 
 
+@OPS.formula("mkldnn_rnn_layer")
 def _cost_mkldnn(args: Args) -> OpCost:
     """mkldnn_rnn_layer(input, weight0, weight1, weight2, weight3, hx, cx, reverse, batch_sizes, mode, hidden, ...):
     one layer in one direction -> output, hy, cy; its workspace is not counted."""
@@ -87,6 +92,7 @@ def _cost_mkldnn(args: Args) -> OpCost:
     return make_matrix_cost(_count_flops(rows, weights), nbytes, x.dtype, _SOURCE)
 
 
+@OPS.formula("mkldnn_rnn_layer_backward")
 def _cost_mkldnn_backward(args: Args) -> OpCost:
     """mkldnn_rnn_layer_backward(input, weight1..4, hx, cx, output, hy, cy, grad_output, grad_hy, grad_cy, ...)."""
     x = get_tensor(args, 0)
@@ -99,6 +105,7 @@ def _cost_mkldnn_backward(args: Args) -> OpCost:
     return make_matrix_cost(2 * _count_flops(_count_rows(x), weights[:2]), inputs + outputs, x.dtype, _SOURCE)
 
 
+@OPS.formula("_thnn_fused_lstm_cell")
 def _cost_lstm_cell(args: Args) -> OpCost:
     """_thnn_fused_lstm_cell(input_gates, hidden_gates, cx, input_bias, hidden_bias) -> hy, cy, workspace.
 
@@ -112,6 +119,7 @@ def _cost_lstm_cell(args: Args) -> OpCost:
     return make_vector_cost((22 if biases[0] is None else 30) * numel(cx), nbytes, cx.dtype, _CELL)
 
 
+@OPS.formula("_thnn_fused_gru_cell")
 def _cost_gru_cell(args: Args) -> OpCost:
     """_thnn_fused_gru_cell(input_gates, hidden_gates, hx, input_bias, hidden_bias) -> hy, workspace (5 a unit).
 
@@ -124,6 +132,7 @@ def _cost_gru_cell(args: Args) -> OpCost:
     return make_vector_cost((16 if biases[0] is None else 22) * numel(hx), nbytes, hx.dtype, _CELL)
 
 
+@OPS.formula("_thnn_fused_lstm_cell_backward_impl")
 def _cost_lstm_cell_backward(args: Args) -> OpCost:
     """_thnn_fused_lstm_cell_backward_impl(grad_hy, grad_cy, cx, cy, workspace, has_bias) -> grad_gates, grad_cx.
 
@@ -136,6 +145,7 @@ def _cost_lstm_cell_backward(args: Args) -> OpCost:
     )
 
 
+@OPS.formula("_thnn_fused_gru_cell_backward")
 def _cost_gru_cell_backward(args: Args) -> OpCost:
     """_thnn_fused_gru_cell_backward(grad_hy, workspace, has_bias) -> gradients of both gates (3 a unit) and of hx.
 
@@ -150,15 +160,5 @@ def _cost_gru_cell_backward(args: Args) -> OpCost:
     )
 
 
-FORMULAS: dict[str, Formula] = {
-    "aten::_cudnn_rnn": _make_layers(hidden_at=7, states_at=4, projection=True),
-    "aten::miopen_rnn": _make_layers(hidden_at=6, states_at=3, projection=False),
-    "aten::_cudnn_rnn_backward": _cost_layers_backward,
-    "aten::miopen_rnn_backward": _cost_layers_backward,
-    "aten::mkldnn_rnn_layer": _cost_mkldnn,
-    "aten::mkldnn_rnn_layer_backward": _cost_mkldnn_backward,
-    "aten::_thnn_fused_lstm_cell": _cost_lstm_cell,
-    "aten::_thnn_fused_gru_cell": _cost_gru_cell,
-    "aten::_thnn_fused_lstm_cell_backward_impl": _cost_lstm_cell_backward,
-    "aten::_thnn_fused_gru_cell_backward": _cost_gru_cell_backward,
-}
+OPS.add("_cudnn_rnn", _make_layers(hidden_at=7, states_at=4, projection=True))
+OPS.add("miopen_rnn", _make_layers(hidden_at=6, states_at=3, projection=False))

@@ -14,13 +14,17 @@ from perfkit.cost.calls.args import (
     numel,
     walk_tensors,
 )
-from perfkit.cost.calls.op_call import OpCost, TensorArg
+from perfkit.cost.calls.op_call import OpClass, OpCost, TensorArg
+from perfkit.cost.calls.op_family import Flops, OpFamily
+from perfkit.cost.calls.output_rules import infer_reduced, make_like
 from perfkit.cost.formulas.elementwise import make_elementwise
+
+OPS = OpFamily(OpClass.REDUCTION)
 
 _SOURCE = "reduction"
 
 # FLOPs per input element: a sum 1; a variance 4 (sum for the mean, subtract, square, sum); a norm 2 (square, sum).
-_COUNTS = {"amax": 1, "amin": 1, "var": 4, "std": 4, "any": 0, "all": 0}
+_VARIANCE, _NORM = 4, 2
 _LOGSUMEXP = 4  # maximum, subtract, exp, sum
 
 
@@ -53,6 +57,9 @@ def _make_reduction(count: int, dims_at: int = 1, outputs: int = 1, extra_per_ou
     return formula
 
 
+@OPS.formula("sum mean", outputs=infer_reduced)
+@OPS.formula("nansum", op_class=OpClass.OTHER)
+@OPS.formula("prod")
 def _cost_sum(args: Args) -> OpCost:
     """sum, mean, nansum and prod: of all elements (self, *, dtype), or along axes (self, dim, keepdim, *, dtype).
 
@@ -65,12 +72,14 @@ def _cost_sum(args: Args) -> OpCost:
     return make_vector_cost(numel(x), count_read_bytes(x) + count_output_bytes(kept, dtype), x.dtype, _SOURCE)
 
 
+@OPS.formula("norm")
 def _cost_norm(args: Args) -> OpCost:
     """norm(self, p, dim, keepdim, *, dtype), or of all elements (self, p, *, dtype)."""
     of_all = len(args) == 3 and isinstance(args[2], int)
-    return _make_reduction(2, dims_at=2)(args[:2] if of_all else args)
+    return _make_reduction(_NORM, dims_at=2)(args[:2] if of_all else args)
 
 
+@OPS.formula("max min")
 def _cost_max(args: Args) -> OpCost:
     """max and min: of all elements, along an axis with the positions (int64), or of two tensors."""
     if len(args) > 1 and isinstance(args[1], TensorArg):
@@ -79,6 +88,7 @@ def _cost_max(args: Args) -> OpCost:
     return _make_reduction(1, extra_per_output=8 if along_axis else 0)(args)
 
 
+@OPS.formula("argmax argmin")
 def _cost_argmax(args: Args) -> OpCost:
     """argmax and argmin(self, dim, keepdim) give positions only."""
     x = get_tensor(args, 0)
@@ -86,6 +96,9 @@ def _cost_argmax(args: Args) -> OpCost:
     return make_vector_cost(numel(x), count_read_bytes(x) + 8 * kept, x.dtype, _SOURCE)
 
 
+@OPS.formula("cumsum", outputs=make_like(0))
+@OPS.formula("cumprod cumprod_", op_class=OpClass.OTHER)
+@OPS.formula("cumsum_")
 def _cost_scan(args: Args, count: int = 1) -> OpCost:
     """Cost cumsum, cumprod, logcumsumexp: as many outputs as inputs."""
     x = get_tensor(args, 0)
@@ -94,6 +107,7 @@ def _cost_scan(args: Args, count: int = 1) -> OpCost:
     )
 
 
+@OPS.formula("cummax cummin", op_class=OpClass.OTHER)
 def _cost_scan_with_positions(args: Args) -> OpCost:
     """cummax, cummin(self, dim): values and int64 positions."""
     x = get_tensor(args, 0)
@@ -113,6 +127,7 @@ def _make_full_reduction(count: int, out_dtype: str | None = None) -> Formula:
     return formula
 
 
+@OPS.formula("trace", op_class=OpClass.OTHER)
 def _cost_trace(args: Args) -> OpCost:
     """trace(self): the diagonal is read."""
     x = get_tensor(args, 0, 2)
@@ -120,6 +135,7 @@ def _cost_trace(args: Args) -> OpCost:
     return make_vector_cost(diagonal, count_output_bytes(diagonal + 1, x.dtype), x.dtype, _SOURCE)
 
 
+@OPS.formula("count_nonzero", flops=Flops.NONE, op_class=OpClass.OTHER)
 def _cost_count_nonzero(args: Args) -> OpCost:
     """count_nonzero(self, dim): int64 counts."""
     x = get_tensor(args, 0)
@@ -127,32 +143,15 @@ def _cost_count_nonzero(args: Args) -> OpCost:
     return make_vector_cost(0, count_read_bytes(x) + 8 * kept, x.dtype, _SOURCE)
 
 
-FORMULAS: dict[str, Formula] = {
-    **{f"aten::{name}": _make_reduction(count) for name, count in _COUNTS.items()},
-    **dict.fromkeys(("aten::sum", "aten::mean", "aten::nansum", "aten::prod"), _cost_sum),
-    "aten::var_mean": _make_reduction(4, outputs=2),
-    "aten::std_mean": _make_reduction(4, outputs=2),
-    "aten::linalg_vector_norm": _make_reduction(2, dims_at=2),
-    "aten::norm": _cost_norm,
-    "aten::logsumexp": _make_reduction(_LOGSUMEXP),
-    "aten::max": _cost_max,
-    "aten::min": _cost_max,
-    "aten::argmax": _cost_argmax,
-    "aten::argmin": _cost_argmax,
-    "aten::cumsum": _cost_scan,
-    "aten::cumprod": _cost_scan,
-    "aten::cumsum_": _cost_scan,
-    "aten::cumprod_": _cost_scan,
-    "aten::_logcumsumexp": lambda args: _cost_scan(args, 4),
-    "aten::logcumsumexp": lambda args: _cost_scan(args, 4),
-    "aten::cummax": _cost_scan_with_positions,
-    "aten::cummin": _cost_scan_with_positions,
-    "aten::aminmax": _make_reduction(2, outputs=2),
-    "aten::_aminmax": _make_reduction(2, outputs=2),
-    "aten::count_nonzero": _cost_count_nonzero,
-    "aten::equal": _make_full_reduction(1, "bool"),
-    "aten::_is_all_true": _make_full_reduction(0, "bool"),
-    "aten::_is_any_true": _make_full_reduction(0, "bool"),
-    "aten::dist": _make_full_reduction(3),
-    "aten::trace": _cost_trace,
-}
+OPS.add("amax amin", _make_reduction(1), outputs=infer_reduced)
+OPS.add("var std", _make_reduction(_VARIANCE))
+OPS.add("any all", _make_reduction(0), flops=Flops.NONE)
+OPS.add("var_mean", _make_reduction(_VARIANCE, outputs=2))
+OPS.add("std_mean", _make_reduction(_VARIANCE, outputs=2), op_class=OpClass.OTHER)
+OPS.add("linalg_vector_norm", _make_reduction(_NORM, dims_at=2))
+OPS.add("logsumexp", _make_reduction(_LOGSUMEXP), op_class=OpClass.OTHER)
+OPS.add("_logcumsumexp logcumsumexp", lambda args: _cost_scan(args, 4), op_class=OpClass.OTHER)
+OPS.add("aminmax _aminmax", _make_reduction(2, outputs=2), op_class=OpClass.OTHER)
+OPS.add("equal", _make_full_reduction(1, "bool"), op_class=OpClass.OTHER)
+OPS.add("_is_all_true _is_any_true", _make_full_reduction(0, "bool"), flops=Flops.NONE, op_class=OpClass.OTHER)
+OPS.add("dist", _make_full_reduction(3), op_class=OpClass.OTHER)

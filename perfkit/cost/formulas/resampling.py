@@ -20,28 +20,12 @@ from perfkit.cost.calls.args import (
     make_vector_cost,
     numel,
 )
-from perfkit.cost.calls.op_call import OpCost, TensorArg
+from perfkit.cost.calls.op_call import OpClass, OpCost, TensorArg
+from perfkit.cost.calls.op_family import Flops, OpFamily
+
+OPS = OpFamily(OpClass.OTHER)
 
 _SOURCE = "resampling"
-
-# Neighbors that an output depends on.
-_NEIGHBORS = {
-    "upsample_nearest": 1,
-    "_upsample_nearest_exact": 1,
-    "upsample_linear": 2,
-    "upsample_bilinear": 4,
-    "_upsample_bilinear": 4,
-    "upsample_trilinear": 8,
-    "upsample_bicubic": 16,
-    "_upsample_bicubic": 16,
-    "_upsample_lanczos": 36,
-}
-_NAMES = (
-    *(f"upsample_nearest{dims}d" for dims in (1, 2, 3)),
-    *(f"_upsample_nearest_exact{dims}d" for dims in (1, 2, 3)),
-    *("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d", "upsample_bicubic2d"),
-    *("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa", "_upsample_lanczos2d_aa"),
-)
 
 
 def _count_interpolation_flops(neighbors: int) -> int:
@@ -112,6 +96,7 @@ def _make_grid_sampler(mode_at: int | None) -> Formula:
     return formula
 
 
+@OPS.formula("grid_sampler_2d_backward grid_sampler_3d_backward")
 def _cost_grid_sampler_backward(args: Args) -> OpCost:
     """grid_sampler_backward(grad_output, input, grid, mode, padding, align, output_mask): both gradients."""
     grad, x, grid = get_tensor(args, 0), get_tensor(args, 1), get_tensor(args, 2)
@@ -122,6 +107,7 @@ def _cost_grid_sampler_backward(args: Args) -> OpCost:
     return make_vector_cost(flops, count_read_bytes(grad, x, grid) + outputs, x.dtype, _SOURCE)
 
 
+@OPS.formula("affine_grid_generator")
 def _cost_affine_grid(args: Args) -> OpCost:
     """affine_grid_generator(theta, size, ...): each position times a (dims, dims + 1) matrix."""
     theta, size = get_tensor(args, 0, 3), get_integers(args, 1)
@@ -130,6 +116,11 @@ def _cost_affine_grid(args: Args) -> OpCost:
     return make_vector_cost(2 * positions * dims * (dims + 1), nbytes, theta.dtype, _SOURCE)
 
 
+@OPS.formula(
+    "reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d replication_pad3d",
+    flops=Flops.NONE,
+)
+@OPS.formula("constant_pad_nd", flops=Flops.NONE, op_class=OpClass.COPY)
 def _cost_pad(args: Args) -> OpCost:
     """constant_pad_nd, reflection_pad, replication_pad(self, pad, ...): (before, after) from the last dimension."""
     x, pad = get_tensor(args, 0), get_integers(args, 1)
@@ -142,6 +133,10 @@ def _cost_pad(args: Args) -> OpCost:
     return make_vector_cost(0, count_distinct_bytes(x) + count_output_bytes(outputs, x.dtype), x.dtype, "data movement")
 
 
+@OPS.formula(
+    "reflection_pad1d_backward reflection_pad2d_backward reflection_pad3d_backward"
+    " replication_pad1d_backward replication_pad2d_backward replication_pad3d_backward"
+)
 def _cost_pad_backward(args: Args) -> OpCost:
     """Cost reflection_pad_backward, replication_pad_backward(grad_output, self, padding): sums repeated elements."""
     grad, x = get_tensor(args, 0), get_tensor(args, 1)
@@ -150,6 +145,7 @@ def _cost_pad_backward(args: Args) -> OpCost:
     )
 
 
+@OPS.formula("im2col", flops=Flops.NONE)
 def _cost_im2col(args: Args) -> OpCost:
     """im2col(self, kernel_size, dilation, padding, stride): every window as a column."""
     x = get_tensor(args, 0)
@@ -162,6 +158,7 @@ def _cost_im2col(args: Args) -> OpCost:
     return make_vector_cost(0, count_distinct_bytes(x) + count_output_bytes(outputs, x.dtype), x.dtype, "data movement")
 
 
+@OPS.formula("col2im")
 def _cost_col2im(args: Args) -> OpCost:
     """col2im(self, output_size, kernel_size, ...): columns are added into the image."""
     x, size, kernel = get_tensor(args, 0), get_integers(args, 1), get_integers(args, 2)
@@ -169,6 +166,7 @@ def _cost_col2im(args: Args) -> OpCost:
     return make_vector_cost(numel(x), count_read_bytes(x) + count_output_bytes(outputs, x.dtype), x.dtype, _SOURCE)
 
 
+@OPS.formula("unfold_backward")
 def _cost_unfold_backward(args: Args) -> OpCost:
     """unfold_backward(grad_in, input_sizes, dim, size, step): overlapping windows are added."""
     grad = get_tensor(args, 0)
@@ -176,30 +174,19 @@ def _cost_unfold_backward(args: Args) -> OpCost:
     return make_vector_cost(numel(grad), nbytes, grad.dtype, _SOURCE)
 
 
-def _build_table() -> dict[str, Formula]:
-    formulas: dict[str, Formula] = {}
-    for name in _NAMES:
-        neighbors = _NEIGHBORS[name.removesuffix("_aa")[:-2]]
-        formulas[f"aten::{name}"] = _make_upsample(neighbors)
-        formulas[f"aten::{name}_backward"] = _make_upsample_backward(neighbors)
-    for kind in ("reflection", "replication"):
-        for dims in (1, 2, 3):
-            formulas[f"aten::{kind}_pad{dims}d"] = _cost_pad
-            formulas[f"aten::{kind}_pad{dims}d_backward"] = _cost_pad_backward
-    return {
-        **formulas,
-        "aten::constant_pad_nd": _cost_pad,
-        "aten::grid_sampler_2d": _make_grid_sampler(2),
-        "aten::_grid_sampler_2d_cpu_fallback": _make_grid_sampler(2),
-        "aten::grid_sampler_3d": _make_grid_sampler(2),
-        "aten::cudnn_grid_sampler": _make_grid_sampler(None),
-        "aten::grid_sampler_2d_backward": _cost_grid_sampler_backward,
-        "aten::grid_sampler_3d_backward": _cost_grid_sampler_backward,
-        "aten::affine_grid_generator": _cost_affine_grid,
-        "aten::im2col": _cost_im2col,
-        "aten::col2im": _cost_col2im,
-        "aten::unfold_backward": _cost_unfold_backward,
-    }
+OPS.add("grid_sampler_2d _grid_sampler_2d_cpu_fallback grid_sampler_3d", _make_grid_sampler(2))
+OPS.add("cudnn_grid_sampler", _make_grid_sampler(None))
 
-
-FORMULAS = _build_table()
+# Neighbors that an output depends on.
+_UPSAMPLES = {
+    1: "upsample_nearest1d upsample_nearest2d upsample_nearest3d"
+    " _upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d",
+    2: "upsample_linear1d",
+    4: "upsample_bilinear2d _upsample_bilinear2d_aa",
+    8: "upsample_trilinear3d",
+    16: "upsample_bicubic2d _upsample_bicubic2d_aa",
+    36: "_upsample_lanczos2d_aa",
+}
+for _neighbors, _names in _UPSAMPLES.items():
+    OPS.add(_names, _make_upsample(_neighbors), flops=Flops.NONE if _neighbors == 1 else Flops.COUNTED)
+    OPS.add(" ".join(f"{name}_backward" for name in _names.split()), _make_upsample_backward(_neighbors))

@@ -21,15 +21,22 @@ from perfkit.cost.calls.args import (
     make_vector_cost,
     numel,
 )
-from perfkit.cost.calls.op_call import OpCost
-from perfkit.cost.formulas.attention import flash_backward, flash_forward, read_flash_mask
+from perfkit.cost.calls.op_call import OpClass, OpCost
+from perfkit.cost.calls.op_family import OpFamily
+from perfkit.cost.formulas.attention import flash_3_forward, flash_backward, flash_forward
 from perfkit.cost.formulas.attention_mask import AttentionMask, PairRange, find_first_flag, read_window_mask
 from perfkit.cost.formulas.packed_attention import BOUNDED, LengthArguments, make_attention_cost, make_packed
+
+OPS = OpFamily(OpClass.OTHER)
 
 _ROUTED = "experts: routing depends on data"
 _NORM, _ADD_NORM, _QUANTISE = 4, 5, 3  # FLOPs an element
 
 
+@OPS.formula(
+    "vllm::inplace_fused_experts vllm::outplace_fused_experts sglang::inplace_fused_experts"
+    " sglang::outplace_fused_experts vllm::rocm_aiter_fused_moe vllm::rocm_aiter_asm_moe_tkw1"
+)
 def _cost_fused_experts(args: Args) -> OpCost:
     """fused_experts(hidden (tokens, k), w1 (experts, 2 n or n, k), w2 (experts, k, n), topk_weights, topk_ids, ...):
     two products for each token and expert that it goes to.
@@ -82,6 +89,8 @@ def _read_second_flag_mask(args: Args) -> AttentionMask | None:
     return read_window_mask(args, flag + 1, flag + 2)
 
 
+@OPS.formula("aiter::mha_varlen_fwd")
+@OPS.formula("aiter::fmha_v3_varlen_fwd", op_class=OpClass.ATTENTION)
 def _cost_aiter_varlen(args: Args) -> OpCost:
     """mha_varlen_fwd(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, ..., zero_tensors, is_causal,
     ..., block_table, ...): the table of blocks, the only matrix of integers, has another place in each version."""
@@ -125,6 +134,7 @@ def _make_add_norm(weight: int, scale: int | None = None) -> Formula:
     return formula
 
 
+@OPS.formula("aiter::fused_add_rms_norm_cu", op_class=OpClass.NORM)
 def _cost_add_norm_in_place(args: Args) -> OpCost:
     """fused_add_rms_norm_cu(input, residual, weight, epsilon): both are read and written."""
     x, residual, weight = get_tensor(args, 0), get_tensor(args, 1), get_tensor(args, 2)
@@ -136,31 +146,30 @@ def _cost_add_norm_in_place(args: Args) -> OpCost:
     return make_vector_cost(_ADD_NORM * numel(x), nbytes, x.dtype, "normalisation")
 
 
-_EXPERTS = ("inplace_fused_experts", "outplace_fused_experts")
-_FLASH_3 = make_packed(flash_forward, LengthArguments(7, 8, used=11, table=14), read_flash_mask)
-
-FORMULAS: dict[str, Formula] = {
-    **{f"{package}::{name}": _cost_fused_experts for package in ("vllm", "sglang") for name in _EXPERTS},
-    **dict.fromkeys(("vllm::rocm_aiter_fused_moe", "vllm::rocm_aiter_asm_moe_tkw1"), _cost_fused_experts),
-    "_C::paged_attention_v1": _make_paged_attention(1),
-    "_C::paged_attention_v2": _make_paged_attention(4),
-    "_vllm_fa2_C::varlen_fwd": make_packed(
-        flash_forward, LengthArguments(4, 5, used=6, table=8), _read_second_flag_mask
-    ),
-    "_vllm_fa3_C::fwd": _FLASH_3,
-    "sgl_kernel::fwd": _FLASH_3,
-    **dict.fromkeys(("aiter::mha_fwd", "aiter::fmha_v3_fwd"), flash_forward),
-    **dict.fromkeys(("aiter::mha_bwd", "aiter::fmha_v3_bwd"), flash_backward),
-    **dict.fromkeys(("aiter::mha_varlen_fwd", "aiter::fmha_v3_varlen_fwd"), _cost_aiter_varlen),
-    **dict.fromkeys(
-        ("aiter::mha_varlen_bwd", "aiter::fmha_v3_varlen_bwd"),
-        make_packed(flash_backward, LengthArguments(6, 7), _read_second_flag_mask, backward=True),
-    ),
-    "aiter::mha_batch_prefill": make_packed(flash_forward, LengthArguments(3, 4, table=5), _read_second_flag_mask),
-    **dict.fromkeys(("aiter::rms_norm", "aiter::rmsnorm2d_fwd"), _make_norm(None, 0, 1)),
-    **dict.fromkeys(("aiter::rmsnorm", "aiter::rms_norm_cu"), _make_norm(0, 1, 2)),
-    **dict.fromkeys(("aiter::rmsnorm_quant", "aiter::rmsnorm2d_fwd_with_dynamicquant"), _make_norm(0, 1, 3, 2)),
-    **dict.fromkeys(("aiter::add_rmsnorm", "aiter::rmsnorm2d_fwd_with_add"), _make_add_norm(4)),
-    **dict.fromkeys(("aiter::add_rmsnorm_quant", "aiter::rmsnorm2d_fwd_with_add_dynamicquant"), _make_add_norm(5, 4)),
-    "aiter::fused_add_rms_norm_cu": _cost_add_norm_in_place,
-}
+OPS.add("_C::paged_attention_v1", _make_paged_attention(1))
+OPS.add("_C::paged_attention_v2", _make_paged_attention(4))
+OPS.add(
+    "_vllm_fa2_C::varlen_fwd",
+    make_packed(flash_forward, LengthArguments(4, 5, used=6, table=8), _read_second_flag_mask),
+)
+OPS.add("_vllm_fa3_C::fwd sgl_kernel::fwd", flash_3_forward)
+OPS.add("aiter::mha_fwd", flash_forward)
+OPS.add("aiter::fmha_v3_fwd", flash_forward, op_class=OpClass.ATTENTION)
+OPS.add("aiter::mha_bwd", flash_backward)
+OPS.add("aiter::fmha_v3_bwd", flash_backward, op_class=OpClass.ATTENTION)
+OPS.add(
+    "aiter::mha_varlen_bwd", make_packed(flash_backward, LengthArguments(6, 7), _read_second_flag_mask, backward=True)
+)
+OPS.add(
+    "aiter::fmha_v3_varlen_bwd",
+    make_packed(flash_backward, LengthArguments(6, 7), _read_second_flag_mask, backward=True),
+    op_class=OpClass.ATTENTION,
+)
+OPS.add("aiter::mha_batch_prefill", make_packed(flash_forward, LengthArguments(3, 4, table=5), _read_second_flag_mask))
+OPS.add("aiter::rms_norm aiter::rmsnorm2d_fwd", _make_norm(None, 0, 1), op_class=OpClass.NORM)
+OPS.add("aiter::rmsnorm aiter::rms_norm_cu", _make_norm(0, 1, 2), op_class=OpClass.NORM)
+OPS.add("aiter::rmsnorm_quant aiter::rmsnorm2d_fwd_with_dynamicquant", _make_norm(0, 1, 3, 2), op_class=OpClass.NORM)
+OPS.add("aiter::add_rmsnorm aiter::rmsnorm2d_fwd_with_add", _make_add_norm(4), op_class=OpClass.NORM)
+OPS.add(
+    "aiter::add_rmsnorm_quant aiter::rmsnorm2d_fwd_with_add_dynamicquant", _make_add_norm(5, 4), op_class=OpClass.NORM
+)

@@ -7,7 +7,6 @@ import math
 
 from perfkit.cost.calls.args import (
     Args,
-    Formula,
     UnmodeledError,
     count_output_bytes,
     count_read_bytes,
@@ -17,7 +16,10 @@ from perfkit.cost.calls.args import (
     make_vector_cost,
     numel,
 )
-from perfkit.cost.calls.op_call import OpCost, TensorArg
+from perfkit.cost.calls.op_call import OpClass, OpCost, TensorArg
+from perfkit.cost.calls.op_family import OpFamily
+
+OPS = OpFamily(OpClass.OTHER)
 
 _SOURCE = "5 n log2 n"
 _COMPLEX = {"fp16": "complex32", "fp32": "complex64", "fp64": "complex128"}
@@ -36,12 +38,14 @@ def _count_points(x: TensorArg, dims: tuple[int, ...]) -> int:
     return math.prod(x.shape[dim] for dim in dims)
 
 
+@OPS.formula("_fft_c2c")
 def _cost_complex(args: Args) -> OpCost:
     """_fft_c2c(self, dim, normalization, forward)."""
     x = get_tensor(args, 0)
     return _cost_transform(x, _count_points(x, get_integers(args, 1)), numel(x), numel(x), x.dtype, 5.0)
 
 
+@OPS.formula("_fft_r2c")
 def _cost_from_real(args: Args) -> OpCost:
     """_fft_r2c(self, dim, normalization, onesided): one side of the last dimension has n // 2 + 1 points."""
     x, dims, last = get_tensor(args, 0), get_integers(args, 1), 0
@@ -51,16 +55,10 @@ def _cost_from_real(args: Args) -> OpCost:
     return _cost_transform(x, points, numel(x), outputs, _COMPLEX.get(x.dtype, ""), 2.5)
 
 
+@OPS.formula("_fft_c2r")
 def _cost_to_real(args: Args) -> OpCost:
     """_fft_c2r(self, dim, normalization, last_dim_size)."""
     x, dims, last = get_tensor(args, 0), get_integers(args, 1), get_integer(args, 3)
     others = _count_points(x, dims) // max(x.shape[dims[-1]], 1)
     outputs = numel(x) // max(x.shape[dims[-1]], 1) * last
     return _cost_transform(x, others * last, outputs, outputs, _REAL.get(x.dtype, ""), 2.5)
-
-
-FORMULAS: dict[str, Formula] = {
-    "aten::_fft_c2c": _cost_complex,
-    "aten::_fft_r2c": _cost_from_real,
-    "aten::_fft_c2r": _cost_to_real,
-}

@@ -29,7 +29,7 @@ from perfkit.cost.calls.args import (
     walk_tensors,
 )
 from perfkit.cost.calls.op_call import OpCall, OpCost, TensorArg
-from perfkit.cost.formulas import elementwise
+from perfkit.cost.formulas.elementwise_ops import FLOPS_PER_ELEMENT
 
 _NAME = re.compile(r"triton_(?P<kind>poi|red|per|tem|for|mm|bmm|unk|mix|spl)_?(?:fused_?)?(?P<ops>.*?)(?:_?\d+)?$")
 
@@ -48,11 +48,10 @@ _MOVING = (
     " device_put prims convert_element_type backward forward view_as movedim chunk"
 )
 
-# FLOPs per element of the space of iterations, of ops besides those of `elementwise.COUNTS`.
+# FLOPs per element of the space of iterations, of ops besides the element-wise ones.
 _COUNTS = {
-    **{name: count for count, names in elementwise.COUNTS.items() for name in names.split()},
+    **FLOPS_PER_ELEMENT,
     **dict.fromkeys(("sum", "mean", "prod", "amax", "amin", "max", "min", "argmax", "argmin", "cumsum"), 1),
-    **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), 1),
     **dict.fromkeys(("var", "std", "var_mean", "logsumexp"), 4),
     **dict.fromkeys(("_softmax", "_log_softmax", "_safe_softmax"), 5),
     **dict.fromkeys(("_softmax_backward_data", "_log_softmax_backward_data"), 4),

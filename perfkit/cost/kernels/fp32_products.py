@@ -8,7 +8,7 @@ multiply fp32 as three products in TF32 (aten/src/ATen/native/transformers/cuda/
 
 from collections.abc import Mapping
 
-from perfkit.cost.formulas.recurrent import FORMULAS as RECURRENT
+from perfkit.cost.formulas import recurrent
 from perfkit.devices.ceilings.peak import TF32, THREE_TF32, Fp32Settings
 
 FP32 = "fp32"
@@ -22,7 +22,7 @@ _CONVOLUTIONS = frozenset(
         "cudnn_convolution_backward", "cudnn_convolution_transpose_backward",
     )
 )  # fmt: skip
-_RECURRENT = frozenset(name for name in RECURRENT if "cudnn_rnn" in name)
+_RECURRENT = frozenset(name for name in recurrent.OPS if "cudnn_rnn" in name)
 _EFFICIENT_ATTENTION = (
     "aten::_scaled_dot_product_efficient_attention",
     "aten::_efficient_attention_",

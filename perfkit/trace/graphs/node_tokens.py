@@ -94,10 +94,10 @@ def judge_launch(op: str, kernel: str) -> TokenAgreement:
     if op.startswith("aten::") and (exchanges or is_compiled_kernel(kernel)):
         return TokenAgreement.DIFFERENT
     multiplied = is_matrix_kernel(kernel)
-    if op in matmul.FORMULAS or is_matrix_kernel(bare):
+    if op in matmul.OPS or is_matrix_kernel(bare):
         adds = "elementwise_kernel" in kernel  # which a product leaves to an op within it
         return TokenAgreement.ALIKE if multiplied else TokenAgreement.DIFFERENT if adds else TokenAgreement.UNTOLD
-    if op in elementwise.FORMULAS:
+    if op in elementwise.OPS:
         if multiplied:
             return TokenAgreement.DIFFERENT
         return TokenAgreement.ALIKE if "elementwise" in kernel else TokenAgreement.UNTOLD

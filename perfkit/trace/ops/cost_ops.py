@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from perfkit.cost.calls.op_call import ComputeUnit, OpCall, OpCost
 from perfkit.cost.fallback import estimate_fallback_cost, is_custom
-from perfkit.cost.formula_table import cost_op, has_formula
+from perfkit.cost.formula_table import MOVES, cost_op, has_formula
 from perfkit.cost.formulas.free_ops import COLLECTIVES, COMPOSITES, FREE
-from perfkit.cost.move_ops import MOVES
 from perfkit.cost.nested_costs import SIZED_INSIDE, TELLING, cost_from_nested_calls
 from perfkit.cost.table_gradients import LOOKUP, NODE, cost_table_gradient
 from perfkit.trace.event_names import EventNames

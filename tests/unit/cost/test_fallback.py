@@ -6,7 +6,7 @@ import pytest
 
 from perfkit.cost.calls.op_call import ComputeUnit, OpCall, TensorArg
 from perfkit.cost.fallback import estimate_fallback_cost, is_custom
-from perfkit.cost.move_ops import MOVES
+from perfkit.cost.formula_table import MOVES
 
 
 def t(*shape: int, dtype: str = "fp32", stride: tuple[int, ...] | None = None) -> TensorArg:

@@ -8,7 +8,7 @@ import torch
 from torch.utils.flop_counter import flop_registry, register_flop_formula
 
 from perfkit.cost.calls.op_call import ComputeUnit, OpCall, TensorArg
-from perfkit.cost.formula_table import FORMULAS, cost_op
+from perfkit.cost.formula_table import OPS, cost_op
 from perfkit.cost.formulas.free_ops import COMPOSITES, FREE
 
 X = TensorArg((6, 10), (10, 1), "fp32")
@@ -35,14 +35,14 @@ def is_composition(name: str) -> bool:
 
 
 def test_formulas_are_for_ops_that_run_as_one() -> None:
-    compositions = [name for name in FORMULAS if name.startswith("aten::") and is_composition(name)]
+    compositions = [name for name in OPS if name.startswith("aten::") and is_composition(name)]
     # One kernel on CUDA, a composition elsewhere.
     assert set(compositions) <= {"aten::_fused_rms_norm"}
 
 
 def test_the_lists_do_not_overlap() -> None:
-    assert not FORMULAS.keys() & FREE
-    assert not FORMULAS.keys() & COMPOSITES
+    assert not OPS.keys() & FREE
+    assert not OPS.keys() & COMPOSITES
     assert not FREE & COMPOSITES
 
 
@@ -73,7 +73,7 @@ def test_every_formula_survives_lost_arguments() -> None:
         (TensorArg((0, 3), (3, 1), ""),) * 12,
         (*[TensorArg((2, 3, 4, 5), (60, 20, 5, 1), "bf16")] * 4, (0,) * 3),
     ]
-    for name in FORMULAS:
+    for name in OPS:
         for args in shapes:
             cost = cost_op(OpCall(name, args))
             assert cost is None or cost.bytes is None or cost.bytes >= 0
@@ -81,7 +81,7 @@ def test_every_formula_survives_lost_arguments() -> None:
 
 def test_ops_outside_the_table_take_shapes_from_meta_kernels() -> None:
     # An element-wise op without a count: bytes are known, FLOPs are not.
-    cost = cost_op(OpCall("aten::special_bessel_j0", (X,)))
+    cost = cost_op(OpCall("aten::special_bessel_y0", (X,)))
     assert cost is not None
     assert cost.flops is None
     assert cost.bytes == 2 * 240

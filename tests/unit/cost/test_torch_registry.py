@@ -7,7 +7,7 @@ import torch
 from torch.utils.flop_counter import flop_registry
 
 from perfkit.cost.calls.op_call import OpCall
-from perfkit.cost.formula_table import FORMULAS, cost_op
+from perfkit.cost.formula_table import OPS, cost_op
 from perfkit.cost.live_flops import _record_arguments
 
 aten = torch.ops.aten
@@ -72,4 +72,4 @@ def test_convolution_backward_equal_to_torch(forward: tuple[Any, ...], mask: lis
 
 def test_no_op_that_torch_knows_is_missing_here() -> None:
     names = {packet._qualified_op_name for packet in flop_registry if isinstance(packet, torch._ops.OpOverloadPacket)}
-    assert names <= FORMULAS.keys()
+    assert names <= OPS.keys()

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from perfkit.cost.formula_table import FORMULAS
+from perfkit.cost.formula_table import OPS
 from perfkit.cost.kernels.fp32_products import group_by_compute_dtype, resolve_compute_dtype
 from perfkit.cost.live_flops import count_flops
 from perfkit.devices.ceilings.peak import Fp32Settings
@@ -30,7 +30,7 @@ FLIPPED = Fp32Settings("tf32", "ieee", "ieee", has_tf32=True)
     ],
 )
 def test_each_op_follows_its_own_setting(op: str, default: str, flipped: str) -> None:
-    assert op in FORMULAS
+    assert op in OPS
     assert resolve_compute_dtype(op, "fp32", DEFAULT) == default
     assert resolve_compute_dtype(op, "fp32", FLIPPED) == flipped
     assert resolve_compute_dtype(op, "bf16", DEFAULT) == "bf16"
