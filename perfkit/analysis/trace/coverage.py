@@ -7,12 +7,12 @@ from numpy.typing import NDArray
 
 from perfkit.analysis.model.coverage import Coverage, ModelErrorRow, UncoveredWork
 from perfkit.analysis.trace.time.grouping import group_rows
-from perfkit.cost.op_class import classify_op
 from perfkit.analysis.trace.work.work_item_costs import WorkItemCosts, compute_item_costs
 from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
 from perfkit.cost.fallback import UNTOLD
 from perfkit.cost.formula_table import has_formula
 from perfkit.cost.kernels.gemm_kernel import is_gemm
+from perfkit.cost.op_class import classify_op
 from perfkit.devices.device_calls import is_graph_launch
 from perfkit.trace.counters.match_counters import CounterColumns
 from perfkit.trace.event_names import mark_named
