@@ -73,7 +73,7 @@ def command(
         click.echo(encoded(comparison), nl=False)
         return
     from perfkit_cli.output.report_output import write_and_show
-    from perfkit_reports.subjects.compare.compare_document import build_document
+    from perfkit_reports.subjects.comparison.comparison_document import build_document
 
     write_and_show(build_document(comparison), folder, static=static, quiet=quiet, verbose=verbose)
 

@@ -99,7 +99,7 @@ class Comparison(DisplayMixin, Struct):
     suites as a whole `variants` are those that at least two have, and `unshared_variants` names the others by run.
     """
 
-    subject: ClassVar[str] = "compare"
+    subject: ClassVar[str] = "comparison"
     schema_version: int = COMPARISON_VERSION
     title: str
     created_at: str

@@ -21,7 +21,7 @@ from perfkit.store.price import Price
 from perfkit_reports.document.document import Document
 from perfkit_reports.subjects import calibration
 from perfkit_reports.subjects.check.check_document import build_document as build_check
-from perfkit_reports.subjects.compare.compare_document import build_document as build_comparison
+from perfkit_reports.subjects.comparison.comparison_document import build_document as build_comparison
 from perfkit_reports.subjects.flight.flight_document import build_document as build_flight
 from perfkit_reports.subjects.history.history_document import build_document as build_history
 from perfkit_reports.subjects.memory.memory_document import build_document as build_memory

@@ -6,9 +6,9 @@ import pytest
 
 from perfkit.analysis.pipeline.runs import compare_runs
 from perfkit_reports.document.blocks import Table
-from perfkit_reports.subjects.compare.compare_document import build_document
-from perfkit_reports.subjects.compare.compare_headline import build_headline, list_remarks
-from perfkit_reports.subjects.compare.figures import format_amount
+from perfkit_reports.subjects.comparison.compare_headline import build_headline, list_remarks
+from perfkit_reports.subjects.comparison.comparison_document import build_document
+from perfkit_reports.subjects.comparison.figures import format_amount
 from tests.fixtures.figures import list_figures
 from tests.fixtures.suites import record, write_suite
 

@@ -12,7 +12,7 @@ from perfkit.analysis.pipeline.runs import compare_runs
 from perfkit_reports.document.blocks import Block, Chart, Flame, Table, walk_blocks
 from perfkit_reports.document.document import Document
 from perfkit_reports.render.terminal import render
-from perfkit_reports.subjects.compare.compare_document import build_document
+from perfkit_reports.subjects.comparison.comparison_document import build_document
 from tests.fixtures import sample_accounts
 from tests.fixtures.gpu_traces import training_file
 from tests.fixtures.suites import record, write_suite

@@ -25,7 +25,7 @@ from perfkit_reports.holders import Holder
 from perfkit_reports.notes import map_texts
 from perfkit_reports.palette import Style, assign_styles
 from perfkit_reports.subjects import memory as of_memory
-from perfkit_reports.subjects.compare import categories, compare_headline, compared_ranks, figures, steps, variants
+from perfkit_reports.subjects.comparison import categories, compare_headline, compared_ranks, figures, steps, variants
 from perfkit_reports.subjects.tables import make_list, make_table
 from perfkit_reports.subjects.trace import flame, step, trace_changes
 from perfkit_reports.subjects.trace.selected_items import list_selected_items

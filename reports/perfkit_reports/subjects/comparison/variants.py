@@ -15,7 +15,7 @@ from perfkit_reports.document.blocks import Block, Table
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.tables import Column
 from perfkit_reports.document.weight import Weight
-from perfkit_reports.subjects.compare import figures
+from perfkit_reports.subjects.comparison import figures
 from perfkit_reports.subjects.tables import make_list
 
 _CAPTION = (

@@ -6,7 +6,7 @@ from perfkit.analysis.pipeline.runs import compare_runs
 from perfkit.store.price import Price
 from perfkit_reports.document.blocks import Table
 from perfkit_reports.document.document import Document
-from perfkit_reports.subjects.compare.compare_document import build_document
+from perfkit_reports.subjects.comparison.comparison_document import build_document
 from tests.fixtures.figures import list_figures
 from tests.fixtures.suites import keep_price, record, write_suite
 

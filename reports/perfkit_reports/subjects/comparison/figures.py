@@ -11,7 +11,7 @@ from perfkit_reports.document.blocks import Table
 from perfkit_reports.document.cells import Cell, make_unknown_cell
 from perfkit_reports.document.tables import Column
 from perfkit_reports.document.weight import Weight
-from perfkit_reports.subjects.compare.compare_headline import is_undecided
+from perfkit_reports.subjects.comparison.compare_headline import is_undecided
 
 _CAPTION = (
     "Changes are relative to the first run; overlapping intervals are inconclusive. Without intervals, they "
