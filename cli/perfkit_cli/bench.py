@@ -304,7 +304,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     # Not earlier: the imports would take CPU time while a child measures.
     from perfkit_cli.modes.remeasure import analyze_measured_suite
     from perfkit_cli.output.report_output import show_tracebacks, write_and_show
-    from perfkit_reports.subjects.suite.suite_document import build_document
+    from perfkit_reports.subjects.registry import build_document
 
     analysis = analyze_measured_suite(folder, calibrate=calibrate and ended is None, console=console)
     write_and_show(build_document(analysis), folder, quiet=quiet, verbose=verbose)

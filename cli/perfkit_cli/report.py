@@ -69,6 +69,6 @@ def _build_priced_document(folder: Path, price: Price) -> "Document":
     """Refuse a price for anything but a suite: only a suite has a throughput to price."""
     from perfkit.analysis.pipeline.analyze import analyze_suite
     from perfkit.analysis.suite.cost import add_costs
-    from perfkit_reports.subjects.suite.suite_document import build_document
+    from perfkit_reports.subjects.registry import build_document
 
     return build_document(add_costs(analyze_suite(folder), price))

@@ -17,6 +17,7 @@ from perfkit.core.spec import RunSpec, Struct
 from perfkit.store.layout import RUN_FILE, SPEC_FILE, SUITE_FILE, Suite, SuiteRun
 from perfkit.store.live import LIVE_FILE
 from perfkit.store.live_tail import LogEnd, read_log_end
+from perfkit.store.report_kinds import KIND_BY_MARKER
 from perfkit.store.suite_reader import read_suite_file
 from perfkit.store.suite_state import (
     SuiteState,
@@ -27,33 +28,14 @@ from perfkit.store.suite_state import (
     read_variant_outcomes,
 )
 from perfkit.store.summary import (
-    CHECK_FILE,
-    COMPARISON_FILE,
-    FLIGHT_REPORT_FILE,
-    MEMORY_REPORT_FILE,
-    PLAN_FILE,
-    PROCESS_FILE,
     REPORT_FILE,
     SUMMARY_FILE,
-    TRACE_REPORT_FILE,
     ReportSummary,
     RowFigures,
     VariantOutcome,
     make_throughput,
     make_unknown_figures,
 )
-
-# Kind of a folder, by its marker file.
-KINDS = {
-    SUITE_FILE: "suite",
-    TRACE_REPORT_FILE: "trace",
-    MEMORY_REPORT_FILE: "memory",
-    FLIGHT_REPORT_FILE: "flight",
-    CHECK_FILE: "check",
-    PROCESS_FILE: "process",
-    COMPARISON_FILE: "comparison",
-    PLAN_FILE: "plan",  # last: in a suite's folder it is a part of the suite
-}
 
 
 class ListedRun(Struct):
@@ -82,7 +64,7 @@ class ListedRun(Struct):
 def list_runs(folder: Path) -> tuple[ListedRun, ...]:
     """Everything under a folder, the newest first."""
     now = time.time()
-    listed = (_list_entry(folder, path, marker, now) for path, marker in find_marked_folders(folder, KINDS))
+    listed = (_list_entry(folder, path, marker, now) for path, marker in find_marked_folders(folder, KIND_BY_MARKER))
     return tuple(sorted(listed, key=_get_sort_key))
 
 
@@ -119,18 +101,19 @@ def find_marked_folders(folder: Path, markers: Collection[str]) -> Iterator[tupl
 def _list_entry(folder: Path, path: Path, marker: str, now: float) -> ListedRun:
     relative = _decode_name(path.relative_to(folder).as_posix())
     name = _decode_name(path.name or str(path))
+    kind = KIND_BY_MARKER[marker].name
     try:
         changed_s = (path / marker).stat().st_mtime
     except OSError as error:
-        return _make_damaged(relative, KINDS[marker], name, 0.0, f"{path / marker}: {error.strerror}")
+        return _make_damaged(relative, kind, name, 0.0, f"{path / marker}: {error.strerror}")
     try:
         if marker == SUITE_FILE:
             return _list_suite(path, relative, changed_s, now)
-        return _list_report(path, relative, KINDS[marker], changed_s)
+        return _list_report(path, relative, kind, changed_s)
     except RunFormatError as error:
-        return _make_damaged(relative, KINDS[marker], name, changed_s, _decode_name(str(error).replace(f"{path}/", "")))
+        return _make_damaged(relative, kind, name, changed_s, _decode_name(str(error).replace(f"{path}/", "")))
     except OSError as error:
-        return _make_damaged(relative, KINDS[marker], name, changed_s, f"{error.filename}: {error.strerror}")
+        return _make_damaged(relative, kind, name, changed_s, f"{error.filename}: {error.strerror}")
 
 
 def _decode_name(name: str) -> str:

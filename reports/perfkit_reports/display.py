@@ -1,26 +1,17 @@
 """Shows a result in Python: its repr, one of its tables, its page, its report. `DisplayMixin` has the methods."""
 
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import TYPE_CHECKING
 
 from perfkit.analysis.model.display_mixin import DisplayMixin
 from perfkit.core.errors import UsageError
 from perfkit.core.files import write_bytes
 from perfkit.store.layout import SUITE_FILE
-from perfkit_reports.document.document import Document
 from perfkit_reports.render import frames, html, notebook, report_files, repr_text
+from perfkit_reports.subjects.registry import build_document
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-def build_document(result: DisplayMixin) -> Document:
-    """The document of a result, by `perfkit_reports.subjects.<subject>`."""
-    document: Document = resolve_name(
-        f"perfkit_reports.subjects.{result.subject}.{result.subject}_document:build_document"
-    )(result)
-    return document
 
 
 def describe_result(result: DisplayMixin) -> str:

@@ -12,7 +12,7 @@ from perfkit.analysis.model.loop import LoopAnalysis
 from perfkit.analysis.model.suite import Variant
 from perfkit.core.record import RunStatus
 from perfkit_reports.render import markdown
-from perfkit_reports.subjects.suite.suite_document import build_document
+from perfkit_reports.subjects.registry import build_document
 from tests.fixtures import train_workload
 from tests.fixtures.attached import PROGRAMS, PYTHON, SMALL, UNDER_PERFKIT, bare, finished, watched
 from tests.fixtures.made_once import made_once

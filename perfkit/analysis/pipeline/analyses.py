@@ -16,7 +16,7 @@ from perfkit.analysis.pipeline.analyze import inspect_suite
 from perfkit.analysis.pipeline.analyze_file import analyze_memory
 from perfkit.analysis.pipeline.flight_analysis import analyze_flight
 from perfkit.analysis.pipeline.runs import compare_runs
-from perfkit.analysis.pipeline.stored_results import READERS, find_marker, read_marked_folder, read_suite_report
+from perfkit.analysis.pipeline.stored_results import read_result, read_suite_report
 from perfkit.analysis.pipeline.trace_analysis import Progress, analyze_traces
 from perfkit.analysis.suite.select_variant import select_variant
 from perfkit.core.errors import UsageError, make_unknown_name_error
@@ -24,6 +24,7 @@ from perfkit.core.text_blocks import ReadLimits
 from perfkit.core.urls import is_url
 from perfkit.flight.flight_dumps import select_dumps
 from perfkit.store.layout import REPORT_JSON, SUITE_FILE
+from perfkit.store.report_kinds import KIND_BY_MARKER, find_kind
 from perfkit.store.suite_reader import read_suite
 from perfkit.store.summary import REPORT_FILE
 from perfkit.trace.memory.read_memory import is_memory_recording
@@ -135,11 +136,11 @@ def _recognize_one(name: str) -> tuple[str, Callable[..., Any], Any]:
 
 
 def _recognize_folder(path: Path) -> tuple[str, Callable[..., Any], Any]:
-    marker = find_marker(path)
-    if marker == SUITE_FILE:
+    kind = find_kind(path)
+    if kind is not None and kind.marker == SUITE_FILE:
         return "a suite", _analyze_suite, (path, "")
-    if marker is not None and _has_schema(path / marker):
-        return "a stored report", lambda folder: read_marked_folder(folder, marker), path
+    if kind is not None and _has_schema(path / kind.marker):
+        return "a stored report", lambda folder: read_result(folder, kind), path
     if (path / REPORT_JSON).is_file():
         return "a stored report", read_suite_report, path
     if suite_and_variant := _find_variant(path):
@@ -170,11 +171,12 @@ def _recognize_file(path: Path) -> tuple[str, Callable[..., Any], Any]:
     if not path.is_file():  # a pipe, which can be read once
         return "traces", _analyze_traces, (str(path),)
     folder = path.absolute().parent
-    if path.name in READERS and _has_schema(path):
+    kind = KIND_BY_MARKER.get(path.name)
+    if kind is not None and _has_schema(path):
         if path.name == SUITE_FILE:
             return "a suite", _analyze_suite, (folder, "")
-        return "a stored report", lambda source: read_marked_folder(source, path.name), folder
-    if path.name == REPORT_FILE and (find_marker(folder) or (folder / REPORT_JSON).is_file()):
+        return "a stored report", lambda source: read_result(source, kind), folder
+    if path.name == REPORT_FILE and (find_kind(folder) or (folder / REPORT_JSON).is_file()):
         return _recognize_folder(folder)
     if dumps := select_dumps([str(path)]):
         return "flight-recorder dumps", _analyze_flight, dumps

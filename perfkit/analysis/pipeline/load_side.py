@@ -18,25 +18,12 @@ from perfkit.core.errors import RunFormatError, UsageError, make_unknown_name_er
 from perfkit.core.urls import is_url
 from perfkit.store.layout import SUITE_FILE, get_rank_folder
 from perfkit.store.live import LIVE_FILE, LiveWindow, read_live
+from perfkit.store.report_kinds import find_kind
 from perfkit.store.suite_reader import read_suite
-from perfkit.store.summary import (
-    CHECK_FILE,
-    COMPARISON_FILE,
-    FLIGHT_REPORT_FILE,
-    MEMORY_REPORT_FILE,
-    PROCESS_FILE,
-    TRACE_REPORT_FILE,
-)
+from perfkit.store.summary import MEMORY_REPORT_FILE, TRACE_REPORT_FILE
 
 # Most points of a curve: a log is thinned to them.
 MOST_POINTS = 600
-
-_OTHERS = {
-    CHECK_FILE: "a check",
-    COMPARISON_FILE: "a comparison",
-    PROCESS_FILE: "a running process",
-    FLIGHT_REPORT_FILE: "flight recorders",
-}
 
 
 def load_side(named: str) -> LoadedSide:
@@ -52,9 +39,9 @@ def load_side(named: str) -> LoadedSide:
         return _load_suite_variant(path, variant, inspect_suite(read_suite(folder)))
     if variant:
         raise UsageError(f"{named}: only a suite's folder has variants, and {path} is not one")
-    for marker, what in _OTHERS.items():
-        if (folder / marker).is_file():
-            raise UsageError(f"{path} is a report on {what}: name runs, traces or memory recordings")
+    kind = find_kind(folder)
+    if kind is not None and kind.noun:
+        raise UsageError(f"{path} is a report on {kind.noun}: name runs, traces or memory recordings")
     if (folder / TRACE_REPORT_FILE).is_file():
         return _load_trace_analysis(path, read_trace_analysis(folder))
     if (folder / MEMORY_REPORT_FILE).is_file():

@@ -1,4 +1,4 @@
-"""Reads results that commands wrote: each kind of folder by its marker file."""
+"""Reads results that commands wrote."""
 
 from pathlib import Path
 from pkgutil import resolve_name
@@ -10,14 +10,12 @@ from perfkit.analysis.model.memory_analysis import MemoryAnalysis
 from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.core.files import read_json
-from perfkit.store.layout import REPORT_JSON, SUITE_FILE
+from perfkit.store.layout import REPORT_JSON
+from perfkit.store.report_kinds import ReportKind
 from perfkit.store.summary import (
-    CHECK_FILE,
     COMPARISON_FILE,
     FLIGHT_REPORT_FILE,
     MEMORY_REPORT_FILE,
-    PLAN_FILE,
-    PROCESS_FILE,
     TRACE_REPORT_FILE,
 )
 
@@ -42,27 +40,9 @@ def read_trace_analysis(folder: Path) -> TraceAnalysis:
     return read_json(folder / TRACE_REPORT_FILE, TraceAnalysis, remedy="analyze the trace again")
 
 
-# By marker file: what reads the folder, imported when it is needed.
-READERS = {
-    TRACE_REPORT_FILE: "perfkit.analysis.pipeline.stored_results:read_trace_analysis",
-    MEMORY_REPORT_FILE: "perfkit.analysis.pipeline.stored_results:read_memory_analysis",
-    FLIGHT_REPORT_FILE: "perfkit.analysis.pipeline.stored_results:read_flight_analysis",
-    CHECK_FILE: "perfkit.check.judge.check_reader:read_check",
-    PROCESS_FILE: "perfkit.analysis.pipeline.process_stacks:read_process_analysis",
-    COMPARISON_FILE: "perfkit.analysis.pipeline.stored_results:read_comparison",
-    SUITE_FILE: "perfkit.analysis.pipeline.analyze:analyze_suite",
-    PLAN_FILE: "perfkit.analysis.suite.prediction:read_plan",  # last: a suite may hold one
-}
-
-
-def find_marker(folder: Path) -> str | None:
-    """The marker file of a folder; None if no command wrote it."""
-    return next((name for name in READERS if (folder / name).is_file()), None)
-
-
-def read_marked_folder(folder: Path, marker: str) -> Any:
-    """The result in a folder, by its marker. A `RunFormatError` names a file that is damaged or too new."""
-    return resolve_name(READERS[marker])(folder)
+def read_result(folder: Path, kind: ReportKind) -> Any:
+    """The result in a folder of this kind. A `RunFormatError` names a file that is damaged or too new."""
+    return resolve_name(kind.reader)(folder)
 
 
 def read_suite_report(folder: Path) -> Analysis:

@@ -1,32 +1,14 @@
-"""Identifies a folder's content by its marker file, and builds its document."""
+"""Builds the document of a result, and of what a folder holds."""
 
 from pathlib import Path
 from pkgutil import resolve_name
 
-from perfkit.analysis.pipeline.stored_results import find_marker, read_marked_folder, read_suite_report
+from perfkit.analysis.model.display_mixin import DisplayMixin
+from perfkit.analysis.model.suite import Analysis
+from perfkit.analysis.pipeline.stored_results import read_result, read_suite_report
 from perfkit.store.layout import REPORT_JSON, SUITE_FILE
-from perfkit.store.summary import (
-    CHECK_FILE,
-    COMPARISON_FILE,
-    FLIGHT_REPORT_FILE,
-    MEMORY_REPORT_FILE,
-    PLAN_FILE,
-    PROCESS_FILE,
-    TRACE_REPORT_FILE,
-)
+from perfkit.store.report_kinds import KIND_BY_MARKER, find_kind
 from perfkit_reports.document.document import Document
-
-# Subject module by marker file, imported on demand.
-SUBJECTS = {
-    TRACE_REPORT_FILE: "trace",
-    MEMORY_REPORT_FILE: "memory",
-    FLIGHT_REPORT_FILE: "flight",
-    CHECK_FILE: "check",
-    PROCESS_FILE: "process",
-    COMPARISON_FILE: "compare",
-    SUITE_FILE: "suite",
-    PLAN_FILE: "plan",
-}
 
 
 def load_document(folder: Path) -> Document:
@@ -34,13 +16,15 @@ def load_document(folder: Path) -> Document:
 
     A report stored outside its suite's folder is read from its JSON.
     """
-    marker = find_marker(folder)
-    if marker is None and (folder / REPORT_JSON).is_file():
-        marker, analysis = SUITE_FILE, read_suite_report(folder)
-    else:
-        marker = marker or SUITE_FILE
-        analysis = read_marked_folder(folder, marker)
-    subject = SUBJECTS[marker]
-    builder = resolve_name(f"perfkit_reports.subjects.{subject}.{subject}_document:build_document")
-    document: Document = builder(analysis)
+    kind = find_kind(folder)
+    if kind is None and (folder / REPORT_JSON).is_file():
+        return build_document(read_suite_report(folder))
+    return build_document(read_result(folder, kind or KIND_BY_MARKER[SUITE_FILE]))
+
+
+def build_document(result: DisplayMixin) -> Document:
+    """Draw a result by its subject, imported on demand; a suite of attached loops is one on its own."""
+    is_loop = isinstance(result, Analysis) and any(variant.loop is not None for variant in result.variants)
+    subject = "loop" if is_loop else result.subject
+    document: Document = resolve_name(f"perfkit_reports.subjects.{subject}.{subject}_document:build_document")(result)
     return document

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from urllib.parse import unquote_to_bytes
 
-from perfkit.store.listing import KINDS
+from perfkit.store.report_kinds import find_kind
 from perfkit.store.summary import REPORT_FILE
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\\]")
@@ -67,6 +67,6 @@ def find_run_file(folder: Path, steps: tuple[str, ...]) -> tuple[Path, str, bool
         return None
     root = folder.resolve()
     above = [parent for parent in file.parents if parent == root or root in parent.parents]
-    if not any((parent / marker).is_file() for parent in above for marker in KINDS):
+    if not any(map(find_kind, above)):
         return None
     return file, *kind

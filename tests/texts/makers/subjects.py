@@ -24,6 +24,7 @@ from perfkit_reports.subjects.check.check_document import build_document as buil
 from perfkit_reports.subjects.comparison.comparison_document import build_document as build_comparison
 from perfkit_reports.subjects.flight.flight_document import build_document as build_flight
 from perfkit_reports.subjects.history.history_document import build_document as build_history
+from perfkit_reports.subjects.loop.loop_document import build_document as build_loop
 from perfkit_reports.subjects.memory.memory_document import build_document as build_memory
 from perfkit_reports.subjects.plan.plan_document import build_document as build_plan
 from perfkit_reports.subjects.process.process_document import build_document as build_process
@@ -69,7 +70,7 @@ def _build_suites() -> Samples:
 
 def _build_loops() -> Samples:
     names = ("alone", "with_capture", "out_of_memory", "hostile")
-    return {name: build_suite(getattr(sample_loops, name)()) for name in names}
+    return {name: build_loop(getattr(sample_loops, name)()) for name in names}
 
 
 def _build_traces() -> Samples:

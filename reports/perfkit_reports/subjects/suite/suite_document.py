@@ -14,7 +14,6 @@ from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.subjects import pipelines, recomputation
-from perfkit_reports.subjects.loop.loop_document import build_document as of_loop
 from perfkit_reports.subjects.memory import memory_sentences
 from perfkit_reports.subjects.suite import (
     communication,
@@ -40,12 +39,7 @@ _UNTRACED = "No variant was traced."
 
 
 def build_document(analysis: Analysis) -> Document:
-    """Draw a suite of compared variants, or an attached loop."""
-    attached = any(variant.loop is not None for variant in analysis.variants)
-    return of_loop(analysis) if attached else _build_bench(analysis)
-
-
-def _build_bench(analysis: Analysis) -> Document:
+    """The document of a suite of compared variants; `loop_document` draws those of attached loops."""
     count = Tile("Variants", Cell(f"{len(analysis.variants):,}", detail=suite_headline.count_by_status(analysis)))
     return sections.build_suite_document(
         analysis,

@@ -16,8 +16,8 @@ from perfkit.core.record import RunStatus
 from perfkit_reports.document.blocks import Bars, Chart
 from perfkit_reports.render import html, markdown, terminal
 from perfkit_reports.subjects.loop import loop_facts
+from perfkit_reports.subjects.loop.loop_document import build_document
 from perfkit_reports.subjects.suite.suite_cells import NO_LOADER
-from perfkit_reports.subjects.suite.suite_document import build_document
 from tests.fixtures import sample_loops
 from tests.fixtures.document_blocks import blocks, column, titles
 from tests.fixtures.figures import list_figures
