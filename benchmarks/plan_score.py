@@ -1,20 +1,36 @@
-"""Scores stored plans against measurements."""
+"""How far stored plans were from what was measured: a row for each variant with a plan and a run, and the totals.
 
-from collections.abc import Callable, Iterable, Iterator
+    python -m benchmarks.plan_score FOLDER [--json]
+
+FOLDER is searched for suites with a plan, as `perfkit bench --plan` and `perfkit plan --into` write.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from statistics import median
 
+import msgspec
 import numpy as np
+from scipy.stats import spearmanr
 
 from perfkit.analysis.model.prediction import PredictedFigure, Prediction
 from perfkit.analysis.pipeline.analyze import analyze_suite
 from perfkit.analysis.suite.machine_load import describe_machine_load
-from perfkit.core.errors import RunFormatError, UsageError
+from perfkit.core import units
+from perfkit.core.errors import RunFormatError
 from perfkit.core.spec import Struct
 from perfkit.store.layout import SUITE_FILE
 from perfkit.store.listing import find_marked_folders
 from perfkit.store.summary import PLAN_FILE
+from perfkit_cli.output.listing import align_columns
+from perfkit_reports.cells import format_error
+from perfkit_reports.wording import format_plural
 
 _LEAST_ORDERED = 3  # minimum variants: two are in the right order by chance
+_NOT_KNOWN = "–"
+_TITLES = ("suite", "variant", "peak", "error", "worst category", "step", "error", "planned")
 
 
 class ScoredVariant(Struct):
@@ -80,13 +96,7 @@ class PlanScore(Struct):
 
 
 def score_folder(folder: Path, progress: Callable[[str], None] = lambda _: None) -> PlanScore:
-    """Score the suites with a plan under a folder; `progress` receives each before its analysis.
-
-    Raises:
-        UsageError: there is no such folder.
-    """
-    if not folder.is_dir():
-        raise UsageError(f"{folder} is not a folder: name the folder of the runs, such as runs/")
+    """Score the suites with a plan under a folder; `progress` receives each before its analysis."""
     suites = sorted(path for path, _ in find_marked_folders(folder, [SUITE_FILE]) if (path / PLAN_FILE).is_file())
     variants: list[ScoredVariant] = []
     unread = []
@@ -135,14 +145,12 @@ def _summarize_errors(signed: Iterable[float]) -> ErrorSummary | None:
     errors = np.abs(np.fromiter(signed, float))
     if not errors.size:
         return None
-    median, p90 = np.quantile(errors, (0.5, 0.9))
-    return ErrorSummary(count=int(errors.size), median=float(median), p90=float(p90), worst=float(errors.max()))
+    middle, p90 = np.quantile(errors, (0.5, 0.9))
+    return ErrorSummary(count=int(errors.size), median=float(middle), p90=float(p90), worst=float(errors.max()))
 
 
 def _compare_orders(variants: Iterable[ScoredVariant]) -> Iterator[OrderCorrelation]:
     """Order correlations of suites with enough predicted and measured variants."""
-    from scipy.stats import spearmanr  # takes a second to import
-
     steps: dict[str, list[PredictedFigure]] = {}
     for each in variants:
         if each.step is not None:
@@ -151,3 +159,80 @@ def _compare_orders(variants: Iterable[ScoredVariant]) -> Iterator[OrderCorrelat
         if len(rows) >= _LEAST_ORDERED:
             correlation = spearmanr([step.predicted.value for step in rows], [step.measured for step in rows])
             yield OrderCorrelation(suite=suite, variants=len(rows), correlation=float(correlation.statistic))
+
+
+def _build_row(variant: ScoredVariant) -> tuple[str, ...]:
+    prediction = variant.prediction
+    furthest = prediction.furthest_category
+    return (
+        variant.suite,
+        variant.variant,
+        _NOT_KNOWN if prediction.peak is None else units.format_bytes(prediction.peak.measured),
+        _format_error(prediction.peak),
+        _NOT_KNOWN if furthest is None else f"{furthest.name} {format_error(furthest.error)}",
+        _NOT_KNOWN if prediction.step is None else units.format_seconds(prediction.step.measured),
+        _format_error(prediction.step),
+        "before" if prediction.planned_before_run else "after",
+    )
+
+
+def _format_error(figure: PredictedFigure | None) -> str:
+    return _NOT_KNOWN if figure is None else format_error(figure.error)
+
+
+def format_summary(score: PlanScore) -> Iterator[str]:
+    """`peak: median 0.0 %, 90 % below 0.4 %, worst 3.5 % (12 variants)`, of categories and steps likewise."""
+    if not score.variants:
+        yield "no suite has a plan; add one with perfkit bench --plan or perfkit plan --into FOLDER"
+    for what, errors in (("peak", score.peak), ("worst category", score.category), ("step time", score.step)):
+        if errors is not None:
+            yield f"{what}: {_format_errors(errors)}"
+    if score.within is not None:
+        yield f"step times within the predicted bounds: {units.format_percent(score.within, 0)}"
+    if score.orders:
+        typical = median(order.correlation for order in score.orders)
+        worst = min(score.orders, key=lambda order: order.correlation)
+        yield (
+            f"rank correlation of step times: median {typical:.2f} of "
+            f"{format_plural(len(score.orders), 'suite')}, worst {worst.correlation:.2f} ({worst.suite}, "
+            f"{worst.variants} variants)"
+        )
+    yield from _list_uncounted(score.variants)
+    yield from (f"not read: {reason}" for reason in score.unread)
+
+
+def _list_uncounted(variants: Sequence[ScoredVariant]) -> Iterator[str]:
+    """A line per suite and reason; variants are named if others of the suite count."""
+    left_out: dict[tuple[str, str], list[str]] = {}
+    for variant in variants:
+        if variant.not_counted:
+            left_out.setdefault((variant.suite, variant.not_counted), []).append(variant.variant)
+    counted = {variant.suite for variant in variants if variant.step is not None}
+    for (suite, reason), names in left_out.items():
+        subject = f"{', '.join(names)} in {suite}" if suite in counted else suite
+        yield f"step times of {subject} are excluded: {reason}"
+
+
+def _format_errors(errors: ErrorSummary) -> str:
+    median_, p90, worst = (units.format_percent(value) for value in (errors.median, errors.p90, errors.worst))
+    return f"median {median_}, 90 % below {p90}, worst {worst} ({errors.count} variants)"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--json", action="store_true", help="print everything as JSON")
+    options = parser.parse_args()
+    if not options.folder.is_dir():
+        parser.error(f"{options.folder} is not a folder")
+    score = score_folder(options.folder, lambda suite: print(f"reading {suite}", file=sys.stderr))
+    if options.json:
+        print(msgspec.json.format(msgspec.json.encode(score), indent=2).decode())
+        return
+    if score.variants:
+        print(*align_columns([_TITLES, *map(_build_row, score.variants)]), "", sep="\n")
+    print(*format_summary(score), sep="\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -4,16 +4,14 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.plan_score import ScoredVariant, format_summary, score_folder, summarize_scores
 from perfkit.analysis.model.plan import Interval, Plan, PlannedPeak, PlannedVariant, StepTime
 from perfkit.analysis.model.prediction import PredictedFigure, PredictedPart, Prediction
-from perfkit.core.errors import UsageError
 from perfkit.core.files import write_json
 from perfkit.core.record import make_measurement
 from perfkit.core.spec import WorkloadSpec
-from perfkit.plan.score import ScoredVariant, score_folder, summarize_scores
 from perfkit.store.layout import SUITE_FILE
 from perfkit.store.summary import PLAN_FILE
-from perfkit_cli.modes.plan_score import format_summary
 from tests.fixtures.figures import list_figures
 from tests.fixtures.suites import NO_MEMORY, changed, record, write_suite
 
@@ -138,5 +136,3 @@ def test_without_plans_it_says_how_to_keep_one(tmp_path: Path) -> None:
     (hint,) = format_summary(score_folder(tmp_path))
     assert "perfkit bench --plan" in hint
     assert "--into FOLDER" in hint
-    with pytest.raises(UsageError, match="is not a folder"):
-        score_folder(tmp_path / "none")

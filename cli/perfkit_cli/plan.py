@@ -58,7 +58,6 @@ Examples:
   perfkit plan -w gpt:size=medium -t amp+ckpt:fit=20GiB --gpu rtx-4090       the least recomputation that fits
   perfkit plan --into runs/gpt                    predicted vs. measured, for all variants of the suite
   perfkit plan --into runs/gpt --world-size 8,64,4096             predicted scaling of the suite
-  perfkit plan --score runs/                      errors of all stored plans
 \b
 Exit codes: 0 done, 2 invalid request, 130 interrupted.
 """
@@ -123,12 +122,6 @@ Exit codes: 0 done, 2 invalid request, 130 interrupted.
     help="Plan the variants of this suite; its report then compares predicted with measured.",
 )
 @click.option("--learn", is_flag=True, help="Learn op times per device from suites and traces (PATH).")
-@click.option(
-    "--score",
-    metavar="FOLDER",
-    type=click.Path(path_type=Path),
-    help="Print the prediction errors of all plans stored below this folder.",
-)
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON; write no report.")
 @click.option("-v", "--verbose", is_flag=True, help="Print more of the report.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only the report's path.")
@@ -162,15 +155,9 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     if options["learn"]:
         from perfkit_cli.modes.plan_learn import learn_and_show
 
-        others = (*(name for name in _OF_A_PLAN if name != "gpu"), "into", "score", "memory", "as_json")
+        others = (*(name for name in _OF_A_PLAN if name != "gpu"), "into", "memory", "as_json")
         refuse_given(ctx, others, "--learn plans nothing")
         learn_and_show(options["paths"], options["gpu"], console)
-        return
-    if options["score"] is not None:
-        refuse_given(ctx, (*_OF_A_PLAN, "into", "memory"), "--score reads stored plans")
-        from perfkit_cli.modes.plan_score import show_score
-
-        show_score(options["score"], as_json=as_json, console=console)
         return
     if options["into"] is not None:
         asked = [name for name in _OF_A_PLAN if name not in ("world_sizes", *_OF_A_GPU)]

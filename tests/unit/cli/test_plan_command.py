@@ -104,7 +104,6 @@ def test_what_is_learned_is_said_and_kept_and_what_tells_nothing_is_named() -> N
         (["--learn"], "--learn runs/"),
         (["runs/gpt"], "--learn"),
         (["--learn", "--technique", "amp", "runs/gpt"], "omit --technique"),
-        (["--learn", "runs/", "--score", "runs/"], "omit --score"),
         (["--learn", "runs/", "--into", "runs/gpt"], "omit --into"),
         (["--learn", "runs/", "--memory", "1GiB"], "omit --memory"),
     ],
@@ -120,12 +119,11 @@ def test_learning_that_is_asked_for_wrongly(arguments: list[str], message: str) 
     [
         (["--margin", "5%"], "--max batch_size; omit --margin"),
         (["--search", "--memory", "1GiB", "--cap", "8"], "--max batch_size; omit --cap"),
-        (["--score", "runs/", "--margin", "5%"], "omit --margin"),
         (["--network", "50GB", "--gpus-per-node", "4"], "omit --network, --gpus-per-node"),
     ],
 )
 def test_options_that_would_do_nothing_are_refused(options: list[str], message: str) -> None:
-    ended = CliRunner().invoke(commands, [*SMALL, *options] if "--score" not in options else ["plan", *options])
+    ended = CliRunner().invoke(commands, [*SMALL, *options])
     assert ended.exit_code == 2
     assert message in ended.output
 
