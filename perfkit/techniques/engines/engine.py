@@ -11,13 +11,6 @@ from perfkit.core.record import Claim, Relation
 from perfkit.techniques.base.state import TrainState
 from perfkit.techniques.base.technique import Package, Stage, Technique
 
-# As their packages on the index say.
-_OTHER_TORCH = {
-    "composer": "Composer (mosaicml 0.32.1) needs torch before 2.7.1, and perfkit 2.9 or newer: they cannot be "
-    "installed together",
-    "ffcv": "FFCV (1.0.2) is compiled against the system's OpenCV and libjpeg-turbo, which pip does not install",
-}
-
 
 class Engine(Technique):
     """Lets Lightning drive the steps; model, optimizer, data and loss stay. The difference is the engine's overhead.
@@ -27,8 +20,9 @@ class Engine(Technique):
     without logger, checkpoints and progress bar.
 
     Losses are the bare loop's to the last bit on a CPU. The Trainer clears gradients before backward, where perfkit's
-    loop does it after the update: they stay through the forward pass, which may raise the peak. `use=composer` and
-    `use=ffcv` are listed with the reason why they cannot run with this torch.
+    loop does it after the update: they stay through the forward pass, which may raise the peak.
+
+    There is no Composer (mosaicml 0.32.1 needs a torch before 2.7.1), and no FFCV (1.0.2 needs the system's OpenCV).
     """
 
     name: ClassVar[str] = "engine"
@@ -36,19 +30,16 @@ class Engine(Technique):
     when: ClassVar[str] = "to measure an engine's overhead per step; never for speed"
     costs: ClassVar[str] = "some CPU time in every step, whatever its size"
     paper: ClassVar[str] = "Lightning's documentation, https://lightning.ai/docs/pytorch/stable/common/trainer.html"
-    examples: ClassVar[tuple[str, ...]] = ("engine", "engine:use=lightning", "engine:use=composer", "engine:use=ffcv")
+    examples: ClassVar[tuple[str, ...]] = ("engine", "engine:use=lightning")
     stage: ClassVar[Stage] = Stage.STEP
     refusals: ClassVar[Mapping[str, str]] = {
         "multiple optimizers is only supported": "the Trainer steps one optimizer, and the workload has several"
     }
 
-    use: Literal["fabric", "lightning", "composer", "ffcv"] = "fabric"
+    use: Literal["fabric", "lightning"] = "fabric"
 
-    def package(self) -> Package | None:
-        return None if self.use in _OTHER_TORCH else Package("lightning", "'perfkit[lightning]'")
-
-    def unavailable(self, device: torch.device) -> str | None:
-        return _OTHER_TORCH.get(self.use)
+    def package(self) -> Package:
+        return Package("lightning", "'perfkit[lightning]'")
 
     def apply(self, state: TrainState) -> TrainState:
         if state.workload.step is not None:

@@ -10,7 +10,6 @@ from perfkit.core.errors import UnavailableError, UsageError
 from perfkit.core.record import MARK_PREFIX, PHASES
 from perfkit.measure.rank.train_step import train_step
 from perfkit.techniques.base.state import TrainState, World
-from perfkit.techniques.base.technique import explain_inability
 from perfkit.techniques.engines.engine import Engine
 from perfkit.workloads.workload import make_adamw
 from tests.fixtures.errors import has_id
@@ -102,13 +101,6 @@ def test_the_trainer_says_that_it_steps_one_optimizer() -> None:
         losses(applied("engine:use=lightning", new_state(several)).state)
     assert any(words in str(raised.value) for words in Engine.refusals)
     assert losses(applied("engine", new_state(several)).state) == losses(applied("baseline", new_state(several)).state)
-
-
-@pytest.mark.parametrize("use", ["composer", "ffcv"])
-def test_engines_that_do_not_install_beside_this_torch_are_listed_with_the_reason(use: str) -> None:
-    reason = explain_inability(Engine(use=use), torch.device("cpu"))
-    assert reason is not None
-    assert reason.lower().startswith(use)
 
 
 @pytest.mark.parametrize("beside", ["amp:dtype=fp16", "ddp", "zero1"])
