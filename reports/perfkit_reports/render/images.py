@@ -1,4 +1,9 @@
-"""Renders charts, bars, flame graphs and timelines as PNG and SVG files named by their ids."""
+"""Renders charts, bars, flame graphs and timelines as PNG and SVG files named by their ids.
+
+matplotlib draws them anew, because only a browser could draw what a page shows: kaleido 1 needs Chrome, kaleido 0.2
+(2021) brings one (80 MB to download, 229 MB installed), and neither knows flame graphs and timelines, which are not
+plotly's. The reports' charts use all of plotly's schema that `matplotlib_chart` and `matplotlib_traces` draw.
+"""
 
 import io
 from collections.abc import Iterator
