@@ -1,5 +1,7 @@
 """The dashboard's server: GET, HEAD, and POST with a token; one thread per request."""
 
+import gzip
+import hashlib
 import hmac
 import os
 import secrets
@@ -15,7 +17,6 @@ from typing import Any
 
 import perfkit
 from perfkit.core.errors import UsageError
-from perfkit_reports.view import transfer
 from perfkit_reports.view.answers import HttpAnswer, Site, make_refusal
 from perfkit_reports.view.headers import COMMON, is_loopback, is_own_host
 from perfkit_reports.view.rendering import Renderer
@@ -24,6 +25,10 @@ PORT = 8787
 TOKEN_HEADER = "X-Perfkit-Token"
 _CHUNK_BYTES = 1 << 20
 _TIMEOUT_S = 30.0  # seconds before an idle connection is closed
+_TEXT_MEDIA = ("text/", "application/json", "image/svg+xml")
+_LEAST_GZIP_BYTES = 1024  # smaller bodies fit into a packet uncompressed
+_MOST_BYTES = 64 * 2**20  # maximum size of a file read whole for compression
+_GZIP_LEVEL = 6
 
 
 @contextmanager
@@ -127,12 +132,12 @@ class _Handler(BaseHTTPRequestHandler):
         if isinstance(answer.body, Path):
             self._send_file(answer, answer.body, with_body=with_body)
         else:
-            self._send_bytes(answer, answer.body, transfer.compute_tag(answer.body), with_body=with_body)
+            self._send_bytes(answer, answer.body, _compute_tag(answer.body), with_body=with_body)
 
     def _send_bytes(self, answer: HttpAnswer, body: bytes, tag: str, *, with_body: bool) -> None:
         if self._has_already(answer, tag):
             return
-        packed = transfer.compress_body(body, answer.media, self.headers.get("Accept-Encoding"))
+        packed = _compress_body(body, answer.media, self.headers.get("Accept-Encoding"))
         sent = body if packed is None else packed
         self._send_headers(answer, answer.status, len(sent), tag, "" if packed is None else "gzip")
         if with_body:
@@ -146,11 +151,11 @@ class _Handler(BaseHTTPRequestHandler):
             return
         with file:
             status = os.fstat(file.fileno())
-            tag = transfer.compute_file_tag(status)
+            tag = _compute_file_tag(status)
             if self._has_already(answer, tag):
                 return
             remaining = status.st_size
-            if transfer.is_text(answer.media) and remaining <= transfer.MOST_BYTES:
+            if _is_text(answer.media) and remaining <= _MOST_BYTES:
                 self._send_bytes(answer, file.read(remaining), tag, with_body=with_body)
                 return
             self._send_headers(answer, answer.status, remaining, tag)
@@ -164,7 +169,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _has_already(self, answer: HttpAnswer, tag: str) -> bool:
         """Send 304 if the browser's copy is current."""
-        if not transfer.is_cached(self.headers.get("If-None-Match"), tag, answer.status):
+        if not _is_cached(self.headers.get("If-None-Match"), tag, answer.status):
             return False
         self._send_headers(answer, HTTPStatus.NOT_MODIFIED, None, tag)
         return True
@@ -178,7 +183,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Length", str(length))
         if encoding:
             self.send_header("Content-Encoding", encoding)
-        if transfer.is_text(answer.media):
+        if _is_text(answer.media):
             self.send_header("Vary", "Accept-Encoding")
         if tag:
             self.send_header("ETag", tag)
@@ -202,3 +207,42 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """No log: the terminal belongs to the user."""
+
+
+def _is_text(media: str) -> bool:
+    """True if the media type is compressible."""
+    return media.startswith(_TEXT_MEDIA)
+
+
+def _is_gzip_accepted(accept_encoding: str | None) -> bool:
+    """True if a request's `Accept-Encoding` accepts gzip (RFC 9110, section 12.5.3)."""
+    for part in (accept_encoding or "").split(","):
+        name, _, weight = part.partition(";")
+        if name.strip().lower() in ("gzip", "*"):
+            return weight.replace(" ", "").lower() not in ("q=0", "q=0.0", "q=0.00", "q=0.000")
+    return False
+
+
+def _compress_body(body: bytes, media: str, accept_encoding: str | None) -> bytes | None:
+    """The compressed body; None if not accepted or not smaller."""
+    if len(body) < _LEAST_GZIP_BYTES or not _is_text(media) or not _is_gzip_accepted(accept_encoding):
+        return None
+    return gzip.compress(body, _GZIP_LEVEL, mtime=0)
+
+
+def _compute_tag(body: bytes) -> str:
+    """The weak `ETag` of a content, the same compressed or not."""
+    return f'W/"{hashlib.sha256(body).hexdigest()[:32]}"'
+
+
+def _compute_file_tag(status: os.stat_result) -> str:
+    """The `ETag` of a file, which changes with every write."""
+    return f'W/"{status.st_ino:x}-{status.st_size:x}-{status.st_mtime_ns:x}"'
+
+
+def _is_cached(if_none_match: str | None, tag: str, status: HTTPStatus) -> bool:
+    """True if a request's `If-None-Match` matches the content (RFC 9110, section 13.1.2)."""
+    if status != HTTPStatus.OK or not if_none_match:
+        return False
+    named = {part.strip().removeprefix("W/") for part in if_none_match.split(",")}
+    return "*" in named or tag.removeprefix("W/") in named

@@ -15,6 +15,8 @@ from perfkit.core.record import Unknown, make_measurement
 from perfkit.core.units import format_seconds
 from perfkit.store.summary import COMPARISON_FILE, SUMMARY_FILE, ReportSummary, RowFigures, compute_digest
 from perfkit_reports.cells import make_short_cell, make_text_cell
+from perfkit_reports.charts import curves, step_times
+from perfkit_reports.charts.curves import StepCurve
 from perfkit_reports.charts.roofline_plane import RooflinePlane, RooflineSeries, select_ceilings
 from perfkit_reports.document.blocks import Bar, Block, Group, Section, Table
 from perfkit_reports.document.cells import Cell
@@ -25,7 +27,7 @@ from perfkit_reports.holders import Holder
 from perfkit_reports.notes import map_texts
 from perfkit_reports.palette import Style, assign_styles
 from perfkit_reports.subjects import memory as of_memory
-from perfkit_reports.subjects.comparison import categories, compare_headline, compared_ranks, figures, steps, variants
+from perfkit_reports.subjects.comparison import categories, compare_headline, compared_ranks, figures, variants
 from perfkit_reports.subjects.tables import make_list, make_table
 from perfkit_reports.subjects.trace import flame, step, trace_changes
 from perfkit_reports.subjects.trace.selected_items import list_selected_items
@@ -42,7 +44,7 @@ def build_document(comparison: Comparison) -> Document:
         _build_flame(comparison),
         _build_roofline(comparison),
         _build_memory(comparison),
-        steps.build_section(comparison),
+        _build_steps(comparison),
     )
     return Document(
         kind="comparison",
@@ -272,3 +274,21 @@ def _build_summary(comparison: Comparison) -> ReportSummary:
             },
         ),
     )
+
+
+def _build_steps(comparison: Comparison) -> Section | None:
+    """Steps of the runs; none without timed steps."""
+    look = assign_styles([(side.name, place == 0) for place, side in enumerate(comparison.sides)])
+    rows = [step_times.StepTimesRow(side.name, look[side.name], side.step_samples) for side in comparison.sides]
+    trained = [
+        StepCurve(side.name, look[side.name], (side.losses,), reference=place == 0)
+        for place, side in enumerate(comparison.sides)
+    ]
+    watched = [
+        curves.WatchedCurve(side.name, look[side.name], [(point.last_step, point.step_s) for point in side.live])
+        for side in comparison.sides
+        if side.live
+    ]
+    charts = (step_times.build_chart(rows), curves.build_step_time_chart(watched), curves.build_loss_chart(trained))
+    blocks: list[Block] = [block for block in charts if block is not None]
+    return Section("samples", "Steps", tuple(blocks)) if blocks else None

@@ -1,39 +1,42 @@
 """The report on a plan: memory and step time of variants before they run."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
-from msgspec.structs import replace
+import msgspec
 
 from perfkit.analysis.model.plan import Plan, PlannedVariant
 from perfkit.analysis.model.provenance import Provenance
 from perfkit.core import units
 from perfkit.core.note import Note
-from perfkit.core.record import QuantityOrigin
-from perfkit.store.summary import PLAN_FILE, SUMMARY_FILE
+from perfkit.core.record import Measurement, QuantityOrigin, Unknown
+from perfkit.store.summary import PLAN_FILE, SUMMARY_FILE, ReportSummary, RowFigures, make_unknown_figures
 from perfkit_reports import palette
-from perfkit_reports.document.blocks import Block, Facts, Group, Section, Table, Tile
+from perfkit_reports.charts.memory_bars import MemoryStack, build_memory_figure, is_limit_visible, list_fills
+from perfkit_reports.document.blocks import Block, Chart, Facts, Group, Section, Table, Tile
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.weight import Weight
+from perfkit_reports.holders import Holder
 from perfkit_reports.subjects import method, recomputation
 from perfkit_reports.subjects.memory.memory_tables import build_data as memory_tables
+from perfkit_reports.subjects.memory.section import build_section as account
 from perfkit_reports.subjects.plan import plan_cells, plan_columns, plan_headline
-from perfkit_reports.subjects.plan.memory import build_memory_section, list_holders
 from perfkit_reports.subjects.plan.plan_data import build_data
 from perfkit_reports.subjects.plan.plan_scaling import build_scaling_sections
-from perfkit_reports.subjects.plan.plan_summary import summarize_plan
 from perfkit_reports.subjects.plan.roofline import build_plan_roofline
 from perfkit_reports.subjects.plan.step_time import build_time_sections
-from perfkit_reports.subjects.tables import make_list
+from perfkit_reports.subjects.tables import make_list, make_table
 
 # Tables of an account over time, which a step that never ran lacks.
 _TIMED = ("memory_timeline", "memory_bands")
+_INTRO = "Modeled peak memory of one rank: allocator memory by category, and memory outside torch's allocator."
 
 
 def build_document(plan: Plan) -> Document:
     """Draw the variants in planned order."""
     styles = palette.assign_styles([(variant.name, variant.is_baseline) for variant in plan.variants])
-    tables = memory_tables(list_holders(plan, styles), "variant")
+    tables = memory_tables(_list_holders(plan, styles), "variant")
     device = plan.device_name or plan.device
     return Document(
         kind="plan",
@@ -50,7 +53,7 @@ def build_document(plan: Plan) -> Document:
             *_build_not_known(plan),
         ),
         sections=(
-            build_memory_section(plan, styles),
+            _build_memory_section(plan, styles),
             *build_time_sections(plan),
             build_plan_roofline(plan, styles),
             *recomputation.build_sections(plan.recomputations),
@@ -58,7 +61,7 @@ def build_document(plan: Plan) -> Document:
             Section("method", "Method", tuple(_build_method(plan))),
         ),
         data=(*build_data(plan), *(table for table in tables if table.name not in _TIMED)),
-        raw={PLAN_FILE: plan, SUMMARY_FILE: summarize_plan(plan)},
+        raw={PLAN_FILE: plan, SUMMARY_FILE: _summarize_plan(plan)},
         saves=PLAN_FILE,
     )
 
@@ -118,7 +121,9 @@ def _group_remarks(plan: Plan) -> Iterator[Note]:
     for variant in plan.variants:
         for remark in variant.remarks:
             names.setdefault(remark, []).append(variant.name)
-    yield from (replace(remark, text=f"{', '.join(variants)}: {remark}") for remark, variants in names.items())
+    yield from (
+        msgspec.structs.replace(remark, text=f"{', '.join(variants)}: {remark}") for remark, variants in names.items()
+    )
 
 
 def _build_method(plan: Plan) -> Iterator[Block]:
@@ -153,3 +158,81 @@ def _list_provenance(plan: Plan) -> Iterator[Provenance]:
     for figure, details in sources.items():
         if details:
             yield Provenance(figure=figure, how=QuantityOrigin.MODELED.value, detail="; ".join(dict.fromkeys(details)))
+
+
+def _build_memory_section(plan: Plan, styles: dict[str, palette.Style]) -> Section:
+    """Bars of needed memory, then each variant's peak and step."""
+    holders = _list_holders(plan, styles)
+    if not holders:
+        return account(holders, "variant")
+    return replace(account(holders, "variant", peaks=tuple(_build_needed(plan))), intro=(_INTRO,))
+
+
+def _list_holders(plan: Plan, styles: dict[str, palette.Style]) -> list[Holder]:
+    """Variants with a memory account."""
+    return [
+        Holder(variant.name, variant.memory, styles[variant.name])
+        for variant in plan.variants
+        if variant.memory is not None
+    ]
+
+
+def _build_needed(plan: Plan) -> Iterator[Block]:
+    known = [variant for variant in plan.variants if variant.needed_bytes is not None]
+    yield _build_needed_chart([_build_stack(variant) for variant in known], plan.limit_bytes)
+    rows = [
+        (variant, row) for variant in plan.variants for row in (*variant.within_allocator, *variant.outside_allocator)
+    ]
+    yield from make_table(
+        "beyond", "Non-tensor memory", plan_columns.BEYOND, rows, "row", data="beside_tensors", limit=None
+    )
+
+
+def _build_stack(variant: PlannedVariant) -> MemoryStack:
+    """A bar per variant of known memory."""
+    peak, needed = variant.peak_allocated_bytes, variant.needed_bytes
+    assert peak is not None
+    assert needed is not None
+    categories = tuple(peak.categories.items())
+    beyond = tuple((row.name, row.bytes.value) for row in variant.outside_allocator)
+    return MemoryStack(variant.name, needed.value, categories, beyond, low=needed.low, high=needed.high)
+
+
+def _build_needed_chart(stacks: list[MemoryStack], limit_bytes: int | None) -> Chart:
+    """The bars with the limit, which goes into the caption if it is far above them."""
+    in_sight = limit_bytes is None or is_limit_visible(stacks, limit_bytes)
+    return Chart(
+        id="needed",
+        figure=build_memory_figure(stacks, "needed per rank", "of the total", limit_bytes),
+        label="Memory needed by each variant, by category; totals are in the variants table",
+        caption="" if in_sight else f"Memory limit {units.format_bytes(limit_bytes or 0)}, far above these bars.",
+        legend=[(name, fill.color, fill.pattern) for name, fill in list_fills(stacks)],
+    )
+
+
+def _summarize_plan(plan: Plan) -> ReportSummary:
+    """Figures of the variant with the least needed memory."""
+    least = plan_headline.find_leanest(plan)
+    return ReportSummary(
+        kind="plan",
+        name=plan.workload.label,
+        created_at=plan.created_at,
+        device=plan.device_name or plan.device,
+        figures=make_unknown_figures("not planned") if least is None else _build_figures(least, len(plan.variants)),
+    )
+
+
+def _build_figures(least: PlannedVariant, count: int) -> RowFigures:
+    needed, step = least.needed_bytes, least.step_s
+    absent = Unknown(reason="planned, not run")
+    return RowFigures(
+        subject=least.name if count > 1 else "",
+        step=absent if step is None else _make_modeled(step.total.value, "s", step.source),
+        throughput=absent,
+        peak=absent if needed is None else _make_modeled(needed.value, "bytes", "needed per rank"),
+        mfu=absent,
+    )
+
+
+def _make_modeled(value: float, unit: str, source: str) -> Measurement:
+    return Measurement(value=value, unit=unit, how=QuantityOrigin.MODELED, source=source)

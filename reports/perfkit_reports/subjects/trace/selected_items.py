@@ -1,16 +1,20 @@
 """The facts that a page shows of a kernel, an op, a module, a phase or idle time that was chosen in a table or a
 figure."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.flame import BY_STACK, FRAME, KERNEL, OP, TIME
 from perfkit.analysis.model.step import OUTSIDE, OpRow
 from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.trace.idle.idle_gaps import format_frame
 from perfkit.core import units
 from perfkit.devices.ceilings.ceiling import CeilingLevel, DeviceCeilings
 from perfkit_reports.cells import LONGEST, make_calls_cell, make_integer_cell, make_optional_cell, make_seconds_cell
+from perfkit_reports.charts.flame import list_paths
 from perfkit_reports.demangle import demangle_name
 from perfkit_reports.document.cells import Cell, make_unknown_cell
 from perfkit_reports.document.selected_item import SelectedItem
@@ -18,7 +22,6 @@ from perfkit_reports.document.tables import NOTHING, Column
 from perfkit_reports.names import shorten_middle
 from perfkit_reports.palette import find_work_style
 from perfkit_reports.selection import hash_row_part, make_key, make_name_key, make_row_key
-from perfkit_reports.subjects.trace.call_sites import find_call_sites
 from perfkit_reports.subjects.trace.costs import KINDS, SAVINGS, build_cost_columns, compute_gain_s, get_shown_rows
 from perfkit_reports.subjects.trace.idle import list_selected_idle
 
@@ -26,6 +29,8 @@ _LONGEST = 2000  # characters of a kernel's name: templates fit, damaged names d
 _NO_PLACE = "not on the roofline: FLOPs, bytes or time unknown"
 CALLED_FROM = "Launched from"
 _EXACT = 0.02  # the formula is shown where it gives the time that the roofs allow
+_PLACES = 3
+_FRAMES = 6  # the innermost ones
 
 
 def list_selected_items(
@@ -43,7 +48,7 @@ def list_selected_items(
 def _list_trace_items(trace: RankTrace, limit: int, about: AbstractSet[str], owner: str) -> Iterator[SelectedItem]:
     yield from list_selected_idle(trace, owner)
     rows = _list_rows(trace, limit, about)
-    lines = find_call_sites(trace)
+    lines = _find_call_sites(trace)
     facts = {kind: _list_fact_columns(kind, trace, lines) for kind in dict.fromkeys(row.kind for row in rows)}
     for row in rows:
         yield _make_item(
@@ -174,3 +179,24 @@ def _list_parents(row: OpRow) -> Iterator[tuple[str, str]]:
         yield f"module {row.module}", make_key("module", row.module)
     if row.phase not in ("", OUTSIDE) and row.kind != "phase":
         yield f"phase {row.phase}", make_key("phase", row.phase)
+
+
+def _find_call_sites(trace: RankTrace) -> Mapping[str, Cell]:
+    """The functions that launched most of each name, by its key, and the stack of the first one."""
+    spent: dict[str, dict[tuple[str, ...], float]] = defaultdict(lambda: defaultdict(float))
+    for flame in (graph for graph in trace.flames if graph.grouping == BY_STACK):
+        for path, seconds in zip(list_paths(flame), flame.values.get(TIME, ()), strict=True):
+            kind, name = path[-1]
+            frames = tuple(format_frame(step) for of, step in path if of == FRAME)
+            if kind in (OP, KERNEL):
+                spent[make_key(kind, name)][frames] += seconds
+    return {name: _make_stack_cell(stacks) for name, stacks in spent.items()}
+
+
+def _make_stack_cell(stacks: Mapping[tuple[str, ...], float]) -> Cell:
+    ordered = sorted(stacks, key=lambda frames: -stacks[frames])
+    if not ordered or not ordered[0]:
+        return Cell(NOTHING)
+    places = [f"{frames[-1]} {units.format_seconds(stacks[frames])}" for frames in ordered[:_PLACES] if frames]
+    more = f" and {len(ordered) - _PLACES} more" if len(ordered) > _PLACES else ""
+    return Cell("; ".join(places) + more, detail=" > ".join(ordered[0][-_FRAMES:]))
