@@ -9,9 +9,9 @@ from perfkit.analysis.model.graphs import ReplayedGraph
 from perfkit.core.errors import RunFormatError, UsageError
 from perfkit.core.note import Note, make_note
 from perfkit.core.text_blocks import ReadLimits
-from perfkit.trace.graphs.captured_graphs import CapturedGraph, find_captured_graphs
-from perfkit.trace.graphs.choose_captures import CaptureChoice, choose_captures
-from perfkit.trace.graphs.join_captures import join_captured_ops
+from perfkit.experiments.graph_captures.captured_graphs import CapturedGraph, find_captured_graphs
+from perfkit.experiments.graph_captures.choose_captures import CaptureChoice, choose_captures
+from perfkit.experiments.graph_captures.join_captures import join_captured_ops
 from perfkit.trace.graphs.replayed_graphs import find_replayed_graphs
 from perfkit.trace.ops.ops import Ops
 from perfkit.trace.readers.capture_files import select_rank_captures

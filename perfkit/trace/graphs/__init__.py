@@ -1,12 +1,1 @@
-"""Joins replayed graphs to the ops that were called during their capture.
-
-A replay runs kernels and calls no op; while a graph is captured ops are called, and no kernel runs. vLLM, SGLang and
-xDiT record both, in traces of their own. What joins them is the order in which the capture made the graph's nodes:
-
-    captured    a trace of captures --> each graph's launches in order, each with its op
-    replayed    a trace of replays  --> each graph's kernels in order
-    tokens      what tells whether a launch and a kernel can be the same node
-    align       two such sequences, node by node
-    choose      which capture a graph came from, or why that is not known
-    join        the captured ops as the replayed kernels' own, so that they are costed as any other
-"""
+"""Replayed graphs: each graph's kernels in the order of its nodes, and what tells a node (`node_tokens`)."""

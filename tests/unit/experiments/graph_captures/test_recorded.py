@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfkit.trace.graphs.captured_graphs import find_captured_graphs
-from perfkit.trace.graphs.choose_captures import choose_captures
-from perfkit.trace.graphs.join_captures import join_captured_ops
+from perfkit.experiments.graph_captures.captured_graphs import find_captured_graphs
+from perfkit.experiments.graph_captures.choose_captures import choose_captures
+from perfkit.experiments.graph_captures.join_captures import join_captured_ops
 from perfkit.trace.graphs.replayed_graphs import find_replayed_graphs
 from perfkit.trace.model import NONE
 from perfkit.trace.ops.ops import Ops, read_ops

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from perfkit.trace.graphs.align_nodes import NodeAlignment, align_nodes
+from perfkit.experiments.graph_captures.align_nodes import NodeAlignment, align_nodes
 from perfkit.trace.graphs.node_tokens import NodeToken
 from perfkit.trace.model import NONE, Category
 

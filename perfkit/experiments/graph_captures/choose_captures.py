@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from perfkit.cost.kernels.gemm_kernel import is_matrix_kernel
-from perfkit.trace.graphs.align_nodes import NodeAlignment, align_nodes
-from perfkit.trace.graphs.captured_graphs import CapturedGraph
+from perfkit.experiments.graph_captures.align_nodes import NodeAlignment, align_nodes
+from perfkit.experiments.graph_captures.captured_graphs import CapturedGraph
 from perfkit.trace.graphs.node_tokens import NodeToken
 from perfkit.trace.graphs.replayed_graphs import ReplayedLaunches
 from perfkit.trace.model import NONE, Category

@@ -12,9 +12,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from perfkit.experiments.graph_captures.captured_graphs import CapturedGraph
+from perfkit.experiments.graph_captures.choose_captures import CaptureChoice
 from perfkit.trace.compact_ints import Compact, compact_ints
-from perfkit.trace.graphs.captured_graphs import CapturedGraph
-from perfkit.trace.graphs.choose_captures import CaptureChoice
 from perfkit.trace.model import NONE, Category, Ints, Trace
 from perfkit.trace.ops.cost_ops import CostedCall, cost_ops
 from perfkit.trace.ops.kernels import KernelLink

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfkit.trace.graphs.captured_graphs import CapturedGraph, find_captured_graphs
-from perfkit.trace.graphs.choose_captures import CaptureChoice, choose_captures
-from perfkit.trace.graphs.join_captures import join_captured_ops
+from perfkit.experiments.graph_captures.captured_graphs import CapturedGraph, find_captured_graphs
+from perfkit.experiments.graph_captures.choose_captures import CaptureChoice, choose_captures
+from perfkit.experiments.graph_captures.join_captures import join_captured_ops
 from perfkit.trace.graphs.node_tokens import NodeToken
 from perfkit.trace.graphs.replayed_graphs import ReplayedLaunches, find_replayed_graphs
 from perfkit.trace.model import NONE, Category
