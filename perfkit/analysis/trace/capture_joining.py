@@ -1,7 +1,10 @@
-"""The kernels of replayed graphs with the ops of their captures, which traces of their own hold."""
+"""The kernels of replayed graphs with the ops of their captures, which traces of their own hold.
+
+What joins them is an experiment, imported only where a capture may be.
+"""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
@@ -9,15 +12,17 @@ from perfkit.analysis.model.graphs import ReplayedGraph
 from perfkit.core.errors import RunFormatError, UsageError
 from perfkit.core.note import Note, make_note
 from perfkit.core.text_blocks import ReadLimits
-from perfkit.experiments.graph_captures.captured_graphs import CapturedGraph, find_captured_graphs
-from perfkit.experiments.graph_captures.choose_captures import CaptureChoice, choose_captures
-from perfkit.experiments.graph_captures.join_captures import join_captured_ops
-from perfkit.trace.graphs.replayed_graphs import find_replayed_graphs
+from perfkit.devices.device_calls import is_capture_begin
+from perfkit.trace.graphs.replayed_graphs import ReplayedLaunches, find_replayed_graphs
 from perfkit.trace.ops.ops import Ops
 from perfkit.trace.readers.capture_files import select_rank_captures
 from perfkit.trace.readers.trace_reader import read_trace
 from perfkit.trace.readers.trace_sources import find_captures
 
+if TYPE_CHECKING:
+    from perfkit.experiments.graph_captures.captured_graphs import CapturedGraph
+
+_NO_CAPTURE = "no trace of its capture (--capture)"
 _SAME = "record both in one run: same model, options, versions, batch sizes and rank"
 
 
@@ -44,8 +49,15 @@ def join_captures(
         return JoinedOps(ops, (), (make_note("capture.not_used", note),) if note else ())
     adjacent = () if given else find_captures(source)
     sources = select_rank_captures(given or adjacent, ops.trace.rank)
-    captures = find_captured_graphs(ops.trace)
     notes = list(_list_notes(adjacent, sources))
+    unjoined = [_build_graph_row(ops, replayed, reason=_NO_CAPTURE) for replayed in graphs]
+    if not sources and not any(map(is_capture_begin, ops.trace.names)):
+        return JoinedOps(ops, _merge_graph_rows(unjoined))
+    from perfkit.experiments.graph_captures.captured_graphs import find_captured_graphs
+    from perfkit.experiments.graph_captures.choose_captures import choose_captures
+    from perfkit.experiments.graph_captures.join_captures import join_captured_ops
+
+    captures = find_captured_graphs(ops.trace)
     for path in sources:
         try:
             captures += find_captured_graphs(read_trace(path, limits=limits, workers=workers, allocations=False))
@@ -58,17 +70,30 @@ def join_captures(
             f"{given[0]}: contains no graph capture (no launches between cudaStreamBeginCapture and "
             "cudaStreamEndCapture); record it while the server captures, with shapes"
         )
+    if not captures:
+        return JoinedOps(ops, _merge_graph_rows(unjoined), tuple(notes))
     choices = choose_captures(graphs, captures)
     if given and must_fit and not any(choice.captures for choice in choices):
         named = given[0] if len(given) == 1 else f"{given[0]} (one of {len(given)})"
         raise UsageError(f"{named} does not match {source}: {choices[0].reason}; {_SAME}")
-    return JoinedOps(join_captured_ops(ops, choices), _build_graph_rows(ops, choices), tuple(notes))
+    joined = [
+        _build_graph_row(
+            ops,
+            choice.replayed,
+            joined_nodes=0 if choice.alignment is None else choice.alignment.joined,
+            capture=_describe_captures(choice.captures),
+            basis=choice.basis,
+            reason=choice.reason,
+        )
+        for choice in choices
+    ]
+    return JoinedOps(join_captured_ops(ops, choices), _merge_graph_rows(joined), tuple(notes))
 
 
-def _build_graph_rows(ops: Ops, choices: Sequence[CaptureChoice]) -> tuple[ReplayedGraph, ...]:
-    """Build a row per graph, those of most time first, merging those with one capture or one unknown reason."""
+def _merge_graph_rows(every: Sequence[ReplayedGraph]) -> tuple[ReplayedGraph, ...]:
+    """Merge the rows of graphs with one capture or one unknown reason; those of most time first."""
     rows: dict[tuple[int, int, str, str, str], ReplayedGraph] = {}
-    for row in (_build_graph_row(ops, choice) for choice in choices):
+    for row in every:
         key = (row.nodes, row.joined_nodes, row.capture, row.basis, row.reason)
         known = rows.get(key)
         more = (
@@ -83,22 +108,30 @@ def _build_graph_rows(ops: Ops, choices: Sequence[CaptureChoice]) -> tuple[Repla
     return tuple(sorted(rows.values(), key=lambda row: -row.seconds))
 
 
-def _build_graph_row(ops: Ops, choice: CaptureChoice) -> ReplayedGraph:
-    events = ops.kernels.event[choice.replayed.rows.ravel()]
+def _build_graph_row(
+    ops: Ops,
+    replayed: ReplayedLaunches,
+    *,
+    joined_nodes: int = 0,
+    capture: str = "",
+    basis: str = "",
+    reason: str = "",
+) -> ReplayedGraph:
+    events = ops.kernels.event[replayed.rows.ravel()]
     busy_ns = int((ops.trace.end_ns[events] - ops.trace.start_ns[events]).sum())
-    launches, nodes = choice.replayed.rows.shape
+    launches, nodes = replayed.rows.shape
     return ReplayedGraph(
         nodes=nodes,
         launches=launches,
         seconds=busy_ns / 1e9,
-        joined_nodes=0 if choice.alignment is None else choice.alignment.joined,
-        capture=_describe_captures(choice.captures),
-        basis=choice.basis,
-        reason=choice.reason,
+        joined_nodes=joined_nodes,
+        capture=capture,
+        basis=basis,
+        reason=reason,
     )
 
 
-def _describe_captures(captures: Sequence[CapturedGraph]) -> str:
+def _describe_captures(captures: "Sequence[CapturedGraph]") -> str:
     if not captures:
         return ""
     others = f" or {len(captures) - 1} alike" if len(captures) > 1 else ""

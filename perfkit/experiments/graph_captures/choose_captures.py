@@ -23,8 +23,6 @@ from perfkit.trace.ops.kernels import is_collective_kernel, is_compiled_kernel
 _LEAST_GRIDS = 3
 _CLEARLY = 3
 
-NO_CAPTURE = "no trace of its capture (--capture)"
-
 
 class CaptureChoice(NamedTuple):
     """The origin of a replayed graph: one of `captures`, which called the same, by `basis`.
@@ -60,9 +58,9 @@ def choose_captures(graphs: Sequence[ReplayedLaunches], captures: Sequence[Captu
     choices = []
     for replayed in graphs:
         key = (replayed.tokens, replayed.in_order, None if replayed.in_order else replayed.stream.tobytes())
-        if captures and key not in fits:
+        if key not in fits:
             fits[key] = _find_fits(distinct, replayed)
-        choices.append(_choose_capture(replayed, fits.get(key, []), captures, grids))
+        choices.append(_choose_capture(replayed, fits[key], captures, grids))
     return choices
 
 
@@ -72,8 +70,6 @@ def _choose_capture(
     captures: Sequence[CapturedGraph],
     grids: dict[tuple[int, ...], int | None],
 ) -> CaptureChoice:
-    if not captures:
-        return CaptureChoice(replayed, reason=NO_CAPTURE)
     fits = [fit for fit in fits if any(_can_hold(captured, replayed) for captured in fit.captures)]
     ranks = [(fit.alignment.joined, fit.alignment.same) for fit in fits]
     fits = [fit for fit, rank in zip(fits, ranks, strict=True) if rank == max(ranks)]

@@ -234,12 +234,11 @@ def test_no_capture_holds_a_batch_that_is_larger_than_all(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("caught", "reason"),
     [
-        ([], "(--capture)"),
         (captures([("", decoder(8, layers=2))]), "13 (capture.json.gz)"),
         (captures([("", decoder(8)[::-1])]), "ambiguous"),
         (captures([("", decoder(8, layers=2)), ("", decoder(8, layers=5))]), "2 captures"),
     ],
-    ids=["none", "another model", "another order", "other models"],
+    ids=["another model", "another order", "other models"],
 )
 def test_what_does_not_fit_is_told_with_the_reason(tmp_path: Path, caught: list[Event], reason: str) -> None:
     _, (choice,) = choices(tmp_path, caught, replays([("", 3, decoder(8))]))
