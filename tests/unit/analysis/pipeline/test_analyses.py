@@ -21,8 +21,7 @@ from perfkit.check.judge.result import Check
 from perfkit.core.allocations import build_allocations
 from perfkit.core.errors import RunFormatError, UsageError
 from perfkit.store.memory_file import write_allocations
-from perfkit_reports.display import build_document
-from perfkit_reports.subjects.registry import load_document
+from perfkit_reports.subjects.registry import build_document, load_document
 from tests.fixtures import sample_analysis, sample_checks, sample_memory_analysis, sample_plans, sample_trace_analysis
 from tests.fixtures.caching_allocator import CachingAllocator
 from tests.fixtures.flight_dumps import dump, entry
