@@ -52,4 +52,4 @@ class DisplayMixin:
 
 def _load_display() -> Any:
     """The functions that show results. They stand above this package, so that it is the only place to name them."""
-    return importlib.import_module("perfkit_reports.display")
+    return importlib.import_module("perfkit_reports.subjects.display")
