@@ -10,7 +10,7 @@ from perfkit.analysis.model.plan import PlannedVariant, PlanSearch
 from perfkit.core.errors import UsageError
 from perfkit.core.units import format_bytes, format_significant
 from perfkit.measure.schedule import Techniques
-from perfkit.plan.search.search import search_combinations
+from perfkit.plan.search.combinations import search_combinations
 from perfkit.plan.target.target import Target
 from perfkit.plan.variants.plan import plan_variant, schedule_run
 from perfkit.store.request import BenchRequest

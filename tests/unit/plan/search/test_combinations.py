@@ -5,7 +5,7 @@ from math import prod
 from perfkit.analysis.model.plan import Interval, PlannedPeak, PlannedVariant, StepTime
 from perfkit.core.spec import format_variant_label
 from perfkit.measure.schedule import Techniques
-from perfkit.plan.search.search import FLOPS, TIME, search_combinations
+from perfkit.plan.search.combinations import FLOPS, TIME, search_combinations
 
 # What is left of 100 bytes with each technique, and what is added to 100 FLOPs.
 _LEFT = {"amp": 0.8, "bf16": 0.7, "flash": 0.9, "optim_in_backward": 0.95, "zero1": 0.9, "zero2": 0.8, "zero3": 0.6}
