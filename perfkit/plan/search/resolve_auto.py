@@ -14,9 +14,8 @@ from perfkit.measure.largest_batch import find_largest_batch
 from perfkit.measure.redundant_size import read_batch_size
 from perfkit.measure.run_events import Event
 from perfkit.measure.schedule import Techniques
-from perfkit.plan.search.batch_prediction import predict_batch
-from perfkit.plan.search.least_recomputation import Searched, find_least_recomputation
-from perfkit.plan.search.recomputation_trials import make_trial_runner
+from perfkit.plan.search.largest_batch import predict_batch
+from perfkit.plan.search.least_recomputation import Searched, find_least_recomputation, make_trial_runner
 from perfkit.plan.target.target import Target, explain_unknown_gpu, find_local_target
 from perfkit.plan.variants.plan import make_planner
 from perfkit.store.layout import BatchSearch, RecomputationSearch
