@@ -1,21 +1,23 @@
-"""The largest batch that fits in memory: doubled until one does not fit, then bisected, each in new processes."""
+"""The largest batch that fits in memory, found by trial runs in new processes."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 
 import msgspec
 import psutil
 
 from perfkit.core.files import read_json
+from perfkit.core.fit_search import Trials, find_largest_fitting
 from perfkit.core.record import Measurement, RankRecord, RunResult, RunStatus
 from perfkit.core.spec import RunSpec, TechniqueSpec, format_variant_label
 from perfkit.core.units import format_bytes, format_percent
 from perfkit.measure.rank.limits import MARGIN
 from perfkit.measure.run_events import Event
 from perfkit.measure.schedule import ScheduledRun, Techniques
-from perfkit.measure.trial import is_out_of_memory, run_trial, shorten_run
+from perfkit.measure.trial import judge_trial, run_trial, shorten_run
 from perfkit.store.layout import RECORD_FILE, BatchSearch, BatchTrial
 from perfkit.techniques.data.batch import Batch
 
@@ -25,23 +27,11 @@ _RESOLUTION = 1 / 16
 Launch = Callable[[RunSpec, int], tuple[RunResult, list[RankRecord]]]  # a run, as the trial of this number
 
 
-def find_largest_fitting(fits: Callable[[int], bool | None], first: int, most: int, step: int | None = None) -> int:
-    """The largest fitting size up to `most`, searched from `first` on; 0 if none fits.
-
-    Sizes increase or decrease by `step`, which doubles each time; without one, `first` itself is doubled, or halved.
-    Then they are bisected. The search ends if `fits` is unknown (None).
-    """
-    low, high, size, step = 0, most + 1, min(first, most), step or first
-    while low < size < high and (fitting := fits(size)) is not None:
-        low, high = (size, high) if fitting else (low, size)
-        if high > most:
-            size = min(low + step, most)
-        elif not low and step < high:
-            size = high - step
-        else:
-            size = (low + high) // 2 if high - low > low * _RESOLUTION else low
-        step *= 2
-    return low
+def search_batch_sizes(
+    fits: Callable[[int], bool | None], first: int, most: int, step: int | None = None
+) -> int | None:
+    """The largest batch size up to `most` that fits, to within the resolution; as `find_largest_fitting` finds it."""
+    return find_largest_fitting(range(1, most + 1), fits, first=first, step=step, resolution=_RESOLUTION)
 
 
 def compute_resolution(size: int) -> int:
@@ -80,7 +70,7 @@ def find_largest_batch(
     """
     search = _SizeSearch(techniques, scheduled, partial(_launch_trial, progress=progress))
     step = None if predicted is None else compute_resolution(predicted)
-    size = find_largest_fitting(search.try_size, predicted or first, most, step)
+    size = search_batch_sizes(search.try_size, predicted or first, most, step)
     chosen = set_batch_size(techniques, size or search.trials[-1].size)
     return chosen, BatchSearch(
         requested_variant=format_variant_label(techniques),
@@ -89,7 +79,7 @@ def find_largest_batch(
         margin=MARGIN,
         max_size=most,
         predicted_size=predicted,
-        trials=tuple(search.trials),
+        trials=search.trials,
     )
 
 
@@ -102,27 +92,42 @@ class _SizeSearch:
     launch: Launch
     available: Callable[[], float] = lambda: float(psutil.virtual_memory().available)
     limit_bytes: float | None = None
-    trials: list[BatchTrial] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._trials: Trials[tuple[int, ScheduledRun], BatchTrial] = Trials(self._run_trial, itemgetter(0))
+
+    @property
+    def trials(self) -> tuple[BatchTrial, ...]:
+        """The trials in order."""
+        return tuple(self._trials.results.values())
 
     def try_size(self, size: int) -> bool | None:
         """True if a few steps of this size leave the margin free; None if they fail for another reason."""
         item = self.scheduled(set_batch_size(self.techniques, size))
+        half = 0 if item.skip else self._choose_half(size, item.spec)
+        if half and self.try_size(half) is None:
+            return None
+        return self._trials.is_fitting((size, item))
+
+    def _choose_half(self, size: int, spec: RunSpec) -> int:
+        """Half of the only batch whose peak is known, if by that peak the size does not fit; else 0.
+
+        Much of one peak may be the model; with another, of half the batch, what a sample takes is known.
+        """
+        known = self._list_known_peaks()
+        if not _is_unlimited(spec) or len(known) != 1 or self._predict_peak(size) <= self._usable:
+            return 0
+        return known[0][0] // 2
+
+    def _run_trial(self, candidate: tuple[int, ScheduledRun]) -> BatchTrial:
+        size, item = candidate
         if item.skip:
-            return self._record_trial(BatchTrial(size=size, fits=None, reason=item.skip))
+            return BatchTrial(size=size, fits=None, reason=item.skip)
         spec = self._limit_memory(shorten_run(item.spec))
-        if spec.launch.device == "cpu" and spec.launch.memory_limit_bytes is None:
-            # Nothing stops a process that takes more: what would is not begun. Much of one peak may be the model;
-            # with another, of half the batch, what a sample takes is known.
-            known = self._list_known_peaks()
-            half = known[0][0] // 2 if len(known) == 1 else 0
-            if half and self._predict_peak(size) > self._usable and self.try_size(half) is None:
-                return None
-            if (expected := self._predict_peak(size)) > self._usable:
-                return self._record_trial(
-                    BatchTrial(size=size, fits=False, reason=f"not run: predicted peak {format_bytes(expected)}")
-                )
-        run, records = self.launch(spec, len(self.trials))
-        return self._record_trial(self._judge_trial(size, run, records))
+        if _is_unlimited(spec) and (expected := self._predict_peak(size)) > self._usable:
+            # Nothing stops a process that takes more: what would is not begun.
+            return BatchTrial(size=size, fits=False, reason=f"not run: predicted peak {format_bytes(expected)}")
+        return self._judge_trial(size, *self.launch(spec, len(self._trials.results)))
 
     def _limit_memory(self, spec: RunSpec) -> RunSpec:
         """The trial; where a limit is given it is stopped where the margin begins. A GPU's limit is its own."""
@@ -142,26 +147,20 @@ class _SizeSearch:
         return (1 - MARGIN) * self.limit_bytes
 
     def _judge_trial(self, size: int, run: RunResult, records: list[RankRecord]) -> BatchTrial:
-        seconds = run.seconds
-        if run.status != RunStatus.OK:
-            fits = False if is_out_of_memory(run) else None
-            return BatchTrial(size=size, fits=fits, seconds=seconds, reason=f"{run.status}: {run.reason}")
-        memory = [record.memory for record in records if record.memory is not None]
-        on_device = records[0].environment is not None and records[0].environment.device != "cpu"
-        if on_device and records[0].environment is not None and self.limit_bytes is None:
-            known = records[0].environment.device_memory_bytes
+        environment = records[0].environment if records else None
+        on_device = environment is not None and environment.device != "cpu"
+        if environment is not None and on_device and run.status == RunStatus.OK and self.limit_bytes is None:
+            known = environment.device_memory_bytes
             self.limit_bytes = None if known is None else float(known)
+        memory = [record.memory for record in records if record.memory is not None]
         peaks = [rank_peaks.reserved if on_device else rank_peaks.rss for rank_peaks in memory]
         measured = [peak.value for peak in peaks if isinstance(peak, Measurement)]
-        if not measured or self.limit_bytes is None:
-            return BatchTrial(size=size, fits=None, seconds=seconds, reason="memory unknown")
-        peak = max(measured)
-        reason = (
-            ""
-            if peak <= self._usable
-            else f"leaves less than {format_percent(MARGIN, 0)} of {format_bytes(self.limit_bytes)}"
-        )
-        return BatchTrial(size=size, fits=not reason, peak_bytes=peak, seconds=seconds, reason=reason)
+        outcome = judge_trial(run, () if self.limit_bytes is None else measured)
+        fits, reason = outcome.fits, outcome.reason
+        if outcome.peak_bytes is not None and self.limit_bytes is not None:
+            fits = outcome.peak_bytes <= self._usable
+            reason = "" if fits else f"leaves less than {format_percent(MARGIN, 0)} of {format_bytes(self.limit_bytes)}"
+        return BatchTrial(size=size, fits=fits, peak_bytes=outcome.peak_bytes, seconds=run.seconds, reason=reason)
 
     def _list_known_peaks(self) -> list[tuple[int, float]]:
         """Sizes and peaks of the trials, the smallest first."""
@@ -178,9 +177,10 @@ class _SizeSearch:
         before, lower = known[-2]
         return peak + (size - last) * max(0.0, (peak - lower) / (last - before))
 
-    def _record_trial(self, trial: BatchTrial) -> bool | None:
-        self.trials.append(trial)
-        return trial.fits
+
+def _is_unlimited(spec: RunSpec) -> bool:
+    """True if nothing ends a process that takes more memory than there is."""
+    return spec.launch.device == "cpu" and spec.launch.memory_limit_bytes is None
 
 
 def _launch_trial(

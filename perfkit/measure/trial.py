@@ -1,9 +1,9 @@
 """A few steps of a variant in separate processes, of which only the requested results are kept."""
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
@@ -17,6 +17,17 @@ from perfkit.store.layout import get_rank_folder
 T = TypeVar("T")
 
 _SHORT = Schedule(warmup=1, max_warmup=1, timed=1)
+
+
+class TrialOutcome(NamedTuple):
+    """The peak of the fullest rank, None if unknown or if the run did not end well.
+
+    `fits` is False if memory ran out, else None: whether the peak fits is for the search to say.
+    """
+
+    peak_bytes: float | None = None
+    fits: bool | None = None
+    reason: str = ""
 
 
 def shorten_run(spec: RunSpec, passes: tuple[str, ...] = ()) -> RunSpec:
@@ -40,6 +51,10 @@ def run_trial(
     return run, results
 
 
-def is_out_of_memory(run: RunResult) -> bool:
-    """True if a run ended because memory ran out."""
-    return run.status == RunStatus.OUT_OF_MEMORY or is_killed_by_system(run)
+def judge_trial(run: RunResult, peaks_bytes: Iterable[float]) -> TrialOutcome:
+    """The outcome of a trial of whose ranks these peaks are known."""
+    if run.status != RunStatus.OK:
+        no_memory = run.status == RunStatus.OUT_OF_MEMORY or is_killed_by_system(run)
+        return TrialOutcome(fits=False if no_memory else None, reason=f"{run.status}: {run.reason}")
+    peak = max(peaks_bytes, default=None)
+    return TrialOutcome(peak, reason="memory unknown" if peak is None else "")

@@ -9,11 +9,12 @@ from msgspec.structs import replace
 
 from perfkit.analysis.model.plan import PlannedVariant, PlanSearch
 from perfkit.core.errors import UsageError
+from perfkit.core.fit_search import Trials
 from perfkit.core.spec import TechniqueSpec, format_variant_label, parse_variants
 from perfkit.core.units import format_percent
 from perfkit.measure.schedule import Techniques
 from perfkit.plan.target.target import Target
-from perfkit.plan.variants.plan import plan_schedule, plan_variant
+from perfkit.plan.variants.plan import PlanOne, plan_schedule, plan_variant, schedule_run
 from perfkit.store.request import BenchRequest
 from perfkit.techniques.compose import compose_techniques
 
@@ -25,7 +26,6 @@ _RECOMPUTATION = ("", "ckpt:mode=selective", "ckpt")
 
 TIME, FLOPS = "predicted step time", "FLOPs per step"
 
-Plan = Callable[[Techniques], PlannedVariant]
 Ladders = tuple[tuple[str, ...], ...]
 
 
@@ -40,7 +40,7 @@ class _Combination(NamedTuple):
         return tuple(spec for name in names for spec in _parse_specs(name))
 
 
-def search_combinations(plan: Plan, ranks: int, progress: Callable[[int, int, PlannedVariant], None]) -> PlanSearch:
+def search_combinations(plan: PlanOne, ranks: int, progress: Callable[[int, int, PlannedVariant], None]) -> PlanSearch:
     """Search the compatible combinations.
 
     Args:
@@ -48,23 +48,16 @@ def search_combinations(plan: Plan, ranks: int, progress: Callable[[int, int, Pl
         ranks: number of ranks; shards need several.
         progress: receives the numbers of completed and total combinations after each plan.
     """
-    plans: dict[str, PlannedVariant] = {}
-
-    def once(techniques: Techniques) -> PlannedVariant:
-        name = format_variant_label(techniques)
-        if name not in plans:
-            plans[name] = plan(techniques)
-        return plans[name]
-
+    plans = Trials(plan, format_variant_label)
     ladders = (*((_SHARDS,) if ranks > 1 else ()), *_FREE, _RECOMPUTATION)
-    left_out = _find_refused(once, (_PRECISIONS, *ladders))
+    left_out = _find_refused(plans.try_candidate, (_PRECISIONS, *ladders))
     ladders = tuple(tuple(name for name in ladder if name not in left_out) for ladder in ladders)
     precisions = [name for name in _PRECISIONS if name not in left_out]
     combinations = sorted(_list_combinations(precisions, ladders), key=lambda each: _get_order_key(each, ladders))
     planned: dict[_Combination, PlannedVariant] = {}
     for done, combination in enumerate(combinations, start=1):
         if not _is_ruled_out(combination, planned):
-            planned[combination] = once(combination.techniques(ladders))
+            planned[combination] = plans.try_candidate(combination.techniques(ladders))
             progress(done, len(combinations), planned[combination])
     fitting = [variant for variant in planned.values() if variant.fits]
     timed = all(variant.step_s is not None for variant in fitting)
@@ -72,12 +65,12 @@ def search_combinations(plan: Plan, ranks: int, progress: Callable[[int, int, Pl
         fitting=tuple(sorted(fitting, key=_get_step_seconds if timed else _get_flops_key)),
         ordered_by=TIME if timed else FLOPS,
         combinations=len(combinations),
-        planned=len(plans) - len(left_out),
+        planned=len(plans.results) - len(left_out),
         left_out=left_out,
     )
 
 
-def _find_refused(plan: Plan, choices: Iterable[tuple[str, ...]]) -> dict[str, str]:
+def _find_refused(plan: PlanOne, choices: Iterable[tuple[str, ...]]) -> dict[str, str]:
     """Techniques that cannot act here alone, with reasons."""
     names = [name for names in choices for name in names if name]
     reasons = {name: plan(_parse_specs(name)).reason for name in names}
@@ -151,13 +144,17 @@ def suggest_least_change(
     lossless = f"{_LOSSLESS_OF_RANKS},{_LOSSLESS}" if closest.world_size > 1 else _LOSSLESS
     change = "no single memory-saving technique makes it fit"
     for tier in (lossless, _LOSSY):
-        tried = [
-            _plan_with_technique(request, target, techniques, added, progress) for (added,) in parse_variants(tier)
-        ]
-        fitting = [(added, variant) for added, variant in tried if variant is not None and variant.fits]
+        fitting: list[tuple[str, PlannedVariant]] = []
+        for (added,) in parse_variants(tier):
+            if added.name in {each.name for each in techniques}:
+                continue
+            progress(added.label)
+            variant = _plan_with_technique(request, target, techniques, added)
+            if variant is not None and variant.fits:
+                fitting.append((added.label, variant))
         if fitting:
-            added, variant = min(fitting, key=lambda item: item[1].flops or inf)
-            change = f"smallest change that fits: {added}{_describe_more_flops(variant, closest)}"
+            label, variant = min(fitting, key=lambda item: item[1].flops or inf)
+            change = f"smallest change that fits: {label}{_describe_more_flops(variant, closest)}"
             break
     suggestion = replace(closest, verdict=f"{closest.verdict}; {change}")
     return [suggestion if variant is closest else variant for variant in planned]
@@ -169,17 +166,14 @@ def _get_needed_bytes(variant: PlannedVariant) -> float:
 
 
 def _plan_with_technique(
-    request: BenchRequest, target: Target, techniques: Techniques, one: TechniqueSpec, progress: Callable[[str], None]
-) -> tuple[str, PlannedVariant | None]:
-    """The added technique in words, and the variant with it; None if already present or incompatible."""
-    if one.name in {each.name for each in techniques}:
-        return one.label, None
-    progress(one.label)
+    request: BenchRequest, target: Target, techniques: Techniques, added: TechniqueSpec
+) -> PlannedVariant | None:
+    """The variant with one more technique; None if incompatible."""
     try:
-        *_, run = plan_schedule(replace(request, variants=((*techniques, one),)), target).runs
+        run = schedule_run(request, (*techniques, added), target)
     except UsageError:
-        return one.label, None
-    return one.label, plan_variant(run, target)
+        return None
+    return plan_variant(run, target)
 
 
 def _describe_more_flops(variant: PlannedVariant, candidate: PlannedVariant) -> str:

@@ -1,20 +1,20 @@
 """Finds the largest batch that fits by plan, without runs; trial runs begin their search there."""
 
 from collections.abc import Callable
-from functools import partial
 
 import psutil
 from msgspec.structs import replace
 
 from perfkit.analysis.model.plan import LargestBatch, PlannedBatch
 from perfkit.core.errors import UsageError
+from perfkit.core.fit_search import Trials
 from perfkit.core.spec import format_variant_label
 from perfkit.devices.machine.device_choice import find_device
 from perfkit.measure.bench import compute_needed_ranks
-from perfkit.measure.largest_batch import find_largest_fitting, set_batch_size
+from perfkit.measure.largest_batch import search_batch_sizes, set_batch_size
 from perfkit.measure.rank.limits import MARGIN
 from perfkit.measure.redundant_size import read_batch_size
-from perfkit.measure.schedule import ScheduledRun, Techniques, choose_world_size
+from perfkit.measure.schedule import Techniques, choose_world_size
 from perfkit.plan.gpu_memory.host_process import estimate_process_bytes
 from perfkit.plan.target.target import CPU, Target, find_local_target
 from perfkit.plan.variants.plan import plan_variant, schedule_run
@@ -47,37 +47,29 @@ def plan_largest_batch(
         progress: receives every size.
     """
     assert target.limit_bytes is not None
-    sizes: list[PlannedBatch] = []
     # Planned under what is usable: an allocator gives its free segments back before it takes more. The margin is one of
     # what torch tells of a GPU, as that of a search by runs is: what the driver keeps comes off as well.
     usable = target.shrink_limit(margin)
+    assert usable.limit_bytes is not None
+    usable_bytes = usable.limit_bytes
 
-    def fits(size: int) -> bool | None:
-        sizes.append(
-            _plan_size(size, schedule_run(request, set_batch_size(techniques, size), target), usable, with_batches)
-        )
-        progress(sizes[-1])
-        return sizes[-1].fits
+    def plan_size(size: int) -> PlannedBatch:
+        variant = plan_variant(schedule_run(request, set_batch_size(techniques, size), target), usable)
+        needed = variant.needed_bytes
+        if needed is None:
+            return PlannedBatch(size=size, fits=None, reason=variant.reason)
+        beside = variant.batches_bytes if with_batches else 0
+        return PlannedBatch(size=size, fits=needed.high + beside <= usable_bytes, needed_bytes=needed)
 
-    largest = find_largest_fitting(fits, first, most)
+    trials: Trials[int, PlannedBatch] = Trials(plan_size, int, progress)
     return LargestBatch(
         variant=format_variant_label(techniques),
-        size=largest or None,
+        size=search_batch_sizes(trials.is_fitting, first, most),
         limit_bytes=target.limit_bytes,
         margin=margin,
         most=most,
-        sizes=tuple(sizes),
+        sizes=tuple(trials.results.values()),
     )
-
-
-def _plan_size(size: int, run: ScheduledRun, target: Target, with_batches: bool) -> PlannedBatch:
-    assert target.limit_bytes is not None
-    variant = plan_variant(run, target)
-    make_batch = partial(PlannedBatch, size=size, needed_bytes=variant.needed_bytes)
-    if variant.needed_bytes is None:
-        return make_batch(fits=None, reason=variant.reason)
-    beside = variant.batches_bytes if with_batches else 0
-    return make_batch(fits=variant.needed_bytes.high + beside <= target.limit_bytes)
 
 
 def predict_batch(request: BenchRequest, techniques: Techniques, most: int) -> int | None:

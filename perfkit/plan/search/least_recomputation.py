@@ -1,6 +1,5 @@
 """Finds the least recomputation whose peak is within a limit: the first that fits by plan and by run."""
 
-from bisect import bisect_left
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -9,21 +8,21 @@ from msgspec.structs import replace
 
 from perfkit.analysis.memory.allocation_lifetimes import build_lifetimes
 from perfkit.analysis.memory.totals import compute_totals
-from perfkit.analysis.model.plan import PlannedVariant
 from perfkit.core.files import read_json
-from perfkit.core.record import Measurement, RankRecord, RunStatus
+from perfkit.core.fit_search import Trials, find_largest_fitting
+from perfkit.core.record import Measurement, RankRecord
 from perfkit.core.spec import format_variant_label
 from perfkit.core.units import format_bytes
 from perfkit.measure.bench import schedule_first_run
 from perfkit.measure.run_events import Event
 from perfkit.measure.schedule import Techniques
-from perfkit.measure.trial import is_out_of_memory, run_trial, shorten_run
+from perfkit.measure.trial import judge_trial, run_trial, shorten_run
+from perfkit.plan.variants.plan import PlanOne
 from perfkit.store.layout import MEMORY_FILE, RECORD_FILE, RecomputationSearch, RecomputationTrial
 from perfkit.store.memory_file import read_allocations
 from perfkit.store.request import BenchRequest
 from perfkit.techniques.activations.recomputation import list_rungs
 
-Plan = Callable[[Techniques], PlannedVariant]
 Try = Callable[[Techniques, RecomputationTrial], RecomputationTrial]  # a trial, planned and run for a few steps
 Searched = tuple[Techniques, RecomputationSearch]
 
@@ -34,7 +33,7 @@ def accept_planned(_techniques: Techniques, trial: RecomputationTrial) -> Recomp
 
 
 def find_least_recomputation(
-    techniques: Techniques, limit_bytes: float, plan: Plan, run: Try = accept_planned
+    techniques: Techniques, limit_bytes: float, plan: PlanOne, run: Try = accept_planned
 ) -> Searched:
     """The first combination in the order of recomputation whose peak is within a limit, and the search for it.
 
@@ -43,7 +42,7 @@ def find_least_recomputation(
     Args:
         techniques: those of the variant, with `ckpt:fit`.
         limit_bytes: what the peak of torch's allocator may be.
-        plan: the plan of a combination of techniques.
+        plan: plans a combination of techniques, each once.
         run: tries the first that is planned to fit. If it does not, the next ones are planned and tried.
     """
     search = _RecomputationFinder(limit_bytes, plan, run)
@@ -52,7 +51,7 @@ def find_least_recomputation(
         requested_variant=format_variant_label(techniques),
         selected_variant=None if chosen is None else format_variant_label(chosen),
         limit_bytes=limit_bytes,
-        trials=tuple(search.trials.values()),
+        trials=tuple(search.trials.results.values()),
         reason=reason,
     )
 
@@ -60,8 +59,8 @@ def find_least_recomputation(
 class _RecomputationFinder:
     """Trials by variant, in planning order."""
 
-    def __init__(self, limit_bytes: float, plan: Plan, run: Try) -> None:
-        self.trials: dict[str, RecomputationTrial] = {}
+    def __init__(self, limit_bytes: float, plan: PlanOne, run: Try) -> None:
+        self.trials = Trials(self._plan_trial, format_variant_label)
         self._limit_bytes = limit_bytes
         self._plan = plan
         self._run = run
@@ -69,53 +68,45 @@ class _RecomputationFinder:
     def search_techniques(self, techniques: Techniques) -> tuple[Techniques | None, str]:
         """The first fit, or None, with the reason."""
         ((without,), *_) = list_rungs(techniques, blocks=0)
-        planned = self._plan(without)
-        self._record_trial(without, planned)
-        if planned.peak_allocated_bytes is None:
-            return None, f"{format_variant_label(without)} cannot be planned: {planned.reason}"
-        left = list_rungs(techniques, planned.blocks)
-        most = next(rung[-1] for rung in reversed(left) if rung)
-        while (place := self._find_first_fit(left)) is not None:
-            number, within = place
-            if self._is_confirmed(left[number][within]):
-                return left[number][within], ""
-            left = (left[number][within + 1 :], *left[number + 1 :])
-        lacking = "" if planned.blocks else "; the workload names no blocks to checkpoint"
-        return None, self._explain_shortfall(most) + lacking
+        baseline = self.trials.try_candidate(without)
+        if baseline.planned_bytes is None:
+            return None, f"{baseline.variant} cannot be planned: {baseline.reason}"
+        blocks = self._plan(without).blocks
+        rungs = [rung for rung in list_rungs(techniques, blocks) if rung]
+        for rung in rungs:
+            left = rung[::-1]  # the peak rises from the most recomputation on
+            while left and self._is_fitting(left[0]):
+                chosen = find_largest_fitting(left, self._is_fitting)
+                assert chosen is not None
+                if self._is_confirmed(chosen):
+                    return chosen, ""
+                left = left[: left.index(chosen)]
+        lacking = "" if blocks else "; the workload names no blocks to checkpoint"
+        return None, self._explain_shortfall(rungs[-1][-1]) + lacking
 
-    def _find_first_fit(self, left: tuple[tuple[Techniques, ...], ...]) -> tuple[int, int] | None:
-        """Rung and position of the first fit, by bisection, since the peak falls along a rung."""
-        for number, rung in enumerate(left):
-            if rung and self._is_fitting(rung[-1]):
-                return number, bisect_left(rung, 1, key=self._is_fitting)
-        return None
-
-    def _is_fitting(self, techniques: Techniques) -> bool:
-        known = self.trials.get(format_variant_label(techniques))
-        return bool((known or self._record_trial(techniques, self._plan(techniques))).fits)
-
-    def _record_trial(self, techniques: Techniques, planned: PlannedVariant) -> RecomputationTrial:
+    def _plan_trial(self, techniques: Techniques) -> RecomputationTrial:
+        planned = self._plan(techniques)
         peak = planned.peak_allocated_bytes
-        trial = RecomputationTrial(
+        return RecomputationTrial(
             variant=format_variant_label(techniques),
             planned_bytes=None if peak is None else float(peak.high),
             fits=None if peak is None else peak.high <= self._limit_bytes,
             reason=planned.reason,
         )
-        self.trials[trial.variant] = trial
-        return trial
+
+    def _is_fitting(self, techniques: Techniques) -> bool:
+        return self.trials.is_fitting(techniques) is True
 
     def _is_confirmed(self, techniques: Techniques) -> bool:
         """True unless a run out of memory refutes the plan."""
-        name = format_variant_label(techniques)
-        trial = self._run(techniques, self.trials[name])
+        trial = self._run(techniques, self.trials.try_candidate(techniques))
         if trial.measured_bytes is not None:
             trial = replace(trial, fits=trial.measured_bytes <= self._limit_bytes)
-        self.trials[name] = trial
+        self.trials.results[trial.variant] = trial
         return trial.fits is not False
 
     def _explain_shortfall(self, techniques: Techniques) -> str:
-        trial = self.trials[format_variant_label(techniques)]
+        trial = self.trials.try_candidate(techniques)
         peaks = ((trial.measured_bytes, "measured"), (trial.planned_bytes, "planned"))
         known = next((f"{how} peak {format_bytes(peak)}" for peak, how in peaks if peak is not None), trial.reason)
         return f"not even {trial.variant} fits in {format_bytes(self._limit_bytes)}: {known}"
@@ -132,14 +123,14 @@ def make_trial_runner(request: BenchRequest, progress: Callable[[Event], None]) 
         # A CPU's allocator keeps no statistics: the memory recording counts its events.
         passes = ("memory",) if item.spec.launch.device == "cpu" else ()
         run, peaks = run_trial(shorten_run(item.spec, passes), next(numbers), progress, read_allocator_peak)
-        told = replace(planned, seconds=run.seconds)
-        if run.status != RunStatus.OK:
-            fits = False if is_out_of_memory(run) else None
-            return replace(told, fits=fits, reason=f"{run.status}: {run.reason}")
-        known = [peak for peak in peaks if peak is not None]
-        if not known:
-            return replace(told, fits=None, reason="memory unknown")
-        return replace(told, measured_bytes=max(known))
+        outcome = judge_trial(run, (peak for peak in peaks if peak is not None))
+        return replace(
+            planned,
+            fits=outcome.fits,
+            measured_bytes=outcome.peak_bytes,
+            seconds=run.seconds,
+            reason=outcome.reason or planned.reason,
+        )
 
     return trial
 

@@ -10,6 +10,7 @@ from perfkit.analysis.memory.account import build_memory_account
 from perfkit.analysis.model.memory_model import MemoryAccount
 from perfkit.analysis.model.plan import PlannedPeak, PlannedVariant
 from perfkit.core.errors import UnavailableError
+from perfkit.core.fit_search import Trials
 from perfkit.core.note import Note, make_note
 from perfkit.core.spec import format_variant_label
 from perfkit.devices.machine.machine import count_available_cores
@@ -62,20 +63,14 @@ def plan_schedule(
 
 def make_planner(request: BenchRequest, target: Target, progress: Callable[[str], None] = lambda _: None) -> PlanOne:
     """A cached planner of combinations of techniques, on a bench's number of ranks; `progress` receives each."""
-    known: dict[str, PlannedVariant] = {}
 
-    def planned_once(techniques: Techniques) -> PlannedVariant:
-        name = format_variant_label(techniques)
-        if name in known:
-            return known[name]
+    def plan(techniques: Techniques) -> PlannedVariant:
         ranks, _ = choose_world_size(request, compute_needed_ranks(techniques))
-        known[name] = plan_variant(
+        return plan_variant(
             schedule_run(replace(request, world_size=ranks, world_sizes=()), techniques, target), target
         )
-        progress(known[name].name)
-        return known[name]
 
-    return planned_once
+    return Trials(plan, format_variant_label, lambda planned: progress(planned.name)).try_candidate
 
 
 def schedule_run(request: BenchRequest, techniques: Techniques, target: Target = CPU) -> ScheduledRun:

@@ -12,7 +12,7 @@ from perfkit.measure.largest_batch import (
     _SizeSearch,
     compute_resolution,
     find_largest_batch,
-    find_largest_fitting,
+    search_batch_sizes,
     set_batch_size,
 )
 from perfkit.measure.launch.launcher import ExitCodes
@@ -23,39 +23,9 @@ from tests.fixtures.figures import list_figures
 NO = Unknown(reason="not on a CPU")
 
 
-def tried(limit: int, first: int, most: int, step: int | None = None) -> tuple[int, list[int]]:
-    sizes: list[int] = []
-
-    def fits(size: int) -> bool:
-        sizes.append(size)
-        return size <= limit
-
-    return find_largest_fitting(fits, first, most, step), sizes
-
-
-def test_sizes_are_doubled_then_bisected():
-    assert tried(11, 2, 1024) == (11, [2, 4, 8, 16, 12, 10, 11])
-    assert tried(1000, 4, 16) == (16, [4, 8, 16])
-    assert tried(1000, 4, 24) == (24, [4, 8, 16, 24])
-    assert tried(0, 4, 64) == (0, [4, 2, 1])
-    assert tried(1, 4, 64) == (1, [4, 2, 1])
-    assert tried(1000, 64, 16) == (16, [16])
-    assert tried(20, 20, 21) == (20, [20, 21])
-
-
-def test_sizes_within_a_sixteenth_are_not_told_apart():
-    found, sizes = tried(777, 512, 4096)
-    assert 777 * 15 / 16 <= found <= 777
-    assert len(sizes) <= 8
-
-
-def test_near_a_prediction_few_sizes_are_tried():
+def test_the_resolution_is_a_sixteenth_of_the_size():
     assert compute_resolution(100) == 6
-    assert tried(103, 100, 1024, 6) == (100, [100, 106])
-    assert tried(130, 100, 1024, 6) == (130, [100, 106, 118, 142, 130, 136])
-    assert tried(97, 100, 1024, 6) == (97, [100, 94, 97])
-    assert tried(9, 100, 1024, 6) == (9, [100, 94, 82, 58, 10, 5, 7, 8, 9])
-    assert tried(0, 3, 1024, 1) == (0, [3, 2, 1])
+    assert compute_resolution(3) == 1
 
 
 def test_the_variant_that_asks_for_a_search_gets_the_size():
@@ -95,7 +65,7 @@ def sizes_of(launched: list[RunSpec]) -> list[int]:
 def test_a_trial_fits_if_it_leaves_the_margin():
     # 90 % of 1000 bytes are usable: 100 + 10 x 80.
     made, launched = search()
-    assert find_largest_fitting(made.try_size, 10, 1024) in range(75, 81)
+    assert search_batch_sizes(made.try_size, 10, 1024) in range(75, 81)
     assert made.limit_bytes == 1000.0
     assert max(sizes_of(launched)) <= 80
 
@@ -113,14 +83,14 @@ def test_on_a_cpu_what_is_expected_to_take_more_is_not_run():
 def test_what_the_model_takes_is_told_from_what_a_sample_takes_before_a_size_is_ruled_out():
     # 9000 bytes are usable: 6000 + 10 x 300. In proportion to the first trial 16 would take 12160.
     made, launched = search(peak=lambda size: 6000.0 + 10 * size, available=10_000.0)
-    assert find_largest_fitting(made.try_size, 8, 1024) in range(282, 301)
+    assert search_batch_sizes(made.try_size, 8, 1024) in range(282, 301)
     assert sizes_of(launched)[:3] == [8, 4, 16]
     assert max(sizes_of(launched)) <= 300
 
 
 def test_smaller_sizes_than_one_that_takes_too_much_are_run():
     made, launched = search(peak=lambda size: 100.0 + 106 * size)  # 948 of the 900 that are usable
-    assert find_largest_fitting(made.try_size, 8, 1024) == 7
+    assert search_batch_sizes(made.try_size, 8, 1024) == 7
     assert sizes_of(launched) == [8, 4, 6, 7]
     assert (made.trials[0].fits, made.trials[0].peak_bytes) == (False, 948.0)
     assert list_figures(made.trials[0].reason) == ["10 %", "1,000 B"]
@@ -131,7 +101,7 @@ OUT_OF_MEMORY = RunResult(status=RunStatus.OUT_OF_MEMORY, reason="out of memory"
 
 def test_within_a_limit_a_process_that_runs_out_of_memory_tells():
     made, launched = search(end=lambda size: OUT_OF_MEMORY if size >= 40 else None, memory_limit_bytes=10_000)
-    assert find_largest_fitting(made.try_size, 10, 1024) in range(37, 40)
+    assert search_batch_sizes(made.try_size, 10, 1024) in range(37, 40)
     assert 40 in sizes_of(launched)
     assert made.limit_bytes == 10_000
     assert {trial.fits for trial in made.trials if trial.size >= 40} == {False}
@@ -152,24 +122,12 @@ def test_what_the_system_killed_does_not_fit(tmp_path):
 
 
 def test_a_trial_that_ends_for_another_reason_ends_the_search():
-    assert tried_until_unknown(48) == (32, [8, 16, 32, 64, 48])
-    assert tried_until_unknown(8) == (0, [8])
     for status in (RunStatus.FAILED, RunStatus.SKIPPED, RunStatus.TIMEOUT):
         made, launched = search(end=lambda _, status=status: RunResult(status=status, reason="why"))
-        assert find_largest_fitting(made.try_size, 8, 1024) == 0
+        assert search_batch_sizes(made.try_size, 8, 1024) is None
         assert sizes_of(launched) == [8]
         assert made.trials[0].fits is None
         assert made.trials[0].reason == f"{status}: why"
-
-
-def tried_until_unknown(unknown: int) -> tuple[int, list[int]]:
-    sizes: list[int] = []
-
-    def fits(size: int) -> bool | None:
-        sizes.append(size)
-        return None if size == unknown else size < 60
-
-    return find_largest_fitting(fits, 8, 1024), sizes
 
 
 def found(monkeypatch, end=lambda size: None, skip=lambda size: "", predicted=None):

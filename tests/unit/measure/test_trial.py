@@ -10,7 +10,7 @@ from perfkit.core.record import RunResult, RunStatus
 from perfkit.core.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_technique
 from perfkit.measure import trial
 from perfkit.measure.run_events import Event, PassStarted, RunFinished, RunStarted
-from perfkit.measure.trial import is_out_of_memory, run_trial, shorten_run
+from perfkit.measure.trial import TrialOutcome, judge_trial, run_trial, shorten_run
 from perfkit.store.layout import get_rank_folder
 
 SPEC = RunSpec(
@@ -55,6 +55,13 @@ def test_a_trial_has_few_steps_and_no_instruments_but_those_asked_for() -> None:
     assert made.variant == SPEC.variant
 
 
+def test_the_fullest_rank_of_a_run_that_ended_well_counts() -> None:
+    assert judge_trial(RunResult(status=RunStatus.OK), [3.0, 5.0, 4.0]).peak_bytes == 5.0
+    unknown = judge_trial(RunResult(status=RunStatus.OK), [])
+    assert (unknown.fits, unknown.peak_bytes, bool(unknown.reason)) == (None, None, True)
+
+
 def test_whether_memory_ended_a_run() -> None:
-    assert is_out_of_memory(RunResult(status=RunStatus.OUT_OF_MEMORY))
-    assert not is_out_of_memory(RunResult(status=RunStatus.FAILED))
+    lacking = judge_trial(RunResult(status=RunStatus.OUT_OF_MEMORY, reason="here"), [3.0])
+    assert lacking == TrialOutcome(None, False, f"{RunStatus.OUT_OF_MEMORY}: here")
+    assert judge_trial(RunResult(status=RunStatus.FAILED, reason="why"), []) == (None, None, "failed: why")

@@ -1,0 +1,82 @@
+"""The search for what fits: for the largest of ordered candidates, of which each is tried at most once."""
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Generic, Protocol, TypeVar
+
+C = TypeVar("C")
+
+
+class TrialResult(Protocol):
+    """The result of a trial: `fits` is None if unknown."""
+
+    @property
+    def fits(self) -> bool | None: ...
+
+
+R = TypeVar("R", bound=TrialResult)
+
+
+class Trials(Generic[C, R]):
+    """Trials of candidates, by plan or by run. `results` has them by the candidates' keys, in the order of the trials.
+
+    Args:
+        judge: tries a candidate that was not tried before.
+        get_key: tells candidates apart.
+        progress: receives each new result.
+    """
+
+    def __init__(
+        self, judge: Callable[[C], R], get_key: Callable[[C], Hashable], progress: Callable[[R], None] = lambda _: None
+    ) -> None:
+        self.results: dict[Hashable, R] = {}
+        self._judge = judge
+        self._get_key = get_key
+        self._progress = progress
+
+    def try_candidate(self, candidate: C) -> R:
+        """The result of the candidate's only trial."""
+        key = self._get_key(candidate)
+        if key not in self.results:
+            self.results[key] = self._judge(candidate)
+            self._progress(self.results[key])
+        return self.results[key]
+
+    def is_fitting(self, candidate: C) -> bool | None:
+        """True if the candidate fits, None if unknown."""
+        return self.try_candidate(candidate).fits
+
+
+def find_largest_fitting(
+    candidates: Sequence[C],
+    fits: Callable[[C], bool | None],
+    *,
+    first: int | None = None,
+    step: int | None = None,
+    resolution: float = 0.0,
+) -> C | None:
+    """The largest fitting candidate; None if none fits, or the first is unknown.
+
+    With `first`, places double from there until a candidate does not fit, or halve until one fits; then they are
+    bisected. The search ends at a candidate of which it is not known whether it fits.
+
+    Args:
+        candidates: the smallest first; if one does not fit, no larger one does.
+        fits: tries a candidate; None if unknown.
+        first: the place of the first trial, from 1 on; without it the search only bisects.
+        step: the first step up or down from `first`, doubled each time; by default `first` itself.
+        resolution: the share of a place within which candidates are not told apart.
+    """
+    most = len(candidates)
+    low, high = 0, most + 1
+    place = high // 2 if first is None else min(first, most)
+    step = step or first or high
+    while low < place < high and (fitting := fits(candidates[place - 1])) is not None:
+        low, high = (place, high) if fitting else (low, place)
+        if first is not None and high > most:
+            place = min(low + step, most)
+        elif not low and step < high:
+            place = high - step
+        else:
+            place = (low + high) // 2 if high - low > low * resolution else low
+        step *= 2
+    return candidates[low - 1] if low else None
