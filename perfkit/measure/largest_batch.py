@@ -117,7 +117,8 @@ class _SizeSearch:
         known = self._list_known_peaks()
         if not _is_unlimited(spec) or len(known) != 1 or self._predict_peak(size) <= self._usable:
             return 0
-        return known[0][0] // 2
+        half = known[0][0] // 2
+        return half if half < size else 0  # a smaller size takes more than its share of the peak: it does not fit
 
     def _run_trial(self, candidate: tuple[int, ScheduledRun]) -> BatchTrial:
         size, item = candidate

@@ -96,6 +96,13 @@ def test_smaller_sizes_than_one_that_takes_too_much_are_run():
     assert list_figures(made.trials[0].reason) == ["10 %", "1,000 B"]
 
 
+def test_half_of_a_size_that_takes_more_than_twice_what_is_usable_is_not_run():
+    made, launched = search(peak=lambda size: 100.0 + 300 * size)  # 2500 of the 900 that are usable
+    assert search_batch_sizes(made.try_size, 8, 1024) == 2
+    assert [(trial.size, trial.fits) for trial in made.trials] == [(8, False), (4, False), (2, True), (3, False)]
+    assert sizes_of(launched) == [8, 2]
+
+
 OUT_OF_MEMORY = RunResult(status=RunStatus.OUT_OF_MEMORY, reason="out of memory")
 
 
