@@ -1,6 +1,7 @@
 """The target of a plan: a CPU or a cataloged GPU, with a rank's memory limit."""
 
 import os
+import re
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
@@ -11,7 +12,14 @@ from perfkit.core.units import format_bytes
 from perfkit.devices.catalog.catalog import CatalogEntry, find_entry_with_memory, resolve_entry
 from perfkit.devices.machine.machine import get_memory_bytes
 from perfkit.devices.machine.nvml import read_gpu_memory
-from perfkit.plan.target.allocator_settings import EXPANDABLE_SEGMENTS, parse_allocator_settings
+
+_EXPANDABLE_SEGMENTS = "expandable_segments"
+
+# The first one set counts (c10/core/AllocatorConfig.h of torch 2.13).
+_ALLOCATOR_VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
+
+# `max_split_size_mb:128,roundup_power2_divisions:[256:1,>:8]`
+_ALLOCATOR_SETTING = re.compile(r"(\w+):(\[[^\]]*\]|[^,\[\]]+)")
 
 
 class Target(NamedTuple):
@@ -121,8 +129,8 @@ def _make_gpu_target(entry: CatalogEntry, memory: str | None, variables: Mapping
         entry=entry,
         capacity_bytes=capacity,
         limit_bytes=limit,
-        expandable_segments=settings.get(EXPANDABLE_SEGMENTS) == "True",
-        other_settings=tuple(name for name in settings if name != EXPANDABLE_SEGMENTS),
+        expandable_segments=settings.get(_EXPANDABLE_SEGMENTS) == "True",
+        other_settings=tuple(name for name in settings if name != _EXPANDABLE_SEGMENTS),
     )
 
 
@@ -135,3 +143,9 @@ def _parse_limit(memory: str, capacity: int, owner: str) -> int:
     if not 0 < limit <= capacity:
         raise UsageError(f"--memory {memory} is {format_bytes(limit)}, and {owner} has {format_bytes(capacity)}")
     return int(limit)
+
+
+def parse_allocator_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """Settings of torch's CUDA allocator by name, as written."""
+    written = next((environment[name] for name in _ALLOCATOR_VARIABLES if name in environment), "")
+    return {name: value.strip() for name, value in _ALLOCATOR_SETTING.findall(written)}
