@@ -1,6 +1,8 @@
 """Finds the largest batch that fits by plan, without runs; trial runs begin their search there."""
 
 from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
 
 import psutil
 from msgspec.structs import replace
@@ -15,10 +17,12 @@ from perfkit.measure.largest_batch import search_batch_sizes, set_batch_size
 from perfkit.measure.rank.limits import MARGIN
 from perfkit.measure.redundant_size import read_batch_size
 from perfkit.measure.schedule import Techniques, choose_world_size
-from perfkit.plan.gpu_memory.host_process import estimate_process_bytes
 from perfkit.plan.target.target import CPU, Target, find_local_target
 from perfkit.plan.variants.plan import plan_variant, schedule_run
 from perfkit.store.request import BenchRequest
+
+# Per compute thread: a stack (`ulimit -s`), and an arena of glibc's malloc (HEAP_MAX_SIZE).
+_ADDRESSES_OF_A_THREAD = (8 + 64) * 2**20
 
 
 def plan_largest_batch(
@@ -105,3 +109,15 @@ def _make_gpu_target(request: BenchRequest) -> Target | None:
         return find_local_target(request.device, find_device(request.device).name)
     except UsageError:  # several memory sizes, and the driver does not report which
         return None
+
+
+def estimate_process_bytes(threads: int, *, addresses: bool) -> int:
+    """Non-tensor bytes of a rank's process: address space with `addresses`, else resident memory."""
+    memory = _read_process_memory()
+    return int(memory.vms + threads * _ADDRESSES_OF_A_THREAD if addresses else memory.rss)
+
+
+@lru_cache(maxsize=1)
+def _read_process_memory() -> Any:
+    """Memory of this process, which has a run's imports; at the first call, so plans' own memory does not count."""
+    return psutil.Process().memory_info()

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import psutil
 import pytest
 from msgspec.structs import replace
 
@@ -12,7 +13,7 @@ from perfkit.measure.rank.limits import MARGIN
 from perfkit.measure.schedule import ScheduledRun
 from perfkit.plan.gpu_memory.non_tensor_memory import list_non_tensor_memory
 from perfkit.plan.search import largest_batch
-from perfkit.plan.search.largest_batch import plan_largest_batch, predict_batch
+from perfkit.plan.search.largest_batch import estimate_process_bytes, plan_largest_batch, predict_batch
 from perfkit.plan.target.target import CPU, Target, parse_target
 from perfkit.store.request import BenchRequest
 
@@ -203,3 +204,11 @@ def test_what_cannot_be_planned_is_not_predicted(largest: Largest, monkeypatch: 
     monkeypatch.setattr(largest_batch, "estimate_process_bytes", lambda threads, addresses: 0)
     largest.size = None
     assert predicted(REQUEST, "batch:auto") is None
+
+
+def test_a_thread_takes_a_stack_and_an_arena_of_addresses() -> None:
+    resident = estimate_process_bytes(1, addresses=False)
+    one, two = (estimate_process_bytes(threads, addresses=True) for threads in (1, 2))
+    assert 0 < resident < one
+    assert resident <= psutil.Process().memory_full_info().rss * 2
+    assert two - one == (8 + 64) * 2**20
