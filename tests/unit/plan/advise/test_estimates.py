@@ -3,7 +3,7 @@
 import pytest
 
 from perfkit.analysis.model.plan import Interval, NonTensorMemory, PlannedPeak, PlannedVariant, StepTime
-from perfkit.plan.advise.plan_figures import compute_planned_saving, estimate_largest_batch
+from perfkit.plan.advise.estimates import compute_planned_saving, estimate_largest_batch
 
 
 def planned(peak: int, *beyond: tuple[int, int, int], **categories: int) -> PlannedVariant:
