@@ -1,6 +1,8 @@
 """Ranks techniques for one step, and finds the best combination."""
 
+import math
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from perfkit.core.errors import UsageError
 from perfkit.core.note import make_note
@@ -10,7 +12,6 @@ from perfkit.plan.advise.advice import Advice, AdviceOption, Goal
 from perfkit.plan.advise.candidates import Candidate, Techniques, judge_loss_risk, make_candidate, select_candidates
 from perfkit.plan.advise.combine import combine_techniques
 from perfkit.plan.advise.estimates import VariantEstimate, VariantEstimates
-from perfkit.plan.advise.option_judge import Judge, Worth
 from perfkit.plan.advise.subject import AdviceSubject
 from perfkit.plan.variants.plan import PlanOne, make_planner
 from perfkit.plan.variants.verdict import check_fit
@@ -18,6 +19,49 @@ from perfkit.plan.variants.verdict import check_fit
 # Minimum saving of the step or the peak to join a technique: less is not worth its risk.
 _NOTABLE = 0.01
 _TIMES = (2, 4)  # the batch size, if batches are compared
+
+
+class Worth(NamedTuple):
+    """Sort key of an estimate: bytes above the limit, then value by the goal (more is better)."""
+
+    lacks: float
+    value: float
+
+
+class Judge(NamedTuple):
+    """Compares two estimates of one step by a goal; `notable` are the significant differences by figure."""
+
+    goal: Goal
+    limit_bytes: float | None
+    notable: Worth
+
+    def compute_worth(self, estimate: VariantEstimate) -> Worth:
+        """The worth of an estimate: 0 bytes lacking if it fits, infinite if unknown."""
+        return Worth(self._compute_lacking(estimate), self._compute_value(estimate))
+
+    def is_better(self, one: VariantEstimate, other: VariantEstimate) -> bool:
+        """True if an estimate is better by a notable difference."""
+        mine, theirs = self.compute_worth(one), self.compute_worth(other)
+        if mine.lacks != theirs.lacks and abs(mine.lacks - theirs.lacks) > self.notable.lacks:
+            return mine.lacks < theirs.lacks
+        return mine.value > theirs.value + self.notable.value
+
+    def order(self, estimate: VariantEstimate) -> tuple[float, float]:
+        """Sort by worth, best first."""
+        worth = self.compute_worth(estimate)
+        return worth.lacks, -worth.value
+
+    def _compute_lacking(self, estimate: VariantEstimate) -> float:
+        if self.limit_bytes is None:
+            return 0.0
+        return math.inf if estimate.needed is None else max(0.0, estimate.needed.high - self.limit_bytes)
+
+    def _compute_value(self, estimate: VariantEstimate) -> float:
+        if self.goal == "memory":
+            return -math.inf if estimate.needed is None else -estimate.needed.value
+        if self.goal == "batch":
+            return -math.inf if estimate.largest_batch is None else estimate.largest_batch
+        return -math.inf if estimate.saving is None else estimate.saving.value
 
 
 def advise(
