@@ -24,12 +24,16 @@ from perfkit.instruments.training.trained_models import get_trained_models
 from perfkit.measure.rank.loaded_data import Microbatches, collect_batch_facts, make_microbatches
 from perfkit.measure.rank.train_step import train_step
 from perfkit.plan.rehearsal.batches import Batches, make_batches
-from perfkit.plan.rehearsal.conversion import convert_fakes, copy_fakes
 from perfkit.plan.rehearsal.cuda_dispatch import patch_cuda_dispatch
 from perfkit.plan.rehearsal.cuda_scratch import CudaScratch
-from perfkit.plan.rehearsal.eager_overrides import patch_linear, patch_transformers
 from perfkit.plan.rehearsal.fake_memory import FakeMemory
-from perfkit.plan.rehearsal.fake_ops import register_fake_ops
+from perfkit.plan.rehearsal.fake_overrides import (
+    convert_fakes,
+    copy_fakes,
+    patch_linear,
+    patch_transformers,
+    register_fake_ops,
+)
 from perfkit.plan.rehearsal.fake_ranks import simulate_ranks
 from perfkit.plan.rehearsal.fake_tensor_errors import name_failures
 from perfkit.plan.rehearsal.module_locator import ModuleLocator
