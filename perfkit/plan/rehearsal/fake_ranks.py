@@ -1,4 +1,4 @@
-"""Simulates a process group: this process is one rank, and collectives return at once."""
+"""Simulates a process group: this process is one rank, collectives return at once, and groups in use are recorded."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -14,9 +14,10 @@ from torch.distributed import device_mesh
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.nn.parallel import DistributedDataParallel
 from torch.testing._internal.distributed.fake_pg import FakeStore
-from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves
 
+from perfkit.cost.live_collectives import describe_exchange
 from perfkit.techniques.base.state import World
 
 # The argument that gloo copies as a whole while a collective runs: what is gathered, and what is reduced for all ranks.
@@ -116,3 +117,23 @@ def _reduce_bucket(group: dist.ProcessGroup, bucket: GradBucket) -> torch.future
 def count_gloo_copy_bytes(op: str, args: Sequence[Any]) -> int:
     """Temporary bytes of a gloo collective."""
     return sum(tensor.nbytes for tensor in tree_leaves(args[COPIED_BY_GLOO[op]]) if isinstance(tensor, torch.Tensor))
+
+
+class UsedGroups(TorchDispatchMode):
+    """Records in `ranks` the number of ranks of each group in use, by name, inside this context.
+
+    Each has a communicator with permanent buffers.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.ranks: dict[str, int] = {}
+
+    def __torch_dispatch__(
+        self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        exchange = describe_exchange(func, args, result)
+        if exchange is not None:
+            self.ranks[exchange.group] = exchange.ranks
+        return result

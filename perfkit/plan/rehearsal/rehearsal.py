@@ -34,14 +34,13 @@ from perfkit.plan.rehearsal.fake_overrides import (
     patch_transformers,
     register_fake_ops,
 )
-from perfkit.plan.rehearsal.fake_ranks import simulate_ranks
+from perfkit.plan.rehearsal.fake_ranks import UsedGroups, simulate_ranks
 from perfkit.plan.rehearsal.fake_tensor_errors import name_failures
 from perfkit.plan.rehearsal.module_locator import ModuleLocator
 from perfkit.plan.rehearsal.op_scratch_probe import OpScratchProbe, ProbedOp
 from perfkit.plan.rehearsal.step_ops import Issued, StepOps
 from perfkit.plan.rehearsal.strip_tensor_data import strip_tensor_data
 from perfkit.plan.rehearsal.technique_planning import select_planned_techniques
-from perfkit.plan.rehearsal.used_groups import UsedGroups
 from perfkit.plan.rehearsal.value_reads import ValueReads
 from perfkit.plan.target.fake_disk import skip_disk_writes, watch_pages
 from perfkit.plan.target.fake_host import FakeHost

@@ -1,4 +1,4 @@
-"""What collectives of a CPU take beside their results, against gloo's own, and by hand."""
+"""What collectives of a CPU take beside their results, against gloo's own, and by hand; and which groups are in use."""
 
 from pathlib import Path
 
@@ -6,10 +6,11 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.distributed import _functional_collectives as functional
 
 from perfkit.instruments.memory.allocation_profiler import AllocationProfiler
 from perfkit.plan.rehearsal.fake_memory import FakeMemory
-from perfkit.plan.rehearsal.fake_ranks import simulate_ranks
+from perfkit.plan.rehearsal.fake_ranks import UsedGroups, simulate_ranks
 from perfkit.plan.rehearsal.op_scratch_probe import OpScratchProbe
 
 SHARD = 1024
@@ -62,3 +63,17 @@ def test_a_rank_is_given_its_own_shard_of_a_parameter_and_none_of_the_others(siz
         ours = _fsdp_param._chunk_with_empty(weight, size, dim=0)
     assert len(ours) == 1
     assert torch.equal(ours[0], real(weight, size, dim=0)[0])
+
+
+def test_groups_are_those_that_exchange_anything_while_it_is_entered() -> None:
+    with simulate_ranks(4), FakeTensorMode(allow_non_fake_inputs=True):
+        half, pair, idle = (dist.new_group(ranks) for ranks in ([0, 1], [0, 3], [0, 2]))
+        part = torch.empty(10)
+        with UsedGroups() as used:
+            dist.all_reduce(part)
+            dist.all_reduce(part, group=half)
+        dist.broadcast(part, src=0, group=idle)
+        with used:
+            functional.all_reduce(part, "sum", pair)
+        names = [group.group_name for group in (dist.group.WORLD, half, pair)]
+    assert used.ranks == dict(zip(names, (4, 2, 2), strict=True))
