@@ -103,6 +103,12 @@ def test_half_of_a_size_that_takes_more_than_twice_what_is_usable_is_not_run():
     assert sizes_of(launched) == [8, 2]
 
 
+def test_a_half_that_was_run_is_not_run_again():
+    made, launched = search(peak=lambda size: 700.0 + 100 * size)
+    assert search_batch_sizes(made.try_size, 5, 1024, compute_resolution(5)) == 2
+    assert sizes_of(launched) == [5, 2]
+
+
 OUT_OF_MEMORY = RunResult(status=RunStatus.OUT_OF_MEMORY, reason="out of memory")
 
 
