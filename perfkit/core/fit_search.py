@@ -1,37 +1,23 @@
 """The search for what fits: for the largest of ordered candidates, of which each is tried at most once."""
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 C = TypeVar("C")
-
-
-class TrialResult(Protocol):
-    """The result of a trial: `fits` is None if unknown."""
-
-    @property
-    def fits(self) -> bool | None: ...
-
-
-R = TypeVar("R", bound=TrialResult)
+R = TypeVar("R")
 
 
 class Trials(Generic[C, R]):
-    """Trials of candidates, by plan or by run. `results` has them by the candidates' keys, in the order of the trials.
+    """Trials of candidates, by plan or by run: `results` by the candidates' keys, in the order of the trials.
 
-    Args:
-        judge: tries a candidate that was not tried before.
-        get_key: tells candidates apart.
-        progress: receives each new result.
+    `judge` tries a candidate; `progress` receives each new result.
     """
 
     def __init__(
         self, judge: Callable[[C], R], get_key: Callable[[C], Hashable], progress: Callable[[R], None] = lambda _: None
     ) -> None:
         self.results: dict[Hashable, R] = {}
-        self._judge = judge
-        self._get_key = get_key
-        self._progress = progress
+        self._judge, self._get_key, self._progress = judge, get_key, progress
 
     def try_candidate(self, candidate: C) -> R:
         """The result of the candidate's only trial."""
@@ -40,10 +26,6 @@ class Trials(Generic[C, R]):
             self.results[key] = self._judge(candidate)
             self._progress(self.results[key])
         return self.results[key]
-
-    def is_fitting(self, candidate: C) -> bool | None:
-        """True if the candidate fits, None if unknown."""
-        return self.try_candidate(candidate).fits
 
 
 def find_largest_fitting(

@@ -107,7 +107,7 @@ class _SizeSearch:
         half = 0 if item.skip else self._choose_half(size, item.spec)
         if half and self.try_size(half) is None:
             return None
-        return self._trials.is_fitting((size, item))
+        return self._trials.try_candidate((size, item)).fits
 
     def _choose_half(self, size: int, spec: RunSpec) -> int:
         """Half of the only batch whose peak is known, if by that peak the size does not fit; else 0.

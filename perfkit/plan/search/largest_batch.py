@@ -68,7 +68,7 @@ def plan_largest_batch(
     trials: Trials[int, PlannedBatch] = Trials(plan_size, int, progress)
     return LargestBatch(
         variant=format_variant_label(techniques),
-        size=search_batch_sizes(trials.is_fitting, first, most),
+        size=search_batch_sizes(lambda size: trials.try_candidate(size).fits, first, most),
         limit_bytes=target.limit_bytes,
         margin=margin,
         most=most,

@@ -1,6 +1,6 @@
 """Finds the least recomputation whose peak is within a limit: the first that fits by plan and by run."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 from pathlib import Path
 
@@ -27,13 +27,8 @@ Try = Callable[[Techniques, RecomputationTrial], RecomputationTrial]  # a trial,
 Searched = tuple[Techniques, RecomputationSearch]
 
 
-def accept_planned(_techniques: Techniques, trial: RecomputationTrial) -> RecomputationTrial:
-    """Accept planned trials without a run."""
-    return trial
-
-
 def find_least_recomputation(
-    techniques: Techniques, limit_bytes: float, plan: PlanOne, run: Try = accept_planned
+    techniques: Techniques, limit_bytes: float, plan: PlanOne, run: Try | None = None
 ) -> Searched:
     """The first combination in the order of recomputation whose peak is within a limit, and the search for it.
 
@@ -45,71 +40,65 @@ def find_least_recomputation(
         plan: plans a combination of techniques, each once.
         run: tries the first that is planned to fit. If it does not, the next ones are planned and tried.
     """
-    search = _RecomputationFinder(limit_bytes, plan, run)
-    chosen, reason = search.search_techniques(techniques)
+
+    def plan_trial(candidate: Techniques) -> RecomputationTrial:
+        planned = plan(candidate)
+        peak = planned.peak_allocated_bytes
+        return RecomputationTrial(
+            variant=format_variant_label(candidate),
+            planned_bytes=None if peak is None else float(peak.high),
+            fits=None if peak is None else peak.high <= limit_bytes,
+            reason=planned.reason,
+        )
+
+    def is_confirmed(candidate: Techniques) -> bool:
+        """True unless a run out of memory refutes the plan."""
+        trial = trials.try_candidate(candidate)
+        if run is not None:
+            trial = run(candidate, trial)
+            if trial.measured_bytes is not None:
+                trial = replace(trial, fits=trial.measured_bytes <= limit_bytes)
+            trials.results[trial.variant] = trial
+        return trial.fits is not False
+
+    trials = Trials(plan_trial, format_variant_label)
+    ((without,), *_) = list_rungs(techniques, blocks=0)
+    baseline = trials.try_candidate(without)
+    chosen, reason = None, ""
+    if baseline.planned_bytes is None:
+        reason = f"{baseline.variant} cannot be planned: {baseline.reason}"
+    else:
+        blocks = plan(without).blocks
+        rungs = [rung for rung in list_rungs(techniques, blocks) if rung]
+        fitting = _list_fitting(rungs, lambda candidate: bool(trials.try_candidate(candidate).fits))
+        chosen = next(filter(is_confirmed, fitting), None)
+        if chosen is None:
+            lacking = "" if blocks else "; the workload names no blocks to checkpoint"
+            reason = _explain_shortfall(trials.try_candidate(rungs[-1][-1]), limit_bytes) + lacking
     return techniques if chosen is None else chosen, RecomputationSearch(
         requested_variant=format_variant_label(techniques),
         selected_variant=None if chosen is None else format_variant_label(chosen),
         limit_bytes=limit_bytes,
-        trials=tuple(search.trials.results.values()),
+        trials=tuple(trials.results.values()),
         reason=reason,
     )
 
 
-class _RecomputationFinder:
-    """Trials by variant, in planning order."""
+def _list_fitting(
+    rungs: Iterable[tuple[Techniques, ...]], is_fitting: Callable[[Techniques], bool]
+) -> Iterator[Techniques]:
+    """The first that fits by plan; then, as long as a run refutes it, the next."""
+    for rung in rungs:
+        left = rung[::-1]  # the peak rises from the most recomputation on
+        while left and is_fitting(left[0]) and (found := find_largest_fitting(left, is_fitting)) is not None:
+            yield found
+            left = left[: left.index(found)]
 
-    def __init__(self, limit_bytes: float, plan: PlanOne, run: Try) -> None:
-        self.trials = Trials(self._plan_trial, format_variant_label)
-        self._limit_bytes = limit_bytes
-        self._plan = plan
-        self._run = run
 
-    def search_techniques(self, techniques: Techniques) -> tuple[Techniques | None, str]:
-        """The first fit, or None, with the reason."""
-        ((without,), *_) = list_rungs(techniques, blocks=0)
-        baseline = self.trials.try_candidate(without)
-        if baseline.planned_bytes is None:
-            return None, f"{baseline.variant} cannot be planned: {baseline.reason}"
-        blocks = self._plan(without).blocks
-        rungs = [rung for rung in list_rungs(techniques, blocks) if rung]
-        for rung in rungs:
-            left = rung[::-1]  # the peak rises from the most recomputation on
-            while left and self._is_fitting(left[0]):
-                chosen = find_largest_fitting(left, self._is_fitting)
-                assert chosen is not None
-                if self._is_confirmed(chosen):
-                    return chosen, ""
-                left = left[: left.index(chosen)]
-        lacking = "" if blocks else "; the workload names no blocks to checkpoint"
-        return None, self._explain_shortfall(rungs[-1][-1]) + lacking
-
-    def _plan_trial(self, techniques: Techniques) -> RecomputationTrial:
-        planned = self._plan(techniques)
-        peak = planned.peak_allocated_bytes
-        return RecomputationTrial(
-            variant=format_variant_label(techniques),
-            planned_bytes=None if peak is None else float(peak.high),
-            fits=None if peak is None else peak.high <= self._limit_bytes,
-            reason=planned.reason,
-        )
-
-    def _is_fitting(self, techniques: Techniques) -> bool:
-        return self.trials.is_fitting(techniques) is True
-
-    def _is_confirmed(self, techniques: Techniques) -> bool:
-        """True unless a run out of memory refutes the plan."""
-        trial = self._run(techniques, self.trials.try_candidate(techniques))
-        if trial.measured_bytes is not None:
-            trial = replace(trial, fits=trial.measured_bytes <= self._limit_bytes)
-        self.trials.results[trial.variant] = trial
-        return trial.fits is not False
-
-    def _explain_shortfall(self, techniques: Techniques) -> str:
-        trial = self.trials.try_candidate(techniques)
-        peaks = ((trial.measured_bytes, "measured"), (trial.planned_bytes, "planned"))
-        known = next((f"{how} peak {format_bytes(peak)}" for peak, how in peaks if peak is not None), trial.reason)
-        return f"not even {trial.variant} fits in {format_bytes(self._limit_bytes)}: {known}"
+def _explain_shortfall(trial: RecomputationTrial, limit_bytes: float) -> str:
+    peaks = ((trial.measured_bytes, "measured"), (trial.planned_bytes, "planned"))
+    known = next((f"{how} peak {format_bytes(peak)}" for peak, how in peaks if peak is not None), trial.reason)
+    return f"not even {trial.variant} fits in {format_bytes(limit_bytes)}: {known}"
 
 
 def make_trial_runner(request: BenchRequest, progress: Callable[[Event], None]) -> Try:

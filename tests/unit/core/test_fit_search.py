@@ -4,7 +4,6 @@ from math import log2
 
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import Struct
 
 from perfkit.core.fit_search import Trials, find_largest_fitting
 
@@ -101,24 +100,25 @@ def test_candidates_need_not_be_sizes() -> None:
     assert find_largest_fitting("abcdef", lambda letter: letter < "d") == "c"
 
 
-class Result(Struct):
-    size: int
-    fits: bool | None
-
-
 def test_a_candidate_is_tried_once_and_its_result_told_once() -> None:
-    told: list[Result] = []
-    trials = Trials(lambda size: Result(size, None if size == 7 else size < 5), str, told.append)
-    assert [trials.is_fitting(size) for size in (3, 9, 3, 7, 9)] == [True, False, True, None, False]
-    assert trials.try_candidate(9) is told[1]
-    assert [result.size for result in told] == [3, 9, 7]
-    assert {key: result.size for key, result in trials.results.items()} == {"3": 3, "9": 9, "7": 7}
+    tried_sizes: list[int] = []
+    told: list[int] = []
+
+    def judge(size: int) -> int:
+        tried_sizes.append(size)
+        return 10 * size
+
+    trials = Trials(judge, str, told.append)
+    assert [trials.try_candidate(size) for size in (3, 9, 3, 7, 9)] == [30, 90, 30, 70, 90]
+    assert tried_sizes == [3, 9, 7]
+    assert told == [30, 90, 70]
+    assert trials.results == {"3": 30, "9": 90, "7": 70}
 
 
 def test_a_trial_that_tries_another_candidate_comes_after_it() -> None:
-    def judge(size: int) -> Result:
-        return Result(size, size < 4 or trials.is_fitting(size // 2))
+    def judge(size: int) -> int:
+        return size if size < 4 else trials.try_candidate(size // 2)
 
-    trials: Trials[int, Result] = Trials(judge, lambda size: size)
-    assert trials.is_fitting(8) is True
+    trials: Trials[int, int] = Trials(judge, lambda size: size)
+    assert trials.try_candidate(8) == 2
     assert [*trials.results] == [2, 4, 8]

@@ -16,7 +16,6 @@ from perfkit.measure.schedule import Techniques
 from perfkit.plan.search import least_recomputation
 from perfkit.plan.search.least_recomputation import (
     Try,
-    accept_planned,
     find_least_recomputation,
     make_trial_runner,
     read_allocator_peak,
@@ -52,7 +51,7 @@ def search(
     limit: float,
     asked: str = "ckpt:fit=8GiB",
     plan: Callable[[Techniques], PlannedVariant] = planned,
-    run: Try = accept_planned,
+    run: Try | None = None,
 ) -> RecomputationSearch:
     (techniques,) = parse_variants(asked)
     found, made = find_least_recomputation(techniques, limit, plan, run)
