@@ -71,7 +71,8 @@ def find_largest_batch(
     search = _SizeSearch(techniques, scheduled, partial(_launch_trial, progress=progress))
     step = None if predicted is None else compute_resolution(predicted)
     size = search_batch_sizes(search.try_size, predicted or first, most, step)
-    chosen = set_batch_size(techniques, size or search.trials[-1].size)
+    trials = tuple(search.trials.results.values())
+    chosen = set_batch_size(techniques, size or trials[-1].size)
     return chosen, BatchSearch(
         requested_variant=format_variant_label(techniques),
         selected_variant=format_variant_label(chosen) if size else None,
@@ -79,7 +80,7 @@ def find_largest_batch(
         margin=MARGIN,
         max_size=most,
         predicted_size=predicted,
-        trials=search.trials,
+        trials=trials,
     )
 
 
@@ -94,12 +95,7 @@ class _SizeSearch:
     limit_bytes: float | None = None
 
     def __post_init__(self) -> None:
-        self._trials: Trials[tuple[int, ScheduledRun], BatchTrial] = Trials(self._run_trial, itemgetter(0))
-
-    @property
-    def trials(self) -> tuple[BatchTrial, ...]:
-        """The trials in order."""
-        return tuple(self._trials.results.values())
+        self.trials: Trials[tuple[int, ScheduledRun], BatchTrial] = Trials(self._run_trial, itemgetter(0))
 
     def try_size(self, size: int) -> bool | None:
         """True if a few steps of this size leave the margin free; None if they fail for another reason."""
@@ -107,7 +103,7 @@ class _SizeSearch:
         half = 0 if item.skip else self._choose_half(size, item.spec)
         if half and self.try_size(half) is None:
             return None
-        return self._trials.try_candidate((size, item)).fits
+        return self.trials.try_candidate((size, item)).fits
 
     def _choose_half(self, size: int, spec: RunSpec) -> int:
         """Half of the only batch whose peak is known, if by that peak the size does not fit; else 0.
@@ -128,7 +124,7 @@ class _SizeSearch:
         if _is_unlimited(spec) and (expected := self._predict_peak(size)) > self._usable:
             # Nothing stops a process that takes more: what would is not begun.
             return BatchTrial(size=size, fits=False, reason=f"not run: predicted peak {format_bytes(expected)}")
-        return self._judge_trial(size, *self.launch(spec, len(self._trials.results)))
+        return self._judge_trial(size, *self.launch(spec, len(self.trials.results)))
 
     def _limit_memory(self, spec: RunSpec) -> RunSpec:
         """The trial; where a limit is given it is stopped where the margin begins. A GPU's limit is its own."""
@@ -165,7 +161,9 @@ class _SizeSearch:
 
     def _list_known_peaks(self) -> list[tuple[int, float]]:
         """Sizes and peaks of the trials, the smallest first."""
-        return sorted((trial.size, trial.peak_bytes) for trial in self.trials if trial.peak_bytes is not None)
+        return sorted(
+            (trial.size, trial.peak_bytes) for trial in self.trials.results.values() if trial.peak_bytes is not None
+        )
 
     def _predict_peak(self, size: int) -> float:
         """Predict the peak of a batch size by the line through the two largest trials; in proportion to one."""

@@ -18,6 +18,7 @@ from perfkit.measure.largest_batch import (
 from perfkit.measure.launch.launcher import ExitCodes
 from perfkit.measure.launch.run_outcome import determine_outcome
 from perfkit.measure.schedule import ScheduledRun
+from perfkit.store.layout import BatchTrial
 from tests.fixtures.figures import list_figures
 
 NO = Unknown(reason="not on a CPU")
@@ -58,6 +59,10 @@ def search(*, peak=lambda size: 100.0 + 10 * size, available=1000.0, end=lambda 
     return made, launched
 
 
+def trials_of(made: _SizeSearch) -> list[BatchTrial]:
+    return [*made.trials.results.values()]
+
+
 def sizes_of(launched: list[RunSpec]) -> list[int]:
     return [int(spec.techniques[0].params["size"]) for spec in launched]
 
@@ -76,8 +81,8 @@ def test_on_a_cpu_what_is_expected_to_take_more_is_not_run():
     assert made.try_size(20)
     assert made.try_size(100) is False
     assert sizes_of(launched) == [10, 20]
-    assert made.trials[-1].reason.startswith("not run: ")
-    assert made.trials[-1].peak_bytes is None
+    assert trials_of(made)[-1].reason.startswith("not run: ")
+    assert trials_of(made)[-1].peak_bytes is None
 
 
 def test_what_the_model_takes_is_told_from_what_a_sample_takes_before_a_size_is_ruled_out():
@@ -92,14 +97,14 @@ def test_smaller_sizes_than_one_that_takes_too_much_are_run():
     made, launched = search(peak=lambda size: 100.0 + 106 * size)  # 948 of the 900 that are usable
     assert search_batch_sizes(made.try_size, 8, 1024) == 7
     assert sizes_of(launched) == [8, 4, 6, 7]
-    assert (made.trials[0].fits, made.trials[0].peak_bytes) == (False, 948.0)
-    assert list_figures(made.trials[0].reason) == ["10 %", "1,000 B"]
+    assert (trials_of(made)[0].fits, trials_of(made)[0].peak_bytes) == (False, 948.0)
+    assert list_figures(trials_of(made)[0].reason) == ["10 %", "1,000 B"]
 
 
 def test_half_of_a_size_that_takes_more_than_twice_what_is_usable_is_not_run():
     made, launched = search(peak=lambda size: 100.0 + 300 * size)  # 2500 of the 900 that are usable
     assert search_batch_sizes(made.try_size, 8, 1024) == 2
-    assert [(trial.size, trial.fits) for trial in made.trials] == [(8, False), (4, False), (2, True), (3, False)]
+    assert [(trial.size, trial.fits) for trial in trials_of(made)] == [(8, False), (4, False), (2, True), (3, False)]
     assert sizes_of(launched) == [8, 2]
 
 
@@ -117,7 +122,7 @@ def test_within_a_limit_a_process_that_runs_out_of_memory_tells():
     assert search_batch_sizes(made.try_size, 10, 1024) in range(37, 40)
     assert 40 in sizes_of(launched)
     assert made.limit_bytes == 10_000
-    assert {trial.fits for trial in made.trials if trial.size >= 40} == {False}
+    assert {trial.fits for trial in trials_of(made) if trial.size >= 40} == {False}
 
 
 def test_on_a_cpu_the_limit_is_of_addresses_so_a_trial_is_given_what_the_margin_leaves_of_it():
@@ -139,8 +144,8 @@ def test_a_trial_that_ends_for_another_reason_ends_the_search():
         made, launched = search(end=lambda _, status=status: RunResult(status=status, reason="why"))
         assert search_batch_sizes(made.try_size, 8, 1024) is None
         assert sizes_of(launched) == [8]
-        assert made.trials[0].fits is None
-        assert made.trials[0].reason == f"{status}: why"
+        assert trials_of(made)[0].fits is None
+        assert trials_of(made)[0].reason == f"{status}: why"
 
 
 def found(monkeypatch, end=lambda size: None, skip=lambda size: "", predicted=None):
@@ -182,8 +187,8 @@ def test_a_trial_without_a_known_peak_does_not_count_as_fitting():
     made, _ = search(peak=lambda _: 0.0)
     made.launch = lambda *_: (RunResult(status=RunStatus.OK), [RankRecord(rank=0, world_size=1, status=RunStatus.OK)])
     assert made.try_size(1) is None
-    assert (made.trials[-1].fits, made.trials[-1].peak_bytes) == (None, None)
-    assert "memory" in made.trials[-1].reason
+    assert (trials_of(made)[-1].fits, trials_of(made)[-1].peak_bytes) == (None, None)
+    assert "memory" in trials_of(made)[-1].reason
 
 
 @pytest.mark.parametrize("share", [0.5, 0.95])
