@@ -325,8 +325,7 @@ def _prepare_new_suite(ctx: click.Context, folder: Path, console: "Console") -> 
     from perfkit.measure.schedule import check_launcher
     from perfkit.store.request import BenchRequest
     from perfkit.workloads.workload_table import resolve_workload
-    from perfkit_cli.modes.planning import plan_bench
-    from perfkit_cli.options.resolve_auto import resolve_auto_params
+    from perfkit_cli.modes.planning import plan_bench, resolve_auto_params
     from perfkit_cli.output.progress import show_progress
 
     options = ctx.params

@@ -34,7 +34,7 @@ def prepare_existing_suite(ctx: click.Context, console: "Console") -> tuple[Path
     from perfkit.measure.launch.launcher_table import STARTS_HERE
     from perfkit.store.lock import lock_folder
     from perfkit.suites.resume import measure_remaining, read_first_request
-    from perfkit_cli.options.resolve_auto import resolve_auto_params
+    from perfkit_cli.modes.planning import resolve_auto_params
     from perfkit_cli.output.progress import show_progress
 
     options = ctx.params

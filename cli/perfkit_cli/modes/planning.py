@@ -1,16 +1,19 @@
 """Plans with progress: for `perfkit plan`, for an existing suite, and before a bench."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfkit.core.errors import UsageError
+from perfkit.plan.rehearsal.quiet_libraries import silence_kineto
 from perfkit_cli.options.bench_request import get_command_line
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from perfkit.analysis.model.plan import Plan
+    from perfkit.measure.auto_params import FoundParams
+    from perfkit.measure.run_events import Event
     from perfkit.plan.target.target import Target
     from perfkit.store.request import BenchRequest
 
@@ -62,6 +65,15 @@ def plan_bench(folder: Path, request: "BenchRequest", device_name: str, console:
 
     target = _require_target(find_local_target(request.device, device_name), device_name)
     write_document(build_document(plan_request(extrapolate_ranks(request), target, console)), folder)
+
+
+def resolve_auto_params(request: "BenchRequest", progress: Callable[["Event"], None]) -> "FoundParams":
+    """As `perfkit.plan.search.resolve_auto.find_open_params` does. Plans are imported only if needed."""
+    silence_kineto()
+
+    from perfkit.plan.search import resolve_auto
+
+    return resolve_auto.find_open_params(request, progress)
 
 
 def _require_target(target: "Target | None", device_name: str) -> "Target":
