@@ -36,16 +36,16 @@ def find_largest_fitting(
     step: int | None = None,
     resolution: float = 0.0,
 ) -> C | None:
-    """The largest fitting candidate; None if none fits, or the first is unknown.
+    """The largest candidate that fits; None if none is found.
 
-    With `first`, places double from there until a candidate does not fit, or halve until one fits; then they are
-    bisected. The search ends at a candidate of which it is not known whether it fits.
+    With `first`, places rise from there until a candidate does not fit, or fall until one fits, in steps that double;
+    then they are bisected. The search ends at a candidate of which it is not known whether it fits.
 
     Args:
         candidates: the smallest first; if one does not fit, no larger one does.
         fits: tries a candidate; None if unknown.
         first: the place of the first trial, from 1 on; without it the search only bisects.
-        step: the first step up or down from `first`, doubled each time; by default `first` itself.
+        step: the first step from `first`; by default `first` itself, so that places double, or halve.
         resolution: the share of a place within which candidates are not told apart.
     """
     most = len(candidates)
