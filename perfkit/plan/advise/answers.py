@@ -9,6 +9,7 @@ from perfkit.analysis.findings.rule import RuleResult
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.trace.findings.trace_view import TraceView
 from perfkit.plan.timing.efficiencies import Efficiencies
+from perfkit.techniques.base.planning import NoEffect, UnknownEffect
 from perfkit.techniques.base.technique import Technique
 
 
@@ -26,18 +27,6 @@ class AddressedWork(NamedTuple):
     least: Change = NOTHING
     again: Change = NOTHING
     costs_s: tuple[float, float] = (0.0, 0.0)
-
-
-class UnknownEffect(NamedTuple):
-    """Reason for a technique's unknown effect on the step time."""
-
-    reason: str
-
-
-class NoEffect(NamedTuple):
-    """Reason that a technique saves no time in this step."""
-
-    reason: str
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,11 @@ from perfkit.analysis.trace.findings import matmuls
 from perfkit.analysis.trace.findings.trace_view import FETCHING, LATE, TraceView
 from perfkit.cost.calls.op_call import OpClass
 from perfkit.cost.op_class import classify_op
-from perfkit.plan.advise.answers import AddressedWork, Answer, NoEffect, UnknownEffect, format_taken_time
+from perfkit.plan.advise.answers import AddressedWork, Answer, format_taken_time
 from perfkit.plan.advise.precision import PRODUCTS
 from perfkit.techniques.activations.ckpt import Ckpt
 from perfkit.techniques.activations.flash import Flash
+from perfkit.techniques.base.planning import NoEffect, UnknownEffect
 from perfkit.techniques.base.technique import Technique
 
 _LOSS = (OpClass.LOSS, OpClass.SOFTMAX)

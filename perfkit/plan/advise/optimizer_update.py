@@ -7,11 +7,10 @@ from perfkit.plan.advise.answers import (
     AddressedWork,
     AdvisedView,
     Answer,
-    NoEffect,
-    UnknownEffect,
     format_taken_time,
     make_rule_target,
 )
+from perfkit.techniques.base.planning import NoEffect, UnknownEffect
 from perfkit.techniques.base.technique import Technique
 from perfkit.techniques.optimizers.optim import Optim
 

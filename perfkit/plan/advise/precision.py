@@ -10,8 +10,9 @@ from perfkit.analysis.trace.roofline.roofline import LATENCY
 from perfkit.cost.calls.op_call import OpClass
 from perfkit.cost.op_class import classify_op
 from perfkit.devices.ceilings.ceiling import CeilingLevel
-from perfkit.plan.advise.answers import AddressedWork, AdvisedView, Answer, NoEffect, UnknownEffect, format_taken_time
+from perfkit.plan.advise.answers import AddressedWork, AdvisedView, Answer, format_taken_time
 from perfkit.plan.target.work import Work
+from perfkit.techniques.base.planning import NoEffect, UnknownEffect
 from perfkit.techniques.base.technique import Technique
 from perfkit.techniques.precision.amp import Amp
 from perfkit.techniques.precision.bf16 import Bf16

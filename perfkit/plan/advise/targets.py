@@ -7,7 +7,6 @@ from perfkit.plan.advise.answers import (
     AdvisedView,
     Answer,
     Target,
-    UnknownEffect,
     make_no_effect_target,
     make_rule_target,
     make_unknown_target,
@@ -22,6 +21,7 @@ from perfkit.plan.advise.layers import (
 )
 from perfkit.plan.advise.optimizer_update import estimate_optim
 from perfkit.plan.advise.precision import estimate_amp, estimate_bf16, estimate_fp8, estimate_tf32
+from perfkit.techniques.base.planning import UnknownEffect
 from perfkit.techniques.base.technique import Technique
 from perfkit.techniques.compatibility import is_match
 

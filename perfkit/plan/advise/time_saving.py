@@ -4,10 +4,11 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from perfkit.plan.advise.advice import TimeSaving
-from perfkit.plan.advise.answers import AddressedWork, NoEffect, UnknownEffect
+from perfkit.plan.advise.answers import AddressedWork
 from perfkit.plan.advise.layers import estimate_larger_batch
 from perfkit.plan.advise.targets import find_answer
 from perfkit.plan.advise.traced_step import TracedStep
+from perfkit.techniques.base.planning import NoEffect, UnknownEffect
 from perfkit.techniques.base.technique import Technique
 from perfkit.techniques.data.batch import Batch
 

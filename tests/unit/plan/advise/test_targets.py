@@ -10,10 +10,11 @@ from perfkit.analysis.model.launches import HostCallRow
 from perfkit.analysis.model.plan import Interval
 from perfkit.analysis.trace.findings.trace_view import FETCHING, LATE
 from perfkit.core.spec import parse_variants
-from perfkit.plan.advise.answers import AddressedWork, AdvisedView, Answer, NoEffect, UnknownEffect
+from perfkit.plan.advise.answers import AddressedWork, AdvisedView, Answer
 from perfkit.plan.advise.layers import estimate_larger_batch
 from perfkit.plan.advise.targets import TARGETS, find_answer
 from perfkit.plan.target.work import Work
+from perfkit.techniques.base.planning import NoEffect, UnknownEffect
 from perfkit.techniques.compose import compose_techniques
 from perfkit.techniques.expand_all import list_examples
 from perfkit.techniques.table import TECHNIQUES
