@@ -2,7 +2,7 @@
 
     python benchmarks/compatibility.py [--without compile] [--of bf16 accum] [--beside ddp zero1]
 
-Pairs that `perfkit.techniques.compatibility` lists are tried as well, so that an entry that no longer holds shows.
+Pairs that techniques declare as conflicts are tried as well, so that one that no longer holds shows.
 Every pair runs in processes of its own, because some of them crash.
 """
 

@@ -77,6 +77,7 @@ def _apply_technique(technique: Technique, state: TrainState, setup: list[SetupC
         state.facts["emulated"] = 1.0
         state.fact_notes["emulated"] = emulated
     state.applied = (*state.applied, technique.name)
+    state.saves_activations |= technique.saves_activations
     apart, state.setup = state.setup, []
     seconds = perf_counter() - start - sum(cost.seconds for cost in apart)
     setup.extend((*apart, SetupCost(name=technique.name, seconds=seconds)))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from perfkit.core.errors import UsageError
 from perfkit.core.spec import TechniqueSpec, WorkloadSpec, convert_params
 from perfkit.techniques.base.rank_sharing import check_shares
-from perfkit.techniques.base.technique import Technique, format_technique
+from perfkit.techniques.base.technique import Purpose, Technique, format_technique
 from perfkit.techniques.compatibility import check_compatibility
 from perfkit.techniques.table import TECHNIQUES
 
@@ -25,7 +25,11 @@ def compose_techniques(specs: Sequence[TechniqueSpec]) -> tuple[Technique, ...]:
                 "give it once"
             )
         techniques.append(technique)
-    check_compatibility(techniques)
+    order = {name: place for place, name in enumerate(TECHNIQUES.list_names())}
+    # Those of several ranks exclude most: of several clashes, theirs is reported.
+    check_compatibility(
+        sorted(techniques, key=lambda each: (each.purpose is not Purpose.RANKS, each.purpose_place, order[each.name]))
+    )
     check_shares(techniques)
     wanting = [technique for technique in techniques if technique.describe_open_params()]
     if len(wanting) > 1:
@@ -33,7 +37,6 @@ def compose_techniques(specs: Sequence[TechniqueSpec]) -> tuple[Technique, ...]:
             f"{' and '.join(map(format_technique, wanting))} cannot be combined: each needs the others fixed "
             "while it searches"
         )
-    order = {name: place for place, name in enumerate(TECHNIQUES.list_names())}
     return tuple(sorted(techniques, key=lambda technique: (technique.stage, order[technique.name])))
 
 

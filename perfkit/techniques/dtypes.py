@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from perfkit.techniques.base.technique import Technique, format_technique
+from perfkit.techniques.precision.amp import Amp
 
 _16_BITS = ("bf16", "fp16")
 
@@ -18,7 +19,7 @@ def explain_dtype_refusal(techniques: Sequence[Technique], device: str, dtype: s
     for technique in techniques:
         dtype = technique.computes_in(dtype)
         if technique.needs_16_bits(device) and dtype not in _16_BITS:
-            instead = "+".join(["amp", *map(format_technique, techniques)])
+            instead = "+".join([Amp.name, *map(format_technique, techniques)])
             return (
                 f"{format_technique(technique)} runs in bf16 or fp16 on a GPU; use --technique {instead}, or "
                 "bf16 parameters (--dtype bf16)"

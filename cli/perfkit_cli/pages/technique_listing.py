@@ -8,8 +8,7 @@ import msgspec
 import torch
 
 from perfkit.core.registry import BrokenPluginError
-from perfkit.techniques.base.technique import Technique, explain_inability
-from perfkit.techniques.groups import get_group, sort_by_group
+from perfkit.techniques.base.technique import Purpose, Technique, explain_inability
 from perfkit.techniques.table import TECHNIQUES
 from perfkit_cli.output.listing import ListedItem, describe_parameters, list_choices
 
@@ -19,7 +18,7 @@ def list_technique(name: str, device: torch.device) -> ListedItem:
     try:
         return TECHNIQUES.ask_object(name, lambda kind: _describe_technique(kind, device))
     except BrokenPluginError as error:
-        return ListedItem(name=name, group=get_group(name), broken=str(error))
+        return ListedItem(name=name, group=Purpose.OTHERS, broken=str(error))
 
 
 def describe_availability(item: ListedItem) -> str:
@@ -32,7 +31,7 @@ def describe_availability(item: ListedItem) -> str:
 def format_listing(items: Sequence[ListedItem], width: int) -> Iterator[str]:
     """Format the listing in `width` columns: the groups in order, each with its techniques."""
     names = max(len(item.name) for item in items)
-    for group, members in groupby(sort_by_group(items, lambda item: item.name), key=lambda item: item.group):
+    for group, members in groupby(sorted(items, key=_get_listing_key), key=lambda item: item.group):
         yield f"{group}:"
         for item in members:
             first = f"  {item.name:{names}}  {_format_available(item):3}  "
@@ -68,7 +67,7 @@ def _describe_technique(kind: type[Technique], device: torch.device) -> ListedIt
     defaults = "with its defaults, " if describe_parameters(kind) else ""
     return ListedItem(
         name=kind.name,
-        group=get_group(kind.name),
+        group=kind.purpose,
         summary=kind.summary,
         parameters=describe_parameters(kind),
         unavailable=None if reason is None or choice else f"{defaults}{reason}",
@@ -77,6 +76,11 @@ def _describe_technique(kind: type[Technique], device: torch.device) -> ListedIt
         when=kind.when,
         paper=kind.paper,
     )
+
+
+def _get_listing_key(item: ListedItem) -> tuple[int, int]:
+    place = 0 if item.broken is not None else TECHNIQUES.load(item.name).purpose_place
+    return [*Purpose].index(Purpose(item.group)), place
 
 
 def _format_available(item: ListedItem) -> str:

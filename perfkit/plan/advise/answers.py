@@ -54,16 +54,6 @@ def make_rule_target(rules: Iterable[Rule], assumes: str, otherwise: str) -> Tar
     return answer
 
 
-def make_no_effect_target(reason: str) -> Target:
-    """A technique that saves no time in any step."""
-    return lambda _view, _technique: NoEffect(reason)
-
-
-def make_unknown_target(reason: str) -> Target:
-    """A technique whose time effect cannot be derived from a step without it."""
-    return lambda _view, _technique: UnknownEffect(reason)
-
-
 def format_taken_time(view: TraceView, rows: Iterable[OpRow]) -> str:
     """Time of some rows, as evidence: `12.3 ms per step (4.5 %)`."""
     return view.show_time(sum(row.seconds for row in rows))

@@ -1,4 +1,8 @@
-"""Searches combinations of techniques that fit by plan: the fastest, and the least change with which a variant fits."""
+"""Searches combinations of techniques that fit by plan: the fastest, and the least change with which a variant fits.
+
+A combination that does not fit with recomputation, shards or fused attention does not fit without; if it fits without
+recomputation, none is needed.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
@@ -10,19 +14,15 @@ from msgspec.structs import replace
 from perfkit.analysis.model.plan import PlannedVariant, PlanSearch
 from perfkit.core.errors import UsageError
 from perfkit.core.fit_search import Trials
-from perfkit.core.spec import TechniqueSpec, format_variant_label, parse_variants
+from perfkit.core.spec import TechniqueSpec, format_variant_label, parse_technique, parse_variants
 from perfkit.core.units import format_percent
 from perfkit.measure.schedule import Techniques
+from perfkit.plan.search.memory_savings import list_savings
 from perfkit.plan.target.target import Target
 from perfkit.plan.variants.plan import PlanOne, plan_schedule, plan_variant, schedule_run
 from perfkit.store.request import BenchRequest
+from perfkit.techniques.base.planning import MemoryPrice, MemorySaving
 from perfkit.techniques.compose import compose_techniques
-
-# Each step takes no more memory than the one before. Precisions form no ladder: weight casts are kept, too.
-_PRECISIONS = ("", "amp", "bf16")
-_SHARDS = ("", "zero1", "zero2", "zero3")
-_FREE = (("", "flash"), ("", "optim_in_backward"))
-_RECOMPUTATION = ("", "ckpt:mode=selective", "ckpt")
 
 TIME, FLOPS = "predicted step time", "FLOPs per step"
 
@@ -49,11 +49,14 @@ def search_combinations(plan: PlanOne, ranks: int, progress: Callable[[int, int,
         progress: receives the numbers of completed and total combinations after each plan.
     """
     plans = Trials(plan, format_variant_label)
-    ladders = (*((_SHARDS,) if ranks > 1 else ()), *_FREE, _RECOMPUTATION)
-    left_out = _find_refused(plans.try_candidate, (_PRECISIONS, *ladders))
+    savings = list_savings(ranks)
+    ladders = tuple(_build_ladders(savings))
+    # No ladder: weight casts are kept, too.
+    precisions = ("", *(name for saving in savings if not saving.price.is_lossless for name in saving.searched))
+    left_out = _find_refused(plans.try_candidate, (precisions, *ladders))
     ladders = tuple(tuple(name for name in ladder if name not in left_out) for ladder in ladders)
-    precisions = [name for name in _PRECISIONS if name not in left_out]
-    combinations = sorted(_list_combinations(precisions, ladders), key=lambda each: _get_order_key(each, ladders))
+    allowed = [name for name in precisions if name not in left_out]
+    combinations = sorted(_list_combinations(allowed, ladders), key=lambda each: _get_order_key(each, ladders))
     planned: dict[_Combination, PlannedVariant] = {}
     for done, combination in enumerate(combinations, start=1):
         if not _is_ruled_out(combination, planned):
@@ -68,6 +71,16 @@ def search_combinations(plan: PlanOne, ranks: int, progress: Callable[[int, int,
         planned=len(plans.results) - len(left_out),
         left_out=left_out,
     )
+
+
+def _build_ladders(savings: Sequence[MemorySaving]) -> Iterator[tuple[str, ...]]:
+    """Build the ladders, each step of which takes no more memory than the one before; recomputation comes last."""
+    for price in filter(lambda price: price.is_lossless, MemoryPrice):
+        searched = [saving.searched for saving in savings if saving.price is price and saving.searched]
+        if price is MemoryPrice.NOTHING:
+            yield from (("", *names) for names in searched)
+        elif searched:
+            yield ("", *(name for names in searched for name in names))
 
 
 def _find_refused(plan: PlanOne, choices: Iterable[tuple[str, ...]]) -> dict[str, str]:
@@ -120,13 +133,6 @@ def _get_flops_key(variant: PlannedVariant) -> tuple[float, float]:
     return variant.flops or inf, inf if needed is None else needed.value
 
 
-# Memory-saving techniques; those that keep the losses come first. Techniques of several ranks apply only to variants
-# with several ranks.
-_LOSSLESS = "flash,optim_in_backward,accum,fused_ce,ckpt:mode=selective,ckpt:every=sqrt,ckpt"
-_LOSSLESS_OF_RANKS = "zero1,zero2,zero3"
-_LOSSY = "amp,bf16,optim:use=adamw8bit,optim:use=adafactor"
-
-
 def suggest_least_change(
     request: BenchRequest, target: Target, planned: Sequence[PlannedVariant], progress: Callable[[str], None]
 ) -> list[PlannedVariant]:
@@ -141,11 +147,12 @@ def suggest_least_change(
     request = replace(request, world_size=closest.world_size, world_sizes=())
     runs = plan_schedule(request, target).runs
     techniques = next(run.spec.techniques for run in runs if run.spec.variant == closest.name)
-    lossless = f"{_LOSSLESS_OF_RANKS},{_LOSSLESS}" if closest.world_size > 1 else _LOSSLESS
+    savings = list_savings(closest.world_size)
     change = "no single memory-saving technique makes it fit"
-    for tier in (lossless, _LOSSY):
+    for lossless in (True, False):
         fitting: list[tuple[str, PlannedVariant]] = []
-        for (added,) in parse_variants(tier):
+        tried = (name for saving in savings if saving.price.is_lossless is lossless for name in saving.tried)
+        for added in map(parse_technique, tried):
             if added.name in {each.name for each in techniques}:
                 continue
             progress(added.label)

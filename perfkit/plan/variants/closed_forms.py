@@ -10,6 +10,8 @@ from typing import NamedTuple
 from perfkit.analysis.model.plan import ClosedForm
 from perfkit.core.spec import RunSpec, WorkloadSpec
 from perfkit.techniques.activations.ckpt import Ckpt
+from perfkit.techniques.activations.flash import Flash
+from perfkit.techniques.base.planning import Counted
 from perfkit.techniques.base.technique import Technique
 from perfkit.techniques.compose import compose_techniques
 from perfkit.workloads.gpt import Gpt
@@ -18,19 +20,6 @@ _ZERO = "ZeRO (arXiv 1910.02054, section 5), Adam in fp32: P parameters, T of th
 _KORTHIKANTI = "Korthikanti et al. (arXiv 2205.05198, table 2), 16 bits and dropout: {} per layer"
 
 _16_BITS = ("bf16", "fp16")
-_STAGES = {"zero1": 1, "zero2": 2, "zero3": 3}
-
-# Techniques that keep parameters, gradients and optimizer state, or shard them like ZeRO.
-_STATES_AS_COUNTED = {
-    *("tf32", "amp", "channels_last", "inplace", "flash", "fused_ce", "ckpt", "compile", "ddp"),
-    *("zero1", "zero2", "zero3", "compress", "accum", "batch", "seq", "data"),
-}
-
-# Techniques with which the layers keep for backward what the formulas count; of `ckpt` not all of its modes.
-_ACTIVATIONS_AS_COUNTED = {
-    *("tf32", "amp", "bf16", "flash", "fused_ce", "ckpt", "ddp", "zero1", "zero2", "zero3"),
-    *("accum", "batch", "seq", "data", "optim", "optim_in_backward"),
-}
 
 
 class StateBytes(NamedTuple):
@@ -62,18 +51,17 @@ def compute_closed_forms(spec: RunSpec, kind: str, parameters: int, trained: int
     With others, in 16 bits throughout, or with a technique that changes what there is of parameters, gradients or
     optimizer state, no model states are yielded.
     """
-    names = {technique.name for technique in spec.techniques}
-    if adam and spec.dtype == "fp32" and names <= _STATES_AS_COUNTED:
-        stage = max((_STAGES.get(name, 0) for name in names), default=0)
+    techniques = compose_techniques(spec.techniques)
+    if adam and spec.dtype == "fp32" and all(Counted.STATES in each.planning.counted for each in techniques):
+        stage = max((each.planning.zero_stage for each in techniques), default=0)
         formula = ("4P + 12T", "4P + 4T + 8T/N", "4P + 12T/N", "(4P + 12T)/N")[stage]
         states = compute_model_states(parameters, trained, stage, spec.launch.world_size)
         yield ClosedForm(name="model states", bytes=states, source=_ZERO.format(formula))
-    if spec.workload.name == "gpt" and (spec.dtype in _16_BITS or names & {"amp", "bf16"}):
-        techniques = compose_techniques(spec.techniques)
-        if recompute := _get_recompute_mode(techniques):
-            yield compute_activations(
-                _get_sizes(spec.workload, kind, int(prod(each.count_batch_parts() for each in techniques))), recompute
-            )
+    dtypes = {spec.dtype, *(each.computes_in(spec.dtype) for each in techniques)}
+    recompute = _get_recompute_mode(techniques) if spec.workload.name == "gpt" and dtypes.intersection(_16_BITS) else ""
+    if recompute:
+        parts = int(prod(each.count_batch_parts() for each in techniques))
+        yield compute_activations(_get_sizes(spec.workload, kind, parts), recompute)
 
 
 def _get_sizes(workload: WorkloadSpec, kind: str, parts: int) -> TransformerSizes:
@@ -86,12 +74,12 @@ def _get_sizes(workload: WorkloadSpec, kind: str, parts: int) -> TransformerSize
 
 def _get_recompute_mode(techniques: Sequence[Technique]) -> str:
     """Recomputation mode for `compute_activations`; empty without a formula for it."""
-    if not _ACTIVATIONS_AS_COUNTED.issuperset(each.name for each in techniques):
+    if not all(Counted.ACTIVATIONS in each.planning.counted for each in techniques):
         return ""
     for each in techniques:
         if isinstance(each, Ckpt):
             return "full" if each == Ckpt() else ""
-    return "selective" if any(each.name == "flash" for each in techniques) else "none"
+    return "selective" if any(isinstance(each, Flash) for each in techniques) else "none"
 
 
 def compute_model_states(

@@ -11,12 +11,14 @@ from torch.utils.checkpoint import create_selective_checkpoint_contexts
 
 from perfkit.core.errors import UnavailableError, UsageError
 from perfkit.core.parse_units import parse_amount
-from perfkit.core.record import Claim, Relation
+from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.techniques.activations.block_chaining import find_unchained_blocks
 from perfkit.techniques.activations.saved_ops import FACT, PRODUCTS, make_policy, resolve_ops
+from perfkit.techniques.base.conflict import Requirement
+from perfkit.techniques.base.planning import ESTIMATED, Counted, MemoryPrice, MemorySaving, Planning
 from perfkit.techniques.base.segments import join_blocks
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import PlanMode, PlanSupport, Stage, Technique
+from perfkit.techniques.base.technique import LOSSLESS, PlanMode, PlanSupport, Purpose, Stage, Technique
 
 # Of the bytes that a compiled graph may save beyond its budget: torch estimates them before it fuses.
 _BUDGET_SLACK = 0.1
@@ -59,6 +61,22 @@ class Ckpt(Technique):
         "ckpt:mode=budget+compile",
     )
     stage: ClassVar[Stage] = Stage.CHECKPOINT
+    purpose: ClassVar[Purpose] = Purpose.ACTIVATIONS
+    parity_rule: ClassVar[ParityRule] = LOSSLESS
+    advice: ClassVar[tuple[str, ...]] = ("memory.activations", "memory.attention_scores")
+    saves_activations: ClassVar[bool] = True
+    planning: ClassVar[Planning] = Planning(
+        ESTIMATED,
+        Counted.ALL,
+        MemorySaving(
+            MemoryPrice.RECOMPUTATION,
+            tried=("ckpt:mode=selective", "ckpt:every=sqrt", "ckpt"),
+            searched=("ckpt:mode=selective", "ckpt"),
+        ),
+    )
+    requirements: ClassVar[tuple[Requirement, ...]] = (
+        Requirement("compile", "the memory budget is a setting of torch.compile's partitioner", when="mode=budget"),
+    )
     refusals: ClassVar[Mapping[str, str]] = {
         "only allowed to backward once on any region computed under selective activation checkpoint": (
             "mode=selective supports one backward pass per recomputation, and the step needs second derivatives; "

@@ -8,8 +8,10 @@ import torch
 from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.techniques.activations.paged_activations import ActivationPager
 from perfkit.techniques.activations.quantized_store import QuantizedStore, RoundingError
+from perfkit.techniques.base.conflict import Conflict
+from perfkit.techniques.base.planning import Counted, Planning, UnknownEffect
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import Stage, Technique
+from perfkit.techniques.base.technique import Purpose, Stage, Technique
 
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 _ROUNDINGS = 8
@@ -38,6 +40,11 @@ class Compress(Technique):
         "https://doi.org/10.1109/ISCA.2018.00070"
     )
     stage: ClassVar[Stage] = Stage.OPTIMIZER  # around all that changes modules
+    purpose: ClassVar[Purpose] = Purpose.ACTIVATIONS
+    planning: ClassVar[Planning] = Planning(UnknownEffect("time to round saved tensors"), Counted.STATES)
+    conflicts: ClassVar[tuple[Conflict, ...]] = (
+        Conflict("offload:what=activations", "both replace autograd's saved tensors, which supports only one of them"),
+    )
 
     def apply(self, state: TrainState) -> TrainState:
         error = RoundingError()

@@ -18,9 +18,11 @@ from perfkit.techniques.activations.attention_calls import (
     make_windowed_attention,
     replace_attention,
 )
+from perfkit.techniques.base.conflict import Conflict
 from perfkit.techniques.base.own_step import run_trial_step
+from perfkit.techniques.base.planning import ESTIMATED, Counted, MemoryPrice, MemorySaving, Planning
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import LOSSLESS, PlanMode, PlanSupport, Stage, Technique
+from perfkit.techniques.base.technique import LOSSLESS, PlanMode, PlanSupport, Purpose, Stage, Technique
 from perfkit.techniques.base.trial import draw_trial_batch
 
 _BACKENDS = {
@@ -73,6 +75,20 @@ class Flash(Technique):
         "amp+flash",
     )
     stage: ClassVar[Stage] = Stage.MODEL
+    purpose: ClassVar[Purpose] = Purpose.ATTENTION
+    advice: ClassVar[tuple[str, ...]] = ("attention.unfused", "memory.attention_scores")
+    saves_activations: ClassVar[bool] = True
+    planning: ClassVar[Planning] = Planning(
+        ESTIMATED, Counted.ALL, MemorySaving(MemoryPrice.NOTHING, tried=("flash",), searched=("flash",))
+    )
+    conflicts: ClassVar[tuple[Conflict, ...]] = (
+        Conflict(
+            "compile",
+            "torch.compile decomposes math attention into the ops of explicit attention, so no check could tell "
+            "whether it was active",
+            when="backend=math",
+        ),
+    )
     refusals: ClassVar[Mapping[str, str]] = {
         "derivative for aten::_scaled_dot_product_": (
             "fused attention has no second derivatives, and the step needs them; use backend=math"

@@ -9,9 +9,10 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 
 from perfkit.core.errors import UnavailableError
-from perfkit.core.record import Claim, Relation
+from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.techniques.base.planning import ESTIMATED, Counted, MemoryPrice, MemorySaving, Planning
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import Package, PlanMode, PlanSupport, Stage, Technique
+from perfkit.techniques.base.technique import LOSSLESS, Package, PlanMode, PlanSupport, Purpose, Stage, Technique
 from perfkit.techniques.base.trial import draw_trial_batch
 from perfkit.workloads.workload import LinearLoss, WithLinearLoss
 
@@ -43,6 +44,12 @@ class FusedCe(Technique):
     )
     examples: ClassVar[tuple[str, ...]] = ("fused_ce", "fused_ce:backend=liger")
     stage: ClassVar[Stage] = Stage.MODEL
+    purpose: ClassVar[Purpose] = Purpose.ACTIVATIONS
+    purpose_place: ClassVar[int] = 1
+    parity_rule: ClassVar[ParityRule] = LOSSLESS
+    planning: ClassVar[Planning] = Planning(
+        ESTIMATED, Counted.ALL, MemorySaving(MemoryPrice.RECOMPUTATION, tried=("fused_ce",))
+    )
 
     backend: Literal["torch", "liger"] = "torch"
     chunk: Annotated[int, msgspec.Meta(ge=0, description="tokens per chunk; 0: chosen by the library")] = 0

@@ -6,9 +6,10 @@ from typing import ClassVar
 from torch import nn
 
 from perfkit.core.errors import UnavailableError
-from perfkit.core.record import Claim, Relation
+from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.techniques.base.planning import Counted, NoEffect, Planning
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import Stage, Technique
+from perfkit.techniques.base.technique import LOSSLESS, Purpose, Stage, Technique
 
 # What has an `inplace` switch, and the op that then runs.
 _OPS: dict[type[nn.Module], str] = {
@@ -46,6 +47,10 @@ class Inplace(Technique):
         "https://docs.pytorch.org/docs/stable/generated/torch.nn.ReLU.html"
     )
     stage: ClassVar[Stage] = Stage.MODEL
+    purpose: ClassVar[Purpose] = Purpose.ACTIVATIONS
+    purpose_place: ClassVar[int] = 1
+    parity_rule: ClassVar[ParityRule] = LOSSLESS
+    planning: ClassVar[Planning] = Planning(NoEffect("saves memory only: an in-place op takes as long"), Counted.STATES)
     refusals: ClassVar[Mapping[str, str]] = {
         "has been modified by an inplace operation": (
             "backward needs a tensor that an activation function has overwritten"

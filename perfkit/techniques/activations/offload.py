@@ -8,17 +8,16 @@ import torch
 from torch.optim import Optimizer
 
 from perfkit.core.errors import UnavailableError
-from perfkit.core.record import Claim, Relation
+from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.techniques.activations.paged_activations import ActivationPager
 from perfkit.techniques.activations.paged_optimizer import get_local_optimizer, page_around_step, page_state
 from perfkit.techniques.activations.paged_parameters import page_blocks
 from perfkit.techniques.activations.paged_tensors import get_local_part
 from perfkit.techniques.activations.paging import MIN_BYTES, HostStore, Store, make_disk_store
+from perfkit.techniques.base.conflict import FULLY_SHARDED, Conflict, make_conflicts
+from perfkit.techniques.base.planning import Planning, UnknownEffect
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import PlanSupport, Stage, Technique
-
-# These save less for backward themselves, so that less is left to move.
-_SAVING_TECHNIQUES = frozenset({"amp", "ckpt", "compile", "flash"})
+from perfkit.techniques.base.technique import LOSSLESS, PlanSupport, Purpose, Stage, Technique
 
 
 class Offload(Technique):
@@ -48,6 +47,28 @@ class Offload(Technique):
         "offload:what=parameters:to=disk",
     )
     stage: ClassVar[Stage] = Stage.OPTIMIZER
+    purpose: ClassVar[Purpose] = Purpose.ACTIVATIONS
+    parity_rule: ClassVar[ParityRule] = LOSSLESS
+    advice: ClassVar[tuple[str, ...]] = ("memory.activations", "memory.optimizer_state", "memory.parameters")
+    planning: ClassVar[Planning] = Planning(UnknownEffect("time of the transfers in both directions"))
+    conflicts: ClassVar[tuple[Conflict, ...]] = (
+        Conflict(
+            "zero1",
+            "ZeroRedundancyOptimizer sends every parameter to all ranks after the update, and offloaded ones have "
+            "no memory (Gloo: bad address)",
+            when="what=parameters",
+        ),
+        *make_conflicts(
+            FULLY_SHARDED,
+            "FSDP2 frees and refills the parameters' memory itself; moving it as well crashes the process",
+            when="what=parameters",
+        ),
+        *make_conflicts(
+            (f"{sharded}:offload=cpu" for sharded in FULLY_SHARDED),
+            "the optimizer state is on the host already",
+            when="what=optimizer",
+        ),
+    )
 
     what: Literal["activations", "optimizer", "parameters"] = "activations"
     to: Literal["host", "disk"] = "host"
@@ -101,7 +122,7 @@ class Offload(Technique):
 
     def _make_activation_claims(self, state: TrainState) -> tuple[Claim, ...]:
         reference = "reference_saved_tensor_bytes"
-        moved = 0.02 if _SAVING_TECHNIQUES & set(state.applied) else 0.5
+        moved = 0.02 if state.saves_activations else 0.5
         out, back = f"bytes_to_{self.to}", f"bytes_from_{self.to}"
         return (
             self._make_claim("saved activations are copied out", out, Relation.AT_LEAST, moved, reference),

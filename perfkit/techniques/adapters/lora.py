@@ -7,8 +7,10 @@ from torch.optim import SGD, Adam, Optimizer
 
 from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.techniques.adapters.adapters import Adapters, find_adaptable_layers
+from perfkit.techniques.base.conflict import Conflict
+from perfkit.techniques.base.planning import ESTIMATED, Planning
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import Package, Stage, Technique
+from perfkit.techniques.base.technique import Package, Purpose, Stage, Technique
 
 _BESIDE = 0.02  # torch counts the updates of each matrix
 
@@ -33,6 +35,9 @@ class Lora(Technique):
         "Hu et al., LoRA: Low-Rank Adaptation of Large Language Models, ICLR 2022, https://arxiv.org/abs/2106.09685"
     )
     stage: ClassVar[Stage] = Stage.MODEL
+    purpose: ClassVar[Purpose] = Purpose.FINE_TUNING
+    planning: ClassVar[Planning] = Planning(ESTIMATED)
+    conflicts: ClassVar[tuple[Conflict, ...]] = (Conflict("qlora", "qlora is lora over 4-bit weights; choose one"),)
 
     rank: Annotated[int, msgspec.Meta(ge=1, description="inner size of the adapters")] = 8
     alpha: Annotated[float, msgspec.Meta(gt=0, description="scale of the adapters: alpha / rank")] = 16.0

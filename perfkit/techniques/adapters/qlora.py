@@ -11,8 +11,10 @@ from perfkit.core.optional_deps import make_missing_package_error
 from perfkit.core.record import Claim, Relation
 from perfkit.techniques.adapters.adapters import Adapters, find_adaptable_layers
 from perfkit.techniques.adapters.lora import Lora
+from perfkit.techniques.base.conflict import SAME_LAYERS, Conflict
+from perfkit.techniques.base.planning import Planning, UnknownEffect
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import Package
+from perfkit.techniques.base.technique import Package, Purpose
 
 
 class Qlora(Lora):
@@ -26,6 +28,9 @@ class Qlora(Lora):
     summary: ClassVar[str] = "QLoRA: low-rank adapters are trained on linear layers frozen in 4 bits (NF4)"
     when: ClassVar[str] = "to fine-tune a model whose weights alone fill the memory"
     costs: ClassVar[str] = "weights unpacked for every matmul; rounding to 4 bits"
+    purpose: ClassVar[Purpose] = Purpose.FINE_TUNING
+    planning: ClassVar[Planning] = Planning(UnknownEffect("time to unpack 4-bit weights"))
+    conflicts: ClassVar[tuple[Conflict, ...]] = (Conflict("sparse24", SAME_LAYERS),)
     paper: ClassVar[str] = (
         "Dettmers et al., QLoRA: Efficient Finetuning of Quantized LLMs, NeurIPS 2023, https://arxiv.org/abs/2305.14314"
     )

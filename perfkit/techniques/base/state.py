@@ -86,6 +86,7 @@ class TrainState:
         parity_rules: reasons found in this model why its losses differ from the baseline's.
         setup: seconds of a technique's set-up besides applying it, such as compiling a library.
         applied: names of the techniques applied so far; claims of one may depend on the others.
+        saves_activations: one of them leaves much less for backward.
         on_close: called when the worker is done, last first.
     """
 
@@ -129,6 +130,7 @@ class TrainState:
     parity_rules: list[ParityRule] = field(default_factory=list)
     setup: list[SetupCost] = field(default_factory=list)
     applied: tuple[str, ...] = ()
+    saves_activations: bool = False
     on_close: list[Callable[[], None]] = field(default_factory=list)
 
     def __post_init__(self) -> None:

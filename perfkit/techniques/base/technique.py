@@ -11,7 +11,9 @@ import torch
 from perfkit.core.optional_deps import make_missing_package_error
 from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.core.spec import Struct, TechniqueSpec, WorkloadSpec, convert_params, parse_variants
+from perfkit.techniques.base.conflict import Conflict, Requirement
 from perfkit.techniques.base.mesh import Dimension
+from perfkit.techniques.base.planning import Planning
 from perfkit.techniques.base.state import TrainState
 
 
@@ -26,6 +28,23 @@ class Stage(IntEnum):
     SHARD = 50
     OPTIMIZER = 60
     STEP = 70  # what drives the steps
+
+
+class Purpose(StrEnum):
+    """The purpose of a technique: the headings of listings, in their order."""
+
+    BATCH = "batch and length"
+    PRECISION = "precision"
+    ACTIVATIONS = "activation memory"
+    ATTENTION = "attention"
+    COMPILATION = "compilation and layout"
+    OPTIMIZERS = "optimizers"
+    FINE_TUNING = "fine-tuning"
+    COMPRESSION = "model compression"
+    INPUT = "input pipeline"
+    RANKS = "several ranks"
+    ENGINES = "engines"
+    OTHERS = "others"
 
 
 LOSSLESS = ParityRule(relative=1e-5, basis="lossless: the same fp32 arithmetic, up to summation order")
@@ -81,6 +100,15 @@ class Technique(Struct):
         examples: variants to try, as on the command line; `--technique all` runs them. Its name alone if empty.
         min_world_size: the minimum number of ranks, with its defaults and alone.
         dimension: the dimension of the mesh of ranks that it acts along.
+        purpose: its heading in listings.
+        purpose_place: its place under it; where equal, the order of `perfkit.techniques.table`.
+        parity_rule: the allowed difference of losses from the baseline, unless it depends on parameters (`parity`).
+        planning: what plans know of it.
+        saves_activations: True if it leaves so much less for backward that `offload` may move little.
+        conflicts: the techniques that exclude it, unless they declare that.
+        requirements: the techniques that it does not act without.
+        advice: the ids of the findings that advise it.
+        refusals: words of torch's message for steps that it does not support, with the reason.
     """
 
     name: ClassVar[str]
@@ -92,7 +120,14 @@ class Technique(Struct):
     examples: ClassVar[tuple[str, ...]] = ()
     min_world_size: ClassVar[int] = 1
     dimension: ClassVar[Dimension] = "dp"
-    # Words of torch's message for steps that the technique does not support, with the reason.
+    purpose: ClassVar[Purpose] = Purpose.OTHERS
+    purpose_place: ClassVar[int] = 0
+    parity_rule: ClassVar[ParityRule] = LOSSLESS
+    planning: ClassVar[Planning] = Planning()
+    saves_activations: ClassVar[bool] = False
+    conflicts: ClassVar[tuple[Conflict, ...]] = ()
+    requirements: ClassVar[tuple[Requirement, ...]] = ()
+    advice: ClassVar[tuple[str, ...]] = ()
     refusals: ClassVar[Mapping[str, str]] = {}
 
     def package(self) -> Package | None:
@@ -178,7 +213,7 @@ class Technique(Struct):
 
     def parity(self) -> ParityRule:
         """The allowed difference of losses from the baseline."""
-        return LOSSLESS
+        return self.parity_rule
 
 
 def explain_inability(technique: Technique, device: torch.device) -> str | None:

@@ -14,8 +14,10 @@ from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.cost.live_flops import count_flops
+from perfkit.techniques.base.conflict import Conflict
+from perfkit.techniques.base.planning import Planning, UnknownEffect
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import Package, Stage, Technique
+from perfkit.techniques.base.technique import Package, Purpose, Stage, Technique
 from perfkit.techniques.base.trial import draw_trial_batch
 from perfkit.techniques.compression.logits import LogitsRecorder
 from perfkit.workloads.model_loss import call_loss, compute_loss
@@ -45,6 +47,11 @@ class Distill(Technique):
     )
     examples: ClassVar[tuple[str, ...]] = ("distill", "distill:teacher=int8")
     stage: ClassVar[Stage] = Stage.MODEL
+    purpose: ClassVar[Purpose] = Purpose.COMPRESSION
+    planning: ClassVar[Planning] = Planning(UnknownEffect("teacher's time not modeled; no time saved"))
+    conflicts: ClassVar[tuple[Conflict, ...]] = (
+        Conflict("fused_ce", "fused_ce makes no logits to compare with the teacher's"),
+    )
     refusals: ClassVar[Mapping[str, str]] = {
         "support the deepcopy protocol": "the model holds a tensor computed from others, which cannot be copied"
     }

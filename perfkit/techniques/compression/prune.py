@@ -10,8 +10,10 @@ from torch.nn.utils import prune
 
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.techniques.base.conflict import Conflict, make_conflicts
+from perfkit.techniques.base.planning import Planning, UnknownEffect
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import Stage, Technique
+from perfkit.techniques.base.technique import Purpose, Stage, Technique
 from perfkit.techniques.compression.lottery_ticket import train_copy
 
 LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
@@ -41,6 +43,12 @@ class Prune(Technique):
     )
     examples: ClassVar[tuple[str, ...]] = ("prune", "prune:rewind=20")
     stage: ClassVar[Stage] = Stage.MODEL
+    purpose: ClassVar[Purpose] = Purpose.COMPRESSION
+    planning: ClassVar[Planning] = Planning(UnknownEffect("mask overhead not modeled; no time saved"))
+    conflicts: ClassVar[tuple[Conflict, ...]] = make_conflicts(
+        ("fp8", "lora", "qat", "qlora", "sparse24"),
+        "a pruned layer's weight is the product of another one and a mask, which replacement layers do not support",
+    )
 
     amount: Annotated[float, msgspec.Meta(gt=0, lt=1, description="share of pruned weights")] = 0.5
     rewind: Annotated[int, msgspec.Meta(ge=0, description="training steps that find the masks; 0: none")] = 0

@@ -5,9 +5,11 @@ from typing import Any, ClassVar, Literal
 import torch
 
 from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.techniques.base.conflict import SAME_LAYERS, Conflict, make_conflicts
 from perfkit.techniques.base.linear_layers import find_divisible_layers
+from perfkit.techniques.base.planning import Planning, UnknownEffect
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import Package, Stage, Technique
+from perfkit.techniques.base.technique import Package, Purpose, Stage, Technique
 
 _GROUP = 32  # weights of an output that share a scale
 _LAYERS = "fake_quantized_layers"
@@ -33,6 +35,10 @@ class Qat(Technique):
     )
     examples: ClassVar[tuple[str, ...]] = ("qat", "qat:weights=int8")
     stage: ClassVar[Stage] = Stage.MODEL
+    purpose: ClassVar[Purpose] = Purpose.COMPRESSION
+    purpose_place: ClassVar[int] = 1
+    planning: ClassVar[Planning] = Planning(UnknownEffect("rounding overhead not modeled; no time saved"))
+    conflicts: ClassVar[tuple[Conflict, ...]] = make_conflicts(("qlora", "sparse24"), SAME_LAYERS)
 
     weights: Literal["int4", "int8"] = "int4"
 

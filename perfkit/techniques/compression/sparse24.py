@@ -7,8 +7,9 @@ import torch
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.techniques.base.linear_layers import find_divisible_layers
+from perfkit.techniques.base.planning import Planning, UnknownEffect
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import Package, PlanMode, PlanSupport, Stage, Technique
+from perfkit.techniques.base.technique import Package, PlanMode, PlanSupport, Purpose, Stage, Technique
 
 # Rows and columns that a sparse operand is a multiple of (torch.sparse.SparseSemiStructuredTensorCUSPARSELT).
 _MULTIPLE = 64
@@ -35,6 +36,10 @@ class Sparse24(Technique):
     )
     examples: ClassVar[tuple[str, ...]] = ("bf16+sparse24",)
     stage: ClassVar[Stage] = Stage.MODEL
+    purpose: ClassVar[Purpose] = Purpose.COMPRESSION
+    planning: ClassVar[Planning] = Planning(
+        UnknownEffect("efficiency of 2:4-sparse matrix products at the doubled peak")
+    )
 
     def package(self) -> Package | None:
         return Package("torchao", "torchao")

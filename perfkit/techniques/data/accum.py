@@ -7,11 +7,13 @@ import msgspec
 import torch
 
 from perfkit.core.errors import UnavailableError
-from perfkit.core.record import Claim, Relation
+from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.core.spec import BASELINE
+from perfkit.techniques.base.conflict import Conflict
 from perfkit.techniques.base.microbatch_losses import find_loss_mismatch
+from perfkit.techniques.base.planning import Counted, MemoryPrice, MemorySaving, Planning, UnknownEffect
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import Stage, Technique
+from perfkit.techniques.base.technique import LOSSLESS, Purpose, Stage, Technique
 from perfkit.workloads.workload import count_samples, draw_first_batch
 
 # Saved bytes of a microbatch beyond its share of the activations, as a share of the whole batch's.
@@ -29,6 +31,17 @@ class Accum(Technique):
     name: ClassVar[str] = "accum"
     summary: ClassVar[str] = "gradient accumulation: one update per batch, from several microbatches"
     stage: ClassVar[Stage] = Stage.WORKLOAD  # first, since it measures the unmodified model's losses
+    purpose: ClassVar[Purpose] = Purpose.BATCH
+    purpose_place: ClassVar[int] = 1
+    parity_rule: ClassVar[ParityRule] = LOSSLESS
+    planning: ClassVar[Planning] = Planning(
+        UnknownEffect("the same work in smaller parts takes longer; no time saved"),
+        Counted.ALL,
+        MemorySaving(MemoryPrice.MICROBATCHES, tried=("accum",)),
+    )
+    conflicts: ClassVar[tuple[Conflict, ...]] = (
+        Conflict("optim_in_backward", "parameters would be updated after every microbatch"),
+    )
     when: ClassVar[str] = "when the wanted batch's activations do not fit in memory"
     costs: ClassVar[str] = "time, if a microbatch is too small to fill the device"
     paper: ClassVar[str] = (

@@ -7,8 +7,9 @@ import msgspec
 from perfkit.core.errors import UsageError
 from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.core.spec import WorkloadSpec
+from perfkit.techniques.base.planning import UNKNOWN_EFFECT, Counted, Planning
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import PlanMode, PlanSupport, Stage, Technique
+from perfkit.techniques.base.technique import PlanMode, PlanSupport, Purpose, Stage, Technique
 
 PARAMETER = "batch_size"
 
@@ -27,6 +28,8 @@ class Batch(Technique):
     name: ClassVar[str] = "batch"
     summary: ClassVar[str] = "another batch size: given, or the largest that fits in memory"
     stage: ClassVar[Stage] = Stage.WORKLOAD
+    purpose: ClassVar[Purpose] = Purpose.BATCH
+    planning: ClassVar[Planning] = Planning(UNKNOWN_EFFECT, Counted.ALL)
     when: ClassVar[str] = "when steps are too short to fill the device, and memory is free"
     costs: ClassVar[str] = "activation memory in proportion to the size; beyond a certain size, progress per sample"
     paper: ClassVar[str] = (

@@ -8,8 +8,10 @@ from torch import nn
 
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.techniques.base.conflict import FULLY_SHARDED, Conflict, make_conflicts
+from perfkit.techniques.base.planning import ESTIMATED, Counted, Planning
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import Stage, Technique
+from perfkit.techniques.base.technique import Purpose, Stage, Technique
 
 # Other kernels add up a convolution's products in another order. The errors of a sum of n products are independent, so
 # that it is off by the root of n roundings; the widest of ResNet's convolutions have 3 x 3 x 512 products a value.
@@ -33,6 +35,10 @@ class ChannelsLast(Technique):
         "https://docs.pytorch.org/tutorials/intermediate/memory_format_tutorial.html"
     )
     stage: ClassVar[Stage] = Stage.MODEL
+    purpose: ClassVar[Purpose] = Purpose.COMPILATION
+    purpose_place: ClassVar[int] = 1
+    planning: ClassVar[Planning] = Planning(ESTIMATED, Counted.STATES)
+    conflicts: ClassVar[tuple[Conflict, ...]] = make_conflicts(FULLY_SHARDED, "FSDP2 shards contiguous parameters only")
 
     def apply(self, state: TrainState) -> TrainState:
         if not any(isinstance(module, nn.Conv2d) for module in state.model.modules()):

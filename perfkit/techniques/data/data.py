@@ -10,8 +10,9 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.techniques.base.planning import ESTIMATED, Counted, Planning
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import Package, PlanMode, PlanSupport, Stage, Technique
+from perfkit.techniques.base.technique import LOSSLESS, Package, PlanMode, PlanSupport, Purpose, Stage, Technique
 from perfkit.workloads.loaders import LoaderChanges, build_loader, has_equal_first_batch, is_random
 
 
@@ -30,6 +31,10 @@ class Data(Technique):
     name: ClassVar[str] = "data"
     summary: ClassVar[str] = "load batches in worker processes, ahead of time, from pinned memory or packed shards"
     stage: ClassVar[Stage] = Stage.WORKLOAD
+    purpose: ClassVar[Purpose] = Purpose.INPUT
+    parity_rule: ClassVar[ParityRule] = LOSSLESS
+    advice: ClassVar[tuple[str, ...]] = ("data.starved",)
+    planning: ClassVar[Planning] = Planning(ESTIMATED, Counted.ALL)
     when: ClassVar[str] = "when steps wait for their data"
     costs: ClassVar[str] = "a core and a process's memory per worker; disk space for shards"
     paper: ClassVar[str] = (

@@ -6,8 +6,9 @@ import msgspec
 
 from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.core.spec import WorkloadSpec
+from perfkit.techniques.base.planning import UNKNOWN_EFFECT, Counted, Planning
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import Stage, Technique
+from perfkit.techniques.base.technique import Purpose, Stage, Technique
 
 PARAMETER = "seq_len"
 
@@ -22,6 +23,9 @@ class Seq(Technique):
     name: ClassVar[str] = "seq"
     summary: ClassVar[str] = "another sequence length"
     stage: ClassVar[Stage] = Stage.WORKLOAD
+    purpose: ClassVar[Purpose] = Purpose.BATCH
+    purpose_place: ClassVar[int] = 2
+    planning: ClassVar[Planning] = Planning(UNKNOWN_EFFECT, Counted.ALL)
     when: ClassVar[str] = "to find the cost of a longer context"
     costs: ClassVar[str] = "attention compute grows with the square of the length; without `flash`, so does its memory"
     paper: ClassVar[str] = (

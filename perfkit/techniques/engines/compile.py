@@ -7,9 +7,11 @@ import torch
 from torch import nn
 
 from perfkit.core.errors import UnavailableError
-from perfkit.core.record import Claim, Relation
+from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.techniques.base.conflict import Conflict
+from perfkit.techniques.base.planning import ESTIMATED, Counted, Planning
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import PlanSupport, Stage, Technique
+from perfkit.techniques.base.technique import LOSSLESS, PlanSupport, Purpose, Stage, Technique
 
 _AUTOTUNED = ("max-autotune", "max-autotune-no-cudagraphs")
 _ON_A_CPU = "on a CPU, Inductor autotunes only batched matmuls and frozen weights"
@@ -35,6 +37,20 @@ class Compile(Technique):
     )
     examples: ClassVar[tuple[str, ...]] = ("compile", "compile:scope=block", "compile:mode=reduce-overhead")
     stage: ClassVar[Stage] = Stage.COMPILE
+    purpose: ClassVar[Purpose] = Purpose.COMPILATION
+    parity_rule: ClassVar[ParityRule] = LOSSLESS
+    advice: ClassVar[tuple[str, ...]] = (
+        "fusion.elementwise",
+        "launch.cpu_bound",
+        "cpu.dispatch",
+        "memory.logits",
+        "memory.temporaries",
+    )
+    saves_activations: ClassVar[bool] = True
+    planning: ClassVar[Planning] = Planning(ESTIMATED, Counted.STATES)
+    conflicts: ClassVar[tuple[Conflict, ...]] = (
+        Conflict("inplace", "torch.compile decides about in-place writes itself and ignores the option"),
+    )
     refusals: ClassVar[Mapping[str, str]] = {
         "aot_autograd does not currently support double backward": (
             "torch.compile supports no second derivatives (create_graph=True)"

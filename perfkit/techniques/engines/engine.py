@@ -7,9 +7,11 @@ import torch
 from torch.optim import Optimizer
 
 from perfkit.core.errors import UnavailableError
-from perfkit.core.record import Claim, Relation
+from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.techniques.base.conflict import RELAXED, SHARDED, Conflict, make_conflicts
+from perfkit.techniques.base.planning import Planning, UnknownEffect
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import Package, Stage, Technique
+from perfkit.techniques.base.technique import LOSSLESS, Package, Purpose, Stage, Technique
 
 
 class Engine(Technique):
@@ -32,6 +34,17 @@ class Engine(Technique):
     paper: ClassVar[str] = "Lightning's documentation, https://lightning.ai/docs/pytorch/stable/common/trainer.html"
     examples: ClassVar[tuple[str, ...]] = ("engine", "engine:use=lightning")
     stage: ClassVar[Stage] = Stage.STEP
+    purpose: ClassVar[Purpose] = Purpose.ENGINES
+    parity_rule: ClassVar[ParityRule] = LOSSLESS
+    planning: ClassVar[Planning] = Planning(UnknownEffect("engine overhead not modeled; no time saved"))
+    conflicts: ClassVar[tuple[Conflict, ...]] = (
+        *make_conflicts(
+            ("offload:what=optimizer", "offload:what=parameters"),
+            "the Trainer evaluates the loss within the update, and offload updates the parameters in parts",
+            when="use=lightning",
+        ),
+        *make_conflicts(("ddp", *SHARDED, *RELAXED, "tp", "pp", "ep", "cp"), "an engine starts its own ranks"),
+    )
     refusals: ClassVar[Mapping[str, str]] = {
         "multiple optimizers is only supported": "the Trainer steps one optimizer, and the workload has several"
     }

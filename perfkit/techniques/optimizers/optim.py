@@ -9,8 +9,10 @@ from torch.optim import Optimizer
 
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.techniques.base.conflict import SHARDED, UPDATED_TOGETHER, Conflict, make_conflicts
+from perfkit.techniques.base.planning import ESTIMATED, Counted, MemoryPrice, MemorySaving, Planning
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import LOSSLESS, Package, PlanSupport, Stage, Technique
+from perfkit.techniques.base.technique import LOSSLESS, Package, PlanSupport, Purpose, Stage, Technique
 from perfkit.techniques.optimizers.optimizer_groups import rebuild_optimizer
 from perfkit.techniques.optimizers.optimizer_state import compute_state_bytes
 from perfkit.techniques.optimizers.optimizers import OPTIMIZERS
@@ -27,6 +29,10 @@ _IMPLEMENTATIONS: Mapping[str, Mapping[str, bool]] = {
 _MODULES = {"pytorch-optimizer": "pytorch_optimizer"}
 # State that the libraries keep besides their paper's figure: tables of codes and a few numbers per tensor.
 _SLACK = 0.02
+_TRIED_WITH_TORCH = (
+    "sharded and split updates need an optimizer that treats each weight or tensor independently and accepts "
+    "DTensors; only torch's own optimizers, and lion with zero1 to zero3, are known to"
+)
 
 
 class Optim(Technique):
@@ -69,6 +75,29 @@ class Optim(Technique):
         if use not in ("forloop", "adamw", "torchao_adamw8bit", "torchao_adamw4bit")  # as workloads do; slow to start
     )
     stage: ClassVar[Stage] = Stage.OPTIMIZER
+    purpose: ClassVar[Purpose] = Purpose.OPTIMIZERS
+    planning: ClassVar[Planning] = Planning(
+        ESTIMATED,
+        Counted.ACTIVATIONS,
+        MemorySaving(MemoryPrice.ROUNDED_STATE, tried=("optim:use=adamw8bit", "optim:use=adafactor")),
+    )
+    conflicts: ClassVar[tuple[Conflict, ...]] = (
+        *(
+            conflict
+            for use, kind in OPTIMIZERS.items()
+            if not kind.target.startswith("torch.") or use == "adafactor"
+            for conflict in make_conflicts(
+                (*(("hsdp",) if use == "lion" else (*SHARDED, "ep")), "tp", "offload:what=optimizer"),
+                _TRIED_WITH_TORCH,
+                when=f"use={use}",
+            )
+        ),
+        *make_conflicts(("zero1", "offload:what=optimizer"), "SGD has no state to move", when="use=sgd"),
+        *(
+            Conflict("optim_in_backward", UPDATED_TOGETHER, when=f"use={use}")
+            for use in ("lamb", "adam_mini", "galore", "soap", "muon")
+        ),
+    )
 
     use: Literal[
         "fused", "foreach", "forloop", "sgd", "momentum", "adamw", "adafactor", "adamw8bit", "paged_adamw8bit",

@@ -6,10 +6,11 @@ from torch import nn
 from torch.optim import Optimizer
 
 from perfkit.core.errors import UnavailableError
-from perfkit.core.record import Claim, Relation
+from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.techniques.activations.paged_tensors import get_local_part
+from perfkit.techniques.base.planning import Counted, MemoryPrice, MemorySaving, Planning, UnknownEffect
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import Stage, Technique
+from perfkit.techniques.base.technique import LOSSLESS, Purpose, Stage, Technique
 
 
 class OptimInBackward(Technique):
@@ -33,6 +34,13 @@ class OptimInBackward(Technique):
         "ACL 2024, https://arxiv.org/abs/2306.09782"
     )
     stage: ClassVar[Stage] = Stage.OPTIMIZER
+    purpose: ClassVar[Purpose] = Purpose.OPTIMIZERS
+    parity_rule: ClassVar[ParityRule] = LOSSLESS
+    planning: ClassVar[Planning] = Planning(
+        UnknownEffect("gain from reading gradients sooner"),
+        Counted.ACTIVATIONS,
+        MemorySaving(MemoryPrice.NOTHING, tried=("optim_in_backward",), searched=("optim_in_backward",)),
+    )
 
     def apply(self, state: TrainState) -> TrainState:
         if state.workload.step is not None:

@@ -15,11 +15,13 @@ from torch.distributed.tensor.experimental._attention import set_rotate_method
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from perfkit.core.errors import UnavailableError
-from perfkit.core.record import Claim, Relation
+from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.techniques.activations.attention_calls import Attention, AttentionCall, replace_attention
+from perfkit.techniques.base.conflict import RELAXED, Conflict, make_conflicts
+from perfkit.techniques.base.planning import UNKNOWN_EFFECT, Planning
 from perfkit.techniques.base.rank_sharing import check_joined
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import PlanMode, PlanSupport, Stage, Technique
+from perfkit.techniques.base.technique import LOSSLESS, PlanMode, PlanSupport, Purpose, Stage, Technique
 from perfkit.techniques.base.trial import draw_trial_batch
 from perfkit.workloads.model_loss import call_loss, compute_loss
 from perfkit.workloads.workload import Batch, Workload, draw_first_batch
@@ -56,6 +58,18 @@ class Cp(Technique):
     )
     examples: ClassVar[tuple[str, ...]] = ("cp", "cp:rotate=alltoall")
     stage: ClassVar[Stage] = Stage.PARALLEL
+    purpose: ClassVar[Purpose] = Purpose.RANKS
+    purpose_place: ClassVar[int] = 3
+    parity_rule: ClassVar[ParityRule] = LOSSLESS
+    planning: ClassVar[Planning] = Planning(UNKNOWN_EFFECT)
+    conflicts: ClassVar[tuple[Conflict, ...]] = (
+        Conflict("tp", "ring attention with heads split over ranks is untested"),
+        Conflict("pp", "cp splits sequences where the loss is computed, but pipeline stages compute no loss"),
+        Conflict("ep", "experts have a slot per token of a sequence, and a rank has part of the sequence"),
+        Conflict("flash", "ring attention chooses its own kernels"),
+        Conflict("distill", "the teacher would attend to only part of each sequence"),
+        *make_conflicts(RELAXED, "a rank's gradients cover only its part of the sequence until they are averaged"),
+    )
     min_world_size: ClassVar[int] = 2
 
     rotate: Annotated[Literal["allgather", "alltoall"], msgspec.Meta(description="transport of keys and values")] = (

@@ -12,8 +12,18 @@ from torch.nn.parallel import DistributedDataParallel
 
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.techniques.base.conflict import REDUCED_LAST, SHARDED, Conflict, make_conflicts
+from perfkit.techniques.base.planning import OF_COLLECTIVES, Counted, Planning
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import LOSSLESS, PlanMode, PlanSupport, Stage, Technique, format_technique
+from perfkit.techniques.base.technique import (
+    LOSSLESS,
+    PlanMode,
+    PlanSupport,
+    Purpose,
+    Stage,
+    Technique,
+    format_technique,
+)
 from perfkit.techniques.parallel.gathered_gradients import (
     Held,
     count_8_bit_bytes,
@@ -40,6 +50,7 @@ _MIB = 2**20
 # Hooks that keep unsent gradients, hooks with which a rank receives the data of all others, and effects on gradients
 # that change the trajectory.
 _KEEPING = ("powersgd", "topk")
+_KEPT_SCALED = "unsent gradients are added to the next step's, whose scale may differ, and an overflow would persist"
 _OF_ALL_RANKS = {"topk": "the largest gradients", "quantized": "gradients in 8 bits"}
 _APPROXIMATED = {
     "powersgd": "approximated by low-rank matrices",
@@ -89,6 +100,14 @@ class Ddp(Technique):
         "ddp:hook=quantized",
     )
     stage: ClassVar[Stage] = Stage.SHARD
+    purpose: ClassVar[Purpose] = Purpose.RANKS
+    planning: ClassVar[Planning] = Planning(OF_COLLECTIVES, Counted.ALL)
+    conflicts: ClassVar[tuple[Conflict, ...]] = (
+        *make_conflicts(SHARDED, "ZeRO averages the gradients itself"),
+        Conflict("optim_in_backward", REDUCED_LAST),
+        Conflict("accum", "with a static graph, every backward pass must average gradients", when="static_graph=True"),
+        *(Conflict("amp:dtype=fp16", _KEPT_SCALED, when=f"hook={hook}") for hook in _KEEPING),
+    )
     min_world_size: ClassVar[int] = 2
 
     bucket_mb: (

@@ -18,8 +18,10 @@ from torch.optim import Optimizer
 
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, Relation, SetupCost
+from perfkit.techniques.base.conflict import RELAXED, SHARDED, Conflict
 from perfkit.techniques.base.state import Closure, TrainState
 from perfkit.techniques.base.technique import Package, PlanMode, PlanSupport
+from perfkit.techniques.table import TECHNIQUES
 
 Engine = Literal["torch", "deepspeed"]
 NOT_PLANNED = PlanSupport(PlanMode.NOT, "DeepSpeed exchanges tensors during setup, and a plan's tensors have no data")
@@ -27,6 +29,18 @@ SHARDED_GRADIENTS = "deepspeed_gradient_bytes"
 _PADDING = 0.01  # flat tensors are padded until they divide
 _BUCKET = 500_000_000  # numbers; DeepSpeed's own default
 _UPDATES_BY_ELEMENT = (torch.optim.Adam, torch.optim.AdamW)
+# Batches and how they are taken, and kernels of attention.
+_TRIED = ("batch", "accum", "seq", "flash")
+_EXCLUDED = ("ddp", *SHARDED, *RELAXED, "engine")  # whatever the engine
+
+
+def make_deepspeed_conflicts() -> tuple[Conflict, ...]:
+    """Make the conflicts of `engine=deepspeed`: with every technique that it has not been tried with."""
+    return tuple(
+        Conflict(name, f"DeepSpeed has not been tried with {name}; use engine=torch", when="engine=deepspeed")
+        for name in TECHNIQUES.list_names()
+        if name not in (*_TRIED, *_EXCLUDED)
+    )
 
 
 def get_package(engine: Engine) -> Package | None:

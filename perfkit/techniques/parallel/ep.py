@@ -6,10 +6,12 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from perfkit.core.errors import UnavailableError
-from perfkit.core.record import Claim, Relation
+from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.core.spec import BASELINE
+from perfkit.techniques.base.conflict import RELAXED, Conflict, make_conflicts
+from perfkit.techniques.base.planning import OF_COLLECTIVES, Planning
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import RankRequirement, Stage, Technique
+from perfkit.techniques.base.technique import LOSSLESS, Purpose, RankRequirement, Stage, Technique
 from perfkit.techniques.base.trial import run_trial_forward
 from perfkit.techniques.parallel.expert_parallel import check_experts, measure_exchange, shard_experts
 from perfkit.techniques.parallel.zero1 import SLACK
@@ -47,6 +49,25 @@ class Ep(Technique):
         "with Simple and Efficient Sparsity, JMLR 2022, https://arxiv.org/abs/2101.03961"
     )
     stage: ClassVar[Stage] = Stage.PARALLEL
+    purpose: ClassVar[Purpose] = Purpose.RANKS
+    purpose_place: ClassVar[int] = 3
+    parity_rule: ClassVar[ParityRule] = LOSSLESS
+    planning: ClassVar[Planning] = Planning(OF_COLLECTIVES)
+    conflicts: ClassVar[tuple[Conflict, ...]] = (
+        Conflict(
+            "zero1",
+            "ZeroRedundancyOptimizer sends each updated parameter to all ranks, and with ep each rank has other "
+            "experts",
+        ),
+        Conflict(
+            "hsdp",
+            "the check of hsdp needs all gradients summed over its replicas, and ep averages those of experts "
+            "itself; use ep+zero2 or ep+zero3",
+        ),
+        Conflict("tp", "no workload's tensor-parallel plan covers experts"),
+        *make_conflicts(RELAXED, "ranks have different experts, which must not be averaged"),
+        Conflict("amp:dtype=fp16", "an overflow in one rank's experts would skip the update on that rank alone"),
+    )
     min_world_size: ClassVar[int] = 2
 
     size: Annotated[int, msgspec.Meta(ge=2, description="ranks to divide the experts over; default all")] | None = None

@@ -6,8 +6,9 @@ import msgspec
 from torch.distributed.device_mesh import DeviceMesh
 
 from perfkit.core.record import Claim, Relation
+from perfkit.techniques.base.planning import OF_COLLECTIVES, Planning
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import PlanSupport, RankRequirement
+from perfkit.techniques.base.technique import PlanSupport, Purpose, RankRequirement
 from perfkit.techniques.parallel.zero23 import FullyShard
 
 
@@ -23,6 +24,8 @@ class Hsdp(FullyShard):
     summary: ClassVar[str] = "parameters sharded over a few ranks, and replicated over groups of them (FSDP2 on a mesh)"
     when: ClassVar[str] = "when a few devices of a node hold the model and the inter-node network is slower"
     costs: ClassVar[str] = "zero3's traffic within a group, plus slices of all gradients between groups in every step"
+    purpose: ClassVar[Purpose] = Purpose.RANKS
+    planning: ClassVar[Planning] = Planning(OF_COLLECTIVES)
     paper: ClassVar[str] = (
         "Zhao et al., PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel, section 3.2.2, VLDB 2023, "
         "https://arxiv.org/abs/2304.11277"

@@ -12,8 +12,10 @@ from torch.nn.parallel import DistributedDataParallel
 
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.techniques.base.conflict import REDUCED_LAST, SHARDED, WITHOUT_WAITING, Conflict, make_conflicts
+from perfkit.techniques.base.planning import UNKNOWN_EFFECT, Planning
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import PlanMode, PlanSupport, RankRequirement, Stage, Technique
+from perfkit.techniques.base.technique import PlanMode, PlanSupport, Purpose, RankRequirement, Stage, Technique
 from perfkit.techniques.parallel.ddp import wrap_in_ddp
 
 _SUMMED = "collective_bytes:all-reduce"
@@ -41,6 +43,16 @@ class LocalSgd(Technique):
     )
     examples: ClassVar[tuple[str, ...]] = ("local_sgd", "local_sgd:period=8:warmup=4")
     stage: ClassVar[Stage] = Stage.SHARD
+    purpose: ClassVar[Purpose] = Purpose.RANKS
+    purpose_place: ClassVar[int] = 4
+    planning: ClassVar[Planning] = Planning(UNKNOWN_EFFECT)
+    conflicts: ClassVar[tuple[Conflict, ...]] = (
+        *make_conflicts(("ddp", *SHARDED, "ssp"), WITHOUT_WAITING),
+        Conflict("tp", "local_sgd averages over all ranks, and tp divides them"),
+        Conflict("pp", "local_sgd averages over all ranks, and pp divides them"),
+        Conflict("offload:what=parameters", "parameters are offloaded when they are averaged"),
+        Conflict("optim_in_backward", REDUCED_LAST),
+    )
     min_world_size: ClassVar[int] = 2
 
     period: Annotated[int, msgspec.Meta(ge=2, description="steps between averages over all ranks")] = 4

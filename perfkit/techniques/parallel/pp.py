@@ -14,14 +14,16 @@ from torch.distributed import ProcessGroup
 from torch.distributed.tensor import DTensor
 
 from perfkit.core.errors import UnavailableError
-from perfkit.core.record import Claim, Relation
+from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.core.spec import BASELINE
 from perfkit.techniques.activations.paged_tensors import get_local_part
+from perfkit.techniques.base.conflict import SHARDED, Conflict, make_conflicts
 from perfkit.techniques.base.mesh import Dimension, RankMesh
 from perfkit.techniques.base.microbatch_losses import find_loss_mismatch
+from perfkit.techniques.base.planning import UNKNOWN_EFFECT, Planning
 from perfkit.techniques.base.rank_sharing import ModelParallel
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import LOSSLESS, PlanSupport, Stage
+from perfkit.techniques.base.technique import LOSSLESS, PlanSupport, Purpose, Stage
 from perfkit.techniques.base.tensor_parallel import make_exchange_facts
 from perfkit.techniques.base.trial import discard_saved_tensors, draw_trial_samples
 from perfkit.techniques.parallel.pipeline_cut import (
@@ -83,6 +85,26 @@ class Pp(ModelParallel):
     )
     examples: ClassVar[tuple[str, ...]] = tuple(f"pp:schedule={name}" for name in SCHEDULES)
     stage: ClassVar[Stage] = Stage.PARALLEL
+    purpose: ClassVar[Purpose] = Purpose.RANKS
+    purpose_place: ClassVar[int] = 2
+    parity_rule: ClassVar[ParityRule] = LOSSLESS
+    planning: ClassVar[Planning] = Planning(UNKNOWN_EFFECT)
+    conflicts: ClassVar[tuple[Conflict, ...]] = (
+        *make_conflicts(
+            ("ddp", *SHARDED, "ep"),
+            "a stage leaves the model's forward early, which wrappers around the model do not support",
+        ),
+        Conflict("accum", "pp splits each batch into microbatches and updates once; use pp:microbatches="),
+        Conflict("optim_in_backward", "parameters would be updated after every microbatch"),
+        Conflict("amp:dtype=fp16", "each rank would skip updates on its own, with its own scale"),
+        Conflict("distill", "every stage would hold and run the whole teacher"),
+        *make_conflicts(("lora", "qlora"), "adapters are added to all layers, and a rank has only some"),
+        Conflict(
+            "compile",
+            "torch.compile needs the model's whole forward, and a stage runs part of it; ranks with compiled blocks "
+            "hung in every trial",
+        ),
+    )
     min_world_size: ClassVar[int] = 2
     dimension: ClassVar[Dimension] = "pp"
 

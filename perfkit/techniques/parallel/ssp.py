@@ -12,8 +12,10 @@ from torch.optim import Optimizer
 
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.techniques.base.conflict import REDUCED_LAST, SHARDED, WITHOUT_WAITING, Conflict, make_conflicts
+from perfkit.techniques.base.planning import UNKNOWN_EFFECT, Planning
 from perfkit.techniques.base.state import Closure, TrainState
-from perfkit.techniques.base.technique import PlanMode, PlanSupport, Stage, Technique
+from perfkit.techniques.base.technique import PlanMode, PlanSupport, Purpose, Stage, Technique
 
 _STALENESS = "staleness"
 
@@ -38,6 +40,16 @@ class Ssp(Technique):
     )
     examples: ClassVar[tuple[str, ...]] = ("ssp", "ssp:staleness=2")
     stage: ClassVar[Stage] = Stage.SHARD
+    purpose: ClassVar[Purpose] = Purpose.RANKS
+    purpose_place: ClassVar[int] = 4
+    planning: ClassVar[Planning] = Planning(UNKNOWN_EFFECT)
+    conflicts: ClassVar[tuple[Conflict, ...]] = (
+        *make_conflicts(("ddp", *SHARDED), WITHOUT_WAITING),
+        Conflict("tp", "ssp averages over all ranks, and tp divides them"),
+        Conflict("pp", "ssp averages over all ranks, and pp divides them"),
+        Conflict("amp:dtype=fp16", "gradients are applied late, when the scale may have changed"),
+        Conflict("optim_in_backward", REDUCED_LAST),
+    )
     min_world_size: ClassVar[int] = 2
 
     staleness: Annotated[int, msgspec.Meta(ge=1, description="steps between a gradient and its update")] = 1

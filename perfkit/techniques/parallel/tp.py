@@ -12,12 +12,14 @@ from torch.distributed.tensor.parallel import loss_parallel
 from torch.optim import Optimizer
 
 from perfkit.core.errors import UnavailableError
-from perfkit.core.record import Claim, Relation
+from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.cost.calls.collective import CollectiveType
+from perfkit.techniques.base.conflict import Conflict, make_conflicts
 from perfkit.techniques.base.mesh import Dimension
+from perfkit.techniques.base.planning import OF_COLLECTIVES, Planning
 from perfkit.techniques.base.rank_sharing import ModelParallel
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import Stage
+from perfkit.techniques.base.technique import LOSSLESS, Purpose, Stage
 from perfkit.techniques.base.tensor_parallel import (
     COLUMNS,
     EXCHANGED,
@@ -82,6 +84,27 @@ class Tp(ModelParallel):
     )
     examples: ClassVar[tuple[str, ...]] = ("tp", "tp:sp=false:loss=false")
     stage: ClassVar[Stage] = Stage.PARALLEL
+    purpose: ClassVar[Purpose] = Purpose.RANKS
+    purpose_place: ClassVar[int] = 1
+    parity_rule: ClassVar[ParityRule] = LOSSLESS
+    planning: ClassVar[Planning] = Planning(OF_COLLECTIVES)
+    conflicts: ClassVar[tuple[Conflict, ...]] = (
+        Conflict("zero1", "ZeroRedundancyOptimizer sends whole tensors, and split layers are DTensors"),
+        *make_conflicts(
+            ("fp8", "lora", "prune", "qat", "qlora", "sparse24"),
+            "tp splits only plain linear layers and embeddings",
+        ),
+        *make_conflicts(
+            ("amp:dtype=fp16", "optim:use=foreach", "optim:use=fused"),
+            "split and whole parameters cannot share a kernel's tensor list",
+        ),
+        Conflict("fused_ce", "it multiplies by the whole output weight, and each rank has a part"),
+        Conflict(
+            "distill",
+            "the teacher has all logits, and a rank only part of the model's; use tp:loss=false",
+            when="loss=True",
+        ),
+    )
     min_world_size: ClassVar[int] = 2
     dimension: ClassVar[Dimension] = "tp"
 

@@ -7,14 +7,17 @@ from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.optim import Optimizer
 
 from perfkit.core.errors import UnavailableError
-from perfkit.core.record import Claim, Relation
+from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.techniques.base.conflict import FULLY_SHARDED, OTHER_STAGE, REDUCED_LAST, Conflict, make_conflicts
+from perfkit.techniques.base.planning import OF_COLLECTIVES, Counted, MemoryPrice, MemorySaving, Planning
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import Package, PlanSupport, Stage, Technique
+from perfkit.techniques.base.technique import LOSSLESS, Package, PlanSupport, Purpose, Stage, Technique
 from perfkit.techniques.parallel.ddp import make_averaging_claim, wrap_in_ddp
 from perfkit.techniques.parallel.deepspeed_zero import (
     NOT_PLANNED,
     Engine,
     get_package,
+    make_deepspeed_conflicts,
     make_sharding_claims,
     shard_with_deepspeed,
 )
@@ -46,6 +49,20 @@ class Zero1(Technique):
     costs: ClassVar[str] = "network traffic for all updated parameters after every step"
     paper: ClassVar[str] = ZERO
     stage: ClassVar[Stage] = Stage.SHARD
+    purpose: ClassVar[Purpose] = Purpose.RANKS
+    parity_rule: ClassVar[ParityRule] = LOSSLESS
+    advice: ClassVar[tuple[str, ...]] = ("memory.optimizer_state",)
+    planning: ClassVar[Planning] = Planning(
+        OF_COLLECTIVES,
+        Counted.ALL,
+        MemorySaving(MemoryPrice.SHARDS, tried=("zero1",), searched=("zero1",)),
+        zero_stage=1,
+    )
+    conflicts: ClassVar[tuple[Conflict, ...]] = (
+        *make_conflicts(FULLY_SHARDED, OTHER_STAGE),
+        *make_deepspeed_conflicts(),
+        Conflict("optim_in_backward", REDUCED_LAST),
+    )
     examples: ClassVar[tuple[str, ...]] = ("zero1", "zero1:engine=deepspeed")
     min_world_size: ClassVar[int] = 2
 
@@ -59,14 +76,14 @@ class Zero1(Technique):
 
     def apply(self, state: TrainState) -> TrainState:
         if self.engine == "deepspeed":
-            return shard_with_deepspeed(state, 1)
+            return shard_with_deepspeed(state, self.planning.zero_stage)
         state = wrap_in_ddp(state)
         state.optimizer_changes.append(shard_optimizer)
         return state
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         if self.engine == "deepspeed":
-            return make_sharding_claims(self.name, 1, state)
+            return make_sharding_claims(self.name, self.planning.zero_stage, state)
         ranks = state.mesh.size("dp")
         shares = [
             compute_largest_share(

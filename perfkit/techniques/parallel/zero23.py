@@ -14,14 +14,17 @@ from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import CPUOffloadPolicy, OffloadPolicy, fully_shard
 
-from perfkit.core.record import Claim, Relation
+from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.techniques.base.conflict import OTHER_STAGE, Conflict, make_conflicts
+from perfkit.techniques.base.planning import OF_COLLECTIVES, Counted, MemoryPrice, MemorySaving, Planning
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import Package, PlanMode, PlanSupport, Stage, Technique
+from perfkit.techniques.base.technique import LOSSLESS, Package, PlanMode, PlanSupport, Purpose, Stage, Technique
 from perfkit.techniques.base.tensor_parallel import get_split_bytes, get_split_shape
 from perfkit.techniques.parallel.deepspeed_zero import (
     NOT_PLANNED,
     Engine,
     get_package,
+    make_deepspeed_conflicts,
     make_sharding_claims,
     shard_with_deepspeed,
 )
@@ -45,6 +48,7 @@ class FullyShard(Technique):
 
     stage: ClassVar[Stage] = Stage.SHARD
     paper: ClassVar[str] = ZERO
+    parity_rule: ClassVar[ParityRule] = LOSSLESS
     min_world_size: ClassVar[int] = 2
     refusals: ClassVar[Mapping[str, str]] = {
         "are out of bounds for storage of size 0": (
@@ -143,7 +147,6 @@ class FullyShard(Technique):
 
 class _Zero(FullyShard):
     # Without a docstring: the page of each is what FullyShard says.
-    _zero_stage: ClassVar[int]
 
     engine: Engine = "torch"
 
@@ -160,12 +163,12 @@ class _Zero(FullyShard):
 
     def apply(self, state: TrainState) -> TrainState:
         if self.engine == "deepspeed":
-            return shard_with_deepspeed(state, self._zero_stage)
+            return shard_with_deepspeed(state, self.planning.zero_stage)
         return super().apply(state)
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         if self.engine == "deepspeed":
-            return make_sharding_claims(self.name, self._zero_stage, state)
+            return make_sharding_claims(self.name, self.planning.zero_stage, state)
         return super().claims(state)
 
 
@@ -174,9 +177,20 @@ class Zero2(_Zero):
     summary: ClassVar[str] = "optimizer state and gradients sharded over the ranks (FSDP2 or DeepSpeed)"
     when: ClassVar[str] = "when optimizer state and gradients fill the memory of each of several ranks"
     costs: ClassVar[str] = "one gather of the parameters per step; they stay whole from forward to backward"
+    purpose: ClassVar[Purpose] = Purpose.RANKS
+    advice: ClassVar[tuple[str, ...]] = ("memory.gradients",)
+    planning: ClassVar[Planning] = Planning(
+        OF_COLLECTIVES,
+        Counted.ALL,
+        MemorySaving(MemoryPrice.SHARDS, tried=("zero2",), searched=("zero2",)),
+        zero_stage=2,
+    )
+    conflicts: ClassVar[tuple[Conflict, ...]] = (
+        *make_conflicts(("zero3", "hsdp"), OTHER_STAGE),
+        *make_deepspeed_conflicts(),
+    )
     examples: ClassVar[tuple[str, ...]] = ("zero2", "zero2:engine=deepspeed")
     _reshard: ClassVar[bool] = False
-    _zero_stage: ClassVar[int] = 2
 
 
 class Zero3(_Zero):
@@ -184,9 +198,17 @@ class Zero3(_Zero):
     summary: ClassVar[str] = "optimizer state, gradients and parameters sharded over the ranks (FSDP2 or DeepSpeed)"
     when: ClassVar[str] = "when even the parameters do not fit in one device's memory"
     costs: ClassVar[str] = "two gathers of the parameters per step, block by block: 1.5 times the traffic of ddp"
+    purpose: ClassVar[Purpose] = Purpose.RANKS
+    advice: ClassVar[tuple[str, ...]] = ("memory.parameters", "memory.unsharded_parameters")
+    planning: ClassVar[Planning] = Planning(
+        OF_COLLECTIVES,
+        Counted.ALL,
+        MemorySaving(MemoryPrice.SHARDS, tried=("zero3",), searched=("zero3",)),
+        zero_stage=3,
+    )
+    conflicts: ClassVar[tuple[Conflict, ...]] = (Conflict("hsdp", OTHER_STAGE), *make_deepspeed_conflicts())
     examples: ClassVar[tuple[str, ...]] = ("zero3", "zero3:engine=deepspeed")
     _reshard: ClassVar[bool] = True
-    _zero_stage: ClassVar[int] = 3
 
 
 def compute_largest_slice(model: nn.Module, ranks: int, whole: frozenset[nn.Parameter] = frozenset()) -> float:

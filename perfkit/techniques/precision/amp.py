@@ -6,8 +6,10 @@ import torch
 
 from perfkit.core.errors import UsageError
 from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.techniques.base.conflict import NO_FP32_PRODUCTS, Conflict
+from perfkit.techniques.base.planning import ESTIMATED, Counted, MemoryPrice, MemorySaving, Planning
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import Stage, Technique
+from perfkit.techniques.base.technique import Purpose, Stage, Technique
 from perfkit.techniques.precision.gradient_scaling import GradientScaling
 
 _DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
@@ -37,6 +39,28 @@ class Amp(Technique):
     examples: ClassVar[tuple[str, ...]] = ("amp", "amp:dtype=fp16")
     # First of all, so that what follows knows the dtype it will meet (attention kernels depend on it).
     stage: ClassVar[Stage] = Stage.MODEL
+    purpose: ClassVar[Purpose] = Purpose.PRECISION
+    advice: ClassVar[tuple[str, ...]] = ("gemm.fp32", "memory.activations")
+    saves_activations: ClassVar[bool] = True
+    planning: ClassVar[Planning] = Planning(
+        ESTIMATED, Counted.ALL, MemorySaving(MemoryPrice.ROUNDED_OPERANDS, tried=("amp",), searched=("amp",))
+    )
+    conflicts: ClassVar[tuple[Conflict, ...]] = (
+        Conflict("bf16", "with bf16 parameters, autocast has nothing to cast"),
+        Conflict("tf32", NO_FP32_PRODUCTS),
+        Conflict("fp8", "both choose the dtype of linear layers' matmuls; use bf16+fp8"),
+        Conflict(
+            "optim_in_backward",
+            "gradients are unscaled after backward, too late for updates in backward",
+            when="dtype=fp16",
+        ),
+        Conflict(
+            "fused_ce",
+            "its gradients are computed in fp16 in the forward pass, before the loss is scaled: losses would change",
+            when="dtype=fp16",
+        ),
+        Conflict("engine", "an engine scales gradients itself, with another scaler", when="dtype=fp16"),
+    )
 
     dtype: Literal["bf16", "fp16"] = "bf16"
 

@@ -9,8 +9,10 @@ from torch import nn
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.core.spec import BASELINE
+from perfkit.techniques.base.conflict import NO_FP32_PRODUCTS, UPDATED_TOGETHER, Conflict
+from perfkit.techniques.base.planning import ESTIMATED, Counted, MemoryPrice, MemorySaving, Planning
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import Package, Stage, Technique
+from perfkit.techniques.base.technique import Package, Purpose, Stage, Technique
 from perfkit.techniques.optimizers.optimizer_state import compute_state_bytes
 from perfkit.techniques.precision.bf16_updates import UPDATES
 
@@ -39,6 +41,21 @@ class Bf16(Technique):
     )
     examples: ClassVar[tuple[str, ...]] = ("bf16", "bf16:update=nearest", "bf16:update=stochastic")
     stage: ClassVar[Stage] = Stage.MODEL
+    purpose: ClassVar[Purpose] = Purpose.PRECISION
+    purpose_place: ClassVar[int] = 1
+    planning: ClassVar[Planning] = Planning(
+        ESTIMATED, Counted.ACTIVATIONS, MemorySaving(MemoryPrice.ROUNDED_STATE, tried=("bf16",), searched=("bf16",))
+    )
+    conflicts: ClassVar[tuple[Conflict, ...]] = (
+        Conflict("tf32", NO_FP32_PRODUCTS),
+        Conflict("optim", "its Kahan summation needs its own optimizers; use bf16:update=nearest", when="update=kahan"),
+        Conflict("optim", "it rounds in its own optimizer; use bf16:update=nearest", when="update=stochastic"),
+        Conflict(
+            "lora", "the check of bf16 expects half the bytes, and adapters add to them; use --dtype bf16 with lora"
+        ),
+        Conflict("qlora", "adapters over 4-bit weights are kept in fp32"),
+        Conflict("optim_in_backward", UPDATED_TOGETHER, when="update=kahan"),
+    )
     # Torch 2.11 computes no gradient of such a loss (mse_loss); torch 2.13 does.
     refusals: ClassVar[Mapping[str, str]] = {
         "Found dtype Float but expected BFloat16": "its loss compares bf16 outputs with fp32 targets, "

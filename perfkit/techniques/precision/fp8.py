@@ -6,9 +6,11 @@ import torch
 
 from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.devices.catalog.capability import get_fp8_format
+from perfkit.techniques.base.conflict import SAME_LAYERS, Conflict, make_conflicts
 from perfkit.techniques.base.linear_layers import find_divisible_layers
+from perfkit.techniques.base.planning import ESTIMATED, Planning
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import Package, Stage, Technique
+from perfkit.techniques.base.technique import Package, Purpose, Stage, Technique
 
 _MULTIPLE = 16  # of both dimensions of an fp8 operand (torch._scaled_mm)
 _LAYERS = "float8_layers"
@@ -37,6 +39,10 @@ class Fp8(Technique):
     costs: ClassVar[str] = "3 bits of mantissa in matmuls, and rounding of each operand; slower for small layers"
     paper: ClassVar[str] = "Micikevicius et al., FP8 Formats for Deep Learning, 2022, https://arxiv.org/abs/2209.05433"
     stage: ClassVar[Stage] = Stage.MODEL
+    purpose: ClassVar[Purpose] = Purpose.PRECISION
+    purpose_place: ClassVar[int] = 3
+    planning: ClassVar[Planning] = Planning(ESTIMATED)
+    conflicts: ClassVar[tuple[Conflict, ...]] = make_conflicts(("qat", "qlora", "sparse24"), SAME_LAYERS)
 
     def package(self) -> Package | None:
         return Package("torchao", "torchao")

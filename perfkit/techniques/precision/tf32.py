@@ -8,8 +8,9 @@ import torch
 
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.techniques.base.planning import ESTIMATED, Counted, Planning
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import Stage, Technique
+from perfkit.techniques.base.technique import Purpose, Stage, Technique
 
 _BACKENDS: Any = torch.backends  # its modules have attributes that only they know of
 
@@ -35,6 +36,9 @@ class Tf32(Technique):
         "https://images.nvidia.com/aem-dam/en-zz/Solutions/data-center/nvidia-ampere-architecture-whitepaper.pdf"
     )
     stage: ClassVar[Stage] = Stage.MODEL
+    purpose: ClassVar[Purpose] = Purpose.PRECISION
+    purpose_place: ClassVar[int] = 2
+    planning: ClassVar[Planning] = Planning(ESTIMATED, Counted.ALL)
 
     def unavailable(self, device: torch.device) -> str | None:
         if device.type != "cuda" or torch.version.hip is not None:

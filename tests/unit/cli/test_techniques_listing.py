@@ -5,18 +5,13 @@ import torch
 
 from perfkit.techniques.activations.flash import Flash
 from perfkit.techniques.activations.offload import Offload
-from perfkit.techniques.groups import GROUPS
+from perfkit.techniques.base.technique import Purpose
 from perfkit.techniques.parallel.zero1 import Zero1
 from perfkit.techniques.precision.amp import Amp
 from perfkit.techniques.table import TECHNIQUES
 from perfkit_cli.pages.technique_listing import describe_needs, find_unavailable_choices, format_listing, list_technique
 
 CPU = torch.device("cpu")
-
-
-def test_every_technique_of_perfkits_own_is_in_one_group() -> None:
-    grouped = [name for names in GROUPS.values() for name in names]
-    assert sorted(grouped) == sorted(TECHNIQUES.list_names())
 
 
 def test_disk_is_the_choice_on_a_cpu() -> None:
@@ -48,9 +43,12 @@ def test_no_choice_helps_where_nothing_is_available(monkeypatch: pytest.MonkeyPa
 def test_the_listing_is_read_at_its_width(width: int) -> None:
     printed = list(format_listing([list_technique(name, CPU) for name in TECHNIQUES.list_names()], width))
     assert max(map(len, printed)) <= width
-    assert [line[:-1] for line in printed if line.endswith(":") and line[0] != " "] == [*GROUPS]
+    assert [line[:-1] for line in printed if line.endswith(":") and line[0] != " "] == [*Purpose][:-1]
     rows = [line.split() for line in printed if line[:2] == "  " and line[2:3].strip()]
-    assert [row[0] for row in rows] == [name for names in GROUPS.values() for name in names]
+    names = [row[0] for row in rows]
+    assert sorted(names) == sorted(TECHNIQUES.list_names())
+    ordered = ["batch", "accum", "seq", "amp", "bf16", "tf32", "ckpt", "inplace", "ddp", "tp", "pp", "cp"]
+    assert [name for name in names if name in ordered] == ordered
     assert {row[1] for row in rows} == {"yes", "no"}
 
 

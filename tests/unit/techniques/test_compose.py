@@ -6,10 +6,17 @@ from perfkit.core.record import ParityRule
 from perfkit.core.spec import parse_variants
 from perfkit.techniques.apply import apply_all
 from perfkit.techniques.base.technique import LOSSLESS, Stage
-from perfkit.techniques.compatibility import CLASHES, REQUIREMENTS
 from perfkit.techniques.compose import compose_techniques
 from perfkit.techniques.table import TECHNIQUES
 from tests.unit.techniques.tiny import applied, new_state
+
+KINDS = [TECHNIQUES.load(name) for name in TECHNIQUES.list_names()]
+CLASHES = [
+    (":".join(filter(None, (kind.name, conflict.when))), conflict.other, conflict.reason)
+    for kind in KINDS
+    for conflict in kind.conflicts
+]
+REQUIREMENTS = [(f"{kind.name}:{needed.when}", needed.technique) for kind in KINDS for needed in kind.requirements]
 
 
 def composed(variant: str):
@@ -76,13 +83,19 @@ def test_what_cannot_be_done_is_a_usage_error_that_says_why(variant, message):
         composed(variant)
 
 
-@pytest.mark.parametrize("clash", CLASHES)
-def test_every_clash_of_the_table_names_both_and_the_reason(clash):
-    with pytest.raises(UsageError) as error:
-        composed(f"{clash.second}+{clash.first}")
-    assert clash.reason in str(error.value)
-    for pattern in (clash.first, clash.second):
-        assert pattern.split(":")[0] in str(error.value)
+@pytest.mark.parametrize(("first", "second", "reason"), CLASHES)
+def test_every_declared_clash_is_one_in_either_order_and_names_both_and_the_reason(first, second, reason):
+    for variant in (f"{first}+{second}", f"{second}+{first}"):
+        with pytest.raises(UsageError) as error:
+            composed(variant)
+        assert reason in str(error.value)
+        for pattern in (first, second):
+            assert pattern.split(":")[0] in str(error.value)
+
+
+def test_clashes_are_declared_by_one_of_the_two():
+    pairs = [frozenset((first, second)) for first, second, _ in CLASHES]
+    assert len(set(pairs)) == len(pairs) > 200
 
 
 def test_other_parameters_of_a_clashing_technique_are_free():
@@ -90,9 +103,9 @@ def test_other_parameters_of_a_clashing_technique_are_free():
     assert len(composed("flash+compile")) == 2
 
 
-@pytest.mark.parametrize("requirement", REQUIREMENTS)
-def test_a_requirement_that_is_met_passes(requirement):
-    assert composed(f"{requirement.technique}+{requirement.needs}")
+@pytest.mark.parametrize(("technique", "needs"), REQUIREMENTS)
+def test_a_requirement_that_is_met_passes(technique, needs):
+    assert composed(f"{technique}+{needs}")
 
 
 def test_a_technique_that_needs_ranks_says_how_many():

@@ -12,7 +12,7 @@ from perfkit.analysis.trace.findings.trace_view import FETCHING, LATE
 from perfkit.core.spec import parse_variants
 from perfkit.plan.advise.answers import AddressedWork, AdvisedView, Answer
 from perfkit.plan.advise.layers import estimate_larger_batch
-from perfkit.plan.advise.targets import TARGETS, find_answer
+from perfkit.plan.advise.targets import find_answer
 from perfkit.plan.target.work import Work
 from perfkit.techniques.base.planning import NoEffect, UnknownEffect
 from perfkit.techniques.compose import compose_techniques
@@ -153,10 +153,6 @@ def test_samples_of_a_larger_batch_share_the_update() -> None:
     assert parts(found.least) == {"aten::_foreach_mul_": 0.25}
     assert found.most.without == {LATE}
     assert isinstance(estimate_larger_batch(step, 0.5), UnknownEffect)
-
-
-def test_the_rows_of_the_table_are_of_techniques_that_are_there() -> None:
-    assert {target.pattern.partition(":")[0] for target in TARGETS} <= set(TECHNIQUES.list_names())
 
 
 @pytest.mark.parametrize("variant", [each for name in TECHNIQUES.list_names() for each in list_examples(name)])

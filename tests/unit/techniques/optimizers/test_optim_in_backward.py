@@ -8,9 +8,9 @@ from torch import nn
 
 from perfkit.core.errors import UnavailableError, UsageError
 from perfkit.techniques.base.state import World
-from perfkit.techniques.compatibility import CLASHES
 from perfkit.techniques.optimizers.optim_in_backward import OptimInBackward
 from perfkit.techniques.optimizers.optimizers import OPTIMIZERS
+from perfkit.techniques.table import TECHNIQUES
 from perfkit.workloads.workload import Batch
 from tests.fixtures.errors import has_id
 from tests.fixtures.workloads import gan
@@ -18,7 +18,12 @@ from tests.unit.techniques.facts import check_claims, measured_facts, reference_
 from tests.unit.techniques.optimizers.test_optim import COMPILED, variant
 from tests.unit.techniques.tiny import WORKLOAD, applied, losses_of, new_state, train
 
-TOGETHER = {clash.first for clash in CLASHES if clash.second == "optim_in_backward"}
+TOGETHER = {
+    ":".join(filter(None, (name, conflict.when)))
+    for name in TECHNIQUES.list_names()
+    for conflict in TECHNIQUES.load(name).conflicts
+    if conflict.other == "optim_in_backward"
+}
 ALONE = [use for use in OPTIMIZERS if f"optim:use={use}" not in TOGETHER and use not in COMPILED]
 
 
