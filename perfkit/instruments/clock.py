@@ -39,7 +39,7 @@ class HostClock:
         return StepSamples(wall_s=_compute_durations(wall), cpu_s=_compute_durations(cpu))
 
 
-class CudaClock:
+class EventClock:
     """Device events between steps, read after the last: the CPU may run ahead, as in real training.
 
     Events go to the current stream of the clock's device: the process's current device may be another, idle one, and
@@ -98,7 +98,7 @@ def round_to_cycles(count: int, cycle: int) -> int:
 
 def choose_clock(device: torch.device, cycle: int = 1) -> Clock:
     """Choose the clock for the device, and for steps that repeat only after a cycle."""
-    clock: Clock = CudaClock(device) if device.type == "cuda" else HostClock()
+    clock: Clock = EventClock(device) if device.type == "cuda" else HostClock()
     return CycleClock(clock, cycle) if cycle > 1 else clock
 
 
