@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from perfkit.core.errors import UsageError
+from perfkit.devices.accelerator import is_cpu
 from perfkit.measure.rank.limits import MARGIN
 from perfkit_cli.options.bench_request import refuse_given
 from perfkit_cli.options.folders import refuse_foreign
@@ -165,7 +166,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         from perfkit.suites.resume import read_first_request
         from perfkit_reports.subjects.registry import load_document
 
-        if read_first_request(options["into"]).device == "cpu":
+        if is_cpu(read_first_request(options["into"]).device):
             refuse_given(ctx, _OF_A_GPU, _LINKS_OF_A_CPU)
         plan_suite(options["into"], options["memory"], console, options["world_sizes"], **_select_links(options))
         write_and_show(load_document(options["into"]), options["into"], **shown)

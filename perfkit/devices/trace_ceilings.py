@@ -9,6 +9,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from perfkit.core.note import Note, make_note
+from perfkit.devices.accelerator import get_accelerator, is_cpu
 from perfkit.devices.catalog.catalog import (
     CatalogEntry,
     build_caches,
@@ -58,7 +59,7 @@ def resolve_trace_ceilings(device: TraceDevice, override: str | None = None) -> 
     if override is not None:
         chosen = resolve_entry(override)
         name, warning = chosen.names[0], None
-        if device.kind == "cpu":
+        if is_cpu(device.kind):
             text = f"a CPU trace is compared with the datasheet of {name}, because --device says so"
             warning = make_note("ceilings.other_device", text)
         elif device.units is not None and device.units != chosen.derivation.units:
@@ -89,7 +90,7 @@ def _build_ceilings(device: TraceDevice, name: str, entry: CatalogEntry | None, 
 
 
 def _load_local_ceilings(device: TraceDevice) -> TraceCeilings:
-    known = resolve_ceilings("cpu" if device.kind == "cpu" else "cuda", device.name, (), calibrate=False)
+    known = resolve_ceilings(_normalize_kind(device), device.name, (), calibrate=False)
     threads = max((ceiling.threads for ceiling in known.ceilings if ceiling.threads is not None), default=None)
     if threads is not None:
         # A trace does not record a CPU's number of threads, and the roof must not be too low.
@@ -109,12 +110,12 @@ def _load_local_ceilings(device: TraceDevice) -> TraceCeilings:
 
 def _normalize_kind(device: TraceDevice) -> str:
     """The word by which ceilings and analysis agree: torch calls an AMD GPU `cuda` too."""
-    return "cuda" if device.kind in ("rocm", "hip") else device.kind
+    return get_accelerator(device.kind).type
 
 
 def _explain_missing(device: TraceDevice) -> str:
     """Explain why no ceilings are known, and what to do."""
-    if device.kind == "cpu":
+    if is_cpu(device.kind):
         return (
             "a trace does not name its CPU; if it was recorded on this machine, run `perfkit calibrate` and "
             "give --device here"

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from perfkit.core.spec import Scaling, Schedule, Struct, TechniqueSpec, WorkloadSpec
+from perfkit.devices.accelerator import is_cpu
 
 
 def make_rank_fields(sizes: Sequence[int]) -> dict[str, Any]:
@@ -62,4 +63,4 @@ class BenchRequest(Struct):
 
         Nor where another launcher starts them, which talks to none of them.
         """
-        return self.device == "cpu" and self.rounds != 0 and self.launcher == "process"
+        return is_cpu(self.device) and self.rounds != 0 and self.launcher == "process"

@@ -6,6 +6,7 @@ from typing import Any
 from perfkit.analysis.model.suite import Analysis
 from perfkit.core import units
 from perfkit.core.record import Environment
+from perfkit.devices.accelerator import is_cpu
 from perfkit.devices.catalog.unit_names import get_unit_name
 from perfkit.devices.ceilings.ceiling import Ceiling, Confidence
 from perfkit_reports.document.cells import Cell, make_unknown_cell
@@ -17,7 +18,7 @@ _UNREAD = "could not be read on this machine"
 
 def list_environment_items(environment: Environment) -> list[tuple[str, Cell]]:
     """(name, value) of everything that can change figures, without GPU properties on a CPU."""
-    on_gpu = environment.device != "cpu"
+    on_gpu = not is_cpu(environment.device)
     items: list[tuple[str, Cell]] = [
         ("Host", Cell(environment.hostname)),
         ("Platform", Cell(environment.platform)),
@@ -92,7 +93,7 @@ def format_machine(analysis: Analysis) -> str:
         return ""
     threads = (
         ""
-        if environment.device != "cpu" or environment.threads is None
+        if not is_cpu(environment.device) or environment.threads is None
         else f", {format_plural(environment.threads, 'thread')}"
     )
     return f"{environment.device_name}{threads}, torch {environment.torch}"

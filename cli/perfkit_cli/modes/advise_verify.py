@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.console import Console
 
 from perfkit.core.errors import UsageError
+from perfkit.devices.accelerator import is_cpu
 from perfkit_cli.options.bench_request import get_command_line, resolve_ceilings
 from perfkit_cli.options.folders import refuse_impossible
 from perfkit_cli.output.progress import show_progress
@@ -34,7 +35,7 @@ def prepare_verification(subject: "AdviceSubject", first: int, out: Path | None)
     request = subject.request
     if request is None:
         raise UsageError(f"--verify runs a workload, and {subject.name} names none; name the workload itself")
-    if request.device != "cpu" and not list_visible_gpus():
+    if not is_cpu(request.device) and not list_visible_gpus():
         raise UsageError(f"--verify needs a GPU, because {subject.name} ran on one; this machine has none")
     folder = out or name_default_folder(request.workload.label)
     refuse_impossible(folder)

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from perfkit.core.errors import UsageError
+from perfkit.devices.accelerator import has_own_memory
 from perfkit_cli.options.bench_request import get_command_line, refuse_given
 from perfkit_cli.options.url_folders import get_url
 
@@ -64,7 +65,7 @@ def write_manifest(ctx: click.Context) -> None:
         name=name,
         image=options["image"],
         count=count,
-        gpus=ranks if options["device"] == "cuda" else 0,
+        gpus=ranks if has_own_memory(options["device"]) else 0,
         cpus=None if threads is None else ranks * threads,
         volume=volume,
         command=_build_pod_command(_select_pod_arguments(ctx), name, count, out),

@@ -10,6 +10,7 @@ from perfkit.analysis.model.plan import LargestBatch, PlannedBatch
 from perfkit.core.errors import UsageError
 from perfkit.core.spec import format_variant_label
 from perfkit.core.units import format_bytes, format_percent
+from perfkit.devices.accelerator import is_cpu
 from perfkit.measure.redundant_size import read_batch_size
 from perfkit.plan.search.largest_batch import plan_largest_batch
 from perfkit.plan.target.target import Target
@@ -47,7 +48,7 @@ def find_largest_batches(
 def format_largest(batches: Sequence[LargestBatch], target: Target) -> Iterator[str]:
     """Format a line per variant below the request."""
     limit, margin = batches[0].limit_bytes, batches[0].margin
-    alone = "" if target.kind != "cpu" else "; torch's allocator only, a process needs more"
+    alone = "; torch's allocator only, a process needs more" if is_cpu(target.kind) else ""
     yield f"limit {format_bytes(limit)}, {format_percent(margin, 0)} kept free{alone}:"
     yield from align_columns([("variant", "largest batch", "needs", "sizes planned"), *map(_build_row, batches)])
 

@@ -11,6 +11,7 @@ import msgspec
 
 from perfkit.core.errors import UsageError
 from perfkit.core.spec import ENERGY_S, Schedule, WorkloadSpec, parse_workload
+from perfkit.devices.accelerator import CUDA, get_accelerator
 from perfkit.devices.machine.device_choice import find_device
 from perfkit.store.request import BenchRequest, make_rank_fields
 
@@ -91,7 +92,7 @@ def choose_variants(options: Mapping[str, Any], request: BenchRequest, console: 
 
 def refuse_energy(request: BenchRequest) -> None:
     """A `UsageError` for a device without a counter of its energy."""
-    if request.schedule.energy_s and request.device != "cuda":
+    if request.schedule.energy_s and not get_accelerator(request.device).has_nvml:
         raise UsageError(
             f"--energy needs an NVIDIA GPU, but the device is {request.device}; omit it",
             id="usage.conflict",
@@ -102,7 +103,7 @@ def require_ncu(device: str) -> Path:
     """Nsight Compute, which counts on NVIDIA GPUs only."""
     from perfkit.instruments.ncu import find_ncu
 
-    if device != "cuda":
+    if get_accelerator(device) is not CUDA:
         raise UsageError(f"--counters needs an NVIDIA GPU, but the device is {device}; omit it", id="usage.conflict")
     return find_ncu()
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from perfkit.core.record import Environment
+from perfkit.devices.accelerator import VISIBILITY
 
 
 class ComparisonEffect(Enum):
@@ -63,7 +64,7 @@ _PROCESSOR = ("device_name", "compute_capability", "cpu_model", "cpu_capability"
 
 # For variables and packages, compared by name.
 _VARIABLES = {
-    "CUDA_VISIBLE_DEVICES": ComparisonEffect.NOTED,  # which of several equal devices
+    **dict.fromkeys(VISIBILITY, ComparisonEffect.NOTED),  # which of several equal devices
     "GLOO_SOCKET_IFNAME": ComparisonEffect.TIMES,
     "NCCL_SOCKET_IFNAME": ComparisonEffect.TIMES,
     "NCCL_HOSTID": ComparisonEffect.NOTED,

@@ -27,6 +27,7 @@ from perfkit.core.allocations import (
     Allocations,
 )
 from perfkit.cost.workspaces import CUBLAS_BYTES, CUBLAS_HOPPER_BYTES, TAKES_WORKSPACE
+from perfkit.devices.accelerator import is_cuda
 
 Categories = NDArray[np.int8]
 
@@ -73,7 +74,7 @@ def _classify_by_name(allocations: Allocations, births: AllocationContext, lifet
     by_name = np.where(reduced, _NUMBER[GRADIENT], by_name)
     communication = _mask_collective_copies(names, births) | _mask_ddp_buckets(names, births)
     by_name = np.where((by_name == NONE) & communication, _NUMBER[COMMUNICATION_BUFFER], by_name)
-    if allocations.device.startswith("cuda"):
+    if is_cuda(allocations.device):
         by_name = np.where(
             (by_name == NONE) & _mask_library_workspaces(names, births, lifetime), _NUMBER[WORKSPACE], by_name
         )

@@ -13,6 +13,7 @@ from dataclasses import replace
 from perfkit.analysis.memory.non_allocator_memory import RESERVED_FREE, NonAllocatorMemory
 from perfkit.analysis.model.memory_model import MemoryShare
 from perfkit.core.record import DeviceMemoryState, Measurement, ProcessMemory, Quantity, RankRecord, get_value
+from perfkit.devices.accelerator import has_own_memory
 
 CONTEXT = "CUDA context"
 NCCL = "NCCL"
@@ -36,7 +37,7 @@ def build_process_balance(record: RankRecord) -> Callable[[int], NonAllocatorMem
     is no residual and `process_bytes` is None.
     """
     measured = record.process_memory
-    if record.environment is not None and record.environment.device == "cuda":
+    if record.environment is not None and has_own_memory(record.environment.device):
         return lambda peak: _balance_device_memory(measured, peak)
     return lambda peak: _balance_main_memory(measured, peak)
 

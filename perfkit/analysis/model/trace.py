@@ -18,8 +18,8 @@ from perfkit.analysis.model.timeline import StepTimeline
 from perfkit.core.note import Note
 from perfkit.core.record import NOT_MEASURED, Quantity
 from perfkit.core.spec import Struct
+from perfkit.devices.accelerator import is_cpu
 from perfkit.devices.ceilings.ceiling import DeviceCeilings
-from perfkit.devices.ceilings.peak import CPU
 
 # Dots of the roofline beyond these are too small to matter and would only make the figure large.
 MOST_POINTS = 120
@@ -266,7 +266,7 @@ class RankTrace(Struct):
         """The dots of its roofline: the whole and its phases, and the longest ops and kernels that have a place."""
         if self.missing_device_reason:
             return ()
-        return (*self.summary, *_select_dots(self.ops), *(() if self.device == CPU else _select_dots(self.kernels)))
+        return (*self.summary, *_select_dots(self.ops), *(() if is_cpu(self.device) else _select_dots(self.kernels)))
 
 
 def _select_dots(rows: tuple[OpRow, ...]) -> list[OpRow]:

@@ -22,8 +22,8 @@ from perfkit.analysis.trace.stage_actions import find_stage_actions
 from perfkit.analysis.trace.work.ops_by_step import OpsByStep, split_ops_by_step
 from perfkit.core.note import make_note
 from perfkit.core.record import Environment
+from perfkit.devices.accelerator import is_cpu
 from perfkit.devices.ceilings.ceiling import DeviceCeilings
-from perfkit.devices.ceilings.peak import CPU
 from perfkit.store.suite_reader import StoredRank
 from perfkit.trace.counters.match_counters import read_counters
 from perfkit.trace.ops.ops import Ops, read_ops
@@ -158,7 +158,7 @@ def select_ceilings(ceilings: DeviceCeilings | None, environment: Environment | 
     """The ceilings of the device that the run used, on a CPU those for its number of threads."""
     if ceilings is None or environment is None or ceilings.device != environment.device:
         return None
-    if environment.device != CPU:
+    if not is_cpu(environment.device):
         return ceilings
     threads = (None, environment.threads)
     return replace(ceilings, ceilings=tuple(ceiling for ceiling in ceilings.ceilings if ceiling.threads in threads))

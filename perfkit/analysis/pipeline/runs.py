@@ -15,7 +15,7 @@ from perfkit.analysis.model.comparison import ComparedRun, Comparison, Environme
 from perfkit.analysis.pipeline.load_side import load_side
 from perfkit.core.errors import UsageError
 from perfkit.core.note import Note, make_note
-from perfkit.devices.ceilings.peak import CPU
+from perfkit.devices.accelerator import is_cpu
 from perfkit.store.summary import MOST_COMPARED
 
 # What no environment has: it is of the order, not of the machine. Times and counts of other work say nothing.
@@ -87,7 +87,12 @@ def _compare_conditions(first: ComparedRun, side: ComparedRun) -> Iterator[Envir
 
 def _refuse_other_kinds(differing: Sequence[EnvironmentMismatch]) -> None:
     other = next(
-        (entry for entry in differing if entry.key == "device" and CPU in (entry.first_value, entry.run_value)), None
+        (
+            entry
+            for entry in differing
+            if entry.key == "device" and is_cpu(entry.first_value) != is_cpu(entry.run_value)
+        ),
+        None,
     )
     if other is not None:
         raise UsageError(

@@ -26,6 +26,7 @@ from perfkit.core.errors import PerfkitError, RunFormatError, UsageError
 from perfkit.core.note import Note, make_note
 from perfkit.core.text_blocks import ReadLimits
 from perfkit.core.urls import is_url
+from perfkit.devices.accelerator import is_cpu
 from perfkit.devices.catalog.catalog import resolve_entry
 from perfkit.devices.trace_ceilings import HERE, TraceCeilings
 from perfkit.trace.readers.trace_sources import Named, derive_trace_name, expand_sources
@@ -263,7 +264,7 @@ def _keep_one_timeline(rank: RankTrace) -> RankTrace:
 def _make_title(traces: Sequence[RankTrace]) -> str:
     first = traces[0]
     what = derive_trace_name(first.file_info.path) if len(traces) == 1 else f"{len(traces)} traces"
-    where = first.device_name or ("a CPU" if first.device == "cpu" else "an unnamed device")
+    where = first.device_name or ("a CPU" if is_cpu(first.device) else "an unnamed device")
     return f"{what} on {where}"
 
 

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from perfkit.analysis.model.pipeline import Pipeline, PipelineRank, StageAction, StageActions
 from perfkit.core.record import NOT_MEASURED, Measurement, Quantity, QuantityOrigin, Unknown
+from perfkit.devices.accelerator import is_cpu
 
 
 def build_pipeline(ranks: Mapping[int, StageActions], ahead_ns: Mapping[int, int] = {}) -> Pipeline | None:
@@ -53,7 +54,7 @@ def add_measured_bubbles(
 
 def _measure_bubble(facts: Mapping[str, float], device: str) -> Quantity:
     busy, whole = facts.get("stage_busy_s"), facts.get("pipeline_s")
-    if device != "cpu":
+    if not is_cpu(device):
         return Unknown(reason="on a GPU, CPU timers see launches, not execution")
     if busy is None or not whole:
         return Unknown(reason="not timed")

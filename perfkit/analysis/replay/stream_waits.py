@@ -7,6 +7,7 @@ import numpy as np
 from perfkit.analysis.replay.device_activities import DeviceActivities
 from perfkit.analysis.replay.edges import EdgeKind, Edges, Flags, Floats, make_edges
 from perfkit.analysis.replay.recorded_waits import has_recorded_waits, match_stream_waits
+from perfkit.devices.accelerator import ROCM
 from perfkit.trace.event_names import mark_named
 from perfkit.trace.model import Category, Ints
 from perfkit.trace.ops.ops import Ops
@@ -81,4 +82,4 @@ def infer_edges(ops: Ops, device: DeviceActivities, explained: Floats) -> Edges:
 def _is_amd(ops: Ops) -> bool:
     trace = ops.trace
     calls = trace.select_events(Category.LAUNCH)
-    return bool(mark_named(trace, calls, lambda name: name.startswith("hip")).any())
+    return bool(mark_named(trace, calls, lambda name: ROCM.calls.match(name) is not None).any())

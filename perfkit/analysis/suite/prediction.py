@@ -21,6 +21,7 @@ from perfkit.core.note import Note, make_note
 from perfkit.core.record import Environment, get_value
 from perfkit.core.spec import RunSpec
 from perfkit.cost.calls.op_call import OpClass
+from perfkit.devices.accelerator import is_cpu
 from perfkit.devices.catalog.catalog import find_entry_with_memory
 from perfkit.store.layout import Suite
 from perfkit.store.suite_reader import StoredSuite
@@ -178,6 +179,6 @@ def _sum_time_by_class(trace: RankTrace) -> dict[str, float]:
         if row.phase != OUTSIDE:
             name = OpClass.OTHER if row.kind == REST else classify_work(row.op, row.name)
             times[name] = times.get(name, 0.0) + row.seconds
-    if OpClass.COMMUNICATION in times and trace.device != "cpu":
+    if OpClass.COMMUNICATION in times and not is_cpu(trace.device):
         times[OpClass.COMMUNICATION] = trace.overlap.exposed_communication_s
     return {**times, HOST: max(0.0, trace.step_s - sum(times.values()))}

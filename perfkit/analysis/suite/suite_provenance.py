@@ -7,6 +7,7 @@ from perfkit.analysis.model.provenance import Provenance
 from perfkit.analysis.model.suite import Variant
 from perfkit.analysis.trace.trace_provenance import describe_quantity
 from perfkit.core.record import Environment
+from perfkit.devices.accelerator import is_cpu
 from perfkit.devices.ceilings.ceiling import CeilingKind, DeviceCeilings
 
 
@@ -115,6 +116,6 @@ def _describe_ceilings(environment: Environment | None, ceilings: DeviceCeilings
     if low:
         parts.append(f"{low} with low confidence")
     parts.append(f"{len(ceilings.ceilings) - len(measured)} from the datasheet")
-    if environment is not None and environment.threads is not None and ceilings.device == "cpu":
+    if environment is not None and environment.threads is not None and is_cpu(ceilings.device):
         parts.append(f"for {environment.threads} thread{'' if environment.threads == 1 else 's'}")
     return [Provenance(figure="ceilings", how="measured" if measured else "datasheet", detail="; ".join(parts))]

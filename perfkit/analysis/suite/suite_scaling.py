@@ -17,6 +17,7 @@ from perfkit.core.note import Note, make_note
 from perfkit.core.record import RunStatus
 from perfkit.core.sampling import compute_difference_interval
 from perfkit.core.spec import BASELINE, Scaling
+from perfkit.devices.accelerator import is_cpu
 from perfkit.store.layout import Suite
 
 Steps = Mapping[str, Sequence[float]]  # by variant the median step of each process
@@ -63,7 +64,7 @@ def build_scaling(
     curves = [_build_curve(name, members, whole, measured, runs, suite_plan) for name, members in families.items()]
     threads = {point.world_size: point.threads for curve in curves for point in curve.points}
     nodes = {run.spec.launch.world_size: run.spec.launch.nodes for of in runs.values() for run in of.runs}
-    on_cpu = any(run.spec.launch.device == "cpu" for of in runs.values() for run in of.runs)
+    on_cpu = any(is_cpu(run.spec.launch.device) for of in runs.values() for run in of.runs)
     steps = [planned.step_s for planned in suite_plan.variants.values() if planned.step_s is not None]
     return SuiteScaling(
         mode=measured.mode,

@@ -2,6 +2,7 @@
 
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.core.note import list_texts
+from perfkit.devices.accelerator import is_cpu
 
 RECORD_SHAPES = "Record with torch.profiler.profile(record_shapes=True)."
 
@@ -11,7 +12,7 @@ def advise_on_ceilings(trace: RankTrace) -> str:
     advice = "" if trace.ceilings is None else "; ".join(list_texts(trace.ceilings.notes))
     what = (
         "run perfkit calibrate here"
-        if trace.device == "cpu"
+        if is_cpu(trace.device)
         else "name the device with --device (see `perfkit devices`)"
     )
     text = (advice or what).rstrip(".")

@@ -14,7 +14,7 @@ from perfkit.analysis.trace.work.roofline_rows import RooflineGroups, build_op_r
 from perfkit.analysis.trace.work.work_items import WorkKind
 from perfkit.analysis.trace.work.work_table import WorkTable, build_table
 from perfkit.core.note import Note, make_note
-from perfkit.devices.ceilings.peak import CPU
+from perfkit.devices.accelerator import is_cpu
 from perfkit.trace.model import NONE
 
 # Programs have some thousand distinct kernels and ops at most. Traces with a million names (numbered ones, damaged
@@ -44,7 +44,7 @@ def keep_longest_rows(trace: RankTrace) -> RankTrace:
     """
     return replace(
         trace,
-        kernels=() if trace.device == CPU else _select_longest(trace.kernels),
+        kernels=() if is_cpu(trace.device) else _select_longest(trace.kernels),
         ops=_select_longest(trace.ops),
         modules=_select_longest(trace.modules),
         gemms=trace.gemms[:LONGEST_ROWS],

@@ -41,10 +41,11 @@ from perfkit.analysis.trace.work.work_table import WorkTable
 from perfkit.core.note import Note, make_note
 from perfkit.core.record import Environment
 from perfkit.core.units import format_percent
+from perfkit.devices.accelerator import is_cpu, is_cuda
 from perfkit.devices.catalog.catalog import get_units
 from perfkit.devices.ceilings.ceiling import CeilingLevel, DeviceCeilings
 from perfkit.devices.ceilings.exceeded_ceilings import mark_refuted
-from perfkit.devices.ceilings.peak import CPU, IEEE, TF32, Fp32Settings
+from perfkit.devices.ceilings.peak import IEEE, TF32, Fp32Settings
 from perfkit.trace.counters.match_counters import LaunchCounters
 from perfkit.trace.model import NONE, Trace
 from perfkit.trace.ops.ops import Ops, read_ops
@@ -216,16 +217,16 @@ def _describe_basis(recorded: str, fallback: str) -> str:
 
 
 def _select_roofs(kind: str, name: str, ceilings: DeviceCeilings | None, environment: Environment | None) -> Roofs:
-    if environment is not None and (environment.device == CPU) == (kind == CPU):
+    if environment is not None and is_cpu(environment.device) == is_cpu(kind):
         return build_roofs(ceilings, environment)
     return Roofs(ceilings, _name_device_kind(kind, ceilings), name, fp32=_guess_fp32_settings(kind, ceilings))
 
 
 def _name_device_kind(kind: str, ceilings: DeviceCeilings | None) -> str:
     """The word under which ceilings are known: torch calls every GPU of NVIDIA and AMD `cuda`."""
-    if kind == CPU or ceilings is None:
+    if is_cpu(kind) or ceilings is None:
         return kind
-    return ceilings.device if ceilings.device != CPU else kind
+    return kind if is_cpu(ceilings.device) else ceilings.device
 
 
 def _guess_fp32_settings(kind: str, ceilings: DeviceCeilings | None) -> Fp32Settings | None:
@@ -234,7 +235,7 @@ def _guess_fp32_settings(kind: str, ceilings: DeviceCeilings | None) -> Fp32Sett
 
     cuDNN takes TF32 then. Should a program have forbidden it, its roofs are too high, which no time can be beaten by.
     """
-    has_tf32 = kind == "cuda" and ceilings is not None and ceilings.find(CeilingLevel.MATRIX, TF32) is not None
+    has_tf32 = is_cuda(kind) and ceilings is not None and ceilings.find(CeilingLevel.MATRIX, TF32) is not None
     return Fp32Settings(matmul=IEEE, conv=TF32, rnn=TF32, has_tf32=True) if has_tf32 else None
 
 

@@ -1,20 +1,10 @@
 """The device that a trace was recorded on, where recorded."""
 
-import re
-
 import numpy as np
 
+from perfkit.devices.accelerator import CPU, CUDA, find_accelerator, find_called_accelerator
 from perfkit.devices.trace_ceilings import TraceDevice
 from perfkit.trace.model import DEVICE_CATEGORIES, Category, Trace
-
-# A device's name tells its kind, else the events of its runtime or the calls that launched its kernels do; what tells
-# none of these is taken for CUDA's.
-_RUNTIMES = (
-    ("rocm", re.compile(r"hip[A-Z]")),
-    ("cuda", re.compile(r"cu(da)?[A-Z]")),
-    ("xpu", re.compile(r"(ze|ur)[A-Z]")),
-)
-_NAMES = (("rocm", re.compile(r"AMD|Instinct|Radeon")), ("xpu", re.compile(r"Intel")))
 
 
 def identify_device(trace: Trace) -> TraceDevice:
@@ -23,7 +13,7 @@ def identify_device(trace: Trace) -> TraceDevice:
     Its kind is `rocm` or `xpu` by names, that of another recorded runtime (`mtia`), else `cuda`.
     """
     if not trace.has_device_events:
-        return TraceDevice("cpu")
+        return TraceDevice(CPU.kind)
     numbers = trace.device[trace.select_events(*DEVICE_CATEGORIES)]
     numbers = numbers[numbers >= 0]
     busiest = int(np.bincount(numbers).argmax()) if len(numbers) and numbers.max() < 2**16 else 0
@@ -38,12 +28,16 @@ def identify_device(trace: Trace) -> TraceDevice:
 
 
 def _identify_kind(trace: Trace, name: str) -> str:
-    """`cuda`, `rocm`, `xpu` or the word of another runtime."""
-    by_name = next((kind for kind, pattern in _NAMES if pattern.search(name)), None)
-    if by_name is not None or trace.runtime:
-        return by_name or trace.runtime
+    """`cuda`, `rocm`, `xpu` or the word of another runtime.
+
+    A device's name tells its kind, else the events of its runtime or the calls that launched its kernels do; what tells
+    none of these is taken for CUDA's.
+    """
+    named = find_accelerator(name)
+    if named is not None or trace.runtime:
+        return trace.runtime if named is None else named.kind
     calls = [trace.names[index] for index in np.unique(trace.name[trace.select_events(Category.LAUNCH)]).tolist()]
-    return next((kind for kind, pattern in _RUNTIMES if any(map(pattern.match, calls))), "cuda")
+    return (find_called_accelerator(calls) or CUDA).kind
 
 
 def _parse_property(trace: Trace, device: int, member: str) -> int | None:

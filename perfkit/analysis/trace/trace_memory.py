@@ -7,11 +7,10 @@ from msgspec.structs import replace
 from perfkit.analysis.memory.account import build_memory_account
 from perfkit.analysis.model.memory_model import MemoryAccount
 from perfkit.core.note import Note, make_note
+from perfkit.devices.accelerator import is_cpu
 from perfkit.trace.memory.consistency import describe_inconsistencies
 from perfkit.trace.memory.trace_allocations import build_ops_allocations
 from perfkit.trace.ops.ops import Ops
-
-_CPU = "cpu"
 
 
 def summarize_memory(ops: Ops) -> tuple[MemoryAccount | None, tuple[Note, ...]]:
@@ -32,7 +31,7 @@ def summarize_memory(ops: Ops) -> tuple[MemoryAccount | None, tuple[Note, ...]]:
 
 def find_fullest(accounts: Sequence[MemoryAccount]) -> MemoryAccount:
     """That with the highest peak, GPUs before the CPU."""
-    return max(accounts, key=lambda accounted: (accounted.device != _CPU, accounted.peak_bytes))
+    return max(accounts, key=lambda accounted: (not is_cpu(accounted.device), accounted.peak_bytes))
 
 
 def make_fullness_key(memory: MemoryAccount | None) -> tuple[bool, int]:

@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from perfkit.devices.accelerator import is_cpu
 from perfkit.devices.ceilings.ceiling import Ceiling, CeilingKind, CeilingLevel, DeviceCeilings
 
-CPU = "cpu"
 IEEE, TF32 = "ieee", "tf32"  # torch's words for fp32 as it is, and for its 10 upper bits of mantissa
 THREE_TF32 = "3xtf32"
 
@@ -38,18 +38,18 @@ def find_matrix_ceiling(
     """
 
     def find(level: CeilingLevel, dtype: str) -> Ceiling | None:
-        return known.find(level, dtype, threads=threads if known.device == CPU else None, kind=kind)
+        return known.find(level, dtype, threads=threads if is_cpu(known.device) else None, kind=kind)
 
     if dtype == THREE_TF32:
         third = find(CeilingLevel.MATRIX, TF32)
         return None if third is None else derive_three_tf32(third)
     matrix = find(CeilingLevel.MATRIX, dtype)
-    return matrix or find(CeilingLevel.VECTOR, dtype) if known.device != CPU and dtype == "fp32" else matrix
+    return matrix or find(CeilingLevel.VECTOR, dtype) if not is_cpu(known.device) and dtype == "fp32" else matrix
 
 
 def get_utilization_kind(device: str) -> CeilingKind:
     """Utilization refers to the vendor's figure on a GPU; a CPU has none, so it is what was measured."""
-    return CeilingKind.MEASURED if device in ("", CPU) else CeilingKind.DATASHEET
+    return CeilingKind.MEASURED if not device or is_cpu(device) else CeilingKind.DATASHEET
 
 
 def derive_three_tf32(tf32: Ceiling) -> Ceiling:

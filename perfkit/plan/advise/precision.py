@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from perfkit.analysis.findings.change import Change, Takes, join_changes, scale_rows
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.trace.findings.trace_thresholds import HIGHER_PEAK
-from perfkit.analysis.trace.findings.trace_view import CPU
 from perfkit.analysis.trace.roofline.roofline import LATENCY
 from perfkit.cost.calls.op_call import OpClass
 from perfkit.cost.op_class import classify_op
+from perfkit.devices.accelerator import is_cpu
 from perfkit.devices.ceilings.ceiling import CeilingLevel
 from perfkit.plan.advise.answers import AddressedWork, AdvisedView, Answer, format_taken_time
 from perfkit.plan.target.work import Work
@@ -125,7 +125,7 @@ def _scale_to_dtype(view: AdvisedView, rows: Sequence[OpRow], dtype: str) -> Cha
 def _get_peak(view: AdvisedView, dtype: str) -> float | None:
     """A CPU multiplies fp32 at its matrix rate, a GPU on its vector units where the matrix units do not take it."""
     peak = view.get_peak(CeilingLevel.MATRIX, dtype)
-    return peak if peak is not None or view.trace.device == CPU else view.get_peak(CeilingLevel.VECTOR, dtype)
+    return peak if peak is not None or is_cpu(view.trace.device) else view.get_peak(CeilingLevel.VECTOR, dtype)
 
 
 def _compute_time_part(view: AdvisedView, row: OpRow, dtype: str, ratio: float) -> float:

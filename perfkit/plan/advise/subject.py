@@ -8,6 +8,7 @@ from perfkit.analysis.pipeline.read_passes import select_ceilings
 from perfkit.analysis.suite.runs import VariantRuns, find_baseline_names
 from perfkit.core.errors import UsageError
 from perfkit.core.note import Note, list_texts, make_note
+from perfkit.devices.accelerator import is_cpu
 from perfkit.devices.ceilings.ceiling import DeviceCeilings
 from perfkit.devices.machine.machine import read_cpu_model
 from perfkit.plan.advise import traced_step
@@ -49,7 +50,7 @@ def make_trace_subject(path: Path, device: str | None = None) -> AdviceSubject:
     step = traced_step.load_trace_step(path, device)
     trace = step.view.trace
     dtype = trace.matrix_dtype if trace.matrix_dtype in _DTYPES else "fp32"
-    place = RunPlace(step.view.torch_device, dtype, trace.world_size or 1)
+    place = RunPlace(step.view.accelerator.type, dtype, trace.world_size or 1)
     note = make_note(
         "advice.no_memory",
         "memory is unknown: a trace does not describe the model; run perfkit advise on a run or a workload",
@@ -92,7 +93,7 @@ def make_run_subject(folder: Path, memory: str | None = None) -> AdviceSubject:
             raise UsageError(f"{folder}: {'; '.join(list_texts(notes))}")
         if memory is not None:
             raise UsageError(f"{folder}: --memory needs a plan, but {notes[-1]}")
-    elif step is None and device != read_cpu_model() and target.kind == "cpu":
+    elif step is None and device != read_cpu_model() and is_cpu(target.kind):
         notes.append(make_note("advice.this_cpu", f"times are planned for this machine's CPU, {read_cpu_model()}"))
     place = RunPlace(launch.device, main.spec.dtype, launch.world_size)
     workload = main.spec.workload.label

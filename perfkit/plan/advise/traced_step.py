@@ -13,9 +13,9 @@ from perfkit.analysis.trace.rank_trace import DetailedAnalysis, analyze_with_det
 from perfkit.analysis.trace.trace_device import identify_device
 from perfkit.core.errors import UnavailableError, UsageError
 from perfkit.core.record import Environment
+from perfkit.devices.accelerator import is_cpu
 from perfkit.devices.catalog.catalog import CatalogEntry, find_entry
 from perfkit.devices.ceilings.ceiling import DeviceCeilings
-from perfkit.devices.ceilings.peak import CPU
 from perfkit.devices.machine.machine import read_cpu_model
 from perfkit.devices.trace_ceilings import resolve_trace_ceilings
 from perfkit.plan.advise.answers import AdvisedView
@@ -97,7 +97,7 @@ def _load_gpu_efficiencies(entry: CatalogEntry) -> Efficiencies | None:
 
 def _load_environment_efficiencies(environment: Environment) -> Efficiencies | None:
     """Efficiencies of this machine's CPU, or of the GPU; None if neither it nor a similar one was measured."""
-    if environment.device != CPU:
+    if not is_cpu(environment.device):
         entry = find_entry(environment.device_name)
         return None if entry is None else _load_gpu_efficiencies(entry)
     if environment.device_name != read_cpu_model() or environment.threads is None:

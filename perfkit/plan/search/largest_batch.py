@@ -11,6 +11,7 @@ from perfkit.analysis.model.plan import LargestBatch, PlannedBatch
 from perfkit.core.errors import UsageError
 from perfkit.core.fit_search import Trials
 from perfkit.core.spec import format_variant_label
+from perfkit.devices.accelerator import is_cpu
 from perfkit.devices.machine.device_choice import find_device
 from perfkit.measure.bench import compute_needed_ranks
 from perfkit.measure.largest_batch import search_batch_sizes, set_batch_size
@@ -83,7 +84,7 @@ def predict_batch(request: BenchRequest, techniques: Techniques, most: int) -> i
     available on this machine, less what a process takes beside tensors; a GPU's own memory. Not verified on a GPU yet.
     """
     ranks, lacking = choose_world_size(request, compute_needed_ranks(techniques))
-    on_cpu = request.device == "cpu"
+    on_cpu = is_cpu(request.device)
     target = None if lacking else _make_cpu_target(request, ranks) if on_cpu else _make_gpu_target(request)
     if target is None:
         return None

@@ -13,6 +13,7 @@ from perfkit.core.fit_search import Trials, find_largest_fitting
 from perfkit.core.record import Measurement, RankRecord
 from perfkit.core.spec import format_variant_label
 from perfkit.core.units import format_bytes
+from perfkit.devices.accelerator import is_cpu
 from perfkit.measure.bench import schedule_first_run
 from perfkit.measure.run_events import Event
 from perfkit.measure.schedule import Techniques
@@ -110,7 +111,7 @@ def make_trial_runner(request: BenchRequest, progress: Callable[[Event], None]) 
         if item.skip:
             return replace(planned, fits=None, reason=item.skip)
         # A CPU's allocator keeps no statistics: the memory recording counts its events.
-        passes = ("memory",) if item.spec.launch.device == "cpu" else ()
+        passes = ("memory",) if is_cpu(item.spec.launch.device) else ()
         run, peaks = run_trial(shorten_run(item.spec, passes), next(numbers), progress, read_allocator_peak)
         outcome = judge_trial(run, (peak for peak in peaks if peak is not None))
         return replace(

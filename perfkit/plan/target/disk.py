@@ -12,8 +12,8 @@ import torch
 from perfkit.core.errors import UnavailableError
 from perfkit.core.files import read_json, write_json
 from perfkit.core.spec import Struct
+from perfkit.devices.accelerator import CPU
 from perfkit.devices.calibration.ceilings_cache import get_cache_folder
-from perfkit.devices.ceilings.peak import CPU
 from perfkit.devices.machine.fingerprint import build_fingerprint, make_file_stem
 from perfkit.plan.target.alpha_beta import TransferModel, fit_transfers
 from perfkit.techniques.activations.paging import Store, make_disk_store
@@ -78,7 +78,7 @@ def find_mount(path: Path) -> str:
 
 
 def _get_file() -> Path:
-    return get_cache_folder() / "disk" / f"{make_file_stem(build_fingerprint(CPU, ''))}.json"
+    return get_cache_folder() / "disk" / f"{make_file_stem(build_fingerprint(CPU.type, ''))}.json"
 
 
 def _fit_disk(measured: DiskTimings) -> DiskSpeed:

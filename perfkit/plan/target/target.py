@@ -9,6 +9,7 @@ from perfkit.core.errors import UsageError
 from perfkit.core.parse_units import parse_amount
 from perfkit.core.record import Environment
 from perfkit.core.units import format_bytes
+from perfkit.devices.accelerator import is_cpu
 from perfkit.devices.catalog.catalog import CatalogEntry, find_entry_with_memory, resolve_entry
 from perfkit.devices.machine.machine import get_memory_bytes
 from perfkit.devices.machine.nvml import read_gpu_memory
@@ -81,7 +82,7 @@ def find_reported_target(
     machine. Of a GPU that comes with several amounts it tells which. `variables` are those of the environment that
     asks for settings of the allocator, this process's unless given. Raises what `parse_target` does.
     """
-    if kind == "cpu":
+    if is_cpu(kind):
         return _make_cpu_target(reported_bytes, memory)
     entry = find_entry_with_memory(name, reported_bytes)
     return None if entry is None else _make_gpu_target(entry, memory, os.environ if variables is None else variables)
@@ -89,14 +90,14 @@ def find_reported_target(
 
 def find_local_target(kind: str, name: str) -> Target | None:
     """This machine's target, with the memory that its driver reports. Otherwise as `find_reported_target`."""
-    return find_reported_target(kind, name, None, None if kind == "cpu" else read_gpu_memory(name))
+    return find_reported_target(kind, name, None, None if is_cpu(kind) else read_gpu_memory(name))
 
 
 def find_run_target(kind: str, environment: Environment | None, memory: str | None) -> Target | None:
     """The target of a recorded run, by its environment. Otherwise as `find_reported_target`."""
     if environment is None:
         return find_reported_target(kind, "", memory)
-    if kind != "cpu":
+    if not is_cpu(kind):
         told_bytes = environment.device_memory_bytes
         return find_reported_target(kind, environment.device_name, memory, told_bytes, environment.variables)
     told = (environment.memory_total_bytes, environment.container_memory_limit_bytes)

@@ -6,10 +6,10 @@ from math import log, sqrt
 
 from perfkit.analysis.trace.roofline.roofs import Roofs
 from perfkit.core.errors import UnavailableError
+from perfkit.devices.accelerator import CPU
 from perfkit.devices.catalog.catalog import CatalogEntry, build_datasheet_ceilings, resolve_entry
 from perfkit.devices.ceiling_lookup import resolve_ceilings
 from perfkit.devices.ceilings.ceiling import DeviceCeilings
-from perfkit.devices.ceilings.peak import CPU
 from perfkit.devices.machine.machine import read_cpu_model
 from perfkit.plan.target.target import Target
 from perfkit.plan.target.work import compute_least_time
@@ -29,13 +29,13 @@ def load_efficiencies(target: Target, threads: int) -> Efficiencies:
 def get_target_ceilings(target: Target) -> DeviceCeilings:
     """The target's ceilings: measured for this CPU, from the datasheet for a GPU."""
     if target.entry is None:
-        return resolve_ceilings(CPU, read_cpu_model(), (), calibrate=False)
+        return resolve_ceilings(CPU.type, read_cpu_model(), (), calibrate=False)
     return _build_datasheet_ceilings(target.entry)
 
 
 def _load_cpu_efficiencies(threads: int) -> Efficiencies:
     known = get_target_ceilings(Target())
-    roofs = Roofs(known, CPU, known.device_name, threads)
+    roofs = Roofs(known, CPU.type, known.device_name, threads)
     if roofs.find_bandwidth() is None:
         raise UnavailableError(f"no ceilings for this CPU with {threads} threads: measure them with perfkit calibrate")
     comes = {each.device: each for each in load_packaged() if each.ceilings}
@@ -62,7 +62,7 @@ def _load_cpu_efficiencies(threads: int) -> Efficiencies:
 
 def get_learned_ceilings(learned: LearnedDevice) -> DeviceCeilings:
     return DeviceCeilings(
-        device=CPU, device_name=learned.device_name, fingerprint=learned.device, ceilings=learned.ceilings
+        device=CPU.type, device_name=learned.device_name, fingerprint=learned.device, ceilings=learned.ceilings
     )
 
 
@@ -70,7 +70,7 @@ def _split_by_threads(learned: LearnedDevice, known: DeviceCeilings, threads: in
     """Measurements by number of threads, nearest first; each has its own ceilings."""
     counts = {program.threads for program in learned.programs if program.threads is not None}
     for count in sorted(counts, key=lambda count: abs(count - threads)):
-        roofs = Roofs(known, CPU, learned.device_name, count)
+        roofs = Roofs(known, CPU.type, learned.device_name, count)
         if roofs.find_bandwidth() is not None:
             yield MeasuredDevice(roofs, tuple(each for each in learned.programs if each.threads == count))
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from perfkit.core.errors import NewerFormatError
 from perfkit.cost.calls.collective import CollectiveType, make_message_of_size
+from perfkit.devices.accelerator import CPU
 from perfkit.devices.ceilings.ceiling import LinkRate
-from perfkit.devices.ceilings.peak import CPU
 from perfkit.devices.links.link_calibration import load_link_rates
 from perfkit.plan.target import alpha_beta
 from perfkit.plan.timing.collectives import CollectiveProtocol, Interconnect
@@ -19,7 +19,7 @@ def load_gloo_links() -> Interconnect | None:
     """The links between ranks on this machine; None where they were not measured, or a newer perfkit keeps them, which
     the notes of the ceilings tell."""
     try:
-        return fit_gloo_links(load_link_rates(CPU, ""))
+        return fit_gloo_links(load_link_rates(CPU.type, ""))
     except NewerFormatError:
         return None
 

@@ -17,9 +17,9 @@ from perfkit.analysis.trace.trace_device import identify_device
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Environment
 from perfkit.core.urls import is_url
+from perfkit.devices.accelerator import is_cpu
 from perfkit.devices.catalog.catalog import CatalogEntry, find_entry
 from perfkit.devices.ceilings.ceiling import DeviceCeilings
-from perfkit.devices.ceilings.peak import CPU
 from perfkit.plan.timing.device_efficiencies import build_gpu_roofs
 from perfkit.plan.timing.efficiency_store import LearnedDevice, LearnedProgram
 from perfkit.plan.timing.samples import TimedCall, collect_calls, make_samples
@@ -63,7 +63,7 @@ def learn_efficiencies(
 def _learn_trace(source: str, gpu: CatalogEntry | None) -> LearnedDevice:
     trace = read_trace(source)
     device = identify_device(trace)
-    if device.kind == CPU:
+    if is_cpu(device.kind):
         raise UnavailableError(f"{source}: the trace does not name its CPU; use a suite of perfkit bench")
     entry = gpu or find_entry(device.name, device.units)
     if entry is None:
@@ -106,14 +106,14 @@ def learn_suite(stored: StoredSuite, left_out: Callable[[str], None] = lambda _:
         for rank in run.ranks[:1]:
             environment = rank.record.environment
             if rank.trace is not None and environment is not None:
-                if environment.device == CPU and stored.ceilings is None:
+                if is_cpu(environment.device) and stored.ceilings is None:
                     raise UnavailableError(
                         f"{stored.folder} has no {CEILINGS_FILE}, the reference for learning on a CPU: measure it "
                         "again with perfkit bench, without --no-calibrate"
                     )
                 ops = read_ops(read_trace(rank.trace))
                 analyzed = analyze_with_details(ops, _get_ceilings(stored, environment), environment=environment)
-                threads = environment.threads if environment.device == CPU else None
+                threads = environment.threads if is_cpu(environment.device) else None
                 context = compute_context_bytes(rank.record.process_memory)
                 ranks = run.spec.launch.world_size
                 steps[threads].append(_TracedVariant(analyzed, environment, ranks, _find_timed_s(stored, run), context))
@@ -148,7 +148,7 @@ def _learn_program(stored: StoredSuite, threads: int | None, steps: list[_Traced
     by_step = [_remove_profiler_time(collect_calls(step.analyzed.engine), step) for step in steps]
     samples = make_samples([call for calls in by_step for call in calls], roofs)
     program = LearnedProgram(name=stored.runs[0].spec.workload.label, samples=samples, threads=threads)
-    if environment.device != CPU:
+    if not is_cpu(environment.device):
         entry = _find_entry(environment)
         alone = (step for step in steps if step.ranks == 1)  # several hold buffers for each other as well
         contexts = [step.context_bytes for step in alone if step.context_bytes is not None]
@@ -199,7 +199,7 @@ def _find_timed_s(stored: StoredSuite, run: StoredRun) -> float | None:
 
 def _get_ceilings(stored: StoredSuite, environment: Environment) -> DeviceCeilings | None:
     """A CPU's as they were measured, a GPU's from its datasheet: so they are the same wherever it is learned."""
-    return stored.ceilings if environment.device == CPU else build_gpu_roofs(_find_entry(environment)).ceilings
+    return stored.ceilings if is_cpu(environment.device) else build_gpu_roofs(_find_entry(environment)).ceilings
 
 
 def _find_entry(environment: Environment) -> CatalogEntry:

@@ -14,7 +14,7 @@ from perfkit.analysis.model.plan import DISK, GAPS, Interval, StepTime
 from perfkit.core.record import Unknown
 from perfkit.cost.calls.collective import CollectiveType
 from perfkit.cost.calls.op_call import OpClass
-from perfkit.devices.ceilings.peak import CPU
+from perfkit.devices.accelerator import is_cpu
 from perfkit.plan.rehearsal.step_ops import Issued, StepCollective, StepCopy, StepOp, StepPage
 from perfkit.plan.target.disk import DiskSpeed
 from perfkit.plan.target.work import Work, get_op_class
@@ -90,7 +90,7 @@ def predict_step_time(
             _IssuedTime(each, seconds.value * off if isinstance(each, StepOp) else at(seconds), at(host))
             for each, (seconds, host) in ((each, known[each]) for each in issued)
         ]
-        if kind == CPU:
+        if is_cpu(kind):
             return _add_up_parts(takes)
         launch, gap = efficiencies.launch_s, efficiencies.gap_s
         return _simulate_queues(
@@ -142,7 +142,7 @@ def _time_copy(copy: StepCopy, host_link: HostLink | None) -> Interval | Unknown
 
 
 def _time_page(page: StepPage, kind: str, disk: DiskSpeed | None) -> Interval | Unknown:
-    if kind != CPU:
+    if not is_cpu(kind):
         return Unknown(reason="transfer speed between GPU and files unknown")
     if disk is None or disk.mount != page.mount:
         return Unknown(

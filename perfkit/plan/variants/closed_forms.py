@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from perfkit.analysis.model.plan import ClosedForm
 from perfkit.core.spec import RunSpec, WorkloadSpec
+from perfkit.devices.accelerator import is_cpu
 from perfkit.techniques.activations.ckpt import Ckpt
 from perfkit.techniques.activations.flash import Flash
 from perfkit.techniques.base.planning import Counted
@@ -65,7 +66,7 @@ def compute_closed_forms(spec: RunSpec, kind: str, parameters: int, trained: int
 
 
 def _get_sizes(workload: WorkloadSpec, kind: str, parts: int) -> TransformerSizes:
-    gpt = Gpt.parse("", {**({} if kind == "cpu" else Gpt.on_gpu), **workload.params})
+    gpt = Gpt.parse("", {**({} if is_cpu(kind) else Gpt.on_gpu), **workload.params})
     shape = gpt.resolve_shape()
     return TransformerSizes(
         shape.layers, gpt.seq_len or shape.positions, shape.batch_size // parts, shape.width, shape.heads

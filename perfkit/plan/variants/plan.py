@@ -13,6 +13,7 @@ from perfkit.core.errors import UnavailableError
 from perfkit.core.fit_search import Trials
 from perfkit.core.note import Note, make_note
 from perfkit.core.spec import format_variant_label
+from perfkit.devices.accelerator import is_cpu, is_cuda
 from perfkit.devices.machine.machine import count_available_cores
 from perfkit.measure.bench import compute_needed_ranks, find_refusal
 from perfkit.measure.schedule import (
@@ -106,7 +107,7 @@ def plan_variant(run: ScheduledRun, target: Target = CPU) -> PlannedVariant:
     threads = run.spec.launch.threads or count_available_cores()
     planned = add_time(planned, rehearsed.issued, target, threads, rehearsed.bubble_share)
     if planned.step_s is not None:
-        threads_of_cpu = threads if target.kind == "cpu" else None
+        threads_of_cpu = threads if is_cpu(target.kind) else None
         step = replace(planned.step_s, planned_eagerly=is_compiled(run.spec.techniques), threads=threads_of_cpu)
         planned = replace(planned, step_s=step)
     return planned if memory is None else judge_fit(_add_memory(planned, rehearsed, memory, target), target)
@@ -114,7 +115,7 @@ def plan_variant(run: ScheduledRun, target: Target = CPU) -> PlannedVariant:
 
 def _describe_unknown_settings(target: Target) -> Iterator[Note]:
     asked_of_cublas = os.environ.get("CUBLAS_WORKSPACE_CONFIG")
-    if target.kind == "cuda" and asked_of_cublas is not None:
+    if is_cuda(target.kind) and asked_of_cublas is not None:
         text = (
             f"CUBLAS_WORKSPACE_CONFIG={asked_of_cublas} is not modeled; the plan uses torch's default cuBLAS workspaces"
         )
@@ -129,7 +130,7 @@ def _add_memory(
     variant: PlannedVariant, rehearsed: RehearsedStep, account: MemoryAccount, target: Target
 ) -> PlannedVariant:
     variant = replace(variant, memory=replace(account, has_times=False))
-    if target.kind == "cpu":
+    if is_cpu(target.kind):
         return replace(variant, peak_allocated_bytes=_make_peak(account))
     memory = compute_device_memory(rehearsed, account, target, variant.world_size)
     return replace(

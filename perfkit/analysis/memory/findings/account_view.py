@@ -9,6 +9,7 @@ from perfkit.analysis.memory.layers import fold_layer_numbers
 from perfkit.analysis.model.finding import NO_FIGURES, Finding
 from perfkit.analysis.model.memory_model import MemoryAccount, MemoryRow
 from perfkit.core.units import format_bytes, format_percent
+from perfkit.devices.accelerator import is_cpu
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class AccountView:
 
     @property
     def on_cpu(self) -> bool:
-        return self.account.device.startswith("cpu")
+        return is_cpu(self.account.device)
 
     def _get_how(self, remedy: Remedy) -> str:
         return remedy.on_cpu if remedy.on_cpu and self.on_cpu else remedy.how

@@ -9,6 +9,7 @@ from perfkit.analysis.memory.non_allocator_memory import RESERVED_FREE
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.memory_model import Fragmentation
 from perfkit.core.units import format_bytes, format_percent
+from perfkit.devices.accelerator import is_cuda
 
 _EXPANDABLE = (
     "set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (PYTORCH_ALLOC_CONF in newer versions of torch) before "
@@ -25,7 +26,7 @@ _UNITS = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 
 
 def _choose_advice(view: AccountView, for_cuda: str) -> str:
-    return for_cuda if view.account.device.startswith("cuda") else _EQUAL_SHAPES
+    return for_cuda if is_cuda(view.account.device) else _EQUAL_SHAPES
 
 
 def find_request_without_one_piece(view: AccountView) -> Iterator[Finding]:

@@ -13,9 +13,10 @@ from perfkit.analysis.model.time_split import DATA
 from perfkit.analysis.trace.findings.host_calls import format_calls, select_calls, sum_idle_s
 from perfkit.analysis.trace.findings.program_lines import name_data_lines
 from perfkit.analysis.trace.findings.trace_thresholds import COMMON, NOTABLE
-from perfkit.analysis.trace.findings.trace_view import CPU, FETCHING, TraceView, list_callers
+from perfkit.analysis.trace.findings.trace_view import FETCHING, TraceView, list_callers
 from perfkit.analysis.trace.idle.host_calls import FETCH
 from perfkit.core.units import format_percent, format_seconds
+from perfkit.devices.accelerator import is_cpu
 
 _TITLE = "Step waits for data"
 LOAD_SOONER = (
@@ -29,7 +30,7 @@ def find_data_wait(view: TraceView) -> Iterator[RuleResult]:
     rows = select_calls(view, FETCH)
     idle = sum_idle_s(rows)
     if view.loop is not None and view.step_s is not None and view.loop.data_wait_share is not None:
-        meanwhile = None if view.trace.device == CPU else (idle or 0.0) * view.pace
+        meanwhile = None if is_cpu(view.trace.device) else (idle or 0.0) * view.pace
         finding = find_loop_data_wait(view.loop, view.step_s, view.trace.label, meanwhile)
         if finding is not None:
             scope = frozenset() if meanwhile is None else frozenset((FETCHING,))

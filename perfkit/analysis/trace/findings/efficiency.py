@@ -19,6 +19,7 @@ from perfkit.analysis.trace.findings.trace_view import BEYOND_ROOF, TraceView, s
 from perfkit.analysis.trace.roofline.attention_call import EFFICIENT, FLASH_2, TRITON
 from perfkit.analysis.trace.roofline.roofline import COMPUTE, MEMORY
 from perfkit.core.units import format_percent
+from perfkit.devices.accelerator import ROCM
 from perfkit.devices.ceilings.ceiling import CeilingLevel
 
 Row = TypeVar("Row", bound=ProductRow)
@@ -145,7 +146,7 @@ def _find_attention_cause(view: TraceView, row: AttentionRow) -> Cause | None:
         return Cause("with a mask", _NO_TENSOR) if row.has_mask_tensor else Cause("", _FLASH)
     if row.backend == FLASH_2 and _SINCE_HOPPER.search(view.trace.device_name):
         return Cause("", _LATER)
-    if row.backend == TRITON and view.trace.device == "rocm":
+    if row.backend == TRITON and view.accelerator is ROCM:
         return Cause("", _CK)
     return None
 
@@ -156,7 +157,7 @@ def _is_small_grid(row: ProductRow) -> bool:
 
 
 def _format_blocks(view: TraceView, row: ProductRow) -> str:
-    return f"{row.blocks} blocks for {row.units} {'compute units' if view.trace.device == 'rocm' else 'SMs'}"
+    return f"{row.blocks} blocks for {row.units} {'compute units' if view.accelerator is ROCM else 'SMs'}"
 
 
 def _is_below_share(row: ProductRow, share: float) -> bool:

@@ -12,18 +12,11 @@ from perfkit.analysis.model.time_split import DATA, PYTHON
 from perfkit.analysis.trace.findings.host_calls import format_calls, format_count, select_calls, sum_idle_s
 from perfkit.analysis.trace.findings.program_lines import name_functions, name_python_lines
 from perfkit.analysis.trace.findings.trace_thresholds import COMMON, NOTABLE
-from perfkit.analysis.trace.findings.trace_view import (
-    ALLOCATIONS,
-    CPU,
-    GAPS,
-    LATE,
-    QUEUED,
-    WAITS,
-    TraceView,
-)
+from perfkit.analysis.trace.findings.trace_view import ALLOCATIONS, GAPS, LATE, QUEUED, WAITS, TraceView
 from perfkit.analysis.trace.idle.host_calls import ALLOCATION, WAIT
 from perfkit.analysis.trace.idle.idle_gaps import format_place
 from perfkit.core.units import format_percent, format_seconds
+from perfkit.devices.accelerator import is_cpu, is_cuda
 
 # Of the idle time of all synchronizing calls: those below it have no advice of their own.
 _COSTLY = 0.1
@@ -83,7 +76,7 @@ _EXPLANATIONS = {
 def find_host_bound(view: TraceView) -> Iterator[RuleResult]:
     """The device idles between late launches; on a CPU, time in which no op ran."""
     launches = view.trace.launches
-    on_cpu = launches is None or view.trace.device == CPU
+    on_cpu = launches is None or is_cpu(view.trace.device)
     idle = sum(part.seconds for part in view.trace.time_split if part.category == PYTHON)
     fetching = sum(part.seconds for part in view.trace.time_split if part.category == DATA)
     if launches is not None and not on_cpu:
@@ -102,7 +95,7 @@ def find_host_bound(view: TraceView) -> Iterator[RuleResult]:
         late = name_functions(_select_gaps(view, CAUSED_LATE))
         lines = late or name_python_lines(view.loop)
         evidence = f"idle for {view.show_time(idle)} with nothing queued; {_describe_launches(launches)}{lines}"
-        without = _FEWER_LAUNCHES if view.torch_device == "cuda" else _FEWER_LAUNCHES_WITHOUT_GRAPHS
+        without = _FEWER_LAUNCHES if view.accelerator.has_graphs else _FEWER_LAUNCHES_WITHOUT_GRAPHS
         action = _MORE_IN_GRAPHS if launches.graph_launches else without
     yield view.build_gain(
         finding_id,
@@ -137,7 +130,7 @@ def find_synchronization(view: TraceView) -> Iterator[RuleResult]:
         return
     remove = (
         "find the call in the trace and remove it from the step, such as "
-        f"torch.{view.torch_device}.synchronize() around timers"
+        f"torch.{view.accelerator.type}.synchronize() around timers"
     )
     costly = [row for row in rows[:_NAMED_CALLS] if (row.idle_s or 0.0) >= _COSTLY * idle] or rows[:1]
     advice = [[text for word, _, text in _WAITS if word in row.op] or [remove] for row in costly]
@@ -224,8 +217,8 @@ def find_device_allocation(view: TraceView) -> Iterator[RuleResult]:
         "sync.device_allocation",
         f"Device memory allocation: {view.format_calls(sum(row.calls for row in rows))}",
         f"device idle for {view.show_time(cost)} around these calls: {format_calls(rows)}",
-        ("Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, k" if view.torch_device == "cuda" else "K")
-        + f"eep shapes constant, and do not call torch.{view.torch_device}.empty_cache() in the loop.",
+        ("Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, k" if is_cuda(view.trace.device) else "K")
+        + f"eep shapes constant, and do not call torch.{view.accelerator.type}.empty_cache() in the loop.",
         cost,
         basis="the allocator empties its cache when memory runs out: leave some free",
         scope=(ALLOCATIONS,),
@@ -252,7 +245,7 @@ def find_short_kernels(view: TraceView) -> Iterator[RuleResult]:
         f"{view.show_time(took)} with launch cost: {format_seconds(launches.short_s)} running, "
         f"{format_seconds(launches.short_gap_s)} idle before them; {format_count(launches.kernels)} kernels in "
         "all",
-        f"Fuse them with torch.compile{_IN_GRAPHS if view.torch_device == 'cuda' else ''}, or use foreach or fused "
+        f"Fuse them with torch.compile{_IN_GRAPHS if view.accelerator.has_graphs else ''}, or use foreach or fused "
         "optimizers.",
         won,
         basis=f"at most {launches.short_below_s * 1e6:g} us of launch cost per kernel; the CPU causes the rest of the "

@@ -20,7 +20,7 @@ def find_launch_latency(view: TraceView) -> Iterator[RuleResult]:
         return
     launched = f"{format_count(queued.launching_gaps)} launch{'' if queued.launching_gaps == 1 else 'es'}"
     between = f"{format_count(queued.between_gaps)} gap{'' if queued.between_gaps == 1 else 's'}"
-    graphs = ", CUDA graphs (shorter gaps)" if view.torch_device == "cuda" else ""
+    graphs = ", CUDA graphs (shorter gaps)" if view.accelerator.has_graphs else ""
     yield view.build_gain(
         "launch.latency",
         f"Launch gaps: {format_percent(view.get_share(took), 0)} of the {view.whole}",

@@ -7,9 +7,10 @@ from perfkit.analysis.findings.rule import RuleResult
 from perfkit.analysis.model.trace import StepRow
 from perfkit.analysis.trace.advice import RECORD_SHAPES, advise_on_ceilings
 from perfkit.analysis.trace.findings.trace_thresholds import ABOVE_ROOF, COVERED, NOTABLE
-from perfkit.analysis.trace.findings.trace_view import CPU, TraceView, shorten_kernel
+from perfkit.analysis.trace.findings.trace_view import TraceView, shorten_kernel
 from perfkit.analysis.trace.lost_kernel_texts import format_lost_action, format_lost_evidence, format_lost_title
 from perfkit.core.units import format_percent, format_seconds
+from perfkit.devices.accelerator import is_cpu
 
 _ON = ("1", "true", "True")
 
@@ -99,7 +100,7 @@ def find_unlinked_kernels(view: TraceView) -> Iterator[RuleResult]:
     """Kernels of which nothing is known but their name."""
     coverage = view.trace.coverage
     missing = coverage.kernel_s - coverage.linked_s - _sum_unknown_replay_s(view)
-    if view.trace.device != CPU and coverage.kernel_s > 0 and missing >= NOTABLE * coverage.kernel_s:
+    if not is_cpu(view.trace.device) and coverage.kernel_s > 0 and missing >= NOTABLE * coverage.kernel_s:
         yield view.build_remark(
             "limit.unlinked_kernels",
             "note",
@@ -153,7 +154,7 @@ def find_missing_ceilings(view: TraceView) -> Iterator[RuleResult]:
     if view.trace.missing_device_reason:
         return
     if view.ceilings is None or not view.ceilings.ceilings:
-        name = view.trace.device_name or ("a CPU" if view.trace.device == CPU else "an unnamed device")
+        name = view.trace.device_name or ("a CPU" if is_cpu(view.trace.device) else "an unnamed device")
         yield view.build_remark(
             "limit.no_ceilings",
             "note",
@@ -220,7 +221,7 @@ def _describe_step(step: StepRow, *, first: bool) -> Iterator[str]:
 
 
 def _name_work_time(view: TraceView) -> str:
-    return "op time" if view.trace.device == CPU else "kernel time"
+    return "op time" if is_cpu(view.trace.device) else "kernel time"
 
 
 def _has_no_shapes(view: TraceView) -> bool:

@@ -9,7 +9,6 @@ from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.trace.findings.trace_thresholds import CLOSE_TO_ROOF, COMMON, HIGHER_PEAK, NOTABLE
 from perfkit.analysis.trace.findings.trace_view import (
     BEYOND_ROOF,
-    CPU,
     TraceView,
     is_below_roof_share,
     list_kernels,
@@ -22,6 +21,7 @@ from perfkit.analysis.trace.roofline.roofline import LATENCY
 from perfkit.core.units import format_flop_rate, format_percent
 from perfkit.cost.calls.op_call import OpClass
 from perfkit.cost.op_class import classify_op
+from perfkit.devices.accelerator import is_cpu, is_cuda
 from perfkit.devices.ceilings.ceiling import CeilingLevel
 
 _PRODUCTS = (OpClass.MATMUL, OpClass.CONVOLUTION, OpClass.ATTENTION)
@@ -65,7 +65,7 @@ def find_fp32_products(view: TraceView) -> Iterator[RuleResult]:
     # A CPU multiplies fp32 at its matrix rate, a GPU on its CUDA cores.
     units = (
         (CeilingLevel.MATRIX, CeilingLevel.VECTOR)
-        if view.trace.device == CPU
+        if is_cpu(view.trace.device)
         else (CeilingLevel.VECTOR, CeilingLevel.MATRIX)
     )
     now = next((peak for unit in units if (peak := view.get_peak(unit, "fp32")) is not None), None)
@@ -76,12 +76,12 @@ def find_fp32_products(view: TraceView) -> Iterator[RuleResult]:
     }
     evidence = f"fp32 matrix ops take {view.show_time(took)}: {list_kernels(rows)}"
     if now is None or not higher:
-        if view.trace.device != CPU:
+        if not is_cpu(view.trace.device):
             yield view.build_gain(
                 "gemm.fp32",
                 "GEMMs run in fp32",
                 f"{evidence}; peak rates unknown, so the gain is too",
-                _advise_dtype(view, rows, {"tf32": 0.0, "bf16": 0.0} if view.torch_device == "cuda" else {"bf16": 0.0}),
+                _advise_dtype(view, rows, {"tf32": 0.0, "bf16": 0.0} if is_cuda(view.trace.device) else {"bf16": 0.0}),
                 None,
                 rows=rows,
                 figures={"time_s": took},
@@ -120,7 +120,7 @@ def _get_saved_s(row: OpRow, ratio: float, bandwidth: float | None) -> float:
 def _advise_dtype(view: TraceView, rows: list[OpRow], peaks: dict[str, float]) -> str:
     dtype = "bfloat16" if "bf16" in peaks else "float16"
     scaler = "" if dtype == "bfloat16" else " and torch.amp.GradScaler"
-    autocast = f'torch.autocast("{view.torch_device}", dtype=torch.{dtype}){scaler}'
+    autocast = f'torch.autocast("{view.accelerator.type}", dtype=torch.{dtype}){scaler}'
     if "tf32" not in peaks:
         return f"Use {autocast}."
     kinds = set(map(_is_convolution, rows))
@@ -257,14 +257,14 @@ def find_slow_convolutions(view: TraceView) -> Iterator[RuleResult]:
     """Convolutions far from their roof, for which cuDNN may have a faster algorithm."""
     rows = [row for row in view.select_ops(OpClass.CONVOLUTION) if row.attainable_s is not None]
     took, attainable = sum_seconds(rows), sum(row.attainable_s or 0.0 for row in rows)
-    if view.trace.device == CPU or view.get_share(took) < COMMON or attainable > CLOSE_TO_ROOF * took:
+    if is_cpu(view.trace.device) or view.get_share(took) < COMMON or attainable > CLOSE_TO_ROOF * took:
         return
     yield view.build_gain(
         "convolution.low_efficiency",
         f"Convolutions reach {format_percent(attainable / took, 0)} of their roof",
         f"convolutions take {view.show_time(took)}",
         "Set torch.backends.cudnn.benchmark = True where input sizes stay the same, and train in channels-last."
-        if view.torch_device == "cuda"
+        if is_cuda(view.trace.device)
         else "Keep model and input in channels-last with .to(memory_format=torch.channels_last).",
         sum_above_roof_s(rows),
         basis=BEYOND_ROOF,

@@ -19,7 +19,6 @@ from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.trace.findings.trace_thresholds import COMMON, INDEXED_EFFICIENCY, NOTABLE
 from perfkit.analysis.trace.findings.trace_view import (
     BEYOND_ROOF,
-    CPU,
     TraceView,
     format_call_count,
     is_below_roof_share,
@@ -32,6 +31,7 @@ from perfkit.analysis.trace.roofline.roofline import LATENCY, MEMORY
 from perfkit.cost.calls.args import get_element_size
 from perfkit.cost.calls.op_call import OpClass
 from perfkit.cost.op_class import classify_op
+from perfkit.devices.accelerator import is_cpu
 
 _OPTIMIZER = "optimizer"
 _NORM_PARTS = ("aten::pow", "aten::mean", "aten::rsqrt", "aten::var", "aten::var_mean", "aten::square")
@@ -209,7 +209,7 @@ def find_slow_indexed_updates(view: TraceView) -> Iterator[RuleResult]:
         and is_below_roof_share(row, INDEXED_EFFICIENCY)
     ]
     took = sum_seconds(rows)
-    if view.trace.device != CPU and view.get_share(took) >= NOTABLE:
+    if not is_cpu(view.trace.device) and view.get_share(took) >= NOTABLE:
         yield view.build_gain(
             "indexing.slow_updates",
             "Slow indexed updates (atomics or sorting)",

@@ -19,9 +19,8 @@ from perfkit.analysis.model.trace import RankTrace
 from perfkit.core.units import format_percent, format_seconds
 from perfkit.cost.calls.op_call import OpClass
 from perfkit.cost.op_class import classify_op
+from perfkit.devices.accelerator import Accelerator, get_accelerator
 from perfkit.devices.ceilings.ceiling import CeilingLevel, DeviceCeilings
-
-CPU = "cpu"
 
 # Time not attributed to a row. Each moment of idle time has one cause (`perfkit.analysis.trace.idle.idle_causes`).
 LATE = "late launches"
@@ -125,9 +124,8 @@ class TraceView:
         return None if ceiling is None else ceiling.value
 
     @property
-    def torch_device(self) -> str:
-        """The word that torch takes for the device: it calls AMD's GPUs `cuda`, too."""
-        return "cuda" if self.trace.device == "rocm" else self.trace.device
+    def accelerator(self) -> Accelerator:
+        return get_accelerator(self.trace.device)
 
     @property
     def bandwidth(self) -> float | None:

@@ -14,7 +14,7 @@ from perfkit.analysis.trace.findings.trace_thresholds import (
 )
 from perfkit.analysis.trace.findings.trace_view import COMMUNICATION, COPIES, TraceView, shorten_kernel
 from perfkit.core.units import format_bandwidth, format_bytes, format_percent
-from perfkit.devices.ceilings.peak import CPU
+from perfkit.devices.accelerator import is_cpu
 
 
 def find_exposed_communication(view: TraceView) -> Iterator[RuleResult]:
@@ -104,7 +104,7 @@ def find_slow_link(view: TraceView) -> Iterator[RuleResult]:
         "Large messages below link bandwidth",
         f"{worst.name} of {format_bytes(worst.message_bytes or 0)}: bus bandwidth "
         f"{format_bandwidth(worst.bus_bandwidth or 0.0)}, link {format_bandwidth(worst.ceiling or 0.0)}",
-        _ON_HOST if view.trace.device == CPU else _ON_DEVICE,
+        _ON_HOST if is_cpu(view.trace.device) else _ON_DEVICE,
         won,
         basis=f"a straggler causes the same; link bandwidth: {worst.ceiling_source}",
         scope=(COMMUNICATION,),
@@ -170,7 +170,7 @@ def find_exposed_copies(view: TraceView) -> Iterator[RuleResult]:
             "copy.exposed",
             f"Exposed copies: {format_percent(view.get_share(exposed), 0)} of the {view.whole}",
             f"{view.show_time(exposed)} not overlapped: {_format_copies(rows)}",
-            f"Copy the next batch on its own torch.{view.torch_device}.Stream during compute, and offload less.",
+            f"Copy the next batch on its own torch.{view.accelerator.type}.Stream during compute, and offload less.",
             exposed,
             scope=(COPIES,),
             change=remove_rows(rows),

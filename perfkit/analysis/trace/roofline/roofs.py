@@ -7,10 +7,11 @@ from perfkit.core.units import format_bandwidth, format_flop_rate
 from perfkit.cost.calls.collective import Message
 from perfkit.cost.calls.op_call import ComputeUnit
 from perfkit.cost.link_ceiling import find_link_ceiling
+from perfkit.devices.accelerator import is_cpu
 from perfkit.devices.catalog.unit_names import get_unit_name
 from perfkit.devices.ceilings.ceiling import Ceiling, CeilingKind, CeilingLevel, DeviceCeilings
 from perfkit.devices.ceilings.exceeded_ceilings import explain_exceeded
-from perfkit.devices.ceilings.peak import CPU, IEEE, TF32, Fp32Settings, find_matrix_ceiling
+from perfkit.devices.ceilings.peak import IEEE, TF32, Fp32Settings, find_matrix_ceiling
 
 
 @dataclass(frozen=True)
@@ -38,14 +39,14 @@ class Roofs:
             return f"the ceilings are for a {self.ceilings.device}, the run used a {self.device}"
         if beaten := self._explain_refutation(dtype):
             return beaten
-        if self.device != CPU or self.threads is None:
+        if not is_cpu(self.device) or self.threads is None:
             return f"no such ceiling known for {self.device_name or self.device}"
         threads = f"{self.threads} thread{'' if self.threads == 1 else 's'}"
         return f"not measured on {self.device_name or self.device} with {threads}; run `perfkit calibrate`"
 
     def _explain_refutation(self, dtype: str | None) -> str:
         """The reason that a measured ceiling of a dtype is not valid."""
-        threads = self.threads if self.device == CPU else None
+        threads = self.threads if is_cpu(self.device) else None
         known = () if self.ceilings is None else self.ceilings.ceilings
         measured = (
             ceiling
@@ -85,7 +86,7 @@ class Roofs:
     def _find_ceiling(self, level: CeilingLevel, dtype: str | None, kind: CeilingKind | None) -> Ceiling | None:
         if self.ceilings is None or not self.device or self.ceilings.device != self.device:
             return None
-        return self.ceilings.find(level, dtype, threads=self.threads if self.device == CPU else None, kind=kind)
+        return self.ceilings.find(level, dtype, threads=self.threads if is_cpu(self.device) else None, kind=kind)
 
 
 def build_roofs(ceilings: DeviceCeilings | None, environment: Environment | None) -> Roofs:
@@ -99,7 +100,7 @@ def build_roofs(ceilings: DeviceCeilings | None, environment: Environment | None
 
 def _fp32_settings(environment: Environment) -> Fp32Settings | None:
     """The recorded fp32 settings of a GPU; missing ones count as fp32."""
-    if environment.device == CPU:
+    if is_cpu(environment.device):
         return None
     matmul = TF32 if environment.matmul_precision in ("high", "medium") else IEEE
     return Fp32Settings(matmul, environment.conv_precision or IEEE, environment.rnn_precision or IEEE)

@@ -8,8 +8,8 @@ from perfkit.analysis.model.step import OUTSIDE, OpRow
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.core import units
+from perfkit.devices.accelerator import is_cpu
 from perfkit.devices.catalog.unit_names import get_unit_name
-from perfkit.devices.ceilings.peak import CPU
 from perfkit_reports.cells import (
     make_calls_cell,
     make_code_cell,
@@ -193,13 +193,13 @@ def build_section(
 
 def get_shown_rows(trace: RankTrace, kind: str, limit: int | None = None) -> tuple[OpRow, ...]:
     """The rows of a table of `kernels`, `ops`, `modules` or `phases`; on a CPU an op is its own kernel."""
-    rows: tuple[OpRow, ...] = () if kind == "kernels" and trace.device == CPU else getattr(trace, kind)
+    rows: tuple[OpRow, ...] = () if kind == "kernels" and is_cpu(trace.device) else getattr(trace, kind)
     return rows[:limit]
 
 
 def _build_tables(trace: RankTrace, place: int, limit: int, weight: Weight) -> Iterator[tuple[str, str, Table]]:
     """(title of the kind, label of the trace, table) of those that have rows."""
-    on_cpu = trace.device == CPU
+    on_cpu = is_cpu(trace.device)
     for kind in KINDS:
         rows = get_shown_rows(trace, kind)
         if not rows:

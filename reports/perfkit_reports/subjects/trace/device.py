@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
-from perfkit.devices.ceilings.peak import CPU
+from perfkit.devices.accelerator import is_cpu
 from perfkit_reports.document.blocks import Block, Section
 from perfkit_reports.subjects.tables import make_list, make_table
 from perfkit_reports.subjects.trace import trace_columns, trace_sentences
@@ -30,7 +30,7 @@ def _build_launches(trace: RankTrace, end: str) -> Sequence[Block]:
         *trace_sentences.describe_overlap(trace),
         trace_sentences.describe_recompute(trace),
     ]
-    title, of = ("Threads", trace_columns.THREADS) if trace.device == CPU else ("Streams", trace_columns.STREAMS)
+    title, of = ("Threads", trace_columns.THREADS) if is_cpu(trace.device) else ("Streams", trace_columns.STREAMS)
     return (
         *make_list(f"launched{end}", filter(None, lines)),
         *make_table(f"host_calls{end}", _HOST_CALLS, trace_columns.HOST_CALLS, trace.host_calls, "call"),

@@ -8,7 +8,7 @@ from perfkit.analysis.model.matmul_rows import AttentionRow, GemmRow, ProductRow
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.core import units
-from perfkit.devices.ceilings.peak import CPU
+from perfkit.devices.accelerator import is_cpu
 from perfkit_reports.cells import make_calls_cell, make_code_cell, make_optional_cell, make_text_cell
 from perfkit_reports.document.blocks import Block, Section
 from perfkit_reports.document.cells import Cell
@@ -176,14 +176,14 @@ def build_section(traces: Sequence[RankTrace]) -> Section | None:
     sized = [trace for trace in traces if trace.gemms or trace.attentions]
     if not sized:
         return None
-    intro = (_INTRO, *([_INTRO_ON_DEVICE] if any(trace.device != CPU for trace in sized) else []))
+    intro = (_INTRO, *([_INTRO_ON_DEVICE] if any(not is_cpu(trace.device) for trace in sized) else []))
     blocks = build_trace_blocks("products", sized, _build_tables)
     return Section("products", "GEMMs and attention by shape", blocks, nav="GEMMs", intro=intro)
 
 
 def _build_tables(trace: RankTrace, end: str) -> Sequence[Block]:
     gemms, attentions = drop_empty_columns(_GEMMS, trace.gemms), drop_empty_columns(_ATTENTIONS, trace.attentions)
-    what = "shape" if trace.device == CPU else "shape and kernel"
+    what = "shape" if is_cpu(trace.device) else "shape and kernel"
     whats = what.replace("shape", "shapes").replace("kernel", "kernels")
     ranked: dict[str, Any] = {"whats": whats, "sorted": SAVINGS, "about": make_product_key}
     return (

@@ -7,6 +7,7 @@ from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.trace.trace_memory import make_fullness_key
 from perfkit.core import units
+from perfkit.devices.accelerator import is_cpu
 from perfkit_reports.charts.roofline import LEVEL
 from perfkit_reports.charts.roofline_plane import RooflinePlane, RooflineSeries, select_ceilings
 from perfkit_reports.document.blocks import Bar
@@ -112,7 +113,7 @@ def build_step_bars(trace: RankTrace) -> list[Bar]:
 def build_stream_bars(trace: RankTrace) -> list[Bar]:
     """The busiest streams of a trace; on a CPU the threads."""
     busiest = sorted(trace.streams, key=lambda stream: -stream.busy_s)[:BARS]
-    what = ("thread", "op") if trace.device == "cpu" else ("stream", "kernel")
+    what = ("thread", "op") if is_cpu(trace.device) else ("stream", "kernel")
     several = len({stream.device for stream in trace.streams}) > 1
     return [
         Bar(

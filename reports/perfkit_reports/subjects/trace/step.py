@@ -7,6 +7,7 @@ from perfkit.analysis.model import time_split
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.core import units
+from perfkit.devices.accelerator import is_cpu
 from perfkit_reports.charts import roofline as roofline_chart
 from perfkit_reports.charts.roofline_plane import RooflinePlane
 from perfkit_reports.charts.roofs import is_placeable
@@ -94,7 +95,7 @@ def _build_closer_bars(traces: Sequence[RankTrace], whole: Sequence[Bar]) -> tup
     """Build the bars of steps and streams, without those equal to the trace's bar."""
     options: dict[tuple[str, ...], Block] = {}
     for place, trace in enumerate(traces):
-        streams = "Threads" if trace.device == "cpu" else "Streams"
+        streams = "Threads" if is_cpu(trace.device) else "Streams"
         for kind, bars, of in (
             ("Steps", build_step_bars(trace), "of the step"),
             (streams, build_stream_bars(trace), "of the trace"),

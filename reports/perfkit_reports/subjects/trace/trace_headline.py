@@ -10,6 +10,7 @@ from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.trace.advice import RECORD_SHAPES, advise_on_ceilings
 from perfkit.analysis.trace.lost_kernel_texts import LOST_MEANING, format_lost_title
 from perfkit.core import units
+from perfkit.devices.accelerator import is_cpu
 from perfkit.devices.ceilings.ceiling import DeviceCeilings
 from perfkit.trace.readers.trace_sources import derive_trace_name
 from perfkit_reports.subjects.trace.improvements import Improvement, has_roofs, list_improvements
@@ -74,7 +75,7 @@ def list_parts(trace: RankTrace) -> Sequence[TimeShare]:
     unplaced = [share for share in trace.time_split if share.category in time_split.UNPLACED]
     if not unplaced or (has_roofs(trace) and not trace.missing_device_reason):
         return trace.time_split
-    where = "in launching ops" if trace.missing_device_reason else "in ops" if trace.device == "cpu" else "in kernels"
+    where = "in launching ops" if trace.missing_device_reason else "in ops" if is_cpu(trace.device) else "in kernels"
     together = TimeShare(
         category=where,
         seconds=sum(share.seconds for share in unplaced),
@@ -125,9 +126,11 @@ def describe_device(trace: RankTrace) -> str:
         return f"the CPU only ({trace.missing_device_reason})"
     if trace.device_name:
         return trace.device_name
-    if trace.file_info.is_truncated and trace.device == "cpu":  # profilers write device events last
+    if trace.file_info.is_truncated and is_cpu(trace.device):  # profilers write device events last
         return "the CPU, in the readable part of the file"
-    return {"": "an unknown device", "cpu": "a CPU"}.get(trace.device, f"an unnamed {trace.device.upper()} device")
+    if is_cpu(trace.device):
+        return "a CPU"
+    return f"an unnamed {trace.device.upper()} device" if trace.device else "an unknown device"
 
 
 def list_ceilings(traces: Sequence[RankTrace]) -> list[DeviceCeilings]:

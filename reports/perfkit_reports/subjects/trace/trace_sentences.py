@@ -6,6 +6,7 @@ from perfkit.analysis.model.launches import Launches
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.core import units
 from perfkit.core.record import Unknown
+from perfkit.devices.accelerator import is_cpu
 from perfkit_reports.cells import format_count
 from perfkit_reports.wording import format_bounded, format_plural, format_sentence
 
@@ -31,7 +32,7 @@ def describe_launches(trace: RankTrace) -> list[str]:
     launched = trace.launches
     if trace.missing_device_reason:
         return ["No device work was recorded: launch behavior unknown."]
-    if launched is None and trace.device == "cpu":
+    if launched is None and is_cpu(trace.device):
         return ["No launches: the CPU runs ops synchronously."]
     if launched is None:
         within = " within the steps" if trace.steps else ""
@@ -113,7 +114,7 @@ def describe_coverage(trace: RankTrace) -> str:
     covered = trace.coverage
     if covered.kernel_s <= 0:
         return "The trace has no kernels and no ops."
-    what = "ops" if trace.device == "cpu" else "kernels"
+    what = "ops" if is_cpu(trace.device) else "kernels"
 
     def share(part: float) -> str:
         return units.format_percent(part / covered.kernel_s)
@@ -131,7 +132,7 @@ def describe_coverage(trace: RankTrace) -> str:
             "that they launched was not recorded: its time is unknown."
         )
     inferred = f"{share(covered.inferred_s)} matches kernels of known ops, " if covered.inferred_s > 0 else ""
-    linked = "" if trace.device == "cpu" else f"{share(covered.linked_s)} has a matching op, {inferred}"
+    linked = "" if is_cpu(trace.device) else f"{share(covered.linked_s)} has a matching op, {inferred}"
     return (
         f"Whole trace: {units.format_seconds(covered.kernel_s)} in {format_plural(covered.kernels, what[:-1])}; "
         f"{linked}{share(covered.flops_s)} has FLOPs and {share(covered.bytes_s)} has bytes{counted}"
