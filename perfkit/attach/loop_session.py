@@ -28,6 +28,7 @@ from perfkit.attach.variant_recording import VariantRecording
 from perfkit.core.files import write_bytes, write_json
 from perfkit.core.record import RunResult, RunStatus, get_value
 from perfkit.core.spec import LaunchSpec, RunSpec, Schedule, WorkloadSpec
+from perfkit.devices.accelerator import is_cpu
 from perfkit.devices.calibration import ceilings_cache
 from perfkit.devices.calibration.kernel_timing import format_threads
 from perfkit.devices.ceiling_lookup import resolve_ceilings
@@ -130,7 +131,7 @@ class LoopSession:
         """Calibrate this CPU with the threads of a rank, unless it was: torchrun gives each rank one thread, which may
         be a new setting. The result is kept, so this happens once per machine."""
         known = self.ceilings
-        if self.main is None or known is None or known.device != "cpu" or not self.main.instrumented_s.get("trace"):
+        if self.main is None or known is None or not is_cpu(known.device) or not self.main.instrumented_s.get("trace"):
             return
         threads = self._threads
         if any(ceiling.threads == threads for ceiling in known.ceilings):
@@ -149,7 +150,7 @@ class LoopSession:
         if known is None or not beaten:
             return False
         ceilings_cache.refute_ceilings(known.fingerprint, beaten)
-        if known.device != "cpu":
+        if not is_cpu(known.device):
             return False
         LOG.warning(
             "%s; perfkit measures it again with %s, in about 10 s",

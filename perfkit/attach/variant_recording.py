@@ -26,7 +26,7 @@ from perfkit.instruments.recording import EndNow, Recording
 from perfkit.instruments.sensors.energy import EnergyWindow, explain_missing_counter, make_unknown_energy
 from perfkit.instruments.sensors.memory_peaks import read_memory_peaks
 from perfkit.instruments.sensors.process_memory import give_back_free_pages, read_peak_resident_bytes
-from perfkit.instruments.sensors.sensors import Sensors, open_sensors
+from perfkit.instruments.sensors.sensors import Sensors, open_device_sensors
 from perfkit.instruments.training.tensors import collect_parameter_facts, get_compute_dtype, shorten_dtype
 from perfkit.instruments.training.trained_models import TrainedModels
 from perfkit.store.layout import get_rank_folder
@@ -193,8 +193,7 @@ class VariantRecording:
             self._energy = self._window.close(steps, ENERGY_REMEDY)
 
     def _open_sensors(self) -> Sensors | None:
-        device = self._trained.device
-        return open_sensors(str(torch.cuda.get_device_properties(device).uuid)) if device.type == "cuda" else None
+        return open_device_sensors(self._trained.device)
 
     def write_timing(self, name: str, steps: int, *, units_per_step: float | None, unit: str) -> StepUnits:
         """Write the timed steps and their counts, after `steps` steps of the loop `name`."""

@@ -25,6 +25,7 @@ from perfkit.check.sides.suites import measure_sides
 from perfkit.check.variant_check import check_variant
 from perfkit.core.record import Environment, RunStatus
 from perfkit.core.spec import RunSpec
+from perfkit.devices.accelerator import has_own_memory
 from perfkit.store.layout import get_run_path
 from perfkit.store.pairs import ALTERNATING, LOCK_STEP, Pairs
 
@@ -177,4 +178,4 @@ def _check_counts(case: PlannedCase, spec: RunSpec, old: ObservedCase, new: Obse
 
 def choose_turns(device: str) -> str:
     """Two processes on one GPU would compete for it; on a CPU the one that waits takes nothing."""
-    return ALTERNATING if device == "cuda" else LOCK_STEP
+    return ALTERNATING if has_own_memory(device) else LOCK_STEP

@@ -10,6 +10,7 @@ from typing import Protocol
 import torch
 
 from perfkit.core.record import StepSamples
+from perfkit.devices.accelerator import get_accelerator
 
 Step = Callable[[int], None]
 
@@ -49,18 +50,19 @@ class EventClock:
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
+        self._runtime = get_accelerator(device).runtime
 
     def time_steps(self, step: Step, first: int, count: int) -> StepSamples:
-        events = [torch.cuda.Event(enable_timing=True) for _ in range(count + 1)]
-        torch.cuda.synchronize(self._device)
+        events = [self._runtime.Event(enable_timing=True) for _ in range(count + 1)]
+        self._runtime.synchronize(self._device)
         wall = [time.perf_counter_ns()]
         cpu = [time.process_time_ns()]
-        events[0].record(torch.cuda.current_stream(self._device))
+        events[0].record(self._runtime.current_stream(self._device))
         for offset in range(count):
             step(first + offset)
-            events[offset + 1].record(torch.cuda.current_stream(self._device))
+            events[offset + 1].record(self._runtime.current_stream(self._device))
             if offset == count - 1:
-                torch.cuda.synchronize(self._device)
+                self._runtime.synchronize(self._device)
             wall.append(time.perf_counter_ns())
             cpu.append(time.process_time_ns())
         device = tuple(before.elapsed_time(after) * 1e-3 for before, after in pairwise(events))
@@ -98,7 +100,7 @@ def round_to_cycles(count: int, cycle: int) -> int:
 
 def choose_clock(device: torch.device, cycle: int = 1) -> Clock:
     """Choose the clock for the device, and for steps that repeat only after a cycle."""
-    clock: Clock = EventClock(device) if device.type == "cuda" else HostClock()
+    clock: Clock = EventClock(device) if get_accelerator(device).has_events else HostClock()
     return CycleClock(clock, cycle) if cycle > 1 else clock
 
 

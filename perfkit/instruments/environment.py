@@ -12,6 +12,7 @@ import torch
 
 from perfkit.core.git import read_revision
 from perfkit.core.record import Environment
+from perfkit.devices.accelerator import get_accelerator, has_own_memory, is_cuda
 from perfkit.devices.machine.fp32_precision import read_fp32_settings
 from perfkit.devices.machine.machine import (
     list_usable_cpus,
@@ -49,9 +50,9 @@ def read_environment(device: torch.device) -> Environment:
         container_memory_limit_bytes=read_container_memory_limit(),
         git_revision=read_revision(Path()),
         packages=_list_packages(),
-        variables=recorded_variables(os.environ, on_gpu=device.type == "cuda"),
+        variables=recorded_variables(os.environ, on_gpu=has_own_memory(device)),
     )
-    return add_fp32_settings(_add_gpu_facts(host, device) if device.type == "cuda" else host, device)
+    return add_fp32_settings(_add_gpu_facts(host, device) if has_own_memory(device) else host, device)
 
 
 def add_fp32_settings(environment: Environment, device: torch.device) -> Environment:
@@ -63,14 +64,15 @@ def add_fp32_settings(environment: Environment, device: torch.device) -> Environ
 
 
 def _add_gpu_facts(host: Environment, device: torch.device) -> Environment:
-    properties = torch.cuda.get_device_properties(device)
+    accelerator = get_accelerator(device)
+    properties = accelerator.runtime.get_device_properties(device)
     return msgspec.structs.replace(
         host,
         device_name=properties.name,
-        device_count=torch.cuda.device_count(),
+        device_count=accelerator.runtime.device_count(),
         device_memory_bytes=properties.total_memory,
-        compute_capability=f"{properties.major}.{properties.minor}",
-        driver=_read_driver(),
+        compute_capability=f"{properties.major}.{properties.minor}" if is_cuda(device) else None,
+        driver=_read_nvidia_driver() if accelerator.has_nvml else getattr(properties, "driver_version", None),
         cuda=torch.version.cuda or torch.version.hip,
         nccl=nccl_version(),
     )
@@ -83,7 +85,7 @@ def nccl_version() -> str | None:
     return ".".join(map(str, torch.cuda.nccl.version()))
 
 
-def _read_driver() -> str | None:
+def _read_nvidia_driver() -> str | None:
     import pynvml  # only with a GPU: the library asks the driver when it is initialized
 
     try:

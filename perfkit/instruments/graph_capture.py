@@ -2,6 +2,8 @@
 
 import torch
 
+from perfkit.devices.accelerator import is_cuda
+
 
 def is_capturing(device: torch.device) -> bool:
     """True if this thread's current stream on `device` (default: the current device) is being captured.
@@ -14,7 +16,7 @@ def is_capturing(device: torch.device) -> bool:
         return False
     if torch.cuda.is_current_stream_capturing():
         return True
-    if device.type != "cuda" or device.index in (None, torch.cuda.current_device()):
+    if not is_cuda(device) or device.index in (None, torch.cuda.current_device()):
         return False
     with torch.cuda.device(device):
         return torch.cuda.is_current_stream_capturing()

@@ -14,6 +14,7 @@ from isal import igzip
 from torch.profiler import ProfilerActivity, profile
 
 from perfkit.core.record import MARK_PREFIX, STEP_MARK
+from perfkit.devices.accelerator import get_accelerator
 from perfkit.instruments.lost_kernels import KernelCount, count_kernels
 from perfkit.instruments.open_ranges import find_open_ranges, list_spans
 from perfkit.instruments.profiler_sessions import count_session
@@ -55,7 +56,7 @@ def count_lead_steps(device: torch.device, world_size: int = 1) -> int:
     from session to session, the ids of CUDA graphs are right only in the first, and sessions after an empty one were
     seen to record nothing (CUDA 13.0 with torch 2.13, lightseekorg/tokenspeed#1348).
     """
-    return int(device.type == "cuda" or world_size > 1)
+    return int(get_accelerator(device).activity != "" or world_size > 1)
 
 
 def record_trace(count: int, path: Path, *, device: torch.device, lead: int = 0) -> Recording[RecordedTrace]:
@@ -70,8 +71,9 @@ def record_trace(count: int, path: Path, *, device: torch.device, lead: int = 0)
     where no other was whole.
     """
     count += lead
-    on_gpu = device.type == "cuda"
-    activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if on_gpu else [])
+    accelerator = get_accelerator(device)
+    on_gpu = accelerator.activity != ""
+    activities = [ProfilerActivity.CPU] + ([getattr(ProfilerActivity, accelerator.activity)] if on_gpu else [])
     session = count_session() if on_gpu else 0
     whole, thread = 0, threading.get_ident()
     with profile(activities=activities, record_shapes=True) as profiler:
@@ -85,7 +87,7 @@ def record_trace(count: int, path: Path, *, device: torch.device, lead: int = 0)
             if not whole:
                 raise
         if on_gpu:
-            torch.cuda.synchronize(device)
+            accelerator.runtime.synchronize(device)
 
     check_same_thread(thread)
 

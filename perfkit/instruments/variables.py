@@ -3,12 +3,13 @@
 import re
 from collections.abc import Mapping
 
+from perfkit.devices.accelerator import VISIBILITY
 from perfkit.devices.machine.shared_gpu import SHARED_GPU
 
 VARIABLES = (
-    "OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF",
+    "OMP_NUM_THREADS", "MKL_NUM_THREADS", "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF",
     "PYTORCH_HIP_ALLOC_CONF", "NCCL_ALGO", "NCCL_PROTO", "GLOO_SOCKET_IFNAME", "LD_PRELOAD", "MALLOC_ARENA_MAX",
-    "MALLOC_MMAP_THRESHOLD_", "TORCHINDUCTOR_FX_GRAPH_CACHE",
+    "MALLOC_MMAP_THRESHOLD_", "TORCHINDUCTOR_FX_GRAPH_CACHE", *VISIBILITY,
 )  # fmt: skip
 # Of messages between ranks: NCCL's own, those of torch's process group (ProcessGroupNCCL.hpp), and RCCL's.
 _OF_MESSAGES = ("NCCL_", "TORCH_NCCL_", "RCCL_")

@@ -18,6 +18,7 @@ from perfkit.core.files import write_bytes
 from perfkit.core.note import make_note
 from perfkit.core.record import RunResult, RunStatus
 from perfkit.core.spec import RunSpec, format_variant_label
+from perfkit.devices.accelerator import is_cpu
 from perfkit.devices.ceiling_lookup import resolve_ceilings
 from perfkit.devices.ceilings.ceiling import DeviceCeilings
 from perfkit.instruments.ncu import build_ncu_command, explain_refusal, list_chip_metrics
@@ -248,7 +249,7 @@ def find_refusal(techniques: Techniques, device: str, dtype: str) -> SkipReason:
     """
     composed = compose_techniques(techniques)
     try:
-        lacking = [_find_inability(technique, device) for technique in composed if device == "cpu"]
+        lacking = [_find_inability(technique, device) for technique in composed if is_cpu(device)]
     except Exception:  # noqa: BLE001 - as in `find_dtype_refusal`
         return NOT_SKIPPED
     return next(filter(None, lacking), NOT_SKIPPED) or find_dtype_refusal(techniques, device, dtype)
@@ -283,7 +284,7 @@ def resolve_request_ceilings(
     launches = [run.spec.launch for run in runs if not run.skip]
     # What was measured between ranks of one machine says nothing of the network between several.
     ranks = {launch.world_size for launch in launches if launch.world_size > 1 and launch.nodes == 1}
-    if request.device != "cpu":  # links are measured with a GPU a rank, on GPUs that this process sees
+    if not is_cpu(request.device):  # links are measured with a GPU a rank, on GPUs that this process sees
         ranks = {size for size in ranks if size <= request.device_count}
         calibrate = calibrate and request.device_count > 0
     return resolve_ceilings(

@@ -14,6 +14,7 @@ from perfkit.core.fit_search import Trials, find_largest_fitting
 from perfkit.core.record import Measurement, RankRecord, RunResult, RunStatus
 from perfkit.core.spec import RunSpec, TechniqueSpec, format_variant_label
 from perfkit.core.units import format_bytes, format_percent
+from perfkit.devices.accelerator import is_cpu
 from perfkit.measure.rank.limits import MARGIN
 from perfkit.measure.run_events import Event
 from perfkit.measure.schedule import ScheduledRun, Techniques
@@ -128,7 +129,7 @@ class _SizeSearch:
 
     def _limit_memory(self, spec: RunSpec) -> RunSpec:
         """The trial; where a limit is given it is stopped where the margin begins. A GPU's limit is its own."""
-        if spec.launch.device != "cpu":
+        if not is_cpu(spec.launch.device):
             return spec
         limit = spec.launch.memory_limit_bytes
         if limit is None:
@@ -145,7 +146,7 @@ class _SizeSearch:
 
     def _judge_trial(self, size: int, run: RunResult, records: list[RankRecord]) -> BatchTrial:
         environment = records[0].environment if records else None
-        on_device = environment is not None and environment.device != "cpu"
+        on_device = environment is not None and not is_cpu(environment.device)
         if environment is not None and on_device and run.status == RunStatus.OK and self.limit_bytes is None:
             known = environment.device_memory_bytes
             self.limit_bytes = None if known is None else float(known)
@@ -179,7 +180,7 @@ class _SizeSearch:
 
 def _is_unlimited(spec: RunSpec) -> bool:
     """True if nothing ends a process that takes more memory than there is."""
-    return spec.launch.device == "cpu" and spec.launch.memory_limit_bytes is None
+    return is_cpu(spec.launch.device) and spec.launch.memory_limit_bytes is None
 
 
 def _launch_trial(

@@ -5,6 +5,7 @@ from math import lcm
 from msgspec.structs import replace
 
 from perfkit.core.errors import UnknownParameterError, UsageError
+from perfkit.devices.accelerator import is_cpu
 from perfkit.measure.redundant_size import read_batch_size
 from perfkit.measure.world_sizes import divide_batch
 from perfkit.store.request import BenchRequest
@@ -22,7 +23,7 @@ def resolve_request(request: BenchRequest, kind: str = "") -> BenchRequest:
         UsageError: strong scaling without numbers of ranks, of a batch that does not divide among them, or of a
             workload whose batch is not known or cannot be changed.
     """
-    if len(request.sizes) > 1 and request.threads is None and request.device == "cpu":
+    if len(request.sizes) > 1 and request.threads is None and is_cpu(request.device):
         request = replace(request, threads=max(1, request.cores * request.nodes // max(request.sizes)))
     return _set_whole_batch(request, kind or request.device) if request.scaling == "strong" else request
 

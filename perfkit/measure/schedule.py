@@ -8,6 +8,7 @@ import msgspec
 
 from perfkit.core.errors import UnavailableError, UnknownParameterError, UsageError
 from perfkit.core.spec import LaunchSpec, RunSpec, TechniqueSpec
+from perfkit.devices.accelerator import is_cpu
 from perfkit.devices.machine.shared_gpu import is_sharing_allowed
 from perfkit.devices.machine.visible_gpus import explain_missing_gpus
 from perfkit.measure.launch.launcher_table import LAUNCHERS, STARTS_HERE
@@ -117,7 +118,7 @@ def choose_world_size(request: BenchRequest, needed: RankRequirement) -> tuple[i
     if size is not None:
         lacking = SkipReason(explain_lacking_ranks(needed, size), "skip.world_size")
         return size, lacking or _find_missing_gpus(request, size // request.nodes)
-    if request.device == "cpu" or least == 1:
+    if is_cpu(request.device) or least == 1:
         return least, NOT_SKIPPED
     most = request.device_count // multiple * multiple
     return max(least, most), _find_missing_gpus(request, least, least=True)
@@ -129,7 +130,7 @@ def _find_missing_gpus(request: BenchRequest, ranks: int, *, least: bool = False
     This process sees nothing of ranks on other machines or in separate tasks: they report it themselves.
     """
     elsewhere = request.launcher not in STARTS_HERE
-    if request.device == "cpu" or elsewhere or (request.device_count and is_sharing_allowed()):
+    if is_cpu(request.device) or elsewhere or (request.device_count and is_sharing_allowed()):
         return NOT_SKIPPED
     return SkipReason(explain_missing_gpus(ranks, request.device_count, least=least), "skip.no_gpu")
 
@@ -160,7 +161,7 @@ def check_launcher(request: BenchRequest) -> None:
 def build_launch_spec(request: BenchRequest, size: int) -> LaunchSpec:
     """Build the launch of `size` ranks of a suite. On CPUs those of one machine share its cores."""
     threads = request.threads
-    if threads is None and request.device == "cpu":
+    if threads is None and is_cpu(request.device):
         threads = max(1, request.cores * request.nodes // size)
     return LaunchSpec(
         device=request.device,

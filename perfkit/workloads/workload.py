@@ -10,6 +10,7 @@ from torch.optim import Optimizer
 from torch.utils.data import DataLoader
 
 from perfkit.core.errors import UsageError
+from perfkit.devices.accelerator import is_cpu
 from perfkit.workloads.training import Losses, Training
 from perfkit.workloads.user_signature import can_take_one
 
@@ -171,7 +172,7 @@ def join_batches(batches: Sequence[Batch]) -> Batch:
 
 def move_to_device(batch: Batch, device: torch.device, non_blocking: bool = True) -> Batch:
     """Copy the batch to new memory on `device`; the CPU waits for the copy unless told not to."""
-    if device.type == "cpu":
+    if is_cpu(device):
         return {name: tensor.clone() for name, tensor in batch.items()}
     return {name: tensor.to(device, non_blocking=non_blocking) for name, tensor in batch.items()}
 

@@ -9,6 +9,7 @@ import msgspec
 from perfkit.core.errors import UsageError
 from perfkit.core.registry import BrokenPluginError, Registry
 from perfkit.core.spec import WorkloadSpec, parse_workload
+from perfkit.devices.accelerator import is_cpu
 from perfkit.workloads.parameters import Parameters, explain_misfit
 from perfkit.workloads.user_workload import load_user_workload
 from perfkit.workloads.workload import Workload
@@ -68,7 +69,7 @@ def load_workload(
         raise UsageError(f"workload {head!r} names no function; expected {head}:function")
 
     def build(cls: type[Parameters]) -> Workload:
-        defaults = {} if device.startswith("cpu") else cls.on_gpu
+        defaults = {} if is_cpu(device) else cls.on_gpu
         return cls.parse(argument, {**defaults, **spec.params, **options}).build()
 
     return WORKLOADS.ask_object(head, build)

@@ -11,7 +11,8 @@ import torch
 
 from perfkit.attach.host.guard import Guard
 from perfkit.core.record import DeviceSample
-from perfkit.instruments.sensors.sensors import open_sensors
+from perfkit.devices.accelerator import get_accelerator
+from perfkit.instruments.sensors.sensors import open_device_sensors
 
 STATM = Path("/proc/self/statm")  # proc(5): sizes in pages, the second is the resident set
 NO_SAMPLE = DeviceSample(time_s=0.0)
@@ -74,7 +75,9 @@ class ResourceReader:
 
     def read(self) -> ProcessResources:
         sample = self._sensors.latest if self._sensors else NO_SAMPLE
-        allocated, reserved = self._read_allocator() if self._device.type == "cuda" else (None, None)
+        allocated, reserved = (
+            self._read_allocator() if get_accelerator(self._device).has_memory_statistics else (None, None)
+        )
         return ProcessResources(
             rss_bytes=read_resident_bytes(self._statm),
             allocated_bytes=allocated,
@@ -89,7 +92,7 @@ class ResourceReader:
             self._sensors.close()
 
     def _read_allocator(self) -> tuple[int | None, int | None]:
-        statistics = torch.cuda.memory_stats_as_nested_dict(self._device)
+        statistics = get_accelerator(self._device).runtime.memory_stats_as_nested_dict(self._device)
         if not statistics:  # CUDA is not initialized, or another allocator is in use, without statistics
             return None, None
         return statistics["allocated_bytes"]["all"]["peak"], statistics["reserved_bytes"]["all"]["peak"]
@@ -97,9 +100,7 @@ class ResourceReader:
 
 def open_reader(device: torch.device, period_s: float) -> ResourceReader:
     """Open the reader of a device, with its sensors where NVML supports it."""
-    if device.type != "cuda":
-        return ResourceReader(device)
-    sensors = open_sensors(str(torch.cuda.get_device_properties(device).uuid))
+    sensors = open_device_sensors(device)
     return ResourceReader(device, SensorThread(sensors.sample, period_s) if sensors else None)
 
 

@@ -6,6 +6,8 @@ from typing import Any, Protocol
 
 import torch
 
+from perfkit.devices.accelerator import get_accelerator
+
 # The number of a step and its time in nanoseconds.
 StepTime = tuple[int, int]
 
@@ -46,8 +48,8 @@ class DeviceTimes:
     def __init__(
         self,
         device: torch.device,
-        new_event: Callable[[], Any] = lambda: torch.cuda.Event(enable_timing=True),
-        current_stream: Callable[[torch.device], Any] = lambda device: torch.cuda.current_stream(device),
+        new_event: Callable[[], Any],
+        current_stream: Callable[[torch.device], Any],
     ) -> None:
         self._device = device
         self._new_event = new_event
@@ -77,4 +79,8 @@ class DeviceTimes:
 
 
 def choose_step_times(device: torch.device) -> StepTimes:
-    return DeviceTimes(device) if device.type == "cuda" else HostTimes()
+    accelerator = get_accelerator(device)
+    if not accelerator.has_events:
+        return HostTimes()
+    runtime = accelerator.runtime
+    return DeviceTimes(device, lambda: runtime.Event(enable_timing=True), runtime.current_stream)

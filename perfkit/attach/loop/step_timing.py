@@ -8,6 +8,7 @@ import torch
 
 from perfkit.attach.loop.loop_follower import LoopFollower, StepCounts
 from perfkit.core.record import StepSamples
+from perfkit.devices.accelerator import get_accelerator
 from perfkit.instruments.recording import Recording
 
 
@@ -16,16 +17,18 @@ class BoundaryStamp(NamedTuple):
 
     wall_ns: int
     cpu_ns: int
-    event: torch.cuda.Event | None
+    event: torch.Event | None
 
 
 def take_stamp(device: torch.device) -> BoundaryStamp:
     """Now. On a GPU the event goes to the current stream of `device`, which the program need not have made its current
     one, and nothing waits for it."""
     event = None
-    if device.type == "cuda":
-        event = torch.cuda.Event(enable_timing=True)
-        event.record(torch.cuda.current_stream(device))
+    accelerator = get_accelerator(device)
+    if accelerator.has_events:
+        runtime = accelerator.runtime
+        event = runtime.Event(enable_timing=True)
+        event.record(runtime.current_stream(device))
     return BoundaryStamp(time.perf_counter_ns(), time.process_time_ns(), event)
 
 

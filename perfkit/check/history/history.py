@@ -15,6 +15,7 @@ from perfkit.check.judge.quantities import QUANTITIES, GatedQuantity, JudgingMet
 from perfkit.core.git import find_optional_repository
 from perfkit.core.note import make_note
 from perfkit.core.record import Environment
+from perfkit.devices.accelerator import is_cpu
 
 __all__ = ["History", "find_latest_regressions", "read_history"]
 
@@ -85,7 +86,7 @@ def describe_machine(environment: Environment | None) -> str:
         return _NO_MACHINE
     fields = {key: getattr(environment, key) for key in MACHINE}
     parts = [environment.device_name]
-    if environment.device != "cpu":
+    if not is_cpu(environment.device):
         parts += [f"{environment.device_count} devices" * (environment.device_count != 1)]
         parts += [f"compute capability {fields['compute_capability']}" * (fields["compute_capability"] is not None)]
     if fields["cpu_model"] and fields["cpu_model"] != environment.device_name:

@@ -21,6 +21,7 @@ from perfkit.check.pytest.memory_limit import StepMemory, measure_step_memory
 from perfkit.check.pytest.ops import TracedStepOps, trace_step_ops
 from perfkit.core.errors import PerfkitError, UsageError
 from perfkit.cost.live_flops import FlopCount, count_flops
+from perfkit.devices.accelerator import get_accelerator, is_cpu
 from perfkit.instruments.range_marks import mark_step
 from perfkit.instruments.training.trained_models import TrainedModels
 
@@ -63,10 +64,11 @@ def find_trained(models: Models, optimizers: Optimizers, device: torch.device | 
         step_device = tensors[0].device
     else:
         step_device = torch.device("cuda" if torch.cuda.is_initialized() else "cpu")
-    if step_device.type == "cuda" and step_device.index is None:
-        step_device = torch.device("cuda", torch.cuda.current_device())
-    if step_device.type not in ("cpu", "cuda"):
-        raise UsageError(f"cannot measure a step on {step_device.type!r}: expected cpu or cuda")
+    accelerator = get_accelerator(step_device)
+    if accelerator.has_own_memory and step_device.index is None:
+        step_device = torch.device(accelerator.type, accelerator.runtime.current_device())
+    if not is_cpu(step_device) and not accelerator.has_memory_statistics:
+        raise UsageError(f"cannot measure a step on {step_device.type!r}: expected cpu, cuda or xpu")
     return TrainedModels(step_device, name_models(modules), tuple(steppers))
 
 

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
 
 from perfkit.analysis.memory.account import build_memory_account
 from perfkit.analysis.memory.allocation_lifetimes import Lifetimes, build_lifetimes
@@ -12,6 +11,7 @@ from perfkit.analysis.memory.totals import compute_totals
 from perfkit.analysis.model.memory_model import MemoryAccount
 from perfkit.core.allocations import GRADIENT, NONE, Allocations, round_cuda_size
 from perfkit.core.record import PHASES, InitialBlock
+from perfkit.devices.accelerator import get_accelerator
 from perfkit.instruments.clock import Step
 from perfkit.instruments.memory.memory_recording import record_memory
 from perfkit.instruments.recording import drive_recording
@@ -60,21 +60,21 @@ def measure_step_memory(step: Step, first: int, trained: TrainedModels) -> StepM
     inside = np.flatnonzero(events.step != NONE)
     start = int(totals[inside[0] if len(inside) else -1])
     peak = int(totals[inside[0] :].max()) if len(inside) else start
-    if trained.device.type == "cuda":
+    if get_accelerator(trained.device).has_memory_statistics:
         peak, start = _measure_allocator_peak(lambda: step(first + STEPS), trained)
     return StepMemory(peak, peak - start, _sum_saved(events, lives), build_memory_account(events))
 
 
 def _measure_allocator_peak(step: Callable[[], object], trained: TrainedModels) -> tuple[int, int]:
-    """A step's peak and the bytes allocated before it, from CUDA's allocator statistics, without instruments."""
-    device = trained.device
+    """A step's peak and the bytes allocated before it, from the allocator's statistics, without instruments."""
+    device, runtime = trained.device, get_accelerator(trained.device).runtime
     state = sum(round_cuda_size(block.size_bytes) for block in list_trained_blocks(trained))
-    torch.cuda.synchronize(device)
-    torch.cuda.reset_peak_memory_stats(device)
-    before = torch.cuda.memory_allocated(device)
+    runtime.synchronize(device)
+    runtime.reset_peak_memory_stats(device)
+    before = runtime.memory_allocated(device)
     step()
-    torch.cuda.synchronize(device)
-    return state + torch.cuda.max_memory_allocated(device) - before, state
+    runtime.synchronize(device)
+    return int(state + runtime.max_memory_allocated(device) - before), state
 
 
 def _sum_saved(events: Allocations, lives: Lifetimes) -> dict[str, int] | None:

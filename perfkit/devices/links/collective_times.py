@@ -2,8 +2,6 @@
 
 from perfkit.core.spec import Struct
 
-BACKENDS = {"cpu": "gloo", "cuda": "nccl"}
-
 
 class CollectiveTimes(Struct):
     """Minimum time of a collective for one message size, per repeat."""

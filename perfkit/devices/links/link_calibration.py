@@ -14,10 +14,11 @@ from perfkit.core.errors import NewerFormatError, PerfkitError, RunFormatError
 from perfkit.core.files import read_json, write_json
 from perfkit.core.spec import Struct
 from perfkit.core.units import format_percent
+from perfkit.devices.accelerator import get_accelerator, is_cpu
 from perfkit.devices.calibration.ceilings_cache import get_cache_folder
 from perfkit.devices.ceilings.ceiling import CeilingLevel, Confidence, LinkRate
 from perfkit.devices.ceilings.repeats import Repeat, summarize_repeats
-from perfkit.devices.links.collective_times import BACKENDS, CollectiveTimes
+from perfkit.devices.links.collective_times import CollectiveTimes
 from perfkit.devices.links.link_processes import run_ranks
 from perfkit.devices.links.rates import merge_rates
 from perfkit.devices.links.topology import GpuGroup, choose_groups, read_kinds
@@ -57,7 +58,7 @@ def find_groups(device: str, ranks: int) -> tuple[GpuGroup, ...]:
 
     A group without GPUs stands for ranks on a CPU, and for GPUs whose links NVML does not report.
     """
-    order = () if device == "cpu" else list_visible_numbers()
+    order = () if is_cpu(device) else list_visible_numbers()
     kinds = read_kinds(order)
     return choose_groups(order, ranks, kinds) if kinds and len(order) >= ranks else (GpuGroup((), ""),)
 
@@ -84,10 +85,10 @@ def measure_links(
         for times in _time_collectives(device, ranks, short=short, progress=progress, group=group)
     ]
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    crowded = device == "cpu" and ranks > machine.count_available_cores()
+    crowded = is_cpu(device) and ranks > machine.count_available_cores()
     rates = [
         replace(
-            _build_rate(times, ranks, BACKENDS[device], now, pressure, crowded=crowded, short=short),
+            _build_rate(times, ranks, get_accelerator(device).backend, now, pressure, crowded=crowded, short=short),
             gpus=group.gpus,
             link=group.link,
         )
@@ -133,7 +134,7 @@ def _time_collectives(
     device: str, ranks: int, *, short: bool, progress: Progress, group: GpuGroup
 ) -> list[CollectiveTimes]:
     on = f" on GPUs {', '.join(map(str, group.gpus))} ({group.link})" if group.gpus else ""
-    progress(f"timing collectives between {ranks} ranks by {BACKENDS[device]}{on}")
+    progress(f"timing collectives between {ranks} ranks by {get_accelerator(device).backend}{on}")
     options = ["--short"] if short else []
     if group.gpus:
         order = list_visible_numbers()

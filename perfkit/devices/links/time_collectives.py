@@ -17,8 +17,9 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import FileStore
 
+from perfkit.devices.accelerator import get_accelerator, is_cpu
 from perfkit.devices.ceilings.repeats import compute_quantile_rate
-from perfkit.devices.links.collective_times import BACKENDS, CollectiveTimes
+from perfkit.devices.links.collective_times import CollectiveTimes
 
 _ELEMENT = 4  # bytes of fp32
 _WINDOW_S = 1e-3  # calls that are shorter are made several times before the clock is read again
@@ -124,7 +125,7 @@ def _measure_best(call: Call, effort: LinkEffort, device: torch.device) -> float
 
 def _time_window(call: Call, calls: int, device: torch.device) -> float:
     dist.barrier()
-    if device.type == "cpu":
+    if is_cpu(device):
         start = perf_counter()
         for _ in range(calls):
             call()
@@ -153,10 +154,12 @@ def main(
     store: str, rank: int, ranks: int, kind: str, effort: LinkEffort, gpus: Sequence[int] = ()
 ) -> list[CollectiveTimes]:
     torch.set_num_threads(1)
-    device = torch.device("cpu") if kind == "cpu" else torch.device("cuda", gpus[rank] if gpus else rank)
-    if kind == "cuda":
-        torch.cuda.set_device(device)
-    dist.init_process_group(BACKENDS[kind], store=FileStore(store, ranks), rank=rank, world_size=ranks)
+    accelerator = get_accelerator(kind)
+    device = torch.device(kind)
+    if accelerator.has_own_memory:
+        device = torch.device(kind, gpus[rank] if gpus else rank)
+        accelerator.runtime.set_device(device)
+    dist.init_process_group(accelerator.backend, store=FileStore(store, ranks), rank=rank, world_size=ranks)
     try:
         return measure_collectives(device, effort)
     finally:

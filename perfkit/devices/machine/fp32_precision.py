@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from perfkit.devices.accelerator import is_cuda
 from perfkit.devices.ceilings.peak import IEEE, Fp32Settings
 
 _BACKENDS: Any = torch.backends  # its modules have attributes that only they know of
@@ -17,7 +18,7 @@ _BACKENDS: Any = torch.backends  # its modules have attributes that only they kn
 
 def read_fp32_settings(device: torch.device) -> Fp32Settings:
     """Read the current fp32 precision settings of `device`. On a GPU without units for TF32 everything is `ieee`."""
-    if device.type != "cuda":
+    if not is_cuda(device):
         cpu = _BACKENDS.mkldnn
         return Fp32Settings(_read_precision(cpu.matmul), _read_precision(cpu.conv), _read_precision(cpu.rnn))
     if not _has_tf32(device):

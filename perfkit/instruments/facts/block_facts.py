@@ -9,6 +9,7 @@ from torch import nn
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from perfkit.cost.live_flops import FlopCounter
+from perfkit.devices.accelerator import get_accelerator
 from perfkit.instruments.facts.saved_tensors import Forward
 from perfkit.instruments.training.module_hooks import watch_forward_passes
 from perfkit.techniques.base.own_step import run_step
@@ -60,11 +61,11 @@ def measure_block_saved_bytes(forward: Forward, blocks: Iterable[nn.Module], dev
     other parts of the model. Blocks must not be compiled or nested.
     """
     with _disable_cast_cache():
-        if device.type == "cuda":
+        if (accelerator := get_accelerator(device)).has_memory_statistics:
             moments: list[int] = []
 
             def read() -> None:
-                moments.append(torch.cuda.memory_allocated(device))
+                moments.append(accelerator.runtime.memory_allocated(device))
 
             with watch_forward_passes(blocks, read, read):
                 loss = forward()

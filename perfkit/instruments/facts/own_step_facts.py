@@ -7,6 +7,7 @@ from contextlib import contextmanager, nullcontext
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
+from perfkit.devices.accelerator import get_accelerator
 from perfkit.instruments.facts.saved_tensors import count_graph_replays
 from perfkit.instruments.training.tensors import list_known_blocks, sum_category_bytes
 from perfkit.techniques.base.own_step import run_step
@@ -30,19 +31,20 @@ def measure_step_saved_bytes(state: TrainState, step: Callable[[], object]) -> i
     What the step itself holds by then counts, too; gradients do not, which are cleared after each update for that. None
     where CUDA graphs were replayed.
     """
-    device, on_gpu = state.device, state.device.type == "cuda"
+    device, accelerator = state.device, get_accelerator(state.device)
+    counts = accelerator.has_memory_statistics
     backward, update = state.backward, state.optimizer_step
-    changes: list[int] = []  # of each forward pass; on a CPU in the profiler's events
+    changes: list[int] = []  # of each forward pass; in the profiler's events where the allocator does not count
     begun = counted = 0
 
     @contextmanager
     def watched() -> Iterator[None]:
         nonlocal begun
         begun += 1
-        if on_gpu:
-            before = torch.cuda.memory_allocated(device)
+        if counts:
+            before = accelerator.runtime.memory_allocated(device)
             yield
-            changes.append(torch.cuda.memory_allocated(device) - before)
+            changes.append(accelerator.runtime.memory_allocated(device) - before)
         else:
             with record_function(f"{_MARK} {begun}"):
                 yield
@@ -61,14 +63,14 @@ def measure_step_saved_bytes(state: TrainState, step: Callable[[], object]) -> i
     state.backward, state.optimizer_step = counting, clearing
     state.model.zero_grad(set_to_none=True)
     try:
-        with count_graph_replays() as replays, nullcontext() if on_gpu else profiler:
+        with count_graph_replays() as replays, nullcontext() if counts else profiler:
             step()
     finally:
         state.forward_contexts.remove(watched)
         state.backward, state.optimizer_step = backward, update
     if replays:
         return None
-    if on_gpu:
+    if counts:
         return sum(changes[:counted])
     wanted = {f"{_MARK} {number}" for number in range(1, counted + 1)}
     saved: int = sum(event.cpu_memory_usage for event in profiler.events() or [] if event.name in wanted)

@@ -6,10 +6,14 @@ from contextlib import ExitStack, contextmanager
 import torch
 from torch.optim import Optimizer
 
+from perfkit.devices.accelerator import get_accelerator
+
 
 def read_generator_states(device: torch.device) -> list[torch.Tensor]:
     """The states of torch's generators that a step on this device may draw from."""
-    return [torch.get_rng_state(), *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else [])]
+    accelerator = get_accelerator(device)
+    own = [accelerator.runtime.get_rng_state(device)] if accelerator.has_generator else []
+    return [torch.get_rng_state(), *own]
 
 
 def has_drawn_numbers(before: list[torch.Tensor], device: torch.device) -> bool:

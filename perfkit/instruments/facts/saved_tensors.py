@@ -7,6 +7,7 @@ from functools import partial
 import torch
 from torch import nn
 
+from perfkit.devices.accelerator import get_accelerator
 from perfkit.instruments.memory.allocation_profiler import AllocationProfiler
 from perfkit.instruments.training.module_hooks import watch_forward_passes
 from perfkit.instruments.training.tensors import list_plain_parts
@@ -25,13 +26,15 @@ def measure_saved_bytes(forward: Forward, device: torch.device) -> int | None:
     graphs were replayed, for the reason `REPLAYED`. On a CPU, do not call it before timing: a recording leaves a heap
     in which later steps run slower.
     """
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-        before = torch.cuda.memory_allocated(device)
+    accelerator = get_accelerator(device)
+    if accelerator.has_memory_statistics:
+        runtime = accelerator.runtime
+        runtime.synchronize(device)
+        before: int = runtime.memory_allocated(device)
         with count_graph_replays() as replays:
             loss = forward()
-        torch.cuda.synchronize(device)
-        after = torch.cuda.memory_allocated(device)
+        runtime.synchronize(device)
+        after: int = runtime.memory_allocated(device)
         if replays:
             # torch.compile takes a forward pass that follows another without a backward pass for a part of the same
             # step, and records it again.

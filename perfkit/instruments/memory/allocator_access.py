@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from perfkit.devices.accelerator import is_cuda
+
 # The only one that reports allocations to the profiler and keeps a history (c10/cuda/CUDACachingAllocator.cpp):
 # CUDAMallocAsyncAllocator.cpp does neither, and raises on requests for a history.
 _NATIVE = "native"
@@ -14,7 +16,7 @@ _NATIVE = "native"
 
 def explain_unreported(device: torch.device) -> str | None:
     """Explain why no recorder sees allocations on `device`; None if one does."""
-    if device.type != "cuda":
+    if not is_cuda(device):
         return None
     backend = torch.cuda.get_allocator_backend()
     return None if backend == _NATIVE else f"the allocator {backend} reports no allocations to torch's profiler"

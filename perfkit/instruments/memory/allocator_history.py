@@ -17,6 +17,7 @@ import torch
 from isal import igzip
 
 from perfkit.core.files import write_bytes
+from perfkit.devices.accelerator import get_accelerator
 from perfkit.instruments.memory.allocator_access import (
     explain_taken_history,
     explain_unreported,
@@ -41,10 +42,11 @@ def record_allocator_history(
     """Record the allocator's history while the body runs and write its snapshot to `path` as JSON (gzip).
 
     The file holds the result of `torch.cuda.memory._snapshot()`, with the last `max_entries` of the history. It is
-    always written, also if the body runs out of memory. On a CPU, whose allocator keeps no history, the body just runs.
-    The same holds if the program records its own history: `tell` receives the reason, and nothing is written.
+    always written, also if the body runs out of memory. Where the allocator keeps no history, as on a CPU, the body
+    just runs. The same holds if the program records its own history: `tell` receives the reason, and nothing is
+    written.
     """
-    if device.type != "cuda":
+    if not get_accelerator(device).has_allocator_history:
         yield
         return
     refusal = explain_unreported(device) or explain_taken_history()

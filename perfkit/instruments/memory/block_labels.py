@@ -18,6 +18,7 @@ from perfkit.core.allocations import (
 )
 from perfkit.core.record import PHASES, InitialBlock
 from perfkit.cost.workspaces import TAKES_WORKSPACE
+from perfkit.devices.accelerator import is_cpu
 from perfkit.instruments.memory.allocation_places import FSDP, AllocationPlace
 from perfkit.instruments.memory.profiler_events import ForwardCall, ProfiledAllocation, RecordedEvents, TensorUse
 from perfkit.instruments.training.tensors import shorten_dtype
@@ -187,7 +188,7 @@ def _is_owned(use: TensorUse, owners: Mapping[int, TensorOwner], category: str) 
 def _find_whole_tensor(used: Sequence[TensorUse], size: int, device: str) -> TensorUse | None:
     """The tensor of a block of `size` bytes: the first of that size, else the largest for which CUDA's allocator does
     not split the block."""
-    if device == "cpu":
+    if is_cpu(device):
         return next((use for use in used if _compute_bytes(use) == size), None)
     exact = next((use for use in used if round_cuda_size(_compute_bytes(use)) == size), None)
     return exact or max(

@@ -7,6 +7,7 @@ import torch
 
 from perfkit.core.allocations import NONE, Allocations, TextNumbers, build_allocations, round_cuda_size
 from perfkit.core.record import InitialBlock
+from perfkit.devices.accelerator import is_cpu
 from perfkit.instruments.memory.allocation_places import PlaceIndex
 from perfkit.instruments.memory.block_labels import BlockLabel
 from perfkit.instruments.memory.profiler_events import ProfiledAllocation
@@ -92,14 +93,14 @@ def _find_freed_first(events: Sequence[Event]) -> dict[int, int]:
 
 def _set_allocated_size(block: InitialBlock, device: torch.device, sizes: Mapping[int, int]) -> InitialBlock:
     """The block with the allocator's size: as reported, else the minimum of CUDA's allocator."""
-    rounded = block.size_bytes if device.type == "cpu" else round_cuda_size(block.size_bytes)
+    rounded = block.size_bytes if is_cpu(device) else round_cuda_size(block.size_bytes)
     return msgspec.structs.replace(block, size_bytes=sizes.get(block.address, rounded))
 
 
 def _compute_unexplained_bytes(device: torch.device, recorded: Sequence[Event], explained: int) -> int:
     """Compute the bytes that CUDA's allocator had allocated before the first event, besides `explained` (a CPU's keeps
     no such count)."""
-    if device.type == "cpu" or not recorded:
+    if is_cpu(device) or not recorded:
         return 0
     first = recorded[0][0]
     return max(0, first.allocated - first.size - explained)

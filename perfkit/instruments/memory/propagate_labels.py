@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 from perfkit.core.allocations import CUDA_SMALL_BYTES, can_cuda_serve
+from perfkit.devices.accelerator import is_cpu
 from perfkit.instruments.memory.allocation_places import AllocationPlace
 from perfkit.instruments.memory.block_labels import BlockLabel
 from perfkit.instruments.memory.profiler_events import ProfiledAllocation
@@ -87,7 +88,7 @@ def _pair_allocations(
 
 def _is_same_request(event: ProfiledAllocation, model: ProfiledAllocation) -> bool:
     """True if an allocator may have served the same request with either block."""
-    if event.size == model.size or event.device.type == "cpu":
+    if event.size == model.size or is_cpu(event.device):
         return event.size == model.size
     smaller = min(event.size, model.size)
     return smaller > CUDA_SMALL_BYTES and abs(event.size - model.size) <= CUDA_SMALL_BYTES
@@ -95,5 +96,5 @@ def _is_same_request(event: ProfiledAllocation, model: ProfiledAllocation) -> bo
 
 def _drop_uncertain_shape(label: BlockLabel, event: ProfiledAllocation, ordered: bool) -> BlockLabel:
     """The label without shape and dtype if the block may hold another tensor."""
-    fits = event.device.type == "cpu" or can_cuda_serve(event.size, label.bytes)
+    fits = is_cpu(event.device) or can_cuda_serve(event.size, label.bytes)
     return label if not label.bytes or (ordered and fits) else label._replace(shape="", dtype="", bytes=0)

@@ -13,10 +13,11 @@ from typing import Any
 import msgspec
 import torch
 
+from perfkit.devices.accelerator import CPU, CUDA, XPU, is_cpu
 from perfkit.instruments.memory.profiler_events import ProfiledAllocation, RecordedEvents
 
 _NAME = b'"[memory]"'
-_DEVICES = {0: "cpu", 1: "cuda"}  # c10/core/DeviceType.h; ROCm's torch writes that of CUDA
+_DEVICES = {0: CPU.type, 1: CUDA.type, 12: XPU.type}  # c10/core/DeviceType.h; ROCm's torch writes CUDA's
 _NO_THREAD = 0  # torch counts threads from 1, and the trace has the system's numbers
 
 
@@ -40,7 +41,7 @@ class _WrittenTrace(msgspec.Struct, rename="camel"):
 
 def add_unscoped(recorded: RecordedEvents, result: Any) -> RecordedEvents:
     """`recorded`, from the tree of `result` (of `_disable_profiler`), with the omitted allocations."""
-    if all(event.device.type == "cpu" for event in recorded.allocations):
+    if all(is_cpu(event.device) for event in recorded.allocations):
         return recorded
     with TemporaryDirectory() as folder:
         path = Path(folder) / "trace.json"

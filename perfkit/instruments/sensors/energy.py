@@ -18,6 +18,7 @@ import torch
 
 from perfkit.core.record import Quantity, Unknown, make_measurement
 from perfkit.core.units import format_percent
+from perfkit.devices.accelerator import get_accelerator
 from perfkit.instruments.sensors.sensors import Sensors
 
 LEAST_S = 2.0
@@ -101,6 +102,7 @@ def make_unknown_energy(reason: str) -> StepEnergy:
 
 def explain_missing_counter(device: torch.device, sensors: Sensors | None) -> str:
     """Explain why the device's energy is not measured; "" if it has a counter."""
-    if device.type != "cuda":
-        return f"no energy counter is supported on a {device.type.upper()}"
+    accelerator = get_accelerator(device)
+    if not accelerator.has_nvml:
+        return f"no energy counter is supported on a {accelerator.name}"
     return "" if sensors else "NVML is not available, and no other energy counter is supported"

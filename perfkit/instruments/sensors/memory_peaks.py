@@ -8,26 +8,31 @@ import torch
 
 from perfkit.core.allocations import SHARED_POOL, PoolId, is_graph_pool
 from perfkit.core.record import MemoryPeaks, Unknown, make_measurement
+from perfkit.devices.accelerator import get_accelerator
 from perfkit.instruments.sensors.sensors import Sensors
 
 
 def read_memory_peaks(device: torch.device, sensors: Sensors | None, over: str) -> MemoryPeaks:
     """Peaks so far of the device's allocator and of the process; `over` names the allocator's period."""
     rss = make_measurement(read_peak_rss_bytes(), "bytes", "peak resident set (getrusage)")
-    if device.type != "cuda":
-        no_statistics = Unknown(reason="the CPU allocator keeps no statistics; the memory recording counts its events")
+    accelerator = get_accelerator(device)
+    name = accelerator.name
+    if not accelerator.has_memory_statistics:
+        no_statistics = Unknown(
+            reason=f"the {name} allocator keeps no statistics; the memory recording counts its events"
+        )
         return MemoryPeaks(
             allocated=no_statistics,
-            reserved=Unknown(reason="the CPU allocator reserves nothing"),
+            reserved=Unknown(reason=f"the {name} allocator reserves nothing"),
             driver_used=Unknown(reason="no device memory"),
             rss=rss,
         )
-    source, pools = f"CUDA caching allocator, peak {over}", sum_unused_graph_pools(device)
+    source, pools = f"{name} caching allocator, peak {over}", sum_unused_graph_pools(device)
     with_pools = f"{source}, plus private pools of CUDA graphs" if pools else source
     memory = sensors.memory() if sensors else None
     return MemoryPeaks(
-        allocated=make_measurement(torch.cuda.max_memory_allocated(device) + pools, "bytes", with_pools),
-        reserved=make_measurement(torch.cuda.max_memory_reserved(device), "bytes", source),
+        allocated=make_measurement(accelerator.runtime.max_memory_allocated(device) + pools, "bytes", with_pools),
+        reserved=make_measurement(accelerator.runtime.max_memory_reserved(device), "bytes", source),
         driver_used=Unknown(reason="NVML does not report it")
         if memory is None
         else make_measurement(memory.used, "bytes", "NVML, all processes of the device, after the timed steps"),
@@ -36,11 +41,13 @@ def read_memory_peaks(device: torch.device, sensors: Sensors | None, over: str) 
 
 
 def sum_unused_graph_pools(device: torch.device) -> int:
-    """Sum the unused bytes of CUDA graphs' private pools, as the allocator counts them.
+    """Sum the unused bytes of CUDA graphs' private pools, as the allocator counts them; 0 for devices without graphs.
 
     Graph replays (`torch.compile(mode="reduce-overhead")`) use them without the allocator's knowledge. Pools of the
     program (`torch.cuda.MemPool`) are fully known.
     """
+    if not get_accelerator(device).has_graphs:
+        return 0
     index = torch.cuda.current_device() if device.index is None else device.index
     private: dict[PoolId, list[dict[str, Any]]] = {}
     for segment in torch.cuda.memory_snapshot():

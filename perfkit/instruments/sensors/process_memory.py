@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 
 from perfkit.core.record import NOT_MEASURED, DeviceMemoryState, ProcessMemory, Quantity, Unknown, make_measurement
+from perfkit.devices.accelerator import get_accelerator, has_own_memory
 from perfkit.instruments.sensors.sensors import Sensors
 from perfkit.techniques.base.state import World
 
@@ -42,7 +43,7 @@ class ResidentPeak:
 def read_before_model(device: torch.device, sensors: Sensors | None, world: World) -> ProcessMemory:
     """Read the process's memory before the model is built: interpreter, libraries, and on a GPU context and process
     group."""
-    on_gpu = device.type == "cuda"
+    on_gpu = has_own_memory(device)
     at_context = read_device_moment(device, sensors) if on_gpu else None
     at_group = _run_first_collective(device, sensors) if on_gpu and world.size > 1 else None
     when = "before the model was built"
@@ -55,13 +56,14 @@ def read_before_model(device: torch.device, sensors: Sensors | None, world: Worl
 
 
 def read_device_moment(device: torch.device, sensors: Sensors | None) -> DeviceMemoryState:
-    """Read the memory of a CUDA device now; waiting for the device creates the context if there is none."""
-    torch.cuda.synchronize(device)
+    """Read the memory of a GPU now; waiting for the device creates the context if there is none."""
+    runtime = get_accelerator(device).runtime
+    runtime.synchronize(device)
     no_nvml = Unknown(reason="NVML is not available")
     memory = sensors.memory() if sensors else None
     return DeviceMemoryState(
-        allocated=torch.cuda.memory_allocated(device),
-        reserved=torch.cuda.memory_reserved(device),
+        allocated=runtime.memory_allocated(device),
+        reserved=runtime.memory_reserved(device),
         process=sensors.process_used_bytes(os.getpid()) if sensors else no_nvml,
         device=no_nvml
         if memory is None

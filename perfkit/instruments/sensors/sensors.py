@@ -11,13 +11,17 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import pynvml
 
 from perfkit.core.record import DeviceSample, Quantity, Unknown, make_measurement
+from perfkit.devices.accelerator import get_accelerator
 from perfkit.devices.machine.nvml import find_handle
+
+if TYPE_CHECKING:
+    import torch
 
 PERIOD_S = 0.1
 
@@ -111,6 +115,12 @@ def open_sensors(uuid: str) -> Sensors | None:
         return Sensors(uuid)
     except pynvml.NVMLError:
         return None
+
+
+def open_device_sensors(device: "torch.device") -> Sensors | None:
+    """The sensors of a device of this process; None where it has none."""
+    accelerator = get_accelerator(device)
+    return open_sensors(str(accelerator.runtime.get_device_properties(device).uuid)) if accelerator.has_nvml else None
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from torch.optim import Optimizer
 from perfkit.core.record import InitialBlock
 from perfkit.cost.calls.dtypes import BY_NAME, BY_TORCH_NAME
 from perfkit.cost.kernels.fp32_products import MATMUL, resolve_compute_dtype
+from perfkit.devices.accelerator import is_cuda
 from perfkit.devices.ceilings.peak import Fp32Settings
 from perfkit.devices.machine.fp32_precision import read_fp32_settings
 from perfkit.instruments.training.trained_models import TrainedModels, get_trained_models
@@ -165,7 +166,7 @@ def get_compute_dtype(dtype: str, device: torch.device) -> str:
 
 def read_product_settings(device: torch.device) -> Fp32Settings | None:
     """The settings that decide what fp32 products are computed in; None on a CPU, where they stay fp32."""
-    return read_fp32_settings(device) if device.type == "cuda" else None
+    return read_fp32_settings(device) if is_cuda(device) else None
 
 
 def get_torch_dtype(name: str) -> torch.dtype:

@@ -16,6 +16,7 @@ import psutil
 
 from perfkit.core.errors import UsageError
 from perfkit.core.spec import LaunchSpec
+from perfkit.devices.accelerator import NCCL, get_accelerator
 from perfkit.devices.machine.mig import build_instance_variables
 from perfkit.measure.launch.dump_mark import dump_limit_s, find_marks
 from perfkit.measure.launch.network import GLOO_INTERFACES
@@ -176,7 +177,7 @@ def build_launch_variables(launch: LaunchSpec, folder: Path | None = None) -> di
         variables[_MAPPED_APART] = str(_MAPPED_APART_BYTES)
     if launch.threads is not None:
         variables["OMP_NUM_THREADS"] = str(launch.threads)
-    if launch.device == "cuda" and launch.world_size > 1 and folder is not None:
+    if get_accelerator(launch.device).backend == NCCL and launch.world_size > 1 and folder is not None:
         # Where NCCL's own watchdog ends a rank, it leaves a dump of its flight recorder that `perfkit analyze` reads.
         dumps = {
             "TORCH_NCCL_DUMP_ON_TIMEOUT": "1",
@@ -190,7 +191,7 @@ def build_rank_variables(launch: LaunchSpec, rank: int, folder: Path | None = No
     """The same of one rank, with its numbers, as torchrun calls them."""
     here = count_ranks_per_node(launch)
     numbers = {"RANK": rank, "LOCAL_RANK": rank % here, "WORLD_SIZE": launch.world_size, "LOCAL_WORLD_SIZE": here}
-    own = build_instance_variables(rank % here) if launch.device == "cuda" else {}
+    own = build_instance_variables(rank % here) if get_accelerator(launch.device).has_nvml else {}
     return build_launch_variables(launch, folder) | own | {name: str(number) for name, number in numbers.items()}
 
 

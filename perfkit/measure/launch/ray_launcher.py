@@ -14,6 +14,7 @@ from typing import Any
 from perfkit.core.errors import PerfkitError, UsageError
 from perfkit.core.ray_cluster import connect_ray, get_last_line, keep_signal_errors
 from perfkit.core.spec import LaunchSpec, RunSpec
+from perfkit.devices.accelerator import has_own_memory
 from perfkit.measure.launch.launcher import ExitCodes, Report, StartedRanks
 from perfkit.measure.launch.process_output import Deadline
 from perfkit.measure.launch.rank_processes import GRACE_S, RankPlace, count_ranks_per_node, refuse_endpoint
@@ -66,7 +67,7 @@ def _compute_needs(launch: LaunchSpec) -> tuple[int, dict[str, float]]:
     """Compute the number of nodes and the resources of each."""
     ranks = count_ranks_per_node(launch)
     needs = {"CPU": float(ranks * (launch.threads or 1))}
-    return launch.nodes, needs | ({"GPU": float(ranks)} if launch.device == "cuda" else {})
+    return launch.nodes, needs | ({"GPU": float(ranks)} if has_own_memory(launch.device) else {})
 
 
 class _RayNodes:

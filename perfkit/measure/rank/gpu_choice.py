@@ -9,9 +9,9 @@ import os
 from collections import defaultdict
 from collections.abc import Sequence
 
-import torch
 from torch._C._distributed_c10d import Store
 
+from perfkit.devices.accelerator import Accelerator
 from perfkit.devices.machine.nvml import MIG
 from perfkit.devices.machine.visible_gpus import explain_missing_gpus
 from perfkit.techniques.base.state import World
@@ -28,14 +28,14 @@ def choose_gpu_index(local_rank: int, local_ranks: int, visible: int, *, shared:
     return local_rank % visible if shared else 0
 
 
-def read_gpu_identity(index: int | None) -> str:
+def read_gpu_identity(accelerator: Accelerator, index: int | None) -> str:
     """The UUID of a visible GPU or MIG instance; empty for none."""
     if index is None:
         return ""
     named = os.environ.get("CUDA_VISIBLE_DEVICES", "").partition(",")[0]
     if named.startswith(MIG):  # older drivers give all instances the UUID of the GPU around them
         return named
-    return str(torch.cuda.get_device_properties(index).uuid)
+    return str(accelerator.runtime.get_device_properties(index).uuid)
 
 
 def exchange_identities(store: Store, world: World, identity: str) -> list[str]:

@@ -10,6 +10,7 @@ from perfkit.core.note import make_note
 from perfkit.core.record import Flops, Measurement, Quantity, QuantityOrigin, Unknown
 from perfkit.cost.kernels.fp32_products import group_by_compute_dtype
 from perfkit.cost.live_flops import count_flops
+from perfkit.devices.accelerator import get_accelerator, is_cuda
 from perfkit.instruments.clock import get_step_times
 from perfkit.instruments.compile_exclusion import has_compiled_modules
 from perfkit.instruments.facts.block_facts import collect_block_facts
@@ -66,8 +67,9 @@ def run_timed_pass(session: TrainingSession) -> None:
     """
     state, recorder, count = session.state, session.recorder, session.round_to_cycles(session.spec.schedule.timed)
     session.gather_losses()
-    if state.device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats(state.device)
+    accelerator = get_accelerator(state.device)
+    if accelerator.has_memory_statistics:
+        accelerator.runtime.reset_peak_memory_stats(state.device)
     readings = recorder.folder / "sensors.jsonl"
     counters = dict(state.counters)
     waited_s = session.data.waited_s if isinstance(session.data, LoadedBatches) else 0.0
@@ -223,7 +225,7 @@ def _is_model_compiled(session: TrainingSession) -> bool:
 def run_counters_pass(session: TrainingSession) -> None:
     """One step while a counting profiler around this process is on; without one it is only a step."""
     device = session.state.device
-    if device.type != "cuda":
+    if not is_cuda(device):
         session.step(session.next_step)
         return
     torch.cuda.synchronize(device)

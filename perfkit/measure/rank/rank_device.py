@@ -13,6 +13,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from perfkit.core.errors import UnavailableError
 from perfkit.core.spec import LaunchSpec
+from perfkit.devices.accelerator import CPU, get_accelerator
 from perfkit.devices.machine.shared_gpu import is_sharing_allowed, separate_hosts
 from perfkit.devices.machine.visible_gpus import explain_missing_gpus
 from perfkit.measure.rank.gpu_choice import choose_gpu_index, exchange_identities, find_gpu_conflict, read_gpu_identity
@@ -49,15 +50,16 @@ def take_device(launch: LaunchSpec, world: World, store: Store | None = None) ->
         UnavailableError: a rank sees no GPU, or two would have the same one. Every rank raises it, so that none waits
             for another.
     """
-    if launch.device != "cuda":
+    accelerator = get_accelerator(launch.device)
+    if not accelerator.has_own_memory:
         return RankDevice(torch.device(launch.device))
-    visible, here = torch.cuda.device_count(), _count_local_ranks(world)
+    visible, here = accelerator.runtime.device_count(), _count_local_ranks(world)
     may_share, shared = is_sharing_allowed(), False
     index = choose_gpu_index(world.local_rank, here, visible, shared=may_share)
     if store is None:
         reason = explain_missing_gpus(here, visible)
     else:
-        identities = exchange_identities(store, world, read_gpu_identity(index))
+        identities = exchange_identities(store, world, read_gpu_identity(accelerator, index))
         reason = find_gpu_conflict(identities, here, visible, shared=may_share)
         shared = len(set(identities)) < len(identities)
     if reason or index is None:
@@ -65,8 +67,8 @@ def take_device(launch: LaunchSpec, world: World, store: Store | None = None) ->
     if shared:
         separate_hosts(os.environ, world.rank, nodes=launch.nodes)
     _set_local_rank(os.environ, index, world)
-    torch.cuda.set_device(index)
-    return RankDevice(torch.device("cuda", index), shared)
+    accelerator.runtime.set_device(index)
+    return RankDevice(torch.device(accelerator.type, index), shared)
 
 
 def join_group(device: torch.device, store: Store, world: World) -> None:
@@ -76,7 +78,9 @@ def join_group(device: torch.device, store: Store, world: World) -> None:
     `device_id` is not given: with it NCCL connects at once, and its buffers would count as memory of the context alone
     (`perfkit.instruments.sensors.process_memory`), before the first collective is made for them.
     """
-    backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
+    accelerator, backend = get_accelerator(device), CPU.backend
+    if accelerator.has_own_memory:
+        backend = f"{CPU.type}:{CPU.backend},{accelerator.type}:{accelerator.backend}"
     # With a prefix, as torch has it where it opens the store itself: other keys are in there, too.
     of_group = PrefixStore("default_pg", store)
     dist.init_process_group(backend, store=of_group, rank=world.rank, world_size=world.size)

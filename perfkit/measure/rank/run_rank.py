@@ -6,7 +6,6 @@ from pathlib import Path
 from time import perf_counter
 
 import msgspec
-import torch
 import torch.distributed as dist
 
 from perfkit.core.allocations import FailedRequest
@@ -15,6 +14,7 @@ from perfkit.core.note import make_note
 from perfkit.core.record import RankRecord, RunStatus, Unknown
 from perfkit.core.spec import RunSpec
 from perfkit.core.units import format_bytes
+from perfkit.devices.accelerator import get_accelerator
 from perfkit.devices.machine.shared_gpu import EMULATED
 from perfkit.instruments.failure_status import classify_error, format_first_line
 from perfkit.instruments.memory.failed_request import parse_failed_request
@@ -177,10 +177,11 @@ def _describe_ending(
     if session is not None and (cannot := explain_refusal(error, session.techniques)):
         status, reason, reason_id = RunStatus.SKIPPED, cannot, "skip.step"
     if status == RunStatus.OUT_OF_MEMORY:
-        on_gpu = spec.launch.device == "cuda"
-        peak = torch.cuda.max_memory_allocated() if on_gpu else read_peak_rss_bytes()
+        accelerator = get_accelerator(spec.launch.device)
+        counts = accelerator.has_memory_statistics
+        peak = accelerator.runtime.max_memory_allocated() if counts else read_peak_rss_bytes()
         when = "while setting up" if step is None else f"at step {step}"
-        of = "allocated" if on_gpu else "resident"
+        of = "allocated" if counts else "resident"
         reason = f"out of memory {when}, peak {format_bytes(peak)} {of}"
     text = "" if status == RunStatus.SKIPPED else _format_traceback(error, get_source_file(spec.workload.name))
     ending = {"status": status, "reason": reason, "reason_id": reason_id, "traceback": text}

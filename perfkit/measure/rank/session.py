@@ -8,6 +8,7 @@ import torch
 import torch.distributed as dist
 
 from perfkit.core.spec import RunSpec
+from perfkit.devices.accelerator import has_own_memory
 from perfkit.instruments.clock import Clock, round_to_cycles
 from perfkit.instruments.recorder import Recorder
 from perfkit.instruments.sensors.process_memory import ResidentPeak, read_device_moment
@@ -85,14 +86,14 @@ def compute_mean_losses(losses: list[torch.Tensor], world: World) -> tuple[float
 
 def keep_moment(session: TrainingSession, name: str) -> None:
     """Record the device's memory now as the moment of this name in `ProcessMemory`; nothing on a CPU."""
-    if session.state.device.type == "cuda":
+    if has_own_memory(session.state.device):
         _update_process_memory(session, **{name: read_device_moment(session.state.device, session.sensors)})
 
 
 def keep_peak(session: TrainingSession, resident: ResidentPeak) -> None:
     """Keep the process's peak that was measured now, and what a GPU holds with the memory pass done."""
     device = session.state.device
-    at_end = read_device_moment(device, session.sensors) if device.type == "cuda" else None
+    at_end = read_device_moment(device, session.sensors) if has_own_memory(device) else None
     _update_process_memory(session, peak=resident.peak, mapped_after=resident.mapped, at_end=at_end)
 
 

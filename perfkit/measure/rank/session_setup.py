@@ -26,6 +26,7 @@ from perfkit.core.record import (
 )
 from perfkit.core.spec import RunSpec
 from perfkit.cost.live_flops import count_flops
+from perfkit.devices.accelerator import get_accelerator, has_own_memory, is_cpu
 from perfkit.instruments.clock import choose_clock
 from perfkit.instruments.environment import add_fp32_settings, read_environment
 from perfkit.instruments.facts.random_numbers import has_drawn_numbers, read_generator_states
@@ -33,7 +34,7 @@ from perfkit.instruments.facts.saved_tensors import measure_plain_saved_bytes
 from perfkit.instruments.failure_status import classify_error
 from perfkit.instruments.recorder import Recorder
 from perfkit.instruments.sensors.process_memory import read_before_model
-from perfkit.instruments.sensors.sensors import open_sensors
+from perfkit.instruments.sensors.sensors import open_device_sensors
 from perfkit.instruments.training.tensors import get_compute_dtype, get_torch_dtype
 from perfkit.measure.rank.limits import MARGIN
 from perfkit.measure.rank.loaded_batches import LoadedBatches
@@ -66,7 +67,7 @@ def set_up_session(
     torch.manual_seed(spec.seed)
     workload = load_workload(spec.workload, device=device.type)
     check_microbatches(workload, spec.accumulation)
-    sensors = open_sensors(_get_uuid(device)) if device.type == "cuda" else None
+    sensors = open_device_sensors(device)
     memory = read_before_model(device, sensors, world)
     start = perf_counter()
     dtype = get_torch_dtype(spec.dtype)
@@ -119,8 +120,8 @@ def set_up_session(
     except BaseException:
         state.close()  # techniques already applied may hold temporary files
         raise
-    if device.type == "cuda":  # memory of the unmodified model and of trials is not the variant's
-        torch.cuda.empty_cache()
+    if has_own_memory(device):  # memory of the unmodified model and of trials is not the variant's
+        get_accelerator(device).runtime.empty_cache()
     if loading:
         data = _create_loaded_batches(spec, workload, world, applied.state.loading)
         applied.state.on_close.append(data.close)
@@ -150,7 +151,7 @@ def set_up_session(
 
 
 def _create_batch_pool(spec: RunSpec, workload: Workload, ranks: Sequence[int], device: torch.device) -> BatchSource:
-    dtype, pinned = get_torch_dtype(spec.dtype), device.type == "cuda"
+    dtype, pinned = get_torch_dtype(spec.dtype), has_own_memory(device)
     return BatchPool(workload, seed=spec.seed, ranks=ranks, dtype=dtype, pinned=pinned)
 
 
@@ -163,10 +164,6 @@ def _measure_batch_bytes(data: BatchSource) -> Quantity:
     loading = isinstance(data, LoadedBatches)
     kept = "loaded in every step" if loading else "batches of all steps, made before the first"
     return make_measurement(data.nbytes, "bytes", kept)
-
-
-def _get_uuid(device: torch.device) -> str:
-    return str(torch.cuda.get_device_properties(device).uuid)
 
 
 def _relax_parity(dtype: str, rule: ParityRule) -> ParityRule:
@@ -254,7 +251,7 @@ def _subtract_flops(flops: Flops | None, left_out: float) -> Flops | None:
 
 def _limit_memory(state: TrainState) -> AbstractContextManager[None]:
     """Lets an allocation fail before the system has no memory left and kills processes: on a CPU nothing else would."""
-    if state.device.type != "cpu":
+    if not is_cpu(state.device):
         return nullcontext()
     return limit_address_space(int((1 - MARGIN) * psutil.virtual_memory().available / state.world.size))
 

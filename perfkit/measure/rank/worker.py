@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from perfkit.core.files import read_json
 from perfkit.core.record import RunStatus
 from perfkit.core.spec import RunSpec
+from perfkit.devices.accelerator import get_accelerator
 from perfkit.devices.machine.mig import build_instance_variables
 from perfkit.measure.launch.channel import end_with_parent, open_progress_channel
 from perfkit.store.layout import OUTPUT_FILE, SPEC_FILE, get_rank_folder
@@ -45,7 +46,7 @@ def run_worker(
     if spec.launch.memory_limit_bytes is not None:
         resource.setrlimit(resource.RLIMIT_AS, (spec.launch.memory_limit_bytes,) * 2)
     local_rank = int(os.environ.get("LOCAL_RANK", "0"))
-    if spec.launch.device == "cuda":
+    if get_accelerator(spec.launch.device).has_nvml:
         os.environ.update(
             build_instance_variables(local_rank)
         )  # before CUDA reads it; torchrun gives all ranks the same

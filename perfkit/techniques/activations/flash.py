@@ -11,6 +11,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.devices.accelerator import get_accelerator, is_cuda
 from perfkit.techniques.activations.attention_calls import (
     AttentionExtent,
     BackendProbe,
@@ -99,7 +100,7 @@ class Flash(Technique):
     window: Annotated[int, msgspec.Meta(ge=0, description="keys that a token attends to, itself included; 0: all")] = 0
 
     def unavailable(self, device: torch.device) -> str | None:
-        if device.type == "cuda" and not torch.cuda.is_available():
+        if is_cuda(device) and not torch.cuda.is_available():
             return None  # in a plan there is no device to try it on, and `apply` tries it on the plan's tensors
         reasons = [_probe_backend(self.backend, device, dtype) for dtype in (torch.float32, torch.bfloat16)]
         if None in reasons:
@@ -110,7 +111,7 @@ class Flash(Technique):
         return f"the {self.backend} attention backend does not run on this {device.type} device{why}"
 
     def needs_16_bits(self, device: str) -> bool:
-        return device == "cuda" and self.backend in ("flash", "cudnn")
+        return is_cuda(device) and self.backend in ("flash", "cudnn")
 
     def compiles(self) -> bool:
         return self.backend == "flex"
@@ -156,7 +157,7 @@ class Flash(Technique):
     def _make_attention_context(self, device: torch.device) -> AbstractContextManager[object]:
         """Make a context that runs the model's attention calls differently from torch's default; None if not needed."""
         if self.backend == "flex":
-            return replace_attention(make_flex_attention(self.window, compiled=device.type == "cuda"))
+            return replace_attention(make_flex_attention(self.window, compiled=get_accelerator(device).has_triton))
         return replace_attention(make_windowed_attention(self.window)) if self.window else nullcontext()
 
     def _measure_window(self, state: TrainState) -> None:

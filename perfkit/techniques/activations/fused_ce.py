@@ -10,6 +10,7 @@ import torch.nn.functional as F  # noqa: N812
 
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.devices.accelerator import get_accelerator
 from perfkit.techniques.base.planning import ESTIMATED, Counted, MemoryPrice, MemorySaving, Planning
 from perfkit.techniques.base.state import TrainState
 from perfkit.techniques.base.technique import LOSSLESS, Package, PlanMode, PlanSupport, Purpose, Stage, Technique
@@ -63,7 +64,8 @@ class FusedCe(Technique):
 
     def unavailable(self, device: torch.device) -> str | None:
         if self.backend == "liger":
-            return None if device.type == "cuda" else "Liger's kernels are written in Triton, and run on GPUs only"
+            runs = get_accelerator(device).has_triton
+            return None if runs else "Liger's kernels are written in Triton, and run on GPUs only"
         if not hasattr(torch.nn, "LinearCrossEntropyOptions"):
             return f"torch {torch.__version__} has no chunked linear_cross_entropy; install torch 2.13"
         return None

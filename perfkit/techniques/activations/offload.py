@@ -9,6 +9,7 @@ from torch.optim import Optimizer
 
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.devices.accelerator import has_own_memory
 from perfkit.techniques.activations.paged_activations import ActivationPager
 from perfkit.techniques.activations.paged_optimizer import get_local_optimizer, page_around_step, page_state
 from perfkit.techniques.activations.paged_parameters import page_blocks
@@ -77,7 +78,7 @@ class Offload(Technique):
     )
 
     def unavailable(self, device: torch.device) -> str | None:
-        if self.to == "host" and device.type != "cuda":
+        if self.to == "host" and not has_own_memory(device):
             return f"to=host needs a device with its own memory; a {device.type} uses host memory already"
         return None
 

@@ -16,6 +16,7 @@ import psutil
 import torch
 
 from perfkit.core.errors import UnavailableError
+from perfkit.devices.accelerator import get_accelerator, is_cpu
 
 # Tensors smaller than this stay: a file or a copy would cost more than their memory.
 MIN_BYTES = 4096
@@ -79,7 +80,7 @@ class DiskStore:
         assert isinstance(page, DiskPage)
         into.resize_(page.nbytes)
         data = view_as_bytes(into)
-        host = data if data.device.type == "cpu" else torch.empty(page.nbytes, dtype=torch.uint8, pin_memory=True)
+        host = data if is_cpu(data.device) else torch.empty(page.nbytes, dtype=torch.uint8, pin_memory=True)
         with page.path.open("rb", buffering=0) as file:
             _read_all(file.readinto, _view_memory(host))
         if host is not data:
@@ -93,7 +94,7 @@ class DiskStore:
 class HostPage:
     """Pinned host memory, with the event after which it holds the bytes."""
 
-    def __init__(self, data: torch.Tensor, ready: torch.cuda.Event) -> None:
+    def __init__(self, data: torch.Tensor, ready: torch.Event) -> None:
         self.data = data
         self.ready = ready
 
@@ -107,17 +108,18 @@ class HostStore:
 
     def __init__(self, device: torch.device, counters: dict[str, float]) -> None:
         self._counters = counters
-        self._out = torch.cuda.Stream(device)
-        self._in = torch.cuda.Stream(device)
+        self._runtime = get_accelerator(device).runtime
+        self._out = self._runtime.Stream(device)
+        self._in = self._runtime.Stream(device)
         for name in ("bytes_to_host", "bytes_from_host"):
             counters.setdefault(name, 0.0)
 
     def put(self, data: torch.Tensor) -> HostPage:
         host = torch.empty(data.numel(), dtype=torch.uint8, pin_memory=True)
-        self._out.wait_stream(torch.cuda.current_stream(data.device))
-        with torch.cuda.stream(self._out):
+        self._out.wait_stream(self._runtime.current_stream(data.device))
+        with self._runtime.stream(self._out):
             host.copy_(data, non_blocking=True)
-            ready = torch.cuda.Event()
+            ready = self._runtime.Event()
             ready.record(self._out)
         data.record_stream(self._out)  # its memory is not given to anyone else before the copy has read it
         self._counters["bytes_to_host"] += data.numel()
@@ -127,18 +129,18 @@ class HostStore:
         assert isinstance(page, HostPage)
         # The memory is allocated on the copying stream: it is not in use by computation still queued, so the copy
         # need not wait for it.
-        with torch.cuda.stream(self._in):
+        with self._runtime.stream(self._in):
             self._in.wait_event(page.ready)
             into.resize_(page.nbytes)
             data = view_as_bytes(into)
             data.copy_(page.data, non_blocking=True)
-        computing = torch.cuda.current_stream(data.device)
+        computing = self._runtime.current_stream(data.device)
         computing.wait_stream(self._in)
         data.record_stream(computing)
         self._counters["bytes_from_host"] += page.nbytes
 
     def close(self) -> None:
-        torch.cuda.synchronize(self._out.device)
+        self._runtime.synchronize(self._out.device)
 
 
 def make_disk_store(folder: str, counters: dict[str, float]) -> DiskStore:

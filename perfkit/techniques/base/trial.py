@@ -6,6 +6,7 @@ from contextlib import contextmanager
 import torch
 from torch.autograd.graph import saved_tensors_hooks
 
+from perfkit.devices.accelerator import get_accelerator
 from perfkit.techniques.base.state import TrainState
 from perfkit.workloads.model_loss import call_loss
 from perfkit.workloads.workload import Batch, count_samples, draw_batches, join_batches
@@ -37,7 +38,9 @@ def draw_trial_batches(state: TrainState) -> Iterator[Iterator[Batch]]:
     drawn = draw_batches(state.workload, torch.Generator().manual_seed(0))
     dtype = next((p.dtype for p in state.model.parameters() if p.is_floating_point()), torch.float32)
     kept = {name: buffer.clone() for name, buffer in state.model.named_buffers()}
-    with torch.random.fork_rng(devices=[state.device] if state.device.type == "cuda" else []):
+    accelerator = get_accelerator(state.device)
+    devices = [state.device] if accelerator.has_generator else []
+    with torch.random.fork_rng(devices, device_type=accelerator.type):
         try:
             yield (_move_batch(batch, state.device, dtype) for batch in drawn)
         finally:

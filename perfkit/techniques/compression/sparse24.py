@@ -6,6 +6,7 @@ import torch
 
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.devices.accelerator import is_nvidia
 from perfkit.techniques.base.linear_layers import find_divisible_layers
 from perfkit.techniques.base.planning import Planning, UnknownEffect
 from perfkit.techniques.base.state import TrainState
@@ -45,7 +46,7 @@ class Sparse24(Technique):
         return Package("torchao", "torchao")
 
     def unavailable(self, device: torch.device) -> str | None:
-        if device.type != "cuda" or torch.version.hip is not None:
+        if not is_nvidia(device):
             return f"2:4 sparsity needs the sparse matrix units of NVIDIA GPUs; a {device.type} device has none"
         if torch.cuda.get_device_capability(device) < (8, 0):
             return "2:4 sparsity needs an NVIDIA GPU of compute capability 8.0 or more"

@@ -10,6 +10,7 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.devices.accelerator import is_cpu
 from perfkit.techniques.base.planning import ESTIMATED, Counted, Planning
 from perfkit.techniques.base.state import TrainState
 from perfkit.techniques.base.technique import LOSSLESS, Package, PlanMode, PlanSupport, Purpose, Stage, Technique
@@ -80,7 +81,7 @@ class Data(Technique):
         return Package("webdataset", "webdataset") if self.format == "shards" else None
 
     def unavailable(self, device: torch.device) -> str | None:
-        if device.type == "cpu" and (self.pin or self.non_blocking):
+        if is_cpu(device) and (self.pin or self.non_blocking):
             return "pin and non_blocking affect only copies to a GPU, and this run has none"
         return None
 

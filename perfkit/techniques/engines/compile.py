@@ -8,6 +8,7 @@ from torch import nn
 
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.devices.accelerator import get_accelerator, is_cpu
 from perfkit.techniques.base.conflict import Conflict
 from perfkit.techniques.base.planning import ESTIMATED, Counted, Planning
 from perfkit.techniques.base.state import TrainState
@@ -63,7 +64,7 @@ class Compile(Technique):
     dynamic: bool | None = None
 
     def unavailable(self, device: torch.device) -> str | None:
-        if self.mode == "reduce-overhead" and device.type != "cuda":
+        if self.mode == "reduce-overhead" and not get_accelerator(device).has_graphs:
             return "mode=reduce-overhead records CUDA graphs, which need a CUDA device"
         return None
 
@@ -87,7 +88,7 @@ class Compile(Technique):
         for module in modules:
             _compile_module(module, fullgraph=self.fullgraph, dynamic=self.dynamic, **options)
         state.on_close.append(torch.compiler.reset)
-        if self.mode in _AUTOTUNED and state.device.type == "cpu":
+        if self.mode in _AUTOTUNED and is_cpu(state.device):
             state.fact_notes["autotuned"] = _ON_A_CPU
         return state
 

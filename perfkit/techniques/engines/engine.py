@@ -8,6 +8,7 @@ from torch.optim import Optimizer
 
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.devices.accelerator import is_cpu
 from perfkit.techniques.base.conflict import RELAXED, SHARDED, Conflict, make_conflicts
 from perfkit.techniques.base.planning import Planning, UnknownEffect
 from perfkit.techniques.base.state import TrainState
@@ -107,5 +108,5 @@ def get_lightning_options(device: torch.device) -> dict[str, Any]:
     """Options that make Lightning train in this process on this device, whatever cluster the environment names."""
     from lightning.fabric.plugins.environments.lightning import LightningEnvironment
 
-    devices = 1 if device.type == "cpu" else [device.index or 0]
+    devices = 1 if is_cpu(device) else [device.index or 0]
     return {"accelerator": device.type, "devices": devices, "plugins": LightningEnvironment()}

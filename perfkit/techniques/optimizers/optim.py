@@ -9,6 +9,7 @@ from torch.optim import Optimizer
 
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.devices.accelerator import has_own_memory
 from perfkit.techniques.base.conflict import SHARDED, UPDATED_TOGETHER, Conflict, make_conflicts
 from perfkit.techniques.base.planning import ESTIMATED, Counted, MemoryPrice, MemorySaving, Planning
 from perfkit.techniques.base.state import TrainState
@@ -116,7 +117,7 @@ class Optim(Technique):
         return Package(_MODULES.get(kind.package, kind.package), kind.package)
 
     def unavailable(self, device: torch.device) -> str | None:
-        if self.use == "paged_adamw8bit" and device.type != "cuda":
+        if self.use == "paged_adamw8bit" and not has_own_memory(device):
             return f"paged state needs a GPU; a {device.type} keeps it in CPU memory already"
         return None
 

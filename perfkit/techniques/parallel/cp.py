@@ -16,6 +16,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.devices.accelerator import is_cuda
 from perfkit.techniques.activations.attention_calls import Attention, AttentionCall, replace_attention
 from perfkit.techniques.base.conflict import RELAXED, Conflict, make_conflicts
 from perfkit.techniques.base.planning import UNKNOWN_EFFECT, Planning
@@ -77,7 +78,7 @@ class Cp(Technique):
     )
 
     def unavailable(self, device: torch.device) -> str | None:
-        if device.type == "cuda":
+        if is_cuda(device):
             return None
         return (
             f"torch has ring attention only for GPU kernels, not for the {device.type.upper()}'s "

@@ -12,6 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.devices.accelerator import is_cpu
 from perfkit.techniques.base.conflict import REDUCED_LAST, SHARDED, Conflict, make_conflicts
 from perfkit.techniques.base.planning import OF_COLLECTIVES, Counted, Planning
 from perfkit.techniques.base.state import TrainState
@@ -148,7 +149,7 @@ class Ddp(Technique):
         if state.mesh.size("tp") > 1:
             return self._replicate_split_layers(state)
         bucket_mb = self.bucket_mb
-        if self.hook == "powersgd" and state.device.type == "cpu":
+        if self.hook == "powersgd" and is_cpu(state.device):
             if bucket_mb is not None:
                 raise UnavailableError(
                     "hook=powersgd has one bucket on a CPU, where gloo would see the factors of several "

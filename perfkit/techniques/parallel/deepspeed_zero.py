@@ -18,6 +18,7 @@ from torch.optim import Optimizer
 
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, Relation, SetupCost
+from perfkit.devices.accelerator import is_cpu
 from perfkit.techniques.base.conflict import RELAXED, SHARDED, Conflict
 from perfkit.techniques.base.state import Closure, TrainState
 from perfkit.techniques.base.technique import Package, PlanMode, PlanSupport
@@ -136,7 +137,7 @@ def _prepare_deepspeed(state: TrainState) -> None:
     from deepspeed import comm
     from deepspeed.accelerator import get_accelerator
 
-    builder = get_accelerator().create_op_builder("ShareMemCommBuilder") if state.device.type == "cpu" else None
+    builder = get_accelerator().create_op_builder("ShareMemCommBuilder") if is_cpu(state.device) else None
     if builder is not None:
         from torch.utils.cpp_extension import is_ninja_available
 

@@ -12,6 +12,7 @@ from torch.distributed import ProcessGroup
 from torch.distributed.pipelining.stage import PipelineStage
 
 from perfkit.core.errors import UnavailableError
+from perfkit.devices.accelerator import is_cpu
 from perfkit.techniques.activations.paged_tensors import get_local_part
 from perfkit.techniques.base.phases import Mark
 from perfkit.techniques.base.state import TrainState
@@ -76,7 +77,7 @@ class PipelineSteps:
             losses=losses,
             return_outputs=False,
         )
-        if state.device.type == "cpu" and state.planned_for is None:
+        if is_cpu(state.device) and state.planned_for is None:
             # A rank that is done waits for the others here, not in its next exchange.
             dist.barrier(group=state.mesh.group("pp"))
         ended = perf_counter()

@@ -15,6 +15,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import CPUOffloadPolicy, OffloadPolicy, fully_shard
 
 from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.devices.accelerator import has_own_memory
 from perfkit.techniques.base.conflict import OTHER_STAGE, Conflict, make_conflicts
 from perfkit.techniques.base.planning import OF_COLLECTIVES, Counted, MemoryPrice, MemorySaving, Planning
 from perfkit.techniques.base.state import TrainState
@@ -60,18 +61,22 @@ class FullyShard(Technique):
 
     offload: Literal["none", "cpu"] = "none"
 
+    @property
+    def _offloads(self) -> bool:
+        return self.offload != "none"
+
     def unavailable(self, device: torch.device) -> str | None:
-        return _NO_HOST if self.offload == "cpu" and device.type == "cpu" else None
+        return _NO_HOST if self._offloads and not has_own_memory(device) else None
 
     def plannable(self) -> PlanSupport:
-        if self.offload == "none":
+        if not self._offloads:
             return PlanSupport()
         return PlanSupport(
             PlanMode.NOT, "FSDP2 recognizes offloaded shards by their device, and a plan's are all on a CPU"
         )
 
     def apply(self, state: TrainState) -> TrainState:
-        policy = CPUOffloadPolicy(pin_memory=True) if self.offload == "cpu" else OffloadPolicy()
+        policy = CPUOffloadPolicy(pin_memory=True) if self._offloads else OffloadPolicy()
         state.facts["unsharded_parameter_bytes"] = float(sum(map(get_split_bytes, state.model.parameters())))
         one = partial(
             fully_shard,
@@ -154,7 +159,7 @@ class _Zero(FullyShard):
         return get_package(self.engine)
 
     def unavailable(self, device: torch.device) -> str | None:
-        if self.engine == "deepspeed" and self.offload == "cpu":
+        if self.engine == "deepspeed" and self._offloads:
             return "offload=cpu needs FSDP2; it has not been tried with DeepSpeed"
         return super().unavailable(device)
 

@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
 from perfkit.core.errors import UnavailableError
+from perfkit.devices.accelerator import is_cpu
 from perfkit.techniques.base.technique import Package
 from perfkit.techniques.optimizers.optimizer_state import Group, count_adam_bytes
 
@@ -72,7 +73,7 @@ def build_stochastic_optimizer(optimizer: Optimizer) -> Optimizer:
     kept = ("params", "lr", "betas", "eps", "weight_decay")
     groups = [{name: group[name] for name in kept} for group in optimizer.param_groups]
     rounding: Optimizer = _AdamW(groups, lr=optimizer.defaults["lr"], bf16_stochastic_round=True)
-    if all(p.device.type == "cpu" for group in groups for p in group["params"]):
+    if all(is_cpu(p.device) for group in groups for p in group["params"]):
         _run_eagerly(rounding)
     return rounding
 

@@ -5,6 +5,7 @@ from typing import ClassVar
 import torch
 
 from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.devices.accelerator import is_cuda
 from perfkit.devices.catalog.capability import get_fp8_format
 from perfkit.techniques.base.conflict import SAME_LAYERS, Conflict, make_conflicts
 from perfkit.techniques.base.linear_layers import find_divisible_layers
@@ -48,7 +49,7 @@ class Fp8(Technique):
         return Package("torchao", "torchao")
 
     def unavailable(self, device: torch.device) -> str | None:
-        if device.type != "cuda":
+        if not is_cuda(device):
             return None
         amd, capability = torch.version.hip is not None, torch.cuda.get_device_capability(device)
         if get_fp8_format(capability, amd=amd) is not None:
@@ -61,7 +62,7 @@ class Fp8(Technique):
         return f"fp8 matmuls need an NVIDIA GPU of compute capability 8.9 or more; this one has {version}"
 
     def emulated(self, device: torch.device) -> str:
-        return "" if device.type == "cuda" else f"a {device.type} device has no fp8 matmuls; they are computed in fp32"
+        return "" if is_cuda(device) else f"a {device.type} device has no fp8 matmuls; they are computed in fp32"
 
     def apply(self, state: TrainState) -> TrainState:
         from torchao.float8 import Float8LinearConfig, convert_to_float8_training

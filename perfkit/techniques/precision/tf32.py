@@ -8,6 +8,7 @@ import torch
 
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.devices.accelerator import is_nvidia
 from perfkit.techniques.base.planning import ESTIMATED, Counted, Planning
 from perfkit.techniques.base.state import TrainState
 from perfkit.techniques.base.technique import Purpose, Stage, Technique
@@ -41,7 +42,7 @@ class Tf32(Technique):
     planning: ClassVar[Planning] = Planning(ESTIMATED, Counted.ALL)
 
     def unavailable(self, device: torch.device) -> str | None:
-        if device.type != "cuda" or torch.version.hip is not None:
+        if not is_nvidia(device):
             return f"TF32 is a format of NVIDIA's matrix units; fp32 stays fp32 on this {device.type} device"
         if torch.cuda.get_device_capability(device) < (8, 0):
             return "TF32 needs an NVIDIA GPU of compute capability 8.0 or more"

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from perfkit.core.record import StepSamples
-from perfkit.instruments.clock import EventClock, CycleClock, HostClock, get_step_times, join_samples, round_to_cycles
+from perfkit.instruments.clock import CycleClock, EventClock, HostClock, get_step_times, join_samples, round_to_cycles
 from tests.fixtures.two_gpus import LAUNCH_MS, two_gpus
 
 
@@ -47,10 +47,11 @@ def test_series_join_in_order():
     assert both.cpu_s == (2.0, 4.0)
 
 
+@pytest.mark.parametrize("kind", ["cuda", "xpu"])
 @pytest.mark.parametrize("gpu", [0, 1])
-def test_device_times_are_of_the_gpu_that_works_whichever_is_current(monkeypatch, gpu):
-    gpus = two_gpus(monkeypatch)
-    samples = EventClock(torch.device("cuda", gpu)).time_steps(lambda index: gpus.launch(gpu, 20.0 + index), 0, 3)
+def test_device_times_are_of_the_gpu_that_works_whichever_is_current(monkeypatch, kind, gpu):
+    gpus = two_gpus(monkeypatch, kind)
+    samples = EventClock(torch.device(kind, gpu)).time_steps(lambda index: gpus.launch(gpu, 20.0 + index), 0, 3)
     # The first step begins on an idle device, which waits for the launch.
     assert samples.device_s == pytest.approx(((20 + LAUNCH_MS) / 1e3, 0.021, 0.022))
     assert gpus.recorded == [gpu] * 4

@@ -1,5 +1,7 @@
 """What is recorded of torch's settings, which the program may have made by either set of switches."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -35,6 +37,15 @@ def test_a_gpu_has_one_setting_for_each_kind_of_op(fp32_gpu: dict[str, str]) -> 
     fp32_gpu |= {"matmul": "tf32", "conv": "none"}
     found = add_fp32_settings(ENVIRONMENT, GPU)
     assert (found.matmul_precision, found.conv_precision, found.rnn_precision) == ("high", "ieee", "tf32")
+
+
+def test_an_xpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    properties = SimpleNamespace(name="Intel GPU", total_memory=48 * 2**30, driver_version="1.6.32567", uuid=b"1")
+    monkeypatch.setattr(torch.xpu, "get_device_properties", lambda device: properties)
+    monkeypatch.setattr(torch.xpu, "device_count", lambda: 2)
+    found = read_environment(torch.device("xpu", 1))
+    assert (found.device, found.device_name, found.device_count) == ("xpu", "Intel GPU", 2)
+    assert (found.device_memory_bytes, found.driver, found.compute_capability) == (48 * 2**30, "1.6.32567", None)
 
 
 @pytest.mark.parametrize(("available", "version"), [(True, "2.27.5"), (False, None)])

@@ -100,9 +100,10 @@ def test_a_step_that_is_skipped_has_no_time() -> None:
     assert list(times.end(4, 0)) == [(1, 2_000_000), (3, 3_000_000)]
 
 
-def test_a_model_on_the_second_gpu_gets_its_own_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    gpus = two_gpus(monkeypatch)
-    times = choose_step_times(torch.device("cuda", 1))
+@pytest.mark.parametrize("kind", ["cuda", "xpu"])
+def test_a_model_on_the_second_gpu_gets_its_own_times(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    gpus = two_gpus(monkeypatch, kind)
+    times = choose_step_times(torch.device(kind, 1))
     times.start(0)
     gpus.launch(1, 40)
     times.end(1, 0)

@@ -112,9 +112,10 @@ def test_a_boundary_on_a_cpu_has_no_event() -> None:
     assert (after.wall_ns >= before.wall_ns, after.cpu_ns >= before.cpu_ns) == (True, True)
 
 
-def test_a_boundary_is_that_of_the_models_gpu_whichever_is_current(monkeypatch: pytest.MonkeyPatch) -> None:
-    gpus = two_gpus(monkeypatch)
-    model = torch.device("cuda", 1)
+@pytest.mark.parametrize("kind", ["cuda", "xpu"])
+def test_a_boundary_is_that_of_the_models_gpu_whichever_is_current(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    gpus = two_gpus(monkeypatch, kind)
+    model = torch.device(kind, 1)
     steps = StepSeries()
     for _ in time_loop_steps(LoopFollower(StepFinder(), lambda: None), model, 3, steps):
         gpus.launch(1, 50)

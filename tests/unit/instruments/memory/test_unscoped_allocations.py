@@ -20,7 +20,7 @@ def event(time_ns: int, address: int, size: int, device: torch.device = GPU) -> 
     """As torch writes it."""
     arguments = {
         "Total Reserved": 0, "Total Allocated": 1024, "Bytes": size, "Device Id": -1 if device.index is None else 0,
-        "Device Type": {"cpu": 0, "cuda": 1, "xpu": 12}[device.type], "Addr": address, "finished": False, "Ev Idx": 0,
+        "Device Type": {"cpu": 0, "cuda": 1, "mtia": 19}[device.type], "Addr": address, "finished": False, "Ev Idx": 0,
     }  # fmt: skip
     return {"ph": "i", "name": "[memory]", "ts": time_ns / 1000, "args": arguments}
 
@@ -77,7 +77,7 @@ def test_what_is_in_no_range_comes_in_its_place() -> None:
 
 
 def test_devices_that_are_none_of_perfkits_are_left_out() -> None:
-    text = Result(event(1, 64, 512, torch.device("xpu", 0)), event(2, 64, 512, torch.device("cpu"))).text
+    text = Result(event(1, 64, 512, torch.device("mtia", 0)), event(2, 64, 512, torch.device("cpu"))).text
     assert [each.device.type for each in read_written_allocations(text.encode())] == ["cpu"]
 
 

@@ -50,6 +50,13 @@ def test_a_gpus_peaks_say_since_when_they_count(gpu: torch.device) -> None:
     assert peaks.allocated.source.endswith("over timed steps")
 
 
+def test_an_xpus_peaks_are_those_of_its_allocator(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.xpu, "max_memory_allocated", lambda device: 100)
+    monkeypatch.setattr(torch.xpu, "max_memory_reserved", lambda device: 200)
+    peaks = read_memory_peaks(torch.device("xpu", 0), None, "over timed steps")
+    assert [get_value(each) for each in (peaks.allocated, peaks.reserved, peaks.driver_used)] == [100, 200, None]
+
+
 def test_what_cuda_graphs_have_taken_is_held_whole(gpu: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
     """A replay uses its pool, and the allocator counts none of it."""
     segments = [

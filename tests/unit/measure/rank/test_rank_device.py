@@ -16,7 +16,7 @@ from perfkit.core.record import RankRecord, RunStatus
 from perfkit.core.spec import LaunchSpec, RunSpec, WorkloadSpec
 from perfkit.devices.machine.shared_gpu import EMULATED, SHARED_GPU
 from perfkit.measure.rank import run_rank as ranks
-from perfkit.measure.rank.rank_device import open_store, take_device
+from perfkit.measure.rank.rank_device import join_group, open_store, take_device
 from perfkit.measure.rank.run_rank import run_rank
 from perfkit.store.layout import RECORD_FILE, get_rank_folder
 from perfkit.techniques.base.state import World
@@ -74,6 +74,24 @@ def test_a_rank_takes_its_own_gpu(gpus: TwoGpus) -> None:
     taken = take(1, [FIRST, SECOND])
     assert taken == torch.device("cuda", 1)
     assert (gpus.current, gpus.contexts) == (1, {1})
+
+
+def test_a_rank_takes_its_own_xpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpus = two_gpus(monkeypatch, "xpu")
+    world = World(rank=1, size=2, local_rank=1)
+    taken = take_device(LaunchSpec(device="xpu", world_size=2), world, store_of({0: FIRST}))
+    assert taken.device == torch.device("xpu", 1)
+    assert (gpus.current, gpus.contexts) == (1, {1})
+
+
+@pytest.mark.parametrize(
+    ("kind", "backend"), [("cpu", "gloo"), ("cuda", "cpu:gloo,cuda:nccl"), ("xpu", "cpu:gloo,xpu:xccl")]
+)
+def test_the_group_has_the_backend_of_its_device(monkeypatch: pytest.MonkeyPatch, kind: str, backend: str) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(dist, "init_process_group", lambda backend, **_: asked.append(backend))
+    join_group(torch.device(kind), dist.HashStore(), World(rank=0, size=2))
+    assert asked == [backend]
 
 
 def test_on_a_cpu_there_is_nothing_to_take(gpus: TwoGpus) -> None:
