@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 import click
 
 from perfkit.core.errors import UsageError
-from perfkit.devices.machine.device_choice import DEVICES
+from perfkit.devices.accelerator import is_cpu
+from perfkit.devices.machine.device_choice import AUTO, CALIBRATED
 from perfkit_cli.options.option_values import require_one_of
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ Examples:
     "--device",
     default="auto",
     show_default=True,
-    metavar=f"[{'|'.join(DEVICES)}]",
-    callback=require_one_of("device", DEVICES),
+    metavar=f"[{'|'.join((AUTO, *CALIBRATED))}]",
+    callback=require_one_of("device", (AUTO, *CALIBRATED)),
     help="Device to measure. auto: the GPU if available, else the CPU.",
 )
 @click.option(
@@ -51,11 +52,13 @@ def command(device: str, threads: str | None, world_size: int | None, short: boo
     from perfkit.devices.calibration.calibrate import parse_threads
     from perfkit.devices.ceiling_lookup import calibrate_machine, resolve_ceilings
     from perfkit.devices.machine.device_choice import find_device
+    from perfkit.devices.machine.fingerprint import check_device
     from perfkit.devices.machine.machine import count_available_cores
     from perfkit_cli.output.ceilings import build_ceilings_table
     from perfkit_cli.output.live_lines import show_lines
 
     target = find_device(device)
+    check_device(target.kind)
     if world_size is not None:
         if threads:
             raise UsageError(
@@ -65,7 +68,7 @@ def command(device: str, threads: str | None, world_size: int | None, short: boo
         _calibrate_links(target, world_size, short=short, force=force)
         return
     counts: tuple[int, ...] = ()
-    if target.kind == "cpu":
+    if is_cpu(target.kind):
         counts = parse_threads(threads) if threads else tuple(sorted({1, count_available_cores()}))
     missing = _find_missing_threads(target.kind, target.name, counts, short=short, force=force)
     if missing is not None:
@@ -76,7 +79,7 @@ def command(device: str, threads: str | None, world_size: int | None, short: boo
     console.print(build_ceilings_table(known, console.width))
     for note in known.notes:
         console.print(f"note: {note}", markup=False, highlight=False)
-    if target.kind == "cpu" and not short:
+    if is_cpu(target.kind) and not short:
         if count_available_cores() > 1:
             _calibrate_links(target, 2, short=True, force=force)
         console.print(_describe_disk(force), markup=False, highlight=False)
@@ -96,7 +99,7 @@ def _calibrate_links(target: "ChosenDevice", ranks: int, *, short: bool, force: 
     from perfkit_cli.output.ceilings import build_links_table, describe_links
     from perfkit_cli.output.live_lines import show_lines
 
-    if target.kind == "cuda" and (why := explain_missing_gpus(ranks, target.visible)):
+    if not is_cpu(target.kind) and (why := explain_missing_gpus(ranks, target.visible)):
         raise UsageError(f"--world-size {ranks}: {why}")
     rates = load_link_rates(target.kind, target.name)
     kinds = [group.link for group in find_groups(target.kind, ranks)]
@@ -146,6 +149,6 @@ def _find_missing_threads(
         if cached is None
         else (cached.threads() if short else cached.full()) - cached.list_doubtful_threads()
     )
-    if device != "cpu":
+    if not is_cpu(device):
         return None if None in known else ()
     return tuple(count for count in threads if count not in known) or None

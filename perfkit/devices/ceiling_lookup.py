@@ -9,6 +9,7 @@ from pathlib import Path
 from perfkit.core.errors import PerfkitError, RunFormatError
 from perfkit.core.files import read_json
 from perfkit.core.note import Note, make_note
+from perfkit.devices.accelerator import is_cpu
 from perfkit.devices.calibration import ceilings_cache
 from perfkit.devices.calibration.calibrate import CalibrationRepeats, get_repeats_path
 from perfkit.devices.catalog.catalog import build_caches, build_datasheet_ceilings, find_entry
@@ -16,6 +17,7 @@ from perfkit.devices.ceilings.ceiling import Confidence, DeviceCeilings, LinkRat
 from perfkit.devices.links import link_calibration as between_ranks
 from perfkit.devices.links.link_processes import LinksError
 from perfkit.devices.links.rates import select_link_rates
+from perfkit.devices.machine.device_choice import CALIBRATED
 from perfkit.devices.machine.fingerprint import build_fingerprint
 
 Progress = Callable[[str], None]
@@ -42,20 +44,21 @@ def resolve_ceilings(
 ) -> DeviceCeilings:
     """Every ceiling known for a device: measured ones first, then the datasheet's.
 
-    `device` is `cpu` or `cuda`, `device_name` the name recorded by the worker, `threads` the numbers of threads that
+    `device` is torch's type, `device_name` the name recorded by the worker, `threads` the numbers of threads that
     runs use (ignored on a GPU), `ranks` the number of communicating ranks. With `calibrate`, ceilings that are unknown,
-    were always disturbed, or have been refuted since are measured now, in the short version, in a separate process,
-    which takes up to 15 s per number of threads. A failed calibration or an unreadable cache becomes a note, since a
-    run is useful without ceilings.
+    were always disturbed, or have been refuted since are measured now if the device is one of `CALIBRATED`, in the
+    short version, in a separate process, which takes up to 15 s per number of threads. A failed calibration or an
+    unreadable cache becomes a note, since a run is useful without ceilings.
     """
     notes: list[Note] = []
+    calibrate = calibrate and device in CALIBRATED
     key = build_fingerprint(device, device_name)
     try:
         cached = ceilings_cache.load_ceilings(key)
     except RunFormatError as error:
         notes.append(make_note("ceilings.unreadable", f"measured ceilings ignored: {error}", error_id=error.id))
         cached = None
-    wanted: tuple[int | None, ...] = tuple(dict.fromkeys(threads)) if device == "cpu" else (None,)
+    wanted: tuple[int | None, ...] = tuple(dict.fromkeys(threads)) if is_cpu(device) else (None,)
     missing = [
         count for count in wanted if cached is None or count not in cached.threads() - cached.list_doubtful_threads()
     ]
@@ -89,9 +92,9 @@ def resolve_ceilings(
             links = select_link_rates(links, count, groups[count][0].link)  # ranks take the first GPUs
     except RunFormatError as error:
         notes.append(make_note("ceilings.links_unreadable", f"measured links ignored: {error}", error_id=error.id))
-    entry = find_entry(device_name) if device != "cpu" else None
+    entry = find_entry(device_name) if not is_cpu(device) else None
     sheet = () if entry is None else build_datasheet_ceilings(entry)
-    if device == "cpu":
+    if is_cpu(device):
         notes.append(make_note("ceilings.no_datasheet", "no datasheet ceilings: the catalog lists GPUs only"))
     elif not sheet:
         notes.append(
@@ -150,7 +153,7 @@ def calibrate_machine(
             command += ["--threads", ",".join(str(count) for count in threads)]
         if short:
             command.append("--short")
-        if device == "cuda" and device_name:
+        if not is_cpu(device) and device_name:
             command += ["--device-name", device_name]
         last: list[str] = []
         # The parent sleeps on the pipe between lines, so it takes no time from the measurement.

@@ -46,7 +46,7 @@ def bench(
         workload: workload to train, with `:key=value` parameters.
         technique: techniques, separated by commas, combined with `+`; or `all`.
         out: folder to write, new or empty; by default `runs/TIME-WORKLOAD`.
-        device: `auto` (the GPU if available, else the CPU), `cpu` or `cuda`.
+        device: `auto` (the GPU if available, else the CPU), `cpu`, `cuda` or `xpu`.
         batch_size, seq_len: override the workload's sizes.
         steps: timed steps per process; by default chosen automatically.
         warmup: minimum warm-up steps.

@@ -18,11 +18,13 @@ from perfkit.core.errors import UsageError
 from perfkit.core.files import write_json
 from perfkit.core.note import Note, make_note
 from perfkit.core.spec import Struct
+from perfkit.devices.accelerator import is_cpu
 from perfkit.devices.calibration.kernel_timing import KernelResults, Progress, make_wall_timer, run_kernels
 from perfkit.devices.ceilings.ceiling import Ceiling, CeilingKind, DeviceCeilings
 from perfkit.devices.ceilings.repeats import KernelRepeats, find_best_canary, summarize_repeats
 from perfkit.devices.machine import machine
-from perfkit.devices.machine.fingerprint import DEVICES, build_fingerprint
+from perfkit.devices.machine.device_choice import CALIBRATED
+from perfkit.devices.machine.fingerprint import build_fingerprint
 
 if TYPE_CHECKING:
     from perfkit.devices.calibration.cuda_kernels import CalibratedGpu
@@ -153,7 +155,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m perfkit.devices.calibration.calibrate", description="Measure a device's ceilings."
     )
-    parser.add_argument("--device", choices=DEVICES, required=True)
+    parser.add_argument("--device", choices=CALIBRATED, required=True)
     parser.add_argument("--device-name", default="", help="GPU to measure, by the name that torch reports")
     parser.add_argument("--threads", default="1", help="CPU thread counts to measure with, such as 1,2")
     parser.add_argument("--short", action="store_true", help="fewer windows and sizes: at most 15 s per thread count")
@@ -168,7 +170,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.stderr.write(line + "\n")
         sys.stderr.flush()
 
-    if options.device == "cpu":
+    if is_cpu(options.device):
         measured, kernels = calibrate_cpu(threads, short=options.short, progress=progress)
     else:
         measured, kernels = calibrate_cuda(short=options.short, progress=progress, device_name=options.device_name)

@@ -8,15 +8,15 @@ import pynvml
 
 from perfkit.core.errors import UsageError
 from perfkit.core.units import format_bytes
+from perfkit.devices.accelerator import is_cpu
 from perfkit.devices.machine import machine, nvml
-
-DEVICES = ("cpu", "cuda")
+from perfkit.devices.machine.device_choice import CALIBRATED
 
 
 def check_device(device: str) -> None:
     """A `UsageError` for a kind of device that cannot be calibrated."""
-    if device not in DEVICES:
-        raise UsageError(f"device {device!r} cannot be calibrated; expected one of {', '.join(DEVICES)}")
+    if device not in CALIBRATED:
+        raise UsageError(f"device {device!r} cannot be calibrated; expected one of {', '.join(CALIBRATED)}")
 
 
 def build_fingerprint(device: str, device_name: str) -> str:
@@ -24,8 +24,7 @@ def build_fingerprint(device: str, device_name: str) -> str:
 
     `device_name` is that of the GPU; the CPU is queried here, so that every caller gets the same answer.
     """
-    check_device(device)
-    parts = _describe_cpu() if device == "cpu" else _describe_gpu(device_name)
+    parts = _describe_cpu() if is_cpu(device) else _describe_gpu(device_name)
     return "; ".join((*parts, f"torch {_get_torch_version()}"))
 
 

@@ -2,8 +2,8 @@
 
 `torch.cuda` would initialize the driver and leave contexts, which take memory that the measured processes are then
 without, fail on GPUs in exclusive mode, and do not survive a fork. So NVML is asked; and where it alone cannot tell
-what CUDA will show (no NVML as on ROCm, MIG instances, different GPUs in CUDA's own order, a driver older than torch's
-CUDA) torch is asked in a process that ends: `python -m perfkit.devices.machine.visible_gpus`. Not yet tried on
+what CUDA will show (no NVML as on ROCm and XPU, MIG instances, different GPUs in CUDA's own order, a driver older than
+torch's CUDA) torch is asked in a process that ends: `python -m perfkit.devices.machine.visible_gpus`. Not yet tried on
 hardware."""
 
 import ctypes
@@ -16,6 +16,7 @@ from itertools import takewhile
 import pynvml
 
 from perfkit.core.errors import PerfkitError
+from perfkit.devices.accelerator import find_built_accelerator
 from perfkit.devices.machine import nvml
 from perfkit.devices.machine.mig import list_visible_instances
 
@@ -28,7 +29,8 @@ def list_visible_gpus() -> tuple[str, ...]:
     """
     from torch import version
 
-    if version.hip is not None:
+    built = find_built_accelerator()
+    if built is not None and not built.has_nvml:
         return _list_by_torch()
     if version.cuda is None or not _has_cuda_driver():
         return ()
@@ -117,10 +119,10 @@ def _list_by_torch() -> tuple[str, ...]:
 
 def main() -> None:
     """Print the names of the GPUs that torch sees, as JSON."""
-    import torch
-
-    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    sys.stdout.write(json.dumps([torch.cuda.get_device_name(index) for index in range(count)]))
+    built, names = find_built_accelerator(), []
+    if built is not None and built.runtime.is_available():
+        names = [built.runtime.get_device_name(index) for index in range(built.runtime.device_count())]
+    sys.stdout.write(json.dumps(names))
 
 
 if __name__ == "__main__":

@@ -48,6 +48,22 @@ def test_no_gpu(driver):
         find_device("cuda")
 
 
+@pytest.mark.parametrize("wanted", ["auto", "xpu"])
+def test_the_xpus_of_a_torch_that_is_built_for_them(driver, monkeypatch, wanted):
+    monkeypatch.setattr(torch.version, "cuda", None)
+    monkeypatch.setattr(torch.version, "xpu", "20250301")
+    monkeypatch.setattr(visible_gpus, "_list_by_torch", lambda: ("Intel GPU",))
+    assert find_device(wanted) == ChosenDevice("xpu", "Intel GPU", 1)
+    with pytest.raises(UsageError):
+        find_device("cuda")
+
+
+def test_an_xpu_is_not_a_gpu_of_cuda(driver):
+    with pytest.raises(UsageError):
+        find_device("xpu")
+    assert find_device("xpu", here=False) == ChosenDevice("xpu", "", 0)
+
+
 def test_ranks_elsewhere_may_have_gpus_that_are_not_here(driver):
     driver.gpus = []
     assert find_device("cuda", here=False) == ChosenDevice("cuda", "", 0)

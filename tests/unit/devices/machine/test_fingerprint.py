@@ -27,9 +27,10 @@ def test_file_stem_is_readable_and_distinct() -> None:
     assert one == fingerprint.make_file_stem("Some CPU (R); 1 usable CPUs")
 
 
-def test_other_devices_are_refused() -> None:
-    with pytest.raises(UsageError, match="'tpu'"):
-        fingerprint.build_fingerprint("tpu", "x")
+def test_other_devices_are_not_calibrated() -> None:
+    with pytest.raises(UsageError, match="'xpu'"):
+        fingerprint.check_device("xpu")
+    assert fingerprint.build_fingerprint("xpu", "Intel GPU").startswith("Intel GPU; driver ")
 
 
 def test_a_gpu_without_a_driver_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """Which GPUs torch will see: by a fake driver where that decides, else by torch's own word in a process that ends."""
 
+import json
 import subprocess
 
 import pynvml
@@ -103,6 +104,17 @@ def test_torch_is_asked_on_rocm(machine, monkeypatch):
     monkeypatch.setattr(torch.version, "cuda", None)
     monkeypatch.setattr(torch.version, "hip", "6.4")
     assert list_visible_gpus() == TORCHS_WORD
+
+
+@pytest.mark.parametrize(("available", "names"), [(True, ["Intel GPU 0", "Intel GPU 1"]), (False, [])])
+def test_torchs_word_about_xpus(machine, monkeypatch, capsys, available, names):
+    monkeypatch.setattr(torch.version, "cuda", None)
+    monkeypatch.setattr(torch.version, "xpu", "20250301")
+    monkeypatch.setattr(torch.xpu, "is_available", lambda: available)
+    monkeypatch.setattr(torch.xpu, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.xpu, "get_device_name", lambda index: f"Intel GPU {index}")
+    visible_gpus.main()
+    assert json.loads(capsys.readouterr().out) == names
 
 
 def test_without_a_driver_or_a_build_for_it_there_are_none(machine, monkeypatch):
