@@ -37,6 +37,7 @@ PATHS = (
         "read and analyze traces, AMD", "yes", "yes: MI250 in the tests; MI300", "yes",
         decided="nothing yet: it needs an AMD GPU",
     ),
+    CodePath("measure on ROCm and XPU, without sensors", NONE, "no", "XPU", decided="nothing yet: it needs such GPUs"),
     CodePath(
         "record a trace, lost kernels", "yes", "no", "yes", ("stands lost-*", "overheads lost"),
         finding=count_lost_kernels,
