@@ -224,7 +224,7 @@ class Environment(Struct):
     platform: str
     python: str
     torch: str
-    device: str  # "cpu" or "cuda"
+    device: str  # torch's type
     device_name: str
     device_count: int
     device_memory_bytes: int | None = None

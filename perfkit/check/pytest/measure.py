@@ -21,7 +21,7 @@ from perfkit.check.pytest.memory_limit import StepMemory, measure_step_memory
 from perfkit.check.pytest.ops import TracedStepOps, trace_step_ops
 from perfkit.core.errors import PerfkitError, UsageError
 from perfkit.cost.live_flops import FlopCount, count_flops
-from perfkit.devices.accelerator import get_accelerator, is_cpu
+from perfkit.devices.accelerator import CPU, find_built_accelerator, get_accelerator, is_cpu
 from perfkit.instruments.range_marks import mark_step
 from perfkit.instruments.training.trained_models import TrainedModels
 
@@ -63,7 +63,8 @@ def find_trained(models: Models, optimizers: Optimizers, device: torch.device | 
     elif tensors:
         step_device = tensors[0].device
     else:
-        step_device = torch.device("cuda" if torch.cuda.is_initialized() else "cpu")
+        built = find_built_accelerator()
+        step_device = torch.device(built.type if built is not None and built.runtime.is_initialized() else CPU.type)
     accelerator = get_accelerator(step_device)
     if accelerator.has_own_memory and step_device.index is None:
         step_device = torch.device(accelerator.type, accelerator.runtime.current_device())

@@ -101,7 +101,7 @@ class DeviceCeilings(Struct):
     """
 
     schema_version: int = CEILINGS_VERSION
-    device: str  # "cpu" or "cuda"
+    device: str  # torch's type
     device_name: str
     fingerprint: str
     measured_at: str = ""

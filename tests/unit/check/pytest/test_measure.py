@@ -12,6 +12,7 @@ import perfkit
 from perfkit.attach.loop.phase_marks import get_followed_marks
 from perfkit.check.pytest.measure import StepMeasurement, find_trained, measure_step
 from perfkit.core.errors import PerfkitError, UsageError
+from tests.fixtures.two_gpus import two_gpus
 
 WIDTH, BATCH = 256, 64
 WEIGHT = WIDTH * WIDTH * 4
@@ -188,6 +189,17 @@ def test_a_profiler_that_is_on_is_named() -> None:
 def test_a_watch_that_is_on_is_named(tmp_path) -> None:
     with perfkit.profile(tmp_path / "run", report=False), pytest.raises(PerfkitError, match=r"perfkit\.profile"):
         measured(Two())
+
+
+@pytest.mark.parametrize("kind", ["cuda", "xpu"])
+def test_without_parameters_the_device_is_the_gpu_that_was_used(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    for name in ("cuda", "hip", "xpu"):
+        monkeypatch.setattr(torch.version, name, "1.0" if name == kind else None)
+    gpus = two_gpus(monkeypatch, kind)
+    assert find_trained(None, None, None).device == torch.device("cpu")
+    gpus.set_device(1)
+    assert find_trained(None, None, None).device == torch.device(kind, 1)
+    assert find_trained(None, None, kind).device == torch.device(kind, 1)
 
 
 def test_what_cannot_be_measured_is_refused() -> None:
