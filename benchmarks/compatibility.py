@@ -22,9 +22,9 @@ from perfkit.core.spec import WorkloadSpec, convert_params, parse_technique
 from perfkit.measure.rank.train_step import train_step
 from perfkit.techniques.apply import apply_all
 from perfkit.techniques.base.state import TrainState, World
+from perfkit.techniques.base.table import TECHNIQUES
 from perfkit.techniques.base.technique import LOSSLESS, Technique
 from perfkit.techniques.compatibility import check_compatibility
-from perfkit.techniques.table import TECHNIQUES
 from perfkit.workloads.workload import join_batches, split_batch
 from perfkit.workloads.workload_table import load_workload
 

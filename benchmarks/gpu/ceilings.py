@@ -61,8 +61,8 @@ def calibration(setting: Setting, *, short: bool) -> Found:
     if not short:
         setting.needs_gpu()
     setting.needs_perfkit()
-    from perfkit.devices.ceiling_lookup import calibrate_machine
     from perfkit.devices.ceilings.ceiling import CeilingKind
+    from perfkit.devices.lookup.ceiling_lookup import calibrate_machine
 
     def progress(line: str) -> None:
         print(line, file=sys.stderr)

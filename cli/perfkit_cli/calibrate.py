@@ -50,7 +50,7 @@ def command(device: str, threads: str | None, world_size: int | None, short: boo
     from rich.console import Console
 
     from perfkit.devices.calibration.calibrate import parse_threads
-    from perfkit.devices.ceiling_lookup import calibrate_machine, resolve_ceilings
+    from perfkit.devices.lookup.ceiling_lookup import calibrate_machine, resolve_ceilings
     from perfkit.devices.machine.device_choice import find_device
     from perfkit.devices.machine.fingerprint import check_device
     from perfkit.devices.machine.machine import count_available_cores

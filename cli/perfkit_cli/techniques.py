@@ -34,7 +34,7 @@ def command(name: str | None, as_json: bool, docs: Path | None) -> None:
     import torch
 
     from perfkit.devices.machine.device_choice import find_device
-    from perfkit.techniques.table import TECHNIQUES
+    from perfkit.techniques.base.table import TECHNIQUES
     from perfkit_cli.output.listing import show_listing
     from perfkit_cli.pages.technique_listing import describe_availability, format_listing, list_technique
     from perfkit_cli.pages.technique_page import build_page
@@ -60,7 +60,7 @@ def command(name: str | None, as_json: bool, docs: Path | None) -> None:
 
 def write_pages(folder: Path) -> None:
     """Write the page of each technique and an index into a folder."""
-    from perfkit.techniques.table import TECHNIQUES
+    from perfkit.techniques.base.table import TECHNIQUES
     from perfkit_cli.pages.technique_page import build_index, build_page
 
     folder.mkdir(parents=True, exist_ok=True)

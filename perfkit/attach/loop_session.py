@@ -31,9 +31,9 @@ from perfkit.core.spec import LaunchSpec, RunSpec, Schedule, WorkloadSpec
 from perfkit.devices.accelerator import is_cpu
 from perfkit.devices.calibration import ceilings_cache
 from perfkit.devices.calibration.kernel_timing import format_threads
-from perfkit.devices.ceiling_lookup import resolve_ceilings
 from perfkit.devices.ceilings.ceiling import DeviceCeilings
 from perfkit.devices.ceilings.exceeded_ceilings import split_explanation
+from perfkit.devices.lookup.ceiling_lookup import resolve_ceilings
 from perfkit.instruments.graph_capture import is_capturing
 from perfkit.instruments.range_marks import mark_step
 from perfkit.instruments.training.trained_models import TrainedModels

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from perfkit.check.cases import Machine, PlannedCase
 from perfkit.check.check_events import CheckEvent, SideEvent
-from perfkit.devices.ceiling_lookup import resolve_ceilings
 from perfkit.devices.ceilings.ceiling import DeviceCeilings
+from perfkit.devices.lookup.ceiling_lookup import resolve_ceilings
 from perfkit.measure.run_events import RunEvent
 
 # Runs per side if a quantity with one figure per process is gated.

@@ -19,8 +19,8 @@ from perfkit.core.note import make_note
 from perfkit.core.record import RunResult, RunStatus
 from perfkit.core.spec import RunSpec, format_variant_label
 from perfkit.devices.accelerator import is_cpu
-from perfkit.devices.ceiling_lookup import resolve_ceilings
 from perfkit.devices.ceilings.ceiling import DeviceCeilings
+from perfkit.devices.lookup.ceiling_lookup import resolve_ceilings
 from perfkit.instruments.ncu import build_ncu_command, explain_refusal, list_chip_metrics
 from perfkit.measure.auto_params import Find, require_given_params
 from perfkit.measure.launch.launcher_table import LAUNCHERS

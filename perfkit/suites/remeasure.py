@@ -8,8 +8,8 @@ from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.pipeline.analyze import analyze_suite
 from perfkit.core.files import write_json
 from perfkit.devices.calibration import ceilings_cache
-from perfkit.devices.ceiling_lookup import resolve_ceilings
 from perfkit.devices.ceilings.exceeded_ceilings import split_explanation
+from perfkit.devices.lookup.ceiling_lookup import resolve_ceilings
 from perfkit.devices.machine.fingerprint import build_fingerprint
 from perfkit.store.layout import CEILINGS_FILE
 

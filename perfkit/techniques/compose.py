@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from perfkit.core.errors import UsageError
 from perfkit.core.spec import TechniqueSpec, WorkloadSpec, convert_params
 from perfkit.techniques.base.rank_sharing import check_shares
+from perfkit.techniques.base.table import TECHNIQUES
 from perfkit.techniques.base.technique import Purpose, Technique, format_technique
 from perfkit.techniques.compatibility import check_compatibility
-from perfkit.techniques.table import TECHNIQUES
 
 
 def compose_techniques(specs: Sequence[TechniqueSpec]) -> tuple[Technique, ...]:

@@ -8,8 +8,8 @@ import msgspec
 import torch
 
 from perfkit.core.registry import BrokenPluginError
+from perfkit.techniques.base.table import TECHNIQUES
 from perfkit.techniques.base.technique import Purpose, Technique, explain_inability
-from perfkit.techniques.table import TECHNIQUES
 from perfkit_cli.output.listing import ListedItem, describe_parameters, list_choices
 
 

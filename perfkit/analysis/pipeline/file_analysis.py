@@ -15,7 +15,7 @@ from perfkit.analysis.trace.trace_memory import summarize_memory
 from perfkit.core.errors import RunFormatError
 from perfkit.core.note import list_texts, make_note
 from perfkit.core.text_blocks import ReadLimits
-from perfkit.devices.trace_ceilings import TraceCeilings, resolve_trace_ceilings
+from perfkit.devices.lookup.trace_ceilings import TraceCeilings, resolve_trace_ceilings
 from perfkit.trace.counters.match_counters import read_counters
 from perfkit.trace.ops.ops import read_ops
 from perfkit.trace.readers.trace_reader import read_trace

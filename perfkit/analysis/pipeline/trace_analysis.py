@@ -28,7 +28,7 @@ from perfkit.core.text_blocks import ReadLimits
 from perfkit.core.urls import is_url
 from perfkit.devices.accelerator import is_cpu
 from perfkit.devices.catalog.catalog import resolve_entry
-from perfkit.devices.trace_ceilings import HERE, TraceCeilings
+from perfkit.devices.lookup.trace_ceilings import HERE, TraceCeilings
 from perfkit.trace.readers.trace_sources import Named, derive_trace_name, expand_sources
 
 # What the tables of the others are shortened to.

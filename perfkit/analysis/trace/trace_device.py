@@ -3,7 +3,7 @@
 import numpy as np
 
 from perfkit.devices.accelerator import CPU, CUDA, find_accelerator, find_called_accelerator
-from perfkit.devices.trace_ceilings import TraceDevice
+from perfkit.devices.lookup.trace_ceilings import TraceDevice
 from perfkit.trace.model import DEVICE_CATEGORIES, Category, Trace
 
 

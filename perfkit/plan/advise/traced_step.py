@@ -16,8 +16,8 @@ from perfkit.core.record import Environment
 from perfkit.devices.accelerator import is_cpu
 from perfkit.devices.catalog.catalog import CatalogEntry, find_entry
 from perfkit.devices.ceilings.ceiling import DeviceCeilings
+from perfkit.devices.lookup.trace_ceilings import resolve_trace_ceilings
 from perfkit.devices.machine.machine import read_cpu_model
-from perfkit.devices.trace_ceilings import resolve_trace_ceilings
 from perfkit.plan.advise.answers import AdvisedView
 from perfkit.plan.target.target import Target
 from perfkit.plan.timing.device_efficiencies import load_efficiencies

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from perfkit.core.registry import BrokenPluginError
 from perfkit.techniques.base.planning import MemorySaving
+from perfkit.techniques.base.table import TECHNIQUES
 from perfkit.techniques.base.technique import Technique
-from perfkit.techniques.table import TECHNIQUES
 
 
 def list_savings(ranks: int) -> list[MemorySaving]:

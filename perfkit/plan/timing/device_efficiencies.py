@@ -8,8 +8,8 @@ from perfkit.analysis.trace.roofline.roofs import Roofs
 from perfkit.core.errors import UnavailableError
 from perfkit.devices.accelerator import CPU
 from perfkit.devices.catalog.catalog import CatalogEntry, build_datasheet_ceilings, resolve_entry
-from perfkit.devices.ceiling_lookup import resolve_ceilings
 from perfkit.devices.ceilings.ceiling import DeviceCeilings
+from perfkit.devices.lookup.ceiling_lookup import resolve_ceilings
 from perfkit.devices.machine.machine import read_cpu_model
 from perfkit.plan.target.target import Target
 from perfkit.plan.target.work import compute_least_time

@@ -101,7 +101,7 @@ class Technique(Struct):
         min_world_size: the minimum number of ranks, with its defaults and alone.
         dimension: the dimension of the mesh of ranks that it acts along.
         purpose: its heading in listings.
-        purpose_place: its place under it; where equal, the order of `perfkit.techniques.table`.
+        purpose_place: its place under it; where equal, the order of `perfkit.techniques.base.table`.
         parity_rule: the allowed difference of losses from the baseline, unless it depends on parameters (`parity`).
         planning: what plans know of it.
         saves_activations: True if it leaves so much less for backward that `offload` may move little.

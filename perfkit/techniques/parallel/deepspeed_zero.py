@@ -21,8 +21,8 @@ from perfkit.core.record import Claim, Relation, SetupCost
 from perfkit.devices.accelerator import is_cpu
 from perfkit.techniques.base.conflict import RELAXED, SHARDED, Conflict
 from perfkit.techniques.base.state import Closure, TrainState
+from perfkit.techniques.base.table import TECHNIQUES
 from perfkit.techniques.base.technique import Package, PlanMode, PlanSupport
-from perfkit.techniques.table import TECHNIQUES
 
 Engine = Literal["torch", "deepspeed"]
 NOT_PLANNED = PlanSupport(PlanMode.NOT, "DeepSpeed exchanges tensors during setup, and a plan's tensors have no data")

@@ -13,8 +13,8 @@ from perfkit.core.spec import TechniqueSpec, parse_workload
 from perfkit.cost import formula_table
 from perfkit.measure.bench import find_dtype_refusal
 from perfkit.techniques.base.state import TrainState
+from perfkit.techniques.base.table import TECHNIQUES
 from perfkit.techniques.expand_all import expand_variants
-from perfkit.techniques.table import TECHNIQUES
 from perfkit.workloads.workload_table import WORKLOADS, load_workload
 from tests.fixtures import plugins
 

@@ -5,10 +5,10 @@ import torch
 
 from perfkit.techniques.activations.flash import Flash
 from perfkit.techniques.activations.offload import Offload
+from perfkit.techniques.base.table import TECHNIQUES
 from perfkit.techniques.base.technique import Purpose
 from perfkit.techniques.parallel.zero1 import Zero1
 from perfkit.techniques.precision.amp import Amp
-from perfkit.techniques.table import TECHNIQUES
 from perfkit_cli.pages.technique_listing import describe_needs, find_unavailable_choices, format_listing, list_technique
 
 CPU = torch.device("cpu")

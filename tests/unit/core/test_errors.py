@@ -58,7 +58,7 @@ def test_each_class_of_errors_has_an_id_of_its_own() -> None:
     for package in (
         "perfkit.check.sides.side",
         "perfkit.devices.links.link_processes",
-        "perfkit.devices.ceiling_lookup",
+        "perfkit.devices.lookup.ceiling_lookup",
         "perfkit.measure.interleaving.resident_teams",
         "perfkit.instruments.open_ranges",
         "perfkit.workloads.user_workload",

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from perfkit.core.facts import FACTS
+from perfkit.techniques.base.table import TECHNIQUES
 from perfkit.techniques.base.technique import build_first_example
-from perfkit.techniques.table import TECHNIQUES
 from perfkit_cli.reference_pages import format_facts_page
 from tests.unit.techniques.tiny import new_state
 

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from perfkit.analysis.pipeline.analyze import analyze_suite
 from perfkit.core.record import Unknown, get_value
-from perfkit.devices import ceiling_lookup
 from perfkit.devices.calibration import ceilings_cache
 from perfkit.devices.ceilings.ceiling import CeilingKind, CeilingLevel, DeviceCeilings
+from perfkit.devices.lookup import ceiling_lookup
 from perfkit.devices.machine.fingerprint import build_fingerprint
 from perfkit.suites.remeasure import analyze_and_remeasure
 from tests.fixtures.rank_traces import ceiling

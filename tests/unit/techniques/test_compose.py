@@ -5,9 +5,9 @@ from perfkit.core.errors import UnavailableError, UsageError
 from perfkit.core.record import ParityRule
 from perfkit.core.spec import parse_variants
 from perfkit.techniques.apply import apply_all
+from perfkit.techniques.base.table import TECHNIQUES
 from perfkit.techniques.base.technique import LOSSLESS, Stage
 from perfkit.techniques.compose import compose_techniques
-from perfkit.techniques.table import TECHNIQUES
 from tests.unit.techniques.tiny import applied, new_state
 
 KINDS = [TECHNIQUES.load(name) for name in TECHNIQUES.list_names()]

@@ -12,9 +12,9 @@ from perfkit.core.spec import parse_variants
 from perfkit.plan.advise.targets import ESTIMATES
 from perfkit.plan.search.memory_savings import list_savings
 from perfkit.techniques.base.planning import ESTIMATED, Counted
+from perfkit.techniques.base.table import TECHNIQUES
 from perfkit.techniques.base.technique import LOSSLESS, Purpose, Technique
 from perfkit.techniques.compose import compose_techniques
-from perfkit.techniques.table import TECHNIQUES
 from tests.unit.analysis.pipeline.test_memory_findings import account, only
 
 KINDS = [TECHNIQUES.load(name) for name in TECHNIQUES.list_names()]

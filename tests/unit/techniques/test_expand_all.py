@@ -3,9 +3,9 @@
 import pytest
 
 from perfkit.core.spec import parse_variants
+from perfkit.techniques.base.table import TECHNIQUES
 from perfkit.techniques.compose import compose_techniques
 from perfkit.techniques.expand_all import expand_variants, list_examples
-from perfkit.techniques.table import TECHNIQUES
 
 
 def test_other_lists_stay_as_they_are() -> None:

@@ -20,7 +20,7 @@ from perfkit.analysis.model.memory_model import (
 )
 from perfkit.analysis.pipeline.memory_findings import collect_memory_findings
 from perfkit.core.allocations import FailedRequest
-from perfkit.techniques.table import TECHNIQUES
+from perfkit.techniques.base.table import TECHNIQUES
 
 MIB = 2**20
 STATE = "memory.optimizer_state"

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from perfkit.analysis.trace.trace_device import identify_device
-from perfkit.devices.trace_ceilings import TraceDevice
+from perfkit.devices.lookup.trace_ceilings import TraceDevice
 from perfkit.trace.readers.trace_reader import read_trace
 from tests.fixtures.gpu_traces import training_events, training_file
 from tests.fixtures.traces import op

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 import pytest
 
 from perfkit.core.errors import RunFormatError
-from perfkit.devices import ceiling_lookup
-from perfkit.devices.ceiling_lookup import CalibrationError, resolve_ceilings
 from perfkit.devices.ceilings.ceiling import Confidence
 from perfkit.devices.links import link_calibration
 from perfkit.devices.links.link_calibration import is_measurement_missing, load_link_rates, measure_links
 from perfkit.devices.links.link_processes import LinksError
 from perfkit.devices.links.time_collectives import CollectiveTimes
 from perfkit.devices.links.topology import GpuGroup
+from perfkit.devices.lookup import ceiling_lookup
+from perfkit.devices.lookup.ceiling_lookup import CalibrationError, resolve_ceilings
 from perfkit.devices.machine import machine
 
 

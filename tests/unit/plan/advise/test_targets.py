@@ -15,9 +15,9 @@ from perfkit.plan.advise.layers import estimate_larger_batch
 from perfkit.plan.advise.targets import find_answer
 from perfkit.plan.target.work import Work
 from perfkit.techniques.base.planning import NoEffect, UnknownEffect
+from perfkit.techniques.base.table import TECHNIQUES
 from perfkit.techniques.compose import compose_techniques
 from perfkit.techniques.expand_all import list_examples
-from perfkit.techniques.table import TECHNIQUES
 from tests.fixtures.figures import list_figures
 from tests.fixtures.rank_traces import ceilings, rank_trace, row
 

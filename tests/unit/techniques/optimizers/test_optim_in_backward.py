@@ -8,9 +8,9 @@ from torch import nn
 
 from perfkit.core.errors import UnavailableError, UsageError
 from perfkit.techniques.base.state import World
+from perfkit.techniques.base.table import TECHNIQUES
 from perfkit.techniques.optimizers.optim_in_backward import OptimInBackward
 from perfkit.techniques.optimizers.optimizers import OPTIMIZERS
-from perfkit.techniques.table import TECHNIQUES
 from perfkit.workloads.workload import Batch
 from tests.fixtures.errors import has_id
 from tests.fixtures.workloads import gan

@@ -7,9 +7,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from perfkit.devices import ceiling_lookup
 from perfkit.devices.calibration import ceilings_cache
 from perfkit.devices.ceilings.ceiling import Ceiling, CeilingKind, CeilingLevel, Confidence, DeviceCeilings
+from perfkit.devices.lookup import ceiling_lookup
 from perfkit.devices.machine.fingerprint import build_fingerprint
 
 KEY = build_fingerprint("cpu", "x")

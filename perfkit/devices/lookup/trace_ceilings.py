@@ -19,8 +19,8 @@ from perfkit.devices.catalog.catalog import (
     load_catalog,
     resolve_entry,
 )
-from perfkit.devices.ceiling_lookup import resolve_ceilings
 from perfkit.devices.ceilings.ceiling import DeviceCeilings
+from perfkit.devices.lookup.ceiling_lookup import resolve_ceilings
 
 HERE = "here"
 _NEAR = 0.1  # a driver keeps some of the nominal memory for itself and counts in other units

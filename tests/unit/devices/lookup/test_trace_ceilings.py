@@ -5,8 +5,8 @@ import pytest
 from perfkit.core.errors import UsageError
 from perfkit.devices.calibration import ceilings_cache
 from perfkit.devices.ceilings.ceiling import Ceiling, CeilingKind, CeilingLevel, DeviceCeilings
+from perfkit.devices.lookup.trace_ceilings import TraceDevice, resolve_trace_ceilings
 from perfkit.devices.machine.fingerprint import build_fingerprint
-from perfkit.devices.trace_ceilings import TraceDevice, resolve_trace_ceilings
 
 A100_BOARD = TraceDevice("cuda", "NVIDIA Graphics Device", 108, 42_297_524_224)  # a board without a name
 

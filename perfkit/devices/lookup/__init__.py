@@ -1,0 +1,1 @@
+"""Ceilings of a device, for a run or for a trace."""
