@@ -24,7 +24,7 @@ from perfkit.techniques.apply import apply_all
 from perfkit.techniques.base.state import TrainState, World
 from perfkit.techniques.base.table import TECHNIQUES
 from perfkit.techniques.base.technique import LOSSLESS, Technique
-from perfkit.techniques.compatibility import check_compatibility
+from perfkit.techniques.compose import check_compatibility
 from perfkit.workloads.workload import join_batches, split_batch
 from perfkit.workloads.workload_table import load_workload
 

@@ -22,7 +22,7 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
-from perfkit.measure.rank.gloo import limit_gloo_workers
+from perfkit.measure.rank.run_rank import limit_gloo_workers
 from perfkit.measure.rank.train_step import train_step
 from perfkit.techniques.apply import apply_all
 from perfkit.techniques.base.state import TrainState, World

@@ -40,9 +40,9 @@ from perfkit.plan.target.target import CPU
 from perfkit.plan.timing import device_efficiencies
 from perfkit.plan.timing.device_efficiencies import load_efficiencies
 from perfkit.plan.timing.efficiency_store import store_learned
-from perfkit.plan.timing.gloo import load_gloo_links
 from perfkit.plan.timing.learn import learn_suite
 from perfkit.plan.timing.step_time import predict_step_time
+from perfkit.plan.timing.variant_time import load_gloo_links
 from perfkit.store.suite_reader import StoredSuite, read_suite
 
 

@@ -1,7 +1,9 @@
 """`perfkit.profile`: a loop that exists is watched, a few of its steps are recorded, and the rest is left alone."""
 
+import html
 import sys
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -17,16 +19,59 @@ from perfkit.attach.host.guard import LOG
 from perfkit.attach.host.launcher_env import MOST_HZ, STACKS_HZ
 from perfkit.attach.host.logger import Logger
 from perfkit.attach.host.run_folder import find_plan, name_default_folder
+from perfkit.attach.host.run_report import run_report_command
 from perfkit.attach.live.live_watch import Callback
 from perfkit.attach.live.trace_triggers import REASONS
 from perfkit.attach.loop.loop_hooks import remove_own_frames
 from perfkit.attach.loop_session import LoopOptions
-from perfkit.attach.summary import RunSummary, build_summary
 from perfkit.attach.watch_setup import WatchOptions
 from perfkit.attach.watcher import LoopWatcher, WatcherOptions
 from perfkit.core.errors import UsageError, make_unknown_name_error
 from perfkit.core.parse_units import parse_amount
 from perfkit.core.spec import Schedule
+from perfkit.store.layout import NOTEBOOK_FILE, RECORD_FILE, SUITE_FILE
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """The summary of a run. A notebook shows `page`, everything else `text`."""
+
+    text: str
+    page: str
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        """A fragment that needs nothing from elsewhere and runs no script: Jupyter, VS Code and Colab all show it."""
+        return self.page
+
+
+def build_summary(folder: Path) -> RunSummary:
+    """Build the summary of the run in `folder`, writing its report in a separate process.
+
+    Where nothing was recorded, or no report can be drawn, the summary says so.
+    """
+    if not _has_records(folder):
+        return _make_message(f"Nothing has been recorded in {folder} yet: no step of the loop has ended.")
+    process = run_report_command(folder, "--notebook")
+    if process.returncode:
+        return _make_message(f"Could not write a report of {folder}: {process.stderr.strip()}")
+    return RunSummary(text=process.stdout.strip(), page=(folder / NOTEBOOK_FILE).read_text(encoding="utf-8"))
+
+
+def _has_records(folder: Path) -> bool:
+    """True if a step of the loop was seen."""
+    suite = folder / SUITE_FILE
+    return suite.is_file() and suite.stat().st_size > 0 and any(folder.glob(f"*/0/rank*/{RECORD_FILE}"))
+
+
+def _make_message(text: str) -> RunSummary:
+    return RunSummary(text=text, page=f"<p>{html.escape(text)}</p>")
+
 
 # The one that is watching: torch has one profiler, and steps are found by hooks that are there once.
 _watching: "Profile | None" = None

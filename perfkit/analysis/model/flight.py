@@ -2,9 +2,9 @@
 
 from typing import ClassVar
 
+from perfkit.analysis.model.coverage import Provenance
 from perfkit.analysis.model.display_mixin import DisplayMixin
 from perfkit.analysis.model.finding import Finding
-from perfkit.analysis.model.provenance import Provenance
 from perfkit.core.note import Note
 from perfkit.core.spec import Struct
 from perfkit.flight.flight_record import RecordedCollective

@@ -2,6 +2,7 @@
 
 from typing import ClassVar
 
+from perfkit.analysis.model.coverage import Provenance
 from perfkit.analysis.model.display_mixin import DisplayMixin
 from perfkit.analysis.model.estimate import Difference, MedianEstimate, MissingEstimate
 from perfkit.analysis.model.finding import Finding
@@ -9,11 +10,9 @@ from perfkit.analysis.model.fleet import CollectiveVolume, Fleet, StepGrid, Time
 from perfkit.analysis.model.loop import LoopAnalysis
 from perfkit.analysis.model.memory_model import MemoryAccount
 from perfkit.analysis.model.pipeline import Pipeline
-from perfkit.analysis.model.prediction import Prediction
-from perfkit.analysis.model.provenance import Provenance
-from perfkit.analysis.model.scaling import SuiteScaling
+from perfkit.analysis.model.plan import Prediction
+from perfkit.analysis.model.scaling import SuiteScaling, Sweep
 from perfkit.analysis.model.step import OUTSIDE, OpRow, TimeShare
-from perfkit.analysis.model.sweep import Sweep
 
 # Not at the top: results of traces import the definitions above.
 from perfkit.analysis.model.trace import RankTrace

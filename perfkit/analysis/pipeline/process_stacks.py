@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import perfkit
-from perfkit.analysis.model.process import ProcessAnalysis, WatchedThread
+from perfkit.analysis.model.stacks import ProcessAnalysis, WatchedThread
 from perfkit.analysis.stacks.hot_lines import summarize_thread_stacks
 from perfkit.analysis.stacks.main_thread import find_in_main_thread
 from perfkit.core.files import read_json

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from perfkit.analysis.model.estimate import MedianEstimate
+from perfkit.analysis.model.scaling import Sweep, SweepPoint
 from perfkit.analysis.model.suite import Variant
-from perfkit.analysis.model.sweep import Sweep, SweepPoint
 from perfkit.core.record import RunStatus, get_value
 from perfkit.core.spec import parse_technique
 

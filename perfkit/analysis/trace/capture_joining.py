@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
-from perfkit.analysis.model.graphs import ReplayedGraph
+from perfkit.analysis.model.launches import ReplayedGraph
 from perfkit.core.errors import RunFormatError, UsageError
 from perfkit.core.note import Note, make_note
 from perfkit.core.text_blocks import ReadLimits

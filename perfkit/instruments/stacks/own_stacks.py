@@ -1,17 +1,40 @@
 """Samples of the stacks of this process, taken from outside of it while it goes on."""
 
+import ctypes
 import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
 from perfkit.core.errors import PerfkitError
 from perfkit.instruments.stacks.collapsed_stacks import read_loop
-from perfkit.instruments.stacks.permission import enable_child_tracing
-from perfkit.instruments.stacks.py_spy import WITH_CHILDREN, SpyResult, StackSpy, end_spies
+from perfkit.instruments.stacks.py_spy import SCOPE, WITH_CHILDREN, SpyResult, StackSpy, end_spies
 from perfkit.store.stacks import COLLAPSED_FILE, SampledStacks
+
+_PR_SET_PTRACER = 0x59616D61  # linux/prctl.h
+_NOBODY = 0
+
+
+class Libc(Protocol):
+    def prctl(self, option: int, pid: ctypes.c_ulong) -> int: ...
+
+
+@contextmanager
+def enable_child_tracing(scope: Path = SCOPE, libc: Libc | None = None) -> Iterator[None]:
+    """While entered, this process may be inspected by itself and by its children, where permission is needed."""
+    if not scope.is_file() or scope.read_text().strip() != "1":
+        yield
+        return
+    library: Libc = libc or ctypes.CDLL(None)
+    library.prctl(_PR_SET_PTRACER, ctypes.c_ulong(os.getpid()))
+    try:
+        yield
+    finally:
+        library.prctl(_PR_SET_PTRACER, ctypes.c_ulong(_NOBODY))
+
 
 # The process is not paused: an interrupted system call may fail, and training must not be affected.
 _RUNNING = ("--nonblocking",)

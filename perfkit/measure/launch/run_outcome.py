@@ -1,20 +1,75 @@
 """The outcome of a run, from its ranks' files."""
 
+import contextlib
 import re
 import signal
+from collections.abc import Iterable
 from enum import IntEnum
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
+from perfkit.core.errors import RunFormatError
 from perfkit.core.files import read_json
-from perfkit.core.record import RankRecord, RunResult, RunStatus, format_rank_reason
+from perfkit.core.record import RankRecord, RankWait, RunResult, RunStatus, format_rank_reason
 from perfkit.core.spec import LaunchSpec, RunSpec
 from perfkit.core.units import format_seconds
+from perfkit.flight.flight_record import FlightRecord
+from perfkit.flight.match import Mismatch, MismatchedCollective, find_mismatches
+from perfkit.flight.mismatch_text import describe_absence, describe_disagreement
 from perfkit.measure.launch.launcher import ExitCodes
-from perfkit.measure.launch.rank_waits import describe_mismatch, list_rank_waits, read_flight_records
-from perfkit.store.layout import OUTPUT_FILE, RECORD_FILE, get_agent_log, get_rank_folder
+from perfkit.store.layout import OUTPUT_FILE, RECORD_FILE, find_flight_file, get_agent_log, get_rank_folder
+
+
+def read_flight_records(folder: Path, ranks: Iterable[int]) -> dict[int, FlightRecord]:
+    """Read the ranks' flight records, by rank; records in an unknown format of torch are left out."""
+    from perfkit.flight.flight_dumps import read_dump  # a successful run does not need the reader of flight records
+
+    records = {}
+    for rank in ranks:
+        if (file := find_flight_file(folder, rank)) is not None:
+            with contextlib.suppress(RunFormatError):
+                records[rank] = read_dump(str(file))
+    return records
+
+
+def list_rank_waits(records: dict[int, FlightRecord]) -> tuple[RankWait, ...]:
+    """List the current wait of each rank with a record, else its last collective."""
+    return tuple(
+        wait for rank, record in sorted(records.items()) if (wait := _build_rank_wait(rank, record)) is not None
+    )
+
+
+def _build_rank_wait(rank: int, record: FlightRecord) -> RankWait | None:
+    call = record.waits_in or record.last
+    if call is None:
+        return None
+    return RankWait(
+        rank=rank,
+        op=call.op,
+        group=record.groups[call.group].label,
+        sequence=call.sequence,
+        finished=call.finished,
+        tensors=str(call.tensors),
+        bytes=call.tensors.bytes,
+        call_site=call.call_site,
+    )
+
+
+def describe_mismatch(records: dict[int, FlightRecord]) -> str:
+    """`rank 1 never entered all_reduce 12 of default_pg, in which rank 0 waits`; "" where all met."""
+    return next((description for meeting in find_mismatches(records) if (description := _format_mismatch(meeting))), "")
+
+
+def _format_mismatch(meeting: MismatchedCollective) -> str:
+    if meeting.mismatch is Mismatch.UNFINISHED:
+        return ""  # it may have been about to
+    if meeting.mismatch is Mismatch.ABSENT:
+        return describe_absence(meeting)
+    where = f"collective {meeting.sequence} of group {meeting.group.label}"
+    return f"ranks disagree on {where}: {describe_disagreement(meeting)}"
+
 
 _TAIL_BYTES = 8192
 

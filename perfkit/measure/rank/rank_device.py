@@ -1,7 +1,8 @@
 """The device of a rank, which becomes the current one, and its process group."""
 
 import os
-from collections.abc import MutableMapping
+from collections import defaultdict
+from collections.abc import MutableMapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,12 +14,61 @@ from torch.distributed.rendezvous import rendezvous
 
 from perfkit.core.errors import UnavailableError
 from perfkit.core.spec import LaunchSpec
-from perfkit.devices.accelerator import CPU, get_accelerator
+from perfkit.devices.accelerator import CPU, Accelerator, get_accelerator
+from perfkit.devices.machine.nvml import MIG
 from perfkit.devices.machine.shared_gpu import is_sharing_allowed, separate_hosts
 from perfkit.devices.machine.visible_gpus import explain_missing_gpus
-from perfkit.measure.rank.gpu_choice import choose_gpu_index, exchange_identities, find_gpu_conflict, read_gpu_identity
 from perfkit.measure.rank.rendezvous import open_network_store
 from perfkit.techniques.base.state import World
+
+_KEY = "perfkit/gpu"
+
+
+def choose_gpu_index(local_rank: int, local_ranks: int, visible: int, *, shared: bool = False) -> int | None:
+    """CUDA's number of the GPU that a rank takes; None where it sees none."""
+    if not visible:
+        return None
+    if visible >= local_ranks:
+        return local_rank
+    return local_rank % visible if shared else 0
+
+
+def read_gpu_identity(accelerator: Accelerator, index: int | None) -> str:
+    """The UUID of a visible GPU or MIG instance; empty for none."""
+    if index is None:
+        return ""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES", "").partition(",")[0]
+    if named.startswith(MIG):  # older drivers give all instances the UUID of the GPU around them
+        return named
+    return str(accelerator.runtime.get_device_properties(index).uuid)
+
+
+def exchange_identities(store: Store, world: World, identity: str) -> list[str]:
+    """The identities of all ranks' GPUs, by rank. Every rank has to call this."""
+    store.set(f"{_KEY}/{world.rank}", identity)
+    return [store.get(f"{_KEY}/{rank}").decode() for rank in range(world.size)]
+
+
+def find_gpu_conflict(identities: Sequence[str], local_ranks: int, visible: int, *, shared: bool = False) -> str:
+    """Explain why ranks with these GPUs cannot run, the same on every rank; empty if each has its own GPU.
+
+    `visible` is how many GPUs this rank sees, of a machine with `local_ranks` ranks.
+    """
+    ranks: dict[str, list[int]] = defaultdict(list)
+    for rank, identity in enumerate(identities):
+        ranks[identity].append(rank)
+    if without := ranks.pop("", []):
+        return f"{_format_ranks(without)} of {len(identities)} {'see' if len(without) > 1 else 'sees'} no GPU"
+    for identity, same in ranks.items():
+        if len(same) > 1 and not shared:
+            few = explain_missing_gpus(local_ranks, visible)
+            return f"{few}{': ' if few else ''}{_format_ranks(same)} would share the GPU {identity}"
+    return ""
+
+
+def _format_ranks(ranks: Sequence[int]) -> str:
+    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"
+
 
 _LOCAL_RANK = "LOCAL_RANK"
 

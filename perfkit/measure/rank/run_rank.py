@@ -1,12 +1,19 @@
 """A rank's life: set-up, the passes in their order, and a record that says how it ended."""
 
+import os
 import traceback
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from pathlib import Path
 from time import perf_counter
+from typing import Any
+from unittest.mock import patch
 
 import msgspec
 import torch.distributed as dist
+import torch.distributed.distributed_c10d as c10d
+from torch._C._distributed_c10d import Store
+from torch.distributed import ProcessGroupGloo
 
 from perfkit.core.allocations import FailedRequest
 from perfkit.core.errors import PerfkitError
@@ -20,10 +27,10 @@ from perfkit.instruments.failure_status import classify_error, format_first_line
 from perfkit.instruments.memory.failed_request import parse_failed_request
 from perfkit.instruments.recorder import Recorder
 from perfkit.instruments.sensors.memory_peaks import read_peak_rss_bytes
+from perfkit.measure.launch.network import GLOO_INTERFACES
 from perfkit.measure.rank import passes
 from perfkit.measure.rank.flight_dump import save_flight_record
 from perfkit.measure.rank.foreign_imports import check_imports
-from perfkit.measure.rank.gloo import limit_gloo_workers
 from perfkit.measure.rank.loss_noise import run_echo_pass, run_seeded_pass
 from perfkit.measure.rank.out_of_memory import record_failure
 from perfkit.measure.rank.rank_device import join_group, open_store, take_device
@@ -36,6 +43,31 @@ from perfkit.techniques.base.state import World
 from perfkit.techniques.base.technique import explain_refusal
 from perfkit.techniques.compose import compose_techniques
 from perfkit.workloads.user_workload import format_user_traceback, get_source_file
+
+
+class _SingleWorkerGloo(ProcessGroupGloo):
+    def __init__(self, store: Store, rank: int, size: int, timeout: timedelta) -> None:
+        gloo: Any = ProcessGroupGloo  # whose stub has other names
+        options = gloo._Options()
+        interfaces = [name for name in os.environ.get(GLOO_INTERFACES, "").split(",") if name]
+        devices = [gloo.create_device(interface=name) for name in interfaces]
+        options._devices = devices or [gloo.create_default_device()]
+        options._timeout = timeout
+        options._threads = 1
+        super().__init__(store, rank, size, options)
+
+
+def limit_gloo_workers() -> None:
+    """From now on all Gloo groups of this process have one worker. torch takes options for every backend but this."""
+    create = c10d._new_process_group_helper
+
+    def with_one_worker(*args: Any, **options: Any) -> Any:
+        # Only while entered: later torch checks groups against this class, and they would lose a subclass.
+        with patch.object(c10d, "ProcessGroupGloo", _SingleWorkerGloo):
+            return create(*args, **options)
+
+    c10d._new_process_group_helper = with_one_worker
+
 
 Pass = Callable[[TrainingSession], None]
 

@@ -1,26 +1,69 @@
 """Predicts the time of a rehearsed step from the target's efficiencies, links and disk."""
 
+import sys
 from collections.abc import Sequence
 from functools import lru_cache, partial
 
 from msgspec.structs import replace
 
 from perfkit.analysis.model.plan import Interval, PlannedVariant, StepTime
-from perfkit.core.errors import UnavailableError
+from perfkit.core.errors import NewerFormatError, UnavailableError
 from perfkit.core.record import Unknown
+from perfkit.cost.calls.collective import CollectiveType, make_message_of_size
+from perfkit.devices.accelerator import CPU
 from perfkit.devices.catalog.catalog import resolve_entry
+from perfkit.devices.ceilings.ceiling import LinkRate
+from perfkit.devices.links.link_calibration import load_link_rates
 from perfkit.plan.rehearsal.step_ops import Issued, StepCollective, StepPage
+from perfkit.plan.target import alpha_beta
 from perfkit.plan.target.disk import DiskSpeed, load_disk
 from perfkit.plan.target.target import Target
-from perfkit.plan.timing.collectives import Interconnect
+from perfkit.plan.timing.collectives import CollectiveProtocol, Interconnect
 from perfkit.plan.timing.device_efficiencies import load_efficiencies
 from perfkit.plan.timing.efficiencies import Efficiencies
 from perfkit.plan.timing.efficiency_store import Kept, list_kept_files
-from perfkit.plan.timing.gloo import load_gloo_links
 from perfkit.plan.timing.gpu_links import make_nccl_links
 from perfkit.plan.timing.host_link import find_host_link
 from perfkit.plan.timing.op_rows import build_op_rows
 from perfkit.plan.timing.step_time import predict_step_time
+
+
+def load_gloo_links() -> Interconnect | None:
+    """The links between ranks on this machine; None where they were not measured, or a newer perfkit keeps them, which
+    the notes of the ceilings tell."""
+    try:
+        return fit_gloo_links(load_link_rates(CPU.type, ""))
+    except NewerFormatError:
+        return None
+
+
+def fit_gloo_links(rates: Sequence[LinkRate]) -> Interconnect | None:
+    """The links of ranks whose all-reduces took so long, among as few as were measured; None without any.
+
+    One among n ranks has 2 (n - 1) hops, and a rank's links carry the message 2 (n - 1) / n times.
+    """
+    reduced = [rate for rate in rates if rate.collective == CollectiveType.ALL_REDUCE]
+    if not reduced:
+        return None
+    ranks = min(rate.ranks for rate in reduced)
+    of_these = [rate for rate in reduced if rate.ranks == ranks]
+    line = alpha_beta.fit_transfers(
+        (make_message_of_size(CollectiveType.ALL_REDUCE, rate.bytes, ranks).bus_factor * rate.bytes, rate.seconds)
+        for rate in of_these
+    )
+    hop_s = line.start_s / (2 * (ranks - 1))
+    return Interconnect(
+        within=line.bytes_per_s,
+        across=None,
+        ranks_per_node=sys.maxsize,
+        protocols=(CollectiveProtocol(start_s=0.0, hop_s=hop_s, across_hop_s=hop_s, share=1.0),),
+        spread=line.spread,
+        source=f"gloo between {ranks} ranks on this machine",
+        by_others={
+            CollectiveType.REDUCE_SCATTER: CollectiveType.ALL_REDUCE
+        },  # whole, then sliced: torch's ProcessGroupGloo
+    )
+
 
 BUBBLE = "pipeline bubble"  # a part of a step
 

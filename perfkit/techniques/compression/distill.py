@@ -1,15 +1,16 @@
 """`distill`: the model learns from a frozen teacher as well as from its data."""
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Literal, TypeGuard
+from typing import Annotated, Any, ClassVar, Literal, TypeGuard
 
 import msgspec
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
 from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
+from torch.overrides import TorchFunctionMode
 
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
@@ -19,9 +20,44 @@ from perfkit.techniques.base.planning import Planning, UnknownEffect
 from perfkit.techniques.base.state import TrainState
 from perfkit.techniques.base.technique import Package, Purpose, Stage, Technique
 from perfkit.techniques.base.trial import draw_trial_batch
-from perfkit.techniques.compression.logits import LogitsRecorder
 from perfkit.workloads.model_loss import call_loss, compute_loss
 from perfkit.workloads.workload import Batch, Workload, split_batch
+
+
+class LogitsRecorder(TorchFunctionMode):
+    """While it is entered, keeps the logits of each `F.cross_entropy` as rows (n, classes).
+
+    `instead`: the cross-entropy itself is not computed but is 0, for a model of which the logits are all that is asked.
+    """
+
+    def __init__(self, *, instead: bool = False) -> None:
+        super().__init__()
+        self.found: list[torch.Tensor] = []
+        self._instead = instead
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        options = dict(kwargs or {})
+        if func is not F.cross_entropy:
+            return func(*args, **options)
+        logits = args[0] if args else options["input"]
+        self.found.append(_flatten_to_rows(logits))
+        # Without a reduction there is a loss per target, which the calling code may inspect.
+        if self._instead and options.get("reduction", "mean") != "none":
+            return logits.new_zeros(())
+        return func(*args, **options)
+
+
+def _flatten_to_rows(logits: torch.Tensor) -> torch.Tensor:
+    """Cross-entropy has the classes in the second dimension, or in the only one."""
+    if logits.dim() == 1:
+        return logits.unsqueeze(0)
+    return logits.movedim(1, -1).flatten(0, -2)
 
 
 class Distill(Technique):

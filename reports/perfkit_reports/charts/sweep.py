@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from perfkit.analysis.model.sweep import Sweep, SweepPoint
+from perfkit.analysis.model.scaling import Sweep, SweepPoint
 from perfkit.core import units
 from perfkit_reports.charts.frame import (
     build_axis,

@@ -1,18 +1,25 @@
 """Renders a document as one self-contained page with embedded plotly.js."""
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import msgspec
 from markupsafe import Markup
 
+from perfkit.analysis.model.timeline import COLLECTIVES, PYTHON, STREAM, StepTimeline
+from perfkit.analysis.timeline.column_packing import unpack_column
 from perfkit_reports import findings
 from perfkit_reports.charts import time_bars
 from perfkit_reports.document.blocks import Bars, Block, Chart, Choice, Figure, Flame, Table, Timeline, walk_blocks
+from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.raw import encode_json
+from perfkit_reports.document.selected_item import SelectedItem
 from perfkit_reports.document.tables import Column, drop_empty_columns
 from perfkit_reports.document.weight import Weight
+from perfkit_reports.names import shorten_kernel
 from perfkit_reports.palette import LESS, MORE
 from perfkit_reports.render.flame_sheet import build_flame_legend, build_flame_sheet
 from perfkit_reports.render.footnotes import Footnotes
@@ -21,14 +28,88 @@ from perfkit_reports.render.page import (
     PATTERNS,
     POLICY,
     SYMBOLS,
+    compress_data,
     compress_plotly,
     embed_json,
     get_templates,
     read_script,
     read_template,
 )
-from perfkit_reports.render.selection_sheet import build_selection_sheet
-from perfkit_reports.render.timeline_sheet import SCRIPTS, build_timeline_sheet
+from perfkit_reports.selection import is_shortened, make_key
+
+SCRIPTS = ("timeline/data.js", "timeline/drawing.js", "timeline/timeline.js")
+
+_OF_KERNELS = (STREAM, COLLECTIVES)
+_FRAME = re.compile(r"(?P<file>[^()]*)\((?P<line>\d+)\): (?P<function>.+)")
+_SHORT = 48  # maximum characters in a slice
+
+
+def build_timeline_sheet(block: Timeline) -> dict[str, Any]:
+    """Plain data for `templates/timeline/`; full names are kept for search and selection."""
+    return {
+        "steps": [compress_data(msgspec.json.encode(step)) for step in block.steps.values()],
+        "keys": {
+            text: make_key("", text)[1:] for step in block.steps.values() for text in step.texts if is_shortened(text)
+        },
+        "kinds": [(kind, color, pattern) for kind, (_, color, pattern) in block.looks.items()],
+        "short": {
+            name: short for step in block.steps.values() for name, short in _shorten_names(step) if short != name
+        },
+    }
+
+
+def _shorten_names(step: StepTimeline) -> Iterator[tuple[str, str]]:
+    """Names for slices: kernels without types, Python frames with the function first."""
+    name, kind = unpack_column(step.labels.name).tolist(), unpack_column(step.labels.kind).tolist()
+    kernels = {label for lane in step.lanes if lane.kind in _OF_KERNELS for label in unpack_column(lane.label).tolist()}
+    for label, (named, count) in enumerate(zip(name, kind, strict=True)):
+        text = step.texts[named]
+        if step.texts[count] == PYTHON:
+            frame = _FRAME.fullmatch(text)
+            yield text, text if frame is None else f"{frame['function']} {frame['file']}:{frame['line']}"
+        elif label in kernels:
+            yield text, shorten_kernel(text, _SHORT)
+
+
+def build_selection_sheet(chosen: Sequence[SelectedItem]) -> dict[str, Any]:
+    """`items` by key, each with one row per part: part, owner, cells, owners' keys.
+
+    Numbers index `texts`. A cell is a text, or a text and its second line. `kinds` are the titles of the facts of each
+    kind; those of whole items are under `all`, with values in an item's `totals`.
+    """
+    texts = _TextTable()
+    kinds: dict[str, list[int]] = {}
+    items: dict[str, dict[str, Any]] = {}
+    for one in chosen:
+        kinds.setdefault(one.kind if one.part else "all", [texts.place(title) for title, _ in one.facts])
+        made = {"name": texts.place(one.name), "kind": one.kind, "rows": [], "totals": []}
+        if one.work:
+            made["work"] = [*map(texts.place, one.work)]
+        if one.recorded:
+            made["recorded"] = texts.place(one.recorded)
+        owners = [[texts.place(cells), texts.place(key)] for cells, key in one.of]
+        row = [one.part, texts.place(one.owner), [texts.place_cell(cell) for _, cell in one.facts], owners]
+        items.setdefault(one.key, made)["rows" if one.part else "totals"].append(row)
+    return {"kinds": kinds, "items": items, "texts": texts.every}
+
+
+class _TextTable:
+    """Deduplicated texts by index."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, int] = {}
+
+    @property
+    def every(self) -> list[str]:
+        return list(self._places)
+
+    def place(self, text: str) -> int:
+        return self._places.setdefault(text, len(self._places))
+
+    def place_cell(self, cell: Cell) -> int | list[int]:
+        cell_text, more = cell.whole or cell.text, cell.detail if cell.known else cell.reason
+        return [self.place(cell_text), self.place(more)] if more else self.place(cell_text)
+
 
 # Scripts of the selection drawer are inserted between these.
 _FIRST, _LAST = ("unfold.js", "theme.js", "selection.js", "report.js"), ("drawer.js",)

@@ -21,7 +21,7 @@ from perfkit.attach import profile as profiles
 from perfkit.attach import watcher
 from perfkit.attach.host import budget as budgets
 from perfkit.attach.host.budget import HostMemory
-from perfkit.attach.profile import Profile
+from perfkit.attach.profile import Profile, RunSummary, build_summary
 from perfkit.core.errors import UsageError
 from perfkit.core.record import RankRecord, RunStatus
 from perfkit.core.spec import Schedule
@@ -535,3 +535,28 @@ def test_a_recording_that_outgrows_its_memory_ends_in_the_middle_of_a_step(
 def test_a_whole_number_of_samples_is_one_however_it_is_written(tmp_path: Path) -> None:
     hz = short(tmp_path, stacks=100.0)._order.wishes.stacks_hz
     assert (hz, type(hz)) == (100, int)
+
+
+def test_before_anything_was_recorded_it_says_so(tmp_path: Path) -> None:
+    summary = perfkit.profile(tmp_path / "a<b").summary()
+    assert "recorded" in str(summary)
+    assert "a<b" in str(summary)
+    assert repr(summary) == str(summary)
+    assert "a&lt;b" in summary._repr_html_()
+
+
+@pytest.mark.slow
+def test_a_folder_that_cannot_be_drawn_says_why(tmp_path: Path) -> None:
+    rank = tmp_path / "x" / "0" / "rank0"
+    rank.mkdir(parents=True)
+    (rank / "record.json").write_text("{")
+    (tmp_path / "suite.json").write_text("{")
+    summary = build_summary(tmp_path)
+    assert "suite.json" in str(summary)
+    assert "Traceback" not in str(summary)
+
+
+def test_text_and_page() -> None:
+    summary = RunSummary(text="12 ms a step", page="<b>12 ms</b>")
+    assert f"{summary}" == "12 ms a step"
+    assert summary._repr_html_() == "<b>12 ms</b>"

@@ -5,7 +5,7 @@ from unittest.mock import patch
 import pytest
 
 from perfkit.core.spec import WorkloadSpec
-from perfkit.measure.rank.gloo import limit_gloo_workers
+from perfkit.measure.rank.run_rank import limit_gloo_workers
 from perfkit.techniques.base.tensor_parallel import measure_split
 from perfkit.workloads.gpt import SIZES, Gpt, GptShape
 from perfkit.workloads.workload import TensorParallelSplit, Workload, make_model

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import msgspec
 
+from perfkit.analysis.model.coverage import Provenance
 from perfkit.analysis.model.plan import Plan, PlannedVariant
-from perfkit.analysis.model.provenance import Provenance
 from perfkit.core import units
 from perfkit.core.note import Note
 from perfkit.core.record import Measurement, QuantityOrigin, Unknown

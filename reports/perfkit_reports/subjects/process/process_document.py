@@ -4,8 +4,7 @@ import shlex
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from perfkit.analysis.model.process import ProcessAnalysis, WatchedThread
-from perfkit.analysis.model.stacks import HotLine
+from perfkit.analysis.model.stacks import HotLine, ProcessAnalysis, WatchedThread
 from perfkit.analysis.stacks.hot_lines import LEAST_SAMPLES
 from perfkit.core.note import Note, make_note
 from perfkit.core.record import Quantity, Unknown

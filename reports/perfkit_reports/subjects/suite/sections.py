@@ -4,13 +4,14 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
+from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.model.suite import Analysis, MeasuredSession, Variant
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.op_tables import LONGEST_ROWS
 from perfkit.core import units
-from perfkit.core.record import get_value
+from perfkit.core.record import Measurement, Quantity, QuantityOrigin, Unknown, get_value, make_measurement
 from perfkit.store.layout import REPORT_JSON
-from perfkit.store.summary import SUMMARY_FILE
+from perfkit.store.summary import SUMMARY_FILE, ReportSummary, RowFigures, VariantOutcome
 from perfkit_reports.charts import curves, step_times
 from perfkit_reports.charts.curves import StepCurve
 from perfkit_reports.document.blocks import Bar, Block, Facts, Group, Section, Table, Text, Tile
@@ -25,10 +26,54 @@ from perfkit_reports.subjects.memory.section import build_section as memory
 from perfkit_reports.subjects.suite import details, suite_cells
 from perfkit_reports.subjects.suite.chart_styles import assign_variant_styles, build_plane, list_holders, list_traces
 from perfkit_reports.subjects.suite.losses import build_sections as of_other_trajectories
+from perfkit_reports.subjects.suite.suite_cells import get_throughput_unit
 from perfkit_reports.subjects.suite.suite_data import build_data
-from perfkit_reports.subjects.suite.suite_summary import summarize_suite as short
+from perfkit_reports.subjects.suite.suite_headline import find_fastest
 from perfkit_reports.subjects.trace import costs, flame, products, step, timeline
 from perfkit_reports.subjects.trace.selected_items import list_selected_items
+
+
+def summarize_suite(analysis: Analysis) -> ReportSummary:
+    """Figures of the fastest valid variant, else of the baseline."""
+    environment = analysis.environment
+    return ReportSummary(
+        kind="suite",
+        name=analysis.workload,
+        created_at=analysis.created_at,
+        device=environment.device_name if environment is not None else "",
+        outcomes=tuple(VariantOutcome(variant=variant.name, status=variant.status) for variant in analysis.variants),
+        runs=sum(len(variant.runs) for variant in analysis.variants),
+        figures=_build_figures(analysis),
+    )
+
+
+def _build_figures(analysis: Analysis) -> RowFigures:
+    variants = analysis.variants
+    baseline = next((variant for variant in variants if variant.is_baseline), next(iter(variants), None))
+    shown = find_fastest(analysis) or baseline
+    if shown is None:
+        return RowFigures()
+    return RowFigures(
+        subject=shown.name if len(variants) > 1 else "",
+        step=_make_quantity(shown.step_time, "s"),
+        throughput=_make_quantity(shown.throughput, get_throughput_unit(shown)),
+        peak=_get_peak(shown),
+        mfu=shown.mfu,
+    )
+
+
+def _get_peak(variant: Variant) -> Quantity:
+    """The allocator's count without recording; on a CPU, which has none, the recorded peak."""
+    if isinstance(variant.peak_allocated, Measurement) or variant.memory is None:
+        return variant.peak_allocated
+    return make_measurement(variant.memory.peak_bytes, "bytes", variant.memory.source)
+
+
+def _make_quantity(estimate: MedianEstimate | MissingEstimate, unit: str) -> Quantity:
+    if isinstance(estimate, MissingEstimate):
+        return Unknown(reason=estimate.reason)
+    return Measurement(value=estimate.value, unit=unit, how=QuantityOrigin(estimate.how), source=estimate.source)
+
 
 # Maximum rows over all traces' tables, and minimum rows of each.
 _ALL_ROWS = 2_000
@@ -59,7 +104,7 @@ def build_suite_document(
         sections=(*sections, _build_environment(analysis)),
         warnings=analysis.warnings,
         data=(*build_data(analysis), *memory_tables(list_holders(analysis), "variant")),
-        raw={REPORT_JSON: _drop_timelines(analysis), SUMMARY_FILE: short(analysis)},
+        raw={REPORT_JSON: _drop_timelines(analysis), SUMMARY_FILE: summarize_suite(analysis)},
         saves=REPORT_JSON,
         chosen=lambda: list_selected_items(
             list_traces(analysis), _limit_rows(list_traces(analysis)), analysis.findings

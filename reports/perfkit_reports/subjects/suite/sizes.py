@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
+from perfkit.analysis.model.scaling import Sweep
 from perfkit.analysis.model.suite import Analysis
-from perfkit.analysis.model.sweep import Sweep
 from perfkit.analysis.suite.sweeps import PROPORTIONAL
 from perfkit.core import units
 from perfkit.store.layout import BatchSearch, BatchTrial

@@ -5,8 +5,7 @@ from collections.abc import Callable, Sequence
 from perfkit.analysis.model.coverage import ModelErrorRow, UncoveredWork
 from perfkit.analysis.model.difference import ChangeRow
 from perfkit.analysis.model.fleet import RankRow, SkewRow
-from perfkit.analysis.model.graphs import ReplayedGraph
-from perfkit.analysis.model.launches import HostCallRow
+from perfkit.analysis.model.launches import HostCallRow, ReplayedGraph
 from perfkit.analysis.model.trace import CollectiveRow, CopyRow, RankTrace, StreamRow
 from perfkit.core import units
 from perfkit_reports.cells import (

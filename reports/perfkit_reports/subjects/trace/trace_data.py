@@ -6,8 +6,7 @@ from typing import Any
 from perfkit.analysis.model.coverage import Coverage, ModelErrorRow, UncoveredWork
 from perfkit.analysis.model.difference import ChangeRow, GroupChange
 from perfkit.analysis.model.fleet import RankRow, SkewRow
-from perfkit.analysis.model.graphs import ReplayedGraph
-from perfkit.analysis.model.launches import GapRow, HostCallRow, Launches
+from perfkit.analysis.model.launches import GapRow, HostCallRow, Launches, ReplayedGraph
 from perfkit.analysis.model.matmul_rows import AttentionRow, GemmRow
 from perfkit.analysis.model.replay import PathRow, SimulatedChange
 from perfkit.analysis.model.step import OpRow, TimeShare
@@ -19,9 +18,9 @@ from perfkit.analysis.model.trace import (
     Recompute,
     StepRow,
     StreamRow,
+    TraceAnalysis,
     TraceFileInfo,
 )
-from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.core.record import get_value
 from perfkit.core.spec import Struct
 from perfkit.devices.ceilings.ceiling import Ceiling

@@ -7,8 +7,8 @@ import pytest
 
 from perfkit.analysis.model.coverage import UncoveredWork
 from perfkit.analysis.model.finding import Finding
-from perfkit.analysis.model.graphs import ReplayedGraph
 from perfkit.analysis.model.idle import ELSEWHERE, LATE, PEERS, SYNC
+from perfkit.analysis.model.launches import ReplayedGraph
 from perfkit.analysis.model.step import AT_LEAST, AT_MOST, LostKernels
 from perfkit.analysis.model.time_split import DATA, PYTHON
 from perfkit.analysis.model.trace import Overlap, RankTrace, Recompute

@@ -1,7 +1,9 @@
 """What py-spy writes, recorded once, and lines that are made to be hard."""
 
+import pytest
+
 from perfkit.instruments.stacks import file_owners
-from perfkit.instruments.stacks.collapsed_stacks import read_collapsed, read_loop
+from perfkit.instruments.stacks.collapsed_stacks import find_phase, read_collapsed, read_loop
 from perfkit.store.stacks import LIBRARY, LOOP, OURS, PROGRAM, WORKER, SampledThread
 from tests.fixtures.spied_process import PID, RECORDED, threads
 
@@ -85,3 +87,32 @@ def test_calls_of_perfkits_own_that_call_others_are_left_out() -> None:
 def test_code_that_was_made_as_text_is_nobodys_line_but_a_commands_own() -> None:
     [thread] = read('process 7:"x";thread (7);<module> (<string>:1);__init__ (<string>:4) 2\n')
     assert [function.owner for function in thread.functions] == [PROGRAM, LIBRARY]
+
+
+TORCH = "/v/site-packages/torch"
+MAIN = ("main", "/me/train.py")
+CALL = ("Module._call_impl", f"{TORCH}/nn/modules/module.py")
+STEP = ("AdamW.step", f"{TORCH}/optim/adamw.py")
+BACKWARD = ("Tensor.backward", f"{TORCH}/_tensor.py")
+FETCH = ("_BaseDataLoaderIter.__next__", f"{TORCH}/utils/data/dataloader.py")
+
+
+@pytest.mark.parametrize(
+    ("calls", "phase"),
+    [
+        ((MAIN,), ""),
+        ((MAIN, CALL), "forward"),
+        ((MAIN, BACKWARD), "backward"),
+        ((MAIN, BACKWARD, MAIN, CALL), "backward"),  # a checkpoint that computes again
+        ((MAIN, STEP), "optimizer"),
+        ((MAIN, STEP, MAIN, CALL), "forward"),  # a closure
+        ((MAIN, ("Optimizer.zero_grad", f"{TORCH}/optim/optimizer.py")), ""),
+        ((MAIN, ("StepLR.step", f"{TORCH}/optim/lr_scheduler.py")), ""),
+        ((MAIN, FETCH, ("_SingleProcessDataLoaderIter._next_data", f"{TORCH}/utils/data/dataloader.py")), "data"),
+        ((MAIN, FETCH, MAIN, CALL), "data"),  # a dataset that runs a model
+        ((MAIN, ("Mine.backward", "/me/backward.py")), ""),
+        ((MAIN, ("Tensor.backward", r"C:\v\Lib\site-packages\torch\_tensor.py")), "backward"),
+    ],
+)
+def test_what_functions_of_torch_tell(calls: tuple[tuple[str, str], ...], phase: str) -> None:
+    assert find_phase(calls) == phase

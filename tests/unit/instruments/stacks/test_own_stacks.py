@@ -1,5 +1,7 @@
 """This process, as two py-spys see it."""
 
+import ctypes
+import os
 import sys
 import threading
 import time
@@ -8,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from perfkit.instruments.stacks import own_stacks
-from perfkit.instruments.stacks.own_stacks import sample_own_stacks
+from perfkit.instruments.stacks.own_stacks import enable_child_tracing, sample_own_stacks
 from perfkit.store.stacks import COLLAPSED_FILE, LOOP, SampledStacks
 from tests.fixtures.py_spy import no_py_spy, py_spy
 
@@ -76,3 +78,31 @@ def test_a_py_spy_that_saw_no_thread_of_the_loop(monkeypatch: pytest.MonkeyPatch
 def test_a_loop_that_ends_before_py_spy_has_begun(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     py_spy(monkeypatch, tmp_path, slow=True)
     assert look(tmp_path).reason.startswith("the loop ended ")
+
+
+class FakeLibc:
+    def __init__(self) -> None:
+        self.named: list[int] = []
+
+    def prctl(self, option: int, pid: ctypes.c_ulong) -> int:
+        assert option == int.from_bytes(b"Yama")
+        self.named.append(pid.value)
+        return 0
+
+
+def test_its_descendants_are_named_for_as_long_as_they_look(tmp_path: Path) -> None:
+    scope, libc = tmp_path / "ptrace_scope", FakeLibc()
+    scope.write_text("1\n")
+    with enable_child_tracing(scope, libc):
+        assert libc.named == [os.getpid()]
+    assert libc.named == [os.getpid(), 0]
+
+
+@pytest.mark.parametrize("scope", [None, "0\n", "2\n", "3\n"])
+def test_where_it_is_allowed_or_cannot_be_nothing_is_done(scope: str | None, tmp_path: Path) -> None:
+    file, libc = tmp_path / "ptrace_scope", FakeLibc()
+    if scope is not None:
+        file.write_text(scope)
+    with enable_child_tracing(file, libc):
+        pass
+    assert libc.named == []

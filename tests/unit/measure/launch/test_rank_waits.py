@@ -10,8 +10,7 @@ from perfkit.core.record import RankWait, RunResult, RunStatus
 from perfkit.core.spec import LaunchSpec, RunSpec, WorkloadSpec
 from perfkit.flight.record_file import write_flight_record
 from perfkit.measure.launch.launcher import ExitCodes
-from perfkit.measure.launch.rank_waits import describe_mismatch, read_flight_records
-from perfkit.measure.launch.run_outcome import determine_outcome
+from perfkit.measure.launch.run_outcome import describe_mismatch, determine_outcome, read_flight_records
 from tests.fixtures.figures import list_rank_and_signal
 from tests.fixtures.flight_dumps import dump, entry
 

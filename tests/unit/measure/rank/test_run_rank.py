@@ -1,20 +1,23 @@
 """What a pass that raises costs: an instrumented one its own figures, any other the run."""
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
+import torch.distributed.distributed_c10d as c10d
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
 
 from perfkit.core.files import read_json
 from perfkit.core.record import Flops, RankRecord, RunStatus, StepSamples, Unknown
 from perfkit.core.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_technique
 from perfkit.measure.rank import run_rank as rank_module
-from perfkit.measure.rank.run_rank import run_rank
+from perfkit.measure.rank.run_rank import limit_gloo_workers, run_rank
 from perfkit.techniques.engines.compile import Compile
 
 COUNTED_LATER = Flops(model=Unknown(reason="x"), hardware=Unknown(reason="not counted yet"))
@@ -152,3 +155,38 @@ def test_where_layers_are_split_groups_have_one_worker(technique, workers, tmp_p
     spec = RunSpec(workload=WorkloadSpec(name="gpt"), launch=launch, techniques=(parse_technique(technique),))
     run_rank(spec, tmp_path, rank=0, local_rank=0, report=lambda _: None)
     assert done == [*workers, "joined"]
+
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def rendezvous(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setattr(c10d, "_new_process_group_helper", c10d._new_process_group_helper)
+    yield f"file://{tmp_path}/rendezvous"
+    dist.destroy_process_group()
+
+
+def workers(group: dist.ProcessGroup) -> int:
+    backend = group._get_backend(CPU)
+    assert type(backend) is dist.ProcessGroupGloo
+    return backend.options._threads
+
+
+@pytest.mark.parametrize("interface", ["", "lo"])
+def test_groups_have_one_worker(rendezvous: str, interface: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", interface)
+    limit_gloo_workers()
+    dist.init_process_group("gloo", init_method=rendezvous, rank=0, world_size=1)
+    of_mesh = init_device_mesh("cpu", (1, 1), mesh_dim_names=("dp", "tp")).get_group("tp")
+    groups = [dist.group.WORLD, dist.new_group([0], use_local_synchronization=True), of_mesh]
+    assert [workers(group) for group in groups] == [1, 1, 1]
+    summed = torch.ones(3)
+    dist.all_reduce(summed, group=groups[1])
+    assert summed.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_torch_itself_starts_two(rendezvous: str) -> None:
+    """Where it no longer does, or takes options for Gloo, `perfkit/measure/rank/run_rank.py` has had its time."""
+    dist.init_process_group("gloo", init_method=rendezvous, rank=0, world_size=1)
+    assert workers(dist.group.WORLD) == 2

@@ -7,7 +7,7 @@ import pytest
 from perfkit.cost.calls.collective import CollectiveType, make_message_of_size
 from perfkit.devices.ceilings.ceiling import LinkRate
 from perfkit.plan.timing.collectives import Interconnect
-from perfkit.plan.timing.gloo import fit_gloo_links, load_gloo_links
+from perfkit.plan.timing.variant_time import fit_gloo_links, load_gloo_links
 
 
 def reduced(times: Iterable[tuple[int, float]], ranks: int = 2) -> list[LinkRate]:

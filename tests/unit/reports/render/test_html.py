@@ -13,8 +13,8 @@ from perfkit_reports.document.cells import Cell, Mark
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.tables import Column
 from perfkit_reports.render import html
+from perfkit_reports.render.html import SCRIPTS
 from perfkit_reports.render.page import read_script, read_template
-from perfkit_reports.render.timeline_sheet import SCRIPTS
 from tests.fixtures.parsed_page import Page
 from tests.fixtures.sample_formats import HOSTILE, document, findings
 

@@ -6,7 +6,7 @@ from perfkit.analysis.model.flame import FlameGraph
 from perfkit.analysis.model.trace import RankTrace
 from perfkit_reports.document.blocks import Chart, Table
 from perfkit_reports.document.selected_item import SelectedItem
-from perfkit_reports.render.selection_sheet import build_selection_sheet
+from perfkit_reports.render.html import build_selection_sheet
 from perfkit_reports.selection import make_name_key, make_product_key, make_row_key
 from perfkit_reports.subjects.trace import build_document
 from perfkit_reports.subjects.trace.selected_items import list_selected_items

@@ -12,13 +12,13 @@ from matplotlib.image import imread
 from rich.console import Console
 
 from perfkit.analysis.model.difference import ChangeRow
-from perfkit.analysis.model.trace_analysis import TraceAnalysis
+from perfkit.analysis.model.trace import TraceAnalysis
 from perfkit_reports.document.blocks import Bars, Chart, Choice, Findings, Table, Text
 from perfkit_reports.document.raw import encode_json
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.render import html, markdown, terminal
+from perfkit_reports.render.html import build_selection_sheet
 from perfkit_reports.render.report_files import write_document
-from perfkit_reports.render.selection_sheet import build_selection_sheet
 from perfkit_reports.subjects.trace import build_document, trace_columns
 from perfkit_reports.subjects.trace.series import DETAILED, list_memory_holders
 from tests.fixtures import sample_accounts

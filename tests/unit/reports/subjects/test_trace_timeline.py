@@ -11,13 +11,13 @@ from msgspec.structs import replace
 
 from perfkit.analysis.model.idle import LATE
 from perfkit.analysis.model.timeline import StepTimeline
-from perfkit.analysis.model.trace_analysis import TraceAnalysis
+from perfkit.analysis.model.trace import TraceAnalysis
 from perfkit_reports.document.blocks import Group, Timeline
 from perfkit_reports.document.raw import encode_json
 from perfkit_reports.render import html, markdown
+from perfkit_reports.render.html import build_timeline_sheet
 from perfkit_reports.render.images import render_images
 from perfkit_reports.render.matplotlib_timeline import draw_timeline
-from perfkit_reports.render.timeline_sheet import build_timeline_sheet
 from perfkit_reports.subjects.suite.suite_document import build_document as suite_document
 from perfkit_reports.subjects.trace import build_document
 from perfkit_reports.subjects.trace import timeline as subject

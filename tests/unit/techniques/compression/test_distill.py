@@ -15,8 +15,7 @@ from perfkit.instruments.facts.teacher_facts import measure_teacher_facts
 from perfkit.instruments.training.tensors import list_known_blocks
 from perfkit.techniques.base.state import TrainState
 from perfkit.techniques.compression import distill
-from perfkit.techniques.compression.distill import Distill, compute_soft_loss
-from perfkit.techniques.compression.logits import LogitsRecorder
+from perfkit.techniques.compression.distill import Distill, LogitsRecorder, compute_soft_loss
 from perfkit.workloads.workload import Batch, Workload
 from perfkit.workloads.workload_table import load_workload
 from tests.fixtures.errors import has_id

@@ -11,7 +11,7 @@ from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel
 
 from perfkit.core.errors import UnavailableError
 from perfkit.core.spec import WorkloadSpec
-from perfkit.measure.rank.gloo import limit_gloo_workers
+from perfkit.measure.rank.run_rank import limit_gloo_workers
 from perfkit.techniques.base.state import World
 from perfkit.techniques.base.tensor_parallel import find_exchanges as exchanged_by
 from perfkit.techniques.base.tensor_parallel import is_pattern_match, measure_split

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from perfkit.analysis.model.process import ProcessAnalysis
+from perfkit.analysis.model.stacks import ProcessAnalysis
 from perfkit.analysis.pipeline.process_stacks import analyze_process
 from perfkit_reports.document.blocks import Table
 from perfkit_reports.render.report_files import write_document

@@ -5,7 +5,7 @@ from perfkit.analysis.model.suite import Analysis
 from perfkit.core.record import Measurement, Unknown, get_value
 from perfkit.store.summary import ReportSummary
 from perfkit_reports.document.raw import encode_json
-from perfkit_reports.subjects.suite.suite_summary import summarize_suite as short
+from perfkit_reports.subjects.suite.sections import summarize_suite as short
 from tests.fixtures import sample_analysis
 
 SUITES = ("realistic", "every_status", "nothing_measured")
