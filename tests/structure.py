@@ -1,11 +1,13 @@
-"""Counts what the source should not have; each function returns the places, as file and line."""
+"""Counts what the source should not have: `python -m tests.structure` prints how often, and where."""
 
 import ast
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 _ROOT = Path(__file__).parents[1]
 _PACKAGES = ("perfkit", "cli", "reports")
+_MOST_FILES = 25  # in a folder
 
 _SEAM = "perfkit/devices/accelerator"
 _DEVICE_TYPES = frozenset({"cuda", "cpu", "xpu", "mps", "mtia", "hip", "hpu", "npu", "rocm"})
@@ -59,7 +61,68 @@ def _is_device_type(node: ast.expr) -> bool:
             return False
 
 
+def find_folder_cycles() -> list[list[str]]:
+    """Folders whose own modules import each other in a circle, by absolute imports anywhere in a module.
+
+    A package's `__init__` is left out: the API in that of `perfkit` names modules of all packages.
+    """
+    modules = {_name_module(file): tree for file, tree in _parse_source() if not file.endswith("__init__.py")}
+    imports: dict[str, set[str]] = defaultdict(set)
+    for module, tree in modules.items():
+        folder = module.rpartition(".")[0]
+        imports[folder] |= {name.rpartition(".")[0] for name in _list_imports(tree) if name in modules} - {folder}
+    return _find_circles(imports)
+
+
+def list_crowded_folders() -> list[tuple[str, int]]:
+    """Folders with more modules than are read at a glance."""
+    files: dict[str, int] = defaultdict(int)
+    for file, _ in _parse_source():
+        files[file.rpartition("/")[0]] += not file.endswith("__init__.py")
+    return [(folder, count) for folder, count in files.items() if count > _MOST_FILES]
+
+
+def _name_module(file: str) -> str:
+    return file.removeprefix("cli/").removeprefix("reports/").removesuffix(".py").replace("/", ".")
+
+
+def _list_imports(tree: ast.Module) -> Iterator[str]:
+    """What a module imports, as modules and as names in them."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _find_circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
+    reached = {start: _find_reachable(start, graph) for start in graph}
+    circles = {
+        tuple(sorted(other for other in around if start in reached.get(other, ())))
+        for start, around in reached.items()
+        if start in around
+    }
+    return sorted(map(list, circles))
+
+
+def _find_reachable(start: str, graph: Mapping[str, set[str]]) -> set[str]:
+    seen: set[str] = set()
+    waiting = [start]
+    while waiting:
+        new = graph.get(waiting.pop(), set()) - seen
+        seen |= new
+        waiting += new
+    return seen
+
+
 def _parse_source() -> Iterator[tuple[str, ast.Module]]:
     for package in _PACKAGES:
         for path in sorted((_ROOT / package).rglob("*.py")):
             yield path.relative_to(_ROOT).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
+
+
+if __name__ == "__main__":
+    for count in (count_device_comparisons, find_folder_cycles, list_crowded_folders):
+        found = count()
+        print(f"{count.__name__}: {len(found)}", *found, sep="\n  ")
