@@ -37,7 +37,10 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"perfkit.{name}")
     if name not in _API:
         raise AttributeError(f"module 'perfkit' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_API[name]), name)
+    from perfkit.core.optional_deps import explain_missing_torch  # not sooner: `import perfkit` imports nothing
+
+    with explain_missing_torch(f"perfkit.{name}"):
+        value = getattr(importlib.import_module(_API[name]), name)
     globals()[name] = value  # resolved once: loops use ranges by name
     return value
 

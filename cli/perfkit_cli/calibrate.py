@@ -49,6 +49,7 @@ def command(device: str, threads: str | None, world_size: int | None, short: boo
     """
     from rich.console import Console
 
+    from perfkit.core.optional_deps import require_torch
     from perfkit.devices.calibration.calibrate import parse_threads
     from perfkit.devices.lookup.ceiling_lookup import calibrate_machine, resolve_ceilings
     from perfkit.devices.machine.device_choice import find_device
@@ -57,6 +58,7 @@ def command(device: str, threads: str | None, world_size: int | None, short: boo
     from perfkit_cli.output.ceilings import build_ceilings_table
     from perfkit_cli.output.live_lines import show_lines
 
+    require_torch("calibrate")
     target = find_device(device)
     check_device(target.kind)
     if world_size is not None:

@@ -7,6 +7,7 @@ import click
 
 import perfkit
 from perfkit.core.errors import PerfkitError, make_unknown_name_error
+from perfkit.core.optional_deps import is_about_torch, make_missing_torch_error
 from perfkit_cli.output.error_output import describe_interrupt, is_json_wanted, make_message, print_error_json
 
 # Subcommand -> module with a `command`. Modules import measuring code inside their functions, so that help prints at
@@ -94,6 +95,10 @@ class CommandGroup(click.Group):
             if ctx.params["debug"]:
                 raise
             raise make_message(error) from None
+        except ModuleNotFoundError as error:
+            if ctx.params["debug"] or not is_about_torch(error):
+                raise
+            raise make_message(make_missing_torch_error(ctx.invoked_subcommand or "perfkit")) from None
 
 
 @click.group(

@@ -6,6 +6,8 @@ from pkgutil import resolve_name
 from types import ModuleType
 from typing import Any
 
+from perfkit.core.optional_deps import explain_missing_torch
+
 
 def make_callable(package: str, function: str) -> None:
     """Let the module object of `package` call `function` (`module:name`), which is imported at the first call.
@@ -19,7 +21,8 @@ def make_callable(package: str, function: str) -> None:
         __slots__ = ()
 
         def __call__(self, *arguments: Any, **options: Any) -> Any:
-            return resolve_name(function)(*arguments, **options)
+            with explain_missing_torch(package):
+                return resolve_name(function)(*arguments, **options)
 
         @property
         def __signature__(self) -> inspect.Signature:

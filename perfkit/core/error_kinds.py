@@ -3,6 +3,7 @@
 # Of requests, files and programs: `Error: ... [ID]`, and `reason_id` of a run that failed for one.
 ERRORS = {
     "error.failed": "Another error; the message says what to do.",
+    "error.no_torch": "PyTorch is not installed, which training, measuring and planning need.",
     "usage.wrong": "The request cannot be carried out as written.",
     "usage.no_file": "A file or folder does not exist.",
     "usage.occupied": "The output folder exists.",

@@ -41,6 +41,7 @@ TRACES = {
     "trace.no_work": "The trace has no kernels and no ops that do work.",
     "trace.no_ops": "The trace has kernels only: no shapes and no cost model.",
     "trace.reported_costs": "FLOPs and bytes were recorded by the compiler, not modeled.",
+    "trace.without_torch": "Torch, which costs ops without a formula of perfkit's, is not installed.",
     "trace.no_steps": "No steps are marked or detected: figures are for the whole trace.",
     "trace.shortened_tables": "The tables have the longest rows, and group the others.",
     "trace.shortened_ranks": "Only the first traces keep all table rows.",

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Iterable
 from functools import cache, lru_cache
 
+from perfkit.core.optional_deps import TORCH, is_torch_installed
 from perfkit.core.registry import BrokenPluginError, Registry
 from perfkit.cost.calls.args import Formula, UnmodeledError
 from perfkit.cost.calls.op_call import OpCall, OpCost
@@ -88,6 +89,8 @@ OTHERS: Registry[Formula] = Registry("cost formula", "perfkit.formulas", {})
 # arguments or dimensions, lists of unequal length, a stride of 0.
 _MISFITS = (UnmodeledError, IndexError, ValueError, ZeroDivisionError)
 
+_ATEN = "aten::"  # torch's own ops
+
 # Ranges and autograd nodes share the trace with ops, but are not named `namespace::op`.
 _OP_NAME = re.compile(r"(?!autograd::|torch::|perfkit::)\w+::\w+")
 
@@ -116,6 +119,11 @@ def _list_other_names() -> frozenset[str]:
     return frozenset(OTHERS.list_names())
 
 
+def is_left_to_torch(name: str) -> bool:
+    """True for an op that only torch may have a formula for."""
+    return name.startswith(_ATEN) and name not in COMPOSITES and get_free_cost(name) is None and not has_formula(name)
+
+
 @lru_cache(maxsize=65536)
 def cost_op(call: OpCall) -> OpCost | None:
     """FLOPs and compulsory bytes of one call, or None where the op has no formula or its arguments do not suffice.
@@ -133,10 +141,10 @@ def cost_op(call: OpCall) -> OpCost | None:
             return cost_compiled_kernel(call)
     except _MISFITS:
         return None
-    # Only where torch is loaded anyway can another package have registered a formula with it.
     if not call.args or call.name in COMPOSITES or not _OP_NAME.fullmatch(call.name):
         return None
-    if not call.name.startswith("aten::") and "torch" not in sys.modules:
+    # Only where torch is loaded anyway can another package have registered a formula with it.
+    if not (is_torch_installed() if call.name.startswith(_ATEN) else TORCH in sys.modules):
         return None
     from perfkit.cost.torch_formulas import cost_with_torch  # imports torch, which few traces need
 

@@ -14,6 +14,7 @@ import click
 
 import perfkit
 from perfkit.core.errors import PerfkitError, UsageError, walk_exception_chain
+from perfkit.core.optional_deps import require_torch
 from perfkit_cli.output.error_output import append_id
 from perfkit_cli.run_script import program as programs
 from perfkit_cli.run_script.options import parse_run_options
@@ -61,6 +62,7 @@ def main(first: list[str]) -> None:
     """Run the command line; `first` is Python's first entry of the search path for `-m`."""
     try:
         options = parse_run_options(sys.argv[1:])
+        require_torch("run")
         program = (
             programs.make_module_program(options.program, first)
             if options.module

@@ -39,8 +39,10 @@ from perfkit.analysis.trace.work.work_item_costs import WorkItemCosts
 from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
 from perfkit.analysis.trace.work.work_table import WorkTable
 from perfkit.core.note import Note, make_note
+from perfkit.core.optional_deps import is_torch_installed
 from perfkit.core.record import Environment
 from perfkit.core.units import format_percent
+from perfkit.cost.formula_table import is_left_to_torch
 from perfkit.devices.accelerator import is_cpu, is_cuda
 from perfkit.devices.catalog.catalog import get_units
 from perfkit.devices.ceilings.ceiling import CeilingLevel, DeviceCeilings
@@ -54,6 +56,8 @@ from perfkit.trace.steps.optimizer_spans import find_optimizers
 
 # The slowest steps have a split of their own; those of a hundred thousand steps would fill a hundred megabytes.
 MOST_SPLIT_STEPS = 1000
+# Ops that a note names.
+_MOST_NAMED = 3
 
 
 def analyze_trace(
@@ -295,6 +299,22 @@ def _measure_recompute(work: WorkItems, costs: WorkItemCosts) -> Recompute | Non
     )
 
 
+def _list_ops_left_to_torch(ops: Ops) -> list[Note]:
+    """Without torch, say which ops it might have costed: they count as unknown, or as the ops beneath them."""
+    if is_torch_installed():
+        return []
+    sized = ops.event[ops.trace.signature[ops.event] != NONE]
+    names = [ops.trace.names[index] for index in np.unique(ops.trace.name[sized]).tolist()]
+    left = sorted(filter(is_left_to_torch, names))
+    if not left:
+        return []
+    text = (
+        f"{len(left)} ops have no formula of perfkit's, and torch, which may have one, is not installed: their own "
+        f"cost is not known ({', '.join(left[:_MOST_NAMED])}{', …' if len(left) > _MOST_NAMED else ''})"
+    )
+    return [make_note("trace.without_torch", text, ops=len(left))]
+
+
 def _collect_notes(ops: Ops, spans: StepWindows, engine: WorkAnalysis, unseen: str) -> tuple[Note, ...]:
     notes = []
     if unseen:
@@ -312,6 +332,7 @@ def _collect_notes(ops: Ops, spans: StepWindows, engine: WorkAnalysis, unseen: s
         share = stated / int(work.busy_ns.sum())
         text = f"FLOPs and bytes of {format_percent(share, 0)} of the time come from XLA, not from formulas"
         notes.append(make_note("trace.reported_costs", text, share=share))
+    notes += _list_ops_left_to_torch(ops)
     if not spans.are_steps:
         notes.append(make_note("trace.no_steps", "no steps marked or detected: figures cover the whole trace"))
     notes += describe_cut(engine.by_kernel, "kernels") if work.on_device else []

@@ -16,17 +16,20 @@ from itertools import takewhile
 import pynvml
 
 from perfkit.core.errors import PerfkitError
+from perfkit.core.optional_deps import is_torch_installed
 from perfkit.devices.accelerator import find_built_accelerator
 from perfkit.devices.machine import nvml
 from perfkit.devices.machine.mig import list_visible_instances
 
 
 def list_visible_gpus() -> tuple[str, ...]:
-    """The GPUs' names by CUDA's index; none where torch is built for CPUs or finds no GPU. In MIG mode the instances'
-    names: CUDA shows a process one of them, and each rank is given its own.
+    """The GPUs' names by CUDA's index; none where torch is missing, built for CPUs, or finds no GPU. In MIG mode the
+    instances' names: CUDA shows a process one of them, and each rank is given its own.
 
     A `PerfkitError` where torch's own answer was needed and its process failed.
     """
+    if not is_torch_installed():
+        return ()
     from torch import version
 
     built = find_built_accelerator()
