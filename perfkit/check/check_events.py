@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from perfkit.check.sides.measure import PairEvent
+from perfkit.check.sides.pair_events import PairEvent
 from perfkit.measure.run_events import RunEvent
 
 

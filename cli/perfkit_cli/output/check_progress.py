@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from rich.console import Console
 
 from perfkit.check.check_events import CheckEvent, SamplingEvent, SideEvent
-from perfkit.check.sides.measure import PairFinished, PairProgress, PairStarted
+from perfkit.check.sides.pair_events import PairFinished, PairProgress, PairStarted
 from perfkit.core.record import RunStatus
 from perfkit.core.units import format_seconds
 from perfkit.measure.run_events import PassStarted, RunFinished, RunStarted

@@ -1,13 +1,13 @@
 """Measures pairs until the verdicts are decided or the budget is used up."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
 import msgspec
 
 from perfkit.check.sides import alternating_pairs, lockstep
+from perfkit.check.sides.pair_events import PairEvent, PairFinished, PairProgress, PairStarted
 from perfkit.check.sides.side import MeasuredSide
 from perfkit.core.errors import UsageError
 from perfkit.core.spec import RunSpec
@@ -19,34 +19,6 @@ TURNS: dict[str, Callable[..., Pair]] = {
     LOCK_STEP: lockstep.measure_pair,
     ALTERNATING: alternating_pairs.measure_pair,
 }
-
-
-@dataclass(frozen=True)
-class PairStarted:
-    """Pair `index` (from 0) of at most `most` begins; `spent_s` of the budget is used."""
-
-    index: int
-    most: int
-    spent_s: float
-
-
-@dataclass(frozen=True)
-class PairProgress:
-    """Progress of the running pair's processes, in words."""
-
-    text: str
-
-
-@dataclass(frozen=True)
-class PairFinished:
-    """Pair `index` is measured and written."""
-
-    index: int
-    most: int
-    pair: Pair
-
-
-PairEvent = PairStarted | PairProgress | PairFinished
 
 
 def measure_pairs(

@@ -3,7 +3,8 @@
 import pytest
 
 from perfkit.check.sides import measure
-from perfkit.check.sides.measure import PairFinished, PairStarted, measure_pairs
+from perfkit.check.sides.measure import measure_pairs
+from perfkit.check.sides.pair_events import PairFinished, PairStarted
 from perfkit.check.sides.side import MeasuredSide, SideFailedError
 from perfkit.core.errors import UsageError
 from perfkit.core.files import read_json
