@@ -16,11 +16,7 @@ from perfkit.core.spec import (
     parse_variants,
     parse_workload,
 )
-from perfkit.measure.auto_params import refuse_open_params
-from perfkit.measure.bench import compute_needed_ranks
-from perfkit.measure.schedule import build_schedule
 from perfkit.store.request import BenchRequest
-from perfkit.workloads.workload_table import WORKLOADS
 
 # Counts need few steps; times come from pairs. All compared losses are among them.
 COUNTED = Schedule(warmup=5, max_warmup=5, timed=5)
@@ -67,6 +63,12 @@ def plan_cases(config: CheckConfig, machine: Machine, schedule: Schedule) -> tup
 
 
 def _plan_case(number: int, case: CheckCase, config: CheckConfig, machine: Machine, schedule: Schedule) -> PlannedCase:
+    # Not sooner: these import torch, which comparing stored runs does without.
+    from perfkit.measure.auto_params import refuse_open_params
+    from perfkit.measure.bench import compute_needed_ranks
+    from perfkit.measure.schedule import build_schedule
+    from perfkit.workloads.workload_table import WORKLOADS
+
     named = tuple(parse_variants(case.technique))
     for techniques in named:
         refuse_open_params(techniques)

@@ -13,7 +13,6 @@ from perfkit.check.check_events import CheckEvent
 from perfkit.check.check_options import CheckOptions
 from perfkit.check.config import CheckCase, CheckConfig, load_config, parse_budget, parse_thresholds
 from perfkit.check.judge.result import Check, Verdict
-from perfkit.check.revisions import check_revision
 from perfkit.check.stored_comparison import (
     FigureSource,
     compare_stored,
@@ -89,6 +88,8 @@ def check_change(
     before = None if against_ref is not None else load_stored_side(config, baseline)
     order = make_check_options(config, command=command, timed=not exact, progress=progress)
     if before is None:
+        from perfkit.check.revisions import check_revision  # not sooner: it imports torch
+
         assert against_ref is not None
         return check_revision(config, against_ref, folder, order)
     after = read_run_source(Path(run)) if run is not None else measure_working_tree(config, folder, order)

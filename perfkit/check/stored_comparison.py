@@ -18,7 +18,6 @@ from perfkit.check.judge.result import Check
 from perfkit.check.side_observations import ObservedCase, ObservedVariant, observe_case
 from perfkit.check.sides.revision import read_working_tree
 from perfkit.check.sides.side import make_side
-from perfkit.check.sides.suites import measure_side
 from perfkit.check.variant_check import check_variant
 from perfkit.core.errors import PerfkitError, UsageError
 from perfkit.core.note import list_texts, make_note
@@ -63,6 +62,8 @@ def read_run_source(folder: Path) -> FigureSource:
 
 def measure_working_tree(config: CheckConfig, out: Path, order: CheckOptions) -> FigureSource:
     """Measure the working tree around `config.root` into `out`; several times if times are gated."""
+    from perfkit.check.sides.suites import measure_side  # not sooner: it imports torch
+
     side = make_side(read_working_tree(Path(config.root)), config.python_path)
     rounds, schedule = (ROUNDS, Schedule()) if order.timed else (1, COUNTED)
     cases: dict[str, ObservedCase] = {}
