@@ -9,9 +9,8 @@ import math
 from collections.abc import Sequence
 from statistics import fmean, median, stdev
 
-from scipy.special import stdtrit
-
 from perfkit.core.record import StepSamples
+from perfkit.core.student_t import compute_t_quantile
 
 LEVEL = 0.95
 
@@ -20,14 +19,6 @@ LEAST_ROUNDS = 4
 
 # No plan looks further ahead than this.
 _MOST_ROUNDS = 1000
-
-
-def compute_t_quantile(probability: float, freedom: float) -> float:
-    """Student's t quantile for `freedom` degrees of freedom, which need not be a whole number.
-
-    `scipy.special.stdtrit` is what `scipy.stats.t.ppf` calls, without the second that importing `scipy.stats` takes.
-    """
-    return float(stdtrit(freedom, probability))
 
 
 def compute_log_interval(logs: Sequence[float], *, until_narrow: bool = False) -> tuple[float, float] | None:

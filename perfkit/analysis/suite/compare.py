@@ -14,10 +14,10 @@ from perfkit.analysis.suite.runs import VariantRuns, merge_rank_steps
 from perfkit.core.sampling import (
     compute_log_interval,
     compute_log_ratio,
-    compute_t_quantile,
     is_narrow,
     predict_round_count,
 )
+from perfkit.core.student_t import compute_t_quantile
 
 # An interval that contains 1 shows `no difference` only if it lies within these bounds, else it is inconclusive.
 EQUIVALENCE = 1.05

@@ -23,10 +23,10 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtr
 
 from perfkit.core.optional_deps import explain_import_error
-from perfkit.core.sampling import LEVEL, compute_t_quantile
+from perfkit.core.sampling import LEVEL
+from perfkit.core.student_t import compute_t_probability, compute_t_quantile
 
 Floats = NDArray[np.float64]
 
@@ -176,7 +176,7 @@ def _compute_p_value(raw: Floats, fit: _LevelFit, place: int, bounds: Sequence[i
     places = bounds[-1] - 2 * FEWEST + 1
     spread = math.sqrt(fit.variance * fit.inflation * (1 / (at - before) + 1 / (after - at)))
     difference = abs(fit.means[place] - fit.means[place - 1])
-    chance = 2 * float(stdtr(fit.freedom, -difference / spread)) if spread else 0.0
+    chance = 2 * compute_t_probability(fit.freedom, -difference / spread) if spread else 0.0
     if places * chance < FALSE and places * 2 / math.comb(after - before, at - before) < FALSE:
         from scipy.stats import mannwhitneyu  # takes a second to import
 

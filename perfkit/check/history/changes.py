@@ -15,7 +15,7 @@ from perfkit.core import units
 from perfkit.core.git import run_git
 from perfkit.core.note import make_note
 from perfkit.core.record import Environment
-from perfkit.core.sampling import compute_t_quantile
+from perfkit.core.student_t import compute_t_quantile
 
 _SHOWN = 200
 

@@ -13,7 +13,8 @@ from perfkit.check.judge.sequential_tests import run_sequence
 from perfkit.check.judge.student import compute_variance
 from perfkit.check.judge.worsening import POWER
 from perfkit.core.errors import PerfkitError
-from perfkit.core.sampling import compute_log_interval, compute_t_quantile
+from perfkit.core.sampling import compute_log_interval
+from perfkit.core.student_t import compute_t_quantile
 from perfkit.store.pairs import Pair
 
 BUDGETS_S = (60.0, 180.0, 300.0, 600.0, 1800.0)

@@ -5,9 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from scipy.special import stdtr
-
-from perfkit.core.sampling import compute_t_quantile
+from perfkit.core.student_t import compute_t_probability, compute_t_quantile
 
 
 @dataclass(frozen=True)
@@ -65,4 +63,4 @@ def compute_variance(values: Sequence[float]) -> float:
 def _compute_upper_tail(distance: float, error: float, freedom: float) -> float:
     if error == 0:
         return 0.5 if distance == 0 else 0.0 if distance > 0 else 1.0
-    return float(stdtr(freedom, -distance / error))
+    return compute_t_probability(freedom, -distance / error)

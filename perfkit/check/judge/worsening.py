@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 
 from perfkit.check.judge.student import MeanEstimate
-from perfkit.core.sampling import compute_t_quantile
+from perfkit.core.student_t import compute_t_quantile
 
 POWER = 0.95
 # Larger numbers of pairs are reported as unaffordable.

@@ -7,7 +7,7 @@ from perfkit.check.judge.detectable_change import BUDGETS_S, COMPARISONS, calibr
 from perfkit.check.judge.looks import ALPHA
 from perfkit.core.errors import PerfkitError
 from perfkit.core.record import StepSamples
-from perfkit.core.sampling import compute_t_quantile
+from perfkit.core.student_t import compute_t_quantile
 from perfkit.store.pairs import LOCK_STEP, Pair
 from tests.fixtures.paired_series import pair
 

@@ -5,7 +5,7 @@ import pytest
 
 from perfkit.check.judge.student import MeanEstimate
 from perfkit.check.judge.worsening import Worsening, convert_to_log_scale, count_samples_needed
-from perfkit.core.sampling import compute_t_quantile
+from perfkit.core.student_t import compute_t_quantile
 
 
 def _worsening(value: float, error: float, samples: int = 20, margin: float | None = 0.03) -> Worsening:
