@@ -23,7 +23,6 @@ _LIBRARIES = (
     "pandas",
     "psutil",
     "pyarrow.parquet",
-    "scipy.special",
     "torch",
     "torch._dynamo",
     "torch.distributed",

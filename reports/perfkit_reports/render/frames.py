@@ -1,10 +1,15 @@
 """Builds pandas frames of a document's raw rows."""
 
-import pandas as pd
 import pyarrow as pa
 
+from perfkit.core.optional_deps import explain_import_error
 from perfkit_reports.document.document import Document
 from perfkit_reports.render.parquet import build_arrow_table, infer_unit
+
+try:
+    import pandas as pd
+except ModuleNotFoundError as error:
+    raise explain_import_error("pandas", "'perfkit[pandas]'", error) from None
 
 # Nullable types, so that counts stay integers and flags stay booleans.
 _TYPES = {pa.string(): pd.StringDtype(), pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
