@@ -16,16 +16,20 @@ export PYTHONDONTWRITEBYTECODE =
 BIN = $(VENV)/bin
 READY = $(VENV)/.ready
 DEV = $(VENV)/.ready-dev
+# Without torch, which is most of what an installation takes.
+LIGHT_VENV ?= .venv-light
+LIGHT = $(LIGHT_VENV)/.ready
 
-.PHONY: help setup dev demo bench texts test test-slow test-all test-clusters fuzz fuzz-traces fuzz-memory fuzz-flight soak check lint types imports regressions docs-reference
+.PHONY: help setup dev demo bench texts test test-light test-slow test-all test-clusters fuzz fuzz-traces fuzz-memory fuzz-flight soak check lint types imports regressions docs-reference
 .DEFAULT_GOAL := help
 
 help:
-	@echo 'make demo    set up, then say where the time of a trace went that was recorded on an H100: perfkit analyze'
+	@echo 'make demo    set up without torch, then say where the time of a trace went that was recorded on an H100'
 	@echo 'make bench   set up, then compare two techniques on a small GPT: perfkit bench --technique amp,ckpt'
-	@echo 'make setup   set up only: perfkit and what it needs'
+	@echo 'make setup   set up only: perfkit and torch'
 	@echo 'make dev     the same with everything that developing it needs, which the following do by themselves:'
 	@echo 'make test    the tests that take no process of their own, in minutes'
+	@echo 'make test-light  the tests of what needs no torch, in an environment without it'
 	@echo 'make test-slow  the others: trainings, the command line, browsers, torch.compile; make test-all: both'
 	@echo 'make test-clusters  what takes a cluster of two nodes, which is started here: Ray, Slurm'
 	@echo 'make check   the linters and the type checker'
@@ -42,8 +46,8 @@ setup: $(READY)
 
 dev: $(DEV)
 
-demo: $(READY)
-	$(BIN)/perfkit analyze examples/h100_qwen1.5_forward.json.gz $(ARGS)
+demo: $(LIGHT)
+	$(LIGHT_VENV)/bin/perfkit analyze examples/h100_qwen1.5_forward.json.gz $(ARGS)
 
 bench: $(READY)
 	$(BIN)/perfkit bench --technique amp,ckpt $(ARGS)
@@ -53,6 +57,16 @@ PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest --dist loadscope --no-loadsco
 
 test: $(DEV)
 	$(PYTEST) -n $(WORKERS) -m 'not slow' $(ARGS)
+
+# What reads recordings, and what drives the commands in processes that cannot import torch.
+LIGHT_TESTS = $(addprefix tests/unit/,analysis cost flight reports store trace check/test_stored_comparison.py) \
+	tests/integration/test_without_torch.py
+
+test-light: $(LIGHT)
+	$(LIGHT_VENV)/bin/python -m pip install --quiet -c constraints.txt $(PIP_ARGS) filelock hypothesis pytest pytest-timeout pytest-xdist
+	@rm -rf perfkit.egg-info  # as below
+	OMP_NUM_THREADS=1 $(LIGHT_VENV)/bin/python -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder \
+		-m 'not slow or cold' $(LIGHT_TESTS) $(ARGS)
 
 test-slow: $(DEV)
 	$(PYTEST) -n $(SLOW_WORKERS) -m slow $(ARGS)
@@ -102,10 +116,11 @@ types: $(DEV)
 imports: $(DEV)
 	$(BIN)/lint-imports
 
-$(READY): pyproject.toml constraints.txt
+$(READY): EXTRAS = [torch]
+$(READY) $(LIGHT): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("perfkit needs Python 3.11 or newer, this is " + sys.version.split()[0] + ": name another one with make PYTHON=/path/to/python3")'
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet -c constraints.txt $(PIP_ARGS) -e .
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet -c constraints.txt $(PIP_ARGS) -e '.$(EXTRAS)'
 	@touch $@
 
 # 150 packages, which pip takes minutes for. What setuptools leaves in the checkout says that all of perfkit is a plugin of

@@ -20,7 +20,7 @@ from perfkit.measure.launch.rank_processes import COMPILE_CACHE
 from perfkit_cli.main import commands
 from tests.fixtures.made_once import common, made_once
 
-pytest_plugins = ["tests.tiers"]
+pytest_plugins = ["tests.tiers", "tests.light_tests"]
 
 _CACHES = count()
 

@@ -115,6 +115,7 @@ def test_a_run_that_failed_is_no_baseline(tmp_path: Path) -> None:
 
 
 def test_thresholds_of_the_case_that_a_run_is_of(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
     lax, off = parse_threshold("10%", "FLOP", more_is_worse=True), None
     old, new = run(tmp_path / "old"), run(tmp_path / "new", flops=2.1e9)
     case = CheckCase(workload="gpt", thresholds={"flops": lax})

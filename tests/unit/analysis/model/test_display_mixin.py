@@ -20,6 +20,7 @@ def analysis() -> MemoryAnalysis:
 
 
 def test_a_frame_holds_every_row_typed_with_its_units(analysis: MemoryAnalysis) -> None:
+    pytest.importorskip("pandas")
     rows = analysis.frame("memory_rows")
     assert rows["bytes"].sum() == analysis.accounts[0].peak_bytes
     assert str(rows["bytes"].dtype) == "Int64"
@@ -28,6 +29,7 @@ def test_a_frame_holds_every_row_typed_with_its_units(analysis: MemoryAnalysis) 
 
 
 def test_a_table_that_is_not_there_is_refused_with_those_that_are(analysis: MemoryAnalysis) -> None:
+    pytest.importorskip("pandas")
     with pytest.raises(KeyError, match=r"'kernels'.* memory_timeline"):
         analysis.frame("kernels")
 
@@ -65,6 +67,7 @@ def test_a_notebook_shows_the_headline_and_the_figure_at_the_peak(analysis: Memo
 def test_suites_traces_and_checks_show_themselves_alike(
     result: DisplayMixin, table: str, column: str, unit: str
 ) -> None:
+    pytest.importorskip("pandas")
     rows = result.frame(table)
     assert len(rows) > 0
     assert rows.attrs["units"][column] == unit

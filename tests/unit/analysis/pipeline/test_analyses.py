@@ -237,6 +237,7 @@ def test_wrong_options_are_refused_with_those_that_there_are(tmp_path: Path, sui
 
 
 def test_a_plan(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
     told: list[str] = []
     found = perfkit.plan("gpt:size=nano", "amp", batch_size=1, seq_len=8, world_size=1, progress=told.append)
     assert isinstance(found, Plan)

@@ -75,6 +75,7 @@ def test_every_chart_is_drawn_with_all_of_its_traces(kind: str) -> None:
 
 
 def test_a_history_is_drawn(tmp_path: Path) -> None:
+    pytest.importorskip("ruptures")
     past = write_past(tmp_path / "past", noisy_steps([(18, 0.1), (12, 0.11)], 0.01, 3), peaks=[2**30] * 30)
     (first, *_) = charts(history.build_document(read_history(past)))
     content = io.BytesIO()

@@ -57,6 +57,7 @@ def test_units_follow_from_the_names_of_columns(column: str, unit: str) -> None:
 
 
 def test_frames_are_typed_and_know_their_units() -> None:
+    pytest.importorskip("pandas")
     rows = frames.build_frame(sample.document(), "kernels")
 
     assert [str(kind) for kind in rows.dtypes] == ["string", "float64", "Int64", "boolean", "object"]
@@ -65,6 +66,7 @@ def test_frames_are_typed_and_know_their_units() -> None:
 
 
 def test_a_frame_that_is_not_there_names_those_that_are() -> None:
+    pytest.importorskip("pandas")
     with pytest.raises(KeyError, match=r"'ops'.*kernels, empty"):
         frames.build_frame(sample.document(), "ops")
 

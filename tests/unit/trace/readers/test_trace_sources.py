@@ -139,6 +139,7 @@ def test_a_pipe(tmp_path: Path) -> None:
 
 
 def test_a_server_that_does_not_answer_is_no_missing_file() -> None:
+    pytest.importorskip("aiohttp")
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))  # and does not listen
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/trace.json"

@@ -1,0 +1,54 @@
+"""Tests in an environment without torch: files that import a package which is missing are left out, and counted."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perfkit.core.optional_deps import is_torch_installed
+
+_OWN = ("perfkit", "perfkit_cli", "perfkit_reports", "tests")
+_LEFT_OUT = pytest.StashKey[dict[str, str]]()  # files, and the package that each lacks
+_OUTPUT = "left_out"
+
+
+class _Module(pytest.Module):
+    def collect(self) -> Sequence[Any]:
+        try:
+            return [*super().collect()]
+        except self.CollectError as error:
+            missing = error.__cause__
+            package = (missing.name or "") if isinstance(missing, ModuleNotFoundError) else ""
+            if not package or package.partition(".")[0] in _OWN:
+                raise
+            self.config.stash[_LEFT_OUT][self.nodeid] = package
+            raise pytest.skip.Exception(f"needs {package}", allow_module_level=True) from None
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_LEFT_OUT] = {}
+
+
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
+    """With torch every file has to be imported."""
+    return None if is_torch_installed() else _Module.from_parent(parent, path=module_path)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Tell the process that started this one, which collects nothing itself."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput[_OUTPUT] = session.config.stash[_LEFT_OUT]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    node.config.stash[_LEFT_OUT].update(getattr(node, "workeroutput", {}).get(_OUTPUT, {}))
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    left_out = config.stash[_LEFT_OUT]
+    if left_out:
+        lacking = ", ".join(f"{package} ({count})" for package, count in Counter(left_out.values()).most_common())
+        terminalreporter.write_line(f"left out: {len(left_out)} files, for want of {lacking}")
