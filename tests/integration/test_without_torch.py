@@ -156,7 +156,6 @@ def test_stored_runs_and_plans(tmp_path: Path) -> None:
     "arguments",
     [
         ("bench",),
-        ("run", "train.py"),
         ("plan", "-w", "gpt", "-t", "amp"),
         ("calibrate", "--device", "cpu"),
         ("check", "--update", "-w", "gpt"),
@@ -171,6 +170,12 @@ def test_what_needs_torch_says_so_in_one_line(tmp_path: Path, arguments: tuple[s
     assert not [*tmp_path.glob("runs/*")]
     if "--json" in arguments:
         assert json.loads(ended.stdout)["error"]["id"] == "error.no_torch"
+
+
+def test_a_program_is_not_run_for_nothing(tmp_path: Path) -> None:
+    # What `perfkit run` becomes.
+    code = f"{BLOCKED}from perfkit_cli.run_script.program_runner import main; main([])"
+    assert perfkit(tmp_path, "train.py", code=code).stderr.endswith("[error.no_torch]\n")
 
 
 @pytest.mark.parametrize("called", ["bench", "profile", "plan('gpt')", "check(against_ref='HEAD')"])
