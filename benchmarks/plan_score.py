@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from scipy.stats import spearmanr
 
-from perfkit.analysis.model.plan import PredictedFigure, Prediction
+from perfkit.analysis.model.prediction import PredictedFigure, Prediction
 from perfkit.analysis.pipeline.analyze import analyze_suite
 from perfkit.analysis.suite.machine_load import describe_machine_load
 from perfkit.core import units

@@ -5,16 +5,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.plan_score import ScoredVariant, format_summary, score_folder, summarize_scores
-from perfkit.analysis.model.plan import (
-    Interval,
-    Plan,
-    PlannedPeak,
-    PlannedVariant,
-    PredictedFigure,
-    PredictedPart,
-    Prediction,
-    StepTime,
-)
+from perfkit.analysis.model.plan import Interval, Plan, PlannedPeak, PlannedVariant, StepTime
+from perfkit.analysis.model.prediction import PredictedFigure, PredictedPart, Prediction
 from perfkit.core.files import write_json
 from perfkit.core.record import make_measurement
 from perfkit.core.spec import WorkloadSpec

@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 from playwright.sync_api import Page
 
-from perfkit.analysis.model.flame import FlameGraph
-from perfkit.analysis.model.trace import TraceAnalysis
+from perfkit.analysis.model.step import FlameGraph
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from tests.fixtures import sample_trace_analysis as sample
 
 pytestmark = pytest.mark.browser

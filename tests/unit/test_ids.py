@@ -9,7 +9,7 @@ from typing import get_args
 
 import pytest
 
-from perfkit.analysis.model import verdicts
+from perfkit.analysis.model import estimate
 from perfkit.analysis.pipeline.finding_subjects import SUBJECTS
 from perfkit.check.judge.result import VERDICT_MEANINGS, Verdict
 from perfkit.core.error_kinds import ERROR_KINDS, ERRORS, SKIP_REASONS
@@ -59,10 +59,10 @@ def test_every_id_of_an_error_or_a_skip_is_listed(strings: set[str]) -> None:
 def test_every_word_of_a_verdict_has_a_meaning() -> None:
     assert set(VERDICT_MEANINGS) == set(Verdict)
     for words, meanings in (
-        (verdicts.SpeedVerdict, verdicts.SPEED_VERDICTS),
-        (verdicts.ParityVerdict, verdicts.PARITY_VERDICTS),
-        (verdicts.ClaimOutcome, verdicts.CLAIM_OUTCOMES),
-        (verdicts.Fit, verdicts.FITS),
+        (estimate.SpeedVerdict, estimate.SPEED_VERDICTS),
+        (estimate.ParityVerdict, estimate.PARITY_VERDICTS),
+        (estimate.ClaimOutcome, estimate.CLAIM_OUTCOMES),
+        (estimate.Fit, estimate.FITS),
     ):
         assert get_args(words) == tuple(meanings)
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from perfkit.analysis.model.verdicts import CLAIM_OUTCOMES, FITS, PARITY_VERDICTS, SPEED_VERDICTS
+from perfkit.analysis.model.estimate import CLAIM_OUTCOMES, FITS, PARITY_VERDICTS, SPEED_VERDICTS
 from perfkit.check.judge.result import VERDICT_MEANINGS
 from perfkit.core.error_kinds import ERRORS, SKIP_REASONS, UNKNOWN_NAME
 from perfkit.core.note_kinds import NOTES_BY_SUBJECT

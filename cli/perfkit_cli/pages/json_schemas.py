@@ -12,11 +12,11 @@ import msgspec
 from msgspec import Struct
 
 from perfkit.analysis.model.comparison import Comparison
-from perfkit.analysis.model.memory_model import MemoryAnalysis
+from perfkit.analysis.model.memory_analysis import MemoryAnalysis
 from perfkit.analysis.model.plan import Plan
 from perfkit.analysis.model.stacks import ProcessAnalysis
 from perfkit.analysis.model.suite import Analysis
-from perfkit.analysis.model.trace import TraceAnalysis
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.check.judge.result import Check
 from perfkit.core.record import RankRecord, RunResult
 from perfkit.core.spec import RunSpec

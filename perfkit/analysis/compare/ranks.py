@@ -8,7 +8,8 @@ from msgspec.structs import replace as with_fields
 
 from perfkit.analysis.compare.sides import LoadedSide
 from perfkit.analysis.model.comparison import RankSteps
-from perfkit.analysis.model.trace import WHOLE_RANKS, RankTrace
+from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.model.trace_analysis import WHOLE_RANKS
 
 
 class RankSelection(NamedTuple):

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from perfkit.analysis.export.perfetto import write_perfetto
 from perfkit.analysis.model.step import OUTSIDE, OpRow
-from perfkit.analysis.model.trace import RankTrace, TraceAnalysis
+from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.core.files import write_bytes
 from perfkit.core.text_blocks import ReadLimits
 from perfkit.store.stack_formats import StackProfile, WeightedStack, encode_speedscope_profiles

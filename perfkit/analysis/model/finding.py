@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-# Not at the top: results of traces import the definitions above.
 from perfkit.analysis.model.step import AT_MOST
 from perfkit.core.spec import Struct
 

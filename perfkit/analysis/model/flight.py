@@ -2,8 +2,8 @@
 
 from typing import ClassVar
 
-from perfkit.analysis.model.coverage import Provenance
 from perfkit.analysis.model.display_mixin import DisplayMixin
+from perfkit.analysis.model.estimate import Provenance
 from perfkit.analysis.model.finding import Finding
 from perfkit.core.note import Note
 from perfkit.core.spec import Struct

@@ -3,8 +3,6 @@
 from perfkit.analysis.model.stacks import LoopStacks
 from perfkit.core.spec import Struct
 
-# Not at the top: results of traces import the definitions above.
-
 
 class CountPerStep(Struct):
     """The number of occurrences in a step: the median over steps, and the fewest and most."""

@@ -1,16 +1,7 @@
 """Memory by category at the peak and over a step."""
 
-from typing import ClassVar
-
-from perfkit.analysis.model.coverage import Provenance
-from perfkit.analysis.model.display_mixin import DisplayMixin
-from perfkit.analysis.model.finding import Finding
-from perfkit.analysis.model.suite import ANALYSIS_VERSION
 from perfkit.core.allocations import FailedRequest
-from perfkit.core.note import Note
 from perfkit.core.spec import Struct
-
-# Not at the top: results of traces import the definitions above.
 
 
 class MemoryShare(Struct):
@@ -132,20 +123,3 @@ def format_request_origin(failed: FailedRequest) -> str:
     parts = [f"by {failed.op}" if failed.op else "", f"in {failed.module}" if failed.module else ""]
     parts += [f"at {failed.line}" if failed.line else "", when]
     return ", ".join(filter(None, parts))
-
-
-class MemoryAnalysis(DisplayMixin, Struct):
-    """A memory report. `kind` describes the file; one account per device."""
-
-    subject: ClassVar[str] = "memory"
-    schema_version: int = ANALYSIS_VERSION
-    title: str
-    created_at: str
-    perfkit: str
-    command: str
-    file: str
-    kind: str
-    accounts: tuple[MemoryAccount, ...]
-    findings: tuple[Finding, ...] = ()
-    provenance: tuple[Provenance, ...] = ()
-    notes: tuple[Note, ...] = ()

@@ -2,21 +2,23 @@
 
 from typing import ClassVar
 
-from perfkit.analysis.model.coverage import Provenance
 from perfkit.analysis.model.display_mixin import DisplayMixin
-from perfkit.analysis.model.estimate import Difference, MedianEstimate, MissingEstimate
+from perfkit.analysis.model.estimate import (
+    ClaimOutcome,
+    Difference,
+    MedianEstimate,
+    MissingEstimate,
+    ParityVerdict,
+    Provenance,
+)
 from perfkit.analysis.model.finding import Finding
-from perfkit.analysis.model.fleet import CollectiveVolume, Fleet, StepGrid, TimedRank
+from perfkit.analysis.model.fleet import CollectiveVolume, Fleet, Pipeline, StepGrid, TimedRank
 from perfkit.analysis.model.loop import LoopAnalysis
 from perfkit.analysis.model.memory_model import MemoryAccount
-from perfkit.analysis.model.pipeline import Pipeline
-from perfkit.analysis.model.plan import Prediction
+from perfkit.analysis.model.prediction import Prediction
 from perfkit.analysis.model.scaling import SuiteScaling, Sweep
 from perfkit.analysis.model.step import OUTSIDE, OpRow, TimeShare
-
-# Not at the top: results of traces import the definitions above.
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.analysis.model.verdicts import ClaimOutcome, ParityVerdict
 from perfkit.core.note import Note
 from perfkit.core.record import (
     NOT_MEASURED,

@@ -4,20 +4,13 @@ Every struct is written as it is to `analysis.json`. Seconds are per step where 
 where it has none (`RankTrace.steps` is empty and `step_s` is its span).
 """
 
-from typing import ClassVar
-
-from perfkit.analysis.model.coverage import Coverage, Provenance
-from perfkit.analysis.model.difference import TraceDifference
-from perfkit.analysis.model.display_mixin import DisplayMixin
-from perfkit.analysis.model.finding import Finding
-from perfkit.analysis.model.flame import FlameGraph
-from perfkit.analysis.model.fleet import Fleet
+from perfkit.analysis.model.coverage import Coverage
+from perfkit.analysis.model.fleet import StageActions
 from perfkit.analysis.model.launches import GapRow, HostCallRow, Launches, ReplayedGraph
 from perfkit.analysis.model.matmul_rows import AttentionRow, GemmRow
 from perfkit.analysis.model.memory_model import MemoryAccount
-from perfkit.analysis.model.pipeline import StageActions
 from perfkit.analysis.model.replay import FindingGains, ReplaySummary, SimulatedChange
-from perfkit.analysis.model.step import OUTSIDE, REST, LostKernels, OpRow, TimeShare
+from perfkit.analysis.model.step import OUTSIDE, REST, FlameGraph, LostKernels, OpRow, TimeShare
 from perfkit.analysis.model.time_split import COMPUTE_BOUND, LATENCY_BOUND, MEMORY_BOUND, UNPLACED
 from perfkit.analysis.model.timeline import StepTimeline
 from perfkit.core.note import Note
@@ -278,27 +271,3 @@ def _select_dots(rows: tuple[OpRow, ...]) -> list[OpRow]:
     """The longest rows of work within steps that have a place on two log axes."""
     placed = (row for row in rows if row.flops_per_s and row.unit and row.phase != OUTSIDE and row.kind != REST)
     return sorted(placed, key=lambda row: -row.seconds)[:MOST_POINTS]
-
-
-TRACE_ANALYSIS_VERSION = 7
-
-# Of a large job every rank keeps its figures, but only the first few keep every row of their tables: a few
-# thousand rows each would otherwise add up to gigabytes over hundreds of ranks.
-WHOLE_RANKS = 8
-
-
-class TraceAnalysis(DisplayMixin, Struct):
-    """A report on traces. Labels of traces, including that of `difference`, are unique."""
-
-    subject: ClassVar[str] = "trace"
-    schema_version: int = TRACE_ANALYSIS_VERSION
-    title: str
-    created_at: str
-    perfkit: str
-    command: str
-    traces: tuple[RankTrace, ...]
-    fleet: Fleet | None = None
-    difference: TraceDifference | None = None
-    findings: tuple[Finding, ...]
-    provenance: tuple[Provenance, ...]
-    warnings: tuple[Note, ...] = ()

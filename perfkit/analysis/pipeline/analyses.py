@@ -8,9 +8,9 @@ from typing import Any
 
 from perfkit.analysis.model.comparison import Comparison
 from perfkit.analysis.model.flight import FlightAnalysis
-from perfkit.analysis.model.memory_model import MemoryAnalysis
+from perfkit.analysis.model.memory_analysis import MemoryAnalysis
 from perfkit.analysis.model.suite import Analysis
-from perfkit.analysis.model.trace import TraceAnalysis
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.parallel import engines
 from perfkit.analysis.pipeline.analyze import inspect_suite
 from perfkit.analysis.pipeline.analyze_file import analyze_memory

@@ -7,8 +7,9 @@ from pathlib import Path
 import perfkit
 from perfkit.analysis.findings.order import sort_findings
 from perfkit.analysis.memory.account import build_memory_account
-from perfkit.analysis.model.coverage import Provenance
-from perfkit.analysis.model.memory_model import MemoryAccount, MemoryAnalysis
+from perfkit.analysis.model.estimate import Provenance
+from perfkit.analysis.model.memory_analysis import MemoryAnalysis
+from perfkit.analysis.model.memory_model import MemoryAccount
 from perfkit.analysis.pipeline.memory_findings import collect_memory_findings
 from perfkit.core.allocations import Allocations
 from perfkit.core.errors import RunFormatError

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import perfkit
 from perfkit.analysis.flight.flight_findings import build_flight_findings
-from perfkit.analysis.model.coverage import Provenance
+from perfkit.analysis.model.estimate import Provenance
 from perfkit.analysis.model.flight import DumpedRank, FlightAnalysis
 from perfkit.core.errors import RunFormatError
 from perfkit.core.note import Note, make_note

@@ -5,9 +5,10 @@ from pathlib import Path
 
 from perfkit.analysis.compare.sides import AT, LoadedSide
 from perfkit.analysis.model.comparison import ComparedRun, LivePoint
-from perfkit.analysis.model.memory_model import MemoryAnalysis
+from perfkit.analysis.model.memory_analysis import MemoryAnalysis
 from perfkit.analysis.model.suite import Analysis, Variant
-from perfkit.analysis.model.trace import WHOLE_RANKS, RankTrace, TraceAnalysis
+from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.model.trace_analysis import WHOLE_RANKS, TraceAnalysis
 from perfkit.analysis.pipeline.analyze import SuiteInspection, inspect_suite
 from perfkit.analysis.pipeline.analyze_file import analyze_memory
 from perfkit.analysis.pipeline.stored_results import read_memory_analysis, read_trace_analysis

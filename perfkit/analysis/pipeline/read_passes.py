@@ -5,8 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 from msgspec.structs import replace
 
 from perfkit.analysis.memory.rank import read_rank_account
-from perfkit.analysis.model.fleet import Fleet
-from perfkit.analysis.model.pipeline import Pipeline, StageActions
+from perfkit.analysis.model.fleet import Fleet, Pipeline, StageActions
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.pipeline.replayed_analysis import ReplayedTrace, analyze_and_replay
 from perfkit.analysis.ranks.arrivals import Arrivals, find_arrivals

@@ -6,9 +6,9 @@ from typing import Any
 
 from perfkit.analysis.model.comparison import Comparison
 from perfkit.analysis.model.flight import FlightAnalysis
-from perfkit.analysis.model.memory_model import MemoryAnalysis
+from perfkit.analysis.model.memory_analysis import MemoryAnalysis
 from perfkit.analysis.model.suite import Analysis
-from perfkit.analysis.model.trace import TraceAnalysis
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.core.files import read_json
 from perfkit.store.layout import REPORT_JSON
 from perfkit.store.report_kinds import ReportKind

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 import perfkit
 from perfkit.analysis.difference.difference import compare_traces
-from perfkit.analysis.model.trace import WHOLE_RANKS, RankTrace, TraceAnalysis
+from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.model.trace_analysis import WHOLE_RANKS, TraceAnalysis
 from perfkit.analysis.parallel import engines
 from perfkit.analysis.parallel.worker_processes import count_default_jobs
 from perfkit.analysis.pipeline.file_analysis import DEFAULT_LIMITS, TraceJob, TraceOutcome, analyze_file

@@ -1,7 +1,7 @@
 """Simulated changes ("what if") for Python programs."""
 
 from perfkit.analysis.model.replay import SimulatedChange
-from perfkit.analysis.model.trace import TraceAnalysis
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.replay.replay import replay_trace
 from perfkit.analysis.replay.replay import simulate_what_if as simulated
 from perfkit.core.errors import UsageError

@@ -8,8 +8,7 @@ import math
 from collections.abc import Sequence
 from statistics import fmean, stdev
 
-from perfkit.analysis.model.estimate import Difference
-from perfkit.analysis.model.verdicts import SpeedVerdict
+from perfkit.analysis.model.estimate import Difference, SpeedVerdict
 from perfkit.analysis.suite.runs import VariantRuns, merge_rank_steps
 from perfkit.core.sampling import (
     compute_log_interval,

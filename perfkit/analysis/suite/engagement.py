@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from perfkit.analysis.model.estimate import ClaimOutcome
 from perfkit.analysis.model.suite import ClaimResult
-from perfkit.analysis.model.verdicts import ClaimOutcome
 from perfkit.analysis.suite.facts import STANDS_FOR
 from perfkit.analysis.trace.roofline.fact_bounds import FactBounds, Facts, get_bounds
 from perfkit.core.record import Claim, Relation

@@ -7,8 +7,8 @@ of sums, which makes loss equality a free check that a technique trains the same
 import math
 from typing import Final, TypeGuard
 
+from perfkit.analysis.model.estimate import ParityVerdict
 from perfkit.analysis.model.suite import Parity
-from perfkit.analysis.model.verdicts import ParityVerdict
 from perfkit.core.record import RankRecord
 from perfkit.core.spec import RunSpec
 

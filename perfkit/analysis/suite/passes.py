@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-from perfkit.analysis.model.fleet import Fleet
+from perfkit.analysis.model.fleet import Fleet, Pipeline
 from perfkit.analysis.model.memory_model import MemoryAccount
-from perfkit.analysis.model.pipeline import Pipeline
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.roofline.fact_bounds import Facts
 from perfkit.analysis.trace.work.ops_by_step import OpsByStep

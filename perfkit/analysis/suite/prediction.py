@@ -7,17 +7,8 @@ from pathlib import Path
 
 from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.memory_model import MemoryAccount
-from perfkit.analysis.model.plan import (
-    DISK,
-    GAPS,
-    Interval,
-    Plan,
-    PlannedVariant,
-    PredictedFigure,
-    PredictedPart,
-    Prediction,
-    StepTime,
-)
+from perfkit.analysis.model.plan import DISK, GAPS, Interval, Plan, PlannedVariant, StepTime
+from perfkit.analysis.model.prediction import PredictedFigure, PredictedPart, Prediction
 from perfkit.analysis.model.replay import HOST
 from perfkit.analysis.model.step import OUTSIDE, REST
 from perfkit.analysis.model.trace import RankTrace

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from perfkit.analysis.model.coverage import Provenance
-from perfkit.analysis.model.estimate import MedianEstimate
+from perfkit.analysis.model.estimate import MedianEstimate, Provenance
 from perfkit.analysis.model.suite import Variant
 from perfkit.analysis.trace.trace_provenance import describe_quantity
 from perfkit.core.record import Environment

@@ -6,7 +6,7 @@ from statistics import fmean, median
 import numpy as np
 
 from perfkit.analysis.model.fleet import CPU_TIME, STEP, CollectiveVolume, StepGrid, TimedRank
-from perfkit.analysis.model.plan import Prediction
+from perfkit.analysis.model.prediction import Prediction
 from perfkit.analysis.model.suite import Variant
 from perfkit.analysis.model.trace import CollectiveRow, RankTrace
 from perfkit.analysis.ranks.grid import build_step_grid

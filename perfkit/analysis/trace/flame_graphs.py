@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.analysis.memory.layers import fold_layer_numbers
-from perfkit.analysis.model.flame import (
+from perfkit.analysis.model.step import (
     ABOVE,
     BY_LAYER,
     BY_MODULE,

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 
-from perfkit.analysis.model.pipeline import StageAction, StageActions
+from perfkit.analysis.model.fleet import StageAction, StageActions
 from perfkit.core.record import MARK_PREFIX
 from perfkit.trace.event_names import map_names
 from perfkit.trace.model import Category

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from perfkit.analysis.model.coverage import Provenance
+from perfkit.analysis.model.estimate import Provenance
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.core.note import list_texts

@@ -2,8 +2,8 @@
 
 from msgspec.structs import replace
 
+from perfkit.analysis.model.estimate import Fit
 from perfkit.analysis.model.plan import Interval, PlannedVariant
-from perfkit.analysis.model.verdicts import Fit
 from perfkit.core.units import format_bytes, format_significant
 from perfkit.plan.target.target import Target
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from perfkit.analysis.model.flame import (
+from perfkit.analysis.model.step import (
     ABOVE,
     BY_LAYER,
     BY_MODULE,

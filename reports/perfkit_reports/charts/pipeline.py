@@ -1,6 +1,6 @@
 """A step of a pipeline: a row a stage of a rank, and in it a box for all that it computes of a microbatch."""
 
-from perfkit.analysis.model.pipeline import BACKWARD, FORWARD, OF_INPUTS, OF_WEIGHTS, Pipeline, StageAction
+from perfkit.analysis.model.fleet import BACKWARD, FORWARD, OF_INPUTS, OF_WEIGHTS, Pipeline, StageAction
 from perfkit.core import units
 from perfkit_reports.charts import frame
 from perfkit_reports.charts.frame import Figure, Trace, build_axis, choose_time_scale, format_hover

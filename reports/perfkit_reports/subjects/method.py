@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from perfkit.analysis.model.coverage import Provenance
+from perfkit.analysis.model.estimate import Provenance
 from perfkit.core.note import list_texts
 from perfkit.core.record import Environment
 from perfkit.devices.ceilings.ceiling import DeviceCeilings

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from perfkit.analysis.model.pipeline import Pipeline, PipelineRank
+from perfkit.analysis.model.fleet import Pipeline, PipelineRank
 from perfkit.core import units
 from perfkit.core.record import Unknown
 from perfkit_reports.charts import pipeline as chart

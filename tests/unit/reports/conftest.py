@@ -3,7 +3,7 @@
 import pytest
 
 from perfkit.analysis.model.suite import Analysis
-from perfkit.analysis.model.trace import TraceAnalysis
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.check.judge.result import Check
 from tests.fixtures import sample_analysis, sample_checks, sample_trace_analysis
 

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from perfkit.analysis.model.memory_model import MemoryAccount, MemoryAnalysis
+from perfkit.analysis.model.memory_analysis import MemoryAnalysis
+from perfkit.analysis.model.memory_model import MemoryAccount
 from perfkit.core import allocations, units
 from perfkit.core.record import Unknown, make_measurement
 from perfkit.store.summary import MEMORY_REPORT_FILE, SUMMARY_FILE, ReportSummary, RowFigures, compute_digest

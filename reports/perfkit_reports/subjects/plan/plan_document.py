@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import msgspec
 
-from perfkit.analysis.model.coverage import Provenance
+from perfkit.analysis.model.estimate import Provenance
 from perfkit.analysis.model.plan import Plan, PlannedVariant
 from perfkit.core import units
 from perfkit.core.note import Note

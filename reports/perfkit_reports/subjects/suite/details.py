@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+from perfkit.analysis.model.estimate import ClaimOutcome
 from perfkit.analysis.model.suite import ClaimResult, CompileSummary, Variant
-from perfkit.analysis.model.verdicts import ClaimOutcome
 from perfkit.core import units
 from perfkit_reports import waits
 from perfkit_reports.cells import format_relative, make_optional_cell, make_quantity_cell, make_seconds_cell

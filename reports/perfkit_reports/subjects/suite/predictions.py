@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from perfkit.analysis.model.plan import Interval, PredictedFigure, PredictedPart, Prediction
+from perfkit.analysis.model.plan import Interval
+from perfkit.analysis.model.prediction import PredictedFigure, PredictedPart, Prediction
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.core import units
 from perfkit_reports.cells import format_error

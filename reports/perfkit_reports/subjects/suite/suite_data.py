@@ -7,7 +7,8 @@ from typing import Any
 
 from perfkit.analysis.model.estimate import Difference, MedianEstimate, MissingEstimate
 from perfkit.analysis.model.loop import LoopAnalysis
-from perfkit.analysis.model.plan import Interval, PredictedFigure, PredictedPart, Prediction
+from perfkit.analysis.model.plan import Interval
+from perfkit.analysis.model.prediction import PredictedFigure, PredictedPart, Prediction
 from perfkit.analysis.model.scaling import Efficiency, ScalingCurve
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.suite import Analysis, Variant

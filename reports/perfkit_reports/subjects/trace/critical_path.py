@@ -6,7 +6,8 @@ from dataclasses import replace
 from perfkit.analysis.model.replay import PathRow, ReplaySummary, SimulatedChange
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.time_split import COMMUNICATION
-from perfkit.analysis.model.trace import CollectiveRow, RankTrace, TraceAnalysis
+from perfkit.analysis.model.trace import CollectiveRow, RankTrace
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.core import units
 from perfkit_reports.cells import (
     make_code_cell,

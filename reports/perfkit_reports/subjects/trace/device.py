@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from perfkit.analysis.model.trace import RankTrace, TraceAnalysis
+from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.devices.accelerator import is_cpu
 from perfkit_reports.document.blocks import Block, Section
 from perfkit_reports.subjects.tables import make_list, make_table

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from perfkit.analysis.model.flame import BY_STACK
-from perfkit.analysis.model.trace import RankTrace, TraceAnalysis
+from perfkit.analysis.model.step import BY_STACK
+from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.core.units import format_percent
 from perfkit_reports.charts.flame import BY, build_flame, build_tree
 from perfkit_reports.document.blocks import FlameTree, Section

@@ -8,7 +8,8 @@ from perfkit.analysis.model.idle import BETWEEN, CAUSES, ELSEWHERE, HELD_UP, LAT
 from perfkit.analysis.model.launches import GapRow
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.time_split import UNRECORDED
-from perfkit.analysis.model.trace import RankTrace, TraceAnalysis
+from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.trace.idle.idle_gaps import format_place
 from perfkit.core import units
 from perfkit_reports.cells import (

@@ -5,7 +5,8 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from perfkit.analysis.model.matmul_rows import AttentionRow, GemmRow, ProductRow
-from perfkit.analysis.model.trace import RankTrace, TraceAnalysis
+from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.core import units
 from perfkit.devices.accelerator import is_cpu
 from perfkit_reports.cells import make_calls_cell, make_code_cell, make_optional_cell, make_text_cell

@@ -1,6 +1,6 @@
 """The ranks of a job: stragglers, and where ranks differ."""
 
-from perfkit.analysis.model.trace import TraceAnalysis
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.ranks.pipeline import build_pipeline as pipeline_of
 from perfkit_reports.charts import rank_charts as chart
 from perfkit_reports.charts import rank_step_map

@@ -7,8 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from perfkit.analysis.model.finding import Finding
-from perfkit.analysis.model.flame import BY_STACK, FRAME, KERNEL, OP, TIME
-from perfkit.analysis.model.step import OUTSIDE, OpRow
+from perfkit.analysis.model.step import BY_STACK, FRAME, KERNEL, OP, OUTSIDE, TIME, OpRow
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.idle.idle_gaps import format_frame
 from perfkit.core import units

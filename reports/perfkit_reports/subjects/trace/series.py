@@ -3,7 +3,8 @@
 import msgspec
 
 from perfkit.analysis.model.step import OpRow
-from perfkit.analysis.model.trace import RankTrace, TraceAnalysis
+from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.trace.trace_memory import make_fullness_key
 from perfkit.core import units
 from perfkit.devices.accelerator import is_cpu

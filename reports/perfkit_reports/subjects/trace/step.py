@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from perfkit.analysis.model import time_split
-from perfkit.analysis.model.trace import RankTrace, TraceAnalysis
+from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.core import units
 from perfkit.devices.accelerator import is_cpu
 from perfkit_reports.charts import roofline as roofline_chart

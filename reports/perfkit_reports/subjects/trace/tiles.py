@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from perfkit.analysis.model.trace import RankTrace, TraceAnalysis
+from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.core import units
 from perfkit.core.record import Unknown
 from perfkit.cost.formulas.attention_mask import UNMASKED

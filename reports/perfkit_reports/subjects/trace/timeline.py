@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from perfkit.analysis.model import timeline as lanes
 from perfkit.analysis.model.timeline import StepTimeline, TimelineLane
-from perfkit.analysis.model.trace import RankTrace, TraceAnalysis
+from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.timeline.lane_columns import list_label_texts, unpack_lane
 from perfkit.core import units
 from perfkit.cost.calls.op_call import OpClass

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from perfkit.analysis.difference.groups import KIND, MODULE, PHASE, TIME
 from perfkit.analysis.model.difference import GroupChange, TraceDifference
-from perfkit.analysis.model.trace import TraceAnalysis
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.core import units
 from perfkit.core.note import Note
 from perfkit_reports.cells import format_count, make_growth_cell, make_short_cell

@@ -18,9 +18,9 @@ from perfkit.analysis.model.trace import (
     Recompute,
     StepRow,
     StreamRow,
-    TraceAnalysis,
     TraceFileInfo,
 )
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.core.record import get_value
 from perfkit.core.spec import Struct
 from perfkit.devices.ceilings.ceiling import Ceiling

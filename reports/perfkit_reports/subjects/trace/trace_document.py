@@ -1,6 +1,6 @@
 """The document of an analysis of traces."""
 
-from perfkit.analysis.model.trace import TraceAnalysis
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.store.summary import SUMMARY_FILE, TRACE_REPORT_FILE
 from perfkit_reports.document.blocks import Section
 from perfkit_reports.document.document import Document

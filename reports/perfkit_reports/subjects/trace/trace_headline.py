@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from perfkit.analysis.difference.verdict import format_verdict
 from perfkit.analysis.model import time_split
 from perfkit.analysis.model.step import TimeShare
-from perfkit.analysis.model.trace import RankTrace, TraceAnalysis
+from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.trace.advice import RECORD_SHAPES, advise_on_ceilings
 from perfkit.analysis.trace.lost_kernel_texts import LOST_MEANING, format_lost_title
 from perfkit.core import units

@@ -1,6 +1,7 @@
 """The figures of a report on traces for a list of many reports."""
 
-from perfkit.analysis.model.trace import RankTrace, TraceAnalysis
+from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.core.record import Unknown, make_measurement
 from perfkit.store.summary import ReportSummary, RowFigures, compute_digest
 from perfkit_reports.subjects.trace.series import choose_focus_trace

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from perfkit.analysis.model.finding import Finding
-from perfkit.analysis.model.trace import TraceAnalysis
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.pipeline.trace_analysis import analyze_traces
 from perfkit_reports import findings
 from perfkit_reports.subjects.trace.improvements import list_improvements

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from perfkit.analysis.model.display_mixin import DisplayMixin
-from perfkit.analysis.model.memory_model import MemoryAnalysis
+from perfkit.analysis.model.memory_analysis import MemoryAnalysis
 from perfkit.store.summary import REPORT_FILE
 from tests.fixtures import sample_analysis, sample_checks, sample_trace_analysis
 from tests.fixtures import sample_memory_analysis as sample

@@ -12,10 +12,10 @@ import perfkit
 from perfkit.analysis.model.comparison import Comparison
 from perfkit.analysis.model.display_mixin import DisplayMixin
 from perfkit.analysis.model.flight import FlightAnalysis
-from perfkit.analysis.model.memory_model import MemoryAnalysis
+from perfkit.analysis.model.memory_analysis import MemoryAnalysis
 from perfkit.analysis.model.plan import Plan
 from perfkit.analysis.model.suite import Analysis
-from perfkit.analysis.model.trace import TraceAnalysis
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.pipeline.process_stacks import analyze_process
 from perfkit.check.judge.result import Check
 from perfkit.core.allocations import build_allocations

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from perfkit.analysis.model.trace import TraceAnalysis
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.pipeline import trace_analysis
 from perfkit.analysis.pipeline.trace_analysis import TraceProgress, analyze_traces
 from perfkit.core.errors import RunFormatError, UsageError

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.analysis.model.fleet import Fleet, RankRow
-from perfkit.analysis.model.pipeline import Pipeline, StageActions
+from perfkit.analysis.model.fleet import Fleet, Pipeline, RankRow, StageActions
 from perfkit.analysis.pipeline.read_passes import _get_clock_offsets
 from perfkit.analysis.ranks.pipeline import add_measured_bubbles, build_pipeline
 from perfkit.analysis.trace.stage_actions import find_stage_actions

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfkit.analysis.model.flame import FlameGraph
+from perfkit.analysis.model.step import FlameGraph
 from perfkit.analysis.trace import flame_graphs as module
 from perfkit.analysis.trace.rank_trace import analyze_ops, analyze_trace
 from perfkit.trace.model import NONE

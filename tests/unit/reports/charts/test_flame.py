@@ -6,7 +6,7 @@ import io
 from msgspec.structs import replace
 from rich.console import Console
 
-from perfkit.analysis.model.flame import FlameGraph
+from perfkit.analysis.model.step import FlameGraph
 from perfkit_reports.charts.flame import build_flame, build_tree, build_words_table
 from perfkit_reports.document.blocks import Flame as FlameBlock
 from perfkit_reports.document.blocks import FlameTree

@@ -5,7 +5,7 @@ import plotly.graph_objects as go
 import pytest
 
 from perfkit.analysis.model.fleet import RankRow
-from perfkit.analysis.model.trace import TraceAnalysis
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.ranks.grid import MOST_CELLS
 from perfkit_reports.charts import rank_charts, rank_step_map, time_bars
 from perfkit_reports.charts.change_charts import list_op_changes

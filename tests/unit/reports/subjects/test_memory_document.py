@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from perfkit.analysis.model.memory_model import MemoryAnalysis
+from perfkit.analysis.model.memory_analysis import MemoryAnalysis
 from perfkit.store.summary import MEMORY_REPORT_FILE
 from perfkit_reports.document.blocks import Chart, Facts, Table, Text
 from perfkit_reports.document.raw import encode_json

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from perfkit.analysis.model.flame import FlameGraph
+from perfkit.analysis.model.step import FlameGraph
 from perfkit.analysis.model.trace import RankTrace
 from perfkit_reports.document.blocks import Chart, Table
 from perfkit_reports.document.selected_item import SelectedItem

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from perfkit.analysis.model.trace import TraceAnalysis
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit_reports.render.parquet import build_arrow_table, encode_parquet
 from perfkit_reports.subjects.trace.series import list_traces
 from perfkit_reports.subjects.trace.trace_data import build_data

@@ -12,7 +12,7 @@ from matplotlib.image import imread
 from rich.console import Console
 
 from perfkit.analysis.model.difference import ChangeRow
-from perfkit.analysis.model.trace import TraceAnalysis
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit_reports.document.blocks import Bars, Chart, Choice, Findings, Table, Text
 from perfkit_reports.document.raw import encode_json
 from perfkit_reports.document.weight import Weight

@@ -5,7 +5,7 @@ import pytest
 
 from perfkit.analysis.model.replay import FindingGains, ReplaySummary
 from perfkit.analysis.model.step import TimeShare
-from perfkit.analysis.model.trace import TraceAnalysis
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.pipeline.trace_findings import collect_trace_findings
 from perfkit.core.record import Measurement
 from perfkit.cost.formulas.attention_mask import UNMASKED

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from perfkit.analysis.model.replay import PathRow, ReplaySummary, SimulatedChange
-from perfkit.analysis.model.trace import TraceAnalysis
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit_reports.document.blocks import Bars, Table, Text, walk_blocks
 from perfkit_reports.render import terminal
 from perfkit_reports.render.parquet import build_arrow_table

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from perfkit.analysis.model.idle import LATE
 from perfkit.analysis.model.timeline import StepTimeline
-from perfkit.analysis.model.trace import TraceAnalysis
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit_reports.document.blocks import Group, Timeline
 from perfkit_reports.document.raw import encode_json
 from perfkit_reports.render import html, markdown

@@ -8,7 +8,8 @@ import pytest
 from rich.console import Console
 
 from perfkit.analysis.model.loop import CountPerStep, LiveSummary, Slowdown
-from perfkit.analysis.model.plan import Interval, PredictedFigure, Prediction
+from perfkit.analysis.model.plan import Interval
+from perfkit.analysis.model.prediction import PredictedFigure, Prediction
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.suite import Analysis
 from perfkit.core.record import RunStatus

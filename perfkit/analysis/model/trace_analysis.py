@@ -1,0 +1,35 @@
+"""Everything that a report on traces shows."""
+
+from typing import ClassVar
+
+from perfkit.analysis.model.difference import TraceDifference
+from perfkit.analysis.model.display_mixin import DisplayMixin
+from perfkit.analysis.model.estimate import Provenance
+from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.fleet import Fleet
+from perfkit.analysis.model.trace import RankTrace
+from perfkit.core.note import Note
+from perfkit.core.spec import Struct
+
+TRACE_ANALYSIS_VERSION = 7
+
+# Of a large job every rank keeps its figures, but only the first few keep every row of their tables: a few
+# thousand rows each would otherwise add up to gigabytes over hundreds of ranks.
+WHOLE_RANKS = 8
+
+
+class TraceAnalysis(DisplayMixin, Struct):
+    """A report on traces. Labels of traces, including that of `difference`, are unique."""
+
+    subject: ClassVar[str] = "trace"
+    schema_version: int = TRACE_ANALYSIS_VERSION
+    title: str
+    created_at: str
+    perfkit: str
+    command: str
+    traces: tuple[RankTrace, ...]
+    fleet: Fleet | None = None
+    difference: TraceDifference | None = None
+    findings: tuple[Finding, ...]
+    provenance: tuple[Provenance, ...]
+    warnings: tuple[Note, ...] = ()
