@@ -78,8 +78,20 @@ class TextBlocks:
         self._file, self._label, self._file_bytes = file, label, file_bytes
         self._allowed = limits.compute_allowed_bytes(file_bytes)
         self._seconds = limits.seconds
+        self._blocks = self._decode_blocks()
+        self._first: bytes | None = None
+
+    def peek(self) -> bytes:
+        """The first block, which the iteration begins with all the same."""
+        if self._first is None:
+            self._first = next(self._blocks, b"")
+        return self._first
 
     def __iter__(self) -> Iterator[bytes]:
+        yield self.peek()
+        yield from self._blocks
+
+    def _decode_blocks(self) -> Iterator[bytes]:
         blocks = self._decompress_blocks()
         first = next(blocks, b"")
         mark, encoding = next(((mark, name) for mark, name in _MARKS if first.startswith(mark)), (b"", ""))

@@ -1,6 +1,7 @@
 """Reading a trace into columns, and refusing files that are none."""
 
 import gzip
+import io
 import json
 import random
 import re
@@ -12,8 +13,12 @@ import pytest
 import zstandard
 
 from perfkit.core.errors import RunFormatError
-from perfkit.trace.model import NONE, Category
-from perfkit.trace.readers.trace_reader import read_trace
+from perfkit.core.text_blocks import TextBlocks
+from perfkit.trace.model import NONE, Category, Trace
+from perfkit.trace.readers import trace_reader
+from perfkit.trace.readers.kineto.kineto_reader import read_kineto
+from perfkit.trace.readers.trace_reader import TraceFormat, read_trace
+from perfkit.trace.trace_text import TraceText
 from tests.fixtures.traces import kernel, mark, op, write_trace
 
 EVENTS: list[dict[str, Any]] = [
@@ -190,3 +195,22 @@ def test_a_range_that_was_open_when_the_recording_ended_ends_with_it(tmp_path: P
     whole = read_trace(write_trace(tmp_path / "whole.json", events))
     assert int(whole.end_ns.max()) == 13_000_010_000
     assert not whole.notes
+
+
+def test_a_format_is_recognized_by_its_text_and_read_by_its_reader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read_lines(text: TraceText) -> Trace:
+        """Kernels as `NAME BEGIN DURATION` lines, by way of the columns that Kineto's reader makes of them."""
+        rows = [line.split() for line in b"".join(text.blocks).decode().splitlines()[1:]]
+        events = [kernel(name, number, float(ts), float(dur)) for number, (name, ts, dur) in enumerate(rows)]
+        blocks = TextBlocks(io.BytesIO(json.dumps({"traceEvents": events}).encode()), "", 0, text.limits)
+        return read_kineto(text._replace(blocks=blocks))
+
+    monkeypatch.setattr(trace_reader, "FORMATS", (TraceFormat(lambda head: head.startswith(b"LINES\n"), read_lines),))
+    lines = tmp_path / "trace.json"
+    lines.write_bytes(gzip.compress(b"LINES\ngemm 10 5\nadd 20 1\n"))
+    trace = read_trace(lines)
+    assert [trace.names[name] for name in trace.name] == ["gemm", "add"]
+    assert (trace.end_ns - trace.start_ns).tolist() == [5000, 1000]
+    assert len(read_trace(write_trace(tmp_path / "kineto.json", EVENTS))) == 5

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from perfkit.trace.model import Trace
-from perfkit.trace.readers import trace_reader
+from perfkit.trace.readers.kineto import kineto_reader
 from perfkit.trace.readers.trace_reader import read_trace
 
 
@@ -50,7 +50,7 @@ def test_helpers_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     path.write_text(text)
     alone = read_trace(path)
     assert len(alone) > 30_000
-    monkeypatch.setattr(trace_reader, "_SHARED_FROM", 1 << 20)
+    monkeypatch.setattr(kineto_reader, "_SHARED_FROM", 1 << 20)
     same(read_trace(path, workers=workers), alone)
 
 
@@ -58,6 +58,6 @@ def test_a_helper_that_dies_costs_only_time(tmp_path: Path, monkeypatch: pytest.
     path = tmp_path / "trace.json"
     path.write_text(WHOLE)
     alone = read_trace(path)
-    monkeypatch.setattr(trace_reader, "_SHARED_FROM", 1 << 20)
+    monkeypatch.setattr(kineto_reader, "_SHARED_FROM", 1 << 20)
     monkeypatch.setattr("sys.executable", "false")
     same(read_trace(path, workers=2), alone)
