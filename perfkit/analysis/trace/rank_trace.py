@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from perfkit.analysis.model.matmul_rows import AttentionRow, GemmRow
 from perfkit.analysis.model.step import OpRow
-from perfkit.analysis.model.trace import PrecisionFlops, RankTrace, Recompute, StepRow, TraceFileInfo
+from perfkit.analysis.model.trace import PrecisionFlops, RankTrace, Recompute, TraceFileInfo
 from perfkit.analysis.trace.collective_rows import build_collective_rows
 from perfkit.analysis.trace.coverage import measure_coverage
 from perfkit.analysis.trace.exceeded_roofs import find_exceeded_ceilings
@@ -16,33 +16,26 @@ from perfkit.analysis.trace.hierarchical_roofline import build_level_points
 from perfkit.analysis.trace.idle.host_calls import HostCalls
 from perfkit.analysis.trace.idle.idle_causes import IdleCauses, find_idle_causes
 from perfkit.analysis.trace.idle.idle_time import IdleTime
-from perfkit.analysis.trace.lost_kernel_texts import list_lost_notes
 from perfkit.analysis.trace.matrix_utilization import compute_matrix_utilization
-from perfkit.analysis.trace.missing_device_events import describe_unused_device, explain_unseen_device
+from perfkit.analysis.trace.missing_device_events import explain_unseen_device
 from perfkit.analysis.trace.module_rows import build_module_rows, build_phase_rows
-from perfkit.analysis.trace.op_tables import build_kernel_table, build_op_table, describe_cut
+from perfkit.analysis.trace.op_tables import build_kernel_table, build_op_table
 from perfkit.analysis.trace.roofline.roofs import Roofs, build_roofs
 from perfkit.analysis.trace.stage_actions import find_stage_actions
+from perfkit.analysis.trace.step_rows import build_outlier_rows, build_step_rows, describe_step_basis
 from perfkit.analysis.trace.time.intervals import Intervals, Ints, measure_covered, measure_length
 from perfkit.analysis.trace.time.launch_queue import summarize_launches
-from perfkit.analysis.trace.time.outlier_steps import measure_compiling_ns
-from perfkit.analysis.trace.time.step_windows import StepWindows
-from perfkit.analysis.trace.time.wall_time_split import TimeSplit
 from perfkit.analysis.trace.trace_device import identify_device
+from perfkit.analysis.trace.trace_notes import collect_notes
 from perfkit.analysis.trace.work.link_copies import build_copy_rows
 from perfkit.analysis.trace.work.product_rows import build_product_rows
-from perfkit.analysis.trace.work.reported_costs import read_reported_costs
 from perfkit.analysis.trace.work.roofline_rows import count_parts
-from perfkit.analysis.trace.work.split_time import measure_overlap, split_outliers, split_streams
+from perfkit.analysis.trace.work.split_time import measure_overlap, split_streams
 from perfkit.analysis.trace.work.work_analysis import WorkAnalysis, analyze_work, summarize_step
 from perfkit.analysis.trace.work.work_item_costs import WorkItemCosts
 from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
 from perfkit.analysis.trace.work.work_table import WorkTable
-from perfkit.core.note import Note, make_note
-from perfkit.core.optional_deps import is_torch_installed
 from perfkit.core.record import Environment
-from perfkit.core.units import format_percent
-from perfkit.cost.formula_table import is_left_to_torch
 from perfkit.devices.accelerator import is_cpu, is_cuda
 from perfkit.devices.catalog.catalog import get_units
 from perfkit.devices.ceilings.ceiling import CeilingLevel, DeviceCeilings
@@ -53,11 +46,6 @@ from perfkit.trace.model import NONE, Trace
 from perfkit.trace.ops.ops import Ops, read_ops
 from perfkit.trace.readers.trace_sources import derive_trace_name
 from perfkit.trace.steps.optimizer_spans import find_optimizers
-
-# The slowest steps have a split of their own; those of a hundred thousand steps would fill a hundred megabytes.
-MOST_SPLIT_STEPS = 1000
-# Ops that a note names.
-_MOST_NAMED = 3
 
 
 def analyze_trace(
@@ -157,9 +145,9 @@ def analyze_with_details(
         properties=trace.properties,
         span_s=(spans.span[1] - spans.span[0]) / 1e9,
         outside_steps_s=(spans.span[1] - spans.span[0] - measure_length(spans.spans)) / 1e9,
-        steps=_build_step_rows(spans, engine.split),
-        outlier_steps=_build_outlier_rows(engine),
-        step_basis=_describe_step_basis(ops, spans),
+        steps=build_step_rows(spans, engine.split),
+        outlier_steps=build_outlier_rows(engine),
+        step_basis=describe_step_basis(ops, spans),
         step_s=step_s,
         kernels_per_step=engine.kernels_per_step,
         time_split=engine.split.compute_shares(parts=parts),
@@ -198,7 +186,7 @@ def analyze_with_details(
         gemms=gemms.rows,
         attentions=attentions.rows,
         level_points=() if counted is None else build_level_points(engine.by_kernel, counted, roofs, step_s),
-        notes=(*_collect_notes(ops, spans, engine, unseen), *(() if counters is None else counters.notes)),
+        notes=(*collect_notes(ops, spans, engine, unseen), *(() if counters is None else counters.notes)),
     )
     beaten = (
         () if some_lost or ceilings is None else (*multiplied.refuted, *find_exceeded_ceilings(rank_trace.ops, roofs))
@@ -249,43 +237,6 @@ def _measure_exposed(work: WorkItems) -> Ints:
     return work.end_ns - work.start_ns - measure_covered(work.start_ns, work.end_ns, computing)
 
 
-def _build_step_rows(spans: StepWindows, split: TimeSplit) -> tuple[StepRow, ...]:
-    if not spans.are_steps:
-        return ()
-    with_split = np.zeros(len(spans), np.bool_)
-    with_split[np.argsort(spans.spans[:, 0] - spans.spans[:, 1], kind="stable")[:MOST_SPLIT_STEPS]] = True
-    return tuple(
-        StepRow(
-            number=int(number),
-            start_s=int(start - spans.span[0]) / 1e9,
-            seconds=int(end - start) / 1e9,
-            time_split=split.compute_shares(window=index) if with_split[index] else (),
-        )
-        for index, (number, (start, end)) in enumerate(zip(spans.number.tolist(), spans.spans.tolist(), strict=True))
-    )
-
-
-def _build_outlier_rows(engine: WorkAnalysis) -> tuple[StepRow, ...]:
-    spans, trace = engine.windows, engine.pieces.ops.trace
-    if not len(spans.unlike):
-        return ()
-    split = split_outliers(engine.pieces, engine.category, engine.waiting)
-    return tuple(
-        StepRow(
-            number=int(number),
-            start_s=(start - spans.span[0]) / 1e9,
-            seconds=(end - start) / 1e9,
-            time_split=split.compute_shares(window=index),
-            compiling_s=measure_compiling_ns(trace, start, end) / 1e9,
-        )
-        for index, (number, (start, end)) in enumerate(zip(spans.unlike_number, spans.unlike.tolist(), strict=True))
-    )
-
-
-def _describe_step_basis(ops: Ops, spans: StepWindows) -> str:
-    return ops.steps.basis if spans.are_steps else "no steps"
-
-
 def _measure_recompute(work: WorkItems, costs: WorkItemCosts) -> Recompute | None:
     """Measure forward ops run again within backward; None without any."""
     again = np.append(work.ops.recomputed, False)[work.owner] & (work.step != NONE)
@@ -297,44 +248,3 @@ def _measure_recompute(work: WorkItems, costs: WorkItemCosts) -> Recompute | Non
         seconds=int(work.busy_ns[again].sum()) / 1e9 / parts,
         flops=float(np.nansum(costs.flops[again])) / parts,
     )
-
-
-def _list_ops_left_to_torch(ops: Ops) -> list[Note]:
-    """Without torch, say which ops it might have costed: they count as unknown, or as the ops beneath them."""
-    if is_torch_installed():
-        return []
-    sized = ops.event[ops.trace.signature[ops.event] != NONE]
-    names = [ops.trace.names[index] for index in np.unique(ops.trace.name[sized]).tolist()]
-    left = sorted(filter(is_left_to_torch, names))
-    if not left:
-        return []
-    text = (
-        f"{len(left)} ops have no formula of perfkit's, and torch, which may have one, is not installed: their own "
-        f"cost is not known ({', '.join(left[:_MOST_NAMED])}{', …' if len(left) > _MOST_NAMED else ''})"
-    )
-    return [make_note("trace.without_torch", text, ops=len(left))]
-
-
-def _collect_notes(ops: Ops, spans: StepWindows, engine: WorkAnalysis, unseen: str) -> tuple[Note, ...]:
-    notes = []
-    if unseen:
-        notes.append(make_note("trace.unseen_device", f"{unseen}: ops and times are CPU only"))
-    notes += describe_unused_device(ops.trace)
-    notes += list_lost_notes(engine.lost)
-    work = engine.pieces
-    if not len(work):
-        notes.append(make_note("trace.no_work", "the trace contains no kernels and no ops that do work: no roofline"))
-    elif work.on_device and not len(ops):
-        text = "the trace contains kernels only: no ops, so no shapes and no cost model"
-        notes.append(make_note("trace.no_ops", text))
-    stated = int(work.busy_ns[~np.isnan(read_reported_costs(work)[1])].sum()) if ops.trace.statements else 0
-    if stated:
-        share = stated / int(work.busy_ns.sum())
-        text = f"FLOPs and bytes of {format_percent(share, 0)} of the time come from XLA, not from formulas"
-        notes.append(make_note("trace.reported_costs", text, share=share))
-    notes += _list_ops_left_to_torch(ops)
-    if not spans.are_steps:
-        notes.append(make_note("trace.no_steps", "no steps marked or detected: figures cover the whole trace"))
-    notes += describe_cut(engine.by_kernel, "kernels") if work.on_device else []
-    notes += describe_cut(engine.by_op, "ops")
-    return tuple(notes)

@@ -8,7 +8,7 @@ import pytest
 from perfkit.analysis.difference import difference
 from perfkit.analysis.model.step import OUTSIDE
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.analysis.trace import coverage, module_rows, op_tables, rank_trace
+from perfkit.analysis.trace import coverage, module_rows, op_tables, step_rows
 from perfkit.analysis.trace.rank_trace import analyze_trace
 from perfkit.analysis.trace.work import split_time
 from perfkit.trace.readers.trace_reader import read_trace
@@ -34,7 +34,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module_rows, "MOST_MODULES", 4)
     monkeypatch.setattr(coverage, "MOST_UNCOVERED", 4)
     monkeypatch.setattr(split_time, "MOST_STREAMS", 4)
-    monkeypatch.setattr(rank_trace, "MOST_SPLIT_STEPS", 1)
+    monkeypatch.setattr(step_rows, "MOST_SPLIT_STEPS", 1)
 
 
 @pytest.mark.usefixtures("few")
