@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
-from perfkit.analysis.pipeline.analyze import analyze_suite
+from perfkit.analysis.pipeline.suite_analysis import analyze_suite
 from perfkit.check.judge.check_figures import read_figures
 from perfkit.check.judge.process_pairs import CPU_TIME, compute_pair_ratio
 from perfkit.check.sides.measure import measure_pairs

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from perfkit.analysis.model.prediction import PredictedFigure, Prediction
-from perfkit.analysis.pipeline.analyze import analyze_suite
+from perfkit.analysis.pipeline.suite_analysis import analyze_suite
 from perfkit.analysis.suite.machine_load import describe_machine_load
 from perfkit.core import units
 from perfkit.core.errors import RunFormatError

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from perfkit.analysis.pipeline.analyze import analyze_suite
+from perfkit.analysis.pipeline.suite_analysis import analyze_suite
 from perfkit.core.files import write_bytes
 from perfkit_cli.pages.technique_examples import FILE, summarize_suite
 from perfkit_cli.techniques import write_pages

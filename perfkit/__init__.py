@@ -19,9 +19,9 @@ _API = {
     "PerfkitError": "perfkit.core.errors",
     "annotate": "perfkit.attach.annotate",
     "profile": "perfkit.attach.profile",
-    "bench": "perfkit.suites.suites",
-    "analyze": "perfkit.analysis.pipeline.analyses",
-    "compare": "perfkit.analysis.pipeline.analyses",
+    "bench": "perfkit.suites.bench",
+    "analyze": "perfkit.analysis.pipeline.analyze",
+    "compare": "perfkit.analysis.pipeline.analyze",
     "read_trace": "perfkit.trace.readers.trace_reader",
     "what_if": "perfkit.analysis.replay.what_if",
 }

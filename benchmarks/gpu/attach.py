@@ -190,7 +190,7 @@ def _kernels(variant: "Variant") -> float | None:
 
 
 def _variants(folder: Path) -> tuple["Variant", ...]:
-    from perfkit.analysis.pipeline.analyze import analyze_suite
+    from perfkit.analysis.pipeline.suite_analysis import analyze_suite
 
     return analyze_suite(folder).variants
 

@@ -60,7 +60,7 @@ def command(
     `analyze` or `memory`, or a trace or memory recording. Name two or more, of any kind. Nothing is measured. The
     report names differences in device, workload and libraries.
     """
-    from perfkit.analysis.pipeline.runs import compare_runs
+    from perfkit.analysis.pipeline.comparison import compare_runs
     from perfkit.store.summary import COMPARISON_FILE
 
     default = OUT / _derive_report_name(runs)

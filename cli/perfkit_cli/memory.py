@@ -41,7 +41,7 @@ def command(*, file: str, out: Path | None, static: bool, as_json: bool, verbose
     trace with memory events, or the memory.parquet of a run of perfkit bench. Its kind is recognized by content. A
     snapshot is a pickle, and is read without executing code. No GPU is needed.
     """
-    from perfkit.analysis.pipeline.analyze_file import analyze_memory
+    from perfkit.analysis.pipeline.memory_analysis import analyze_memory
     from perfkit.store.summary import MEMORY_REPORT_FILE
     from perfkit_cli.output.report_output import write_and_show
     from perfkit_reports.document import raw

@@ -67,7 +67,7 @@ def command(
 
 def _build_priced_document(folder: Path, price: Price) -> "Document":
     """Refuse a price for anything but a suite: only a suite has a throughput to price."""
-    from perfkit.analysis.pipeline.analyze import analyze_suite
+    from perfkit.analysis.pipeline.suite_analysis import analyze_suite
     from perfkit.analysis.suite.cost import add_costs
     from perfkit_reports.subjects.registry import build_document
 

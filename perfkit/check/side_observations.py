@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from perfkit.analysis.model.suite import Analysis, Variant
-from perfkit.analysis.pipeline.analyze import analyze_suite, inspect_suite
+from perfkit.analysis.pipeline.suite_analysis import analyze_suite, inspect_suite
 from perfkit.check.judge.check_figures import RunFigures, pool_rounds, read_figures
 from perfkit.check.why.side import SideAnalysis, observe_variant
 from perfkit.core.record import Environment

@@ -36,7 +36,7 @@ _STORED = f"{_PIPELINE}.stored_results"
 
 # The first whose marker a folder has is its kind.
 REPORT_KINDS = (
-    ReportKind("suite", SUITE_FILE, f"{_PIPELINE}.analyze:analyze_suite"),
+    ReportKind("suite", SUITE_FILE, f"{_PIPELINE}.suite_analysis:analyze_suite"),
     ReportKind("trace", TRACE_REPORT_FILE, f"{_STORED}:read_trace_analysis"),
     ReportKind("memory", MEMORY_REPORT_FILE, f"{_STORED}:read_memory_analysis"),
     ReportKind("flight", FLIGHT_REPORT_FILE, f"{_STORED}:read_flight_analysis", "flight recorders"),

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from perfkit.analysis.model.suite import Analysis
-from perfkit.analysis.pipeline.analyze import analyze_suite
+from perfkit.analysis.pipeline.suite_analysis import analyze_suite
 from perfkit.core.files import write_json
 from perfkit.devices.calibration import ceilings_cache
 from perfkit.devices.ceilings.exceeded_ceilings import split_explanation

@@ -227,7 +227,7 @@ def test_a_function_is_a_step(function: str, folder: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert (done.stdout, done.stderr) == ("", "")
 
-    from perfkit.analysis.pipeline.analyze import analyze_suite
+    from perfkit.analysis.pipeline.suite_analysis import analyze_suite
 
     [variant] = analyze_suite(folder / "out").variants
     assert variant.loop.optimizer_steps.median == 2

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.analysis.pipeline.analyze import analyze_suite
+from perfkit.analysis.pipeline.suite_analysis import analyze_suite
 from perfkit.check.judge.check_figures import RunFigures, read_figures
 from perfkit.check.judge.check_thresholds import Threshold
 from perfkit.check.judge.exact_counts import judge_exact_quantities

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from perfkit.analysis.pipeline.analyze import analyze_suite
+from perfkit.analysis.pipeline.suite_analysis import analyze_suite
 from perfkit.check.sides.measure import measure_pairs
 from perfkit.check.sides.revision import open_worktree, read_working_tree
 from perfkit.check.sides.side import SideFailedError, make_side

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.analysis.pipeline.analyze import analyze_suite
+from perfkit.analysis.pipeline.suite_analysis import analyze_suite
 from perfkit.store.suite_reader import read_suite
 
 SMALL = ("--workload", "gpt:size=nano", "--batch-size", "1", "--seq-len", "32", "--threads", "1", "--no-calibrate")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.analysis.pipeline.analyze import analyze_suite
+from perfkit.analysis.pipeline.suite_analysis import analyze_suite
 from perfkit.analysis.suite.parity import SEEDED
 
 TRAIN = """

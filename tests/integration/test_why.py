@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.analysis.pipeline.analyze import inspect_suite
+from perfkit.analysis.pipeline.suite_analysis import inspect_suite
 from perfkit.check.judge.result import ChangeExplanation
 from perfkit.check.why.explanation import explain_variant
 from perfkit.check.why.side import SideAnalysis, observe_variant

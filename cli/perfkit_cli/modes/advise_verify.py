@@ -45,7 +45,7 @@ def prepare_verification(subject: "AdviceSubject", first: int, out: Path | None)
 
 def verify_advice(advice: "Advice", runs: Verification, *, quiet: bool) -> "Advice":
     """The advice with what a bench of its first options and of the best combination measured."""
-    from perfkit.analysis.pipeline.analyze import analyze_suite
+    from perfkit.analysis.pipeline.suite_analysis import analyze_suite
     from perfkit.devices.machine.device_choice import find_device
     from perfkit.measure.bench import run_bench
     from perfkit.plan.advise.verify import attach_measured, make_verify_request

@@ -1,142 +1,281 @@
-"""Builds the report data of a suite folder: read, then facts, figures and verdicts."""
+"""Analyzes inputs, recognized by content, and compares runs. Nothing is run or unpickled unsafely."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import inspect
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
+from perfkit.analysis.model.comparison import Comparison
+from perfkit.analysis.model.flight import FlightAnalysis
+from perfkit.analysis.model.memory_analysis import MemoryAnalysis
 from perfkit.analysis.model.suite import Analysis
-from perfkit.analysis.pipeline.read_passes import read_passes
-from perfkit.analysis.pipeline.suite_findings import collect_suite_findings
-from perfkit.analysis.suite.cost import add_costs
-from perfkit.analysis.suite.facts import find_derived_names
-from perfkit.analysis.suite.machine_load import combine_loads
-from perfkit.analysis.suite.pareto import find_pareto_front
-from perfkit.analysis.suite.passes import PassResults
-from perfkit.analysis.suite.prediction import build_prediction, read_suite_plan
-from perfkit.analysis.suite.runs import VariantRuns, find_baseline_names
-from perfkit.analysis.suite.sessions import summarize_sessions
-from perfkit.analysis.suite.suite_provenance import list_provenance
-from perfkit.analysis.suite.suite_scaling import build_scaling
-from perfkit.analysis.suite.sweeps import find_sweeps
-from perfkit.analysis.suite.variant import build_variant
-from perfkit.analysis.suite.variant_figures import compute_figures
-from perfkit.analysis.suite.variant_verdicts import VariantData, compute_verdicts
-from perfkit.core.record import Environment, WorkloadFacts
-from perfkit.devices.ceilings.ceiling import Ceiling, DeviceCeilings
-from perfkit.devices.ceilings.exceeded_ceilings import mark_refuted
-from perfkit.store.suite_reader import StoredSuite, read_suite
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
+from perfkit.analysis.parallel import engines
+from perfkit.analysis.pipeline.comparison import compare_runs
+from perfkit.analysis.pipeline.flight_analysis import analyze_flight
+from perfkit.analysis.pipeline.memory_analysis import analyze_memory
+from perfkit.analysis.pipeline.stored_results import read_result, read_suite_report
+from perfkit.analysis.pipeline.suite_analysis import inspect_suite
+from perfkit.analysis.pipeline.trace_analysis import Progress, analyze_traces
+from perfkit.analysis.suite.select_variant import select_variant
+from perfkit.core.errors import UsageError, make_unknown_name_error
+from perfkit.core.text_blocks import ReadLimits
+from perfkit.core.urls import is_url
+from perfkit.flight.flight_dumps import select_dumps
+from perfkit.store.layout import REPORT_JSON, SUITE_FILE
+from perfkit.store.report_kinds import KIND_BY_MARKER, find_kind
+from perfkit.store.suite_reader import read_suite
+from perfkit.store.summary import REPORT_FILE
+from perfkit.trace.memory.read_memory import is_memory_recording
+from perfkit.trace.readers.trace_sources import (
+    STANDARD_INPUT,
+    Named,
+    expand_sources,
+    is_pattern,
+    is_trace_file,
+)
+
+ACCEPTED = (
+    "a trace (.json, .json.gz, .json.zst), a folder, pattern or URL of traces, a folder of perfkit bench, run or "
+    "attach (FOLDER@VARIANT for one variant), a CUDA memory snapshot, a memory timeline, memory.parquet, flight "
+    "recorder dumps of torch, or the folder of a report"
+)
+KINDS = ("trace", "memory", "flight", "suite")
+
+_AT = "@"
+_SHOWN = 5  # files listed of an unrecognized folder
+_HEAD = 1 << 12
 
 
-@dataclass(frozen=True)
-class SuiteInspection:
-    """An analysis with its parts: the runs of each variant by name, and the complete results of its passes."""
+def analyze(source: Named, *, kind: str | None = None, **options: Any) -> Any:
+    """Analyze a trace, a folder of ranks, a suite, a run, a recording of memory or a flight-recorder dump.
 
-    analysis: Analysis
-    of: Mapping[str, tuple[VariantRuns, PassResults]]
+    The kind is recognized by content, and determines the result:
 
+    - `Analysis`: a folder of `perfkit bench`, of `perfkit run` or of an attached loop. The folder of one of its
+      variants or runs, and `FOLDER@VARIANT`, give that variant and its baseline alone.
+    - `TraceAnalysis`: a trace, a folder of ranks, a pattern, a URL, or several of these.
+    - `MemoryAnalysis`: a CUDA snapshot, a memory timeline, `memory.parquet`.
+    - `FlightAnalysis`: dumps of torch's flight recorder: files or a folder.
+    - the stored result of a folder that `perfkit analyze`, `memory`, `check`, `compare`, `plan` or `attach` wrote.
 
-def analyze_suite(suite_folder: str | Path) -> Analysis:
-    """Analyze a suite from its folder alone: no device, no user code, nothing executed.
+    Args:
+        source: what to analyze.
+        kind: `trace`, `memory`, `flight` or `suite` overrides the recognized kind: `memory` analyzes the memory events
+            of a trace.
+        options: of traces: `against`, `device`, `counters`, `capture`, `what_if`, `engine`, `jobs`, `max_bytes`,
+            `time_limit_s`, `progress`, as `perfkit analyze` takes them. Other kinds take none.
 
-    Whatever a run lacks (a trace, a memory pass, ceilings, a rank) is missing in the result with the reason.
-    Raises `RunFormatError` for a folder or file that cannot be read.
+    Raises:
+        UsageError: an unknown kind of input, or an unknown option; the message says what is accepted.
+        RunFormatError: a file is damaged, or of a newer perfkit.
     """
-    return inspect_suite(read_suite(Path(suite_folder))).analysis
+    named = [str(source)] if isinstance(source, str | Path) else [str(item) for item in source]
+    if kind is not None and kind not in KINDS:
+        raise make_unknown_name_error("kind", kind, KINDS)
+    input_kind, function, target = _recognize(named, kind)
+    return _call(function, input_kind, target, options)
 
 
-def inspect_suite(stored: StoredSuite, *, by_step: bool = False) -> SuiteInspection:
-    """Analyze and keep the parts, so that no trace is read twice. `by_step` keeps the ops of each traced step."""
-    suite = stored.suite
-    names = suite.variants or tuple(dict.fromkeys(run.variant for run in stored.runs))
-    runs = {name: VariantRuns(name, tuple(run for run in stored.runs if run.variant == name)) for name in names}
+def compare(*runs: str | Path, anyway: bool = False) -> Comparison:
+    """Compare two or more runs with the first, as `perfkit compare` does.
 
-    # A claim may refer to the baseline's value of a fact, so all variants derive the facts that any of them names.
-    claims = (claim for variant_runs in runs.values() for record in variant_runs.records for claim in record.claims)
-    derived = sorted(find_derived_names(claims))
-    subjects, ceilings = _apply_ceilings(
-        stored.ceilings,
-        lambda known: {name: _read_variant_data(runs[name], known, derived, by_step=by_step) for name in names},
-    )
-    passes = {name: subject.passes for name, subject in subjects.items()}
+    Args:
+        runs: folders of suites (`FOLDER@VARIANT` for one variant), of loops, of reports on traces or memory; traces;
+            recordings of memory.
+        anyway: compare even if the devices are of different kinds.
 
-    environment, workload = _find_environment(stored), _find_workload(stored)
-    suite_plan = read_suite_plan(stored, environment)
-    baselines = find_baseline_names(runs.values(), suite.baselines)
-    variants = []
-    for name, subject in subjects.items():
-        against = suite.baselines.get(name, name)
-        verdicts = compute_verdicts(
-            subject,
-            subjects.get(against) if against != name else None,
-            is_baseline=name in baselines,
-            precision=None if suite.sampling is None else suite.sampling.precision,
+    Raises:
+        UsageError: something is not a run, or cannot be compared with the first.
+    """
+    return compare_runs(runs, anyway=anyway, command=f"perfkit.compare({', '.join(repr(str(run)) for run in runs)})")
+
+
+def _recognize(named: Sequence[str], kind: str | None) -> tuple[str, Callable[..., Any], Any]:
+    """The kind of input in words, the function that analyzes it, and its argument."""
+    if kind == "trace":
+        return "traces", _analyze_traces, tuple(named)
+    if kind == "flight":
+        return "flight-recorder dumps", _analyze_flight, select_dumps(named) or tuple(named)
+    if kind == "memory":
+        return "a memory recording", _analyze_memory, _require_one(named, "memory recordings")
+    if kind == "suite":
+        return "a suite", _analyze_suite, (Path(_require_one(named, "suites")), "")
+    if len(named) == 1:
+        return _recognize_one(named[0])
+    if dumps := select_dumps(named):
+        return "flight-recorder dumps", _analyze_flight, dumps
+    return "traces", _analyze_traces, tuple(named)
+
+
+def _require_one(named: Sequence[str], what: str) -> str:
+    if len(named) != 1:
+        raise UsageError(f"perfkit.analyze takes one source; {len(named)} {what} were named")
+    return named[0]
+
+
+def _recognize_one(name: str) -> tuple[str, Callable[..., Any], Any]:
+    if name == STANDARD_INPUT or (not is_url(name) and is_pattern(name) and not Path(name).exists()):
+        dumps = () if name == STANDARD_INPUT else select_dumps([name])
+        return ("flight-recorder dumps", _analyze_flight, dumps) if dumps else ("traces", _analyze_traces, (name,))
+    if is_url(name):
+        memory = name.partition("?")[0].endswith((".pickle", ".pkl", ".parquet", ".json.gz", ".json")) and (
+            is_memory_recording(name)
         )
-        prediction = build_prediction(suite_plan, subject)
-        variants.append(build_variant(subject, verdicts, is_baseline=name in baselines, prediction=prediction))
+        return ("a memory recording", _analyze_memory, name) if memory else ("traces", _analyze_traces, (name,))
+    path = Path(name).expanduser()
+    if path.is_dir():
+        return _recognize_folder(path)
+    if path.exists():
+        return _recognize_file(path)
+    folder, at, variant = name.rpartition(_AT)
+    if at and (Path(folder) / SUITE_FILE).is_file():
+        return "a suite", _analyze_suite, (Path(folder), variant)
+    raise UsageError(f"{name}: no such file or folder; perfkit.analyze takes {ACCEPTED}", id="usage.no_file")
 
-    sessions = summarize_sessions(suite, runs, sorted(baselines))
-    load = combine_loads(run.run.load for variant in runs.values() for run in variant.timed)
-    scaling = build_scaling(suite, runs, variants, suite_plan, None if load is None else load.cores)
-    label = stored.runs[0].spec.workload.label if stored.runs else "no runs"
-    analysis = Analysis(
-        title=f"{label} on {environment.device_name}" if environment is not None else label,
-        created_at=suite.created_at,
-        perfkit=suite.perfkit,
-        command=suite.command,
-        workload=label,
-        workload_description=workload.description if workload is not None else "",
-        environment=environment,
-        ceilings=ceilings,
-        variants=tuple(variants),
-        pareto=find_pareto_front(variants),
-        sampling=suite.sampling,
-        sessions=sessions,
-        sweeps=find_sweeps(variants),
-        searches=suite.searches,
-        recomputations=suite.recomputations,
-        scaling=scaling,
-        load=load,
-        findings=collect_suite_findings(variants, environment, ceilings, passes, suite.sampling, sessions, scaling),
-        provenance=list_provenance(variants, environment, ceilings),
-        warnings=(*suite.warnings, *([] if suite_plan.refused is None else [suite_plan.refused])),
+
+def _recognize_folder(path: Path) -> tuple[str, Callable[..., Any], Any]:
+    kind = find_kind(path)
+    if kind is not None and kind.marker == SUITE_FILE:
+        return "a suite", _analyze_suite, (path, "")
+    if kind is not None and _has_schema(path / kind.marker):
+        return "a stored report", lambda folder: read_result(folder, kind), path
+    if (path / REPORT_JSON).is_file():
+        return "a stored report", read_suite_report, path
+    if suite_and_variant := _find_variant(path):
+        return "a run of a suite", _analyze_suite, suite_and_variant
+    if dumps := select_dumps([str(path)]):
+        return "flight-recorder dumps", _analyze_flight, dumps
+    try:
+        sources = expand_sources(path)
+    except UsageError:
+        return _recognize_other_folder(path)
+    return "traces", _analyze_traces, sources
+
+
+def _recognize_other_folder(path: Path) -> tuple[str, Callable[..., Any], Any]:
+    """The only memory recording of a folder without traces."""
+    files = sorted(file for file in path.iterdir() if file.is_file())
+    recordings = [file for file in files if is_memory_recording(file)]
+    if len(recordings) == 1:
+        return "a memory recording", _analyze_memory, str(recordings[0])
+    if recordings:
+        raise UsageError(f"{path}: {len(recordings)} memory recordings; name one, such as {recordings[0]}")
+    inside = sorted(file.name for file in path.iterdir())
+    shown = ", ".join(inside[:_SHOWN]) + (", ..." if len(inside) > _SHOWN else "") if inside else "nothing"
+    raise UsageError(f"{path}: a folder with {shown}; perfkit.analyze takes {ACCEPTED}")
+
+
+def _recognize_file(path: Path) -> tuple[str, Callable[..., Any], Any]:
+    if not path.is_file():  # a pipe, which can be read once
+        return "traces", _analyze_traces, (str(path),)
+    folder = path.absolute().parent
+    kind = KIND_BY_MARKER.get(path.name)
+    if kind is not None and _has_schema(path):
+        if path.name == SUITE_FILE:
+            return "a suite", _analyze_suite, (folder, "")
+        return "a stored report", lambda source: read_result(source, kind), folder
+    if path.name == REPORT_FILE and (find_kind(folder) or (folder / REPORT_JSON).is_file()):
+        return _recognize_folder(folder)
+    if dumps := select_dumps([str(path)]):
+        return "flight-recorder dumps", _analyze_flight, dumps
+    if is_memory_recording(path):
+        return "a memory recording", _analyze_memory, str(path)
+    if is_trace_file(path):
+        return "a trace", _analyze_traces, (str(path),)
+    head = _read_head(path)
+    begins = f"that begins with {head[:20]!r}" if head else "that is empty"
+    raise UsageError(f"{path}: a file {begins}; perfkit.analyze takes {ACCEPTED}")
+
+
+def _has_schema(path: Path) -> bool:
+    """True for a file of perfkit: a trace may have any name."""
+    return b'"schema_version"' in _read_head(path)
+
+
+def _read_head(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(_HEAD)
+
+
+def _find_variant(path: Path) -> tuple[Path, str] | None:
+    """The suite and the variant of a folder `<suite>/<variant>` or `<suite>/<variant>/<repeat>`; None for another."""
+    absolute = path.resolve()
+    for suite in absolute.parents[:2]:
+        if (suite / SUITE_FILE).is_file():
+            inside = absolute.relative_to(suite).as_posix()
+            for run in read_suite(suite).suite.runs:
+                if run.path == inside or run.path.startswith(f"{inside}/"):
+                    return suite, run.variant
+    return None
+
+
+def _call(function: Callable[..., Any], input_kind: str, target: Any, options: dict[str, Any]) -> Any:
+    known = [
+        name
+        for name, parameter in inspect.signature(function).parameters.items()
+        if parameter.kind is parameter.KEYWORD_ONLY
+    ]
+    for name in options:
+        if name not in known:
+            if known:
+                raise make_unknown_name_error(f"option for {input_kind}", name, known)
+            raise UsageError(
+                f"perfkit.analyze takes no options for {input_kind}; omit {', '.join(options)}", id="usage.conflict"
+            )
+    return function(target, **options)
+
+
+def _analyze_suite(named: tuple[Path, str]) -> Analysis:
+    folder, variant = named
+    stored = read_suite(folder)
+    analysis = inspect_suite(stored).analysis
+    return select_variant(analysis, variant, stored.suite.baselines) if variant else analysis
+
+
+def _analyze_traces(
+    sources: Sequence[str],
+    *,
+    against: Named = (),
+    device: str | None = None,
+    counters: str | Path | None = None,
+    capture: Named = (),
+    what_if: str | Iterable[str] = (),
+    engine: str = engines.PROCESSES,
+    jobs: int | None = None,
+    max_bytes: int | None = None,
+    time_limit_s: float = math.inf,
+    progress: Progress | None = None,
+) -> TraceAnalysis:
+    return analyze_traces(
+        sources,
+        against=against,
+        device=device,
+        counters=counters,
+        capture=capture,
+        what_ifs=(what_if,) if isinstance(what_if, str) else tuple(what_if),
+        engine=engine,
+        jobs=jobs,
+        limits=ReadLimits(json_bytes=max_bytes, seconds=time_limit_s),
+        command=_format_call(sources),
+        progress=progress,
     )
-    if suite.price is not None:
-        analysis = add_costs(analysis, suite.price)
-    return SuiteInspection(analysis, {name: (runs[name], passes[name]) for name in names})
 
 
-def _read_variant_data(
-    runs: VariantRuns, ceilings: DeviceCeilings | None, derived: Sequence[str], *, by_step: bool
-) -> VariantData:
-    passes = read_passes(runs, ceilings, derived, by_step=by_step)
-    return VariantData(runs, passes, compute_figures(runs, passes, ceilings))
+def _analyze_memory(source: str) -> MemoryAnalysis:
+    return analyze_memory(source, command=_format_call([source]))
 
 
-def _apply_ceilings(
-    ceilings: DeviceCeilings | None, against: Callable[[DeviceCeilings | None], dict[str, VariantData]]
-) -> tuple[dict[str, VariantData], DeviceCeilings | None]:
-    """Compare the subjects with the ceilings that none of them refutes; returns them with the ceilings marked."""
-    subjects = against(ceilings)
-    beaten = {ceiling for subject in subjects.values() for ceiling in _find_exceeded_ceilings(subject)}
-    if ceilings is None or not beaten:
-        return subjects, ceilings
-    marked = mark_refuted(ceilings, beaten)
-    return against(marked), marked
+def _analyze_flight(sources: Sequence[str]) -> FlightAnalysis:
+    return analyze_flight(sources, command=_format_call(sources))
 
 
-def _find_exceeded_ceilings(subject: VariantData) -> Iterator[Ceiling]:
-    """The measured ceilings that its timed steps were faster than, and those that products of its traces were."""
-    yield from subject.figures.refuted
-    known = (trace.ceilings.ceilings for trace in subject.passes.traces if trace.ceilings is not None)
-    yield from (ceiling for ceilings in known for ceiling in ceilings if ceiling.exceeded_by)
+def _format_call(sources: Sequence[str]) -> str:
+    return f"perfkit.analyze({', '.join(_shorten_sources(sources))})"
 
 
-def _find_environment(stored: StoredSuite) -> Environment | None:
-    """The environment of the first rank that recorded one."""
-    environments = (rank.record.environment for run in stored.runs for rank in run.ranks)
-    return next((environment for environment in environments if environment is not None), None)
-
-
-def _find_workload(stored: StoredSuite) -> WorkloadFacts | None:
-    workloads = (rank.record.workload for run in stored.runs for rank in run.ranks)
-    return next((workload for workload in workloads if workload is not None), None)
+def _shorten_sources(sources: Sequence[str]) -> Iterator[str]:
+    yield from map(repr, sources[:_SHOWN])
+    if len(sources) > _SHOWN:
+        yield "..."

@@ -9,9 +9,9 @@ from perfkit.analysis.model.memory_analysis import MemoryAnalysis
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import WHOLE_RANKS, TraceAnalysis
-from perfkit.analysis.pipeline.analyze import SuiteInspection, inspect_suite
-from perfkit.analysis.pipeline.analyze_file import analyze_memory
+from perfkit.analysis.pipeline.memory_analysis import analyze_memory
 from perfkit.analysis.pipeline.stored_results import read_memory_analysis, read_trace_analysis
+from perfkit.analysis.pipeline.suite_analysis import SuiteInspection, inspect_suite
 from perfkit.analysis.pipeline.trace_analysis import analyze_traces
 from perfkit.analysis.suite.runs import VariantRuns
 from perfkit.core.errors import RunFormatError, UsageError, make_unknown_name_error

@@ -47,7 +47,7 @@ class SideAnalysis:
 
 
 def observe_variant(variant: Variant, runs: VariantRuns, passes: PassResults) -> SideAnalysis:
-    """Read a side's runs of a variant, from its analysis (`perfkit.analysis.pipeline.analyze.inspect_suite`)."""
+    """Read a side's runs of a variant, from its analysis (`perfkit.analysis.pipeline.suite_analysis.inspect_suite`)."""
     ranks = () if runs.main is None else runs.main.ranks
     with_memory = next((rank for rank in ranks if rank.memory is not None), None)
     return SideAnalysis(

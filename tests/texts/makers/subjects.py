@@ -11,10 +11,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from perfkit.analysis.pipeline.analyze import analyze_suite
+from perfkit.analysis.pipeline.comparison import compare_runs
 from perfkit.analysis.pipeline.flight_analysis import analyze_flight
 from perfkit.analysis.pipeline.process_stacks import analyze_process
-from perfkit.analysis.pipeline.runs import compare_runs
+from perfkit.analysis.pipeline.suite_analysis import analyze_suite
 from perfkit.analysis.pipeline.trace_analysis import analyze_traces
 from perfkit.check.history.history import read_history
 from perfkit.store.price import Price

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from perfkit.analysis.pipeline.analyze import analyze_suite
+from perfkit.analysis.pipeline.suite_analysis import analyze_suite
 from perfkit.core.record import Unknown, get_value
 from perfkit.devices.calibration import ceilings_cache
 from perfkit.devices.ceilings.ceiling import CeilingKind, CeilingLevel, DeviceCeilings

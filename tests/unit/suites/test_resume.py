@@ -8,7 +8,7 @@ import pytest
 
 import perfkit
 from perfkit.analysis.model.suite import Analysis, Variant
-from perfkit.analysis.pipeline.analyze import analyze_suite
+from perfkit.analysis.pipeline.suite_analysis import analyze_suite
 from perfkit.core.errors import UsageError
 from perfkit.core.files import read_json, write_json
 from perfkit.core.record import Environment, RankRecord, RunResult, RunStatus, StepSamples, make_measurement

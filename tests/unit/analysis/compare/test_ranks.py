@@ -5,7 +5,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from perfkit.analysis.model.comparison import Comparison
-from perfkit.analysis.pipeline.runs import compare_runs
+from perfkit.analysis.pipeline.comparison import compare_runs
 from perfkit.analysis.pipeline.stored_results import read_trace_analysis
 from perfkit.analysis.pipeline.trace_analysis import analyze_traces
 from perfkit.core.files import write_json

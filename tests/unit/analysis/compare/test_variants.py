@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from perfkit.analysis.model.comparison import ComparedAmount, Comparison
-from perfkit.analysis.pipeline.runs import compare_runs
+from perfkit.analysis.pipeline.comparison import compare_runs
 from perfkit.store.price import Price
 from tests.fixtures.suites import keep_price, record, write_suite
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.time_split import COMMUNICATION, COMPUTE_BOUND
-from perfkit.analysis.pipeline.analyze import analyze_suite
+from perfkit.analysis.pipeline.suite_analysis import analyze_suite
 from perfkit.analysis.suite.findings.scaling import find_efficiency_loss
 from perfkit.analysis.suite.findings.suite_view import SuiteView
 from tests.fixtures.figures import list_figures

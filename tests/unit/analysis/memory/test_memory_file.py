@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from perfkit.analysis.model.memory_analysis import MemoryAnalysis
-from perfkit.analysis.pipeline.analyze_file import analyze_memory
+from perfkit.analysis.pipeline.memory_analysis import analyze_memory
 from perfkit.core.errors import PerfkitError, RunFormatError
 from tests.fixtures.traces import mark, memory, op, out_of_memory, write_trace
 

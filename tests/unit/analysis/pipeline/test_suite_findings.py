@@ -12,8 +12,8 @@ from perfkit.analysis.model.memory_model import MemoryAccount, MemoryGrowth, Mem
 from perfkit.analysis.model.step import LostKernels, OpRow, TimeShare
 from perfkit.analysis.model.suite import Analysis, ClaimResult, CompileSummary, Variant, WarmCompile
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.analysis.pipeline.analyze import analyze_suite
 from perfkit.analysis.pipeline.finding_subjects import SUBJECTS
+from perfkit.analysis.pipeline.suite_analysis import analyze_suite
 from perfkit.analysis.pipeline.suite_findings import collect_suite_findings
 from perfkit.analysis.suite.passes import PassResults
 from perfkit.core.allocations import FailedRequest

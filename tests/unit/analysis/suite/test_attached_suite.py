@@ -13,7 +13,7 @@ from perfkit.analysis.model.loop import LiveSummary
 from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.pipeline import read_passes
-from perfkit.analysis.pipeline.analyze import analyze_suite
+from perfkit.analysis.pipeline.suite_analysis import analyze_suite
 from perfkit.analysis.ranks.joint_simulation import RankReplay
 from perfkit.core.files import write_json
 from perfkit.core.record import (

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
-from perfkit.analysis.pipeline.analyze import analyze_suite
+from perfkit.analysis.pipeline.suite_analysis import analyze_suite
 from perfkit.analysis.suite.cost import add_costs
 from perfkit.core.record import RunStatus, StepSamples
 from perfkit.store.price import Price

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from perfkit.analysis.model.plan import Interval, Plan, PlannedVariant, StepTime
 from perfkit.analysis.model.suite import Analysis
-from perfkit.analysis.pipeline.analyze import analyze_suite
+from perfkit.analysis.pipeline.suite_analysis import analyze_suite
 from perfkit.analysis.suite.loop_plan import match_plan
 from perfkit.core.files import write_json
 from perfkit.core.record import AttachedLoop, RankRecord, RunResult, RunStatus, WorkloadFacts

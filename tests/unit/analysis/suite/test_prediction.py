@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from perfkit.analysis.model.plan import Interval, Plan, PlannedPeak, PlannedVariant, StepTime
 from perfkit.analysis.model.suite import Analysis
-from perfkit.analysis.pipeline.analyze import analyze_suite
+from perfkit.analysis.pipeline.suite_analysis import analyze_suite
 from perfkit.core.allocations import build_allocations
 from perfkit.core.files import write_json
 from perfkit.core.record import InitialBlock, RunResult, RunStatus

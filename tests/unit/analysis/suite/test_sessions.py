@@ -7,7 +7,7 @@ import pytest
 
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.suite import Analysis
-from perfkit.analysis.pipeline.analyze import analyze_suite
+from perfkit.analysis.pipeline.suite_analysis import analyze_suite
 from perfkit.core.files import read_json, write_json
 from perfkit.core.record import RankRecord, Relation, RunResult, RunStatus, make_measurement
 from perfkit.store.layout import SUITE_FILE, MeasurementSession, Suite, SuiteRun

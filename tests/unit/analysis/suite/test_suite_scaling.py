@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from perfkit.analysis.model.estimate import MissingEstimate
 from perfkit.analysis.model.plan import Interval, PlannedVariant, StepTime
 from perfkit.analysis.model.scaling import Efficiency, ScalingCurve, SuiteScaling
-from perfkit.analysis.pipeline.analyze import analyze_suite
+from perfkit.analysis.pipeline.suite_analysis import analyze_suite
 from perfkit.analysis.suite.prediction import SuitePlan
 from perfkit.analysis.suite.runs import VariantRuns
 from perfkit.analysis.suite.suite_scaling import build_scaling

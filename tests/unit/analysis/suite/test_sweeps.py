@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from perfkit.analysis.pipeline.analyze import analyze_suite
+from perfkit.analysis.pipeline.suite_analysis import analyze_suite
 from perfkit.analysis.suite.sweeps import find_sweeps
 from perfkit.core.record import Claim, Relation, WorkloadFacts
 from perfkit.core.spec import WorkloadSpec

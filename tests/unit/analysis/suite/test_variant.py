@@ -6,7 +6,7 @@ import pytest
 
 from perfkit.analysis.model.fleet import CPU_TIME, STEP
 from perfkit.analysis.model.suite import Variant
-from perfkit.analysis.pipeline.analyze import analyze_suite
+from perfkit.analysis.pipeline.suite_analysis import analyze_suite
 from perfkit.analysis.suite.runs import VariantRuns
 from perfkit.analysis.suite.variant import compute_volumes, sum_expert_loads
 from perfkit.core.record import ExpertLoad, RankRecord, RunResult, RunStatus, StepSamples

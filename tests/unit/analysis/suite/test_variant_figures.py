@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from perfkit.analysis.model.suite import Variant
-from perfkit.analysis.pipeline.analyze import analyze_suite
+from perfkit.analysis.pipeline.suite_analysis import analyze_suite
 from perfkit.core.record import (
     Measurement,
     Quantity,

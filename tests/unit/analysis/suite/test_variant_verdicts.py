@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.analysis.pipeline.analyze import analyze_suite
+from perfkit.analysis.pipeline.suite_analysis import analyze_suite
 from perfkit.core.record import MemoryPeaks, ParityRule, Relation, Unknown, WorkloadFacts, make_measurement
 from perfkit.core.spec import WorkloadSpec
 from perfkit_reports.subjects.suite.suite_cells import make_peak_memory_cell, make_speed_up_cell

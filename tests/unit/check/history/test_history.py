@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from perfkit.analysis.pipeline.analyze import analyze_suite
+from perfkit.analysis.pipeline.suite_analysis import analyze_suite
 from perfkit.check.history.history import find_latest_regressions, read_history
 from perfkit.check.history.history_reader import REPORT
 from perfkit.check.history.result import History, QuantitySeries, is_regression

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from perfkit.analysis.model.step import LostKernels, TimeShare
 from perfkit.analysis.model.suite import Variant
 from perfkit.analysis.model.time_split import COMMUNICATION, COMPUTE_BOUND
-from perfkit.analysis.pipeline.analyze import analyze_suite
+from perfkit.analysis.pipeline.suite_analysis import analyze_suite
 from perfkit.check.judge.check_figures import (
     LOSSES,
     RunFigures,

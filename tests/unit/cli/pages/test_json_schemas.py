@@ -14,8 +14,8 @@ import pytest
 
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.model.suite import Variant
+from perfkit.analysis.pipeline.comparison import compare_runs
 from perfkit.analysis.pipeline.process_stacks import analyze_process
-from perfkit.analysis.pipeline.runs import compare_runs
 from perfkit.analysis.pipeline.trace_analysis import analyze_traces
 from perfkit.core.record import RunResult, RunStatus, Unknown
 from perfkit.store.price import Price

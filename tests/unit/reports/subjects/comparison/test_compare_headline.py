@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.analysis.pipeline.runs import compare_runs
+from perfkit.analysis.pipeline.comparison import compare_runs
 from perfkit_reports.document.blocks import Table
 from perfkit_reports.subjects.comparison.compare_headline import build_headline, list_remarks
 from perfkit_reports.subjects.comparison.comparison_document import build_document

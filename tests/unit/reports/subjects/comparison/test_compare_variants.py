@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from perfkit.analysis.pipeline.runs import compare_runs
+from perfkit.analysis.pipeline.comparison import compare_runs
 from perfkit.store.price import Price
 from perfkit_reports.document.blocks import Table
 from perfkit_reports.document.document import Document

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from perfkit.analysis.model.comparison import Comparison, LivePoint
-from perfkit.analysis.pipeline.runs import compare_runs
+from perfkit.analysis.pipeline.comparison import compare_runs
 from perfkit_reports.document.blocks import Block, Chart, Flame, Table, walk_blocks
 from perfkit_reports.document.document import Document
 from perfkit_reports.render.terminal import render

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from perfkit.analysis.model.plan import Interval
 from perfkit.analysis.model.scaling import PlannedPoint
 from perfkit.analysis.model.suite import Analysis
-from perfkit.analysis.pipeline.analyze import analyze_suite
+from perfkit.analysis.pipeline.suite_analysis import analyze_suite
 from perfkit_reports.document.blocks import Chart, Section, Table, Text, walk_blocks
 from perfkit_reports.document.raw import encode_json
 from perfkit_reports.subjects.suite.scaling import build_scaling_sections

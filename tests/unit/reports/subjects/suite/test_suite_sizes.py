@@ -4,7 +4,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from perfkit.analysis.pipeline.analyze import analyze_suite
+from perfkit.analysis.pipeline.suite_analysis import analyze_suite
 from perfkit.store.layout import BatchSearch, BatchTrial
 from perfkit_reports.document.blocks import Table
 from perfkit_reports.subjects.suite.sizes import build_sections

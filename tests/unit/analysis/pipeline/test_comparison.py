@@ -7,7 +7,7 @@ import pytest
 
 from perfkit.analysis.compare.compared_figures import WATCHED_STEP
 from perfkit.analysis.model.comparison import ComparedAmount, Comparison
-from perfkit.analysis.pipeline.runs import compare_runs
+from perfkit.analysis.pipeline.comparison import compare_runs
 from perfkit.analysis.pipeline.stored_results import read_comparison
 from perfkit.analysis.pipeline.trace_analysis import analyze_traces
 from perfkit.core.errors import UsageError
