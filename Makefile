@@ -16,7 +16,7 @@ export PYTHONDONTWRITEBYTECODE =
 BIN = $(VENV)/bin
 READY = $(VENV)/.ready
 DEV = $(VENV)/.ready-dev
-# Without torch, which is most of what an installation takes.
+# Without torch, which is most of what an installation takes, and without other extras.
 LIGHT_VENV ?= .venv-light
 LIGHT = $(LIGHT_VENV)/.ready
 
@@ -26,7 +26,7 @@ LIGHT = $(LIGHT_VENV)/.ready
 help:
 	@echo 'make demo    set up without torch, then say where the time of a trace went that was recorded on an H100'
 	@echo 'make bench   set up, then compare two techniques on a small GPT: perfkit bench --technique amp,ckpt'
-	@echo 'make setup   set up only: perfkit and torch'
+	@echo 'make setup   set up only: perfkit, torch, and what draws PNG and SVG'
 	@echo 'make dev     the same with everything that developing it needs, which the following do by themselves:'
 	@echo 'make test    the tests that take no process of their own, in minutes'
 	@echo 'make test-light  the tests of what needs no torch, in an environment without it'
@@ -116,7 +116,7 @@ types: $(DEV)
 imports: $(DEV)
 	$(BIN)/lint-imports
 
-$(READY): EXTRAS = [torch]
+$(READY): EXTRAS = [torch,images]
 $(READY) $(LIGHT): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("perfkit needs Python 3.11 or newer, this is " + sys.version.split()[0] + ": name another one with make PYTHON=/path/to/python3")'
 	$(PYTHON) -m venv $(@D)

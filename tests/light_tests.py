@@ -1,12 +1,16 @@
-"""Tests in an environment without torch: files that import a package which is missing are left out, and counted."""
+"""Tests in an environment without torch: files that import a package which is missing are left out, and counted.
+
+So are tests that are told what to install.
+"""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from perfkit.core.errors import UnavailableError
 from perfkit.core.optional_deps import is_torch_installed
 
 _OWN = ("perfkit", "perfkit_cli", "perfkit_reports", "tests")
@@ -34,6 +38,17 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
     """With torch every file has to be imported."""
     return None if is_torch_installed() else _Module.from_parent(parent, path=module_path)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None, Any, Any]:
+    """With torch every test has to end."""
+    try:
+        return (yield)
+    except UnavailableError as error:
+        if is_torch_installed() or error.id != "skip.package":
+            raise
+        raise pytest.skip.Exception(str(error)) from None
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

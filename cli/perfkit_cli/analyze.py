@@ -10,7 +10,12 @@ from pathlib import Path
 import click
 
 from perfkit_cli.options.folders import choose_folder
-from perfkit_cli.options.option_values import parse_duration_option, parse_memory_option, require_one_of
+from perfkit_cli.options.option_values import (
+    parse_duration_option,
+    parse_memory_option,
+    require_images_option,
+    require_one_of,
+)
 
 ENGINES = ("processes", "ray")
 EXPORTS = ("perfetto", "speedscope")
@@ -79,7 +84,12 @@ Exit codes: 0 done, 1 failed, 2 invalid request or unreadable trace, 130 interru
     type=click.Path(path_type=Path, file_okay=False),
     help=f"Report folder.  [default: {OUT}/NAME]",
 )
-@click.option("--static", is_flag=True, help="Also write the figures as PNG and SVG.")
+@click.option(
+    "--static",
+    is_flag=True,
+    callback=require_images_option,
+    help="Also write the figures as PNG and SVG (perfkit[images]).",
+)
 @click.option(
     "--export",
     "exports",

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from perfkit_cli.options.folders import choose_folder
+from perfkit_cli.options.option_values import require_images_option
 from perfkit_cli.options.url_folders import make_local_copy
 
 OUT = Path("perfkit-compare")
@@ -38,7 +39,12 @@ Exit codes: 0 done, 1 failed, 2 invalid request or unreadable run, 130 interrupt
     help=f"Report folder.  [default: {OUT}/NAMES]",
 )
 @click.option("--anyway", is_flag=True, help="Compare even if the devices are of different kinds.")
-@click.option("--static", is_flag=True, help="Also write the figures as PNG and SVG.")
+@click.option(
+    "--static",
+    is_flag=True,
+    callback=require_images_option,
+    help="Also write the figures as PNG and SVG (perfkit[images]).",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the whole comparison as JSON; write no report.")
 @click.option("-v", "--verbose", is_flag=True, help="Print all tables.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only the report's path.")

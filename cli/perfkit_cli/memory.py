@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from perfkit_cli.options.folders import choose_folder
+from perfkit_cli.options.option_values import require_images_option
 
 OUT = Path("perfkit-memory")
 
@@ -30,7 +31,12 @@ Exit codes: 0 done, 1 failed, 2 invalid request or unreadable file, 130 interrup
     type=click.Path(path_type=Path, file_okay=False),
     help=f"Report folder.  [default: {OUT}/NAME]",
 )
-@click.option("--static", is_flag=True, help="Also write the figures as PNG and SVG.")
+@click.option(
+    "--static",
+    is_flag=True,
+    callback=require_images_option,
+    help="Also write the figures as PNG and SVG (perfkit[images]).",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the whole analysis as JSON; write no report.")
 @click.option("-v", "--verbose", is_flag=True, help="Print more of the report.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only the report's path.")

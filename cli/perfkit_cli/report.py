@@ -32,7 +32,12 @@ Examples:
     type=click.Path(path_type=Path, file_okay=False),
     help="Report folder.  [default: FOLDER itself]",
 )
-@click.option("--static", is_flag=True, help="Also write all figures as PNG and SVG, not only a suite's main ones.")
+@click.option(
+    "--static",
+    is_flag=True,
+    callback=option_values.require_images_option,
+    help="Also write all figures as PNG and SVG (perfkit[images]), not only a suite's main ones.",
+)
 @click.option("--notebook", is_flag=True, help="Also write the summary for a notebook, as notebook.html.")
 @click.option(
     "--price",

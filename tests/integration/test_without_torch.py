@@ -12,6 +12,7 @@ import pytest
 
 from perfkit.core.files import write_json
 from perfkit.store.summary import PLAN_FILE
+from perfkit_reports.render.images import can_render_images
 from tests.fixtures import sample_plans
 from tests.fixtures.caching_allocator import CachingAllocator
 from tests.fixtures.finished_run import finished_run
@@ -34,6 +35,8 @@ ASKING = (
     "perfkit.devices.links.time_collectives",
     "perfkit.devices.machine.fp32_precision",
 )
+# What draws PNG and SVG, where matplotlib is missing as well.
+DRAWING = () if can_render_images() else ("perfkit_reports.render.matplotlib_",)
 # An element-wise op without a formula of perfkit's.
 UNKNOWN = {
     "traceEvents": [
@@ -78,7 +81,7 @@ def test_every_module_that_reads_what_was_recorded(tmp_path: Path) -> None:
     code = (
         BLOCKED
         + "import pkgutil, importlib\n"
-        + f"left_out = {tuple(f'perfkit.{name}' for name in TRAINING) + ASKING}\n"
+        + f"left_out = {tuple(f'perfkit.{name}' for name in TRAINING) + ASKING + DRAWING}\n"
         + "import perfkit, perfkit_reports\n"
         + "names = [module.name for package in (perfkit, perfkit_reports)\n"
         + "    for module in pkgutil.walk_packages(package.__path__, package.__name__ + '.', onerror=lambda _: None)]\n"
@@ -98,6 +101,15 @@ def test_a_trace(tmp_path: Path) -> None:
         ended = perfkit(tmp_path, *arguments)
         assert ended.returncode == 0, ended.stderr
     assert (tmp_path / "again/report.html").stat().st_size
+
+
+def test_figures_without_what_draws_them(tmp_path: Path) -> None:
+    code = "import sys; sys.modules['matplotlib'] = None; " + COMMAND
+    ended = perfkit(tmp_path, "analyze", TRACE, "--static", code=code)
+    assert ended.returncode == 1
+    assert ended.stderr.count("\n") == 1
+    assert ended.stderr.endswith("[skip.package]\n")
+    assert not [*tmp_path.glob("perfkit-analyze/*")]
 
 
 def test_two_traces(tmp_path: Path) -> None:

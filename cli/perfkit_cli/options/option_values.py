@@ -35,6 +35,15 @@ def parse_price_option(ctx: click.Context, param: click.Parameter, value: str | 
         raise UsageError(f"{param.opts[-1]}: {error}") from None
 
 
+def require_images_option(ctx: click.Context, param: click.Parameter, value: bool) -> bool:  # noqa: ARG001
+    """Refuse to write figures, before anything is analyzed, where the package that draws them is missing."""
+    if value:
+        from perfkit_reports.render.images import require_images
+
+        require_images()
+    return value
+
+
 def parse_share_option(ctx: click.Context, param: click.Parameter, value: str) -> float:  # noqa: ARG001
     """A part of one from a percentage: `3%`, or `0.03`."""
     return _parse_option(value, "1", param)

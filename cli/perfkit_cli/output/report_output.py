@@ -22,7 +22,7 @@ def write_and_show(
 ) -> None:
     """Write the report to `folder`; print its summary unless `quiet`, more if `verbose`, and the path.
 
-    A suite's main figures are always written; `static` writes all figures.
+    A suite's main figures are written wherever they can be drawn; `static` writes all figures.
     """
     from perfkit_reports.render.report_files import write_report
 

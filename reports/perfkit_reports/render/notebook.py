@@ -4,6 +4,7 @@ import base64
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from perfkit.core.errors import UnavailableError
 from perfkit_reports import findings
 from perfkit_reports.document.blocks import Bars, Block, Chart, Findings, Table, walk_blocks
 from perfkit_reports.document.document import Document
@@ -21,10 +22,14 @@ def render(document: Document, report: Path | None = None) -> str:
     """Headline, key figures, brief tables, findings, and brief charts as images; `report` is the whole report.
 
     Notebooks strip or frame scripts and may be dark, so text takes the notebook's color, and figures have a white
-    background.
+    background. Without matplotlib, a line in the figures' place says what to install.
     """
     brief = list(walk_blocks(document.blocks, Weight.BRIEF, every=False))
     all_findings = [finding for block in brief if isinstance(block, Findings) for finding in block.items]
+    try:
+        figures, without_figures = list(_render_figures(brief)), ""
+    except UnavailableError as error:
+        figures, without_figures = [], f"No figures: {error}"
     return (
         get_templates()
         .get_template("notebook.html.j2")
@@ -34,7 +39,8 @@ def render(document: Document, report: Path | None = None) -> str:
             findings=findings,
             found=all_findings[:_FINDINGS],
             left_out=max(0, len(all_findings) - _FINDINGS),
-            figures=list(_render_figures(brief)),
+            figures=figures,
+            without_figures=without_figures,
             report=str(report) if report else "",
         )
     )

@@ -8,6 +8,7 @@ from perfkit.store.summary import FIGURES_FOLDER, MARKDOWN_FILE, REPORT_FILE, TA
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.raw import list_raw_files
 from perfkit_reports.document.weight import Weight
+from perfkit_reports.render import images
 from perfkit_reports.render.junit import Outcome
 
 
@@ -28,8 +29,12 @@ def write_document(
 
 
 def write_report(document: Document, folder: Path, *, static: bool = False) -> list[Path]:
-    """Write the report as commands do: main figures of a suite, all figures with `static`. Returns the paths."""
-    figures = Weight.DETAIL if static else Weight.BRIEF if document.kind == "suite" else None
+    """Write the report as commands do: main figures of a suite, all figures with `static`. Returns the paths.
+
+    A suite's main figures are left out without matplotlib; `static` raises an `UnavailableError`.
+    """
+    main = Weight.BRIEF if document.kind == "suite" and images.can_render_images() else None
+    figures = Weight.DETAIL if static else main
     # A check that is rendered again is strict with inconclusive verdicts.
     return write_document(document, folder, figures=figures, unsure="failure")
 
@@ -46,7 +51,7 @@ def write_files(files: Iterable[tuple[str, bytes]], folder: Path) -> list[Path]:
 def _render_files(
     document: Document, figures: Weight | None, unsure: Outcome, report: str
 ) -> Iterator[tuple[str, bytes]]:
-    """(path in the folder, content). Local imports, since matplotlib and pyarrow take most of a second."""
+    """(path in the folder, content). Local imports, since pyarrow takes a part of a second."""
     from perfkit_reports.render import github, html, junit, markdown
 
     yield REPORT_FILE, html.render(document).encode()
@@ -61,6 +66,4 @@ def _render_files(
 
         yield from ((f"{TABLES_FOLDER}/{data.name}.parquet", parquet.encode_parquet(data)) for data in document.data)
     if figures is not None:
-        from perfkit_reports.render import images
-
         yield from ((f"{FIGURES_FOLDER}/{name}", content) for name, content in images.render_images(document, figures))

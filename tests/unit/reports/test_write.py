@@ -5,12 +5,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from matplotlib.image import imread
 
 from perfkit.analysis.model.suite import Analysis
+from perfkit.core.errors import UnavailableError
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.render.images import render_images
-from perfkit_reports.render.report_files import write_document
+from perfkit_reports.render.report_files import write_document, write_report
 from perfkit_reports.subjects.suite.suite_document import build_document
 
 
@@ -22,6 +22,19 @@ def test_every_form_is_written_and_nothing_else_is_left(every_status: Analysis, 
     assert msgspec.json.decode((tmp_path / "new/folder/report.json").read_bytes(), type=Analysis) == every_status
 
 
+def test_without_what_draws_figures_a_suite_has_none(
+    every_status: Analysis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    document = build_document(every_status)
+    folders = {path.parent.name for path in write_report(document, tmp_path)}
+    assert "tables" in folders
+    assert "figures" not in folders
+    with pytest.raises(UnavailableError) as caught:
+        write_report(document, tmp_path, static=True)
+    assert caught.value.id == "skip.package"
+
+
 def test_without_any_measurement_there_are_no_empty_figures(nothing_measured: Analysis, tmp_path: Path) -> None:
     assert not [
         path
@@ -31,6 +44,7 @@ def test_without_any_measurement_there_are_no_empty_figures(nothing_measured: An
 
 
 def test_static_figures_are_images(every_status: Analysis) -> None:
+    imread = pytest.importorskip("matplotlib.image").imread
     drawn = dict(render_images(build_document(every_status), Weight.BRIEF))
     stems = ("pareto", "roofline", "time-split", "memory-peak")
     assert set(drawn) == {f"{stem}.{kind}" for stem in stems for kind in ("png", "svg")}

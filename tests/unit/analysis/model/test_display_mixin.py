@@ -49,6 +49,7 @@ def test_the_page_has_a_name_of_its_own(
 
 
 def test_a_notebook_shows_the_headline_and_the_figure_at_the_peak(analysis: MemoryAnalysis) -> None:
+    pytest.importorskip("matplotlib")
     text = analysis._repr_html_()
     assert re.search(r"412.MiB", unescape(text))
     assert text.count("data:image/png;base64,") == 1

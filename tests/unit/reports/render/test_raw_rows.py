@@ -79,7 +79,17 @@ def test_images_are_named_by_their_blocks() -> None:
     assert b"<svg" in found["peak.svg"]
 
 
+def test_a_notebook_without_what_draws_figures_has_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    text = notebook.render(sample.document())
+
+    assert "perfkit[images]" in text
+    assert "23 more kernels" in text.replace("\u00a0", " ")
+    assert "data:image" not in text
+
+
 def test_a_notebook_shows_brief_blocks_without_scripts() -> None:
+    pytest.importorskip("matplotlib")
     text = notebook.render(sample.document()).replace("\u00a0", " ")
 
     assert "<script" not in text

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from matplotlib.image import imread
 from rich.console import Console
 
 from perfkit.analysis.model.difference import ChangeRow
@@ -231,6 +230,7 @@ def test_every_form_is_written_and_the_analysis_comes_back(traces: TraceAnalysis
 
 
 def test_static_figures_are_drawn_only_when_asked_for(tmp_path: Path) -> None:
+    imread = pytest.importorskip("matplotlib.image").imread
     names = {
         str(path.relative_to(tmp_path))
         for path in write_document(build_document(sample.realistic()), tmp_path, figures=Weight.DETAIL)

@@ -17,7 +17,6 @@ from perfkit_reports.document.raw import encode_json
 from perfkit_reports.render import html, markdown
 from perfkit_reports.render.html import build_timeline_sheet
 from perfkit_reports.render.images import render_images
-from perfkit_reports.render.matplotlib_timeline import draw_timeline
 from perfkit_reports.subjects.suite.suite_document import build_document as suite_document
 from perfkit_reports.subjects.trace import build_document
 from perfkit_reports.subjects.trace import timeline as subject
@@ -100,6 +99,9 @@ def test_a_bench_shows_its_traces_and_its_json_leaves_them_to_the_run(monkeypatc
 
 
 def test_files_have_a_still_of_the_whole_step() -> None:
+    pytest.importorskip("matplotlib")
+    from perfkit_reports.render.matplotlib_timeline import draw_timeline
+
     drawn = draw_timeline(timeline(sample.alone()))
     (axes,) = drawn.axes
     step = step_timelines.samples()[0]

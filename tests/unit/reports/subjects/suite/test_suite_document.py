@@ -227,6 +227,7 @@ def test_numbers_are_whole_on_a_narrow_terminal(realistic: Analysis) -> None:
 
 
 def test_a_notebook_shows_the_main_figures_and_every_variant(realistic: Analysis) -> None:
+    pytest.importorskip("matplotlib")
     page = Page(notebook.render(build_document(realistic)))
     assert sum(tag == "img" for tag, _ in page.tags) == 4
     assert all(variant.name in page.text for variant in realistic.variants)
