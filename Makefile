@@ -59,7 +59,7 @@ test: $(DEV)
 	$(PYTEST) -n $(WORKERS) -m 'not slow' $(ARGS)
 
 # What reads recordings, and what drives the commands in processes that cannot import torch.
-LIGHT_TESTS = $(addprefix tests/unit/,analysis cost flight reports store trace check/test_stored_comparison.py) \
+LIGHT_TESTS = $(addprefix tests/unit/,analysis flight store check/test_stored_comparison.py) \
 	tests/integration/test_without_torch.py
 
 test-light: $(LIGHT)

@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from perfkit.core.optional_deps import is_torch_installed
+
 if TYPE_CHECKING:
     import torch
 
@@ -166,7 +168,9 @@ def has_own_memory(device: "torch.device | str") -> bool:
 
 
 def find_built_accelerator() -> Accelerator | None:
-    """The kind of GPU that this torch is built for; None if it is built for none."""
+    """The kind of GPU that this torch is built for; None if it is built for none, or not installed."""
+    if not is_torch_installed():
+        return None
     from torch import version
 
     built = ((ROCM, version.hip), (CUDA, version.cuda), (XPU, version.xpu))
