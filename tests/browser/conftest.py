@@ -14,10 +14,7 @@ from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.check.judge.result import Check
 from perfkit_reports.render import html as document_html
-from perfkit_reports.subjects import memory, trace
-from perfkit_reports.subjects.check.check_document import build_document as check_document
-from perfkit_reports.subjects.plan.plan_document import build_document as plan_document
-from perfkit_reports.subjects.suite.suite_document import build_document as suite_document
+from perfkit_reports.subjects.registry import build_document
 
 Reported = Analysis | TraceAnalysis | MemoryAnalysis | Check | Plan
 
@@ -155,12 +152,4 @@ def follow(page: Page, path: Path) -> Opened:
 
 
 def _rendered(analysis: Reported) -> str:
-    if isinstance(analysis, Analysis):
-        return document_html.render(suite_document(analysis))
-    if isinstance(analysis, Check):
-        return document_html.render(check_document(analysis))
-    if isinstance(analysis, TraceAnalysis):
-        return document_html.render(trace.build_document(analysis))
-    if isinstance(analysis, Plan):
-        return document_html.render(plan_document(analysis))
-    return document_html.render(memory.build_document(analysis))
+    return document_html.render(build_document(analysis))
