@@ -11,13 +11,15 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+EXTRAS = ("torch", "images")  # what measuring takes, and drawing stills
 TESTS = ("pytest>=8",)  # further needs of `tests/gpu`
 
 
 def read_requirements() -> dict[str, str]:
-    """Name -> requirement of each of perfkit's dependencies."""
+    """Name -> requirement of each of perfkit's dependencies, those of the extras that a GPU run takes included."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    return {_parse_name(requirement): requirement for requirement in project["dependencies"]}
+    extras = (requirement for extra in EXTRAS for requirement in project["optional-dependencies"][extra])
+    return {_parse_name(requirement): requirement for requirement in (*project["dependencies"], *extras)}
 
 
 def read_versions() -> dict[str, str | None]:
