@@ -101,7 +101,7 @@ def is_dump_file(path: Path) -> bool:
 def _read_head(label: str) -> bytes:
     file, file_bytes = open_source(label)
     with file:
-        return next(iter(TextBlocks(file, label, file_bytes, ReadLimits())), b"")[:_SNIFFED]
+        return TextBlocks(file, label, file_bytes, ReadLimits()).peek()[:_SNIFFED]
 
 
 def parse_rank(file: str) -> int:

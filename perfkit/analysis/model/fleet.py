@@ -1,4 +1,4 @@
-"""Figures of several ranks of one job, from their traces."""
+"""Figures of several ranks of one job, from their traces, and the actions of a pipeline's ranks."""
 
 from perfkit.core.note import Note
 from perfkit.core.record import Quantity

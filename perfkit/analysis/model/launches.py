@@ -1,4 +1,4 @@
-"""Launches, blocking calls and gaps of a device."""
+"""Launches, blocking calls and gaps of a device, and the graphs that it replayed."""
 
 from perfkit.core.spec import Struct
 

@@ -1,4 +1,4 @@
-"""Step time of variants over the number of ranks."""
+"""Step time of variants over the number of ranks, and over a size that was swept."""
 
 from perfkit.analysis.model.estimate import MissingEstimate
 from perfkit.analysis.model.plan import Interval

@@ -1,4 +1,4 @@
-"""Results of sampled Python stacks."""
+"""Results of sampled Python stacks, of a loop or of a running process."""
 
 from typing import ClassVar
 

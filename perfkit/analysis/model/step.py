@@ -1,4 +1,4 @@
-"""Work of a step: shares of its time, ops and kernels, and kernels that the trace lacks."""
+"""Work of a step: shares of its time, ops and kernels, as trees too, and kernels that the trace lacks."""
 
 from typing import Final
 

@@ -16,7 +16,6 @@ from itertools import takewhile
 import pynvml
 
 from perfkit.core.errors import PerfkitError
-from perfkit.core.optional_deps import is_torch_installed
 from perfkit.devices.accelerator import find_built_accelerator
 from perfkit.devices.machine import nvml
 from perfkit.devices.machine.mig import list_visible_instances
@@ -28,17 +27,18 @@ def list_visible_gpus() -> tuple[str, ...]:
 
     A `PerfkitError` where torch's own answer was needed and its process failed.
     """
-    if not is_torch_installed():
-        return ()
-    from torch import version
-
     built = find_built_accelerator()
-    if built is not None and not built.has_nvml:
+    if built is None:
+        return ()
+    if not built.has_nvml:
         return _list_by_torch()
-    if version.cuda is None or not _has_cuda_driver():
+    if not _has_cuda_driver():
         return ()
     if instances := list_visible_instances():
         return tuple(instance.name for instance in instances)
+    from torch import version
+
+    assert version.cuda is not None  # what has NVML is built for CUDA
     names = _list_by_nvml(int(version.cuda.partition(".")[0]))
     return _list_by_torch() if names is None else names
 

@@ -74,7 +74,7 @@ def _read_head(label: str) -> bytes:
         if file.read(len(_PARQUET)) == _PARQUET:
             return _PARQUET
         file.seek(0)
-        return next(iter(TextBlocks(file, label, file_bytes, ReadLimits())), b"")[:_SNIFFED]
+        return TextBlocks(file, label, file_bytes, ReadLimits()).peek()[:_SNIFFED]
 
 
 def _read_trace_memory(label: str) -> MemoryFile:
