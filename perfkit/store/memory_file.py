@@ -1,20 +1,20 @@
 """`rank<k>/memory.parquet`: the allocation events of a memory pass."""
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from perfkit.core.allocations import COLUMNS, TEXTS, WIDE, Allocations, FailedRequest, ReservedSegments, TimeBand
 from perfkit.core.errors import RunFormatError
 from perfkit.core.files import refuse_other_format, write_bytes
+from perfkit.core.parquet import DamagedParquetError, encode_arrays, read_arrays, read_metadata
 from perfkit.core.record import InitialBlock
 from perfkit.core.spec import Struct
 
 MEMORY_FILE_VERSION = 1
-_KEY = b"perfkit"
+_KEY = "perfkit"
 
 
 class _FileMetadata(Struct):
@@ -53,30 +53,22 @@ def write_allocations(path: Path, allocations: Allocations) -> None:
         bands=allocations.bands,
         failed=allocations.failed,
     )
-    table = pa.table({name: getattr(allocations, name) for name in COLUMNS})
-    sink = pa.BufferOutputStream()
-    pq.write_table(table.replace_schema_metadata({_KEY: msgspec.json.encode(rest)}), sink, compression="zstd")
-    write_bytes(path, sink.getvalue().to_pybytes())
+    columns = {name: getattr(allocations, name) for name in COLUMNS}
+    write_bytes(path, encode_arrays(columns, {_KEY: msgspec.json.encode(rest).decode()}))
 
 
 def read_allocations(path: Path) -> Allocations:
     """Read the events. Raises `RunFormatError` for a file that is truncated, foreign, or of a newer format."""
     try:
-        table = pq.read_table(path, columns=list(COLUMNS))
-    except (OSError, pa.ArrowException) as error:
-        raise RunFormatError(f"{path}: not an allocation event file: {str(error).splitlines()[0]}") from None
-    rest = _read_metadata(path, (table.schema.metadata or {}).get(_KEY))
+        rest = _read_metadata(path)
+        arrays = read_arrays(path, COLUMNS)
+    except DamagedParquetError as error:
+        raise RunFormatError(f"{path}: not an allocation event file: {error}") from None
     _check_numbers(path, rest)
     reserved = np.array(rest.reserved, np.int64).reshape(-1, 3)
-    try:
-        columns = {
-            name: table.column(name).to_numpy().astype(np.int64 if name in WIDE else np.int32, casting="same_kind")
-            for name in COLUMNS
-        }
-    except (KeyError, TypeError) as error:
-        raise RunFormatError(f"{path}: not an allocation event file: {error}") from None
+    columns: dict[str, Any] = {name: _convert_integers(path, name, column) for name, column in arrays.items()}
     for name in TEXTS:
-        if len(table) and not 0 <= columns[name].min() <= columns[name].max() < len(rest.names):
+        if len(columns[name]) and not 0 <= columns[name].min() <= columns[name].max() < len(rest.names):
             raise RunFormatError(f"{path}: column {name} refers to a missing text")
     return Allocations(
         device=rest.device,
@@ -96,13 +88,24 @@ def read_allocations(path: Path) -> Allocations:
     )
 
 
-def _read_metadata(path: Path, text: bytes | None) -> _FileMetadata:
+def _convert_integers(path: Path, name: str, column: np.ndarray) -> np.ndarray:
+    """Narrower integers hold the same numbers; wider ones might not fit, unless the column is ours."""
+    if np.ma.is_masked(column):
+        raise RunFormatError(f"{path}: not an allocation event file: column {name} lacks values")
+    try:
+        return np.asarray(column).astype(np.int64 if name in WIDE else np.int32, casting="same_kind")
+    except TypeError as error:
+        raise RunFormatError(f"{path}: not an allocation event file: {error}") from None
+
+
+def _read_metadata(path: Path) -> _FileMetadata:
+    text = read_metadata(path, _KEY)
     if text is None:
         raise RunFormatError(f"{path}: a Parquet file, but not perfkit's allocation events")
     try:
         refuse_other_format(path, msgspec.json.decode(text, type=_FileVersion).schema_version, MEMORY_FILE_VERSION)
         return msgspec.json.decode(text, type=_FileMetadata)
-    except (msgspec.ValidationError, msgspec.DecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise RunFormatError(f"{path}: not an allocation event file: {error}") from None
 
 

@@ -39,7 +39,7 @@ from perfkit_cli.main import COMMANDS, commands
 for arguments in (["--help"], ["--version"], *([name, "--help"] for name in COMMANDS)):
     result = CliRunner().invoke(commands, arguments)
     assert result.exit_code == 0, result.output
-heavy = {"torch", "numpy", "pandas", "plotly", "matplotlib", "scipy", "pyarrow"} & set(sys.modules)
+heavy = {"torch", "numpy", "pandas", "plotly", "matplotlib", "scipy", "duckdb"} & set(sys.modules)
 sys.exit(f"help imports {heavy}" if heavy else 0)
 """
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

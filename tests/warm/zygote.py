@@ -15,6 +15,7 @@ from typing import Any
 # What trainings, the command line and its analyses import of others, if not all of them all of it.
 _LIBRARIES = (
     "click",
+    "duckdb",
     "jinja2",
     "matplotlib.backends.backend_svg",
     "matplotlib.figure",
@@ -22,7 +23,6 @@ _LIBRARIES = (
     "numpy",
     "pandas",
     "psutil",
-    "pyarrow.parquet",
     "torch",
     "torch._dynamo",
     "torch.distributed",

@@ -2,14 +2,15 @@
 
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from perfkit.core.optional_deps import explain_import_error
 from perfkit_reports.document.document import Document
-from perfkit_reports.render.parquet import build_arrow_table, infer_unit
+from perfkit_reports.render.parquet import infer_units
 
 if TYPE_CHECKING:
     import pandas as pd
+
+# Nullable types, so that counts stay integers and flags stay booleans.
+_FRAME_TYPES: dict[object, str] = {str: "string", int: "Int64", float: "float64", bool: "boolean"}
 
 
 def build_frame(document: Document, name: str) -> "pd.DataFrame":
@@ -22,13 +23,16 @@ def build_frame(document: Document, name: str) -> "pd.DataFrame":
     except ModuleNotFoundError as error:
         raise explain_import_error("pandas", "'perfkit[pandas]'", error) from None
 
-    # Nullable types, so that counts stay integers and flags stay booleans.
-    types = {pa.string(): pd.StringDtype(), pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
     for data in document.data:
         if data.name == name:
-            rows: pd.DataFrame = build_arrow_table(data).to_pandas(types_mapper=types.get)
-            rows.attrs["units"] = {column: symbol for column in data.schema if (symbol := infer_unit(column))}
-            return rows
+            rows = data.rows()
+            columns = {
+                column: pd.Series([row[column] for row in rows], dtype=_FRAME_TYPES.get(kind, "object"))
+                for column, kind in data.schema.items()
+            }
+            frame = pd.DataFrame(columns)
+            frame.attrs["units"] = infer_units(data)
+            return frame
     raise KeyError(f"no table {name!r}; available: {', '.join(list_tables(document))}")
 
 

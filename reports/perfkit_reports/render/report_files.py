@@ -51,7 +51,7 @@ def write_files(files: Iterable[tuple[str, bytes]], folder: Path) -> list[Path]:
 def _render_files(
     document: Document, figures: Weight | None, unsure: Outcome, report: str
 ) -> Iterator[tuple[str, bytes]]:
-    """(path in the folder, content). Local imports, since pyarrow takes a part of a second."""
+    """(path in the folder, content). Local imports, since DuckDB takes a part of a second."""
     from perfkit_reports.render import github, html, junit, markdown
 
     yield REPORT_FILE, html.render(document).encode()

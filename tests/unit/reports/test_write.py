@@ -62,7 +62,7 @@ def test_static_figures_are_images(every_status: Analysis) -> None:
     ["render.terminal", "render.html", "render.report_files", "subjects.suite.suite_document", "subjects.registry"],
 )
 def test_heavy_libraries_are_imported_only_where_they_are_used(module: str) -> None:
-    heavy = ("matplotlib", "pyarrow", "pandas", "torch", "plotly")
+    heavy = ("matplotlib", "duckdb", "pandas", "torch", "plotly")
     code = f"import sys, perfkit_reports.{module}; print([name for name in {heavy} if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"

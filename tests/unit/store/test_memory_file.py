@@ -6,8 +6,6 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,6 +21,7 @@ from perfkit.core.allocations import (
     build_allocations,
 )
 from perfkit.core.errors import RunFormatError
+from perfkit.core.parquet import encode_arrays, encode_rows, read_arrays, read_metadata
 from perfkit.core.record import InitialBlock
 from perfkit.store.memory_file import MEMORY_FILE_VERSION, read_allocations, write_allocations
 
@@ -110,11 +109,17 @@ def small() -> Allocations:
     )
 
 
+def write_small(path: Path) -> tuple[dict[str, np.ndarray], str]:
+    """Columns and metadata of a file of ours."""
+    write_allocations(path, small())
+    return read_arrays(path, COLUMNS), (read_metadata(path, "perfkit") or b"").decode()
+
+
 def with_rest(path: Path, **changes: Any) -> None:
-    """Change entries of the metadata of a file."""
-    table = pq.read_table(path)
-    rest = msgspec.json.decode(table.schema.metadata[b"perfkit"]) | changes
-    pq.write_table(table.replace_schema_metadata({b"perfkit": msgspec.json.encode(rest)}), path)
+    """Write a file with changed entries in its metadata."""
+    columns, rest = write_small(path)
+    changed = msgspec.json.encode(msgspec.json.decode(rest) | changes).decode()
+    path.write_bytes(encode_arrays(columns, {"perfkit": changed}))
 
 
 def refused(path: Path, message: str) -> None:
@@ -146,31 +151,37 @@ def test_files_of_others(tmp_path: Path) -> None:
     path = tmp_path / "memory.parquet"
     path.write_text("no Parquet at all, but long enough to have a footer")
     refused(path, "not an allocation event file")
-    pq.write_table(pa.table({"a": [1, 2]}), path)
+    path.write_bytes(encode_rows({"a": int}, [{"a": 1}, {"a": 2}], {}))
     refused(path, "not .*allocation event")
-    pq.write_table(pa.table({name: [1] for name in COLUMNS}), path)
+    path.write_bytes(encode_rows(dict.fromkeys(COLUMNS, int), [dict.fromkeys(COLUMNS, 1)], {}))
     refused(path, "a Parquet file, but not perfkit's")
     refused(tmp_path / "none.parquet", "not an allocation event file")
 
 
-def test_columns_of_other_types_or_missing(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "sizes"), [(str, ["8", "-8"]), (float, [8.5, -8.5]), (int, [8, None]), (list[int], [[8], [-8]])]
+)
+def test_a_column_of_another_type(tmp_path: Path, kind: type, sizes: list[Any]) -> None:
     path = tmp_path / "memory.parquet"
-    write_allocations(path, small())
-    table = pq.read_table(path)
-    number = table.column_names.index("size")
-    for column in (["8", "-8"], [8.5, -8.5], [8, None], [[8], [-8]]):
-        pq.write_table(table.set_column(number, "size", pa.array(column)), path)
-        refused(path, "not an allocation event file")
-    pq.write_table(table.drop_columns(["size"]), path)
+    _, rest = write_small(path)
+    schema = dict.fromkeys(COLUMNS, int) | {"size": kind}
+    rows = [dict.fromkeys(COLUMNS, 0) | {"size": size} for size in sizes]
+    path.write_bytes(encode_rows(schema, rows, {"perfkit": rest}))
+    refused(path, "not an allocation event file")
+
+
+def test_columns_that_are_missing_or_narrower(tmp_path: Path) -> None:
+    path = tmp_path / "memory.parquet"
+    columns, rest = write_small(path)
+    path.write_bytes(encode_arrays({name: columns[name] for name in COLUMNS if name != "size"}, {"perfkit": rest}))
     refused(path, "not an allocation event file")
     # Narrower ones hold the same numbers; wider ones might not fit, unless they are ours.
-    pq.write_table(table.set_column(number, "size", pa.array([8, -8], pa.int16())), path)
+    path.write_bytes(encode_arrays(columns | {"size": columns["size"].astype(np.int16)}, {"perfkit": rest}))
     assert read_allocations(path).size.tolist() == [8, -8]
 
 
 def test_a_newer_format_says_so(tmp_path: Path) -> None:
     path = tmp_path / "memory.parquet"
-    write_allocations(path, small())
     with_rest(path, schema_version=MEMORY_FILE_VERSION + 1, something="new")
     refused(path, f"format {MEMORY_FILE_VERSION + 1}, ")
 
@@ -192,7 +203,6 @@ def test_a_newer_format_says_so(tmp_path: Path) -> None:
 )
 def test_metadata_that_does_not_fit(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     path = tmp_path / "memory.parquet"
-    write_allocations(path, small())
     with_rest(path, **changes)
     refused(path, message)
 

@@ -12,7 +12,7 @@ from perfkit.store.summary import MEMORY_REPORT_FILE
 from perfkit_reports.document.blocks import Chart, Facts, Table, Text
 from perfkit_reports.document.raw import encode_json
 from perfkit_reports.document.weight import Weight
-from perfkit_reports.render import html, markdown, parquet, terminal
+from perfkit_reports.render import html, markdown, terminal
 from perfkit_reports.render.report_files import write_document
 from perfkit_reports.subjects.memory import build_document
 from tests.fixtures import sample_memory_analysis as sample
@@ -104,13 +104,13 @@ def test_what_was_not_recorded_is_said_and_never_zero() -> None:
 
 def test_rows_hold_every_byte_and_categories_sum_to_the_peak() -> None:
     made = sample.realistic()
-    tables = {data.name: parquet.build_arrow_table(data) for data in build_document(made).data}
+    tables = {data.name: data for data in build_document(made).data}
     for account in made.accounts:
-        rows = [row for row in tables["memory"].to_pylist() if row["device"] == account.device and row["in_peak"]]
+        rows = [row for row in tables["memory"].rows() if row["device"] == account.device and row["in_peak"]]
         assert sum(row["bytes"] for row in rows) == account.peak_bytes
-    assert tables["memory_rows"].num_rows == sum(len(account.rows) for account in made.accounts)
-    assert tables["memory_growth"].num_rows == 2
-    assert tables["memory_largest"].column_names[:3] == ["device", "bytes", "category"]
+    assert len(tables["memory_rows"].rows()) == sum(len(account.rows) for account in made.accounts)
+    assert len(tables["memory_growth"].rows()) == 2
+    assert list(tables["memory_largest"].schema)[:3] == ["device", "bytes", "category"]
 
 
 def test_the_terminal_is_a_screenful(analysis: MemoryAnalysis) -> None:

@@ -245,7 +245,7 @@ def test_static_figures_are_drawn_only_when_asked_for(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("module", ["subjects.trace", "render.html", "render.terminal", "render.report_files"])
 def test_heavy_libraries_are_imported_only_where_they_are_used(module: str) -> None:
-    heavy = ("matplotlib", "pyarrow", "pandas", "torch", "plotly")
+    heavy = ("matplotlib", "duckdb", "pandas", "torch", "plotly")
     code = f"import sys, perfkit_reports.{module}; print([name for name in {heavy} if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"

@@ -10,7 +10,6 @@ from perfkit.analysis.model.replay import PathRow, ReplaySummary, SimulatedChang
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit_reports.document.blocks import Bars, Table, Text, walk_blocks
 from perfkit_reports.render import terminal
-from perfkit_reports.render.parquet import build_arrow_table
 from perfkit_reports.subjects.trace import build_document
 from perfkit_reports.subjects.trace.trace_data import build_data
 from tests.fixtures import sample_trace_analysis as sample
@@ -95,7 +94,7 @@ def test_a_change_that_leaves_nothing_is_an_empty_bar(asked: TraceAnalysis) -> N
 
 
 def test_path_and_answers_are_raw_tables(asked: TraceAnalysis) -> None:
-    tables = {each.name: build_arrow_table(each).to_pylist() for each in build_data(asked)}
+    tables = {each.name: each.rows() for each in build_data(asked)}
     assert [(row["kind"], row["seconds"]) for row in tables["critical_path"]] == list(PATH.items())
     assert [(row["change"], row["gain_s"], row["reason"]) for row in tables["what_ifs"]] == [
         ("gemm=0.8", 0.0012, ""),
@@ -122,5 +121,5 @@ def test_what_the_path_leads_through_is_told_by_op_module_and_line(asked: TraceA
         "cudaStreamSynchronize in aten::item", "waits", "4.50 ms", "49.7 %", "12", "1.00 ms", "train.py:3 main",
         "Model/Layer", "2.00 ms",
     ]  # fmt: skip
-    tables = {each.name: build_arrow_table(each).to_pylist() for each in build_data(analysis)}
+    tables = {each.name: each.rows() for each in build_data(analysis)}
     assert [(each["op"], each["segments"]) for each in tables["path_segments"]] == [("aten::item", 12)]
