@@ -1,14 +1,11 @@
 """`perfkit bench`: trains a workload once per variant, measures, compares, reports."""
 
 import signal
-from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 
-from perfkit.core.errors import UsageError, raise_terminated
+from perfkit.core.errors import raise_terminated
 from perfkit.core.spec import ENERGY_S
 from perfkit.devices.machine.device_choice import DEVICES
 from perfkit.measure.launch.launcher_table import LAUNCHERS
@@ -19,17 +16,7 @@ from perfkit_cli.modes.bench_kubernetes import (
     write_manifest,
 )
 from perfkit_cli.modes.slurm import is_submitted, parse_slurm_options, run_as_job
-from perfkit_cli.options.bench_request import (
-    DEFAULTS,
-    TAKEN,
-    apply_options,
-    choose_variants,
-    get_command_line,
-    refuse_energy,
-    require_ncu,
-    resolve_ceilings,
-)
-from perfkit_cli.options.folders import refuse_impossible
+from perfkit_cli.options.bench_request import DEFAULTS
 from perfkit_cli.options.option_values import (
     parse_duration_option,
     parse_memory_option,
@@ -41,8 +28,6 @@ from perfkit_cli.options.size_options import COUNT, add_scaling_options
 from perfkit_cli.options.url_folders import FolderOrUrl
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from perfkit.analysis.model.suite import Analysis
 
 
@@ -284,8 +269,10 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         folder = options["resume"] or options["into"] or options["out"] or name_default_folder(options["workload"])
         ctx.exit(run_as_job(ctx, folder))
     if new:
+        from perfkit_cli.modes.bench_new import prepare_new_suite
+
         folder = options["out"] or name_default_folder(options["workload"])
-        measure = _prepare_new_suite(ctx, folder, console)
+        measure = prepare_new_suite(ctx, folder, console)
     else:
         from perfkit_cli.modes.bench_again import prepare_existing_suite
 
@@ -311,64 +298,6 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     if not quiet:
         show_tracebacks(analysis)
     ctx.exit(_get_exit_code(analysis) if ended is None else ended)
-
-
-def _prepare_new_suite(ctx: click.Context, folder: Path, console: "Console") -> Callable[[], None]:
-    """A function that measures a suite in a new folder; an invalid request is a `UsageError` before."""
-    from perfkit.devices.machine.device_choice import find_device
-    from perfkit.devices.machine.machine import count_available_cores
-    from perfkit.measure.bench import run_bench
-    from perfkit.measure.launch.launcher_table import STARTS_HERE
-    from perfkit.measure.output_dir import refuse_occupied
-    from perfkit.measure.rank.limits import check_limits, check_sampling
-    from perfkit.measure.resolve_request import resolve_request
-    from perfkit.measure.schedule import check_launcher
-    from perfkit.store.request import BenchRequest
-    from perfkit.workloads.workload_table import resolve_workload
-    from perfkit_cli.modes.planning import plan_bench, resolve_auto_params
-    from perfkit_cli.output.progress import show_progress
-
-    options = ctx.params
-    if options["retry"] is not None:
-        raise UsageError("--retry failed repeats runs of an existing suite; name it with --into FOLDER")
-    refuse_impossible(folder)
-    refuse_occupied(folder)
-    check_limits(options["timeout"], options["memory_limit"])
-    check_sampling(options["rounds"], options["precision"], options["budget"])
-    target = find_device(options["device"], here=options["launcher"] in STARTS_HERE)
-    ncu = require_ncu(target.kind) if options["counters"] else None
-    sizes = options["batch_size"], options["seq_len"], options["accumulate"]
-    request = BenchRequest(
-        workload=resolve_workload(options["workload"], target.kind, *sizes),
-        variants=(),
-        device=target.kind,
-        device_count=target.visible,
-        cores=count_available_cores(),
-    )
-    request = apply_options(request, {name: options[name] for name in TAKEN})
-    request = resolve_request(request)
-    refuse_energy(request)
-    check_launcher(request)
-    request = msgspec.structs.replace(request, variants=choose_variants(options, request, console))
-
-    def measure() -> None:
-        calibrate = not options["no_calibrate"]
-        if options["plan"]:
-            plan_bench(folder, request, target.name, console)
-        ceilings = resolve_ceilings(request, target.name, calibrate=calibrate, console=console)
-        with show_progress(console) as progress:
-            run_bench(
-                request,
-                folder,
-                command=get_command_line(),
-                ceilings=ceilings,
-                progress=progress,
-                ncu=ncu,
-                price=options["price"],
-                find=resolve_auto_params,
-            )
-
-    return measure
 
 
 def _get_exit_code(analysis: "Analysis") -> int:
