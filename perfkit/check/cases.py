@@ -1,11 +1,13 @@
 """Plans the runs for a configuration's cases."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
 from perfkit.check.config import EXAMPLE, CheckCase, CheckConfig, Thresholds
+from perfkit.check.judge.check_thresholds import get_default_thresholds
 from perfkit.core.errors import UsageError
 from perfkit.core.spec import (
     ENERGY_S,
@@ -20,6 +22,8 @@ from perfkit.store.request import BenchRequest
 
 # Counts need few steps; times come from pairs. All compared losses are among them.
 COUNTED = Schedule(warmup=5, max_warmup=5, timed=5)
+
+_RANKS = re.compile(r"(.*?)(?:@(\d+))?", re.DOTALL)  # of a variant: `zero2@2`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +66,20 @@ def plan_cases(config: CheckConfig, machine: Machine, schedule: Schedule) -> tup
     )
 
 
+def find_thresholds(config: CheckConfig, workload: str, variant: str) -> Thresholds:
+    """The thresholds of a stored run's variant: those of the last case that has it, else those for all cases.
+
+    It needs no torch: a case without `world_size` has its variants on any number of ranks.
+    """
+    techniques, ranks = _RANKS.fullmatch(variant).groups()  # type: ignore[union-attr]
+    for case in reversed(config.cases):
+        labels = map(format_variant_label, parse_variants(case.technique))
+        is_of_size = case.world_size in (None, int(ranks or 1))
+        if is_of_size and techniques in labels and _parse_case_workload(case, ()).label == workload:
+            return case.resolve_thresholds()
+    return {**get_default_thresholds(), **config.thresholds}
+
+
 def _plan_case(number: int, case: CheckCase, config: CheckConfig, machine: Machine, schedule: Schedule) -> PlannedCase:
     # Not sooner: these import torch, which comparing stored runs does without.
     from perfkit.measure.auto_params import refuse_open_params
@@ -74,11 +92,8 @@ def _plan_case(number: int, case: CheckCase, config: CheckConfig, machine: Machi
         refuse_open_params(techniques)
     if case.resolve_thresholds()["energy"] is not None:
         schedule = replace(schedule, energy_s=ENERGY_S)
-    spec = parse_workload(case.workload, WORKLOADS.list_names())
-    sizes = {"batch_size": case.batch_size, "seq_len": case.seq_len}
-    given = {key: value for key, value in sizes.items() if value is not None}
     request = BenchRequest(
-        workload=WorkloadSpec(name=spec.name, params={**spec.params, **given}),
+        workload=_parse_case_workload(case, WORKLOADS.list_names()),
         variants=named,
         device=machine.device,
         device_count=machine.count,
@@ -99,3 +114,10 @@ def _plan_case(number: int, case: CheckCase, config: CheckConfig, machine: Machi
     )
     folder = f"{number}-{re.sub(r'[^A-Za-z0-9._-]+', '-', request.workload.label).strip('-')[:60]}"
     return PlannedCase(case=case, request=request, specs=specs, folder=folder)
+
+
+def _parse_case_workload(case: CheckCase, known: Iterable[str]) -> WorkloadSpec:
+    spec = parse_workload(case.workload, known)
+    sizes = {"batch_size": case.batch_size, "seq_len": case.seq_len}
+    given = {key: value for key, value in sizes.items() if value is not None}
+    return WorkloadSpec(name=spec.name, params={**spec.params, **given})

@@ -8,12 +8,11 @@ from time import monotonic
 from msgspec.structs import replace
 
 import perfkit
-from perfkit.check.cases import COUNTED, Machine, plan_cases
+from perfkit.check.cases import COUNTED, find_thresholds, plan_cases
 from perfkit.check.check_options import ROUNDS, CheckOptions
-from perfkit.check.config import CheckConfig, Thresholds
+from perfkit.check.config import CheckConfig
 from perfkit.check.full_check import build_check, make_result_side
 from perfkit.check.judge.check_figures import convert_from_stored, convert_to_stored
-from perfkit.check.judge.check_thresholds import get_default_thresholds
 from perfkit.check.judge.result import Check
 from perfkit.check.side_observations import ObservedCase, ObservedVariant, observe_case
 from perfkit.check.sides.revision import read_working_tree
@@ -119,8 +118,6 @@ def compare_stored(
 
     `began` is the check's monotonic start time. Raises `UsageError` if they have nothing in common.
     """
-    configured = _list_thresholds(config, order.machine)
-    common = {**get_default_thresholds(), **config.thresholds}
     variants, notes = [], []
     for workload, new in after.cases.items():
         old = before.cases.get(workload)
@@ -129,7 +126,7 @@ def compare_stored(
                 text = f"{workload} {name}: not in {before.label}, nothing to compare with"
                 notes.append(make_note("check.only_after", text, workload=workload, variant=name))
                 continue
-            thresholds = configured.get((workload, name), common)
+            thresholds = find_thresholds(config, workload, name)
             variants.append(check_variant(workload, name, old.variants[name], seconds, thresholds, timed=order.timed))
     notes += [
         make_note(
@@ -155,9 +152,3 @@ def compare_stored(
         seconds=monotonic() - began,
         notes=tuple(notes),
     )
-
-
-def _list_thresholds(config: CheckConfig, machine: Machine) -> Mapping[tuple[str, str], Thresholds]:
-    """Thresholds of the configured cases by workload and variant."""
-    cases = plan_cases(config, machine, COUNTED) if config.cases else ()
-    return {(case.workload, spec.variant): case.thresholds for case in cases for spec in case.specs}

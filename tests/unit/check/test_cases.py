@@ -2,7 +2,7 @@
 
 import pytest
 
-from perfkit.check.cases import COUNTED, Machine, plan_cases
+from perfkit.check.cases import COUNTED, Machine, find_thresholds, plan_cases
 from perfkit.check.config import CheckCase, CheckConfig
 from perfkit.check.judge.check_thresholds import parse_threshold
 from perfkit.core.errors import UsageError
@@ -28,6 +28,27 @@ def test_a_technique_of_several_ranks_is_judged_alone() -> None:
     assert [spec.variant for spec in alone.specs] == ["zero1@2"]
     (both,) = plan_cases(config(CheckCase(workload="gpt:size=nano", technique="zero1,baseline")), CPU, COUNTED)
     assert [spec.variant for spec in both.specs] == ["baseline", "baseline@2", "zero1@2"]
+
+
+def test_a_stored_variant_has_the_thresholds_of_its_case_without_a_plan() -> None:
+    lax, strict = (parse_threshold(text, "FLOP", more_is_worse=True) for text in ("7%", "1%"))
+    common = CheckConfig(root=".", thresholds={"flops": None}).thresholds
+    cases = (
+        CheckCase(workload="gpt:size=nano", technique="zero1,baseline", thresholds={"flops": lax}),
+        CheckCase(workload="gpt:size=nano", batch_size=2, technique="amp", thresholds={"flops": strict}),
+        CheckCase(workload="gpt:size=nano", technique="zero1", world_size=4, thresholds={"flops": strict}),
+    )
+    checked = CheckConfig(root=".", cases=cases, thresholds=common)
+
+    def find(workload: str, variant: str) -> object:
+        return find_thresholds(checked, workload, variant)["flops"]
+
+    for case in plan_cases(checked, CPU, COUNTED):
+        assert {find(case.workload, spec.variant) for spec in case.specs} == {case.thresholds["flops"]}
+    assert find("gpt:size=nano", "zero1@2") == lax
+    assert find("gpt:size=nano", "zero1@4") == strict
+    assert find("gpt:size=nano:batch_size=2", "amp") == strict
+    assert find("gpt:size=nano", "amp") is None
 
 
 def test_equal_workloads_have_folders_of_their_own() -> None:
