@@ -29,9 +29,9 @@ import pandas as pd
 
 from perfkit.analysis.suite.compare import compute_log_ratios
 from perfkit.analysis.suite.runs import VariantRuns
+from perfkit.core.cache_folder import get_cache_folder
 from perfkit.core.errors import PerfkitError
 from perfkit.core.record import RunStatus, Unknown
-from perfkit.devices.calibration import ceilings_cache
 from perfkit.plan.rehearsal.rehearsal import rehearse_step
 from perfkit.plan.rehearsal.step_ops import Issued
 from perfkit.plan.rehearsal.technique_planning import is_compiled
@@ -124,7 +124,7 @@ def _predicted(variants: Iterable[Variant], learned_from: Iterable[StoredSuite])
 @contextmanager
 def _learned(suites: Iterable[StoredSuite]) -> Iterator[None]:
     """What these suites tell is all that is known while entered, beside the measured ceilings of this machine."""
-    own = ceilings_cache.get_cache_folder()
+    own = get_cache_folder()
     with tempfile.TemporaryDirectory() as folder, patch.object(device_efficiencies, "load_packaged", lambda: ()):
         for kept in ("ceilings", "links", "disk"):
             if (own / kept).is_dir():

@@ -13,8 +13,8 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
+from perfkit.core.cache_folder import get_cache_folder
 from perfkit.core.optional_deps import explain_import_error
-from perfkit.devices.calibration.ceilings_cache import get_cache_folder
 from perfkit.workloads import synthetic_data
 
 QUALITY = 90

@@ -4,14 +4,13 @@ A ceiling is a maximum, so that of all calibrations of a machine the best value 
 threads holds, whichever day it is from.
 """
 
-import os
-import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from msgspec.structs import replace
 
+from perfkit.core.cache_folder import get_cache_folder
 from perfkit.core.errors import PerfkitError, RunFormatError
 from perfkit.core.files import read_json, write_json
 from perfkit.core.note import make_note
@@ -121,17 +120,6 @@ def select_best_ceilings(calibrations: Iterable[MachineCalibration]) -> dict[Key
         else ceiling
         for key, ceiling in highest.items()
     }
-
-
-def get_cache_folder() -> Path:
-    """`$PERFKIT_CACHE`, or `perfkit` in the platform's folder for caches."""
-    if chosen := os.environ.get("PERFKIT_CACHE"):
-        return Path(chosen)
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData/Local")) / "perfkit" / "cache"
-    if sys.platform == "darwin":
-        return Path.home() / "Library/Caches/perfkit"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "perfkit"
 
 
 def get_ceilings_path(fingerprint: str) -> Path:

@@ -10,12 +10,12 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
+from perfkit.core.cache_folder import get_cache_folder
 from perfkit.core.errors import NewerFormatError, PerfkitError, RunFormatError
 from perfkit.core.files import read_json, write_json
 from perfkit.core.spec import Struct
 from perfkit.core.units import format_percent
 from perfkit.devices.accelerator import get_accelerator, is_cpu
-from perfkit.devices.calibration.ceilings_cache import get_cache_folder
 from perfkit.devices.ceilings.ceiling import CeilingLevel, Confidence, LinkRate
 from perfkit.devices.ceilings.repeats import Repeat, summarize_repeats
 from perfkit.devices.links.collective_times import CollectiveTimes

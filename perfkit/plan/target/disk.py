@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import torch
 
+from perfkit.core.cache_folder import get_cache_folder
 from perfkit.core.errors import UnavailableError
 from perfkit.core.files import read_json, write_json
 from perfkit.core.spec import Struct
 from perfkit.devices.accelerator import CPU
-from perfkit.devices.calibration.ceilings_cache import get_cache_folder
 from perfkit.devices.machine.fingerprint import build_fingerprint, make_file_stem
 from perfkit.plan.target.alpha_beta import TransferModel, fit_transfers
 from perfkit.techniques.activations.paging import Store, make_disk_store

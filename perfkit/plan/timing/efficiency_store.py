@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
+from perfkit.core.cache_folder import get_cache_folder
 from perfkit.core.files import read_json, write_json
 from perfkit.core.spec import Struct
-from perfkit.devices.calibration.ceilings_cache import get_cache_folder
 from perfkit.devices.ceilings.ceiling import Ceiling
 from perfkit.devices.machine.fingerprint import make_file_stem
 from perfkit.plan.target.work import Work

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from perfkit.analysis.suite.prediction import read_plan
-from perfkit.devices.calibration import ceilings_cache
+from perfkit.core.cache_folder import get_cache_folder
 from perfkit.store.layout import SUITE_FILE
 from perfkit_cli.main import commands
 
@@ -94,7 +94,7 @@ def test_what_is_learned_is_said_and_kept_and_what_tells_nothing_is_named() -> N
     assert ended.exit_code == 0, ended.output
     assert re.search(r"MI250 +mi250_toy_train +\d+ +\d+ +x1\.\d\d", ended.stdout, re.MULTILINE)
     assert f"left out: {traces[1]}" in ended.stderr.replace("\n", "")
-    (kept,) = (ceilings_cache.get_cache_folder() / "efficiencies").iterdir()
+    (kept,) = (get_cache_folder() / "efficiencies").iterdir()
     assert str(kept) in ended.stdout
 
 

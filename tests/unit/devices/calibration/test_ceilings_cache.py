@@ -184,16 +184,6 @@ def test_a_file_of_another_machine_is_refused() -> None:
         ceilings_cache.load_ceilings("machine a; torch 2")
 
 
-def test_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert ceilings_cache.get_cache_folder() == tmp_path
-    monkeypatch.delenv("PERFKIT_CACHE")
-    monkeypatch.setattr("sys.platform", "linux")
-    monkeypatch.setenv("XDG_CACHE_HOME", "/x")
-    assert ceilings_cache.get_cache_folder() == Path("/x/perfkit")
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    assert ceilings_cache.get_cache_folder() == Path.home() / ".cache/perfkit"
-
-
 def test_a_folder_that_cannot_be_written_costs_the_cache_not_the_figures(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
