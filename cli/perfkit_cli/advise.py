@@ -9,6 +9,7 @@ from perfkit.core.errors import UsageError
 from perfkit_cli.options.bench_request import refuse_given
 from perfkit_cli.options.option_values import require_one_of
 from perfkit_cli.options.size_options import COUNT, add_size_options
+from perfkit_cli.options.suite_trust import add_trust_option, trust_suite
 
 if TYPE_CHECKING:
     from perfkit.plan.advise.subject import AdviceSubject
@@ -73,6 +74,7 @@ Exit codes: 0 done, 2 invalid request, 130 interrupted.
     type=click.Path(path_type=Path),
     help="Folder for the runs of --verify.  [default: runs/TIME-WORKLOAD]",
 )
+@add_trust_option
 @click.option(
     "-n", "--top", default=10, show_default=True, metavar="N", type=COUNT, help="Number of techniques to show."
 )
@@ -132,7 +134,10 @@ def _resolve_subject(ctx: click.Context) -> "AdviceSubject":
     if (path / SUITE_FILE).is_file():
         refuse_given(ctx, _OF_A_WORKLOAD, _RECORDED.format(text))
         refuse_given(ctx, ("device",), f"{text} records its own device; --device is for a trace")
+        if options["trust"]:
+            trust_suite(path)
         return make_run_subject(path, memory)
+    refuse_given(ctx, ("trust",), f"--trust is for a suite of perfkit bench, and {text} is none")
     if path.is_dir():
         raise UsageError(f"{text}: no {SUITE_FILE} in this folder; expected a folder of perfkit bench or perfkit run")
     if path.is_file():

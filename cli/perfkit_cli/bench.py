@@ -25,6 +25,7 @@ from perfkit_cli.options.option_values import (
     require_one_of,
 )
 from perfkit_cli.options.size_options import COUNT, add_scaling_options
+from perfkit_cli.options.suite_trust import add_trust_option, trust_suite
 from perfkit_cli.options.url_folders import FolderOrUrl
 
 if TYPE_CHECKING:
@@ -212,6 +213,7 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 invalid request,
     type=FolderOrUrl(),
     help="Continue an interrupted suite, with the suite's own options.",
 )
+@add_trust_option
 @click.option(
     "--plan",
     is_flag=True,
@@ -264,11 +266,13 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     refuse_kubernetes_options(ctx)
     quiet, verbose, calibrate = options["quiet"], options["verbose"], not options["no_calibrate"]
     console = Console(stderr=True, quiet=quiet)
-    new = options["into"] is None and options["resume"] is None
+    existing = options["into"] or options["resume"]
+    if options["trust"] and existing is not None:
+        trust_suite(existing)
     if is_submitted(ctx):
-        folder = options["resume"] or options["into"] or options["out"] or name_default_folder(options["workload"])
+        folder = existing or options["out"] or name_default_folder(options["workload"])
         ctx.exit(run_as_job(ctx, folder))
-    if new:
+    if existing is None:
         from perfkit_cli.modes.bench_new import prepare_new_suite
 
         folder = options["out"] or name_default_folder(options["workload"])

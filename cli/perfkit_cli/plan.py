@@ -13,6 +13,7 @@ from perfkit_cli.options.bench_request import refuse_given
 from perfkit_cli.options.folders import refuse_foreign
 from perfkit_cli.options.option_values import parse_memory_option, parse_share_option, require_one_of
 from perfkit_cli.options.size_options import COUNT, add_scaling_options
+from perfkit_cli.options.suite_trust import add_trust_option, trust_suite
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -122,6 +123,7 @@ Exit codes: 0 done, 2 invalid request, 130 interrupted.
     type=click.Path(path_type=Path),
     help="Plan the variants of this suite; its report then compares predicted with measured.",
 )
+@add_trust_option
 @click.option("--learn", is_flag=True, help="Learn op times per device from suites and traces (PATH).")
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON; write no report.")
 @click.option("-v", "--verbose", is_flag=True, help="Print more of the report.")
@@ -166,11 +168,14 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         from perfkit.suites.resume import read_first_request
         from perfkit_reports.subjects.registry import load_document
 
+        if options["trust"]:
+            trust_suite(options["into"])
         if is_cpu(read_first_request(options["into"]).device):
             refuse_given(ctx, _OF_A_GPU, _LINKS_OF_A_CPU)
         plan_suite(options["into"], options["memory"], console, options["world_sizes"], **_select_links(options))
         write_and_show(load_document(options["into"]), options["into"], **shown)
         return
+    refuse_given(ctx, ("trust",), "--trust is for the suite of --into")
     if not options["max"]:
         refuse_given(ctx, _OF_A_SEARCH, "these need --max batch_size")
     if options["gpu"] is None:

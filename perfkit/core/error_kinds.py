@@ -11,6 +11,7 @@ ERRORS = {
     "usage.missing_option": "An option needs another one.",
     "usage.option": "An option or an argument of a command is missing, unknown or of the wrong form.",
     "usage.unknown_parameter": "A technique, a workload or another part has no such parameter.",
+    "usage.untrusted_workload": "A suite's folder names code to run that the user has not named on this machine.",
     "usage.broken_plugin": "A package's entry point cannot be loaded.",
     "usage.no_git": "Git is not installed.",
     "usage.no_revision": "There is no repository, or it has no such revision.",

@@ -27,7 +27,7 @@ from perfkit.store.price import Price
 from perfkit.store.request import BenchRequest, make_rank_fields
 from perfkit.store.suite_reader import StoredSuite, read_suite, read_suite_file
 from perfkit.workloads.source_digests import find_changed_sources
-from perfkit.workloads.workload_table import load_workload
+from perfkit.workloads.workload_table import load_workload, require_trusted_workload
 
 # The conditions that all variants of a suite share, besides the machine and the workload's files.
 _CONDITIONS: dict[str, Callable[[BenchRequest], object]] = {
@@ -75,7 +75,8 @@ class OpenedSuite:
 def read_first_request(folder: Path) -> BenchRequest:
     """Read a suite's first request, with the numbers of ranks of all sessions.
 
-    Raises `UsageError` where none is recorded, `RunFormatError` if the folder is not a suite.
+    Raises `UsageError` where none is recorded, or where its workload is code that the user has not named, and
+    `RunFormatError` if the folder is not a suite.
     """
     suite = read_suite_file(folder)
     return _merge_world_sizes(suite, _get_session_request(folder, suite, 0))
@@ -172,6 +173,7 @@ def _get_session_request(folder: Path, suite: Suite, session: int) -> BenchReque
             f"{folder} does not record its request (an older perfkit, a check or an attached loop wrote it); measure a "
             "new suite with --out, and compare both with `perfkit compare`"
         )
+    require_trusted_workload(request.workload, folder)
     return request
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
+from pathlib import Path
 from typing import get_type_hints
 
 import msgspec
@@ -13,6 +14,7 @@ from perfkit.devices.accelerator import is_cpu
 from perfkit.workloads.parameters import Parameters, explain_misfit
 from perfkit.workloads.user_workload import load_user_workload
 from perfkit.workloads.workload import Workload
+from perfkit.workloads.workload_trust import remember_workload, require_named_workload
 
 WORKLOADS: Registry[type[Parameters]] = Registry(
     "workload",
@@ -62,8 +64,8 @@ def load_workload(
             raise UsageError(
                 f"{key} is given twice: {spec.params[key]} in {spec.label!r} and {flag} {value}; give it once"
             )
-    head, colon, argument = spec.name.partition(":")
-    if colon and head not in WORKLOADS.list_names():
+    head, _, argument = spec.name.partition(":")
+    if is_user_function(spec):
         return load_user_workload(spec.name, {**spec.params, **options})
     if head.endswith(".py"):
         raise UsageError(f"workload {head!r} names no function; expected {head}:function")
@@ -75,17 +77,34 @@ def load_workload(
     return WORKLOADS.ask_object(head, build)
 
 
+def is_user_function(spec: WorkloadSpec) -> bool:
+    """True for `train.py:build` and `package.module:build`, False for the name of a workload, right or wrong."""
+    head, colon, _ = spec.name.partition(":")
+    return bool(colon) and head not in WORKLOADS.list_names()
+
+
+def require_trusted_workload(spec: WorkloadSpec, folder: Path) -> None:
+    """Raise a `UsageError` for a function that a suite names and the user has not: see `workload_trust`."""
+    if is_user_function(spec):
+        require_named_workload(spec, folder)
+
+
 def resolve_workload(
     text: str, device: str, batch_size: int | None, seq_len: int | None, microbatches: int = 1
 ) -> WorkloadSpec:
-    """The workload that `text` names, with its sizes, built once here so that a mistake in it costs no run.
+    """The workload that the user names, with its sizes, built once here so that a mistake in it costs no run.
+
+    A function of the user's is remembered, so that suites may name it from then on.
 
     Raises what `load_workload` and `check_microbatches` do.
     """
     spec = parse_workload(text, WORKLOADS.list_names())
     check_microbatches(load_workload(spec, device=device, batch_size=batch_size, seq_len=seq_len), microbatches)
     sizes = {key: value for key, value in (("batch_size", batch_size), ("seq_len", seq_len)) if value is not None}
-    return WorkloadSpec(name=spec.name, params={**spec.params, **sizes})
+    spec = WorkloadSpec(name=spec.name, params={**spec.params, **sizes})
+    if is_user_function(spec):
+        remember_workload(spec)
+    return spec
 
 
 def check_microbatches(workload: Workload, microbatches: int) -> None:

@@ -16,7 +16,7 @@ from perfkit_cli.options.bench_request import get_command_line, refuse_given
 from perfkit_cli.options.url_folders import get_url
 
 KUBERNETES = "kubernetes"
-_NEVER = ("into", "resume", "retry", "plan", "rdzv_endpoint", "slurm", "verbose", "quiet")
+_NEVER = ("into", "resume", "retry", "plan", "rdzv_endpoint", "slurm", "trust", "verbose", "quiet")
 _OWN = ("launcher", "image", "volume_claim", "out")
 _MOUNT = "/runs"
 _LONGEST_NAME = 50  # a pod is named so with its number behind it: a label of 63 characters

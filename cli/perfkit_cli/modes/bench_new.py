@@ -41,6 +41,8 @@ def prepare_new_suite(ctx: click.Context, folder: Path, console: "Console") -> C
     options = ctx.params
     if options["retry"] is not None:
         raise UsageError("--retry failed repeats runs of an existing suite; name it with --into FOLDER")
+    if options["trust"]:
+        raise UsageError("--trust is for the suite of --into or --resume; a workload that you name needs none")
     refuse_impossible(folder)
     refuse_occupied(folder)
     check_limits(options["timeout"], options["memory_limit"])

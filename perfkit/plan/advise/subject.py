@@ -17,6 +17,7 @@ from perfkit.plan.advise.traced_step import TracedStep
 from perfkit.plan.target.target import Target, explain_unknown_gpu, find_run_target
 from perfkit.store.request import BenchRequest
 from perfkit.store.suite_reader import StoredSuite, read_suite
+from perfkit.workloads.workload_table import require_trusted_workload
 
 # Dtype of the parameters, which a trace lacks: that of most products.
 _DTYPES = ("bf16", "fp16")
@@ -70,7 +71,8 @@ def make_run_subject(folder: Path, memory: str | None = None) -> AdviceSubject:
 
     Raises:
         RunFormatError: the folder is no suite's, or is damaged.
-        UsageError: it has neither a traced step nor a workload, or nothing to hold `memory` against.
+        UsageError: it has neither a traced step nor a workload, or nothing to hold `memory` against, or its workload
+            is code that the user has not named.
     """
     stored = read_suite(folder)
     runs = _find_baseline(stored)
@@ -85,6 +87,8 @@ def make_run_subject(folder: Path, memory: str | None = None) -> AdviceSubject:
     except UsageError as error:
         notes.append(make_note("advice.time_planned", f"time is planned, not simulated: {error}", error_id=error.id))
     request = next((session.request for session in stored.suite.sessions if session.request is not None), None)
+    if request is not None:
+        require_trusted_workload(request.workload, folder)
     target = None if request is None else find_run_target(launch.device, environment, memory)
     if target is None:
         unknown = _UNNAMED if request is None else explain_unknown_gpu(device)

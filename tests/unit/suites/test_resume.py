@@ -26,6 +26,7 @@ from perfkit.store.suite_reader import read_suite
 from perfkit.suites import resume
 from perfkit.suites.resume import open_to_extend, open_to_resume
 from perfkit.techniques.compose import find_open_technique
+from perfkit.workloads.workload_trust import remember_workload
 from tests.fixtures.suites import NO_MEMORY
 
 HERE = Environment(
@@ -298,6 +299,7 @@ def test_a_workload_that_has_changed_since_is_refused_with_its_file(machine: Mac
     from perfkit.workloads.workload_table import load_workload
 
     load_workload(workload)
+    remember_workload(workload)
     suite = started(tmp_path / "s", workload=workload)
     assert sorted(read_suite(suite).suite.sources) == ["sizes.py", "train.py"]
     grown(suite, "ckpt")
@@ -438,3 +440,16 @@ def test_why_there_are_no_counters_is_told_once(
         opened = open_to_resume(suite, ask=lambda _: HERE)
         resume.measure_remaining(opened, command="", ceilings=None, progress=lambda _: None, ncu=Path("ncu"))
     assert [note.id for note in read_suite(suite).suite.warnings] == ["run.no_counters"]
+
+
+@pytest.mark.parametrize("read", [resume.read_first_request, resume.read_whole_request, open_to_resume])
+def test_code_that_the_user_has_not_named_is_refused(
+    tmp_path: Path, machine: Machine, read: Callable[[Path], object]
+) -> None:
+    folder = started(tmp_path / "suite")
+    text = (folder / SUITE_FILE).read_text()
+    (folder / SUITE_FILE).write_text(text.replace('"name": "gpt"', '"name": "os:system"'))
+    assert (folder / SUITE_FILE).read_text() != text
+    with pytest.raises(UsageError) as refused:
+        read(folder)
+    assert refused.value.id == "usage.untrusted_workload"

@@ -20,12 +20,14 @@ H100 = "NVIDIA H100 80GB HBM3"
 GIB = 2**30
 
 
-def suite(folder: Path, device: str, name: str, *, named: bool = True, **environment: Any) -> Path:
+def suite(
+    folder: Path, device: str, name: str, *, named: bool = True, workload: str = "gpt", **environment: Any
+) -> Path:
     """A baseline without a trace, on a device; `named` is whether the suite tells its workload."""
     place = changed(ENVIRONMENT, device=device, device_name=name, **environment)
     run = changed(spec(), launch=LaunchSpec(device=device))
     write_suite(folder, {"baseline": [record(environment=place)]}, specs={"baseline": run})
-    request = BenchRequest(workload=WorkloadSpec(name="gpt"), variants=(), device=device, device_count=8, cores=64)
+    request = BenchRequest(workload=WorkloadSpec(name=workload), variants=(), device=device, device_count=8, cores=64)
     session = MeasurementSession(created_at="2026-01-01T00:00:00Z", command="", request=request if named else None)
     write_json(folder / SUITE_FILE, changed(read_suite_file(folder), sessions=(session,)))
     return folder
@@ -80,3 +82,10 @@ def test_a_loop_that_is_called_like_its_workload_is_named_once(tmp_path: Path) -
     (run,) = found.runs
     write_json(folder / SUITE_FILE, changed(found, variants=("gpt",), runs=(changed(run, variant="gpt"),)))
     assert make_run_subject(folder).name == "gpt"
+
+
+def test_code_that_the_user_has_not_named_is_refused(tmp_path: Path) -> None:
+    folder = suite(tmp_path, "cuda", H100, device_memory_bytes=79 * GIB, workload="os:system")
+    with pytest.raises(UsageError) as refused:
+        make_run_subject(folder)
+    assert refused.value.id == "usage.untrusted_workload"
