@@ -198,6 +198,17 @@ def make_model(workload: Workload) -> nn.Module:
     return Models(built)
 
 
+def cast_model(model: nn.Module, dtype: torch.dtype) -> nn.Module:
+    """Give the model's floating-point tensors this dtype. `Module.to` would also make complex ones real."""
+    cast = {
+        torch.float32: model.float,
+        torch.bfloat16: model.bfloat16,
+        torch.float16: model.half,
+        torch.float64: model.double,
+    }
+    return cast[dtype]()
+
+
 def make_optimizers(workload: Workload, model: nn.Module) -> dict[str, Optimizer]:
     """The workload's optimizers by name: "" for a single one, positions in a list.
 

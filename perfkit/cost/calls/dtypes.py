@@ -56,6 +56,11 @@ def is_floating(name: str) -> bool:
     return name == UNKNOWN or BY_NAME[name].rank >= 2
 
 
+def is_complex(name: str) -> bool:
+    """True if the dtype is complex; unknown dtypes count as real."""
+    return name != UNKNOWN and BY_NAME[name].rank == 3
+
+
 def get_peak_name(name: str) -> str:
     """The name under which ceilings list this dtype: both kinds of 8-bit floats are `fp8`."""
     return BY_NAME[name].peak if name in BY_NAME else name

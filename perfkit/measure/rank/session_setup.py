@@ -47,7 +47,7 @@ from perfkit.techniques.base.state import TrainState, World
 from perfkit.techniques.base.technique import explain_refusal
 from perfkit.techniques.compose import compose_techniques
 from perfkit.workloads.loaders import LoaderChanges
-from perfkit.workloads.workload import Batch, Workload, count_samples, make_model, move_to_device
+from perfkit.workloads.workload import Batch, Workload, cast_model, count_samples, make_model, move_to_device
 from perfkit.workloads.workload_table import check_microbatches, load_workload
 
 # Losses of a model whose parameters have few bits are compared with that precision: a few roundings a step.
@@ -71,7 +71,7 @@ def set_up_session(
     memory = read_before_model(device, sensors, world)
     start = perf_counter()
     dtype = get_torch_dtype(spec.dtype)
-    model = make_model(workload).to(device=device, dtype=dtype)
+    model = cast_model(make_model(workload), dtype).to(device)
     loading = workload.make_loader is not None
     data = (
         _create_loaded_batches(spec, workload, world, LoaderChanges())

@@ -48,7 +48,7 @@ from perfkit.techniques.activations.paged_optimizer import get_local_optimizer
 from perfkit.techniques.apply import apply_all
 from perfkit.techniques.base.state import TrainState
 from perfkit.techniques.parallel.pipeline_schedules import BUBBLE
-from perfkit.workloads.workload import make_model
+from perfkit.workloads.workload import cast_model, make_model
 from perfkit.workloads.workload_table import check_microbatches, load_workload
 
 SOURCE = "every storage of one step on fake tensors, after one that creates the optimizer state"
@@ -131,7 +131,7 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None) -> RehearsedSt
         for context in (*stores, register_fake_ops(alone), mode, convert_fakes(), copy_fakes(), patch_linear()):
             stack.enter_context(context)
         stack.enter_context(memory.record_allocations(alone))
-        model = places.model = strip_tensor_data(make_model(workload), mode).to(dtype=dtype)
+        model = places.model = cast_model(strip_tensor_data(make_model(workload), mode), dtype)
         parameters = sum(parameter.numel() for parameter in model.parameters())
         trainable = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
         stack.enter_context(patch_transformers())

@@ -21,7 +21,7 @@ from perfkit.techniques.base.state import TrainState
 from perfkit.techniques.base.technique import Package, Purpose, Stage, Technique
 from perfkit.techniques.base.trial import draw_trial_batch
 from perfkit.workloads.model_loss import call_loss, compute_loss
-from perfkit.workloads.workload import Batch, Workload, split_batch
+from perfkit.workloads.workload import Batch, Workload, cast_model, split_batch
 
 
 class LogitsRecorder(TorchFunctionMode):
@@ -140,7 +140,8 @@ class Distill(Technique):
             )
         with torch.random.fork_rng(devices=[]):
             built = build()
-        return built.to(state.device, next(p.dtype for p in state.model.parameters() if p.is_floating_point()))
+        dtype = next(p.dtype for p in state.model.parameters() if p.is_floating_point())
+        return cast_model(built, dtype).to(state.device)
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         like = "as before training" if self.teacher == "own" else "like the model's"

@@ -15,6 +15,7 @@ from perfkit.techniques.base.state import TrainState
 from perfkit.techniques.base.technique import Package, Purpose, Stage, Technique
 from perfkit.techniques.optimizers.optimizer_state import compute_state_bytes
 from perfkit.techniques.precision.bf16_updates import UPDATES
+from perfkit.workloads.workload import cast_model
 
 _ROUNDINGS = 8  # as `amp`
 
@@ -78,7 +79,7 @@ class Bf16(Technique):
         if state.compute_dtype == "bf16":
             raise UnavailableError("the parameters are bf16 already")
         for model in state.models.values():
-            model.bfloat16()  # `to` would take the imaginary part off complex buffers
+            cast_model(model, torch.bfloat16)
             model.register_forward_pre_hook(_cast_inputs, with_kwargs=True)
         state.compute_dtype = "bf16"
         if self.update in UPDATES:
@@ -87,9 +88,12 @@ class Bf16(Technique):
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         share, reference = "matmul_flops_share:bf16", "reference_parameter_bytes"
-        halved = self._make_claim(
-            "parameters take half the bytes", "parameter_bytes", Relation.AT_MOST, 0.51, reference
-        )
+        complex_bytes = sum(p.nbytes for p in state.model.parameters() if p.is_complex())
+        floating_bytes = sum(p.nbytes for p in state.model.parameters() if not p.is_complex())
+        # Complex parameters keep their dtype; the others had two bytes for each of theirs.
+        left = (complex_bytes + 0.51 * 2 * floating_bytes) / (complex_bytes + 2 * floating_bytes)
+        statement = "parameters take half the bytes" if not complex_bytes else "real parameters take half the bytes"
+        halved = self._make_claim(statement, "parameter_bytes", Relation.AT_MOST, left, reference)
         products = self._make_claim("matmuls have bf16 operands", share, Relation.AT_LEAST, 0.9)
         return (halved, *(() if "fp8" in state.applied else (products,)), *self._make_update_claims(state))
 

@@ -36,6 +36,12 @@ def test_bmm_and_baddbmm() -> None:
     assert found.bytes == 4 * 4 * (21 + 15 + 35 + 21)
 
 
+def test_a_complex_multiplication_and_addition_is_eight_flops() -> None:
+    product = cost("aten::mm", t(4, 5, dtype="complex64"), t(5, 6, dtype="complex64"))
+    assert product.flops == 8 * 4 * 5 * 6
+    assert product.bytes == 8 * (4 * 5 + 5 * 6 + 4 * 6)
+
+
 def test_vectors() -> None:
     assert cost("aten::mv", t(3, 5), t(5)).flops == 30
     assert cost("aten::addmv", t(3), t(3, 5), t(5), 1, 1).bytes == 4 * (3 + 15 + 5 + 3)
