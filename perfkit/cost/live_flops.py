@@ -122,6 +122,10 @@ class FlopCounter(CostingMode):
         """Count the call; `result` is ignored."""
         self._calls[call.name, cost] += 1
 
+    def count_ops(self) -> int:
+        """Count the ops so far that do anything: not views."""
+        return sum(calls for (_, cost), calls in self._calls.items() if cost is None or cost.flops or cost.bytes)
+
     def build_count(self) -> FlopCount:
         """Build the count so far."""
         uncounted: Counter[str] = Counter()

@@ -47,6 +47,8 @@ def collect_block_facts(state: TrainState, batch: Batch, reference_saved: Mappin
         "recomputed_blocks": float(len(again.blocks)),
         "block_flops": again.forward_flops,
         "recomputed_flops": again.again_flops,
+        "block_ops": float(again.forward_ops),
+        "recomputed_ops": float(again.again_ops),
     }
     if reference_saved:
         facts["reference_block_saved_tensor_bytes"] = float(sum(reference_saved[name] for name in names))
@@ -95,33 +97,37 @@ class Recomputation:
     """The forward work of some blocks, in forward and again within backward.
 
     `blocks` are the places of those that a backward pass called, or a module of which; `forward_flops` and
-    `again_flops` are matrix FLOPs within the blocks' forward passes.
+    `again_flops` are matrix FLOPs within the blocks' forward passes, `forward_ops` and `again_ops` the ops called.
     """
 
     blocks: set[int] = field(default_factory=set)
     forward_flops: float = 0.0
     again_flops: float = 0.0
+    forward_ops: int = 0
+    again_ops: int = 0
 
 
 def measure_recomputation(run: Callable[[], object], blocks: Iterable[nn.Module]) -> Recomputation:
     """Find the blocks that rerun their forward in a backward pass of `run`. Blocks must not be compiled."""
     recomputation = Recomputation()
     counter = FlopCounter()
-    entered: list[float] = []  # FLOPs so far at the entry of each module that has not been left
+    entered: list[tuple[float, int]] = []  # FLOPs and ops so far at the entry of each module that has not been left
 
     def enter(place: int) -> None:
         if _is_in_backward():
             recomputation.blocks.add(place)
-        entered.append(counter.build_count().matrix)
+        entered.append((counter.build_count().matrix, counter.count_ops()))
 
     def leave() -> None:
-        before = entered.pop()
+        flops_before, ops_before = entered.pop()
         if entered:
             return  # a module within another, which counts it
         if _is_in_backward():
-            recomputation.again_flops += counter.build_count().matrix - before
+            recomputation.again_flops += counter.build_count().matrix - flops_before
+            recomputation.again_ops += counter.count_ops() - ops_before
         else:
-            recomputation.forward_flops += counter.build_count().matrix - before
+            recomputation.forward_flops += counter.build_count().matrix - flops_before
+            recomputation.forward_ops += counter.count_ops() - ops_before
 
     with ExitStack() as stack:
         for place, block in enumerate(blocks):

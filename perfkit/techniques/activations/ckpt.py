@@ -203,14 +203,14 @@ class Ckpt(Technique):
             ),
         ]
         if self.mode == "full":
-            # Not all of it: recomputation stops at the last tensor that backward needs.
+            # Not all: recomputation stops at the last tensor that backward needs, often before the last product.
             claims.append(
                 self._make_claim(
-                    "their forward FLOPs are executed again",
-                    "recomputed_flops",
+                    "the ops of their forward run again",
+                    "recomputed_ops",
                     Relation.AT_LEAST,
                     0.1 * reached / len(segments),
-                    relative_to="block_flops",
+                    relative_to="block_ops",
                 )
             )
         elif self.save:

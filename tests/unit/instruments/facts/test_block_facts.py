@@ -158,7 +158,28 @@ def test_what_blocks_save_and_recompute_in_numbers() -> None:
     assert facts["block_saved_tensor_bytes"] == BLOCKS * kept
     assert facts["recomputed_blocks"] == BLOCKS
     assert facts["recomputed_flops"] == facts["block_flops"] / 2  # it stops before the last product, which none needs
+    assert 0 < facts["recomputed_ops"] < facts["block_ops"]
     assert "reference_block_saved_tensor_bytes" not in facts
+
+
+class LastProduct(nn.Module):
+    """Its only product is its last op, whose result backward does not need."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.linear = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.linear(nn.functional.gelu(self.norm(x)))
+
+
+def test_blocks_whose_only_product_comes_last_are_recomputed_up_to_it() -> None:
+    made = workload(LastProduct)
+    state = applied("ckpt", new_state(made)).state
+    facts = collect_block_facts(state, batches(state, 0)[0], {})
+    assert facts["recomputed_flops"] == 0
+    assert facts["recomputed_ops"] >= 0.1 * facts["block_ops"]
+    assert failed_claims("ckpt", made) == []
 
 
 def test_a_model_without_blocks_has_no_such_facts() -> None:

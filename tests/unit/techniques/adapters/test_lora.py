@@ -155,12 +155,12 @@ def test_layers_that_share_a_weight_each_train_their_adapter() -> None:
 
 
 def test_blocks_before_the_first_adapter_are_not_recomputed_and_not_asked_for() -> None:
-    """They have no backward pass: of four blocks the last one's forward is a quarter of the FLOPs."""
+    """They have no backward pass: of four blocks the last one's forward is a quarter of the ops."""
     assert [text for holds, text in results_of("lora:targets=blocks.3.*+ckpt", FOUR_BLOCKS) if not holds] == []
     made = applied("lora:targets=blocks.3.*+ckpt", new_state(FOUR_BLOCKS))
     claims = {claim.fact: claim.value for technique in made.techniques for claim in technique.claims(made.state)}
     assert claims["recomputed_blocks"] == 1.0
-    assert claims["recomputed_flops"] == pytest.approx(0.1 / 4)
+    assert claims["recomputed_ops"] == pytest.approx(0.1 / 4)
 
 
 def test_a_rehearsed_step_builds_its_optimizers_with_nothing_frozen() -> None:
