@@ -47,6 +47,8 @@ def _run_commands(session: "TrainingSession", say: Callable[[str], None], comman
         # The steps that differ from all others also come before the first turn.
         least = session.state.settles_after - session.next_step if word == WARM_UP else 0
         session.data.resume()
+        if word == TURN and not turns.wall_s:
+            session.data.rewind(session.next_step)
         steps = session.clock.time_steps(session.step, session.next_step, max(int(count), least))
         session.data.suspend()
         say(format_steps(steps))

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader
 
 from perfkit.core.errors import UnavailableError
 from perfkit.instruments.batch_calls import count_batch_calls
-from perfkit.measure.rank.loaded_data import cast_batch, check_batch, compute_data_seed
+from perfkit.measure.rank.loaded_data import cast_batch, check_batch, compute_data_seed, get_shapes
 from perfkit.workloads.loaders import LoaderChanges, build_loader, rebuild_loader, start_epoch
 from perfkit.workloads.workload import Batch, Workload, make_no_batch_error
 
@@ -39,6 +39,7 @@ class LoadedBatches:
         self._epoch = 0
         self._seen = {"loader_workers": 0.0, "loader_prefetched": 0.0, "loader_pinned": 0.0}
         self._processes: set[int] = set()
+        self._shapes: set[object] = set()
         # Read before the process is pinned to cores: those are for training.
         self._cores = os.sched_getaffinity(0) if sys.platform == "linux" else None
 
@@ -46,6 +47,14 @@ class LoadedBatches:
     def nbytes(self) -> int:
         """None are kept."""
         return 0
+
+    @property
+    def varies(self) -> bool:
+        """True if the batches that were loaded so far differ in shape."""
+        return len(self._shapes) > 1
+
+    def rewind(self, index: int) -> None:
+        """Change nothing: to begin again starts worker processes, for which the first step would wait."""
 
     def addresses(self) -> frozenset[int]:
         """As above."""
@@ -92,7 +101,10 @@ class LoadedBatches:
             batch = self._start_epoch(0 if self._batches is None else self._epoch + 1)
         self.waited_s += perf_counter() - start
         self._seen["loader_prefetched"] = max(self._seen["loader_prefetched"], self._count_in_flight())
-        return cast_batch(check_batch(batch, f"make_loader of {self._workload.name}"), self._dtype)
+        checked = check_batch(batch, f"make_loader of {self._workload.name}")
+        if len(self._shapes) < 2:
+            self._shapes.add(get_shapes(checked))
+        return cast_batch(checked, self._dtype)
 
     def _start_epoch(self, epoch: int) -> object:
         """The first batch of an epoch. What is random in order and workers is drawn until then."""

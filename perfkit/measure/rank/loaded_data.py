@@ -34,6 +34,12 @@ class BatchSource(StepBatches, Protocol):
         """Addresses of the storages of all batches that are kept."""
         ...
 
+    def rewind(self, index: int) -> None:
+        """Give optimizer step `index` the first batch again: warm-up takes more steps in some variants than in others,
+        and a pass has to meet the same batches in all.
+        """
+        ...
+
     def suspend(self) -> None:
         """Let nothing work on batches until `resume`."""
         ...
@@ -91,6 +97,7 @@ class BatchPool:
             first,
             *(_make_batch(workload, seed, ranks, index, dtype, pinned) for index in range(1, count)),
         ]
+        self._first = 0
 
     @property
     def nbytes(self) -> int:
@@ -103,8 +110,12 @@ class BatchPool:
 
     def step(self, index: int, microbatches: int) -> list[Batch]:
         """The microbatches of optimizer step `index`."""
-        first = index * microbatches
+        first = (index - self._first) * microbatches
         return [self._batches[(first + offset) % len(self._batches)] for offset in range(microbatches)]
+
+    def rewind(self, index: int) -> None:
+        """Give optimizer step `index` the first batch."""
+        self._first = index
 
     def suspend(self) -> None:
         """All are made."""
@@ -143,6 +154,11 @@ def check_batch(batch: object, made_by: str) -> Batch:
             kind = type(value).__name__
             raise UsageError(f"{made_by}: {key!r} is a {kind}; expected a dict of tensors, {example}")
     return batch
+
+
+def get_shapes(batch: Batch) -> tuple[tuple[str, torch.Size], ...]:
+    """The shape of each tensor of a batch."""
+    return tuple((name, tensor.shape) for name, tensor in sorted(batch.items()))
 
 
 def collect_batch_facts(batch: Batch) -> dict[str, float]:

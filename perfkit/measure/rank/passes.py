@@ -54,7 +54,13 @@ def run_warm_up_pass(session: TrainingSession) -> None:
     """Run steps until steady, separately from the samples; at least those that differ from all others."""
     schedule, first = session.spec.schedule, session.state.settles_after
     least, most = max(schedule.warmup, first), max(schedule.max_warmup, first)
-    warmup, steady = warm_up(session.step, session.clock, least=least, most=most, agree=session.agree)
+    data = session.data
+
+    def agree(steady: bool) -> bool:
+        # Loaders go on where they are: after the same number of steps, all variants meet the same batches.
+        return session.agree(steady and not (isinstance(data, LoadedBatches) and data.varies))
+
+    warmup, steady = warm_up(session.step, session.clock, least=least, most=most, agree=agree)
     session.recorder.update(warmup=warmup, is_steady=steady)
     keep_moment(session, "at_warm")
 
@@ -67,6 +73,8 @@ def run_timed_pass(session: TrainingSession) -> None:
     """
     state, recorder, count = session.state, session.recorder, session.round_to_cycles(session.spec.schedule.timed)
     session.gather_losses()
+    if session.next_step >= session.spec.schedule.parity:  # the first losses are of the same batches anyway
+        session.data.rewind(session.next_step)
     accelerator = get_accelerator(state.device)
     if accelerator.has_memory_statistics:
         accelerator.runtime.reset_peak_memory_stats(state.device)
@@ -130,6 +138,7 @@ def run_energy_pass(session: TrainingSession) -> None:
     torch.cuda.synchronize(state.device)
     window = EnergyWindow(sensors.energy_joules, settle=True)
     session.agree(answer=True)
+    session.data.rewind(session.next_step)
     for index in range(session.next_step, session.next_step + count):
         session.step(index)
     torch.cuda.synchronize(state.device)
@@ -142,6 +151,7 @@ def run_memory_pass(session: TrainingSession) -> None:
     """The process's largest size in a step, then the allocations of a few, with what each block is for."""
     state, folder = session.state, session.recorder.folder
     keep_moment(session, "at_memory")
+    session.data.rewind(session.next_step)
     with measure_peak_rss() as resident:  # before the recorder, which takes memory too
         for _ in range(state.cycle):
             session.step(session.next_step)
@@ -171,6 +181,7 @@ def run_evidence_pass(session: TrainingSession) -> None:
     session.recorder.update(
         claims=tuple(claim for technique in session.techniques for claim in technique.claims(state))
     )
+    session.data.rewind(session.next_step)
     batch = move_to_device(next(iter(session.batches(session.next_step))), state.device)
     session.recorder.update(expert_loads=measure_expert_loads(state, batch))
     compiled = _is_model_compiled(session)
@@ -228,6 +239,7 @@ def run_counters_pass(session: TrainingSession) -> None:
     if not is_cuda(device):
         session.step(session.next_step)
         return
+    session.data.rewind(session.next_step)
     torch.cuda.synchronize(device)
     torch.cuda.profiler.start()
     session.step(session.next_step)

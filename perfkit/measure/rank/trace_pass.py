@@ -41,6 +41,7 @@ def run_trace_pass(session: TrainingSession) -> None:
 
 def _record_trace(session: TrainingSession, path: Path) -> RecordedTrace:
     device, steps = session.state.device, session.round_to_cycles(session.spec.schedule.trace)
+    session.data.rewind(session.next_step)
     recording = record_trace(steps, path, device=device, lead=count_lead_steps(device))
     return drive_recording(recording, session.step, session.next_step)
 

@@ -37,6 +37,8 @@ class FakeSession:
             update=self.found.update,
         )
         self.next_step = 25
+        self.rewound: list[int] = []
+        self.data = SimpleNamespace(rewind=self.rewound.append)
         self.losses = [torch.zeros(1)]
         self.steps: list[int] = []
         self.others_agree = True
@@ -81,6 +83,7 @@ def test_steps_are_repeated_until_the_window_is_long_enough(gpu: FakeGpu) -> Non
     assert power.value == pytest.approx(BUSY_W, rel=0.01)
     assert set(session.found) == {"energy", "power"}  # nothing else: these steps are no samples
     assert session.losses == []
+    assert session.rewound == [25]  # to the first batch, with which all variants begin
 
 
 def test_all_ranks_run_as_many_as_the_one_that_needs_most(gpu: FakeGpu) -> None:
