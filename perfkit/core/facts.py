@@ -18,6 +18,8 @@ RECORDED_BY_SUBJECT = {
         "batch_size": "samples in the first batch; absent if its tensors disagree",
         "sequence_length": "tokens of a sequence in the first batch; absent if its integer tensors disagree",
         "world_size": "number of ranks",
+        "unreached_parameters": "trained parameters that the loss does not reach, for which DistributedDataParallel "
+        "looks in every step (find_unused_parameters); absent if there are none",
     },
     "Adapters, quantization and sparsity": {
         "adapter_bytes": "bytes of low-rank adapters by formula: their rank times inputs plus outputs of each adapted "

@@ -40,6 +40,7 @@ from perfkit.techniques.parallel.gradient_hooks import (
     send_in_16_bits,
     send_low_rank,
 )
+from perfkit.techniques.parallel.unreached_parameters import find_unreached_parameters
 
 _ROUNDINGS = 8  # as `amp`
 _SENT = "bytes_of_factors"
@@ -265,7 +266,14 @@ class _SentBytesCounter:
 def wrap_in_ddp(
     state: TrainState, *, bucket_mb: int | None = None, static_graph: bool = False, bucket_view: bool = True
 ) -> TrainState:
-    """Wrap every model that is trained in DistributedDataParallel."""
+    """Wrap every model that is trained in DistributedDataParallel.
+
+    It looks for unused parameters in every step where the loss does not reach all; a static graph tells it by itself.
+    """
+    unreached = frozenset() if static_graph else find_unreached_parameters(state)
+    if unreached:
+        state.unreached_parameters = unreached
+        state.facts["unreached_parameters"] = float(len(unreached))
     group = None if state.mesh.is_whole("dp") else state.mesh.group("dp")
     # Buckets that gradients are views of, so that they are not held twice.
     for model in state.models.values():
@@ -277,6 +285,7 @@ def wrap_in_ddp(
             process_group=group,
             bucket_cap_mb=bucket_mb,
             static_graph=static_graph,
+            find_unused_parameters=not unreached.isdisjoint(model.parameters()),
             gradient_as_bucket_view=bucket_view,
         )
         for name, model in state.models.items()

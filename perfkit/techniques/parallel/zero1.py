@@ -87,7 +87,11 @@ class Zero1(Technique):
         ranks = state.mesh.size("dp")
         shares = [
             compute_largest_share(
-                [[parameter.numel() for parameter in group["params"]] for group in optimizer.param_groups], ranks
+                [
+                    [(parameter.numel(), parameter not in state.unreached_parameters) for parameter in group["params"]]
+                    for group in optimizer.param_groups
+                ],
+                ranks,
             )
             for optimizer in state.optimizers.values()
         ]
@@ -138,14 +142,17 @@ def shard_optimizer(optimizer: Optimizer) -> Optimizer:
     return _ShardedOptimizer(groups, optimizer_class=keep)  # type: ignore[arg-type]
 
 
-def compute_largest_share(groups: Iterable[Iterable[int]], ranks: int) -> float:
-    """The largest rank's share when tensors are sharded whole, the largest first, each to the emptiest rank.
+def compute_largest_share(groups: Iterable[Iterable[tuple[int, bool]]], ranks: int) -> float:
+    """The largest rank's share of the optimizer state when tensors are sharded whole, the largest first, each to the
+    emptiest rank. A tensor is its size, and whether it has a gradient: without one it is dealt, but has no state.
 
     This is ZeroRedundancyOptimizer's rule, by parameter groups. It is 1/ranks where sizes allow it, and more where one
     tensor is larger.
     """
-    loads = [0] * ranks
-    for sizes in groups:
-        for size in sorted(sizes, reverse=True):
-            loads[loads.index(min(loads))] += size
-    return max(loads) / sum(loads)
+    loads, held = [0] * ranks, [0] * ranks
+    for tensors in groups:
+        for size, is_trained in sorted(tensors, key=lambda tensor: -tensor[0]):
+            emptiest = loads.index(min(loads))
+            loads[emptiest] += size
+            held[emptiest] += size * is_trained
+    return max(held) / sum(held)

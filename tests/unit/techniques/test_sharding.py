@@ -455,12 +455,17 @@ def test_factors_of_several_buckets_are_refused_on_a_cpu():
 
 
 def test_whole_tensors_are_dealt_to_the_emptiest_rank():
-    assert compute_largest_share([[4, 3, 3, 2]], 2) == 0.5  # 4 + 2 and 3 + 3
-    assert compute_largest_share([[8, 1, 1]], 2) == 0.8
-    assert compute_largest_share([[1] * 6], 3) == pytest.approx(1 / 3)
-    assert (
-        compute_largest_share([[4, 1], [4, 1]], 2) == 0.5
-    )  # 4 + 1 and 1 + 4: the second group goes on where the first ends
+    def compute(*groups: list[int], ranks: int = 2) -> float:
+        return compute_largest_share([[(size, True) for size in group] for group in groups], ranks)
+
+    assert compute([4, 3, 3, 2]) == 0.5  # 4 + 2 and 3 + 3
+    assert compute([8, 1, 1]) == 0.8
+    assert compute([1] * 6, ranks=3) == pytest.approx(1 / 3)
+    assert compute([4, 1], [4, 1]) == 0.5  # 4 + 1 and 1 + 4: the second group goes on where the first ends
+
+
+def test_a_tensor_without_a_gradient_is_dealt_and_has_no_state():
+    assert compute_largest_share([[(8, False), (6, True), (2, True)]], 2) == 1.0
 
 
 def test_slices_along_the_first_dimension():
