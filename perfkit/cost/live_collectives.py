@@ -51,8 +51,14 @@ def get_group_ranks(group: str) -> tuple[int, ...]:
 
 
 def count_tensor_bytes(tree: Any) -> int:
-    """Bytes of all tensors in a value of nested containers."""
-    return sum(leaf.nbytes for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor))
+    """Bytes of all tensors in a value of nested containers; of a sparse one, those of its indices and values."""
+    return sum(_count_bytes(leaf) for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor))
+
+
+def _count_bytes(tensor: torch.Tensor) -> int:
+    if tensor.layout is torch.sparse_coo:
+        return tensor._indices().nbytes + tensor._values().nbytes
+    return tensor.nbytes
 
 
 def _get_group(schema: Any, args: Sequence[Any]) -> ProcessGroup:

@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Literal
 
 import msgspec
 import torch
+from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from perfkit.core.errors import UnavailableError
@@ -221,6 +222,10 @@ class Ddp(Technique):
         if self.hook in HALVES:
             halves = float(HALVES[self.hook].itemsize * sum(parameter.numel() for parameter in trained))
             return self._make_claim(f"all gradients are sent once, in {self.hook}", _REDUCED, relation, halves)
+        if sparse := _list_sparse(state):
+            # A sparse gradient grows when it is summed over ranks: what is sent of it is not what it takes.
+            dense = float(sum(parameter.nbytes for parameter in trained if parameter not in sparse))
+            return self._make_claim("all dense gradients are sent", _REDUCED, Relation.AT_LEAST, dense)
         if state.dealt:
             sent = float(sum(parameter.nbytes for parameter in trained))
             return self._make_claim("gradients shared with other ranks are sent once", _REDUCED, relation, sent)
@@ -243,6 +248,12 @@ class Ddp(Technique):
             relative = _ROUNDINGS * torch.finfo(HALVES[self.hook]).eps
             return ParityRule(relative=relative, basis=f"{_ROUNDINGS} roundings of gradients to {self.hook}")
         return LOSSLESS
+
+
+def _list_sparse(state: TrainState) -> frozenset[torch.nn.Parameter]:
+    """The parameters with sparse gradients: those of `Embedding` and `EmbeddingBag` with `sparse=True`."""
+    layers = (module for module in state.model.modules() if isinstance(module, nn.Embedding | nn.EmbeddingBag))
+    return frozenset(layer.weight for layer in layers if layer.sparse)
 
 
 def _run_and_release(backward: Callable[[torch.Tensor], None], received: Held, loss: torch.Tensor) -> None:

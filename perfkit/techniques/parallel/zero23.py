@@ -52,9 +52,10 @@ class FullyShard(Technique):
     parity_rule: ClassVar[ParityRule] = LOSSLESS
     min_world_size: ClassVar[int] = 2
     refusals: ClassVar[Mapping[str, str]] = {
+        "arguments from the 'Sparse": "FSDP2 takes no sparse gradients; build the embedding with sparse=False",
         "are out of bounds for storage of size 0": (
             "the step needs second derivatives, and FSDP2 has already freed the parameters"
-        )
+        ),
     }
     _reshard: ClassVar[bool]  # the difference between both
     _along: ClassVar[str] = "dp"  # the dimension of ranks that share parameters
