@@ -179,6 +179,9 @@ class Allocations:
         private: segments of CUDA graphs' private pools; empty if not recorded.
         bands: steps, phases and modules over time.
         failed: the request that ended the recording.
+        failures: of each failed request, also those that the program survived, how many events came before it. Frees
+            that follow, up to the next allocation, are by the exception: when the program would have freed these blocks
+            is unknown.
     """
 
     device: str
@@ -202,6 +205,7 @@ class Allocations:
     private: tuple[PrivateSegment, ...] = ()
     bands: tuple[TimeBand, ...] = ()
     failed: FailedRequest | None = None
+    failures: tuple[int, ...] = ()
 
     def __len__(self) -> int:
         return len(self.size)

@@ -33,6 +33,7 @@ class _FileMetadata(Struct):
     expandable: tuple[bool, ...] = ()
     bands: tuple[TimeBand, ...]
     failed: FailedRequest | None
+    failures: tuple[int, ...] = ()
 
 
 class _FileVersion(msgspec.Struct):
@@ -52,6 +53,7 @@ def write_allocations(path: Path, allocations: Allocations) -> None:
         expandable=tuple(reserved.expandable.tolist()),
         bands=allocations.bands,
         failed=allocations.failed,
+        failures=allocations.failures,
     )
     columns = {name: getattr(allocations, name) for name in COLUMNS}
     write_bytes(path, encode_arrays(columns, {_KEY: msgspec.json.encode(rest).decode()}))
@@ -84,6 +86,7 @@ def read_allocations(path: Path) -> Allocations:
         ),
         bands=rest.bands,
         failed=rest.failed,
+        failures=rest.failures,
         **columns,
     )
 
@@ -111,7 +114,7 @@ def _read_metadata(path: Path) -> _FileMetadata:
 
 def _check_numbers(path: Path, rest: _FileMetadata) -> None:
     """Refuse numbers that no file of perfkit's has, which arrays of 64 bits could not hold."""
-    numbers = [rest.unexplained_bytes, *(number for piece in rest.reserved for number in piece)]
+    numbers = [rest.unexplained_bytes, *rest.failures, *(number for piece in rest.reserved for number in piece)]
     numbers += [number for block in rest.known for number in (block.address, block.size_bytes)]
     numbers += [number for band in rest.bands for number in (band.start_ns, band.end_ns, band.depth)]
     if any(not -(2**63) <= number < 2**63 for number in numbers):

@@ -25,7 +25,8 @@ class AllocationContext:
         phase, visit, op, module, line: of the allocation.
         freed_op, freed_phase: of the free; 0 and NONE where there was none. Of a block whose free was not seen there is
             no op, and the phase is that of the next allocation at its address.
-        outlives: whether the block was alive when another phase began, or never freed.
+        unwound: whether the exception of a failed request freed it; when the program would have is unknown.
+        outlives: whether the block was alive when another phase began, never freed, or unwound.
         brief: whether it was freed before any other op, or the op in another module, allocated; False where the op
             is not known.
         within_op: whether it was `brief` and freed in an op of the same name.
@@ -45,6 +46,7 @@ class AllocationContext:
     line: Numbers
     freed_op: Numbers
     freed_phase: Numbers
+    unwound: Mask
     outlives: Mask
     brief: Mask
     within_op: Mask
@@ -56,14 +58,15 @@ class AllocationContext:
 def build_allocation_context(allocations: Allocations, lives: Lifetimes) -> AllocationContext:
     row = np.flatnonzero(lives.born >= 0)
     born, died = lives.born[row], lives.died[row]
-    freed = died < len(allocations)
     # Of blocks that were never freed the last event stands in, and is overwritten below.
     end = np.minimum(died, len(allocations) - 1)
     op = allocations.op[born]
+    freed = died < len(allocations)
     # An allocation at the same address ended the block where its free was not seen.
     freed_op = np.where(freed & (allocations.size[end] < 0), allocations.op[end], 0)
+    unwound = freed & _find_frees_by_exceptions(allocations)[end]
     run = _number_op_runs(allocations)
-    brief = freed & (op != 0) & (run[born] == run[end])
+    brief = freed & ~unwound & (op != 0) & (run[born] == run[end])
     begins = _find_optimizer_starts(allocations)
     update = np.searchsorted(begins, born, side="right")
     return AllocationContext(
@@ -77,14 +80,26 @@ def build_allocation_context(allocations: Allocations, lives: Lifetimes) -> Allo
         module=allocations.module[born],
         line=allocations.line[born],
         freed_op=freed_op,
-        freed_phase=np.where(freed, allocations.phase[end], NONE),
-        outlives=~freed | (allocations.visit[end] != allocations.visit[born]),
+        freed_phase=np.where(freed & ~unwound, allocations.phase[end], NONE),
+        unwound=unwound,
+        outlives=~freed | unwound | (allocations.visit[end] != allocations.visit[born]),
         brief=brief,
         within_op=brief & (freed_op == op),
         update=update,
         updates=np.searchsorted(begins, died, side="right"),
         next_update=np.append(begins, len(allocations) + 1)[update],
     )
+
+
+def _find_frees_by_exceptions(allocations: Allocations) -> Mask:
+    """Mask the events after a failed request that come before the next allocation."""
+    event = np.arange(len(allocations))
+    failures = np.array(allocations.failures, np.int64)
+    if not len(failures):
+        return np.zeros(len(event), np.bool_)
+    allocated = np.maximum.accumulate(np.where(allocations.size > 0, event, NONE))
+    last = np.searchsorted(failures, event, side="right") - 1
+    return (last >= 0) & (allocated < failures[last])
 
 
 def _number_op_runs(allocations: Allocations) -> Ints:

@@ -27,15 +27,17 @@ from perfkit.core.allocations import (
 
 
 def assign_majority_category(
-    births: AllocationContext, categories: NDArray[np.int8], asked: Mask, models: Mask
+    births: AllocationContext, categories: NDArray[np.int8], asked: Mask, models: Mask, *, by_line: bool = False
 ) -> tuple[NDArray[np.int8], Mask]:
     """`categories`, with each block of `asked` in that of most of those `models` that are like it and of its size.
 
-    Also returns which blocks have such a like; the others keep what they have.
+    Also returns which blocks have such a like; the others keep what they have. `by_line`: only blocks of one line are.
     """
     result, has_like = categories.copy(), np.zeros(len(categories), np.bool_)
     rows = np.flatnonzero(asked | (models & np.isin(births.size, np.unique(births.size[asked]))))
     kind = _number_pairs(_number_kinds(births, rows), births.size[rows])
+    if by_line:
+        kind = _number_pairs(kind, births.line[rows])
     votes = np.zeros((int(kind.max(initial=-1)) + 1, len(CATEGORIES)), np.int64)
     model = models[rows]
     np.add.at(votes, (kind[model], categories[rows[model]]), 1)
@@ -161,7 +163,7 @@ def classify_by_lifetime(allocations: Allocations, births: AllocationContext) ->
         (INPUT, (phase == DATA) & outlives),
         (RETAINED, find_retained_results(allocations, births)),
         (BUFFER, (phase == FORWARD) & outlives & find_blocks_made_once(births)),
-        (ACTIVATION, (phase == FORWARD) & outlives),
+        (ACTIVATION, ((phase == FORWARD) & outlives) | _is_saved(allocations, births)),
         # What crosses the end of backward and is dropped before the update was no parameter's gradient; but what a
         # later backward takes was (FSDP's unsharded gradients while microbatches accumulate).
         (TEMPORARY, (phase == BACKWARD) & outlives & before_update & (births.freed_phase != BACKWARD)),
@@ -182,22 +184,44 @@ def _pick_first_category(*rows: tuple[str, Mask]) -> Categories:
 def _classify_open_ended(
     allocations: Allocations, births: AllocationContext, categories: Categories, again: Mask
 ) -> Categories:
-    """`categories`, but blocks of the phase with which the recording ends are judged by their like in phases before.
+    """`categories`, but blocks whose end is unknown are judged by their like.
 
-    The lifetimes of these blocks are unknown. If the recording ended normally, its last phase did too, and they are
-    like blocks that outlived theirs; if a request failed, they may be like any. In a failed backward pass, gradients
-    and temporaries cannot be distinguished unless the source marks gradients.
+    These are those of the phase with which the recording ends, and those freed by the exception of a failed request. If
+    the recording ended normally, its last phase did too, and they are like blocks that outlived theirs.
     """
-    open_ended = births.phase != NONE
-    open_ended &= (births.died == len(allocations)) & (births.visit == births.visit.max(initial=NONE))
-    if not open_ended.any():
-        return categories
-    failed = allocations.failed is not None
-    models = ~open_ended if failed else ~open_ended & births.outlives
-    result, has_like = assign_majority_category(births, categories, open_ended, models)
-    if failed:
-        gradients_told = GRADIENT in {allocations.names[number] for number in np.unique(allocations.category).tolist()}
-        alone = open_ended & ~has_like & (births.phase == BACKWARD)
-        result[alone] = CATEGORIES.index(TEMPORARY if gradients_told else UNKNOWN)
-        result[alone & again] = CATEGORIES.index(RECOMPUTED)
+    ended = (births.died == len(allocations)) & (births.visit == births.visit.max(initial=NONE))
+    cut = births.unwound | ended if allocations.failed is not None else births.unwound
+    cut = cut & (births.phase != NONE)
+    ended &= ~cut & (births.phase != NONE)
+    result = categories
+    if ended.any():
+        result, _ = assign_majority_category(births, result, ended, ~ended & ~cut & births.outlives)
+    return _classify_cut_short(allocations, births, result, cut, again) if cut.any() else result
+
+
+def _classify_cut_short(
+    allocations: Allocations, births: AllocationContext, categories: Categories, cut: Mask, again: Mask
+) -> Categories:
+    """`categories`, with the blocks of a phase that a failed request `cut` judged by their like: in phases that ended,
+    else in the same.
+
+    In forward, those alive at the failure count with their like: where most were freed before it, they are temporaries.
+    In backward, gradients and temporaries cannot be distinguished unless the source marks gradients.
+    """
+    saved = cut & _is_saved(allocations, births)
+    asked = cut & ~saved
+    within = np.isin(births.visit, np.unique(births.visit[cut]))
+    result, has_like = assign_majority_category(births, categories, asked, ~within)
+    counted = within & (~asked | (births.phase == FORWARD))
+    result, has_like_within = assign_majority_category(births, result, asked & ~has_like, counted, by_line=True)
+    has_like |= has_like_within
+    gradients_told = GRADIENT in {allocations.names[number] for number in np.unique(allocations.category).tolist()}
+    alone = asked & ~has_like & (births.phase == BACKWARD)
+    result[alone] = CATEGORIES.index(TEMPORARY if gradients_told else UNKNOWN)
+    result[alone & again] = CATEGORIES.index(RECOMPUTED)
     return result
+
+
+def _is_saved(allocations: Allocations, births: AllocationContext) -> Mask:
+    """Mask blocks of forward that a node of autograd's graph freed: saved for backward, even if it never ran."""
+    return (births.phase == FORWARD) & match_names(allocations.names, births.freed_op, AUTOGRAD_NODE)

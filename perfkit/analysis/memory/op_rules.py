@@ -78,7 +78,7 @@ DDP = re.compile(r"(^|/)DistributedDataParallel(_\d+)?$")
 OBTAINING_OP = re.compile(r"^$|^aten::(empty|zeros)\w*$")
 
 # Nodes of autograd, as the op that a block is freed in.
-AUTOGRAD_NODE = re.compile(r"^autograd::engine::evaluate_function|Backward\d+$")
+AUTOGRAD_NODE = re.compile(r"^autograd::engine::evaluate_function|Backward\d*$|^PyNode$")
 
 
 def classify_names(names: Sequence[str], column: Numbers, rules: Rules) -> NDArray[np.int8]:

@@ -177,6 +177,7 @@ class _SnapshotDevice:
             private=self._list_private_segments(),
             bands=build_bands(phase, step, visit, time_ns),
             failed=self._build_failed_request(events, phase, step),
+            failures=tuple(np.searchsorted(events, np.flatnonzero(history.action == OOM)).tolist()),
         )
 
     def _find_phases(self, stack: Ints, owned: NDArray[np.bool_]) -> Ints:

@@ -65,8 +65,9 @@ _PURPOSES = (
     (r"torch/utils/checkpoint\.py (recompute_fn|unpack_hook|backward)$", RECOMPUTED),
     (r"torch/autograd/graph\.py (pack_to_cpu|unpack_from_cpu)$", OFFLOAD),
     (r"torch/nn/modules/module\.py _apply$", PARAMETER),
+    (r"torch/nn/parallel/replicate\.py replicate$", PARAMETER),  # DataParallel's copies, made for each forward
     (r"torch/utils/data/\S* (fetch|__next__)$|apply_func\.py move_data_to_device$", INPUT),
-    (r"accelerate/utils/operations\.py send_to_device$", INPUT),
+    (r"accelerate/utils/operations\.py send_to_device$|/data_parallel\.py scatter$", INPUT),
 )
 # Only as the innermost frame: its callees may serve another purpose.
 _PURPOSES_INNERMOST = (
@@ -82,7 +83,8 @@ _PHASES = (
         BACKWARD,
     ),
     (r"fsdp/(_fully_shard/_fsdp_\w+|_runtime_utils)\.py _?(root_)?(pre|post|finalize)_backward\w*$", BACKWARD),
-    (r" torch::autograd::(Engine|Node|PyNode|AccumulateGrad)::| torch::autograd::\S*Backward\d*::apply", BACKWARD),
+    (r" torch::autograd::(Engine|Node|PyNode(?!::release_variables)|AccumulateGrad)::", BACKWARD),
+    (r" torch::autograd::\S*Backward\d*::apply", BACKWARD),
     (r"torch/optim/\S* (step|zero_grad)$|torch/nn/utils/clip_grad\.py ", OPTIMIZER),
     (r"torch/amp/grad_scaler\.py (step|_?unscale_\w*|_maybe_opt_step|update)$", OPTIMIZER),
     (r"torch/utils/data/\S* (__next__|_next_data|fetch)$", DATA),
@@ -98,7 +100,10 @@ _INSTALLED = re.compile(r".*/(?:site|dist)-packages/")
 _FUNCTION = re.compile(r"(^|/)torch/autograd/function\.py apply$|^autograd/function\.py apply$")
 _OPERATOR = "_ops"  # torch/_ops.py, through which generated code calls any op
 _ATEN = re.compile(r"^at::_ops::(\w+?)::(?:call|redispatch)")
-_NODE = re.compile(r"^torch::autograd::(?:generated::)?(\w+Backward\d*)::apply")
+# A node's `release_variables` drops what forward saved, after its `apply` or with a graph that never ran.
+_NODE = re.compile(
+    r"^torch::autograd::(?:generated::)?(?:(\w+Backward\d*)::(?:apply|release_variables)|(PyNode)::release_variables)"
+)
 # Methods whose names do not show the computation; their files do: `linear.py forward`.
 _METHODS = frozenset(("forward", "__call__", "wrapper", "inner", "decorate_context", "_fn", "__torch_function__"))
 
@@ -157,7 +162,7 @@ def _describe_frame(file: str, function: str) -> _FrameTraits:
         op = "compiled graph" if is_compiled else (stem if function in _METHODS else function) if is_torch else ""
     else:
         aten = _ATEN.search(function)
-        op = node[1] if node else f"aten::{aten[1]}" if aten else ""
+        op = (node[1] or node[2]) if node else f"aten::{aten[1]}" if aten else ""
     return _FrameTraits(
         purpose=_match_first(_PURPOSES, text, ""),
         purpose_innermost=_match_first(_PURPOSES_INNERMOST, text, ""),

@@ -177,6 +177,7 @@ def _build_device_allocations(recorded: _MemoryColumns, events: Ints) -> Allocat
         reserved=_build_reserved(memory, mine),
         bands=_build_bands(recorded, mine),
         failed=_build_failed_request(recorded, int(failed[-1])) if len(failed) else None,
+        failures=tuple(np.searchsorted(mine, failed).tolist()),
         **{name: column[mine] for name, column in recorded.columns.items()},
     )
 

@@ -33,6 +33,7 @@ class Recording:
         self.known, self.device = known, device
         self.bands: list[TimeBand] = []
         self.failed: FailedRequest | None = None
+        self.failures: list[int] = []
         self._names = TextNumbers()
         self._events: list[dict[str, Any]] = []
         self._lives: list[list[int]] = [
@@ -85,6 +86,7 @@ class Recording:
             known=self.known,
             bands=tuple(self.bands),
             failed=self.failed,
+            failures=tuple(self.failures),
             **({"size": []} | columns),
         )
         size, born, died, known = np.array(self._lives, np.int64).reshape(-1, 4).T
@@ -118,7 +120,7 @@ def check(
 
     A line is a phase, `outside` of any or `then`, with what happens in it: `kept=aten::mm/module*32>gradient` makes 32
     bytes that shall be found to be a gradient (`mm` stands for `aten::mm`; name, module and size may be missing),
-    `-kept@NODE` frees them within an op, and `~kept@NODE>gradient` takes their address.
+    `-kept@NODE` frees them within an op, `~kept@NODE>gradient` takes their address, and `!` is a failed request.
     """
     recording, expected, blocks = Recording(device=device), [], dict[str, int]()
     recording.bands += bands
@@ -132,6 +134,9 @@ def check(
         for event in events.split():
             what, _, category = event.partition(">")
             expected += [category.replace("_", " ")] if category else []
+            if event == "!":
+                recording.failures.append(recording.now)
+                continue
             if event[0] in "-~":
                 name, _, op = what[1:].partition("@")
                 act = recording.free if event[0] == "-" else recording.replace

@@ -208,5 +208,37 @@ def test_of_a_failed_phase_blocks_are_as_their_like_in_steps_before() -> None:
     )
 
 
+LAYERS = """
+    forward: a=mul*100>activation x=cat*50>temporary -x b=mul*100>activation y=cat*50>temporary -y
+    then: c=mul*100>activation z=cat*50>temporary !
+"""
+
+
+def test_what_the_exception_of_a_failed_request_frees_is_no_temporary() -> None:
+    check(f"{LAYERS} then: -a -b -c -z", failed=FAILED)
+
+
+def test_a_failed_request_that_the_program_survived_frees_activations_too() -> None:
+    check(f"{LAYERS} then: -a -b -c -z d=mul*100>activation")
+
+
+def test_frees_after_a_failed_request_and_another_allocation_are_the_programs() -> None:
+    check("forward: a=gelu>temporary ! b=gelu>temporary -a c=mm*10>activation -b\nbackward: d=mm>gradient")
+
+
+def test_what_autograds_graph_held_is_saved_for_backward_though_like_blocks_were_freed() -> None:
+    check(
+        """
+        forward: o=mul>temporary -o p=mul>temporary -p q=mul>temporary -q r=mul>activation s=mul>temporary !
+        then: -r@ReluBackward0 -s
+        """,
+        failed=FAILED,
+    )
+
+
+def test_a_graph_without_a_backward_pass_held_what_its_nodes_free() -> None:
+    check("forward: a=mul>activation b=mm>activation c=cat>temporary -c -a@MulBackward0 -b@PyNode")
+
+
 def test_of_a_forward_that_failed_nobody_knows_that_no_backward_would_follow() -> None:
     check("forward: sigmoid/1*100>activation sigmoid/2*100>activation sigmoid/3*100>activation", failed=FAILED)

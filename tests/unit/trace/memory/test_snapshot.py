@@ -233,6 +233,17 @@ def test_only_a_failed_request_beside_the_state() -> None:
     assert (failed.bytes, failed.phase) == (1 << 40, "forward")
 
 
+def test_where_requests_failed_among_the_events() -> None:
+    allocator = CachingAllocator()
+    kept = allocator.malloc(3 << 20)
+    allocator.trace.append(allocator.trace[-1] | {"action": "oom", "device_free": 0, "size": 1 << 40})
+    allocator.free(kept)
+    allocator.malloc(2 << 20)
+    allocator.trace.append(allocator.trace[-1] | {"action": "oom", "device_free": 0, "size": 1 << 41})
+    result = only(allocator.snapshot())
+    assert (result.failures, result.failed.bytes) == ((1, 3), 1 << 41)
+
+
 def test_marks_of_the_program_come_before_stacks() -> None:
     allocator = CachingAllocator()
     for step in (7, 8):

@@ -45,6 +45,25 @@ CASES: dict[str, tuple[tuple[tuple[str, str], ...], tuple[str, str, str, str]]] 
          (CPP, "torch::autograd::Engine::evaluate_function(x)")),
         ("MmBackward0", "", "backward", ""),
     ),
+    "autograd drops what it saved": (
+        ((CPP, "torch::autograd::SavedVariable::reset_data()"),
+         (CPP, "torch::autograd::generated::GeluBackward0::release_variables()"),
+         (CPP, "torch::autograd::gatherFunctions(x)"), TRAIN),
+        ("GeluBackward0", "work/train.py:5 main", "", ""),
+    ),
+    "a function of the program drops what it saved": (
+        ((CPP, "torch::autograd::PyNode::release_variables()"), CALL, TRAIN),
+        ("PyNode", "work/train.py:5 main", "forward", ""),
+    ),
+    "DataParallel copies the model": (
+        ((f"{TORCH}/nn/parallel/comm.py", "broadcast_coalesced"), (f"{TORCH}/nn/parallel/replicate.py", "replicate"),
+         (f"{TORCH}/nn/parallel/data_parallel.py", "forward"), CALL, TRAIN),
+        ("broadcast_coalesced", "work/train.py:5 main", "forward", "parameter"),
+    ),
+    "DataParallel scatters the batch": (
+        ((f"{TORCH}/nn/parallel/comm.py", "scatter"), (f"{TORCH}/nn/parallel/data_parallel.py", "scatter"), TRAIN),
+        ("scatter", "work/train.py:5 main", "", "input"),
+    ),
     "a gradient is accumulated": (
         ((CPP, "at::_ops::clone::call(x)"), (CPP, "torch::autograd::AccumulateGrad::apply(x)"),
          (CPP, "torch::autograd::Engine::thread_main(x)")),
