@@ -10,7 +10,8 @@ Capability = tuple[int, int]
 # By the id in the catalog: NVIDIA's compute capability (developer.nvidia.com/cuda-gpus), and for AMD's GPUs the first
 # two figures of their target (rocm.docs.amd.com, GPU hardware specifications: gfx942 is 9.4), as torch reports both.
 _CAPABILITIES: tuple[tuple[str, Capability], ...] = (
-    (r"v100", (7, 0)),
+    (r"(quadro-g)?p100", (6, 0)),
+    (r"(quadro-g)?v100", (7, 0)),
     (r"(t4|titan-rtx|quadro-rtx|rtx-20\d0)", (7, 5)),
     (r"(a100|a800|a30)", (8, 0)),
     (r"(l4|l40s?|rtx-40[5-9]0|rtx-\d000-ada|rtx-\d000-sff-ada|rtx-4500-ada)\b", (8, 9)),
@@ -23,7 +24,7 @@ _CAPABILITIES: tuple[tuple[str, Capability], ...] = (
     (r"(mi100|mi2\d0x?)", (9, 0)),
     (r"mi3(00|25)", (9, 4)),
     (r"mi35[05]", (9, 5)),
-    (r"rx-7\d00", (11, 0)),
+    (r"rx-7\d00|radeon-pro-w7900", (11, 0)),
 )
 
 

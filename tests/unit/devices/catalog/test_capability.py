@@ -20,6 +20,9 @@ def test_formats_come_with_their_architecture(gpu: CatalogEntry) -> None:
     ("gpu", "capability"),
     [
         ("v100-32g", (7, 0)),
+        ("quadro-gp100", (6, 0)),
+        ("quadro-gv100", (7, 0)),
+        ("rtx-2070-super", (7, 5)),
         ("t4", (7, 5)),
         ("a100-40g", (8, 0)),
         ("a10g", (8, 6)),
