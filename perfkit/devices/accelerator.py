@@ -45,6 +45,7 @@ class Accelerator:
         visibility: environment variables that choose the devices that a process sees.
         products: names of products that tell the kind.
         calls: names of calls of its runtime and driver.
+        kernels: names of kernels that only it runs.
     """
 
     kind: str
@@ -64,6 +65,7 @@ class Accelerator:
     visibility: tuple[str, ...] = ()
     products: re.Pattern[str] = _NOTHING
     calls: re.Pattern[str] = _NOTHING
+    kernels: re.Pattern[str] = _NOTHING
 
     @property
     def runtime(self) -> Any:
@@ -92,6 +94,7 @@ ROCM = Accelerator(
     visibility=("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"),
     products=re.compile(r"AMD|Instinct|Radeon"),
     calls=re.compile(r"hip[A-Z]"),
+    kernels=re.compile(r"Cijk_|(\w+_)?miopen|rccl|\w*ck_tile|__amd_rocclr", re.IGNORECASE),
 )
 CUDA = Accelerator(
     kind="cuda",
@@ -110,6 +113,7 @@ CUDA = Accelerator(
     tool="nvidia-smi",
     visibility=("CUDA_VISIBLE_DEVICES",),
     calls=re.compile(r"cu(da)?[A-Z]"),
+    kernels=re.compile(r"sm\d\d+_|(volta|turing|ampere|hopper)_|nccl|void (cutlass|cudnn|cub)"),
 )
 # torch 2.11 has graphs and a history of XPUs, but torch.compile makes no graphs, and nothing tells whose a history is.
 XPU = Accelerator(
@@ -126,13 +130,25 @@ XPU = Accelerator(
     tool="xpu-smi",
     visibility=("ZE_AFFINITY_MASK",),
     products=re.compile(r"Intel"),
-    calls=re.compile(r"(ze|ur)[A-Z]"),
+    calls=re.compile(r"(ze|ur)[A-Z]|pi(Enqueue|Queue|Event|Kernel|Program|Mem)[A-Z]"),
+    kernels=re.compile(r"at::native::xpu::|.*\bsycl::|_ZTS"),
+)
+# Huawei's Ascend, known from traces alone: torch_npu adds its functions to torch.
+NPU = Accelerator(
+    kind="npu",
+    type="npu",
+    name="NPU",
+    has_own_memory=True,
+    products=re.compile(r"Ascend"),
+    calls=re.compile(r"(AscendCL@)?acl[A-Za-z]"),
+    kernels=re.compile(r"aclnn[A-Z]|\w+(AiCore|AiCpu)"),
 )
 # Its memory is the host's; `torch.mps` keeps no peaks, and its events belong to no stream that a caller could name.
 MPS = Accelerator(kind="mps", type="mps", name="MPS", has_generator=True)
 CPU = Accelerator(kind="cpu", type="cpu", name="CPU")
 
-ACCELERATORS = (ROCM, CUDA, XPU, MPS, CPU)
+ACCELERATORS = (ROCM, CUDA, XPU, NPU, MPS, CPU)
+UNNAMED_GPU = "gpu"  # of a trace that tells neither its maker nor its runtime
 VISIBILITY = tuple(dict.fromkeys(name for row in ACCELERATORS for name in row.visibility))
 _BY_WORD = {row.kind: row for row in ACCELERATORS} | {"hip": ROCM}
 
@@ -186,6 +202,12 @@ def find_called_accelerator(calls: Iterable[str]) -> Accelerator | None:
     """The kind whose runtime or driver has calls of these names."""
     names = list(calls)
     return next((row for row in ACCELERATORS if any(map(row.calls.match, names))), None)
+
+
+def find_kernel_accelerator(kernels: Iterable[str]) -> Accelerator | None:
+    """The kind that alone runs kernels of these names."""
+    names = list(kernels)
+    return next((row for row in ACCELERATORS if any(map(row.kernels.match, names))), None)
 
 
 def _get_word(device: "torch.device | str") -> str:

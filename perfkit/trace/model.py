@@ -20,7 +20,7 @@ NONE = -1
 class Category(IntEnum):
     """The category of an event."""
 
-    OTHER = 0
+    OTHER = 0  # known, and none of the others
     OP = 1  # an op or an autograd node on the CPU
     RANGE = 2  # a range marked by the program
     LAUNCH = 3  # a call of the device's runtime or driver
@@ -29,6 +29,7 @@ class Category(IntEnum):
     FILL = 6  # a memset on the device
     PYTHON = 7  # a Python function, where stacks were recorded
     GPU_RANGE = 8  # a range of the program or of the compiler, as seen on the device
+    UNKNOWN = 9  # of a category that is not known, or of none and with a name that tells nothing
 
 
 DEVICE_CATEGORIES = (Category.KERNEL, Category.COPY, Category.FILL)
@@ -154,8 +155,9 @@ class Trace:
         notes: what was repaired or skipped while reading, in words.
         untimed: correlation ids of records of a device's work that have no time and are not among the events.
         cut: whether the file is damaged or ends too early, so that events after those that were read are missing.
-        runtime: whose device's runtime was recorded, by the categories of its events (`mtia`, `xpu`, `hpu` ...); empty
-            for CUDA's and HIP's, which share theirs, and where they do not tell.
+        runtime: whose device's runtime was recorded, by the categories of its events or the labels of processes
+            (`mtia`, `xpu`, `npu`, `tpu` ...); empty for CUDA's and HIP's, which share theirs, and where nothing tells.
+        framework: a word of `perfkit.trace.frameworks`.
         group_sizes: how many ranks the process groups have, each number once; empty where the file does not tell.
         thread_names: what the file calls each of `threads`; empty text where it does not.
     """
@@ -197,6 +199,7 @@ class Trace:
     syncs: SyncRecords
     source: str = ""
     runtime: str = ""
+    framework: str = ""
     thread_names: list[str] = field(default_factory=list)
     group_sizes: tuple[int, ...] = ()
     untimed: Compact = field(default_factory=lambda: np.empty(0, np.int64))

@@ -2,15 +2,24 @@
 
 import numpy as np
 
-from perfkit.devices.accelerator import CPU, CUDA, find_accelerator, find_called_accelerator
+from perfkit.devices.accelerator import (
+    CPU,
+    CUDA,
+    UNNAMED_GPU,
+    find_accelerator,
+    find_called_accelerator,
+    find_kernel_accelerator,
+)
 from perfkit.devices.lookup.trace_ceilings import TraceDevice
+from perfkit.trace.event_names import EventNames
+from perfkit.trace.frameworks import TORCH
 from perfkit.trace.model import DEVICE_CATEGORIES, Category, Trace
 
 
 def identify_device(trace: Trace) -> TraceDevice:
     """The device that ran most kernels; `cpu` where the trace has no work on a device.
 
-    Its kind is `rocm` or `xpu` by names, that of another recorded runtime (`mtia`), else `cuda`.
+    Its kind is a word of `perfkit.devices.accelerator`, that of another recorded runtime (`mtia`), or `gpu`.
     """
     if not trace.has_device_events:
         return TraceDevice(CPU.kind)
@@ -28,16 +37,25 @@ def identify_device(trace: Trace) -> TraceDevice:
 
 
 def _identify_kind(trace: Trace, name: str) -> str:
-    """`cuda`, `rocm`, `xpu` or the word of another runtime.
+    """The word for the kind of device.
 
-    A device's name tells its kind, else the events of its runtime or the calls that launched its kernels do; what tells
-    none of these is taken for CUDA's.
+    A device's name tells its kind, else the events of its runtime, the calls that launched its kernels, or their names.
+    What tells none of these is taken for CUDA's if torch recorded it.
     """
     named = find_accelerator(name)
     if named is not None or trace.runtime:
         return trace.runtime if named is None else named.kind
-    calls = [trace.names[index] for index in np.unique(trace.name[trace.select_events(Category.LAUNCH)]).tolist()]
-    return (find_called_accelerator(calls) or CUDA).kind
+    found = find_called_accelerator(_list_names(trace, Category.LAUNCH)) or find_kernel_accelerator(
+        _list_names(trace, Category.KERNEL)
+    )
+    if found is not None:
+        return found.kind
+    return CUDA.kind if trace.framework == TORCH else UNNAMED_GPU
+
+
+def _list_names(trace: Trace, category: Category) -> list[str]:
+    names = EventNames.from_events(trace, trace.select_events(category))
+    return [trace.names[index] for index in names.occurring]
 
 
 def _parse_property(trace: Trace, device: int, member: str) -> int | None:

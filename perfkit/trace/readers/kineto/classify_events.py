@@ -1,10 +1,12 @@
 """Classifies events and where they ran: by category, else by process and thread."""
 
 import re
+from collections.abc import Collection
 
 import numpy as np
 from numpy.typing import NDArray
 
+from perfkit.devices.accelerator import NPU
 from perfkit.trace.compact_ints import compact_ints
 from perfkit.trace.event_nesting import compute_parents
 from perfkit.trace.function_name import extract_function_name
@@ -34,6 +36,8 @@ CATEGORIES = {
     "nvtx": Category.RANGE,
     "nvtx-kernel": Category.GPU_RANGE,
     _MTIA_TASKS: Category.KERNEL,
+    # Known, and no work: the profiler's own, waits, and torch_npu's queue between threads.
+    **dict.fromkeys(("trace", "overhead", "cuda_sync", "cuda_profiler_range", "enqueue", "dequeue"), Category.OTHER),
 }
 # These say nothing: the thread decides.
 _SAY_NOTHING = frozenset({"", "cuda", "op"})
@@ -41,6 +45,8 @@ _SAY_NOTHING = frozenset({"", "cuda", "op"})
 _LAUNCH = re.compile(r".*_(?:runtime|driver)$")
 
 _RUNTIME_OF = re.compile(r"(mtia|xpu|hpu|npu|musa|privateuseone|privateuse1)_\w+$")
+# Labels of processes; `GPU` and `Device` tell no kind.
+_DEVICE_LABEL = re.compile(r"(?:.*/device:)?(XPU|HPU|MTIA|TPU|NPU)\b[ :]?\d*.*|Ascend Hardware$")
 
 _COPY_NAME = re.compile(r"memcpy|dma_|SDMA", re.IGNORECASE)
 _FILL_NAME = re.compile(r"memset", re.IGNORECASE)
@@ -92,9 +98,14 @@ def place_on_devices(
             rows[column] = np.where(missing, compact_ints(values)[rows["thread"]], rows[column])
 
 
-def find_runtime(cats: list[str]) -> str:
-    """The device whose runtime the categories name, in the word that torch has for it; empty for CUDA's."""
-    return next((match[1] for cat in cats if (match := _RUNTIME_OF.match(cat.lower()))), "")
+def find_runtime(cats: list[str], labels: Collection[str]) -> str:
+    """The device whose runtime the categories or the processes' labels name, in the word that torch has for it; empty
+    for CUDA's."""
+    named = next((match[1] for cat in cats if (match := _RUNTIME_OF.match(cat.lower()))), "")
+    if named:
+        return named
+    labeled = next((match for label in sorted(labels) if (match := _DEVICE_LABEL.match(label))), None)
+    return "" if labeled is None else (labeled[1] or NPU.kind).lower()
 
 
 def _is_wait(name: str) -> bool:
@@ -108,7 +119,7 @@ def _classify_category(cat: str) -> Category:
     cat = cat.lower()
     if _LAUNCH.match(cat):
         return Category.LAUNCH
-    return CATEGORIES.get(cat, Category.OTHER)
+    return CATEGORIES.get(cat, Category.UNKNOWN)
 
 
 def _classify_uncategorized(rows: Columns, names: list[str], where: ThreadInfo) -> NDArray[np.int8]:
@@ -118,6 +129,7 @@ def _classify_uncategorized(rows: Columns, names: list[str], where: ThreadInfo) 
     lane = where.lane[rows["thread"]]
     by_name[(lane == ThreadLane.XLA_HOST) & (by_name == Category.OP)] = Category.OTHER
     by_name[rows["numbered"]] = Category.RANGE
+    by_name[(lane == ThreadLane.HOST) & (by_name == Category.OTHER)] = Category.UNKNOWN
     host = np.where(rows["hlo"] | (lane == ThreadLane.OPS), np.int8(Category.OP), by_name)
     host = np.where(lane == ThreadLane.CALLS, np.int8(Category.LAUNCH), host)
     work = np.where(copies, Category.COPY, np.where(fills, Category.FILL, Category.KERNEL))

@@ -7,6 +7,7 @@ from pathlib import Path
 from perfkit.core.errors import RunFormatError
 from perfkit.core.sanitize import escape_control_chars
 from perfkit.core.text_blocks import TextBlocks
+from perfkit.trace.frameworks import find_framework
 from perfkit.trace.model import (
     Signature,
     Trace,
@@ -150,7 +151,8 @@ def _build_trace(text: TraceText, splitter: EventSplitter, collection: TraceColl
         names=names,
         threads=threads,
         thread_names=where.names,
-        runtime=find_runtime(cats),
+        runtime=find_runtime(cats, where.labels),
+        framework=find_framework(cats, names, where.labels),
         signatures=[Signature(*signature.split(b"\0")) for signature in tables.signature],
         geometries=list(tables.geometry),
         statements=[

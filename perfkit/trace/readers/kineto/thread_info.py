@@ -55,6 +55,7 @@ class ThreadInfo:
         device: the number of the device that the thread stands for; NONE for threads of the host.
         stream: the stream that a device's thread stands for; NONE where its name does not tell.
         lane: a `ThreadLane`.
+        labels: of the processes, names and labels.
         nests: whether what lies within other work on it is part of that (the body of a loop, a range's kernels), and
             not beside it.
     """
@@ -64,6 +65,7 @@ class ThreadInfo:
     stream: Ints
     lane: NDArray[np.int8]
     nests: NDArray[np.bool_]
+    labels: frozenset[str] = frozenset()
 
 
 def read_thread_info(threads: list[tuple[str, str]], stated: list[tuple[int, str, bytes]]) -> ThreadInfo:
@@ -89,7 +91,8 @@ def read_thread_info(threads: list[tuple[str, str]], stated: list[tuple[int, str
             lane[index] = ThreadLane.WORK
     stream = np.asarray([int(match[1]) if match else NONE for match in streams], np.int64)
     parallel = np.asarray([labels.has_parallel_streams(process) for process, _ in threads], np.bool_)
-    return ThreadInfo(names, device, stream, lane, ~parallel)
+    texts = frozenset(text for stated in processes.values() for text in stated)
+    return ThreadInfo(names, device, stream, lane, ~parallel, texts)
 
 
 class _ProcessLabels:

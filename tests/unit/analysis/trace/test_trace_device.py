@@ -3,9 +3,12 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from perfkit.analysis.trace.trace_device import identify_device
 from perfkit.devices.lookup.trace_ceilings import TraceDevice
 from perfkit.trace.readers.trace_reader import read_trace
+from tests.fixtures.foreign_traces import Event, ascend_events, xla_events, xpu_events
 from tests.fixtures.gpu_traces import training_events, training_file
 from tests.fixtures.traces import op
 
@@ -44,6 +47,23 @@ def test_another_runtime_tells_the_device(tmp_path: Path) -> None:
         {"ph": "X", "cat": "kernel", "name": "fba_mm", "pid": 0, "tid": 3, "ts": 9, "dur": 5, "args": {"device": 0}},
     ]
     assert identify_device(read_trace(write(tmp_path / "a.json", traceEvents=events))).kind == "mtia"
+
+
+@pytest.mark.parametrize(
+    ("events", "kind"),
+    [
+        (ascend_events(), "npu"),
+        (xpu_events(), "xpu"),
+        ([event for event in xpu_events() if event["cat"] != "xpu_runtime"], "xpu"),  # by the names of its kernels
+        (xla_events(host="PjitFunction(f)"), "gpu"),
+        (xla_events(host="PjitFunction(f)", launches="cuLaunchKernel"), "cuda"),
+        (xla_events(host="PjitFunction(f)", launches="hipModuleLaunchKernel"), "rocm"),
+        (xla_events(host="PjitFunction(f)", kernel="sm80_xmma_gemm_f16f16"), "cuda"),
+        (xla_events(host="PjitFunction(f)", kernel="Cijk_Ailk_Bljk_HHS"), "rocm"),
+    ],
+)
+def test_what_a_trace_without_names_tells_of_the_kind(tmp_path: Path, events: list[Event], kind: str) -> None:
+    assert identify_device(read_trace(write(tmp_path / "a.json", traceEvents=events))) == TraceDevice(kind)
 
 
 def test_without_work_on_a_device_it_is_a_cpu(tmp_path: Path) -> None:

@@ -1,0 +1,80 @@
+"""Decides whether a traced program trains, from its ops, ranges and kernels."""
+
+import re
+from collections.abc import Iterator
+
+import msgspec
+import numpy as np
+
+from perfkit.trace.event_names import EventNames
+from perfkit.trace.model import Category
+from perfkit.trace.ops.ops import Ops
+
+# A gradient is computed or an optimizer steps: names of torch, XLA and TensorFlow, and of kernels.
+_TRAINING = re.compile(
+    r"autograd::engine|AccumulateGrad|\w*Backward\d*$|\w+::\w*_backward|Optimizer\.(step|zero_grad)#"
+    r"|(?!.*forward).*(transpose\(jvp|gradient_tape|[Bb]ackprop|_backward_|dgrad|wgrad|_bwd_|FusedAdam|fused_adam)"
+)
+# Dropout that draws a mask has no other name in evaluation.
+_DROPPING = re.compile(r"aten::(native_dropout|_fused_dropout)$")
+# The position of the argument that tells training from evaluation.
+_MODE_ARGUMENTS = {
+    "aten::dropout": 2,
+    "aten::feature_dropout": 2,
+    "aten::batch_norm": 5,
+    "aten::_batch_norm_impl_index": 5,
+    "aten::cudnn_batch_norm": 5,
+    "aten::miopen_batch_norm": 5,
+    "aten::native_batch_norm": 5,
+}
+_NAMED = (Category.OP, Category.RANGE, Category.KERNEL, Category.GPU_RANGE)
+_LISTS = msgspec.json.Decoder(list[object])
+
+
+def find_training(ops: Ops) -> bool | None:
+    """True if gradients are computed or an optimizer steps, False if the program only infers, None if not known.
+
+    A trace without either may show the forward part of a training step. It does not if autograd records no graph, or if
+    norms and dropout are in evaluation; layers in training leave it open.
+    """
+    trace = ops.trace
+    named = EventNames.from_events(trace, trace.select_events(*_NAMED))
+    if any(_TRAINING.match(trace.names[index]) for index in named.occurring):
+        return True
+    if not any(name.startswith("aten::") for name in map(trace.names.__getitem__, named.occurring)):
+        return None
+    modes = set(_list_modes(ops))
+    if True in modes or (has_recorded_graph(ops) and False not in modes):
+        return None
+    return False
+
+
+def has_recorded_graph(ops: Ops) -> bool:
+    """True if autograd recorded nodes for a backward pass: its number, which each op repeats, rises with every node."""
+    numbers = ops.trace.sequence[ops.event]
+    numbers = numbers[numbers >= 0]
+    return bool(len(numbers)) and int(numbers.max()) > int(numbers.min())
+
+
+def _list_modes(ops: Ops) -> Iterator[bool]:
+    """Whether layers that behave otherwise in training are in training, for each distinct call that tells."""
+    trace = ops.trace
+    calls = np.unique(np.stack([trace.name[ops.event], trace.signature[ops.event]]), axis=1)
+    for name, signature in calls.T.tolist():
+        text = trace.names[name]
+        if _DROPPING.match(text):
+            yield True
+        position = _MODE_ARGUMENTS.get(text)
+        if position is None or signature < 0:
+            continue
+        mode = _get_argument(trace.signatures[signature].concrete, position)
+        if mode in ("True", "False"):
+            yield mode == "True"
+
+
+def _get_argument(concrete: bytes, position: int) -> object:
+    try:
+        values = _LISTS.decode(concrete)
+    except msgspec.DecodeError:
+        return None
+    return values[position] if position < len(values) else None
