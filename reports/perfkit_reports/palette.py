@@ -55,6 +55,7 @@ _FILLS = {
     time_split.LATENCY_BOUND: Fill(GREEN, "|"),
     time_split.DATA: Fill(YELLOW, "\\"),
     time_split.PYTHON: Fill(SKY, "."),
+    time_split.UNKNOWN_EVENTS: Fill("#eceef1", "x"),
     time_split.UNRECORDED: Fill("#eceef1", "x"),
     time_split.WAITING_FOR_CPU: Fill(SKY, "."),
     time_split.IDLE_QUEUED: Fill("#d9dce1", "-"),

@@ -9,6 +9,7 @@ COPIES = "copies"
 LATENCY_BOUND = "latency-bound"  # the device ran calls too small to be bound by arithmetic or bytes
 DATA = "waiting for data"
 PYTHON = "Python and dispatch"  # on a CPU: no op worked, or too small ones; waiting is in here too
+UNKNOWN_EVENTS = "events of unknown kind"  # on a CPU, where no op worked: other tools' events
 UNRECORDED = "not recorded"  # device activity unknown: not in the trace
 WAITING_FOR_CPU = "idle waiting for the CPU"  # a device, with nothing to do: the CPU had launched nothing
 IDLE_QUEUED = "idle with work queued"  # latency, dependencies between streams

@@ -159,6 +159,9 @@ class RankTrace(Struct):
         device: `cuda`, `rocm`, `xpu`, `cpu` or another word of the trace.
         device_name: as recorded, empty if not.
         device_basis: the source of the name (the trace, the user, this machine).
+        framework: a word of `perfkit.trace.frameworks`, empty if not known.
+        trains: whether gradients are computed or an optimizer steps; None where the trace may show the forward part of
+            a training step. `records_graph`: autograd recorded nodes for a backward pass.
         step_basis: the evidence for steps: marked, by periodicity, or none.
         outlier_steps: steps that take far longer than the others, such as a first one, excluded from `steps` and from
             all figures per step: their work counts as outside the steps.
@@ -177,6 +180,8 @@ class RankTrace(Struct):
         ceilings: the limits of the device; empty where unknown, with `notes` that say why.
         missing_device_reason: the reason that a used device has no events in the trace, empty otherwise. Ops and times
             are then those of the CPU: they do not show the speed of the work, and have no roofline.
+        has_uncached_allocations: whether each tensor takes its memory from the driver, since no allocator caches it.
+        unknown_work_reason: the reason that no event is known to be work, empty otherwise: no time can be saved then.
         optimizers: the classes of the optimizers whose steps it shows.
         gemms, attentions: GEMMs and fused attention of the steps by the sizes of their calls, ranked by potential
             savings.
@@ -233,6 +238,11 @@ class RankTrace(Struct):
     level_points: tuple[OpRow, ...] = ()
     ceilings: DeviceCeilings | None = None
     missing_device_reason: str = ""
+    unknown_work_reason: str = ""
+    framework: str = ""
+    trains: bool | None = None
+    records_graph: bool = False
+    has_uncached_allocations: bool = False
     model_flops: Quantity = NOT_MEASURED
     hardware_flops: Quantity = NOT_MEASURED
     matrix_unit: str = ""
@@ -250,6 +260,17 @@ class RankTrace(Struct):
     flames: tuple[FlameGraph, ...] = ()
     timelines: tuple[StepTimeline, ...] = ()
     stage_actions: StageActions | None = None
+
+    @property
+    def is_work_known(self) -> bool:
+        """True if the trace shows the work that its time was spent on."""
+        return not self.missing_device_reason and not self.unknown_work_reason
+
+    @property
+    def device_memory(self) -> MemoryAccount | None:
+        """The account of the device; None where only the CPU's allocations beside it were recorded."""
+        others = self.memory is not None and is_cpu(self.memory.device) and not is_cpu(self.device)
+        return None if others else self.memory
 
     @property
     def modeled_share(self) -> float | None:

@@ -35,8 +35,8 @@ def simulate_findings(analyzed: DetailedAnalysis, replayed: ReplayResult, *, kee
     `keep` the graph change of each.
     """
     trace = analyzed.rank_trace
-    results = {} if trace.missing_device_reason else dict(_list_changes(TraceView(trace)))
-    roofs = Change() if trace.missing_device_reason else _raise_all_to_roofs(trace)
+    results = dict(_list_changes(TraceView(trace))) if trace.is_work_known else {}
+    roofs = _raise_all_to_roofs(trace) if trace.is_work_known else Change()
     if not results and not roofs:
         return Simulation(None, {})
     lost = trace.lost_kernels is not None and trace.lost_kernels.matters

@@ -48,7 +48,9 @@ def analyze_memory(path: str | Path, *, command: str = "") -> MemoryAnalysis:
         findings=sort_findings(
             (0, finding)
             for accounted in accounts
-            for finding in collect_memory_findings(accounted, variant=_get_finding_device(accounted, accounts))
+            for finding in collect_memory_findings(
+                accounted, variant=_get_finding_device(accounted, accounts), trains=read.trains
+            )
         ),
         provenance=_list_provenance(read.kind, [allocations for allocations, _ in pairs], accounts),
         notes=read.notes,

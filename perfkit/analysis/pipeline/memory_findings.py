@@ -18,6 +18,7 @@ def collect_memory_findings(
     own_loop: bool = False,
     tried: Mapping[str, str] | None = None,
     optimizers: Collection[str] = (),
+    trains: bool | None = None,
 ) -> tuple[Finding, ...]:
     """All rules' findings: warnings, then gains by bytes, then notes.
 
@@ -30,6 +31,9 @@ def collect_memory_findings(
         own_loop: whether it is of a loop that is not perfkit's own.
         tried: what came of techniques that were tried elsewhere, by technique, as `tried as ckpt: ...`.
         optimizers: the classes of those that train, none where that is not known.
+        trains: False for a program that only infers, None where that is not known.
     """
-    view = AccountView(account, variant, techniques, {} if tried is None else tried, own_loop, frozenset(optimizers))
+    view = AccountView(
+        account, variant, techniques, {} if tried is None else tried, own_loop, frozenset(optimizers), trains
+    )
     return sort_findings(collect_findings(RULES, view))

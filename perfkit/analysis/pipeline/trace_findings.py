@@ -59,7 +59,7 @@ def _run_rules_on_trace(view: TraceView) -> Iterator[tuple[Rule, Finding]]:
     results = [
         (rule, result)
         for rule, result in run_rules(RULES, view)
-        if rule.about != About.STEP or not view.trace.missing_device_reason
+        if rule.about != About.STEP or view.trace.is_work_known
     ]
     results = [(rule, _bound_gain(result, view)) for rule, result in results if _is_notable(result.finding, view)]
     for rule, result in results:
@@ -120,4 +120,6 @@ def _add_detail(finding: Finding, detail: str) -> Finding:
 def _collect_from_memory(traces: Sequence[RankTrace]) -> tuple[Finding, ...]:
     """Use the trace that ran out of memory, else the one with the highest peak: ranks of a job use similar memory."""
     most = max(traces, key=lambda trace: make_fullness_key(trace.memory), default=None)
-    return () if most is None or most.memory is None else collect_memory_findings(most.memory, variant=most.label)
+    if most is None or most.memory is None:
+        return ()
+    return collect_memory_findings(most.memory, variant=most.label, trains=most.trains)

@@ -4,8 +4,6 @@ from perfkit.analysis.model.trace import RankTrace
 from perfkit.core.note import list_texts
 from perfkit.devices.accelerator import is_cpu
 
-RECORD_SHAPES = "Record with torch.profiler.profile(record_shapes=True)."
-
 
 def advise_on_ceilings(trace: RankTrace) -> str:
     """Advise on a device without ceilings."""

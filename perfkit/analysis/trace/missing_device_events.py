@@ -30,7 +30,8 @@ def explain_unseen_device(ops: Ops) -> str:
     if is_cut_off(trace) and (launches or trace.devices):
         return "the file ends before the device events"
     if launches > _FEW * len(ops):
-        return f"no kernels recorded, though {launches:,} were launched"
+        known = "recognized" if len(trace.select_events(Category.UNKNOWN)) >= launches else "recorded"
+        return f"no kernels {known}, though {launches:,} were launched"
     return _explain_use_without_launch(ops)
 
 

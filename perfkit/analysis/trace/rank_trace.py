@@ -13,7 +13,7 @@ from perfkit.analysis.trace.coverage import measure_coverage
 from perfkit.analysis.trace.exceeded_roofs import find_exceeded_ceilings
 from perfkit.analysis.trace.flame_graphs import build_flame_graphs
 from perfkit.analysis.trace.hierarchical_roofline import build_level_points
-from perfkit.analysis.trace.idle.host_calls import HostCalls
+from perfkit.analysis.trace.idle.host_calls import HostCalls, is_allocator_uncached
 from perfkit.analysis.trace.idle.idle_causes import IdleCauses, find_idle_causes
 from perfkit.analysis.trace.idle.idle_time import IdleTime
 from perfkit.analysis.trace.matrix_utilization import compute_matrix_utilization
@@ -25,6 +25,7 @@ from perfkit.analysis.trace.stage_actions import find_stage_actions
 from perfkit.analysis.trace.step_rows import build_outlier_rows, build_step_rows, describe_step_basis
 from perfkit.analysis.trace.time.intervals import Intervals, Ints, measure_covered, measure_length
 from perfkit.analysis.trace.time.launch_queue import summarize_launches
+from perfkit.analysis.trace.time.unknown_events import explain_unknown_events
 from perfkit.analysis.trace.trace_device import identify_device
 from perfkit.analysis.trace.trace_notes import collect_notes
 from perfkit.analysis.trace.work.link_copies import build_copy_rows
@@ -44,6 +45,7 @@ from perfkit.devices.ceilings.peak import IEEE, TF32, Fp32Settings
 from perfkit.trace.counters.match_counters import LaunchCounters
 from perfkit.trace.model import NONE, Trace
 from perfkit.trace.ops.ops import Ops, read_ops
+from perfkit.trace.ops.training import find_training, has_recorded_graph
 from perfkit.trace.readers.trace_sources import derive_trace_name
 from perfkit.trace.steps.optimizer_spans import find_optimizers
 
@@ -142,6 +144,10 @@ def analyze_with_details(
         device=device.kind,
         device_name=name,
         device_basis=_describe_basis(device.name, device_name),
+        framework=trace.framework,
+        trains=find_training(ops),
+        records_graph=has_recorded_graph(ops),
+        has_uncached_allocations=is_allocator_uncached(ops, idle.of),
         properties=trace.properties,
         span_s=(spans.span[1] - spans.span[0]) / 1e9,
         outside_steps_s=(spans.span[1] - spans.span[0] - measure_length(spans.spans)) / 1e9,
@@ -181,6 +187,7 @@ def analyze_with_details(
         gaps=idle.gaps,
         ceilings=ceilings,
         missing_device_reason=unseen,
+        unknown_work_reason=explain_unknown_events(ops),
         lost_kernels=engine.lost,
         optimizers=find_optimizers(trace),
         gemms=gemms.rows,

@@ -8,8 +8,12 @@ from perfkit.core.note import Note
 
 @dataclass(frozen=True)
 class MemoryFile:
-    """A memory recording in a file: `kind` describes the file, with one `Allocations` per device."""
+    """A memory recording in a file: `kind` describes the file, with one `Allocations` per device.
+
+    `trains` is whether the recorded program computes gradients, None where the file does not tell.
+    """
 
     kind: str
     allocations: tuple[Allocations, ...]
     notes: tuple[Note, ...] = ()
+    trains: bool | None = None

@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-from perfkit.core.allocations import Allocations
 from perfkit.core.errors import PerfkitError, RunFormatError
 from perfkit.core.note import make_note
 from perfkit.core.text_blocks import ReadLimits, TextBlocks
@@ -12,7 +11,9 @@ from perfkit.trace.memory.consistency import describe_inconsistencies
 from perfkit.trace.memory.memory_file import MemoryFile
 from perfkit.trace.memory.raw_timeline import read_raw_timeline
 from perfkit.trace.memory.snapshot import read_snapshot
-from perfkit.trace.memory.trace_allocations import FROM_NOTHING, read_trace_allocations
+from perfkit.trace.memory.trace_allocations import FROM_NOTHING, build_ops_allocations
+from perfkit.trace.ops.ops import read_ops
+from perfkit.trace.ops.training import find_training
 from perfkit.trace.readers.trace_reader import read_trace
 from perfkit.trace.readers.trace_sources import open_source
 
@@ -79,7 +80,8 @@ def _read_head(label: str) -> bytes:
 
 def _read_trace_memory(label: str) -> MemoryFile:
     trace = read_trace(label)
-    recordings: tuple[Allocations, ...] = read_trace_allocations(trace)
+    ops = read_ops(trace)
+    recordings = build_ops_allocations(ops)
     if not recordings:
         raise RunFormatError(
             f"{label}: a trace without memory events: record it with torch.profiler.profile(profile_memory=True)"
@@ -90,4 +92,4 @@ def _read_trace_memory(label: str) -> MemoryFile:
         *describe_inconsistencies(trace.memory),
         *((make_note("memory.unseen_before", _UNSEEN),) if unseen else ()),
     )
-    return MemoryFile(kind=TRACE, allocations=recordings, notes=notes)
+    return MemoryFile(kind=TRACE, allocations=recordings, notes=notes, trains=find_training(ops))

@@ -24,9 +24,9 @@ from perfkit.trace.memory.holders import find_holders
 from perfkit.trace.memory.phase_spans import build_bands, find_phase_spans
 from perfkit.trace.memory.source_lines import find_lines
 from perfkit.trace.memory.text_numbers import TraceTextNumbers
-from perfkit.trace.model import MemoryEvents, Trace
+from perfkit.trace.model import MemoryEvents
 from perfkit.trace.ops.module_calls import ModuleCalls
-from perfkit.trace.ops.ops import Ops, read_ops
+from perfkit.trace.ops.ops import Ops
 from perfkit.trace.ops.signatures import parse_arguments
 from perfkit.trace.steps.phases import PhaseIntervals, PhaseRanges
 
@@ -87,13 +87,8 @@ FROM_NOTHING = "allocations before the recording began are missing"
 Column = NDArray[np.int32]
 
 
-def read_trace_allocations(trace: Trace) -> tuple[Allocations, ...]:
-    """The allocations of each device that has any in a trace, GPUs first; none where no memory was recorded."""
-    return build_ops_allocations(read_ops(trace)) if len(trace.memory) else ()
-
-
 def build_ops_allocations(ops: Ops) -> tuple[Allocations, ...]:
-    """Build the allocations of a trace whose ops were read."""
+    """The allocations of each device that has any in a trace, GPUs first; none where no memory was recorded."""
     memory = ops.trace.memory
     if not len(memory):
         return ()

@@ -18,7 +18,7 @@ class AccountView:
 
     `tried` has the outcomes of techniques tried in other variants. `own_loop` is set for an attached loop: advice names
     the change to the loop first, and the command that tries it second. `optimizers` are the classes of its optimizers,
-    none where unknown.
+    none where unknown. `trains` is False for a program that only infers, None where unknown.
     """
 
     account: MemoryAccount
@@ -27,6 +27,7 @@ class AccountView:
     tried: Mapping[str, str] = field(default_factory=dict)
     own_loop: bool = False
     optimizers: frozenset[str] = frozenset()
+    trains: bool | None = None
 
     def sum_bytes(self, category: str) -> int:
         return sum(share.bytes for share in self.account.categories if share.category == category)
@@ -55,7 +56,12 @@ class AccountView:
 
     def advise(self, remedies: Iterable[Remedy]) -> str:
         """The remedies that still apply, each with its technique and the outcome where it was tried."""
-        remaining = [remedy for remedy in remedies if not any(map(self.is_on, (remedy.technique, *remedy.unless)))]
+        remaining = [
+            remedy
+            for remedy in remedies
+            if remedy.trains in (None, self.trains is not False)
+            if not any(map(self.is_on, (remedy.technique, *remedy.unless)))
+        ]
         if self.own_loop:
             return self._advice_for_own_loop([remedy for remedy in remaining if remedy.api_on_cpu or not self.on_cpu])
         return "; ".join(f"{self._get_how(remedy)}{self._format_outcome(remedy.technique)}" for remedy in remaining)

@@ -19,7 +19,8 @@ class Remedy(NamedTuple):
     """An instruction with its API; `technique` is perfkit's, "" where it has none.
 
     It does not apply where a technique in `unless` is on, which does more or excludes it. `on_cpu` replaces it where
-    the memory is the host's; without an API (`api_on_cpu`) it is no advice for an attached loop.
+    the memory is the host's; without an API (`api_on_cpu`) it is no advice for an attached loop. `trains` is True for
+    what helps training alone, False for what helps inference alone, None for what helps both.
     """
 
     how: str
@@ -27,21 +28,29 @@ class Remedy(NamedTuple):
     unless: tuple[str, ...] = ()
     on_cpu: str = ""
     api_on_cpu: bool = True
+    trains: bool | None = None
 
 
-SMALLER_BATCH = Remedy("use smaller batches and accumulate their gradients")
+SMALLER_BATCH = Remedy("use smaller batches and accumulate their gradients", trains=True)
+SMALLER_INPUT = Remedy("use smaller batches or shorter sequences", trains=False)
+INFERENCE_MODE = Remedy(
+    "run the model under torch.inference_mode(), so that nothing is kept for backward", trains=False
+)
 
 SCORES = (
     Remedy("call F.scaled_dot_product_attention with its flash or efficient backend", "flash"),
-    Remedy("recompute attention in backward with torch.utils.checkpoint", "ckpt"),
+    Remedy("recompute attention in backward with torch.utils.checkpoint", "ckpt", trains=True),
 )
 LOGITS = (
     Remedy(
         "compute the loss in chunks of the vocabulary or sequence, fused with the last layer (Liger Kernel's "
-        "LigerFusedLinearCrossEntropyLoss, torchtune's LinearCrossEntropyLoss, cut-cross-entropy)"
+        "LigerFusedLinearCrossEntropyLoss, torchtune's LinearCrossEntropyLoss, cut-cross-entropy)",
+        trains=True,
     ),
     Remedy("fuse log-softmax and loss with torch.compile", "compile"),
+    Remedy("compute logits of the last position alone", trains=False),
     SMALLER_BATCH,
+    SMALLER_INPUT,
 )
 ONE_AT_A_TIME = Remedy("update one tensor at a time (foreach=False)")
 FUSED_UPDATE = Remedy("use a fused optimizer such as AdamW(fused=True), or update one tensor at a time (foreach=False)")
@@ -53,14 +62,21 @@ HELD_IN_FORWARD = Remedy("free gradients before forward with optimizer.zero_grad
 
 REMEDIES: dict[str, tuple[Remedy, ...]] = {
     ACTIVATION: (
-        Remedy("recompute blocks in backward with torch.utils.checkpoint.checkpoint(use_reentrant=False)", "ckpt"),
+        INFERENCE_MODE,
+        Remedy(
+            "recompute blocks in backward with torch.utils.checkpoint.checkpoint(use_reentrant=False)",
+            "ckpt",
+            trains=True,
+        ),
         Remedy("compute in 16 bits with torch.autocast", "amp"),
         Remedy(
             "offload them to CPU memory with torch.autograd.graph.save_on_cpu(pin_memory=True)",
             "offload:what=activations",
             on_cpu="offload them to disk with torch.autograd.graph.saved_tensors_hooks",
+            trains=True,
         ),
         SMALLER_BATCH,
+        SMALLER_INPUT,
     ),
     RECOMPUTED: (
         Remedy("checkpoint smaller blocks with torch.utils.checkpoint, so that less is recomputed at a time"),
@@ -95,7 +111,12 @@ REMEDIES: dict[str, tuple[Remedy, ...]] = {
         ),
         Remedy(
             "keep them in bf16 with model.to(torch.bfloat16) and an optimizer that rounds stochastically "
-            "(torchao.optim's bf16_stochastic_round=True)"
+            "(torchao.optim's bf16_stochastic_round=True)",
+            trains=True,
+        ),
+        Remedy(
+            "keep them in 16 bits with model.to(torch.bfloat16), or quantize them (torchao.quantization.quantize_)",
+            trains=False,
         ),
     ),
     AUTOCAST: (
@@ -120,6 +141,7 @@ REMEDIES: dict[str, tuple[Remedy, ...]] = {
     TEMPORARY: (
         Remedy("fuse ops with torch.compile, so that intermediate results are never written", "compile"),
         SMALLER_BATCH,
+        SMALLER_INPUT,
     ),
 }
 

@@ -6,10 +6,12 @@ from perfkit.analysis.difference.difference import compare_traces
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.suite import Variant
 from perfkit.analysis.suite.findings.suite_view import SuiteView, get_step_s
-from perfkit.analysis.trace.findings.data_wait import LOAD_SOONER, find_loop_data_wait
+from perfkit.analysis.trace.findings.data_wait import find_loop_data_wait
 from perfkit.analysis.trace.findings.multi_trace import find_step_change
+from perfkit.analysis.trace.findings.remedies import LOAD_SOONER, choose_remedy
 from perfkit.analysis.trace.findings.trace_thresholds import NOTABLE
 from perfkit.core.units import format_percent, format_seconds
+from perfkit.trace.frameworks import TORCH
 
 # Times the step time of the first capture: the least slowdown that is reported.
 _SLOWER = 1.05
@@ -46,7 +48,7 @@ def find_outlier_steps(suite: SuiteView) -> Iterator[Finding]:
         if outlying.data_share is not None:
             part = format_percent(outlying.data_share, 0) if outlying.data_share >= 0.005 else "none"
             evidence += f"; {part} of the excess is waiting for data"
-            action = LOAD_SOONER if outlying.data_share > 0.5 else action
+            action = choose_remedy(LOAD_SOONER, TORCH, "", trains=True) if outlying.data_share > 0.5 else action
         yield Finding(
             id="steps.outliers",
             severity="gain",

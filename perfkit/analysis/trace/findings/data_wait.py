@@ -12,17 +12,15 @@ from perfkit.analysis.model.loop import LoopAnalysis
 from perfkit.analysis.model.time_split import DATA
 from perfkit.analysis.trace.findings.host_calls import format_calls, select_calls, sum_idle_s
 from perfkit.analysis.trace.findings.program_lines import name_data_lines
+from perfkit.analysis.trace.findings.remedies import LOAD_SOONER, choose_remedy
 from perfkit.analysis.trace.findings.trace_thresholds import COMMON, NOTABLE
 from perfkit.analysis.trace.findings.trace_view import FETCHING, TraceView, list_callers
 from perfkit.analysis.trace.idle.host_calls import FETCH
 from perfkit.core.units import format_percent, format_seconds
 from perfkit.devices.accelerator import is_cpu
+from perfkit.trace.frameworks import TORCH
 
 _TITLE = "Step waits for data"
-LOAD_SOONER = (
-    "Raise num_workers and prefetch_factor of the DataLoader, with persistent_workers=True (and pin_memory=True for a "
-    "GPU), or make each sample cheaper to prepare."
-)
 
 
 def find_data_wait(view: TraceView) -> Iterator[RuleResult]:
@@ -46,7 +44,7 @@ def find_data_wait(view: TraceView) -> Iterator[RuleResult]:
             "data.starved",
             _TITLE,
             f"{'device idle for ' if idle is not None else ''}{view.show_time(took)} in {format_calls(rows)}",
-            LOAD_SOONER,
+            view.advise(LOAD_SOONER),
             took,
             scope=() if idle is None else (FETCHING,),
             change=leave_out(FETCHING),
@@ -67,7 +65,7 @@ def _find_timed_wait(view: TraceView, rows: Sequence[HostCallRow], idle_s: float
             "data.starved",
             f"{_TITLE}: {format_percent(share, 0)} of the time",
             f"{format_percent(share)} of timed steps in DataLoader next(){meanwhile}",
-            LOAD_SOONER,
+            view.advise(LOAD_SOONER),
             gain_s,
             scope=() if idle_s is None else (FETCHING,),
             change=leave_out(FETCHING),
@@ -95,7 +93,7 @@ def find_loop_data_wait(loop: LoopAnalysis, step_s: float, owner: str, idle_s: f
         variant=owner,
         evidence=f"mean {format_seconds(loop.data_wait_mean_s)} per step in DataLoader next(){_name_worst(loop)}, "
         f"median {format_seconds(loop.data_wait_s or 0.0)}{meanwhile}{name_data_lines(loop)}",
-        action=LOAD_SOONER,
+        action=choose_remedy(LOAD_SOONER, TORCH, "", trains=True),
         gain_s=gain_s,
         figures={"wait_s": loop.data_wait_mean_s, "share": loop.data_wait_share}
         | ({} if idle_s is None else {"idle_s": idle_s}),

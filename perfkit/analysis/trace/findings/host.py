@@ -11,15 +11,29 @@ from perfkit.analysis.model.launches import GapRow, Launches
 from perfkit.analysis.model.time_split import DATA, PYTHON
 from perfkit.analysis.trace.findings.host_calls import format_calls, format_count, select_calls, sum_idle_s
 from perfkit.analysis.trace.findings.program_lines import name_functions, name_python_lines
+from perfkit.analysis.trace.findings.remedies import (
+    BALANCE,
+    FEWER_CALLS,
+    FEWER_LAUNCHES,
+    MEANWHILE,
+    MORE_WARM_UP,
+    RECORD_STACKS,
+    REUSED_MEMORY,
+    SHORT_KERNELS,
+    UNCACHED_ALLOCATION,
+    UNNEEDED_WAIT,
+    Remedy,
+)
 from perfkit.analysis.trace.findings.trace_thresholds import COMMON, NOTABLE
 from perfkit.analysis.trace.findings.trace_view import ALLOCATIONS, GAPS, LATE, QUEUED, WAITS, TraceView
 from perfkit.analysis.trace.idle.host_calls import ALLOCATION, WAIT
 from perfkit.analysis.trace.idle.idle_gaps import format_place
 from perfkit.core.units import format_percent, format_seconds
-from perfkit.devices.accelerator import is_cpu, is_cuda
+from perfkit.devices.accelerator import is_cpu
 
 # Of the idle time of all synchronizing calls: those below it have no advice of their own.
 _COSTLY = 0.1
+_NOT_CACHED = "device memory is allocated and freed for each tensor: the caching allocator is off"
 # The longest gaps and the costliest calls that are named.
 _NAMED_GAPS, _NAMED_CALLS = 3, 5
 
@@ -46,30 +60,13 @@ _WAITS = (
     ("unique", "data_dependent_shape", "avoid torch.unique, whose output shape depends on the data"),
 )
 
-_FEWER_LAUNCHES = (
-    'Do more per launch: torch.compile(mode="reduce-overhead"), CUDA graphs (torch.cuda.make_graphed_callables) '
-    "or a larger batch."
-)
-_FEWER_LAUNCHES_WITHOUT_GRAPHS = "Do more per launch: torch.compile, foreach or fused ops, or a larger batch."
 _MORE_IN_GRAPHS = "Capture more of the step in the CUDA graphs already in use, or increase the batch size."
-_IN_GRAPHS = ", launch them in CUDA graphs"
-_MEANWHILE = (
-    "Overlap this CPU work with the device: launch the next work first, or move it to another thread, to DataLoader "
-    "workers or before the loop."
-)
-_IN_OPS = "Record after more warm-up steps; if the gaps remain, find their callers with with_stack=True."
-_BALANCE = (
-    "Give every rank equal work, or start collectives earlier with async_op=True and wait only when the result is "
-    "needed."
-)
-_RECORD_STACKS = "Record again with with_stack=True to see what the CPU did."
-_FEWER_CALLS = "Run fewer, larger ops: torch.compile, fused or foreach optimizers, or a larger batch."
 
 # Why the CPU launches nothing, by the advice about it.
 _EXPLANATIONS = {
-    _IN_OPS: "likely causes: loading code at the first call, waiting for memory or a lock, or iterating over many "
+    MORE_WARM_UP: "likely causes: loading code at the first call, waiting for memory or a lock, or iterating over many "
     "tensors",
-    _BALANCE: "the CPU stays in a collective until the last rank arrives",
+    BALANCE: "the CPU stays in a collective until the last rank arrives",
 }
 
 
@@ -88,15 +85,14 @@ def find_host_bound(view: TraceView) -> Iterator[RuleResult]:
         finding_id, title = "cpu.dispatch", f"{what}: {format_percent(view.get_share(idle), 0)} of the {view.whole}"
         without_data = ", data loading excluded" if fetching else ""
         overhead = f"{view.show_time(idle)} with no op running, or only tiny ones{without_data}"
-        evidence, action = f"{overhead}{name_python_lines(view.loop)}", _FEWER_CALLS
+        evidence, action = f"{overhead}{name_python_lines(view.loop)}", view.advise(FEWER_CALLS)
     else:
         finding_id = "launch.cpu_bound"
         title = f"Device waits for CPU launches: {format_percent(view.get_share(idle), 0)} of the {view.whole}"
         late = name_functions(_select_gaps(view, CAUSED_LATE))
         lines = late or name_python_lines(view.loop)
         evidence = f"idle for {view.show_time(idle)} with nothing queued; {_describe_launches(launches)}{lines}"
-        without = _FEWER_LAUNCHES if view.accelerator.has_graphs else _FEWER_LAUNCHES_WITHOUT_GRAPHS
-        action = _MORE_IN_GRAPHS if launches.graph_launches else without
+        action = _MORE_IN_GRAPHS if launches.graph_launches else view.advise(FEWER_LAUNCHES)
     yield view.build_gain(
         finding_id,
         title,
@@ -128,10 +124,7 @@ def find_synchronization(view: TraceView) -> Iterator[RuleResult]:
     idle = sum_idle_s(rows)
     if idle is None or view.get_share(idle) < NOTABLE:
         return
-    remove = (
-        "find the call in the trace and remove it from the step, such as "
-        f"torch.{view.accelerator.type}.synchronize() around timers"
-    )
+    remove = view.advise(UNNEEDED_WAIT)
     costly = [row for row in rows[:_NAMED_CALLS] if (row.idle_s or 0.0) >= _COSTLY * idle] or rows[:1]
     advice = [[text for word, _, text in _WAITS if word in row.op] or [remove] for row in costly]
     cause = next((cause for word, cause, _ in _WAITS if word in costly[0].op), "other")
@@ -160,15 +153,15 @@ def find_long_gaps(view: TraceView) -> Iterator[RuleResult]:
     where = format_place(first, around=True) if first.is_named and first.seconds > took / 2 else ""
     gaps = [f"{_name_gap_place(row)}{_format_following(row)} ({_format_gap(row)})" for row in rows if row.is_named]
     more = f" and {len(gaps) - _NAMED_GAPS} more" if len(gaps) > _NAMED_GAPS else ""
-    action = _choose_advice(rows)
+    remedies = _choose_remedies(rows)
     yield view.build_gain(
         "idle.long_gaps",
         f"Long idle gaps: {format_percent(view.get_share(took), 0)} of the {view.whole}"
         + (f", CPU busy in {where}" if where else ""),
         f"nothing queued for {view.show_time(took)} in gaps of 1 ms or more: {'; '.join(gaps[:_NAMED_GAPS])}{more}",
-        action,
+        view.advise(remedies),
         took,
-        basis=_EXPLANATIONS.get(action, ""),
+        basis=_EXPLANATIONS.get(remedies, ""),
         scope=(GAPS,),
         change=leave_out(GAPS),
         idle=(row.cause for row in rows),
@@ -176,19 +169,19 @@ def find_long_gaps(view: TraceView) -> Iterator[RuleResult]:
     )
 
 
-def _choose_advice(rows: Sequence[GapRow]) -> str:
-    """Choose the advice by the largest part of the time."""
-    seconds_of = {_RECORD_STACKS: 0.0, _IN_OPS: 0.0, _MEANWHILE: 0.0, _BALANCE: 0.0}
+def _choose_remedies(rows: Sequence[GapRow]) -> tuple[Remedy, ...]:
+    """Choose the remedies by the largest part of the time."""
+    seconds_of = {RECORD_STACKS: 0.0, MORE_WARM_UP: 0.0, MEANWHILE: 0.0, BALANCE: 0.0}
     for row in rows:
-        seconds_of[_choose_gap_advice(row)] += row.seconds
+        seconds_of[_choose_gap_remedies(row)] += row.seconds
     return max(seconds_of, key=seconds_of.__getitem__)
 
 
-def _choose_gap_advice(row: GapRow) -> str:
-    """Choose the advice on a long gap."""
+def _choose_gap_remedies(row: GapRow) -> tuple[Remedy, ...]:
+    """Choose the remedies of a long gap."""
     if row.cause == PEERS:
-        return _BALANCE
-    return _IN_OPS if row.op or row.call else _MEANWHILE if format_place(row, around=True) else _RECORD_STACKS
+        return BALANCE
+    return MORE_WARM_UP if row.op or row.call else MEANWHILE if format_place(row, around=True) else RECORD_STACKS
 
 
 def _name_gap_place(row: GapRow) -> str:
@@ -213,20 +206,32 @@ def find_device_allocation(view: TraceView) -> Iterator[RuleResult]:
     cost = sum_idle_s(rows)
     if cost is None or view.get_share(cost) < NOTABLE:
         return
+    uncached = view.trace.has_uncached_allocations
     yield view.build_gain(
         "sync.device_allocation",
         f"Device memory allocation: {view.format_calls(sum(row.calls for row in rows))}",
         f"device idle for {view.show_time(cost)} around these calls: {format_calls(rows)}",
-        ("Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, k" if is_cuda(view.trace.device) else "K")
-        + f"eep shapes constant, and do not call torch.{view.accelerator.type}.empty_cache() in the loop.",
+        view.advise(UNCACHED_ALLOCATION if uncached else REUSED_MEMORY),
         cost,
-        basis="the allocator empties its cache when memory runs out: leave some free",
+        basis=_NOT_CACHED if uncached else "the allocator empties its cache when memory runs out: leave some free",
         scope=(ALLOCATIONS,),
         change=leave_out(ALLOCATIONS),
         calls=rows[:_NAMED_CALLS],
         idle=(CAUSED_BY_ALLOCATION,),
         figures={"idle_s": cost, "calls": sum(row.calls for row in rows)},
     )
+
+
+def find_graph_without_backward(view: TraceView) -> Iterator[RuleResult]:
+    """Inference that records a graph for a backward pass, which keeps tensors and costs time in every op."""
+    if view.trains is False and view.trace.records_graph:
+        yield view.build_remark(
+            "inference.records_graph",
+            "note",
+            "Autograd records a graph that no backward pass uses",
+            "no gradient is computed, and layers are in evaluation, but ops record autograd's nodes and save tensors",
+            "Run the model under torch.inference_mode().",
+        )
 
 
 def find_short_kernels(view: TraceView) -> Iterator[RuleResult]:
@@ -245,8 +250,7 @@ def find_short_kernels(view: TraceView) -> Iterator[RuleResult]:
         f"{view.show_time(took)} with launch cost: {format_seconds(launches.short_s)} running, "
         f"{format_seconds(launches.short_gap_s)} idle before them; {format_count(launches.kernels)} kernels in "
         "all",
-        f"Fuse them with torch.compile{_IN_GRAPHS if view.accelerator.has_graphs else ''}, or use foreach or fused "
-        "optimizers.",
+        view.advise(SHORT_KERNELS),
         won,
         basis=f"at most {launches.short_below_s * 1e6:g} us of launch cost per kernel; the CPU causes the rest of the "
         "idle time",

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from perfkit.analysis.findings.change import leave_out
 from perfkit.analysis.findings.rule import RuleResult
 from perfkit.analysis.trace.findings.host_calls import format_count
+from perfkit.analysis.trace.findings.remedies import LAUNCH_GAPS
 from perfkit.analysis.trace.findings.trace_thresholds import COMMON
 from perfkit.analysis.trace.findings.trace_view import QUEUED, TraceView, shorten_kernel
 from perfkit.core.units import format_percent, format_seconds
@@ -20,13 +21,12 @@ def find_launch_latency(view: TraceView) -> Iterator[RuleResult]:
         return
     launched = f"{format_count(queued.launching_gaps)} launch{'' if queued.launching_gaps == 1 else 'es'}"
     between = f"{format_count(queued.between_gaps)} gap{'' if queued.between_gaps == 1 else 's'}"
-    graphs = ", CUDA graphs (shorter gaps)" if view.accelerator.has_graphs else ""
     yield view.build_gain(
         "launch.latency",
         f"Launch gaps: {format_percent(view.get_share(took), 0)} of the {view.whole}",
         f"device idle for {format_seconds(queued.launching_s)} between {launched} and kernel start, "
         f"{format_seconds(queued.between_s)} in {between} between queued kernels",
-        f"Run fewer, longer kernels: torch.compile{graphs}, foreach or fused ops, or a larger batch.",
+        view.advise(LAUNCH_GAPS),
         took,
         basis="launch latency is hidden where the CPU runs ahead of the device",
         scope=(QUEUED,),

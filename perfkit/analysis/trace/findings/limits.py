@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from perfkit.analysis.findings.exceeded_ceilings import describe_exceeded_ceilings
 from perfkit.analysis.findings.rule import RuleResult
 from perfkit.analysis.model.trace import StepRow
-from perfkit.analysis.trace.advice import RECORD_SHAPES, advise_on_ceilings
+from perfkit.analysis.trace.advice import advise_on_ceilings
+from perfkit.analysis.trace.findings.remedies import MARK_STEPS, RECORD_DEVICE, RECORD_HOST, RECORD_SHAPES
 from perfkit.analysis.trace.findings.trace_thresholds import ABOVE_ROOF, COVERED, NOTABLE
 from perfkit.analysis.trace.findings.trace_view import TraceView, shorten_kernel
 from perfkit.analysis.trace.lost_kernel_texts import format_lost_action, format_lost_evidence, format_lost_title
@@ -69,9 +70,21 @@ def find_missing_kernels(view: TraceView) -> Iterator[RuleResult]:
             "warning",
             f"{why[0].upper()}{why[1:]}",
             "only CPU ops and times are known, not the speed of the launched work",
-            "Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] (or XPU), let the profiler finish, "
-            "copy the whole file, and look for CUPTI or roctracer errors in the log (another profiler, missing "
-            "permissions).",
+            view.advise(RECORD_DEVICE),
+        )
+
+
+def find_unknown_work(view: TraceView) -> Iterator[RuleResult]:
+    """No event is known to be work, so that nothing shows what the time was spent on."""
+    why = view.trace.unknown_work_reason
+    if why:
+        yield view.build_remark(
+            "limit.unknown_work",
+            "warning",
+            "No work recognized in this trace",
+            f"{why}; the framework is {view.trace.framework or 'not known'}",
+            "Record with torch.profiler or JAX's profiler: other writers' events are read by category, process and "
+            "thread names.",
         )
 
 
@@ -111,7 +124,7 @@ def find_unlinked_kernels(view: TraceView) -> Iterator[RuleResult]:
                 if coverage.inferred_s > 0
                 else ""
             ),
-            "Record with ProfilerActivity.CPU too, and with wait and warmup steps in torch.profiler.schedule.",
+            view.advise(RECORD_HOST),
             figures={"time_s": missing, "share": missing / coverage.kernel_s},
         )
 
@@ -145,13 +158,13 @@ def find_missing_shapes(view: TraceView) -> Iterator[RuleResult]:
             "note",
             "Trace has no shapes: FLOPs and bytes unknown",
             "no op has recorded input sizes and dtypes",
-            RECORD_SHAPES,
+            view.advise(RECORD_SHAPES),
         )
 
 
 def find_missing_ceilings(view: TraceView) -> Iterator[RuleResult]:
     """Without ceilings there are rates, but no shares of a roof."""
-    if view.trace.missing_device_reason:
+    if not view.trace.is_work_known:
         return
     if view.ceilings is None or not view.ceilings.ceilings:
         name = view.trace.device_name or ("a CPU" if is_cpu(view.trace.device) else "an unnamed device")
@@ -181,13 +194,13 @@ def find_profiler_overhead(view: TraceView) -> Iterator[RuleResult]:
 
 def find_missing_steps(view: TraceView) -> Iterator[RuleResult]:
     """Without steps, all figures cover the whole trace."""
-    if not view.trace.steps:
+    if not view.trace.steps and not view.trace.unknown_work_reason:
         yield view.build_remark(
             "limit.no_steps",
             "note",
             "No steps found: figures cover the whole trace",
             "no marked step contains ops, and no pattern repeats",
-            "Call profiler.step() after each training step, or mark steps with record_function('ProfilerStep#1').",
+            view.advise(MARK_STEPS),
         )
 
 

@@ -6,6 +6,7 @@ from perfkit.analysis.findings.change import Change, Takes, raise_to_roof, remov
 from perfkit.analysis.findings.rule import RuleResult
 from perfkit.analysis.model.matmul_rows import GemmRow
 from perfkit.analysis.model.step import OpRow
+from perfkit.analysis.trace.findings.remedies import CHANNELS_LAST, FUSED_BATCH_NORM
 from perfkit.analysis.trace.findings.trace_thresholds import CLOSE_TO_ROOF, COMMON, HIGHER_PEAK, NOTABLE
 from perfkit.analysis.trace.findings.trace_view import (
     BEYOND_ROOF,
@@ -119,7 +120,7 @@ def _get_saved_s(row: OpRow, ratio: float, bandwidth: float | None) -> float:
 
 def _advise_dtype(view: TraceView, rows: list[OpRow], peaks: dict[str, float]) -> str:
     dtype = "bfloat16" if "bf16" in peaks else "float16"
-    scaler = "" if dtype == "bfloat16" else " and torch.amp.GradScaler"
+    scaler = " and torch.amp.GradScaler" if dtype == "float16" and view.trains is not False else ""
     autocast = f'torch.autocast("{view.accelerator.type}", dtype=torch.{dtype}){scaler}'
     if "tf32" not in peaks:
         return f"Use {autocast}."
@@ -217,7 +218,7 @@ def find_convolution_transposes(view: TraceView) -> Iterator[RuleResult]:
             "convolution.transposes",
             "Channels-first convolutions transpose their tensors",
             f"transpose kernels take {view.show_time(took)}: {list_kernels(rows, 3)}",
-            "Keep model and input in channels-last with .to(memory_format=torch.channels_last).",
+            view.advise(CHANNELS_LAST),
             took,
             rows=rows,
             change=remove_rows(rows),
@@ -238,7 +239,7 @@ def find_batch_norm_layout(view: TraceView) -> Iterator[RuleResult]:
             "batch_norm.layout",
             "Batch norm runs on channels-first tensors",
             f"batch norm takes {view.show_time(sum_seconds(rows))}: {list_kernels(rows, 3)}",
-            "Keep model and input in channels-last (torch.channels_last), or fuse it with torch.compile.",
+            view.advise(FUSED_BATCH_NORM),
             above_s,
             basis=BEYOND_ROOF,
             rows=rows,
@@ -263,9 +264,9 @@ def find_slow_convolutions(view: TraceView) -> Iterator[RuleResult]:
         "convolution.low_efficiency",
         f"Convolutions reach {format_percent(attainable / took, 0)} of their roof",
         f"convolutions take {view.show_time(took)}",
-        "Set torch.backends.cudnn.benchmark = True where input sizes stay the same, and train in channels-last."
+        "Set torch.backends.cudnn.benchmark = True where input sizes stay the same, and keep tensors in channels-last."
         if is_cuda(view.trace.device)
-        else "Keep model and input in channels-last with .to(memory_format=torch.channels_last).",
+        else view.advise(CHANNELS_LAST),
         sum_above_roof_s(rows),
         basis=BEYOND_ROOF,
         rows=rows,

@@ -16,6 +16,7 @@ from perfkit.analysis.findings.change import (
 from perfkit.analysis.findings.optimizer_steps import ADAM_LIKE, advise_fused_update
 from perfkit.analysis.findings.rule import RuleResult
 from perfkit.analysis.model.step import OpRow
+from perfkit.analysis.trace.findings.remedies import FEWER_FILLS, FEWER_INDICES
 from perfkit.analysis.trace.findings.trace_thresholds import COMMON, INDEXED_EFFICIENCY, NOTABLE
 from perfkit.analysis.trace.findings.trace_view import (
     BEYOND_ROOF,
@@ -214,8 +215,7 @@ def find_slow_indexed_updates(view: TraceView) -> Iterator[RuleResult]:
             "indexing.slow_updates",
             "Slow indexed updates (atomics or sorting)",
             f"these ops take {view.show_time(took)}: {list_kernels(rows)}",
-            "Index fewer or sorted rows, use F.embedding(sparse=True) or nn.EmbeddingBag for large tables or a one-hot "
-            "matmul for small ones, and avoid boolean masks on the gradient's path.",
+            view.advise(FEWER_INDICES),
             sum_above_roof_s(rows),
             basis=BEYOND_ROOF,
             rows=rows,
@@ -233,8 +233,7 @@ def find_zero_fills(view: TraceView) -> Iterator[RuleResult]:
             "fill.zeros",
             "Zero-filling of tensors",
             f"fills take {view.show_time(took)}: {list_kernels(rows)}",
-            "Free gradients with optimizer.zero_grad(set_to_none=True), and use torch.empty where everything is "
-            "overwritten.",
+            view.advise(FEWER_FILLS),
             took,
             basis="assumes that no fill is needed",
             rows=rows,

@@ -16,6 +16,7 @@ from perfkit.analysis.model.loop import LoopAnalysis
 from perfkit.analysis.model.matmul_rows import ProductRow
 from perfkit.analysis.model.step import OUTSIDE, OpRow
 from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.trace.findings.remedies import Remedies, choose_remedy
 from perfkit.core.units import format_percent, format_seconds
 from perfkit.cost.calls.op_call import OpClass
 from perfkit.cost.op_class import classify_op
@@ -88,10 +89,14 @@ class TraceView:
         return self.trace.ceilings
 
     @property
-    def trains(self) -> bool:
-        """True if gradients are computed; assumed where no ops were recorded, or graphs replaced them."""
-        phases = {row.phase for row in self.trace.ops if row.phase != OUTSIDE}
-        return not phases or bool(self.trace.graphs) or bool(phases & {"backward", "optimizer"})
+    def trains(self) -> bool | None:
+        """True if gradients are computed, False if not, None if not known, as where graphs replaced the ops."""
+        return None if self.trace.graphs and self.trace.trains is False else self.trace.trains
+
+    def advise(self, remedies: Remedies) -> str:
+        """The advice for the framework, the device and the purpose of the traced program."""
+        text = choose_remedy(remedies, self.trace.framework, self.trace.device, trains=self.trains)
+        return text.replace("{type}", self.accelerator.type)
 
     @property
     def whole(self) -> str:

@@ -5,6 +5,12 @@ from collections.abc import Iterator
 from perfkit.analysis.findings.change import Change, Takes, leave_out, remove_rows
 from perfkit.analysis.findings.rule import RuleResult
 from perfkit.analysis.model.trace import CollectiveRow, CopyRow
+from perfkit.analysis.trace.findings.remedies import (
+    COPY_SOONER,
+    LARGER_MESSAGES,
+    OVERLAP_COLLECTIVES,
+    PIN_MEMORY,
+)
 from perfkit.analysis.trace.findings.trace_thresholds import (
     BUS_SHARE,
     COMMON,
@@ -15,6 +21,7 @@ from perfkit.analysis.trace.findings.trace_thresholds import (
 from perfkit.analysis.trace.findings.trace_view import COMMUNICATION, COPIES, TraceView, shorten_kernel
 from perfkit.core.units import format_bandwidth, format_bytes, format_percent
 from perfkit.devices.accelerator import is_cpu
+from perfkit.trace.frameworks import TORCH
 
 
 def find_exposed_communication(view: TraceView) -> Iterator[RuleResult]:
@@ -30,7 +37,9 @@ def find_exposed_communication(view: TraceView) -> Iterator[RuleResult]:
         f"Exposed communication: {format_percent(view.get_share(exposed), 0)} of the {view.whole}",
         f"{view.show_time(exposed)} not overlapped, most in {_list_collectives(rows)}; "
         f"{format_percent(hidden, 0)} of communication is overlapped",
-        _choose_advice(rows, trains=view.trains),
+        _choose_advice(rows, trains=view.trains is not False)
+        if view.trace.framework == TORCH
+        else view.advise(OVERLAP_COLLECTIVES),
         exposed,
         basis="may include waiting for a straggler",
         scope=(COMMUNICATION,),
@@ -132,8 +141,7 @@ def find_small_messages(view: TraceView) -> Iterator[RuleResult]:
         "comm.small_messages",
         f"{sum(row.calls for row in rows):,.0f} collectives under {SMALL_MESSAGE_BYTES >> 20} MiB",
         f"exposed for {view.show_time(exposed)}: {_list_collectives(rows)}",
-        f"Combine them: {'larger buckets (bucket_cap_mb), ' if view.trains else ''}flattened tensors, or one "
-        "all_reduce of stacked metrics.",
+        view.advise(LARGER_MESSAGES),
         exposed,
         basis="upper bound: assumes that one combined message is free",
         scope=(COMMUNICATION,),
@@ -152,7 +160,7 @@ def find_pageable_copies(view: TraceView) -> Iterator[RuleResult]:
         "copy.pageable",
         "Copies use pageable host memory",
         f"exposed for {view.show_time(exposed)}: {_format_copies(rows)}",
-        "Use DataLoader(pin_memory=True) and .to(device, non_blocking=True), and pin buffers that are copied back.",
+        view.advise(PIN_MEMORY),
         exposed,
         basis="pinned copies overlap compute",
         scope=(COPIES,),
@@ -170,7 +178,7 @@ def find_exposed_copies(view: TraceView) -> Iterator[RuleResult]:
             "copy.exposed",
             f"Exposed copies: {format_percent(view.get_share(exposed), 0)} of the {view.whole}",
             f"{view.show_time(exposed)} not overlapped: {_format_copies(rows)}",
-            f"Copy the next batch on its own torch.{view.accelerator.type}.Stream during compute, and offload less.",
+            view.advise(COPY_SOONER),
             exposed,
             scope=(COPIES,),
             change=remove_rows(rows),

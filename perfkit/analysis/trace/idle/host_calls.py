@@ -11,6 +11,7 @@ from perfkit.analysis.trace.time.data_fetching import find_fetches
 from perfkit.analysis.trace.time.grouping import group_rows
 from perfkit.analysis.trace.time.launch_queue import find_runtime_calls, is_synchronizing
 from perfkit.analysis.trace.time.step_windows import StepWindows
+from perfkit.trace.event_names import mark_named
 from perfkit.trace.event_nesting import find_around_times
 from perfkit.trace.model import NONE, Ints
 from perfkit.trace.ops.ops import Ops
@@ -30,6 +31,14 @@ _ALLOCATION = re.compile(
 )
 
 
+# On a device, not pinned memory of the host.
+_TAKEN, _RELEASED = re.compile(r"(cuda|hip)Malloc(_v\d+)?"), re.compile(r"(cuda|hip)Free(_v\d+)?")
+_NEW_TENSOR = re.compile(r"aten::empty(_strided)?")
+_FEW_CALLS = 20
+_OFTEN = 0.5  # of the calls that make a tensor; a cache takes memory for few of them
+_ALTERNATING = 0.1  # of the calls; a cache that is emptied releases its segments one after another
+
+
 class HostCalls(NamedTuple):
     """Events of calls within the windows, in the order of time: those that wait, that allocate, that fetch a batch."""
 
@@ -47,6 +56,19 @@ class HostCalls(NamedTuple):
 def is_allocation(name: str) -> bool:
     """True if a runtime call allocates or releases memory."""
     return _ALLOCATION.fullmatch(name) is not None
+
+
+def is_allocator_uncached(ops: Ops, calls: HostCalls) -> bool:
+    """True if each tensor takes its memory from the driver: as many requests as tensors, between releases."""
+    trace = ops.trace
+    taken = mark_named(trace, calls.allocations, lambda name: _TAKEN.fullmatch(name) is not None)
+    released = mark_named(trace, calls.allocations, lambda name: _RELEASED.fullmatch(name) is not None)
+    order = taken[taken | released]
+    if taken.sum() < _FEW_CALLS or released.sum() < _OFTEN * taken.sum():
+        return False
+    tensors = mark_named(trace, ops.event, lambda name: _NEW_TENSOR.fullmatch(name) is not None)
+    changes = int((order[1:] != order[:-1]).sum())
+    return bool(taken.sum() >= _OFTEN * max(int(tensors.sum()), 1)) and changes >= _ALTERNATING * len(order)
 
 
 def find_host_calls(ops: Ops, windows: StepWindows) -> HostCalls:

@@ -27,6 +27,7 @@ from perfkit.analysis.model.time_split import (
     LATENCY_BOUND,
     MEMORY_BOUND,
     PYTHON,
+    UNKNOWN_EVENTS,
     UNPLACED,
     UNRECORDED,
     WAITING_FOR_CPU,
@@ -38,14 +39,16 @@ from perfkit.analysis.trace.time.intervals import EMPTY, Intervals, Ints, is_ins
 BOUNDS = {
     **dict.fromkeys((COMPUTE_BOUND, MEMORY_BOUND, *UNPLACED, LATENCY_BOUND), AT_LEAST),
     **dict.fromkeys((COMMUNICATION, COPIES), ABOUT),
-    **dict.fromkeys((DATA, PYTHON, UNRECORDED, *IDLE), AT_MOST),
+    **dict.fromkeys((DATA, PYTHON, UNKNOWN_EVENTS, UNRECORDED, *IDLE), AT_MOST),
 }
 
 
-def list_categories(*, on_cpu: bool, with_data: bool) -> tuple[str, ...]:
-    """The categories in order; `with_data` for a trace with data fetching."""
+def list_categories(*, on_cpu: bool, with_data: bool, with_unknown: bool = False) -> tuple[str, ...]:
+    """The categories in order; `with_data` for a trace with data fetching, `with_unknown` for a CPU's with events of
+    unknown kind."""
     if on_cpu:
-        return (DATA, *CPU_CATEGORIES) if with_data else CPU_CATEGORIES
+        data, unknown = (DATA,) if with_data else (), (UNKNOWN_EVENTS,) if with_unknown else ()
+        return (*data, *CPU_CATEGORIES[:-1], *unknown, PYTHON)
     return (*DEVICE_CATEGORIES[: -len(IDLE)], DATA, *IDLE) if with_data else DEVICE_CATEGORIES
 
 

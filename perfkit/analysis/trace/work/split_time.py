@@ -52,13 +52,18 @@ def assign_categories(placed: RooflineGroups) -> NDArray[np.int8]:
 
 
 def split_windows(
-    pieces: WorkItems, category: NDArray[np.int8], waiting: LaunchQueue | None, fetching: Intervals
+    pieces: WorkItems,
+    category: NDArray[np.int8],
+    waiting: LaunchQueue | None,
+    fetching: Intervals,
+    unknown: Intervals = EMPTY,
 ) -> TimeSplit:
     """Split the windows of a trace.
 
-    `waiting` is None on a CPU, which is never idle: it dispatches or waits. `fetching` is when the loop fetched data.
+    `waiting` is None on a CPU, which is never idle: it dispatches or waits. `fetching` is when the loop fetched data,
+    `unknown` when events of unknown kind ran on a CPU.
     """
-    return _split_spans(pieces.windows.spans, pieces, category, slice(None), waiting, fetching)
+    return _split_spans(pieces.windows.spans, pieces, category, slice(None), waiting, fetching, unknown)
 
 
 def split_outliers(pieces: WorkItems, category: NDArray[np.int8], waiting: LaunchQueue | None) -> TimeSplit:
@@ -116,6 +121,7 @@ def _split_spans(
     rows: NDArray[np.int64] | slice,
     waiting: LaunchQueue | None,
     fetching: Intervals = EMPTY,
+    unknown: Intervals = EMPTY,
 ) -> TimeSplit:
     starts, ends, kinds = pieces.start_ns[rows], pieces.end_ns[rows], category[rows]
     work = {
@@ -132,8 +138,11 @@ def _split_spans(
         queued, perhaps = waiting.find_queued_time(rows), waiting.find_possibly_queued_time(rows)
         work |= {time_split.IDLE_QUEUED: queued, time_split.IDLE_UNKNOWN: perhaps}
         fetching = subtract_intervals(subtract_intervals(fetching, queued), perhaps)
-    work[time_split.DATA] = fetching
-    return split_wall_time(windows, work, wall_time_split.list_categories(on_cpu=waiting is None, with_data=with_data))
+    work |= {time_split.DATA: fetching, time_split.UNKNOWN_EVENTS: unknown}
+    categories = wall_time_split.list_categories(
+        on_cpu=waiting is None, with_data=with_data, with_unknown=len(unknown) > 0
+    )
+    return split_wall_time(windows, work, categories)
 
 
 def measure_overlap(pieces: WorkItems, parts: int) -> Overlap:

@@ -10,10 +10,11 @@ from perfkit.analysis.trace.roofline.roofline import TOLERANCE
 from perfkit.analysis.trace.roofline.roofs import Roofs
 from perfkit.analysis.trace.time.data_fetching import find_fetches, merge_event_times
 from perfkit.analysis.trace.time.grouping import RowGroups, group_rows
-from perfkit.analysis.trace.time.intervals import clip_intervals, measure_length
+from perfkit.analysis.trace.time.intervals import EMPTY, clip_intervals, measure_length
 from perfkit.analysis.trace.time.launch_queue import LaunchQueue, build_launch_queue
 from perfkit.analysis.trace.time.lost_kernels import count_lost_kernels
 from perfkit.analysis.trace.time.step_windows import StepWindows, find_step_windows
+from perfkit.analysis.trace.time.unknown_events import find_unknown_time
 from perfkit.analysis.trace.time.wall_time_split import TimeSplit
 from perfkit.analysis.trace.work.collective_messages import CollectiveMessages, collect_messages
 from perfkit.analysis.trace.work.group_totals import build_roofline_dot, sum_groups
@@ -117,7 +118,10 @@ def analyze_work(
     by_kernel = place_groups(work, costs, _group_kernels(work), roofs, by_op=False)
     category = assign_categories(by_kernel if work.on_device else by_op)
     waiting = build_launch_queue(ops) if work.on_device else None
-    split = split_windows(work, category, waiting, merge_event_times(ops.trace, find_fetches(ops.trace)))
+    fetching = merge_event_times(ops.trace, find_fetches(ops.trace))
+    split = split_windows(
+        work, category, waiting, fetching, EMPTY if work.on_device else find_unknown_time(ops, spans.spans)
+    )
     lost = count_lost_kernels(ops, spans) if work.on_device else None
     if lost is not None and lost.matters:
         split = replace(split, are_bounds=True)

@@ -7,11 +7,11 @@ from perfkit.analysis.model.idle import ELSEWHERE, PEERS
 from perfkit.analysis.model.step import AT_LEAST, OUTSIDE
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.findings.tables.host import ALLOCATION, SYNCHRONIZATIONS
-from perfkit.analysis.trace.idle.host_calls import FETCH
+from perfkit.analysis.trace.idle.host_calls import ALLOCATION as ALLOCATED
+from perfkit.analysis.trace.idle.host_calls import WAIT
 from perfkit_reports.subjects.trace.costs import compute_gain_s
 
 _ROOFS = "roofs"
-_SYNCHRONIZATIONS = tuple(kind.id for kind in (*SYNCHRONIZATIONS, ALLOCATION))
 
 
 class Improvement(NamedTuple):
@@ -47,7 +47,7 @@ _OF_IDS = {
 
 def list_improvements(trace: RankTrace) -> list[Improvement]:
     """All improvements, simulated where the trace is replayed, else summed."""
-    if trace.missing_device_reason:
+    if not trace.is_work_known:
         return []
     summed = _list_summed(trace)
     if trace.replay is None or trace.replay.reason or (trace.gains is not None and trace.gains.reason):
@@ -71,11 +71,14 @@ def _list_summed(trace: RankTrace) -> list[Improvement]:
     waiting = sum(share.seconds for share in trace.time_split if share.category == time_split.WAITING_FOR_CPU)
     # Waiting for the CPU is late launches, but for gaps and calls with a cause of their own.
     gaps = sum(row.seconds for row in trace.gaps if row.cause in (ELSEWHERE, PEERS))
-    calls = sum(row.idle_s or 0.0 for row in trace.host_calls if row.kind != FETCH)
+    waits, allocations = (
+        sum(row.idle_s or 0.0 for row in trace.host_calls if row.kind == kind) for kind in (WAIT, ALLOCATED)
+    )
     known += [
         Improvement("fill long idle gaps", gaps, ("idle.long_gaps",)),
-        Improvement("avoid synchronization", calls, _SYNCHRONIZATIONS),
-        Improvement("launch kernels earlier", max(0.0, waiting - gaps - calls), ("launch.cpu_bound",)),
+        Improvement("avoid synchronization", waits, tuple(kind.id for kind in SYNCHRONIZATIONS)),
+        Improvement("allocate device memory once", allocations, (ALLOCATION.id,)),
+        Improvement("launch kernels earlier", max(0.0, waiting - gaps - waits - allocations), ("launch.cpu_bound",)),
     ]
     saving = compute_saving_s(trace) if has_roofs(trace) else None
     roofs = (

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from perfkit.analysis.model.memory_model import MemoryAccount
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.core import units
@@ -46,7 +47,13 @@ def build_tiles(analysis: TraceAnalysis) -> Iterator[Tile]:
         idle = format_bounded(units.format_percent(launches.idle_s / trace.step_s), launches.idle_bound)
         yield Tile("Device idle", Cell(idle, detail=detail))
     if trace.memory is not None:
-        yield Tile("Peak memory", Cell(units.format_bytes(trace.memory.peak_bytes), detail=trace.memory.source))
+        yield Tile("Peak memory", _make_peak_cell(trace.device_memory))
+
+
+def _make_peak_cell(memory: MemoryAccount | None) -> Cell:
+    if memory is None:
+        return make_unknown_cell("no allocations of the device recorded, only the CPU's")
+    return Cell(units.format_bytes(memory.peak_bytes), detail=memory.source)
 
 
 def _make_step_cell(trace: RankTrace) -> Cell:
@@ -66,6 +73,8 @@ def _make_step_cell(trace: RankTrace) -> Cell:
 def _make_saving_cell(trace: RankTrace) -> Cell:
     if trace.missing_device_reason:
         return make_unknown_cell("launched work was not recorded")
+    if trace.unknown_work_reason:
+        return make_unknown_cell("no work recognized")
     if not has_roofs(trace):
         return make_unknown_cell("no ceilings known for the device")
     saving = compute_saving_s(trace)

@@ -7,7 +7,8 @@ from perfkit.analysis.model import time_split
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
-from perfkit.analysis.trace.advice import RECORD_SHAPES, advise_on_ceilings
+from perfkit.analysis.trace.advice import advise_on_ceilings
+from perfkit.analysis.trace.findings.remedies import RECORD_SHAPES, choose_remedy
 from perfkit.analysis.trace.lost_kernel_texts import LOST_MEANING, format_lost_title
 from perfkit.core import units
 from perfkit.devices.accelerator import is_cpu
@@ -124,6 +125,8 @@ def list_remarks(analysis: TraceAnalysis) -> list[str]:
 def describe_device(trace: RankTrace) -> str:
     if trace.missing_device_reason:
         return f"the CPU only ({trace.missing_device_reason})"
+    if trace.unknown_work_reason and not trace.device_name:
+        return "an unknown device"
     if trace.device_name:
         return trace.device_name
     if trace.file_info.is_truncated and is_cpu(trace.device):  # profilers write device events last
@@ -145,6 +148,8 @@ def explain_missing_roofline(trace: RankTrace) -> str:
 
 
 def _find_roofline_obstacle(trace: RankTrace) -> tuple[str, str]:
+    if trace.unknown_work_reason:
+        return "No roofline: no work recognized.", ""
     if trace.missing_device_reason:
         return "No roofline: the launched work has no times in the trace.", ""
     if trace.points and has_roofs(trace):
@@ -157,5 +162,6 @@ def _find_roofline_obstacle(trace: RankTrace) -> tuple[str, str]:
     if all(row.bound in ("communication", "copy") for row in trace.kernels or trace.ops):
         return "No roofline: all work is communication or copies.", ""
     if trace.coverage.flops_s <= 0 and trace.coverage.bytes_s <= 0:
-        return "No roofline: FLOPs and bytes are unknown.", RECORD_SHAPES
+        advice = choose_remedy(RECORD_SHAPES, trace.framework, trace.device, trains=trace.trains)
+        return "No roofline: FLOPs and bytes are unknown.", advice
     return "No roofline: no work has both FLOPs and bytes.", ""

@@ -22,8 +22,8 @@ def summarize_analysis(analysis: TraceAnalysis) -> ReportSummary:
 
 def _build_figures(trace: RankTrace, *, alone: bool) -> RowFigures:
     no_steps = Unknown(reason="no steps found in the trace")
-    no_memory = Unknown(reason="no allocations recorded in the trace")
-    memory = trace.memory
+    no_memory = Unknown(reason="no allocations of the device recorded in the trace")
+    memory = trace.device_memory
     return RowFigures(
         subject="" if alone else trace.label,
         step=make_measurement(trace.step_s, "s", trace.step_basis) if trace.steps else no_steps,

@@ -507,6 +507,22 @@ def test_allocations_in_the_step() -> None:
     assert of(rank_trace(host_calls=(call("allocation", "cudaMalloc", 7, 0.0),)), "sync.device_allocation") is None
 
 
+def test_where_no_allocator_caches_memory_expandable_segments_mend_nothing() -> None:
+    calls = (call("allocation", "hipMalloc", 90, 0.01), call("allocation", "hipFree", 80, 0.2))
+    finding = of(rank_trace(device="rocm", host_calls=calls, has_uncached_allocations=True), "sync.device_allocation")
+    assert finding is not None
+    assert finding.figures == {"idle_s": pytest.approx(0.21), "calls": 170}
+    assert "PYTORCH_NO_CUDA_MEMORY_CACHING" in finding.action
+    assert "expandable_segments" not in finding.action
+
+
+@pytest.mark.parametrize(("trains", "told"), [(False, True), (None, False), (True, False)])
+def test_inference_that_records_a_graph(trains: bool | None, told: bool) -> None:
+    trace = rank_trace(trains=trains, records_graph=True)
+    assert (of(trace, "inference.records_graph") is not None) == told
+    assert of(rank_trace(trains=False), "inference.records_graph") is None
+
+
 def test_a_step_that_waits_for_data() -> None:
     name = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
     finding = of(rank_trace(host_calls=(call("data", name, 1, 0.3),)), "data.starved")
@@ -573,9 +589,9 @@ def test_a_step_without_a_backward_pass_reduces_no_gradients() -> None:
     forward, backward = mm("bf16", phase="forward"), mm("bf16", phase="backward")
     graph = ReplayedGraph(nodes=100, launches=2, seconds=0.3, joined_nodes=100, capture="a")
     for finding_id in ("comm.exposed", "comm.small_messages"):
-        inferring = of(rank_trace(**reduced, ops=(forward,)), finding_id)
+        inferring = of(rank_trace(**reduced, ops=(forward,), trains=False), finding_id)
         training = of(rank_trace(**reduced, ops=(forward, backward)), finding_id)
-        unknown = of(rank_trace(**reduced, ops=(forward,), graphs=(graph,)), finding_id)
+        unknown = of(rank_trace(**reduced, ops=(forward,), trains=False, graphs=(graph,)), finding_id)
         assert inferring is not None
         assert training is not None
         assert unknown is not None
@@ -583,7 +599,7 @@ def test_a_step_without_a_backward_pass_reduces_no_gradients() -> None:
         assert "bucket_cap_mb" in training.action
         assert "bucket_cap_mb" in unknown.action
     gathered: dict[str, Any] = {"overlap": exposed(0.2), "collectives": (collective("_allgather_base", 0.2),)}
-    sharded = of(rank_trace(**gathered, ops=(forward,)), "comm.exposed")
+    sharded = of(rank_trace(**gathered, ops=(forward,), trains=False), "comm.exposed")
     assert sharded is not None
     assert "backward" not in sharded.action
 

@@ -52,6 +52,17 @@ def only(found: tuple[Finding, ...]) -> Finding:
     return finding
 
 
+@pytest.mark.parametrize("category", ["activation", "temporary", "parameter"])
+def test_inference_is_advised_nothing_that_serves_backward(category: str) -> None:
+    training, inference, unknown = (
+        collect_memory_findings(account({category: 700}), trains=trains)[0] for trains in (True, False, None)
+    )
+    for word in ("checkpoint", "accumulate", "save_on_cpu", "stochastically"):
+        assert word not in inference.action
+    assert training.action == unknown.action != inference.action
+    assert ("torch.inference_mode()" in inference.action) == (category == "activation")
+
+
 def test_nothing_is_said_of_what_nothing_would_lower() -> None:
     assert collect_memory_findings(account({})) == ()
 

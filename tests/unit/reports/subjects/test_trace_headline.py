@@ -19,7 +19,7 @@ from perfkit_reports.subjects.trace.trace_headline import (
     list_remarks,
     summarize_trace,
 )
-from tests.fixtures import rank_traces
+from tests.fixtures import rank_traces, sample_accounts
 from tests.fixtures import sample_trace_analysis as sample
 from tests.fixtures.figures import list_figures
 
@@ -168,6 +168,12 @@ def test_tiles_never_show_a_figure_that_is_not_known() -> None:
     assert shown["MFU"].reason
     assert "Exposed communication" not in cells(sample.nothing())
     assert cells(sample.nothing())["Coverage"].text == "n/a"
+
+
+def test_the_peak_of_a_device_is_not_that_of_the_cpu_beside_it() -> None:
+    beside = sample_accounts.step(8)
+    assert cells(sample.alone(memory=beside))["Peak memory"].text == "n/a"
+    assert cells(sample.alone(memory=beside, device="cpu"))["Peak memory"].text == "8 B"
 
 
 def test_tiles_of_a_whole_trace() -> None:

@@ -12,8 +12,9 @@ import torch
 from perfkit.analysis.memory.account import build_memory_account
 from perfkit.core.allocations import NONE, Allocations
 from perfkit.core.record import PHASES
-from perfkit.trace.memory.trace_allocations import read_trace_allocations
+from perfkit.trace.memory.trace_allocations import build_ops_allocations
 from perfkit.trace.model import Trace
+from perfkit.trace.ops.ops import read_ops
 from perfkit.trace.readers.trace_reader import read_trace
 from tests.fixtures.trace_events import event, inputs, range_, sequence
 from tests.fixtures.traces import Event, mark, memory, op, out_of_memory, write_trace
@@ -24,7 +25,7 @@ def traced(folder: Path, *events: Event) -> Trace:
 
 
 def found(folder: Path, *events: Event) -> Allocations:
-    (only,) = read_trace_allocations(traced(folder, *events))
+    (only,) = build_ops_allocations(read_ops(traced(folder, *events)))
     return only
 
 
@@ -63,7 +64,7 @@ def test_an_event_has_its_step_phase_op_and_what_is_in_it(tmp_path: Path) -> Non
 
 
 def test_a_trace_without_memory_has_none(tmp_path: Path) -> None:
-    assert read_trace_allocations(traced(tmp_path, *STEP)) == ()
+    assert build_ops_allocations(read_ops(traced(tmp_path, *STEP))) == ()
 
 
 def test_events_without_ops_steps_or_phases_are_kept(tmp_path: Path) -> None:
@@ -84,7 +85,7 @@ def test_devices_are_told_apart_and_the_cpu_is_last(tmp_path: Path) -> None:
         memory(6, 6, 60, 99),
         memory(7, 7, 70, device=-1),
     ]
-    every = read_trace_allocations(traced(tmp_path, *events))
+    every = build_ops_allocations(read_ops(traced(tmp_path, *events)))
     assert [(one.device, one.size.tolist()) for one in every] == [
         ("cuda:0", [30]),
         ("cuda:1", [20]),
@@ -145,7 +146,7 @@ def test_old_versions_wrote_addresses_as_text_or_not_at_all(tmp_path: Path) -> N
 
 def test_events_of_no_size_are_no_events(tmp_path: Path) -> None:
     assert found(tmp_path, memory(1, 7, 0), memory(2, 8, 5)).size.tolist() == [5]
-    assert read_trace_allocations(traced(tmp_path, memory(1, 7, 0))) == ()
+    assert build_ops_allocations(read_ops(traced(tmp_path, memory(1, 7, 0)))) == ()
 
 
 def test_sizes_that_no_memory_holds_are_no_events(tmp_path: Path) -> None:
@@ -259,7 +260,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_recording_replays_to_the_profilers_own_count(recorded: Path) -> None:
     trace = read_trace(recorded)
-    (one,) = read_trace_allocations(trace)
+    (one,) = build_ops_allocations(read_ops(trace))
     kept = trace.memory.size != 0
     counted = trace.memory.allocated[kept]
     assert (np.cumsum(one.size) - one.size[0] == counted - counted[0]).all()
@@ -269,7 +270,7 @@ def test_a_recording_replays_to_the_profilers_own_count(recorded: Path) -> None:
 
 
 def test_a_recording_tells_ops_phases_and_shapes(recorded: Path) -> None:
-    (one,) = read_trace_allocations(read_trace(recorded))
+    (one,) = build_ops_allocations(read_ops(read_trace(recorded)))
     made = one.size > 0
     rows = set(zip(texts(one, "op"), phases(one), texts(one, "shape"), texts(one, "dtype"), made.tolist(), strict=True))
     assert ("aten::addmm", "forward", "[24, 64]", "fp32", True) in rows
@@ -288,7 +289,7 @@ def test_numbers_of_python_are_read_however_they_are_written(tmp_path: Path) -> 
     path = tmp_path / "trace.json"
     events: list[dict[str, Any]] = [memory(1, 2**64 - 4096, 8), memory(2, 2**64 - 8192, 8), memory(3, 2**64 - 4096, -8)]
     path.write_text(json.dumps({"traceEvents": events}))
-    (one,) = read_trace_allocations(read_trace(path))
+    (one,) = build_ops_allocations(read_ops(read_trace(path)))
     made = build_memory_account(one)
     assert (made.peak_bytes, len(set(one.address.tolist()))) == (16, 2)
 
@@ -299,7 +300,7 @@ PRODUCT = [[2048, 8], [8, 1024]]  # 8 MiB in fp32
 
 
 def shapes(folder: Path, *events: Event) -> list[str]:
-    (found,) = read_trace_allocations(read_trace(write_trace(folder / "trace.json.gz", events)))
+    (found,) = build_ops_allocations(read_ops(read_trace(write_trace(folder / "trace.json.gz", events))))
     return [found.get_text(found.shape, event) for event in range(len(found)) if found.size[event] > 0]
 
 

@@ -90,6 +90,12 @@ BLOCKED = FindingKind(
     f"The device is idle with work queued for {_COMMON} of the step, in gaps longer than launch latency.",
     "Look for lost kernels, other processes on the device, and streams that wait for each other.",
 )
+RECORDS_GRAPH = FindingKind(
+    "inference.records_graph",
+    NOTE,
+    "Autograd records nodes, layers are in evaluation, and no gradient is computed.",
+    "Run the model under `torch.inference_mode()`.",
+)
 
 RULES = (
     Rule(host.find_host_bound, TraceView, About.STEP, (CPU_BOUND, DISPATCH), "compile"),
@@ -100,4 +106,5 @@ RULES = (
     Rule(host.find_short_kernels, TraceView, About.STEP, (SHORT_KERNELS,)),
     Rule(launch_latency.find_launch_latency, TraceView, About.STEP, (LATENCY,)),
     Rule(launch_latency.find_blocked_launches, TraceView, About.STEP, (BLOCKED,)),
+    Rule(host.find_graph_without_backward, TraceView, About.STEP, (RECORDS_GRAPH,)),
 )

@@ -14,6 +14,12 @@ MISSING_KERNELS = FindingKind(
     "Work was launched on a device, and none of it was recorded.",
     "Record with `ProfilerActivity.CUDA` (or XPU), let the profiler finish, and look for errors of CUPTI or roctracer.",
 )
+UNKNOWN_WORK = FindingKind(
+    "limit.unknown_work",
+    WARNING,
+    "No event of the trace is known to be an op, a kernel or a call.",
+    "Record with torch.profiler or JAX's profiler.",
+)
 LOST_KERNELS = FindingKind(
     "limit.lost_kernels",
     WARNING,
@@ -84,6 +90,7 @@ NO_STEPS = FindingKind(
 
 RULES = (
     Rule(limits.find_missing_kernels, TraceView, About.LIMIT, (MISSING_KERNELS,)),
+    Rule(limits.find_unknown_work, TraceView, About.LIMIT, (UNKNOWN_WORK,)),
     Rule(limits.find_lost_kernels, TraceView, About.LIMIT, (LOST_KERNELS,)),
     Rule(limits.find_work_above_roof, TraceView, About.LIMIT, (WORK_ABOVE_ROOF,)),
     Rule(limits.find_exceeded_ceilings, ForeignView, About.LIMIT, (EXCEEDED_CEILINGS,)),

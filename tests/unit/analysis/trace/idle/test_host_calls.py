@@ -129,3 +129,27 @@ def test_without_a_device_idle_time_is_not_known(tmp_path: Path) -> None:
 
 def test_a_trace_of_nothing_has_no_calls(tmp_path: Path) -> None:
     assert found(tmp_path) == ()
+
+
+def allocating(pattern: str, tensors: int) -> list[dict[str, Any]]:
+    """A step with requests (`m`) and releases (`f`) of device memory in this order, and ops that make a tensor."""
+    names = {"m": "hipMalloc", "f": "hipFree"}
+    calls = [runtime(names[kind], 300.0 + 10 * n, 2) for n, kind in enumerate(pattern)]
+    made = [op("aten::empty", 2000.0 + 10 * n, 3) for n in range(tensors)]
+    return [mark("ProfilerStep#1", 0, 9000), op("aten::mm", 0, 10), launch(1, 5), kernel("k", 1, 20, 30), *calls, *made]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "tensors", "uncached"),
+    [
+        ("mmf" * 20, 30, True),
+        ("mf" * 40, 70, True),
+        ("mmf" * 20, 300, False),  # a cache serves most tensors
+        ("f" * 30 + "m" * 30, 30, False),  # a cache that was emptied
+        ("m" * 30 + "f" * 5, 30, False),  # a first step, which takes what later ones reuse
+        ("mf" * 4, 5, False),
+    ],
+)
+def test_whether_an_allocator_caches_memory(tmp_path: Path, pattern: str, tensors: int, uncached: bool) -> None:
+    path = write_trace(tmp_path / "trace.json.gz", allocating(pattern, tensors))
+    assert analyze_trace(read_trace(path), None).has_uncached_allocations == uncached
