@@ -3,15 +3,17 @@
 import re
 from collections.abc import Iterable
 
-TORCH, JAX, TENSORFLOW, XLA, MINDSPORE = "torch", "jax", "tensorflow", "xla", "mindspore"
+TORCH, JAX, TENSORFLOW, XLA, MINDSPORE, PADDLE = "torch", "jax", "tensorflow", "xla", "mindspore", "paddle"
 UNKNOWN = ""
 
 # Categories of Kineto and of torch's profilers before it. `kernel` alone is also others'.
 _TORCH_CATEGORIES = frozenset(
-    {"cpu_op", "operator", "user_annotation", "gpu_user_annotation", "python_function", "cpu_instant_event"}
+    {"cpu_op", "user_annotation", "gpu_user_annotation", "python_function", "cpu_instant_event"}
 ) | {"cuda_runtime", "cuda_driver", "gpu_memcpy", "gpu_memset", "xpu_runtime", "xpu_driver", "mtia_runtime"}
 _TORCH_NAME = re.compile(r"(aten|c10d|torch)::")
 _TORCH_LABEL = re.compile(r"(CPU|CUDA) functions")
+
+_PADDLE_CATEGORIES = frozenset({"operatorinner", "profilestep", "cudaruntime", "pythonuserdefined"})
 
 # XLA's profiler writes the same processes for JAX and for TensorFlow.
 _XLA_LABEL = re.compile(r".*/(device|host):\w+")
@@ -32,8 +34,11 @@ def find_framework(cats: Iterable[str], names: Iterable[str], labels: Iterable[s
         labels: names of processes, and of what they are labeled with.
     """
     names, labels = list(names), list(labels)
-    if not _TORCH_CATEGORIES.isdisjoint(cat.lower() for cat in cats):
+    lowered = {cat.lower() for cat in cats}
+    if lowered & _TORCH_CATEGORIES:
         return TORCH
+    if lowered & _PADDLE_CATEGORIES:
+        return PADDLE
     if _has_match(_TORCH_LABEL, labels) or _has_match(_TORCH_NAME, names):
         return TORCH
     if _has_match(_MINDSPORE_LABEL, labels) or _has_match(_MINDSPORE_NAME, names):

@@ -1,7 +1,7 @@
 """Decides whether a traced program trains, from its ops, ranges and kernels."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import numpy as np
@@ -15,8 +15,12 @@ _TRAINING = re.compile(
     r"autograd::engine|AccumulateGrad|\w*Backward\d*$|\w+::\w*_backward|Optimizer\.(step|zero_grad)#"
     r"|(?!.*forward).*(transpose\(jvp|gradient_tape|[Bb]ackprop|_backward_|dgrad|wgrad|_bwd_|FusedAdam|fused_adam)"
 )
-# Dropout that draws a mask has no other name in evaluation.
-_DROPPING = re.compile(r"aten::(native_dropout|_fused_dropout)$")
+# Ops and kernels of layers that behave otherwise in training: dropout draws a mask, batch norm computes statistics.
+_IN_TRAINING = re.compile(
+    r"aten::(native_dropout|_fused_dropout|_batch_norm_with_update)$"
+    r"|.*(bn_fw_tr_|batch_norm_collect_statistics|fused_dropout_kernel)"
+)
+_IN_EVALUATION = re.compile(r"aten::_batch_norm_no_update$|.*bn_fw_inf_")
 # The position of the argument that tells training from evaluation.
 _MODE_ARGUMENTS = {
     "aten::dropout": 2,
@@ -43,7 +47,7 @@ def find_training(ops: Ops) -> bool | None:
         return True
     if not any(name.startswith("aten::") for name in map(trace.names.__getitem__, named.occurring)):
         return None
-    modes = set(_list_modes(ops))
+    modes = {*_list_modes(ops), *_list_named_modes([trace.names[index] for index in named.occurring])}
     if True in modes or (has_recorded_graph(ops) and False not in modes):
         return None
     return False
@@ -61,15 +65,21 @@ def _list_modes(ops: Ops) -> Iterator[bool]:
     trace = ops.trace
     calls = np.unique(np.stack([trace.name[ops.event], trace.signature[ops.event]]), axis=1)
     for name, signature in calls.T.tolist():
-        text = trace.names[name]
-        if _DROPPING.match(text):
-            yield True
-        position = _MODE_ARGUMENTS.get(text)
+        position = _MODE_ARGUMENTS.get(trace.names[name])
         if position is None or signature < 0:
             continue
         mode = _get_argument(trace.signatures[signature].concrete, position)
         if mode in ("True", "False"):
             yield mode == "True"
+
+
+def _list_named_modes(names: Sequence[str]) -> Iterator[bool]:
+    """The same by names that occur in one mode alone."""
+    for name in names:
+        if _IN_TRAINING.match(name):
+            yield True
+        elif _IN_EVALUATION.match(name):
+            yield False
 
 
 def _get_argument(concrete: bytes, position: int) -> object:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.trace.frameworks import JAX, MINDSPORE, TENSORFLOW, TORCH, UNKNOWN, XLA, find_framework
+from perfkit.trace.frameworks import JAX, MINDSPORE, PADDLE, TENSORFLOW, TORCH, UNKNOWN, XLA, find_framework
 from perfkit.trace.readers.trace_reader import read_trace
 from tests.fixtures.foreign_traces import (
     Event,
@@ -40,3 +40,5 @@ def test_labels_of_tensorflow_1_and_of_torch_before_kineto() -> None:
     assert find_framework((), (), ("/job:localhost/replica:0/task:0/device:GPU:0 Compute",)) == TENSORFLOW
     assert find_framework((), ("conv2d",), ("CPU functions",)) == TORCH
     assert find_framework(("kernel",), ("gemm",), ()) == UNKNOWN
+    assert find_framework(("Operator", "OperatorInner", "CudaRuntime"), ("matmul dygraph",), ()) == PADDLE
+    assert find_framework(("Operator", "Runtime"), ("aten::mm",), ()) == TORCH

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from perfkit.analysis.findings.change import leave_out
 from perfkit.analysis.findings.rule import RuleResult
 from perfkit.analysis.trace.findings.host_calls import format_count
-from perfkit.analysis.trace.findings.remedies import LAUNCH_GAPS
+from perfkit.analysis.trace.findings.remedies import LAUNCH_GAPS, WAIT_LESS
 from perfkit.analysis.trace.findings.trace_thresholds import COMMON
 from perfkit.analysis.trace.findings.trace_view import QUEUED, TraceView, shorten_kernel
 from perfkit.core.units import format_percent, format_seconds
@@ -55,8 +55,7 @@ def find_blocked_launches(view: TraceView) -> Iterator[RuleResult]:
         f"Idle with work queued: {format_percent(view.get_share(queued.long_s), 0)} of the {view.whole}",
         f"{view.show_time(queued.long_s)} in {format_count(queued.long_gaps)} gaps longer than launch latency, the "
         f"longest {format_seconds(queued.longest_s)} before {shown}; {same} before kernels on the same stream",
-        "Look for kernels that the profiler lost, other processes on the device, and streams that wait for each other "
-        "(wait_stream, events).",
+        view.advise(WAIT_LESS),
         figures={
             "idle_s": queued.long_s,
             "gaps": queued.long_gaps,

@@ -6,7 +6,14 @@ from perfkit.analysis.findings.exceeded_ceilings import describe_exceeded_ceilin
 from perfkit.analysis.findings.rule import RuleResult
 from perfkit.analysis.model.trace import StepRow
 from perfkit.analysis.trace.advice import advise_on_ceilings
-from perfkit.analysis.trace.findings.remedies import MARK_STEPS, RECORD_DEVICE, RECORD_HOST, RECORD_SHAPES
+from perfkit.analysis.trace.findings.remedies import (
+    COUNT_WORK,
+    MARK_STEPS,
+    RECORD_DEVICE,
+    RECORD_HOST,
+    RECORD_SHAPES,
+    WARM_UP,
+)
 from perfkit.analysis.trace.findings.trace_thresholds import ABOVE_ROOF, COVERED, NOTABLE
 from perfkit.analysis.trace.findings.trace_view import TraceView, shorten_kernel
 from perfkit.analysis.trace.lost_kernel_texts import format_lost_action, format_lost_evidence, format_lost_title
@@ -15,7 +22,6 @@ from perfkit.devices.accelerator import is_cpu
 
 _ON = ("1", "true", "True")
 
-_WARM_UP = "Record after the program has warmed up, with torch.profiler.schedule(wait=1, warmup=3, active=5)."
 _LOOK = (
     "Look at what the loop does in these steps: recompilation for a new shape, a checkpoint, an evaluation or garbage "
     "collection."
@@ -145,7 +151,7 @@ def find_unmodeled_kernels(view: TraceView) -> Iterator[RuleResult]:
             f"Costs known for only {format_percent(min(flops, moved), 0)} of {_name_work_time(view)}",
             f"FLOPs known for {format_percent(flops, 0)}, bytes for {format_percent(moved, 0)}; missing: "
             f"{names or 'no op named'}",
-            "Count the rest with --counters: the roofline shows only work with an estimate.",
+            view.advise(COUNT_WORK),
             figures={"flops_share": flops, "bytes_share": moved},
         )
 
@@ -218,7 +224,7 @@ def find_outlier_steps(view: TraceView) -> Iterator[RuleResult]:
         "note",
         f"{subject} {times:,.0f}x a typical step",
         "; ".join(_describe_step(longest, first=first)),
-        _WARM_UP if first or longest.compiling_s else _LOOK,
+        view.advise(WARM_UP) if first or longest.compiling_s else _LOOK,
         figures={"steps": len(rows), "longest_s": longest.seconds, "ratio": times},
     )
 

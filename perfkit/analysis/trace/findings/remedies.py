@@ -219,6 +219,27 @@ RECORD_HOST = (
     Remedy("Record with ProfilerActivity.CPU too, and with wait and warmup steps in torch.profiler.schedule.", _TORCH),
     Remedy("Record the CPU's ops and launches too, after some warm-up steps."),
 )
+WARM_UP = (
+    Remedy("Record after the program has warmed up, with torch.profiler.schedule(wait=1, warmup=3, active=5).", _TORCH),
+    Remedy("Record after the program has warmed up."),
+)
+COUNT_WORK = (
+    # Nsight Compute counts on NVIDIA's GPUs alone.
+    Remedy(
+        "Count the rest with --counters: the roofline shows only work with an estimate.", None, frozenset({CUDA.kind})
+    ),
+    Remedy("Rely on rows with an estimate: counters of this device are not read."),
+)
+WAIT_LESS = (
+    Remedy(
+        "Look for kernels that the profiler lost, other processes on the device, and streams that wait for each other "
+        "(wait_stream, events).",
+        _TORCH,
+    ),
+    Remedy(
+        "Look for kernels that the profiler lost, other processes on the device, and streams that wait for each other."
+    ),
+)
 CHANNELS_LAST = (
     Remedy("Keep model and input in channels-last with .to(memory_format=torch.channels_last).", _TORCH),
     Remedy("Keep model and input in channels-last (NHWC)."),

@@ -55,8 +55,16 @@ def test_layers_in_evaluation_are_inference_even_with_a_graph(
     assert find_training(ops_of(tmp_path, *forward(4), layer(name, 60, position, mode, number=9))) is expected
 
 
-def test_a_mask_of_dropout_leaves_it_open(tmp_path: Path) -> None:
-    assert find_training(ops_of(tmp_path, *forward(3, first=-1), event("aten::native_dropout", 60, 2))) is None
+@pytest.mark.parametrize(
+    ("sign", "expected"),
+    [
+        (event("aten::native_dropout", 60, 2), None),
+        (kernel("void cudnn::bn_fw_tr_1C11_kernel_NCHW<float>", 60, 2), None),
+        (kernel("void cudnn::bn_fw_inf_1C11_kernel_NCHW<float>", 60, 2), False),
+    ],
+)
+def test_ops_and_kernels_of_one_mode(tmp_path: Path, sign: Event, expected: bool | None) -> None:
+    assert find_training(ops_of(tmp_path, *forward(3), sign)) is expected
 
 
 def test_kernels_alone_do_not_tell(tmp_path: Path) -> None:
