@@ -30,6 +30,7 @@ _SYNCHRONISING = re.compile(
     r"(cuda|hip)(Device|Stream|Event)Synchronize|cu(Ctx|Stream|Event)Synchronize"
     r"|(cuda|hip)Memcpy(2D|3D)?|hipMemcpyWithStream|cuMemcpy(DtoH|HtoD)(_v2)?"
     r"|ze(CommandQueue|CommandList|Event|Fence)?HostSynchronize|zeCommandQueueSynchronize|ur(QueueFinish|EventWait)"
+    r"|(AscendCL@)?aclrt(Synchronize(Device|Stream|Event)(WithTimeout)?|Memcpy)"
 )
 # Ops that need a result on the CPU. Where runtime calls are recorded, these contain one, and count once.
 _SYNCHRONISING_OPS = ("aten::_local_scalar_dense", "aten::nonzero", "aten::_unique2")

@@ -8,7 +8,9 @@ import pytest
 from perfkit.analysis.model.idle import ELSEWHERE
 from perfkit.analysis.model.launches import GapRow, HostCallRow
 from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.trace.idle.host_calls import is_allocation
 from perfkit.analysis.trace.rank_trace import analyze_trace
+from perfkit.analysis.trace.time.launch_queue import is_synchronizing
 from perfkit.trace.readers.trace_reader import read_trace
 from tests.fixtures.traces import kernel, launch, mark, op, write_trace
 
@@ -153,3 +155,18 @@ def allocating(pattern: str, tensors: int) -> list[dict[str, Any]]:
 def test_whether_an_allocator_caches_memory(tmp_path: Path, pattern: str, tensors: int, uncached: bool) -> None:
     path = write_trace(tmp_path / "trace.json.gz", allocating(pattern, tensors))
     assert analyze_trace(read_trace(path), None).has_uncached_allocations == uncached
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("AscendCL@aclrtSynchronizeStreamWithTimeout", "wait"),
+        ("aclrtSynchronizeDevice", "wait"),
+        ("AscendCL@aclrtMemcpy", "wait"),
+        ("AscendCL@aclrtMalloc", "allocation"),
+        ("urEventWait", "wait"),
+        ("AscendCL@aclnnAdd", ""),
+    ],
+)
+def test_calls_of_other_runtimes(name: str, kind: str) -> None:
+    assert (is_synchronizing(name), is_allocation(name)) == (kind == "wait", kind == "allocation")
