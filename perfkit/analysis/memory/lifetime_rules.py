@@ -224,4 +224,5 @@ def _classify_cut_short(
 
 def _is_saved(allocations: Allocations, births: AllocationContext) -> Mask:
     """Mask blocks of forward that a node of autograd's graph freed: saved for backward, even if it never ran."""
-    return (births.phase == FORWARD) & match_names(allocations.names, births.freed_op, AUTOGRAD_NODE)
+    saved: Mask = (births.phase == FORWARD) & match_names(allocations.names, births.freed_op, AUTOGRAD_NODE)
+    return saved

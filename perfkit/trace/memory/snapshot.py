@@ -142,7 +142,8 @@ class _SnapshotDevice:
         stack = history.stack[events]
         owned = allocated.copy()  # whether the stack is that of the event itself
         free = np.flatnonzero(~allocated & (replayed.allocated_by != NONE))
-        owned[free] = stack[free] != stack[replayed.allocated_by[free]]
+        if any(history.stacks[index] for index in np.unique(stack[free]).tolist()):  # else only allocations have any
+            owned[free] = stack[free] != stack[replayed.allocated_by[free]]
         time_ns = events if history.time_ns is None else history.time_ns[events]
         phase = self._find_phases(stack, owned)
         step = np.full(len(events), NONE, np.int64)

@@ -22,7 +22,7 @@ from perfkit.analysis.trace.findings.remedies import (
     SHORT_KERNELS,
     UNCACHED_ALLOCATION,
     UNNEEDED_WAIT,
-    Remedy,
+    Remedies,
 )
 from perfkit.analysis.trace.findings.trace_thresholds import COMMON, NOTABLE
 from perfkit.analysis.trace.findings.trace_view import ALLOCATIONS, GAPS, LATE, QUEUED, WAITS, TraceView
@@ -63,7 +63,7 @@ _WAITS = (
 _MORE_IN_GRAPHS = "Capture more of the step in the CUDA graphs already in use, or increase the batch size."
 
 # Why the CPU launches nothing, by the advice about it.
-_EXPLANATIONS = {
+_EXPLANATIONS: dict[Remedies, str] = {
     MORE_WARM_UP: "likely causes: loading code at the first call, waiting for memory or a lock, or iterating over many "
     "tensors",
     BALANCE: "the CPU stays in a collective until the last rank arrives",
@@ -169,15 +169,15 @@ def find_long_gaps(view: TraceView) -> Iterator[RuleResult]:
     )
 
 
-def _choose_remedies(rows: Sequence[GapRow]) -> tuple[Remedy, ...]:
+def _choose_remedies(rows: Sequence[GapRow]) -> Remedies:
     """Choose the remedies by the largest part of the time."""
-    seconds_of = {RECORD_STACKS: 0.0, MORE_WARM_UP: 0.0, MEANWHILE: 0.0, BALANCE: 0.0}
+    seconds_of: dict[Remedies, float] = {RECORD_STACKS: 0.0, MORE_WARM_UP: 0.0, MEANWHILE: 0.0, BALANCE: 0.0}
     for row in rows:
         seconds_of[_choose_gap_remedies(row)] += row.seconds
     return max(seconds_of, key=seconds_of.__getitem__)
 
 
-def _choose_gap_remedies(row: GapRow) -> tuple[Remedy, ...]:
+def _choose_gap_remedies(row: GapRow) -> Remedies:
     """Choose the remedies of a long gap."""
     if row.cause == PEERS:
         return BALANCE

@@ -1,6 +1,5 @@
 """Advice by framework, kind of device and purpose: tables, of which the first row that serves a trace is given."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from perfkit.devices.accelerator import CUDA, NPU, ROCM
@@ -32,7 +31,7 @@ class Remedy(NamedTuple):
         )
 
 
-Remedies = Sequence[Remedy]
+Remedies = tuple[Remedy, ...]
 
 _ONE_JIT = "one jax.jit around the whole step, jax.lax.scan over layers or steps"
 _TF_FUNCTION = "tf.function(jit_compile=True), several steps per execution"

@@ -23,8 +23,8 @@ WAIT = "wait"
 ALLOCATION = "allocation"
 FETCH = "data"
 
-# Calls of CUDA's, HIP's, Level Zero's and Ascend's runtimes that take or release memory. A release waits, too: CUDA orders it
-# after everything that was launched.
+# Calls of CUDA's, HIP's, Level Zero's and Ascend's runtimes that take or release memory. A release waits, too: CUDA
+# orders it after everything that was launched.
 _ALLOCATION = re.compile(
     r"(cuda|hip)(Host)?(Malloc|Free|Alloc)(Managed|Host|Pitch|Array)?(_v\d+)?|cuMem(Create|Map|Unmap)|"
     r"ze\w*MemAlloc\w*|zeMemFree|(AscendCL@)?aclrt(Malloc|Free)\w*"

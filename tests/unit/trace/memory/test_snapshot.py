@@ -233,6 +233,17 @@ def test_only_a_failed_request_beside_the_state() -> None:
     assert (failed.bytes, failed.phase) == (1 << 40, "forward")
 
 
+@pytest.mark.parametrize("some_have", [False, True])
+def test_frees_without_stacks_are_autograds_only_where_others_have_some(some_have: bool) -> None:
+    allocator = CachingAllocator()
+    first, second = allocator.malloc(3 << 20, LINEAR), allocator.malloc(2 << 20, LINEAR)
+    allocator.free(first, [])
+    allocator.malloc(3 << 20, LINEAR)
+    allocator.free(second, DATA if some_have else [])
+    result = only(allocator.snapshot())
+    assert PHASES[result.phase[2]] == ("backward" if some_have else "forward")
+
+
 def test_where_requests_failed_among_the_events() -> None:
     allocator = CachingAllocator()
     kept = allocator.malloc(3 << 20)
