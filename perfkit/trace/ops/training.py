@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 import numpy as np
 
-from perfkit.trace.event_names import EventNames
+from perfkit.trace.event_names import EventNames, map_names
 from perfkit.trace.model import Category
 from perfkit.trace.ops.ops import Ops
 
@@ -14,6 +14,11 @@ from perfkit.trace.ops.ops import Ops
 _TRAINING = re.compile(
     r"autograd::engine|AccumulateGrad|\w*Backward\d*$|\w+::\w*_backward|Optimizer\.(step|zero_grad)#"
     r"|(?!.*forward).*(transpose\(jvp|gradient_tape|[Bb]ackprop|_backward_|dgrad|wgrad|_bwd_|FusedAdam|fused_adam)"
+)
+# Ops of a model: without any, a trace does not show what the program does.
+_OF_MODEL = re.compile(
+    r"aten::(linear|matmul|mm|addmm|bmm|baddbmm|\w*conv\w*|\w*scaled_dot_product\w*|embedding|\w*norm|gelu|relu_?|silu|"
+    r"_?softmax)$"
 )
 # Ops and kernels of layers that behave otherwise in training: dropout draws a mask, batch norm computes statistics.
 _IN_TRAINING = re.compile(
@@ -45,9 +50,10 @@ def find_training(ops: Ops) -> bool | None:
     named = EventNames.from_events(trace, trace.select_events(*_NAMED))
     if any(_TRAINING.match(trace.names[index]) for index in named.occurring):
         return True
-    if not any(name.startswith("aten::") for name in map(trace.names.__getitem__, named.occurring)):
+    names = [trace.names[index] for index in named.occurring]
+    if not any(map(_OF_MODEL.match, names)):
         return None
-    modes = {*_list_modes(ops), *_list_named_modes([trace.names[index] for index in named.occurring])}
+    modes = {*_list_modes(ops), *_list_named_modes(names)}
     if True in modes or (has_recorded_graph(ops) and False not in modes):
         return None
     return False
@@ -63,10 +69,11 @@ def has_recorded_graph(ops: Ops) -> bool:
 def _list_modes(ops: Ops) -> Iterator[bool]:
     """Whether layers that behave otherwise in training are in training, for each distinct call that tells."""
     trace = ops.trace
-    calls = np.unique(np.stack([trace.name[ops.event], trace.signature[ops.event]]), axis=1)
-    for name, signature in calls.T.tolist():
-        position = _MODE_ARGUMENTS.get(trace.names[name])
-        if position is None or signature < 0:
+    calls, positions = map_names(trace, ops.event, _MODE_ARGUMENTS.get)
+    distinct = np.unique(np.stack([trace.name[calls], trace.signature[calls]]), axis=1)
+    for name, signature in distinct.T.tolist():
+        position = positions[name]
+        if signature < 0:
             continue
         mode = _get_argument(trace.signatures[signature].concrete, position)
         if mode in ("True", "False"):

@@ -67,6 +67,7 @@ def test_ops_and_kernels_of_one_mode(tmp_path: Path, sign: Event, expected: bool
     assert find_training(ops_of(tmp_path, *forward(3), sign)) is expected
 
 
-def test_kernels_alone_do_not_tell(tmp_path: Path) -> None:
+def test_kernels_and_collectives_alone_do_not_tell(tmp_path: Path) -> None:
+    assert find_training(ops_of(tmp_path, event("aten::empty", 0, 5), range_("gloo:all_reduce", 9, 5))) is None
     assert find_training(ops_of(tmp_path, kernel("gemm_forward", 0, 5))) is None
     assert find_training(ops_of(tmp_path, kernel("flash_bwd_kernel_backward_x", 0, 5), kernel("a_bwd_b", 9, 1))) is True
